@@ -1,0 +1,61 @@
+package fault
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Fact is one thing that was seen, and when.
+type Fact struct {
+	Span     history.Span
+	Sentence string // For example: "kubelet pid 214 is gone".
+}
+
+// Fault is one fault, made for one victim. The guard calls its methods in the order Heal (to begin clean), Inject,
+// Confirm, Heal, ConfirmHealed. A fault that did nothing returns an error, never a quiet nil.
+type Fault interface {
+	// Inject carries out the act. An error may leave it half done: the guard heals then.
+	Inject(ctx context.Context) error
+	// Confirm waits until the effect is shown from the victim's side and returns what was seen.
+	Confirm(ctx context.Context) ([]Fact, error)
+	// Heal undoes what Inject did. It is idempotent, legal at any time, and safe with nothing injected.
+	Heal(ctx context.Context) error
+	// ConfirmHealed waits until the effect is shown to be gone and returns what was seen.
+	ConfirmHealed(ctx context.Context) ([]Fact, error)
+}
+
+// Armer is a fault whose undo can be armed on the node before the act, so that it ends although the harness is gone.
+type Armer interface {
+	// Arm prepares the undo to happen by itself after the fault's longest life. Disarm removes it.
+	Arm(ctx context.Context) error
+	Disarm(ctx context.Context) error
+}
+
+// Env is what a fault is given to work with.
+type Env struct {
+	Cluster   clusters.Cluster
+	Kube      kubernetes.Interface
+	Node      clusters.Node // The victim.
+	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
+	Namespace string        // The workload's namespace.
+	RunID     string        // Owner mark of everything the fault leaves on a node.
+	Clock     func() history.Time
+	Log       *slog.Logger
+}
+
+// Definition is one entry of the list of faults.
+type Definition struct {
+	Name     string
+	Summary  string   // What it does, one sentence.
+	Shown    string   // How its effect is shown from the victim's side.
+	Healed   string   // How it is undone, and how that is shown.
+	Needs    []string // What the cluster must be able to do: "power", "nftables", "systemd".
+	Upstream string   // How it is known upstream: an issue, a KEP.
+	New      func(spec plan.Fault, step int, env Env) (Fault, error)
+}

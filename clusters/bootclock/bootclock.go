@@ -1,0 +1,18 @@
+// Package bootclock reads the clock by which everything in a history is ordered.
+package bootclock
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Now returns the time on this machine's boot clock (CLOCK_BOOTTIME). Kind nodes share the kernel of the machine the
+// container engine runs on; the harness runs on that machine too.
+func Now() history.Time {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("read CLOCK_BOOTTIME: " + err.Error()) // Linux has had it since 2.6.39; it cannot fail with a valid pointer.
+	}
+	return history.Time(ts.Nano())
+}

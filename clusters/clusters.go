@@ -1,0 +1,130 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Spec is the cluster that a trial needs.
+type Spec struct {
+	Name              string
+	Workers           int
+	NodeImage         string // Reference of the node image, present in the engine.
+	KubernetesVersion string // "v1.37.0".
+	RunID             string // The run that makes it; kept as a label, so that clean finds it after a crash.
+}
+
+// Owned is a cluster of ours as found in the engine, running or not.
+type Owned struct {
+	Name  string
+	RunID string // Empty when it was not made by Seatrial.
+	Ours  bool
+	Nodes []string
+}
+
+// Provider makes, finds and deletes clusters. All methods may be called again after a crash.
+type Provider interface {
+	Name() string
+	// Create makes a cluster and returns when it is shown to be ready: nodes Ready, DNS answers, pods reach pods
+	// across nodes. When ctx ends, what was made is deleted before it returns.
+	Create(ctx context.Context, spec Spec) (Cluster, error)
+	// Open returns a cluster that exists, or an error that wraps ErrNotFound.
+	Open(ctx context.Context, name string) (Cluster, error)
+	List(ctx context.Context) ([]Owned, error)
+	// Delete removes a cluster and what it leaves behind on the host; one that is not there is no error.
+	Delete(ctx context.Context, name string) error
+}
+
+// Cluster is a running cluster.
+type Cluster interface {
+	Name() string
+	// Kubeconfig returns a kubeconfig that works from the harness.
+	Kubeconfig(ctx context.Context) ([]byte, error)
+	// Nodes returns all nodes, control plane first, in the order of their names.
+	Nodes(ctx context.Context) ([]Node, error)
+	// CollectLogs writes the nodes' logs below dir in the layout of `kind export logs`.
+	CollectLogs(ctx context.Context, dir string) error
+}
+
+// Role is what a node is for.
+type Role string
+
+// The roles of nodes.
+const (
+	RoleControlPlane Role = "control-plane"
+	RoleWorker       Role = "worker"
+)
+
+// Command is a program to be run on a node. Argv is passed as it is: no shell reads it.
+type Command struct {
+	Argv   []string
+	Stdin  io.Reader // Optional.
+	Stdout io.Writer // Optional; Result.Stdout stays empty when set.
+}
+
+// Result is what a command that ran to its end left. Stderr is kept whole up to 64 KiB.
+type Result struct {
+	Stdout   []byte
+	Stderr   []byte
+	ExitCode int
+}
+
+// Node is a machine of the cluster that runs commands. Exec goes through the container runtime or a login, never
+// through the kubelet or the network that a fault may have cut.
+type Node interface {
+	Name() string
+	Role() Role
+	// Addresses returns the node's current addresses, IPv4 first.
+	Addresses(ctx context.Context) ([]netip.Addr, error)
+	// Exec runs a command to its end. A command that could not be run, or was stopped because ctx ended, is an
+	// error; one that ran and exited non-zero is an *ExitError beside the Result.
+	Exec(ctx context.Context, cmd Command) (Result, error)
+	// Dial connects from inside the node's network namespace.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// PowerNode is a node that can be stopped and started as a whole.
+type PowerNode interface {
+	Node
+	// Reboot stops the node in an orderly way within grace and starts it again; it returns when it was started.
+	Reboot(ctx context.Context, grace time.Duration) error
+	// Stop stops it, killing what is left after grace. Start starts a stopped one.
+	Stop(ctx context.Context, grace time.Duration) error
+	Start(ctx context.Context) error
+	// Kill cuts the power: everything in it ends at once. Start brings it back.
+	Kill(ctx context.Context) error
+	// Pause freezes every process in it, Unpause thaws them. Both are no error when that is its state already.
+	Pause(ctx context.Context) error
+	Unpause(ctx context.Context) error
+	// State is "running", "paused" or "exited", as the runtime tells it.
+	State(ctx context.Context) (string, error)
+}
+
+// ErrNotFound is wrapped by Open for a cluster that does not exist.
+var ErrNotFound = fmt.Errorf("cluster not found")
+
+// ExitError is a command that ran and exited non-zero.
+type ExitError struct {
+	Node     string
+	Argv     []string
+	ExitCode int
+	Stderr   string
+}
+
+// Error names the node, the command, the exit code and the last line the command said.
+func (e *ExitError) Error() string {
+	lines := strings.Split(strings.TrimSpace(e.Stderr), "\n")
+	return fmt.Sprintf("run %q on node %q: exit code %d: %s",
+		strings.Join(e.Argv, " "), e.Node, e.ExitCode, lines[len(lines)-1])
+}
+
+// Run runs argv on node and returns its standard output.
+func Run(ctx context.Context, node Node, argv ...string) (string, error) {
+	res, err := node.Exec(ctx, Command{Argv: argv})
+	return string(res.Stdout), err
+}

@@ -1,0 +1,103 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Verdict is what a check or a trial comes to.
+type Verdict string
+
+// The verdicts. Fail is worse than Unknown, Unknown worse than Pass: the worst of the parts is that of the whole.
+const (
+	Pass    Verdict = "PASS"    // The promise held, and the evidence suffices to say so.
+	Fail    Verdict = "FAIL"    // The promise was certainly broken; the finding names the culprit.
+	Unknown Verdict = "UNKNOWN" // Neither could be shown.
+)
+
+// Worst returns the worst of the verdicts, and Unknown when there are none.
+func Worst(vs ...Verdict) Verdict {
+	if len(vs) == 0 {
+		return Unknown
+	}
+	worst := Pass
+	for _, v := range vs {
+		switch {
+		case v == Fail:
+			return Fail
+		case v != Pass:
+			worst = Unknown
+		}
+	}
+	return worst
+}
+
+// Finding is one proven breach of a promise.
+type Finding struct {
+	Promise  string       `json:"promise"`          // The broken promise, in the check's words.
+	Sentence string       `json:"sentence"`         // What happened, in one plain sentence a DBA understands.
+	Subject  string       `json:"subject"`          // What it happened to: "mysql-1 row (client 3, seq 41)".
+	Node     string       `json:"node,omitempty"`   // Where.
+	Span     history.Span `json:"span"`             // When.
+	Events   []int64      `json:"events"`           // The events that prove it, by id.
+	Faults   []string     `json:"faults,omitempty"` // The faults that were active then: "step 4 node-partition".
+}
+
+// Result is what one check says of one history.
+type Result struct {
+	Check    string    `json:"check"`
+	Promise  string    `json:"promise"`
+	Source   string    `json:"source"` // Where the rule comes from: a KEP, a k/k issue, a manual, the design.
+	Verdict  Verdict   `json:"verdict"`
+	Evidence int       `json:"evidence"` // How many facts of Unit were judged; 0 is never a Pass.
+	Unit     string    `json:"unit"`     // "acknowledged rows", "mounts of volumes".
+	Findings []Finding `json:"findings,omitempty"`
+	Reasons  []string  `json:"reasons,omitempty"` // Why it is Unknown, or what limits it; plain sentences.
+	Notes    []string  `json:"notes,omitempty"`   // Worth reading, changes nothing: "longest blind gap 1.2 s".
+}
+
+// Check is a judge and its promise.
+type Check struct {
+	Name    string
+	Promise string
+	Source  string
+	Judge   func(history.History) Result
+}
+
+// Report is the verdict of a whole trial.
+type Report struct {
+	Verdict Verdict  `json:"verdict"`
+	Results []Result `json:"results"` // In the order of the list of checks.
+}
+
+// Run judges a history with every check. A check that panics is Unknown and does not stop the others.
+func Run(h history.History, checks []Check) Report {
+	var r Report
+	verdicts := make([]Verdict, 0, len(checks))
+	for _, c := range checks {
+		res := runOne(h, c)
+		r.Results = append(r.Results, res)
+		verdicts = append(verdicts, res.Verdict)
+	}
+	r.Verdict = Worst(verdicts...)
+	return r
+}
+
+func runOne(h history.History, c Check) (res Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			res = Result{Verdict: Unknown, Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
+		}
+		res.Check, res.Promise, res.Source = c.Name, c.Promise, c.Source
+		if res.Verdict == Pass && res.Evidence == 0 {
+			res.Verdict = Unknown
+			res.Reasons = append(res.Reasons, "there was nothing to judge")
+		}
+		if res.Verdict == Pass && h.Truncated {
+			res.Verdict = Unknown
+			res.Reasons = append(res.Reasons, "the history is torn: facts after its end are missing")
+		}
+	}()
+	return c.Judge(h)
+}

@@ -1,0 +1,84 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MountAction says what became of a mount.
+type MountAction string
+
+// The actions of mount facts. Present is a mount found when the ledger began (or began again after a gap).
+const (
+	MountPresent MountAction = "present"
+	MountAttach  MountAction = "attach"
+	MountDetach  MountAction = "detach"
+)
+
+// Mount is one mount in a node's mount namespace. (Node, Boot, MountID) is its identity: the kernel's unique mount
+// ids are never used again while the kernel runs.
+type Mount struct {
+	Action   MountAction `json:"action"`
+	Node     string      `json:"node"`
+	Boot     string      `json:"boot"` // The node's boot: the boot-clock time at which its PID 1 started.
+	MountID  uint64      `json:"mountID"`
+	Identity Identity    `json:"identity"`       // Void for a detach and for an attach that vanished too soon.
+	Root     string      `json:"root,omitempty"` // The directory of the file system that is mounted.
+	Path     string      `json:"path,omitempty"` // Where, in the node's mount namespace.
+	FSType   string      `json:"fsType,omitempty"`
+	ReadOnly bool        `json:"readOnly,omitempty"`
+	Unknown  bool        `json:"unknown,omitempty"` // It was seen to appear and could not be identified.
+}
+
+// Identity is what is mounted, told apart on one kernel. For a loop device it is the backing file's device and
+// inode, since two loop devices over one file are one volume.
+type Identity struct {
+	Device       string `json:"device,omitempty"`       // "major:minor" of the file system's device.
+	BackingFile  string `json:"backingFile,omitempty"`  // Path as the kernel tells it; for people, not for comparison.
+	BackingDev   string `json:"backingDev,omitempty"`   // "major:minor" of the file system that holds the backing file.
+	BackingInode uint64 `json:"backingInode,omitempty"` // Inode of the backing file.
+}
+
+// Key returns the string by which two mounts of one volume are the same, and "" when nothing is known.
+func (i Identity) Key() string {
+	switch {
+	case i.BackingInode != 0:
+		return fmt.Sprintf("file:%s:%d", i.BackingDev, i.BackingInode)
+	case i.Device != "":
+		return "dev:" + i.Device
+	}
+	return ""
+}
+
+// Volume says which storage stands behind a PersistentVolume.
+type Volume struct {
+	PV       string   `json:"pv"`
+	Node     string   `json:"node"` // The node that holds it (local) or where the fact was read.
+	Path     string   `json:"path"` // Where its file system is mounted for the kubelet to take it from.
+	Identity Identity `json:"identity"`
+}
+
+// KubeletVolume is what a mount path below the kubelet's root directory says.
+type KubeletVolume struct {
+	PodUID string
+	Plugin string // As the kubelet escapes it, for example "kubernetes.io~local-volume".
+	Name   string // The volume's name: the PV's for a persistent volume.
+}
+
+// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. The layout is
+// that of k8s.io/kubernetes pkg/kubelet/config (GetPodVolumeDir). It returns false for every other path.
+func ParseKubeletPath(path string) (KubeletVolume, bool) {
+	const pods = "/var/lib/kubelet/pods/"
+	rest, ok := strings.CutPrefix(path, pods)
+	if !ok {
+		return KubeletVolume{}, false
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) < 4 || parts[1] != "volumes" || parts[0] == "" || parts[2] == "" || parts[3] == "" {
+		return KubeletVolume{}, false
+	}
+	if len(parts) > 5 || len(parts) == 5 && parts[4] != "mount" {
+		return KubeletVolume{}, false
+	}
+	return KubeletVolume{PodUID: parts[0], Plugin: parts[2], Name: parts[3]}, true
+}

@@ -1,0 +1,3 @@
+package deps
+
+import _ "go.uber.org/goleak"

@@ -1,0 +1,146 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The files of a run directory.
+const (
+	RunFile     = "run.json"
+	PlanFile    = "plan.json"
+	HistoryFile = "history.jsonl.zst"
+	JournalFile = "journal.jsonl"
+	VerdictFile = "verdict.json"
+	ReportFile  = "report.txt"
+	JUnitFile   = "junit.xml"
+	LogFile     = "harness.log"
+	StepsDir    = "steps"
+	NodesDir    = "nodes"
+	ObjectsDir  = "objects"
+)
+
+// Dir is one run directory.
+type Dir struct {
+	path string
+}
+
+// Create makes <root>/<scenario>/<UTC time>-<seed> and points <root>/latest at it. A directory of that name that is
+// there already gets no second run: Create fails.
+func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
+	name := fmt.Sprintf("%s-%d", now.UTC().Format("20060102T150405.000Z"), seed)
+	path := filepath.Join(root, scenario, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make run directory %q: %w", path, err)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	for _, sub := range []string{StepsDir, NodesDir, ObjectsDir} {
+		if err := os.Mkdir(filepath.Join(path, sub), 0o755); err != nil {
+			return nil, fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	if err := pointLatest(root, filepath.Join(scenario, name)); err != nil {
+		return nil, err
+	}
+	return &Dir{path: path}, nil
+}
+
+// pointLatest replaces the link atomically, so that a reader never finds it missing.
+func pointLatest(root, target string) error {
+	link := filepath.Join(root, "latest")
+	temp := fmt.Sprintf("%s.%d", link, os.Getpid())
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove stale link %q: %w", temp, err)
+	}
+	if err := os.Symlink(target, temp); err != nil {
+		return fmt.Errorf("link latest run: %w", err)
+	}
+	if err := os.Rename(temp, link); err != nil {
+		return fmt.Errorf("link latest run: %w", err)
+	}
+	return nil
+}
+
+// Open returns the run directory at path, which must hold a history.
+func Open(path string) (*Dir, error) {
+	if _, err := os.Stat(filepath.Join(path, HistoryFile)); err != nil {
+		return nil, fmt.Errorf("open run directory %q: it holds no %s: %w", path, HistoryFile, err)
+	}
+	return &Dir{path: path}, nil
+}
+
+// Path returns where the directory is.
+func (d *Dir) Path() string { return d.path }
+
+// File returns the path of one of its files.
+func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
+
+// WriteFile replaces a file atomically: a reader finds the old content or the new, and a full disk leaves the old.
+func (d *Dir) WriteFile(name string, data []byte) error {
+	path := d.File(name)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %q: %w", path, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %q: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// WriteJSON writes v as indented JSON.
+func (d *Dir) WriteJSON(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return d.WriteFile(name, append(data, '\n'))
+}
+
+// ReadFile returns a file's content.
+func (d *Dir) ReadFile(name string) ([]byte, error) {
+	data, err := os.ReadFile(d.File(name))
+	if err != nil {
+		return nil, fmt.Errorf("read run file: %w", err)
+	}
+	return data, nil
+}
+
+// ReadJSON decodes a file into v.
+func (d *Dir) ReadJSON(name string, v any) error {
+	data, err := d.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("decode %q: %w", d.File(name), err)
+	}
+	return nil
+}
+
+// OpenAppend opens a file for appending records, such as the journal; the caller closes it.
+func (d *Dir) OpenAppend(name string) (*os.File, error) {
+	f, err := os.OpenFile(d.File(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open run file: %w", err)
+	}
+	return f, nil
+}

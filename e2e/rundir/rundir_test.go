@@ -1,0 +1,133 @@
+package rundir_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/rundir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func create(t *testing.T, root string) *rundir.Dir {
+	t.Helper()
+	d, err := rundir.Create(root, "smoke", 42, time.Date(2026, 11, 21, 5, 40, 12, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func phase(n history.PhaseName) history.Event {
+	return history.Event{Kind: history.KindPhase, Source: "trial", Phase: &history.Phase{Name: n}}
+}
+
+func TestCreateNamesTheRunAndPointsLatest(t *testing.T) {
+	root := t.TempDir()
+	d := create(t, root)
+	want := filepath.Join(root, "smoke", "20261121T054012.000Z-42")
+	if d.Path() != want {
+		t.Errorf("path %q, want %q", d.Path(), want)
+	}
+	got, err := filepath.EvalSymlinks(filepath.Join(root, "latest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("latest leads to %q, want %q", got, want)
+	}
+	if _, err := rundir.Create(root, "smoke", 42, time.Date(2026, 11, 21, 5, 40, 12, 0, time.UTC)); err == nil {
+		t.Error("a second run in the same directory was accepted")
+	}
+}
+
+func TestHistoryRoundTrip(t *testing.T) {
+	d := create(t, t.TempDir())
+	w, err := d.RecordHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Record(phase(history.PhaseSetup))
+	w.Record(phase(history.PhaseLoad))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Record(phase(history.PhaseAudit)) // After Close: dropped, no crash.
+	h, err := d.ReadHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := phase(history.PhaseSetup), phase(history.PhaseLoad)
+	a.ID, b.ID = 1, 2
+	if diff := cmp.Diff(history.History{Events: []history.Event{a, b}}, h); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTornHistoryIsTruncated cuts a good file at every byte: what is read must be a prefix, and never whole.
+func TestTornHistoryIsTruncated(t *testing.T) {
+	d := create(t, t.TempDir())
+	w, err := d.RecordHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		w.Record(phase(history.PhaseSetup))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := d.ReadFile(rundir.HistoryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		if err := os.WriteFile(d.File(rundir.HistoryFile), whole[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h, err := d.ReadHistory()
+		if err == nil && !h.Truncated {
+			t.Fatalf("cut to %d of %d bytes it reads as whole, with %d events", n, len(whole), len(h.Events))
+		}
+	}
+}
+
+func TestAHistoryIsWrittenOnce(t *testing.T) {
+	d := create(t, t.TempDir())
+	w, err := d.RecordHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.RecordHistory(); err == nil {
+		t.Error("a history file that was there already was written over")
+	}
+}
+
+func TestWriteFileKeepsTheOldOneWhenItFails(t *testing.T) {
+	d := create(t, t.TempDir())
+	if err := d.WriteFile(rundir.PlanFile, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.WriteFile(filepath.Join("no-such-folder", "x"), []byte("new")); err == nil {
+		t.Error("writing below a folder that is not there succeeded")
+	}
+	got, err := d.ReadFile(rundir.PlanFile)
+	if err != nil || string(got) != "old" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestOpenWantsAHistory(t *testing.T) {
+	if _, err := rundir.Open(t.TempDir()); err == nil {
+		t.Error("an empty folder was taken for a run directory")
+	}
+}

@@ -59,6 +59,7 @@ const (
 	PhaseHeal   PhaseName = "heal"   // Everything is healed.
 	PhaseSettle PhaseName = "settle" // The workload converges within the bound.
 	PhaseAudit  PhaseName = "audit"  // Final reads and checksums.
+	PhaseDone   PhaseName = "done"   // The last fact of a whole history; without it the end is missing.
 )
 
 // Phase is the begin or end of a phase or step. Error is why it ended badly, empty when it did not.

@@ -1,0 +1,104 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Process is one running process.
+type Process struct {
+	PID    int          `json:"pid"` // In the PID namespace of the /proc that was read.
+	Name   string       `json:"name"`
+	Start  history.Time `json:"start"`
+	PodUID string       `json:"podUID"` // Empty for a process of no pod.
+}
+
+// List returns the running processes that have one of the names, in the order of their pids. A process is known by
+// the kernel's name for it, which is the first 15 bytes of its program's base name. A zombie runs no more and is not
+// listed; a process that ends while it is read is left out.
+func List(names ...string) ([]Process, error) { return list("/proc", names) }
+
+func list(proc string, names []string) ([]Process, error) {
+	pids, err := readPIDs(proc)
+	if err != nil {
+		return nil, err
+	}
+	var found []Process
+	for _, pid := range pids {
+		p, ok, err := readProcess(proc, pid, names)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+func readPIDs(proc string) ([]int, error) {
+	dir, err := os.Open(proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer func() { _ = dir.Close() }() // Read only: nothing can be lost.
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// readProcess reads one process; false means that it has ended, or has another name.
+func readProcess(proc string, pid int, names []string) (Process, bool, error) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	data, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if ended(err) {
+		return Process{}, false, nil
+	}
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	stat, err := ParseStat(data)
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	if stat.State == 'Z' || stat.State == 'X' || !named(stat.Name, names) {
+		return Process{}, false, nil
+	}
+	cgroup, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+	if ended(err) {
+		return Process{}, false, nil
+	}
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read cgroup of process %d: %w", pid, err)
+	}
+	return Process{PID: pid, Name: stat.Name, Start: stat.Start, PodUID: ParsePodUID(string(cgroup))}, true, nil
+}
+
+// ended reports that err is what /proc answers for a process that is gone.
+func ended(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
+
+func named(name string, names []string) bool {
+	const commLength = 15 // TASK_COMM_LEN less its closing zero.
+	return slices.ContainsFunc(names, func(n string) bool {
+		if len(n) > commLength {
+			n = n[:commLength]
+		}
+		return n == name
+	})
+}

@@ -1,0 +1,183 @@
+package procs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+const statTail = " S 7 1 1 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 135301 3133440 384"
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	want := func(name string) Stat {
+		return Stat{PID: 42, Name: name, State: 'S', Parent: 7, Start: history.Time(1353010 * time.Millisecond)}
+	}
+	for _, name := range []string{"mysqld", "", "a b", ")", "(", ") S 1 1 (", "x\ny", "((()))", "\xff\xfe"} {
+		got, err := ParseStat([]byte("42 (" + name + ")" + statTail))
+		if err != nil {
+			t.Errorf("name %q: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want(name), got); diff != "" {
+			t.Errorf("name %q (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestParseStatRefuses(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{
+		"", "42", "42 (", "42 )(", "(a)" + statTail, "x (a)" + statTail, "-1 (a)" + statTail, "42 (a) S 7 1",
+		"42 (a) S x" + strings.Repeat(" 1", 30), "42 (a) S 7" + strings.Repeat(" -1", 30), "42 (a) SS" + strings.Repeat(" 1", 30),
+		"42 (a) S 7" + strings.Repeat(" 9223372036854775807", 30),
+	} {
+		if got, err := ParseStat([]byte(data)); err == nil {
+			t.Errorf("ParseStat(%q) = %+v, want an error", data, got)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("42 (mysqld)" + statTail))
+	f.Add([]byte("42 () S (x))" + statTail))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := ParseStat(data)
+		if err != nil {
+			return
+		}
+		if s.PID <= 0 || s.Start < 0 || s.Start%history.Time(tick) != 0 {
+			t.Errorf("ParseStat(%q) = %+v", data, s)
+		}
+	})
+}
+
+func TestParsePodUID(t *testing.T) {
+	t.Parallel()
+	const uid = "0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b"
+	under := strings.ReplaceAll(uid, "-", "_")
+	static := strings.Repeat("0af3", 8)
+	tests := []struct{ name, cgroup, want string }{
+		{"v2, systemd", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under +
+			".slice/cri-containerd-abc.scope\n", uid},
+		{"v2, systemd, kind", "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + under +
+			".slice/cri-containerd-abc.scope", uid},
+		{"v2, cgroupfs", "0::/kubepods/besteffort/pod" + uid + "/abc\n", uid},
+		{"v1, cgroupfs, kind", "9:name=systemd:/\n4:memory:/kubelet/kubepods/pod" + uid + "/abc\n0::/\n", uid},
+		{"v1, systemd", "9:name=systemd:/kubepods.slice/kubepods-pod" + under + ".slice/x.scope\n", uid},
+		{"other cgroup namespace", "0::/../../kubepods/burstable/pod" + uid + "/abc", uid},
+		{"cri prefix in one name", "0::/system.slice/containerd.service/kubepods-burstable-pod" + under +
+			".slice:cri-containerd:abc", ""},
+		{"static pod", "0::/kubelet/kubepods/burstable/pod" + static + "/abc", static},
+		{"no pod", "0::/system.slice/kubelet.service", ""},
+		{"a unit that only sounds like it", "0::/system.slice/pod" + uid + ".slice", ""},
+		{"not a uid", "0::/kubepods/pod..%2f..%2fetc/abc", ""},
+		{"upper case is no uid", "0::/kubepods/pod" + strings.ToUpper(uid) + "/abc", ""},
+		{"empty", "", ""},
+		{"no path", "0:\n", ""},
+	}
+	for _, tt := range tests {
+		if got := ParsePodUID(tt.cgroup); got != tt.want {
+			t.Errorf("%s: ParsePodUID(%q) = %q, want %q", tt.name, tt.cgroup, got, tt.want)
+		}
+	}
+}
+
+func FuzzParsePodUID(f *testing.F) {
+	f.Add("0::/kubepods/besteffort/pod0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b/abc\n")
+	f.Add("9:name=systemd:/kubepods.slice/kubepods-pod0b6e3c1a_2f4d_4e5f_8a9b_0c1d2e3f4a5b.slice/x.scope\n")
+	f.Fuzz(func(t *testing.T, cgroup string) {
+		if uid := ParsePodUID(cgroup); uid != "" && validUID(uid) != uid {
+			t.Errorf("ParsePodUID(%q) = %q, which is no UID", cgroup, uid)
+		}
+	})
+}
+
+// writeProc makes a directory that looks like /proc/PID.
+func writeProc(t *testing.T, proc, pid, stat, cgroup string) {
+	t.Helper()
+	dir := filepath.Join(proc, pid)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"stat": stat, "cgroup": cgroup} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	proc := t.TempDir()
+	writeProc(t, proc, "42", "42 (mysqld)"+statTail, "0::/kubepods/pod"+strings.Repeat("a", 32)+"/x")
+	writeProc(t, proc, "7", "7 (containerd-shim)"+statTail, "0::/system.slice")
+	writeProc(t, proc, "8", "8 (mysqld_safe)"+statTail, "0::/")
+	writeProc(t, proc, "9", "9 (mysqld)"+strings.Replace(statTail, " S ", " Z ", 1), "0::/")
+	if err := os.MkdirAll(filepath.Join(proc, "10"), 0o755); err != nil { // It ended between two reads.
+		t.Fatal(err)
+	}
+	got, err := list(proc, []string{"mysqld", "containerd-shim-runc-v2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := history.Time(1353010 * time.Millisecond)
+	want := []Process{
+		{PID: 7, Name: "containerd-shim", Start: start},
+		{PID: 42, Name: "mysqld", Start: start, PodUID: strings.Repeat("a", 32)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func TestListFindsThisProcess(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := ParseStat(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := List(self.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := bootclock.Now()
+	for _, p := range got {
+		if p.PID == os.Getpid() {
+			if p.Start > now || p.Start < now.Add(-time.Hour) {
+				t.Errorf("start %v is not shortly before now, %v", p.Start, now)
+			}
+			return
+		}
+	}
+	t.Errorf("List(%q) = %+v: pid %d is missing", self.Name, got, os.Getpid())
+}
+
+func TestReadBoot(t *testing.T) {
+	t.Parallel()
+	boot, err := ReadBoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	since, err := time.ParseDuration(boot.Name())
+	if err != nil || history.Time(since) != boot.PID1Start {
+		t.Errorf("Name() = %q, read back as %v (%v), want %v", boot.Name(), since, err, boot.PID1Start)
+	}
+	if len(boot.KernelBootID) != 36 || boot.PID1Start > bootclock.Now() {
+		t.Errorf("ReadBoot() = %+v", boot)
+	}
+	if _, err := readBoot(t.TempDir()); err == nil {
+		t.Error("readBoot of an empty directory: no error")
+	}
+}

@@ -1,0 +1,108 @@
+package suites_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/reporters"
+	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// setUpBound covers a cold build of every image; with the images present the cluster takes about a minute.
+const setUpBound = 60 * time.Minute
+
+// harbour is where the specs of this process run.
+type harbour struct {
+	place   trial.Place
+	cluster clusters.Cluster
+}
+
+var at harbour //nolint:gochecknoglobals // Ginkgo's tree is built from closures; what the set-up made has no other way in.
+
+func TestSuites(t *testing.T) {
+	if os.Getenv("SEATRIAL_E2E") == "" {
+		t.Skip("NOT RUN: the specs on a real cluster; `make e2e` runs them (it sets SEATRIAL_E2E=1)")
+	}
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Seatrial")
+}
+
+var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
+	place, err := trial.Moor(ctx, moorings())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		if os.Getenv("KEEP") == "" {
+			Expect(place.Leave(ctx)).To(Succeed())
+		}
+	}, NodeTimeout(5*time.Minute))
+	data, err := json.Marshal(place.Record())
+	Expect(err).NotTo(HaveOccurred())
+	return data
+}, func(ctx SpecContext, data []byte) {
+	var record trial.PlaceRecord
+	Expect(json.Unmarshal(data, &record)).To(Succeed())
+	var err error
+	at.place, err = trial.Return(ctx, moorings(), record)
+	Expect(err).NotTo(HaveOccurred())
+	at.cluster = at.place.Cluster
+}, NodeTimeout(setUpBound))
+
+// moorings are the suite's wishes for its cluster.
+func moorings() trial.Moorings {
+	return trial.Moorings{
+		ClusterName: "seatrial-suites",
+		Workers:     2,
+		Progress:    GinkgoWriter,
+		Log:         slog.New(slog.NewTextHandler(GinkgoWriter, nil)),
+	}
+}
+
+// runsDir is $ARTIFACTS/runs where CI says where evidence goes, and runs/ at the top of the tree elsewhere.
+func runsDir() string {
+	if dir := os.Getenv("ARTIFACTS"); dir != "" {
+		return filepath.Join(dir, "runs")
+	}
+	return filepath.Join("..", "..", "runs")
+}
+
+// sail runs one scenario with the spec's seed and leaves its report with the spec.
+func sail(ctx context.Context, scenario string) trial.Outcome {
+	GinkgoHelper()
+	seed := uint64(GinkgoRandomSeed())
+	out, err := at.place.Sail(ctx, trial.Orders{
+		Scenario: scenario, Seed: seed, RunsDir: runsDir(), Progress: GinkgoWriter,
+		CommandLine: []string{"seatrial", "run", scenario, "--seed", fmt.Sprint(seed)},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	AddReportEntry("seed", seed)
+	AddReportEntry("run directory", out.Dir.Path())
+	AddReportEntry("verdict", out.Report, ReportEntryVisibilityFailureOrVerbose)
+	return out
+}
+
+var _ = ReportAfterSuite("junit", func(r Report) {
+	dir := os.Getenv("ARTIFACTS")
+	if dir == "" {
+		return
+	}
+	// Names must not move when a label does: dashboards follow them.
+	Expect(reporters.GenerateJUnitReportWithConfig(r, filepath.Join(dir, "junit_seatrial.xml"), reporters.JunitReportConfig{
+		OmitTimelinesForSpecState:          types.SpecStatePassed | types.SpecStateSkipped,
+		OmitSpecLabels:                     true,
+		OmitSpecSemVerConstraints:          true,
+		OmitSpecComponentSemVerConstraints: true,
+		OmitLeafNodeType:                   true,
+		OmitSuiteSetupNodes:                true,
+	})).To(Succeed())
+})

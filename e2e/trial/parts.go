@@ -1,0 +1,39 @@
+package trial
+
+import (
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/fixtures"
+)
+
+// Parts is what a trial can be put together from. Each list is in alphabetical order.
+type Parts struct {
+	Checks    []check.Check
+	Faults    []fault.Definition
+	Scenarios []plan.Scenario
+	Workloads []fixtures.Definition
+}
+
+func (p Parts) fault(name string) (fault.Definition, bool) {
+	return find(p.Faults, func(d fault.Definition) bool { return d.Name == name })
+}
+
+func (p Parts) workload(name string) (fixtures.Definition, bool) {
+	return find(p.Workloads, func(d fixtures.Definition) bool { return d.Name == name })
+}
+
+// Scenario returns the scenario of that name.
+func (p Parts) Scenario(name string) (plan.Scenario, bool) {
+	return find(p.Scenarios, func(s plan.Scenario) bool { return s.Name == name })
+}
+
+func find[T any](list []T, is func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i], true
+	}
+	var none T
+	return none, false
+}

@@ -1,0 +1,113 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// commitPoll is how often a load step looks at the number of commits.
+const commitPoll = 50 * time.Millisecond
+
+// steps carries the plan's steps out, one after another. It stops at the first that goes wrong: what follows was
+// planned on the state that this one should have left.
+func (c *carrier) steps(ctx context.Context) error {
+	for _, s := range c.Plan.Steps {
+		p := history.Phase{Name: history.PhaseStep, Step: s.N, Detail: c.Plan.Describe(s)}
+		err := c.recorded(ctx, p, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeoutCause(ctx, s.Bound.D(),
+				fmt.Errorf("the step's bound of %s is over", s.Bound))
+			defer cancel()
+			return c.step(ctx, s)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *carrier) step(ctx context.Context, s plan.Step) error {
+	switch s.Do {
+	case plan.ActionLoad:
+		return c.load(ctx, s.Commits)
+	case plan.ActionFault:
+		return c.fault(ctx, s)
+	case plan.ActionScale:
+		return c.workload.Scale(ctx, *s.Replicas)
+	case plan.ActionChecksum:
+		return c.workload.Checksum(ctx, s.Label, s.N)
+	case plan.ActionTamper:
+		return c.workload.Tamper(ctx, *s.Tamper)
+	}
+	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
+}
+
+// load lets the clients write until so many more inserts are acknowledged.
+func (c *carrier) load(ctx context.Context, commits int) error {
+	begin := c.workload.Commits()
+	want := begin + int64(commits)
+	err := wait.PollUntilContextCancel(ctx, commitPoll, true, func(context.Context) (bool, error) {
+		return c.workload.Commits() >= want, c.rec.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("await %d more commits, %d seen: %w", commits, c.workload.Commits()-begin,
+			errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// fault resolves the victim and hands the fault to the guard.
+func (c *carrier) fault(ctx context.Context, s plan.Step) error {
+	def, ok := c.Parts.fault(s.Fault.Name)
+	if !ok {
+		return fmt.Errorf("carry out step %d: fault %q is not known", s.N, s.Fault.Name)
+	}
+	pod := fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, s.Fault.Ordinal)
+	node, err := c.nodeOf(ctx, pod)
+	if err != nil {
+		return fmt.Errorf("find the node of the victim %q: %w", pod, err)
+	}
+	env := fault.Env{
+		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
+		Clock: bootclock.Now, Log: c.log.With("step", s.N, "fault", s.Fault.Name),
+	}
+	f, err := def.New(*s.Fault, s.N, env)
+	if err != nil {
+		return fmt.Errorf("make fault %q: %w", def.Name, err)
+	}
+	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
+		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
+	return c.guard(s, env).Run(ctx, f)
+}
+
+// nodeOf returns the node that a pod of the workload runs on.
+func (c *carrier) nodeOf(ctx context.Context, pod string) (clusters.Node, error) {
+	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get pod: %w", err)
+	}
+	for _, n := range c.nodes {
+		if n.Name() == p.Spec.NodeName {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, p.Spec.NodeName)
+}
+
+// stopLoad ends the clients although the trial's context has ended: an operation left in flight could never be judged.
+func (c *carrier) stopLoad(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
+	defer cancel()
+	return c.workload.StopLoad(ctx)
+}

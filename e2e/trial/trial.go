@@ -1,0 +1,162 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/fixtures"
+)
+
+// Request is one trial to be carried out on a cluster that is ready.
+type Request struct {
+	Parts    Parts
+	Plan     plan.Plan
+	RunID    string // Owner mark of all that the trial makes; see NewRunID.
+	Cluster  clusters.Cluster
+	Image    string // Reference of the database image, present on every node.
+	Agent    string // Path of the node agent's binary.
+	RunsDir  string // The run directory is made below it.
+	Header   report.Run
+	Progress io.Writer // One line for each thing that begins and ends.
+	Debug    slog.Level
+}
+
+// Outcome is what a trial came to. Report is the judgement of what is on disk; Interrupted is set when the context
+// ended before the plan did.
+type Outcome struct {
+	Dir         *rundir.Dir
+	Report      check.Report
+	Interrupted bool
+}
+
+// The bounds of what comes after the plan. Each is of its own: the trial's context may have ended by then.
+const (
+	removeBound   = 2 * time.Minute
+	evidenceBound = 2 * time.Minute
+	drainBound    = 30 * time.Second
+)
+
+// carrier is one trial on its way.
+type carrier struct {
+	Request
+	dir      *rundir.Dir
+	rec      *rundir.HistoryWriter
+	log      *slog.Logger
+	kube     kubernetes.Interface
+	nodes    []clusters.Node
+	workload fixtures.Workload
+	watchers *watchers
+	journal  journalFile
+	began    history.Time
+}
+
+// Execute carries a plan out and judges the record: observers on, workload made, steady state shown, steps carried out
+// under load, everything healed, settled and read back, evidence kept, history closed, verdict from disk. A trial that
+// could not go its whole way is not an error: its verdict says so. An error is a run directory that could not be
+// written or read.
+func Execute(ctx context.Context, req Request) (Outcome, error) {
+	c, err := begin(req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	wayErr := c.goTheWay(ctx)
+	if wayErr != nil {
+		c.log.Error("trial did not go its whole way", "err", wayErr)
+		fmt.Fprintf(c.Progress, "  the trial was cut short: %v\n", wayErr)
+	}
+	endErr := c.end(ctx)
+	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
+	out.Report, err = JudgeAndWrite(c.dir, req.Parts.Checks)
+	return out, errors.Join(err, endErr)
+}
+
+// goTheWay is the trial from the first observer to the last read.
+func (c *carrier) goTheWay(ctx context.Context) error {
+	if err := c.phase(ctx, history.PhaseSetup, "observers on, workload made", c.setUp); err != nil {
+		return err
+	}
+	steady := func(ctx context.Context) error {
+		if err := c.workload.StartLoad(ctx); err != nil {
+			return err
+		}
+		return c.workload.Settle(ctx)
+	}
+	if err := c.phase(ctx, history.PhaseSteady, "every instance ready and writable", steady); err != nil {
+		return errors.Join(err, c.stopLoad(ctx))
+	}
+	stepsErr := c.phase(ctx, history.PhaseLoad, "the plan's steps, under load", c.steps)
+	// What was hurt is healed and read back although a step went wrong: the proof of a violation may be in it.
+	healErr := c.phase(ctx, history.PhaseHeal, "nothing of ours left on any node", c.healAll)
+	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
+	stopErr := c.stopLoad(ctx)
+	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
+	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr)
+}
+
+// begin makes the run directory and everything in it that is known before anything is touched.
+func begin(req Request) (*carrier, error) {
+	dir, err := rundir.Create(req.RunsDir, req.Plan.Scenario, req.Plan.Seed, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(dir.WriteJSON(rundir.RunFile, req.Header), dir.WriteJSON(rundir.PlanFile, req.Plan)); err != nil {
+		return nil, err
+	}
+	logFile, err := dir.OpenAppend(rundir.LogFile)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := dir.RecordHistory()
+	if err != nil {
+		return nil, errors.Join(err, logFile.Close())
+	}
+	journal, err := dir.OpenAppend(rundir.JournalFile)
+	if err != nil {
+		return nil, errors.Join(err, logFile.Close(), rec.Close())
+	}
+	c := &carrier{Request: req, dir: dir, rec: rec, journal: journal, began: bootclock.Now()}
+	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
+	if err := c.recordPlan(); err != nil {
+		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())
+	}
+	fmt.Fprintf(c.Progress, "run directory: %s\n", dir.Path())
+	return c, nil
+}
+
+// end keeps the evidence, removes what the trial made, and closes the history. It works although ctx has ended.
+func (c *carrier) end(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence)
+	c.bounded(ctx, drainBound, "stop observers", c.stopObservers)
+	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {
+		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
+	})
+	closeErr := errors.Join(c.rec.Close(), c.journal.Close())
+	if c.workload != nil {
+		c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
+	}
+	return closeErr
+}
+
+// bounded does something that must not keep the trial from its end: an error is told and recorded, not returned.
+func (c *carrier) bounded(ctx context.Context, bound time.Duration, what string, do func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		c.log.Error(what, "err", err)
+		fmt.Fprintf(c.Progress, "  could not %s: %v\n", what, err)
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+func newJudge() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "judge RUNDIR",
+		Short: "Judge a saved run again; needs no cluster and writes nothing",
+		Long: `Judge loads the history of a run and judges it with every check. The verdict is the one the live run was given,
+byte for byte with -o json, as long as the judges are the same. The exit code is that of run.`,
+		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
+		Args:    exactly("RUNDIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := load(args[0])
+			if err != nil {
+				return err
+			}
+			if err := writeJudged(cmd.OutOrStdout(), j, output); err != nil {
+				return err
+			}
+			return verdictExit(j.Report.Verdict)
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func newReport() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "report RUNDIR",
+		Short: "Print the report of a saved run; needs no cluster and writes nothing",
+		Args:  exactly("RUNDIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := load(args[0])
+			if err != nil {
+				return err
+			}
+			return writeJudged(cmd.OutOrStdout(), j, output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json (the verdict) or junit")
+	return cmd
+}
+
+func outputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "text", "text or json")
+}
+
+func load(path string) (trial.Judged, error) {
+	dir, err := rundir.Open(path)
+	if err != nil {
+		return trial.Judged{}, badArguments("%w; give the path of a run directory, for example runs/latest", err)
+	}
+	return trial.Judge(dir, trial.AllParts().Checks)
+}
+
+func writeJudged(w io.Writer, j trial.Judged, output string) error {
+	switch output {
+	case "text":
+		return report.WriteText(w, j.Run, j.History, j.Report, report.Options{Color: wantsColor(w)})
+	case "json":
+		return report.WriteVerdict(w, j.Report)
+	case "junit":
+		return report.WriteJUnit(w, j.Run, j.History, j.Report)
+	}
+	return badArguments("output %q is not known; give text, json or junit", output)
+}
+
+// verdictExit is nil for a Pass and the verdict's exit code otherwise.
+func verdictExit(v check.Verdict) error {
+	switch v {
+	case check.Pass:
+		return nil
+	case check.Fail:
+		return &exitError{code: exitViolated}
+	}
+	return &exitError{code: exitUnknown}
+}
+
+// wantsColor says yes to a terminal, unless NO_COLOR is set (no-color.org).
+func wantsColor(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// unknownScenario is the error for a scenario that is not in the list.
+func unknownScenario(name string) error {
+	var names []string
+	for _, s := range trial.AllParts().Scenarios {
+		names = append(names, s.Name)
+	}
+	return badArguments("scenario %q is not known%s; see `seatrial list scenarios`", name, didYouMean(name, names))
+}
+
+// say writes a message for people.
+func say(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format+"\n", args...)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// entry is one row of a list.
+type entry struct {
+	Name    string      `json:"name"`
+	Summary string      `json:"summary"`
+	Details [][2]string `json:"details,omitempty"` // Heading and text, in order; describe prints them.
+}
+
+// kinds are the things that can be listed.
+func kinds() []string { return []string{"checks", "faults", "scenarios", "workloads"} }
+
+// entries returns the list of a kind, and false for an unknown kind.
+func entries(kind string) ([]entry, bool) {
+	parts := trial.AllParts()
+	var list []entry
+	switch kind {
+	case "checks":
+		for _, c := range parts.Checks {
+			list = append(list, entry{c.Name, c.Promise, [][2]string{{"source", c.Source}}})
+		}
+	case "faults":
+		for _, f := range parts.Faults {
+			list = append(list, entry{f.Name, f.Summary, [][2]string{
+				{"shown", f.Shown}, {"healed", f.Healed}, {"needs", fmt.Sprint(f.Needs)}, {"upstream", f.Upstream},
+			}})
+		}
+	case "scenarios":
+		for _, s := range parts.Scenarios {
+			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}})
+		}
+	case "workloads":
+		for _, w := range parts.Workloads {
+			list = append(list, entry{w.Name, w.Summary, nil})
+		}
+	default:
+		return nil, false
+	}
+	return list, true
+}
+
+func newList() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:       "list checks|faults|scenarios|workloads",
+		Short:     "List what there is",
+		ValidArgs: kinds(),
+		Args:      exactly("checks|faults|scenarios|workloads"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, ok := entries(args[0])
+			if !ok {
+				return badArguments("%q cannot be listed%s", args[0], didYouMean(args[0], kinds()))
+			}
+			return writeEntries(cmd.OutOrStdout(), list, output)
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func writeEntries(w io.Writer, list []entry, output string) error {
+	switch output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(list)
+	case "text":
+		tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, e := range list {
+			fmt.Fprintf(tab, "%s\t%s\n", e.Name, e.Summary)
+		}
+		return tab.Flush()
+	}
+	return badArguments("output %q is not known; give text or json", output)
+}
+
+func newDescribe() *cobra.Command {
+	singular := map[string]string{"check": "checks", "fault": "faults", "scenario": "scenarios", "workload": "workloads"}
+	return &cobra.Command{
+		Use:     "describe check|fault|scenario|workload NAME",
+		Short:   "Say all there is to say about one of them",
+		Example: "  seatrial describe fault node-partition",
+		Args:    exactly("check|fault|scenario|workload", "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, ok := entries(singular[args[0]])
+			if !ok {
+				return badArguments("%q cannot be described; give check, fault, scenario or workload", args[0])
+			}
+			var names []string
+			for _, e := range list {
+				if e.Name == args[1] {
+					return describe(cmd.OutOrStdout(), args[0], e)
+				}
+				names = append(names, e.Name)
+			}
+			return badArguments("%s %q is not known%s", args[0], args[1], didYouMean(args[1], names))
+		},
+	}
+}
+
+func describe(w io.Writer, kind string, e entry) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tab, "%s\t%s\n", kind, e.Name)
+	fmt.Fprintf(tab, "what\t%s\n", e.Summary)
+	for _, d := range e.Details {
+		fmt.Fprintf(tab, "%s\t%s\n", d[0], d[1])
+	}
+	return tab.Flush()
+}

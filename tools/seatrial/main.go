@@ -1,0 +1,97 @@
+// Command seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes, those of Jepsen's command line.
+const (
+	exitPass      = 0
+	exitViolated  = 1
+	exitUnknown   = 2
+	exitArguments = 254
+	exitHarness   = 255
+)
+
+// exitError is an error, or a verdict, with the exit code that belongs to it.
+type exitError struct {
+	code int
+	err  error // nil when all there is to say was said.
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// badArguments marks an error as the user's to mend.
+func badArguments(format string, args ...any) error {
+	return &exitError{code: exitArguments, err: fmt.Errorf(format, args...)}
+}
+
+func main() {
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// interruptible ends the context at the first signal and the process at the second.
+func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			fmt.Fprintf(stderr, "\n%s: healing faults and keeping evidence; once more ends at once\n", s)
+			cancel(fmt.Errorf("stopped by signal: %s", s))
+		case <-done:
+			return
+		}
+		select {
+		case s := <-signals:
+			fmt.Fprintf(stderr, "\n%s: ended at once; `seatrial heal` and `seatrial clean` undo what is left\n", s)
+			os.Exit(exitHarness)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := newRoot(args[0])
+	cmd.SetArgs(args[1:])
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return exitPass
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if exit.err != nil {
+			fmt.Fprintf(stderr, "error: %v\n", exit.err)
+		}
+		return exit.code
+	}
+	fmt.Fprintf(stderr, "error: %v\n", err)
+	return exitHarness
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+func newPlan() *cobra.Command {
+	var output string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:     "plan SCENARIO",
+		Short:   "Print what a scenario would do with a seed; needs no cluster and touches nothing",
+		Example: "  seatrial plan smoke --seed 42\n  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
+		Args:    exactly("SCENARIO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := makePlan(args[0], seed)
+			if err != nil {
+				return err
+			}
+			return writePlan(cmd.OutOrStdout(), p, output)
+		},
+	}
+	outputFlag(cmd, &output)
+	seedFlag(cmd, &seed)
+	return cmd
+}
+
+func seedFlag(cmd *cobra.Command, seed *uint64) {
+	cmd.Flags().Uint64Var(seed, "seed", 0, "seed of the plan; the same seed gives the same plan (0: a new one)")
+}
+
+// makePlan makes the plan of a scenario; seed 0 stands for a new one.
+func makePlan(scenario string, seed uint64) (plan.Plan, error) {
+	s, ok := trial.AllParts().Scenario(scenario)
+	if !ok {
+		return plan.Plan{}, unknownScenario(scenario)
+	}
+	if seed == 0 {
+		seed = 1 + rand.Uint64N(999_999) // Short enough to be typed again.
+	}
+	return plan.Make(s, seed), nil
+}
+
+func writePlan(w io.Writer, p plan.Plan, output string) error {
+	switch output {
+	case "text":
+		return p.Render(w)
+	case "json":
+		data, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode plan: %w", err)
+		}
+		_, err = fmt.Fprintln(w, string(data))
+		return err
+	}
+	return badArguments("output %q is not known; give text or json", output)
+}

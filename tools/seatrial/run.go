@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	moorings mooringFlags
+	seed     uint64
+	planFile string
+	runs     string
+	keep     bool
+	verbose  bool
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Carry a scenario out on a real kind cluster, and judge it",
+		Long: `Run makes what is missing (container engine, images, cluster), carries the plan out, judges the record and
+removes the cluster again, unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
+		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := f.plan(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	seedFlag(cmd, &f.seed)
+	f.moorings.register(cmd)
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan in this file instead of a scenario's")
+	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(), "where run directories are made ($ARTIFACTS/runs when that is set)")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "keep debug detail in harness.log")
+	return cmd
+}
+
+// defaultRunsDir honours $ARTIFACTS, as Prow and others set it.
+func defaultRunsDir() string {
+	if dir := os.Getenv("ARTIFACTS"); dir != "" {
+		return dir + "/runs"
+	}
+	return "runs"
+}
+
+// plan makes or reads the plan; nothing has been touched when it fails.
+func (f *runFlags) plan(args []string) (plan.Plan, error) {
+	switch {
+	case f.planFile == "" && len(args) == 0:
+		return plan.Plan{}, badArguments("SCENARIO is missing; see `seatrial list scenarios`")
+	case f.planFile != "" && (len(args) > 0 || f.seed != 0):
+		return plan.Plan{}, badArguments("--plan has scenario and seed in it; give it alone")
+	case f.planFile == "":
+		return makePlan(args[0], f.seed)
+	}
+	file, err := os.Open(f.planFile)
+	if err != nil {
+		return plan.Plan{}, badArguments("--plan: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // It was only read.
+	p, err := plan.Decode(file)
+	if err != nil {
+		return plan.Plan{}, badArguments("--plan %s: %w", f.planFile, err)
+	}
+	return p, nil
+}
+
+func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
+	if err := trial.Validate(trial.AllParts(), p); err != nil {
+		return badArguments("the plan is not legal:\n%w", err)
+	}
+	if err := p.Render(stderr); err != nil {
+		return fmt.Errorf("print plan: %w", err)
+	}
+	m, err := f.moorings.moorings(ctx, p.Workers, stderr)
+	if err != nil {
+		return err
+	}
+	place, err := trial.Moor(ctx, m)
+	if err != nil {
+		return err
+	}
+	out, err := place.Sail(ctx, trial.Orders{Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level()})
+	if f.keep {
+		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s` uses it again, `seatrial clean` deletes it",
+			place.Cluster.Name(), p.Scenario, place.Cluster.Name())
+	} else if leaveErr := place.Leave(ctx); leaveErr != nil {
+		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", leaveErr)
+	}
+	if err != nil {
+		return err
+	}
+	return f.conclude(out, stdout)
+}
+
+// conclude prints the report, its last lines the verdict, and turns it into an exit code.
+func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
+	j, err := trial.Judge(out.Dir, trial.AllParts().Checks)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteText(stdout, j.Run, j.History, j.Report, report.Options{Color: wantsColor(stdout)}); err != nil {
+		return err
+	}
+	if out.Interrupted && j.Report.Verdict != check.Fail {
+		return &exitError{code: exitHarness, err: fmt.Errorf("the trial was interrupted; what there is of it: %s", out.Dir.Path())}
+	}
+	return verdictExit(j.Report.Verdict)
+}
+
+func (f *runFlags) level() slog.Level {
+	if f.verbose {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// header is what run.json tells of the run before it begins.
+func (f *runFlags) header(p plan.Plan) report.Run {
+	b := readBuild()
+	return report.Run{CommandLine: os.Args, Commit: b.Commit, Dirty: b.Dirty, Scenario: p.Scenario, Seed: p.Seed}
+}

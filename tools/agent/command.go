@@ -32,8 +32,11 @@ type stdio struct {
 func commands() []command {
 	return []command{
 		bootCommand(),
+		dialCommand(),
 		procsCommand(),
+		tailCommand(),
 		versionCommand(),
+		volumesCommand(),
 	}
 }
 

@@ -1,0 +1,80 @@
+package await
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrTimeout is wrapped by the error of a wait whose bound ran out.
+var ErrTimeout = errors.New("the bound ran out")
+
+// Condition looks once. It says whether what is awaited has come, and what it saw in a few words. An error ends the
+// wait only when it is made with Stop; others count as "not yet" and are reported when the bound runs out.
+type Condition func(ctx context.Context) (done bool, state string, err error)
+
+// Stop marks an error that no further waiting can mend.
+func Stop(err error) error { return &stopError{err} }
+
+type stopError struct{ err error }
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+// Until looks at once and then every so often until cond is done, bound has passed, or ctx has ended. What is the
+// name of the condition, as in "kubelet active". Each look ends with the bound.
+func Until(ctx context.Context, what string, every, bound time.Duration, cond Condition) error {
+	begin := time.Now()
+	looking, cancel := context.WithTimeoutCause(ctx, bound, ErrTimeout)
+	defer cancel()
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	seen := "nothing yet"
+	for {
+		done, state, err := cond(looking)
+		if done && err == nil {
+			return nil
+		}
+		var stop *stopError
+		if errors.As(err, &stop) {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		switch {
+		case looking.Err() != nil && err != nil: // The look itself was cut short; it saw nothing.
+		case err != nil:
+			seen = err.Error()
+		case state != "":
+			seen = state
+		}
+		select {
+		case <-looking.Done():
+			return failed(ctx, looking, what, begin, seen)
+		case <-ticks.C:
+			if looking.Err() != nil { // Both were ready.
+				return failed(ctx, looking, what, begin, seen)
+			}
+		}
+	}
+}
+
+// For waits for d or until ctx has ended; it returns the cause then.
+func For(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func failed(ctx, looking context.Context, what string, begin time.Time, seen string) error {
+	cause := context.Cause(looking)
+	if ctx.Err() != nil {
+		cause = context.Cause(ctx)
+	}
+	waited := time.Since(begin).Round(10 * time.Millisecond)
+	return fmt.Errorf("wait for %s: waited %s, last seen: %s: %w", what, waited, seen, cause)
+}

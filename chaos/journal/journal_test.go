@@ -1,0 +1,155 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/seatrial/seatrial/chaos/journal"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// disk is a file in memory: synced is how much of it would survive a crash.
+type disk struct {
+	bytes.Buffer
+	synced             int
+	writeErr, syncFail error
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	if d.writeErr != nil {
+		n, _ := d.Buffer.Write(p[:len(p)/2])
+		return n, d.writeErr
+	}
+	return d.Buffer.Write(p)
+}
+
+func (d *disk) Sync() error {
+	if d.syncFail != nil {
+		return d.syncFail
+	}
+	d.synced = d.Len()
+	return nil
+}
+
+func entry(step int, stage history.FaultStage) journal.Entry {
+	return journal.Entry{Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5}
+}
+
+func TestEveryEntryIsOnDiskWhenAppendReturns(t *testing.T) {
+	d := &disk{}
+	j := journal.New(d)
+	for step := range 5 {
+		if err := j.Append(entry(step, history.StageIntent)); err != nil {
+			t.Fatal(err)
+		}
+		if d.synced != d.Len() {
+			t.Fatalf("step %d: %d of %d bytes are synced", step, d.synced, d.Len())
+		}
+	}
+	rec, err := journal.Read(bytes.NewReader(d.Bytes()))
+	if err != nil || rec.Torn || len(rec.Entries) != 5 {
+		t.Fatalf("got %+v, %v", rec, err)
+	}
+}
+
+func TestCutAnywhereLosesAtMostTheLastRecord(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := &disk{}
+		j := journal.New(d)
+		n := rapid.IntRange(1, 6).Draw(t, "entries")
+		for step := range n {
+			if err := j.Append(entry(step, history.StageInjected)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cut := rapid.IntRange(0, d.Len()).Draw(t, "cut")
+		whole := bytes.Count(d.Bytes()[:cut], []byte("\n"))
+		rec, err := journal.Read(bytes.NewReader(d.Bytes()[:cut]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		atEnd := cut == 0 || d.Bytes()[cut-1] == '\n'
+		if len(rec.Entries) != whole || rec.Torn == atEnd {
+			t.Fatalf("cut at %d: got %d entries, torn %v; want %d", cut, len(rec.Entries), rec.Torn, whole)
+		}
+	})
+}
+
+func TestOpenFaults(t *testing.T) {
+	const (
+		intent, armed, injected = history.StageIntent, history.StageArmed, history.StageInjected
+		healed, gone, failed    = history.StageHealed, history.StageConfirmedHealed, history.StageFaultFailed
+	)
+	for _, tc := range []struct {
+		name    string
+		entries []journal.Entry
+		want    []journal.Entry
+	}{
+		{"empty", nil, nil},
+		{"intent alone", []journal.Entry{entry(1, intent)}, []journal.Entry{entry(1, intent)}},
+		{"ended", []journal.Entry{entry(1, intent), entry(1, injected), entry(1, healed), entry(1, gone)}, nil},
+		{"healed, not shown", []journal.Entry{entry(1, intent), entry(1, healed), entry(1, failed)},
+			[]journal.Entry{entry(1, healed)}},
+		{"failed, then healed", []journal.Entry{entry(1, intent), entry(1, failed), entry(1, healed), entry(1, gone)}, nil},
+		{"failed", []journal.Entry{entry(1, intent), entry(1, failed)}, []journal.Entry{entry(1, failed)}},
+		{"in order", []journal.Entry{entry(2, intent), entry(1, intent), entry(2, armed)},
+			[]journal.Entry{entry(2, armed), entry(1, intent)}},
+		{"begun twice", []journal.Entry{entry(1, intent), entry(1, gone), entry(1, intent), entry(1, armed)},
+			[]journal.Entry{entry(1, armed)}},
+		{"failed after the end", []journal.Entry{entry(1, intent), entry(1, gone), entry(1, failed)}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if d := cmp.Diff(tc.want, journal.Record{Entries: tc.entries}.Open()); d != "" {
+				t.Errorf("open faults (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestAfterAnErrorNothingIsAppended(t *testing.T) {
+	full := errors.New("no space left on device")
+	d := &disk{writeErr: full}
+	j := journal.New(d)
+	if err := j.Append(entry(1, history.StageIntent)); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+	d.writeErr = nil
+	if err := j.Append(entry(2, history.StageIntent)); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+	rec, err := journal.Read(&d.Buffer)
+	if err != nil || !rec.Torn || len(rec.Entries) != 0 {
+		t.Fatalf("got %+v, %v", rec, err)
+	}
+	if err := journal.New(&disk{syncFail: full}).Append(entry(1, history.StageIntent)); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestReadRefusesDamage(t *testing.T) {
+	for _, text := range []string{"x\n", "{}\n", `{"schema":2}` + "\n", `{"schema":1,"what":1}` + "\n",
+		strings.Repeat("a", 70<<10) + "\n"} {
+		if _, err := journal.Read(strings.NewReader(text)); err == nil {
+			t.Errorf("%.20q passes", text)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	d := &disk{}
+	if err := journal.New(d).Append(entry(1, history.StageIntent)); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(d.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rec, _ := journal.Read(bytes.NewReader(data))
+		if open := rec.Open(); len(open) > len(rec.Entries) {
+			t.Fatalf("%d open faults of %d entries", len(open), len(rec.Entries))
+		}
+	})
+}

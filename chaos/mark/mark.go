@@ -1,0 +1,87 @@
+package mark
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// AgentPath is where the agent is on every node.
+const AgentPath = "/usr/local/bin/seatrial-agent"
+
+// The beginnings of all names of ours. Nothing else is ever undone.
+const (
+	tablePrefix = "seatrial_"
+	unitPrefix  = "seatrial-heal-"
+)
+
+// TimerPattern matches the names of all dead-man timers, for systemctl.
+const TimerPattern = unitPrefix + "*.timer"
+
+// runRule is the grammar of run ids: what nftables and systemd both take in a name, so that no quoting is ever
+// needed. An underscore is left out because it ends the run id in the name of a table.
+var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,99}$`)
+
+// Owner says to which run and step a thing on a node belongs.
+type Owner struct {
+	Run  string `json:"run"`
+	Step int    `json:"step"`
+}
+
+// Check returns an error for an owner whose names could not be told from others.
+func (o Owner) Check() error {
+	if !runRule.MatchString(o.Run) {
+		return fmt.Errorf("run id %q: use letters, digits, dots and hyphens, at most 100", o.Run)
+	}
+	if o.Step < 0 {
+		return fmt.Errorf("step %d of run %q: use 0 or more", o.Step, o.Run)
+	}
+	return nil
+}
+
+// Table is the name of the owner's nftables table.
+func (o Owner) Table() string { return fmt.Sprintf("%s%s_%d", tablePrefix, o.Run, o.Step) }
+
+// Unit is the name of the owner's dead-man unit, without a suffix.
+func (o Owner) Unit() string { return fmt.Sprintf("%s%s-%d", unitPrefix, o.Run, o.Step) }
+
+// Timer is the name of the owner's dead-man timer.
+func (o Owner) Timer() string { return o.Unit() + ".timer" }
+
+// FromTable returns the owner of an nftables table, and whether it is one of ours.
+func FromTable(name string) (Owner, bool) {
+	rest, ok := strings.CutPrefix(name, tablePrefix)
+	if !ok {
+		return Owner{}, false
+	}
+	return split(rest, "_")
+}
+
+// FromTimer returns the owner of a dead-man timer, and whether it is one of ours.
+func FromTimer(name string) (Owner, bool) {
+	rest, ok := strings.CutPrefix(name, unitPrefix)
+	if !ok {
+		return Owner{}, false
+	}
+	rest, ok = strings.CutSuffix(rest, ".timer")
+	if !ok {
+		return Owner{}, false
+	}
+	return split(rest, "-")
+}
+
+// split takes the step from behind the last separator. A name that the owner would not have made itself, such as one
+// with a step of "007", is not ours.
+func split(s, separator string) (Owner, bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return Owner{}, false
+	}
+	step, err := strconv.Atoi(s[i+1:])
+	o := Owner{Run: s[:i], Step: step}
+	if err != nil || o.Check() != nil || strconv.Itoa(step) != s[i+1:] {
+		return Owner{}, false
+	}
+	return o, true
+}

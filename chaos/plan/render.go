@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Render writes p as text for a person to read before anything is touched: the steps with their bounds, and what
+// will be hurt and for how long.
+func (p Plan) Render(w io.Writer) error { return p.RenderAt(w, 0) }
+
+// RenderAt is Render with an arrow at step n, where the trial ended; 0 is no step.
+func (p Plan) RenderAt(w io.Writer, n int) error {
+	var b bytes.Buffer
+	wl := p.Workload
+	fmt.Fprintf(&b, "plan %s, seed %d\n", p.Scenario, p.Seed)
+	fmt.Fprintf(&b, "  cluster   1 control plane, %s\n", count(p.Workers, "worker"))
+	fmt.Fprintf(&b, "  workload  %s: StatefulSet %q, %s, %d MiB of %s each\n",
+		wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
+	fmt.Fprintf(&b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
+		wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
+	fmt.Fprintf(&b, "  bounds    ready in %s, settled in %s, blind for at most %s;\n",
+		p.Bounds.Ready, p.Bounds.Settle, p.Bounds.BlindGap)
+	fmt.Fprintf(&b, "            at least %d inserts for each instance,\n", p.Bounds.MinOps)
+	fmt.Fprintf(&b, "            at least %d operations before, during and after each fault\n", p.Bounds.MinAround)
+	b.WriteString("  steps\n")
+	for _, s := range p.Steps {
+		mark := "   "
+		if s.N == n {
+			mark = "-->"
+		}
+		fmt.Fprintf(&b, "  %s %3d  %-58s within %s\n", mark, s.N, p.Describe(s), s.Bound)
+	}
+	p.renderHurt(&b)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	return nil
+}
+
+// renderHurt sums up what is hurt and for how long.
+func (p Plan) renderHurt(b *bytes.Buffer) {
+	b.WriteString("  will be hurt\n")
+	none := true
+	longest := time.Duration(0)
+	for _, s := range p.Steps {
+		longest += s.Bound.D()
+		switch {
+		case s.Fault != nil:
+			fmt.Fprintf(b, "    the node of %s, by %s: %s once shown, never longer than %s\n",
+				p.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Hold, s.Bound)
+		case s.Tamper != nil:
+			fmt.Fprintf(b, "    the data of %s, for good: %s\n", p.pod(s.Tamper.Ordinal), s.Tamper.Kind)
+		default:
+			continue
+		}
+		none = false
+	}
+	if none {
+		b.WriteString("    nothing\n")
+	}
+	fmt.Fprintf(b, "  all steps together take at most %s\n", longest)
+}
+
+// Describe says in one line what a step of the plan does.
+func (p Plan) Describe(s Step) string {
+	switch {
+	case s.Do == ActionLoad:
+		return fmt.Sprintf("load: %s more", count(s.Commits, "acknowledged insert"))
+	case s.Do == ActionFault && s.Fault != nil:
+		families := ""
+		if len(s.Fault.Families) > 0 {
+			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
+		}
+		return fmt.Sprintf("fault: %s on the node of %s, held %s%s",
+			s.Fault.Name, p.pod(s.Fault.Ordinal), s.Fault.Hold, families)
+	case s.Do == ActionScale && s.Replicas != nil:
+		return fmt.Sprintf("scale: StatefulSet %q to %s", p.Workload.StatefulSet, count(*s.Replicas, "replica"))
+	case s.Do == ActionChecksum:
+		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
+	case s.Do == ActionTamper && s.Tamper != nil:
+		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
+	}
+	return string(s.Do)
+}
+
+func (p Plan) pod(ordinal int) string { return fmt.Sprintf("%s-%d", p.Workload.StatefulSet, ordinal) }
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func silentNote(silent bool) string {
+	if silent {
+		return ", to an address where nobody listens"
+	}
+	return ""
+}

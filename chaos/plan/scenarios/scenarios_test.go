@@ -1,0 +1,130 @@
+package scenarios_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/scenarios"
+)
+
+func caps() plan.Caps {
+	return plan.Caps{
+		Faults:    []plan.FaultCaps{{Name: "kubelet-kill"}, {Name: "node-partition", Families: true}, {Name: "node-reboot"}},
+		Workloads: []string{"ledger"},
+	}
+}
+
+func encode(t *testing.T, p plan.Plan) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Encode(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	for _, s := range scenarios.All() {
+		different := map[string]bool{}
+		for seed := range uint64(100) {
+			first, second := encode(t, plan.Make(s, seed)), encode(t, plan.Make(s, seed))
+			if !bytes.Equal(first, second) {
+				t.Fatalf("scenario %q, seed %d: two plans differ:\n%s", s.Name, seed, cmp.Diff(first, second))
+			}
+			if err := plan.Make(s, seed).Validate(caps()); err != nil {
+				t.Fatalf("scenario %q, seed %d: %v", s.Name, seed, err)
+			}
+			p := plan.Make(s, seed)
+			p.Seed = 0
+			different[string(encode(t, p))] = true
+		}
+		if len(different) < 2 {
+			t.Errorf("scenario %q: 100 seeds give one plan", s.Name)
+		}
+	}
+}
+
+func TestListIsInOrderAndComplete(t *testing.T) {
+	names := scenarios.Names()
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("names are not in alphabetical order, or one is there twice: %q", names)
+	}
+	for _, s := range scenarios.All() {
+		if !slices.Contains([]string{"PASS", "FAIL", "UNKNOWN"}, s.Expect) || s.Summary == "" {
+			t.Errorf("scenario %q: expect %q, summary %q", s.Name, s.Expect, s.Summary)
+		}
+		if found, ok := scenarios.Find(s.Name); !ok || found.Name != s.Name {
+			t.Errorf("scenario %q is not found", s.Name)
+		}
+	}
+	if _, ok := scenarios.Find("nothing"); ok {
+		t.Error(`scenario "nothing" is found`)
+	}
+}
+
+func TestSmokeHurtsEachWayOnce(t *testing.T) {
+	orders := map[string]bool{}
+	for seed := range uint64(100) {
+		var names []string
+		for _, s := range plan.Make(mustFind(t, "smoke"), seed).Steps {
+			if s.Fault != nil {
+				names = append(names, s.Fault.Name)
+			}
+		}
+		orders[names[0]] = true
+		slices.Sort(names)
+		if d := cmp.Diff([]string{"kubelet-kill", "node-partition", "node-reboot"}, names); d != "" {
+			t.Fatalf("seed %d: faults (-want +got):\n%s", seed, d)
+		}
+	}
+	if len(orders) != 3 {
+		t.Errorf("100 seeds begin with %v only", orders)
+	}
+}
+
+func mustFind(t *testing.T, name string) plan.Scenario {
+	t.Helper()
+	s, ok := scenarios.Find(name)
+	if !ok {
+		t.Fatalf("no scenario %q", name)
+	}
+	return s
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestGoldenPlans(t *testing.T) {
+	for _, s := range scenarios.All() {
+		p := plan.Make(s, 42)
+		var text bytes.Buffer
+		if err := p.RenderAt(&text, 3); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, s.Name+".txt", text.Bytes())
+		golden(t, s.Name+".json", encode(t, p))
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, d)
+	}
+}

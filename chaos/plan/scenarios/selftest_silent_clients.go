@@ -1,0 +1,29 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// selftestSilentClients gives the clients an address where nobody listens: nothing is written, so nothing is shown.
+func selftestSilentClients() plan.Scenario {
+	return plan.Scenario{
+		Name:    "selftest-silent-clients",
+		Summary: "Self-test: the clients never reach the database; the verdict must be UNKNOWN.",
+		Expect:  "UNKNOWN",
+		Build: func(r *rand.Rand) plan.Plan {
+			const replicas = 2
+			w := mysql(replicas)
+			w.Silent = true
+			// The load can never be had: its bound is what this self-test costs.
+			starved := load(20)
+			starved.Bound = plan.Duration(15 * time.Second)
+			return plan.Plan{Workers: 2, Workload: w, Bounds: bounds(), Steps: []plan.Step{
+				starved,
+				fault("kubelet-kill", r.IntN(replicas), 2*time.Second, 2*time.Minute),
+			}}
+		},
+	}
+}

@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The limits of a legal plan. They keep a mistyped number from becoming a trial that never ends or floods the machine.
+const (
+	MaxSteps    = 1000
+	MaxReplicas = 64
+	MaxClients  = 256 // For each instance.
+	MaxBound    = 24 * time.Hour
+	MaxRows     = 10_000_000
+	MaxVolume   = 1 << 20 // MiB, which is 1 TiB.
+)
+
+// Caps is what a plan may name and what the cluster can do.
+type Caps struct {
+	Faults    []FaultCaps
+	Workloads []string
+	// Can is what the cluster is able to do: "power", "nftables", "systemd". Nil means that the cluster is not known
+	// yet: then needs are not held against it.
+	Can []string
+}
+
+// FaultCaps is what a plan has to know of a fault.
+type FaultCaps struct {
+	Name     string
+	Needs    []string // What the cluster must be able to do.
+	Families bool     // The fault can be limited to address families.
+}
+
+// Validate holds p against the rules on paper and returns an ErrorList with every breach, or nil. Nothing is touched,
+// and nothing outside caps is asked.
+func (p Plan) Validate(caps Caps) error {
+	v := validator{caps: caps, replicas: p.Workload.Replicas}
+	if p.Schema != SchemaVersion {
+		v.errs.add("schema", fmt.Sprintf("use %d", SchemaVersion), "%d is not known", p.Schema)
+	}
+	if !legalName(p.Scenario) {
+		v.errs.add("scenario", nameRule, "%q is not a name", p.Scenario)
+	}
+	v.within("workers", p.Workers, 1, MaxReplicas)
+	v.workload(p.Workload)
+	v.bounds(p.Bounds)
+	if len(p.Steps) == 0 || len(p.Steps) > MaxSteps {
+		v.errs.add("steps", fmt.Sprintf("use 1 to %d steps", MaxSteps), "%d steps", len(p.Steps))
+	}
+	for i, s := range p.Steps {
+		v.step(fmt.Sprintf("steps[%d]", i), i+1, s)
+	}
+	return v.errs.Err()
+}
+
+const nameRule = "use lower-case letters, digits and hyphens, beginning with a letter, at most 63"
+
+// legalName holds the rule for names of everything: it is safe as a file name and as a part of a Kubernetes name.
+func legalName(s string) bool {
+	if s == "" || len(s) > 63 || strings.HasSuffix(s, "-") || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// validator walks a plan in order; replicas is how many instances there are at the step it has reached.
+type validator struct {
+	caps     Caps
+	errs     ErrorList
+	replicas int
+}
+
+func (v *validator) within(field string, value, low, high int) {
+	if value < low || value > high {
+		v.errs.add(field, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", value)
+	}
+}
+
+func (v *validator) lasting(field string, value Duration, high time.Duration) {
+	if value <= 0 || value.D() > high {
+		v.errs.add(field, fmt.Sprintf("use more than 0s and at most %s", high), "%s is out of range", value)
+	}
+}
+
+func (v *validator) workload(w Workload) {
+	if !slices.Contains(v.caps.Workloads, w.Name) {
+		v.errs.add("workload.name", oneOf(w.Name, v.caps.Workloads), "no workload %q", w.Name)
+	}
+	if !legalName(w.StatefulSet) {
+		v.errs.add("workload.statefulSet", nameRule, "%q is not a name", w.StatefulSet)
+	}
+	v.within("workload.replicas", w.Replicas, 1, MaxReplicas)
+	if w.FileSystem != "ext4" && w.FileSystem != "xfs" {
+		v.errs.add("workload.fileSystem", `use "ext4" or "xfs"`, "no file system %q", w.FileSystem)
+	}
+	v.within("workload.volumeMiB", w.VolumeMiB, 1, MaxVolume)
+	v.within("workload.clients", w.Clients, 1, MaxClients)
+	if w.Interval < 0 || w.Interval.D() > time.Minute {
+		v.errs.add("workload.interval", "use 0s to 1m0s", "%s is out of range", w.Interval)
+	}
+	v.within("workload.quietRows", w.QuietRows, 0, MaxRows)
+}
+
+func (v *validator) bounds(b Bounds) {
+	v.lasting("bounds.ready", b.Ready, MaxBound)
+	v.lasting("bounds.settle", b.Settle, MaxBound)
+	v.lasting("bounds.blindGap", b.BlindGap, MaxBound)
+	v.within("bounds.minOps", b.MinOps, 1, math.MaxInt32)
+	v.within("bounds.minAround", b.MinAround, 1, math.MaxInt32)
+}
+
+func (v *validator) step(at string, n int, s Step) {
+	if s.N != n {
+		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
+	}
+	v.lasting(at+".bound", s.Bound, MaxBound)
+	known := []string{string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
+		string(ActionTamper)}
+	if !slices.Contains(known, string(s.Do)) {
+		v.errs.add(at+".do", oneOf(string(s.Do), known), "no action %q", s.Do)
+		return
+	}
+	v.fields(at, s)
+	switch s.Do {
+	case ActionLoad:
+		v.within(at+".commits", s.Commits, 1, math.MaxInt32)
+	case ActionFault:
+		if s.Fault != nil {
+			v.fault(at+".fault", *s.Fault, s.Bound)
+		}
+	case ActionScale:
+		if s.Replicas != nil {
+			v.scale(at+".replicas", *s.Replicas)
+		}
+	case ActionChecksum:
+		if !legalName(s.Label) {
+			v.errs.add(at+".label", nameRule, "%q is not a name", s.Label)
+		}
+	case ActionTamper:
+		if s.Tamper != nil {
+			v.tamper(at+".tamper", *s.Tamper)
+		}
+	}
+}
+
+// fields holds that exactly the fields of the step's action are set.
+func (v *validator) fields(at string, s Step) {
+	for _, f := range []struct {
+		name   string
+		set    bool
+		action Action
+		needed bool // Its absence is an error of its own; the others have a range that excludes the zero value.
+	}{
+		{"commits", s.Commits != 0, ActionLoad, false},
+		{"fault", s.Fault != nil, ActionFault, true},
+		{"replicas", s.Replicas != nil, ActionScale, true},
+		{"label", s.Label != "", ActionChecksum, false},
+		{"tamper", s.Tamper != nil, ActionTamper, true},
+	} {
+		switch {
+		case f.set && f.action != s.Do:
+			v.errs.add(at+"."+f.name, fmt.Sprintf("leave it out, or use do: %q", f.action), "is set in a %q step", s.Do)
+		case f.needed && !f.set && f.action == s.Do:
+			v.errs.add(at+"."+f.name, "set it", "is missing in a %q step", s.Do)
+		}
+	}
+}
+
+func (v *validator) fault(at string, f Fault, bound Duration) {
+	names := make([]string, len(v.caps.Faults))
+	var known *FaultCaps
+	for i := range v.caps.Faults {
+		names[i] = v.caps.Faults[i].Name
+		if names[i] == f.Name {
+			known = &v.caps.Faults[i]
+		}
+	}
+	if known == nil {
+		v.errs.add(at+".name", oneOf(f.Name, names), "no fault %q", f.Name)
+	} else {
+		v.needs(at+".name", *known)
+	}
+	v.ordinal(at+".ordinal", f.Ordinal)
+	switch {
+	case f.Hold <= 0:
+		v.errs.add(at+".hold", "use more than 0s", "%s is out of range", f.Hold)
+	case f.Hold >= bound:
+		v.errs.add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
+			f.Hold, bound)
+	}
+	if len(f.Families) > 0 && known != nil && !known.Families {
+		v.errs.add(at+".families", "leave it out", "fault %q cannot be limited to address families", f.Name)
+	}
+	for i, family := range f.Families {
+		field := fmt.Sprintf("%s.families[%d]", at, i)
+		if !slices.Contains(allFamilies, family) {
+			v.errs.add(field, oneOf(family, allFamilies), "no address family %q", family)
+		} else if slices.Contains(f.Families[:i], family) {
+			v.errs.add(field, "leave it out", "%q is there twice", family)
+		}
+	}
+}
+
+var allFamilies = []string{"ipv4", "ipv6"}
+
+func (v *validator) needs(at string, f FaultCaps) {
+	if v.caps.Can == nil {
+		return
+	}
+	for _, need := range f.Needs {
+		if !slices.Contains(v.caps.Can, need) {
+			v.errs.add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
+				f.Name, need)
+		}
+	}
+}
+
+func (v *validator) ordinal(at string, ordinal int) {
+	if ordinal < 0 || ordinal >= v.replicas {
+		v.errs.add(at, fmt.Sprintf("use 0 to %d: there are %d replicas at this step", v.replicas-1, v.replicas),
+			"%d is out of range", ordinal)
+	}
+}
+
+func (v *validator) scale(at string, replicas int) {
+	switch {
+	case replicas < 0 || replicas > MaxReplicas:
+		v.errs.add(at, fmt.Sprintf("use 0 to %d", MaxReplicas), "%d is out of range", replicas)
+	case replicas == v.replicas:
+		v.errs.add(at, "use another number, or leave the step out", "there are %d replicas already", replicas)
+	default:
+		v.replicas = replicas
+	}
+}
+
+func (v *validator) tamper(at string, t Tamper) {
+	kinds := []string{"delete-row"}
+	if !slices.Contains(kinds, t.Kind) {
+		v.errs.add(at+".kind", oneOf(t.Kind, kinds), "no tampering %q", t.Kind)
+	}
+	v.ordinal(at+".ordinal", t.Ordinal)
+}

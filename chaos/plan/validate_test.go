@@ -1,0 +1,158 @@
+package plan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+func caps() plan.Caps {
+	return plan.Caps{
+		Faults: []plan.FaultCaps{
+			{Name: "kubelet-kill", Needs: []string{"systemd"}},
+			{Name: "node-partition", Needs: []string{"nftables", "systemd"}, Families: true},
+			{Name: "node-reboot", Needs: []string{"power"}},
+		},
+		Workloads: []string{"ledger"},
+	}
+}
+
+// legal is a plan with one step of each action.
+func legal() plan.Plan {
+	three := 3
+	one := 1
+	second := plan.Duration(time.Second)
+	minute := plan.Duration(time.Minute)
+	fault := &plan.Fault{Name: "node-partition", Ordinal: 2, Hold: second, Families: []string{"ipv4"}}
+	return plan.Plan{
+		Schema: plan.SchemaVersion, Scenario: "made-up", Seed: 7, Workers: 2,
+		Workload: plan.Workload{Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 64,
+			Clients: 2, Interval: second, QuietRows: 10},
+		Bounds: plan.Bounds{Ready: minute, Settle: minute, BlindGap: second, MinOps: 1, MinAround: 1},
+		Steps: []plan.Step{
+			{N: 1, Do: plan.ActionLoad, Commits: 1, Bound: minute},
+			{N: 2, Do: plan.ActionChecksum, Label: "before", Bound: minute},
+			{N: 3, Do: plan.ActionFault, Fault: fault, Bound: minute},
+			{N: 4, Do: plan.ActionScale, Replicas: &one, Bound: minute},
+			{N: 5, Do: plan.ActionScale, Replicas: &three, Bound: minute},
+			{N: 6, Do: plan.ActionTamper, Tamper: &plan.Tamper{Kind: "delete-row", Ordinal: 2}, Bound: minute},
+		},
+	}
+}
+
+func TestLegalPlanHasNoErrors(t *testing.T) {
+	if err := legal().Validate(caps()); err != nil {
+		t.Fatal(err)
+	}
+	able := caps()
+	able.Can = []string{"power", "nftables", "systemd"}
+	if err := legal().Validate(able); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIllegalPlansNameFieldAndFix(t *testing.T) {
+	zero, many := 0, 65
+	for _, tc := range []struct {
+		name   string
+		change func(*plan.Plan)
+		want   string
+	}{
+		{"schema", func(p *plan.Plan) { p.Schema = 0 }, "schema: 0 is not known; use 1"},
+		{"scenario", func(p *plan.Plan) { p.Scenario = "../x" }, `scenario: "../x" is not a name; use lower-case`},
+		{"workers", func(p *plan.Plan) { p.Workers = 0 }, "workers: 0 is out of range; use 1 to 64"},
+		{"workload", func(p *plan.Plan) { p.Workload.Name = "leger" },
+			`workload.name: no workload "leger"; did you mean "ledger"? known: ledger`},
+		{"stateful set", func(p *plan.Plan) { p.Workload.StatefulSet = "" }, `workload.statefulSet: "" is not a name`},
+		{"replicas", func(p *plan.Plan) { p.Workload.Replicas = -1 }, "workload.replicas: -1 is out of range; use 1 to 64"},
+		{"file system", func(p *plan.Plan) { p.Workload.FileSystem = "zfs" },
+			`workload.fileSystem: no file system "zfs"; use "ext4" or "xfs"`},
+		{"clients", func(p *plan.Plan) { p.Workload.Clients = 0 }, "workload.clients: 0 is out of range"},
+		{"interval", func(p *plan.Plan) { p.Workload.Interval = -1 }, "workload.interval: -1ns is out of range"},
+		{"rows", func(p *plan.Plan) { p.Workload.QuietRows = -1 }, "workload.quietRows: -1 is out of range"},
+		{"bound", func(p *plan.Plan) { p.Bounds.Ready = 0 }, "bounds.ready: 0s is out of range; use more than 0s"},
+		{"ops", func(p *plan.Plan) { p.Bounds.MinOps = 0 }, "bounds.minOps: 0 is out of range"},
+		{"no steps", func(p *plan.Plan) { p.Steps = nil }, "steps: 0 steps; use 1 to 1000 steps"},
+		{"too many steps", func(p *plan.Plan) { p.Steps = make([]plan.Step, 1001) }, "steps: 1001 steps; use 1 to 1000"},
+		{"number", func(p *plan.Plan) { p.Steps[1].N = 7 }, "steps[1].n: 7 is out of order; use 2"},
+		{"action", func(p *plan.Plan) { p.Steps[0].Do = "lode" }, `steps[0].do: no action "lode"; did you mean "load"?`},
+		{"commits", func(p *plan.Plan) { p.Steps[0].Commits = 0 }, "steps[0].commits: 0 is out of range"},
+		{"label", func(p *plan.Plan) { p.Steps[1].Label = "a b" }, `steps[1].label: "a b" is not a name`},
+		{"foreign field", func(p *plan.Plan) { p.Steps[1].Commits = 4 },
+			`steps[1].commits: is set in a "checksum" step; leave it out, or use do: "load"`},
+		{"missing fault", func(p *plan.Plan) { p.Steps[2].Fault = nil },
+			`steps[2].fault: is missing in a "fault" step; set it`},
+		{"unknown fault", func(p *plan.Plan) { p.Steps[2].Fault.Name = "node-partion" },
+			`steps[2].fault.name: no fault "node-partion"; did you mean "node-partition"? known: kubelet-kill, node-`},
+		{"far from any fault", func(p *plan.Plan) { p.Steps[2].Fault.Name = "earthquake" },
+			`steps[2].fault.name: no fault "earthquake"; known: kubelet-kill, node-partition, node-reboot`},
+		{"ordinal", func(p *plan.Plan) { p.Steps[2].Fault.Ordinal = 3 },
+			"steps[2].fault.ordinal: 3 is out of range; use 0 to 2: there are 3 replicas at this step"},
+		{"ordinal scaled away", func(p *plan.Plan) { p.Steps = append(p.Steps[:4:4], p.Steps[5]); p.Steps[4].N = 5 },
+			"steps[4].tamper.ordinal: 2 is out of range; use 0 to 0: there are 1 replicas at this step"},
+		{"hold", func(p *plan.Plan) { p.Steps[2].Fault.Hold = 0 },
+			"steps[2].fault.hold: 0s is out of range; use more than 0s"},
+		{"hold over bound", func(p *plan.Plan) { p.Steps[2].Fault.Hold = p.Steps[2].Bound },
+			"steps[2].fault.hold: 1m0s does not fit into the step's bound of 1m0s"},
+		{"family", func(p *plan.Plan) { p.Steps[2].Fault.Families = []string{"ipv5"} },
+			`steps[2].fault.families[0]: no address family "ipv5"; did you mean "ipv4"?`},
+		{"family twice", func(p *plan.Plan) { p.Steps[2].Fault.Families = []string{"ipv4", "ipv4"} },
+			`steps[2].fault.families[1]: "ipv4" is there twice; leave it out`},
+		{"no families", func(p *plan.Plan) { p.Steps[2].Fault.Name = "kubelet-kill" },
+			`steps[2].fault.families: fault "kubelet-kill" cannot be limited to address families; leave it out`},
+		{"scale", func(p *plan.Plan) { p.Steps[3].Replicas = &many }, "steps[3].replicas: 65 is out of range; use 0 to 64"},
+		{"scale missing", func(p *plan.Plan) { p.Steps[3].Replicas = nil }, "steps[3].replicas: is missing"},
+		{"scale to the same", func(p *plan.Plan) { *p.Steps[3].Replicas = 3 },
+			"steps[3].replicas: there are 3 replicas already; use another number"},
+		{"ordinal of none", func(p *plan.Plan) { p.Steps[4].Replicas = &zero }, "steps[5].tamper.ordinal: 2 is out of range"},
+		{"tamper", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "drop" }, `steps[5].tamper.kind: no tampering "drop"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := legal()
+			tc.change(&p)
+			err := p.Validate(caps())
+			if err == nil {
+				t.Fatal("passes")
+			}
+			if !strings.Contains(err.Error(), "\n  "+tc.want) {
+				t.Errorf("got:\n%v\nwant it to have %q", err, tc.want)
+			}
+			var field plan.FieldError
+			if !errors.As(err, &field) || field.Fix == "" {
+				t.Errorf("no field error with a fix in %v", err)
+			}
+		})
+	}
+}
+
+func TestNeedsAreHeldAgainstTheCluster(t *testing.T) {
+	c := caps()
+	c.Can = []string{"power"}
+	err := legal().Validate(c)
+	var list plan.ErrorList
+	if !errors.As(err, &list) || len(list) != 2 {
+		t.Fatalf("got %v, want two errors", err)
+	}
+	want := `steps[2].fault.name: fault "node-partition" needs "nftables", which this cluster cannot do; ` +
+		"choose another fault or another cluster"
+	if list[0].Error() != want {
+		t.Errorf("got  %s\nwant %s", list[0], want)
+	}
+}
+
+func TestNearestNeverSuggestsWhatIsFar(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		if near, ok := plan.Nearest(name, []string{"kubelet-kill"}); ok && len(name) > len(near)+5 {
+			t.Fatalf("%q suggests %q", name, near)
+		}
+		if near, ok := plan.Nearest(name, []string{"zzzzzzzzz", name}); !ok || near != name {
+			t.Fatalf("%q is not nearest to itself: %q", name, near)
+		}
+	})
+}

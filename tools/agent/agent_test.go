@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output is what a command wrote, safe to be read while it runs.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// await fails the test when the output does not become want within ten seconds.
+func (o *output) await(t *testing.T, want string) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(10 * time.Second)
+	for o.String() != want {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("waited 10 s for output %q, last was %q", want, o.String())
+		}
+	}
+}
+
+func runAgent(t *testing.T, in io.Reader, args ...string) (int, string, string) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	std := stdio{in: in, out: &out, err: &messages, log: slog.New(slog.DiscardHandler)}
+	code := run(t.Context(), std, args)
+	return code, out.String(), messages.String()
+}
+
+func TestCommandsAreInOrder(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+		if c.summary == "" || strings.HasSuffix(c.summary, ".") || c.run == nil {
+			t.Errorf("command %q: summary %q, run set: %t", c.name, c.summary, c.run != nil)
+		}
+	}
+	if !slices.IsSorted(names) || len(slices.Compact(names)) != len(commands()) {
+		t.Errorf("commands are not in the order of the alphabet, once each: %v", names)
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{}, {"nothing"}, {"boot", "x"}, {"version", "x"}, {"procs"}, {"tail"}, {"tail", "a", "b"},
+		{"tail", "--from", "x", "a"}, {"tail", "--from", "-1", "a"}, {"tail", "--what", "a"}, {"tail", "-h"},
+		{"dial"}, {"dial", "tcp"}, {"dial", "udp", "127.0.0.1:1"}, {"dial", "--timeout", "x", "tcp", "a:1"},
+	} {
+		code, out, messages := runAgent(t, strings.NewReader(""), args...)
+		if code != exitBadArguments || out != "" || messages == "" {
+			t.Errorf("%q: exit code %d, output %q, messages %q; want %d and a message", args, code, out, messages, exitBadArguments)
+		}
+	}
+}
+
+func TestBootAndProcs(t *testing.T) {
+	t.Parallel()
+	code, out, messages := runAgent(t, nil, "boot")
+	var boot bootReport
+	if err := json.Unmarshal([]byte(out), &boot); err != nil || code != exitOK {
+		t.Fatalf("boot: exit code %d, output %q (%v), messages %q", code, out, err, messages)
+	}
+	if boot.Boot == "" || boot.PID1Start >= boot.Now || boot.Now > bootclock.Now() || boot.BootID == "" {
+		t.Errorf("boot: %+v", boot)
+	}
+	_, out, _ = runAgent(t, nil, "procs", "no such program")
+	if !strings.Contains(out, `"processes":[]`) {
+		t.Errorf("procs of a program that does not run: %q", out)
+	}
+}
+
+func TestTailPrintsFromOffset(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("one\ntwo\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{"0": "one\ntwo\n", "4": "two\n", "8": ""} {
+		if code, out, messages := runAgent(t, nil, "tail", "--from", from, path); code != exitOK || out != want {
+			t.Errorf("from %s: exit code %d, output %q, messages %q; want %q", from, code, out, messages, want)
+		}
+	}
+	if code, _, messages := runAgent(t, nil, "tail", "--from", "9", path); code != exitFailed || !strings.Contains(messages, "shorter") {
+		t.Errorf("from behind the end: exit code %d, messages %q", code, messages)
+	}
+	if code, _, _ := runAgent(t, nil, "tail", path+"x"); code != exitFailed {
+		t.Errorf("no such file: exit code %d", code)
+	}
+}
+
+func TestTailFollowsUntilStandardInputEnds(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "f")
+	in, closeIn := io.Pipe()
+	var out output
+	done := make(chan int, 1)
+	go func() {
+		std := stdio{in: in, out: &out, err: io.Discard, log: slog.New(slog.DiscardHandler)}
+		done <- run(t.Context(), std, []string{"tail", "--follow", "--from", "2", path})
+	}()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	want := ""
+	for _, part := range []string{"a\nb\n", "c", "d\n"} {
+		if _, err := file.WriteString(part); err != nil {
+			t.Fatal(err)
+		}
+		want += part
+		out.await(t, want[min(2, len(want)):])
+	}
+	if err := closeIn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != exitOK {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func TestDialRelays(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		data, _ := io.ReadAll(conn)
+		_, _ = conn.Write(bytes.ToUpper(data))
+		_ = conn.Close()
+	}()
+	code, out, messages := runAgent(t, strings.NewReader("ahoy"), "dial", "unix", path)
+	if code != exitOK || out != "AHOY" {
+		t.Errorf("exit code %d, output %q, messages %q", code, out, messages)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, messages = runAgent(t, strings.NewReader(""), "dial", "unix", path)
+	if code != exitFailed || out != "" || strings.Count(messages, "\n") != 1 {
+		t.Errorf("nobody listens: exit code %d, output %q, messages %q; want one line", code, out, messages)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	in, closeIn := io.Pipe()
+	defer func() { _ = closeIn.Close() }()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			defer func() { _ = conn.Close() }()
+			cancel()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}()
+	std := stdio{in: in, out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
+	if code := run(ctx, std, []string{"dial", "unix", path}); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+)
+
+func dialCommand() command {
+	return command{
+		name: "dial", usage: "[--timeout DURATION] NETWORK ADDRESS",
+		summary: "connect from this node and relay standard input and output", run: runDial,
+	}
+}
+
+// runDial relays bytes between std and one connection. It ends when the far side has closed; the end of standard
+// input closes only the connection's sending half. A failed connection is the one line on standard error.
+func runDial(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("dial", flag.ContinueOnError)
+	timeout := fs.Duration("timeout", 10*time.Second, "bound of the connection attempt")
+	operands, err := parseFlags(fs, args, 2)
+	if err != nil {
+		return err
+	}
+	if networks := []string{"tcp", "tcp4", "tcp6", "unix"}; !slices.Contains(networks, operands[0]) {
+		return badArguments("network is %q, want one of %v", operands[0], networks)
+	}
+	dialer := net.Dialer{Timeout: *timeout}
+	conn, err := dialer.DialContext(ctx, operands[0], operands[1])
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // Ends the copy below; its error says so.
+	defer stop()
+	go func() {
+		// The sender's failure shows at the receiver too, so nothing is lost by not waiting for this copy, which
+		// may hang in a read of standard input for ever.
+		_, _ = io.Copy(conn, std.in)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, err = io.Copy(std.out, conn)
+	return errors.Join(err, conn.Close())
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func tailCommand() command {
+	return command{
+		name: "tail", usage: "[--from OFFSET] [--follow] FILE",
+		summary: "print a file from an offset in bytes, and what is appended to it", run: runTail,
+	}
+}
+
+// runTail prints FILE from an offset to its end. With --follow it waits for the file and goes on with what is
+// appended, until standard input ends: a container runtime that lost its client closes that and nothing else.
+func runTail(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("tail", flag.ContinueOnError)
+	from := fs.Int64("from", 0, "offset of the first byte to print")
+	follow := fs.Bool("follow", false, "go on with what is appended until standard input ends")
+	operands, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if *from < 0 {
+		return badArguments("--from is %d, want 0 or more", *from)
+	}
+	if !*follow {
+		file, err := os.Open(operands[0])
+		if err != nil {
+			return err
+		}
+		_, err = copyFrom(std.out, file, *from)
+		return errors.Join(err, file.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, std.in) // Its end is all that matters.
+		cancel()
+	}()
+	return followFile(ctx, std.out, operands[0], *from)
+}
+
+// copyFrom copies what file holds from offset on and returns the offset after it. A file shorter than offset is
+// not the file that the offset was of.
+func copyFrom(w io.Writer, file *os.File, offset int64) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return offset, err
+	}
+	if info.Size() < offset {
+		return offset, fmt.Errorf("%q is %d bytes long, shorter than offset %d: it was replaced or cut",
+			file.Name(), info.Size(), offset)
+	}
+	n, err := io.Copy(w, io.NewSectionReader(file, offset, info.Size()-offset))
+	return offset + n, err
+}
+
+// recheck bounds the time until a change is seen that inotify did not tell, such as the file's creation.
+const recheck = 500 * time.Millisecond
+
+func followFile(ctx context.Context, w io.Writer, path string, offset int64) error {
+	file, err := awaitFile(ctx, path)
+	if err != nil || file == nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // Read only: nothing can be lost.
+	changes, err := watchFile(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(changes) }()
+	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("make eventfd: %w", err)
+	}
+	defer func() { _ = unix.Close(stopped) }()
+	// The eventfd wakes the poll below; after stop has returned nothing writes to it any more.
+	wake := context.AfterFunc(ctx, func() { _, _ = unix.Write(stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) })
+	defer wake()
+	for ctx.Err() == nil {
+		if offset, err = copyFrom(w, file, offset); err != nil {
+			return fmt.Errorf("follow %q: %w", path, err)
+		}
+		fds := []unix.PollFd{{Fd: int32(changes), Events: unix.POLLIN}, {Fd: int32(stopped), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, int(recheck/time.Millisecond)); err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("follow %q: %w", path, err)
+		}
+		drain(changes)
+	}
+	return nil
+}
+
+// awaitFile opens path when it is there; it returns nil when ctx ended first.
+func awaitFile(ctx context.Context, path string) (*os.File, error) {
+	again := time.NewTicker(recheck)
+	defer again.Stop()
+	for {
+		file, err := os.Open(path)
+		if err == nil || !errors.Is(err, os.ErrNotExist) {
+			return file, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-again.C:
+		}
+	}
+}
+
+func watchFile(path string) (int, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("watch %q: %w", path, err)
+	}
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY); err != nil {
+		return -1, errors.Join(fmt.Errorf("watch %q: %w", path, err), unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// drain empties an inotify queue: that there was an event is all that counts.
+func drain(fd int) {
+	buf := make([]byte, 4096)
+	for {
+		if n, err := unix.Read(fd, buf); err != nil || n <= 0 {
+			return
+		}
+	}
+}

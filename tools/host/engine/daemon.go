@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// dockerSocket is where a docker of this host listens unless it was configured otherwise; only that one is ours
+	// to start or to configure.
+	dockerSocket = "unix:///var/run/docker.sock"
+	// dockerPIDFile is where it writes its process's number.
+	dockerPIDFile = "/var/run/docker.pid"
+	// startBound is how long a new dockerd may take to answer. It takes three seconds; one that finds many
+	// containers from before takes longer.
+	startBound = 90 * time.Second
+)
+
+// dockerPID returns the process of the running dockerd of this host, or 0 when there is none.
+func dockerPID(machine Machine) int {
+	text, err := machine.ReadFile(dockerPIDFile)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || !isDockerd(machine, pid) {
+		return 0
+	}
+	return pid
+}
+
+func isDockerd(machine Machine, pid int) bool {
+	name, err := machine.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && strings.TrimSpace(string(name)) == "dockerd"
+}
+
+// isLocal tells whether the docker client at path talks to this host's own daemon at its usual place.
+func isLocal(ctx context.Context, machine Machine, path string) bool {
+	if host := machine.Getenv("DOCKER_HOST"); host != "" {
+		return host == dockerSocket
+	}
+	if path == "" {
+		return true
+	}
+	text, err := machine.Run(ctx, path, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+	return err == nil && strings.TrimSpace(string(text)) == dockerSocket
+}
+
+// hasSystemd tells whether systemd is the first process.
+func hasSystemd(machine Machine) bool {
+	name, err := machine.ReadFile("/proc/1/comm")
+	return err == nil && strings.TrimSpace(string(name)) == "systemd"
+}
+
+// startDaemon starts dockerd and returns when it answers. A dockerd that we start by hand outlives this process.
+func startDaemon(ctx context.Context, options Options, state *State) error {
+	if hasSystemd(options.Machine) {
+		state.Daemon = &StartedDaemon{Systemd: true, Started: time.Now().UTC()}
+		if err := saveState(options.StateDir, *state); err != nil {
+			return err
+		}
+		if _, err := options.Machine.Run(ctx, "systemctl", "start", "docker.service"); err != nil {
+			return fmt.Errorf("start dockerd: %w", err)
+		}
+		return awaitDaemon(ctx, options, nil)
+	}
+	program, err := options.Machine.LookPath("dockerd")
+	if err != nil {
+		return fmt.Errorf("start dockerd: %w", err)
+	}
+	logPath := filepath.Join(options.StateDir, "dockerd.log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("start dockerd: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(program)
+	command.Dir = "/"
+	command.Stdout, command.Stderr = log, log
+	// A session of its own: neither a terminal's hang-up nor an interrupt meant for us reaches it.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start dockerd: %w", err)
+	}
+	started := &StartedDaemon{PID: command.Process.Pid, Log: logPath, Started: time.Now().UTC()}
+	raiseOpenFiles(ctx, options, started.PID)
+	exited := make(chan error, 1)
+	go func() { exited <- command.Wait() }()
+	started.StartTicks, err = startTicks(options.Machine, started.PID)
+	if err == nil {
+		state.Daemon = started
+		err = saveState(options.StateDir, *state)
+	}
+	if err == nil {
+		err = awaitDaemon(ctx, options, exited)
+	}
+	if err != nil {
+		return fmt.Errorf("start dockerd: %w; its log %s ends: %s", err, logPath, tail(logPath))
+	}
+	return nil
+}
+
+// raiseOpenFiles lets dockerd, and so the nodes, open as many files as the hard limit allows; Debian's unit does more.
+func raiseOpenFiles(ctx context.Context, options Options, pid int) {
+	var limit unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
+	if err == nil && limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)
+	}
+	if err != nil {
+		options.Log.WarnContext(ctx, "dockerd's limit of open files not raised", "err", err)
+	}
+}
+
+// awaitDaemon waits until the daemon answers; exited, when given, tells that there is nothing to wait for any more.
+func awaitDaemon(ctx context.Context, options Options, exited <-chan error) error {
+	path, err := options.Machine.LookPath("docker")
+	if err != nil {
+		return err
+	}
+	w := waiting{what: "dockerd to answer", bound: startBound, every: 200 * time.Millisecond}
+	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		select {
+		case err := <-exited:
+			return "", false, fmt.Errorf("it ended: %v", err)
+		default:
+		}
+		_, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
+		if err != nil {
+			return err.Error(), false, nil
+		}
+		return "", true, nil
+	})
+}
+
+// reload makes the running dockerd read its configuration again and waits until its default runtime is the given one.
+func reload(ctx context.Context, options Options, runtime string) error {
+	pid := dockerPID(options.Machine)
+	if pid == 0 {
+		return fmt.Errorf("reload dockerd: no running dockerd in %s; fix: restart docker", dockerPIDFile)
+	}
+	path, err := options.Machine.LookPath("docker")
+	if err != nil {
+		return fmt.Errorf("reload dockerd: %w", err)
+	}
+	if err := unix.Kill(pid, unix.SIGHUP); err != nil {
+		return fmt.Errorf("reload dockerd (pid %d): %w", pid, err)
+	}
+	w := waiting{what: "dockerd's default runtime to be " + runtime, bound: 30 * time.Second,
+		every: 100 * time.Millisecond}
+	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		engine, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
+		if err != nil {
+			return err.Error(), false, nil
+		}
+		return engine.Runtime, engine.Runtime == runtime, nil
+	})
+}
+
+// stopDaemon stops a dockerd that we started, when it is still that one, and waits until it is gone.
+func stopDaemon(ctx context.Context, options Options, daemon StartedDaemon) (stopped bool, err error) {
+	if daemon.Systemd {
+		if _, err := options.Machine.Run(ctx, "systemctl", "stop", "docker.socket", "docker.service"); err != nil {
+			return false, fmt.Errorf("stop dockerd: %w", err)
+		}
+		return true, nil
+	}
+	if !isOurs(options.Machine, daemon) {
+		return false, nil
+	}
+	if err := unix.Kill(daemon.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, fmt.Errorf("stop dockerd (pid %d): %w", daemon.PID, err)
+	}
+	// It stops its containers first, each with a grace of its own.
+	w := waiting{what: fmt.Sprintf("dockerd (pid %d) to end", daemon.PID), bound: 2 * time.Minute,
+		every: 100 * time.Millisecond}
+	err = await(ctx, w, func(context.Context) (string, bool, error) {
+		return "still there", !isOurs(options.Machine, daemon), nil
+	})
+	return err == nil, err
+}
+
+// isOurs tells whether the process is still the dockerd that was recorded, and not another with its number. One that
+// ended and was not reaped yet has no more files open, and is not.
+func isOurs(machine Machine, daemon StartedDaemon) bool {
+	ticks, err := startTicks(machine, daemon.PID)
+	if err != nil || ticks != daemon.StartTicks || !isDockerd(machine, daemon.PID) {
+		return false
+	}
+	_, err = machine.Stat(fmt.Sprintf("/proc/%d/exe", daemon.PID))
+	return !errors.Is(err, fs.ErrNotExist)
+}

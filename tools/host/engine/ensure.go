@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Ensure returns an engine that works, and makes one when none does and it can: it installs Debian's docker, starts it,
+// and puts a runtime wrapper in front of runc where the host cannot grant every capability. It says on Options.Out what
+// it is about to do and how long that takes. An engine that works is not touched. The error is a *NotFoundError when
+// there is no engine and no way to get one. It may be called again after any failure, and by several processes at once.
+func Ensure(ctx context.Context, options Options) (Engine, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return Engine{}, err
+	}
+	if err := raiseLimits(ctx, options); err != nil {
+		return Engine{}, err
+	}
+	engine, err := find(ctx, options)
+	if err == nil {
+		return engine, nil
+	}
+	var missing *NotFoundError
+	if !errors.As(err, &missing) {
+		return Engine{}, err
+	}
+	if why, fix := cannotMake(ctx, options, missing); why != "" {
+		missing.Why, missing.Fix = why, fix
+		return Engine{}, missing
+	}
+	if err := os.MkdirAll(options.StateDir, 0o755); err != nil {
+		return Engine{}, fmt.Errorf("make the host's state directory: %w", err)
+	}
+	unlock, err := lock(ctx, options.StateDir)
+	if err != nil {
+		return Engine{}, err
+	}
+	defer unlock()
+	// Another process may have made one while this one waited.
+	if engine, err := find(ctx, options); err == nil {
+		return engine, nil
+	}
+	return makeEngine(ctx, options)
+}
+
+// cannotMake tells why no engine can be made here, and what the user can do; nothing when it can.
+func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (why, fix string) {
+	docker := missing.Findings[0]
+	machine := options.Machine
+	if docker.Name != "docker" {
+		return fmt.Sprintf("KIND_EXPERIMENTAL_PROVIDER asks for %s, and seatrial can make a docker only", docker.Name),
+			"unset KIND_EXPERIMENTAL_PROVIDER, or start " + docker.Name
+	}
+	if !isLocal(ctx, machine, docker.Path) {
+		return "docker is set to talk to a daemon other than this host's", "unset DOCKER_HOST and docker context use default"
+	}
+	if machine.UserID() != 0 {
+		return "an engine can be made by root only", "sudo -E env PATH=\"$PATH\" go run ./tools/host ensure"
+	}
+	if docker.Stage == StagePrivileged {
+		if lacks, err := lacking(machine); err != nil || lacks == 0 || dockerPID(machine) == 0 {
+			return "the host grants docker every capability, so that is not the cause", "docker run --privileged, and see"
+		}
+		return "", ""
+	}
+	if _, err := machine.LookPath("dockerd"); err == nil {
+		return "", ""
+	}
+	if _, err := machine.LookPath("apt-get"); err != nil {
+		return "this host has no apt-get to install docker with", "install docker with the host's own tools"
+	}
+	return "", ""
+}
+
+// makeEngine does what is missing, in order, and shows that the result works.
+func makeEngine(ctx context.Context, options Options) (Engine, error) {
+	began := time.Now()
+	state, err := loadState(options.StateDir)
+	if err != nil {
+		return Engine{}, err
+	}
+	lacks, err := lacking(options.Machine)
+	if err != nil {
+		return Engine{}, err
+	}
+	steps := missingSteps(options, &state, lacks.Names())
+	fmt.Fprintln(options.Out, "No container engine works here. As root on this host, seatrial will now:")
+	for i, step := range steps {
+		fmt.Fprintf(options.Out, "  %d. %s (about %s)\n", i+1, step.what, step.about)
+	}
+	fmt.Fprintf(options.Out, "It keeps its record and logs in %s; `make clean` undoes it, the packages excepted.\n",
+		options.StateDir)
+	for i, step := range steps {
+		start := time.Now()
+		if err := step.do(ctx); err != nil {
+			return Engine{}, fmt.Errorf("make a container engine: %w", err)
+		}
+		fmt.Fprintf(options.Out, "  %d. done in %s.\n", i+1, time.Since(start).Round(100*time.Millisecond))
+	}
+	engine, err := find(ctx, options)
+	if err != nil {
+		return Engine{}, fmt.Errorf("make a container engine: all was done, and still: %w", err)
+	}
+	fmt.Fprintf(options.Out, "%s works, privileged containers included; %s in all.\n", engine,
+		time.Since(began).Round(100*time.Millisecond))
+	return engine, nil
+}
+
+type step struct {
+	what  string
+	about time.Duration
+	do    func(context.Context) error
+}
+
+// missingSteps lists what this host needs to have a docker that works.
+func missingSteps(options Options, state *State, lacks []string) []step {
+	var steps []step
+	running := dockerPID(options.Machine) != 0
+	if _, err := options.Machine.LookPath("dockerd"); err != nil {
+		steps = append(steps, step{"install docker.io and iptables from the host's Debian archive", time.Minute,
+			func(ctx context.Context) error {
+				packages, err := install(ctx, options)
+				state.Packages = append(state.Packages, packages...)
+				return errors.Join(err, saveState(options.StateDir, *state))
+			}})
+	}
+	if len(lacks) > 0 {
+		what := fmt.Sprintf("put a runtime wrapper in front of runc, since this host cannot grant %s, and register it in %s",
+			strings.Join(lacks, ", "), options.DaemonConfig)
+		steps = append(steps, step{what, 10 * time.Second, func(ctx context.Context) error {
+			// A docker that runs by now may be one that its package has just started.
+			if err := register(ctx, options, state); err != nil || dockerPID(options.Machine) == 0 {
+				return err
+			}
+			return reload(ctx, options, runtimeName)
+		}})
+	}
+	if !running {
+		steps = append(steps, step{"start dockerd", 5 * time.Second, func(ctx context.Context) error {
+			if _, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: "docker"}); err == nil {
+				// The package's own scripts started it.
+				return nil
+			}
+			return startDaemon(ctx, options, state)
+		}})
+	}
+	return steps
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Floor is the lowest value of a kernel limit that kind's nodes can live with.
+type Floor struct {
+	Path string // Below /proc/sys.
+	Need int
+}
+
+// InotifyFloors are the limits that kind's documentation asks for ("pod errors due to too many open files").
+func InotifyFloors() []Floor {
+	return []Floor{
+		{Path: "/proc/sys/fs/inotify/max_user_watches", Need: 524288},
+		{Path: "/proc/sys/fs/inotify/max_user_instances", Need: 512},
+	}
+}
+
+// raiseLimits raises the inotify limits that are too low, when we may. Limits that cannot be read or written are left to
+// the doctor: they are no reason not to look for an engine.
+func raiseLimits(ctx context.Context, options Options) error {
+	if options.Machine.UserID() != 0 {
+		return nil
+	}
+	for _, floor := range InotifyFloors() {
+		text, err := options.Machine.ReadFile(floor.Path)
+		if err != nil {
+			continue
+		}
+		was, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil || was >= floor.Need {
+			continue
+		}
+		if err := recordLimit(ctx, options, floor, was); err != nil {
+			return err
+		}
+		if err := os.WriteFile(floor.Path, []byte(strconv.Itoa(floor.Need)), 0o644); err != nil {
+			options.Log.WarnContext(ctx, "limit not raised", "path", floor.Path, "err", err)
+			continue
+		}
+		fmt.Fprintf(options.Out, "Raised %s from %d to %d, which kind's nodes need.\n", floor.Path, was, floor.Need)
+	}
+	return nil
+}
+
+func recordLimit(ctx context.Context, options Options, floor Floor, was int) error {
+	unlock, err := lock(ctx, options.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	state, err := loadState(options.StateDir)
+	if err != nil {
+		return err
+	}
+	if state.Limits == nil {
+		state.Limits = map[string]Limit{}
+	}
+	if _, ok := state.Limits[floor.Path]; !ok {
+		state.Limits[floor.Path] = Limit{Was: was, Set: floor.Need}
+	}
+	return saveState(options.StateDir, state)
+}
+
+// lowerLimits puts back what raiseLimits raised, where it is still as it was set.
+func lowerLimits(options Options, limits map[string]Limit) error {
+	for _, path := range sortedKeys(limits) {
+		limit := limits[path]
+		text, err := options.Machine.ReadFile(path)
+		if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(limit.Set) {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(strconv.Itoa(limit.Was)), 0o644); err != nil {
+			return fmt.Errorf("put back %s: %w", path, err)
+		}
+		fmt.Fprintf(options.Out, "Put %s back to %d.\n", path, limit.Was)
+	}
+	return nil
+}

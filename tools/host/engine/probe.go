@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const (
+	// probeBound is how long loading, starting and leaving a container of one small program may take. It takes a
+	// second; a loaded machine with a slow disk took ten.
+	probeBound = 90 * time.Second
+	// probeLabel marks our containers, so that what a killed process left is found and removed.
+	probeLabel = "seatrial.dev/enginecheck"
+)
+
+// probe shows that the engine runs a privileged container and commands in it, by doing so.
+func probe(ctx context.Context, options Options, engine Engine) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeBound,
+		fmt.Errorf("a privileged container did not run within %s", probeBound))
+	defer cancel()
+	binary, err := build(ctx, options.Machine, options.StateDir, program{name: "enginecheck"})
+	if err != nil {
+		return err
+	}
+	// Each probe has names of its own: several may look at one engine at once.
+	id := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
+	image, archive, err := probeImage(binary, id)
+	if err != nil {
+		return fmt.Errorf("assemble the probe's image: %w", err)
+	}
+	if _, err := options.Machine.RunWith(ctx, archive, nil, engine.Path, "load"); err != nil {
+		return fmt.Errorf("load the probe's image: %w", err)
+	}
+	container := "seatrial-enginecheck-" + id
+	defer func() {
+		err = errors.Join(err, unprobe(ctx, options.Machine, engine, container, image))
+	}()
+	_, err = options.Machine.Run(ctx, engine.Path, "run", "--detach", "--privileged", "--pull=never",
+		"--name", container, "--label", probeLabel, image, "wait")
+	if err != nil {
+		return fmt.Errorf("start a privileged container: %w", err)
+	}
+	said, err := options.Machine.Run(ctx, engine.Path, "exec", "--privileged", container, "/enginecheck", "try")
+	if err != nil {
+		return fmt.Errorf("run a command in a privileged container: %w", err)
+	}
+	if got := strings.TrimSpace(string(said)); got != "privileged" {
+		return fmt.Errorf("run a command in a privileged container: it said %q", got)
+	}
+	return nil
+}
+
+// unprobe removes what probe made, also when its time is up. A container that was never made is no error.
+func unprobe(ctx context.Context, machine Machine, engine Engine, container, image string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	var errs []error
+	if _, err := machine.Run(ctx, engine.Path, "rm", "--force", container); err != nil && !isMissing(err) {
+		errs = append(errs, fmt.Errorf("remove the probe's container: %w", err))
+	}
+	if _, err := machine.Run(ctx, engine.Path, "rmi", image); err != nil && !isMissing(err) {
+		errs = append(errs, fmt.Errorf("remove the probe's image: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// isMissing knows the engines' words for a thing that is not there.
+func isMissing(err error) bool {
+	said := strings.ToLower(err.Error())
+	return strings.Contains(said, "no such") || strings.Contains(said, "not known") ||
+		strings.Contains(said, "not found")
+}
+
+// probeImage assembles an image of the one program, under a name that no registry has.
+func probeImage(binary, id string) (string, io.Reader, error) {
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		return "", nil, err
+	}
+	var files bytes.Buffer
+	archive := tar.NewWriter(&files)
+	header := &tar.Header{Name: "enginecheck", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}
+	if err := archive.WriteHeader(header); err != nil {
+		return "", nil, err
+	}
+	if _, err := archive.Write(text); err != nil {
+		return "", nil, err
+	}
+	if err := archive.Close(); err != nil {
+		return "", nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return "", nil, err
+	}
+	// The configuration keeps the layers' identities, so it is taken from the image that has them.
+	config, err := image.ConfigFile()
+	if err != nil {
+		return "", nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.Entrypoint = []string{"/enginecheck"}
+	image, err = mutate.ConfigFile(image, config)
+	if err != nil {
+		return "", nil, err
+	}
+	tag, err := name.NewTag("localhost/seatrial/enginecheck:" + id)
+	if err != nil {
+		return "", nil, err
+	}
+	var out bytes.Buffer
+	if err := tarball.Write(tag, image, &out); err != nil {
+		return "", nil, err
+	}
+	return tag.String(), &out, nil
+}

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stateSchema is raised when a field changes its meaning.
+const stateSchema = 1
+
+// State is what Ensure did to this host; Clean undoes it. It is written before each change is made, so that a crash
+// leaves at worst a record of something that did not happen, which is undone by doing nothing.
+type State struct {
+	Schema   int              `json:"schema"`
+	Packages []string         `json:"packages,omitempty"` // Installed by us; Clean leaves them.
+	Daemon   *StartedDaemon   `json:"daemon,omitempty"`
+	Wrapper  *Wrapper         `json:"wrapper,omitempty"`
+	Limits   map[string]Limit `json:"limits,omitempty"` // By the path of the limit's file.
+}
+
+// StartedDaemon is a dockerd that we started.
+type StartedDaemon struct {
+	Systemd    bool      `json:"systemd"`              // Started as a unit; then it has no pid here.
+	PID        int       `json:"pid,omitempty"`        // The process.
+	StartTicks uint64    `json:"startTicks,omitempty"` // When it began (/proc/PID/stat), so that a reused pid is known.
+	Log        string    `json:"log,omitempty"`        // Where it writes.
+	Started    time.Time `json:"started"`
+}
+
+// Wrapper is our runtime wrapper as registered in docker's configuration.
+type Wrapper struct {
+	Path     string   `json:"path"`     // The wrapper program.
+	Real     string   `json:"real"`     // The runtime it becomes.
+	Config   string   `json:"config"`   // The configuration file it is registered in.
+	Previous Previous `json:"previous"` // What that file said before.
+}
+
+// Limit is a kernel limit that we raised.
+type Limit struct {
+	Was int `json:"was"`
+	Set int `json:"set"`
+}
+
+func statePath(dir string) string { return filepath.Join(dir, "state.json") }
+
+// loadState returns an empty state when there is none.
+func loadState(dir string) (State, error) {
+	text, err := os.ReadFile(statePath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{Schema: stateSchema}, nil
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("read the host's state: %w", err)
+	}
+	var state State
+	if err := json.Unmarshal(text, &state); err != nil {
+		return State{}, fmt.Errorf("read the host's state %q: %w", statePath(dir), err)
+	}
+	if state.Schema != stateSchema {
+		return State{}, fmt.Errorf("read the host's state %q: found schema %d, need %d; fix: use the seatrial that "+
+			"wrote it", statePath(dir), state.Schema, stateSchema)
+	}
+	return state, nil
+}
+
+func saveState(dir string, state State) error {
+	text, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the host's state: %w", err)
+	}
+	if err := writeFile(statePath(dir), append(text, '\n')); err != nil {
+		return fmt.Errorf("write the host's state: %w", err)
+	}
+	return nil
+}
+
+// writeFile writes a file in one step and has it on disk when it returns. The mode of a file that is there is kept.
+func writeFile(path string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+		if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, text) {
+			return nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".seatrial-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(text)
+	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
+
+// lock lets one process at a time change the host. The lock goes with the process.
+func lock(ctx context.Context, dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("lock the host: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the host: %w", err)
+	}
+	err = await(ctx, waiting{what: "another process to finish with this host's engine", bound: 15 * time.Minute,
+		every: 200 * time.Millisecond}, func(context.Context) (string, bool, error) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return "lock held", false, nil
+		}
+		return "", err == nil, err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the host: %w", err), file.Close())
+	}
+	return file.Close, nil
+}
+
+// startTicks returns when a process began, in clock ticks since boot; field 22 of /proc/PID/stat, counted behind the
+// name, which may hold anything.
+func startTicks(machine Machine, pid int) (uint64, error) {
+	text, err := machine.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("read the start of process %d: %q is not a process's stat", pid, text)
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}

@@ -83,9 +83,16 @@ func followFile(ctx context.Context, w io.Writer, path string, offset int64) err
 		return fmt.Errorf("make eventfd: %w", err)
 	}
 	defer func() { _ = unix.Close(stopped) }()
-	// The eventfd wakes the poll below; after stop has returned nothing writes to it any more.
-	wake := context.AfterFunc(ctx, func() { _, _ = unix.Write(stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) })
-	defer wake()
+	woken := make(chan struct{})
+	stopWaking := context.AfterFunc(ctx, func() {
+		_, _ = unix.Write(stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // Ends the poll below.
+		close(woken)
+	})
+	defer func() {
+		if !stopWaking() {
+			<-woken // A write that has begun must not meet a closed descriptor.
+		}
+	}()
 	for ctx.Err() == nil {
 		if offset, err = copyFrom(w, file, offset); err != nil {
 			return fmt.Errorf("follow %q: %w", path, err)

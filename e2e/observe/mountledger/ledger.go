@@ -1,0 +1,183 @@
+package mountledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/observe/procs"
+)
+
+// The names under which the ledger speaks of itself in observer facts.
+const (
+	ObserverMounts    = "mounts"
+	ObserverProcesses = "processes"
+)
+
+// NothingRan is in the detail of an on fact when none of the programs of Config.Before ran after the ledger had
+// begun to see: whatever they mounted later, it saw.
+const NothingRan = "before"
+
+const (
+	beatEvery = time.Second
+	scanEvery = 200 * time.Millisecond
+)
+
+// Config says what a ledger watches.
+type Config struct {
+	Node      string
+	Boot      string   // As procs.Boot.Name gives it.
+	Processes []string // Names of the programs whose processes are recorded.
+	Before    []string // Programs that should not run yet when the ledger begins: the runtime and the kubelet.
+	Method    Method   // Empty means MethodAuto.
+	// Last is the end of an earlier ledger in the same file, zero when there is none. When its boot is this one, the
+	// time since then is recorded as a gap.
+	Last Last
+	Log  *slog.Logger
+}
+
+// Sink takes facts in their order. It must not block.
+type Sink interface {
+	Put(events []history.Event)
+}
+
+// Run keeps the ledger until ctx ends or watching fails. It calls ready once, when the first listing is with the sink
+// and every later change is sure to follow.
+func Run(ctx context.Context, cfg Config, sink Sink, ready func() error) error {
+	if cfg.Node == "" || cfg.Boot == "" {
+		return fmt.Errorf("keep the ledger: node is %q and boot is %q, want both", cfg.Node, cfg.Boot)
+	}
+	if cfg.Method == "" {
+		cfg.Method = MethodAuto
+	}
+	l := &ledger{cfg: cfg, sink: sink}
+	group, ctx := errgroup.WithContext(ctx)
+	begun := make(chan struct{}, 2)
+	group.Go(func() error { return l.watchMounts(ctx, begun) })
+	group.Go(func() error { return l.watchProcesses(ctx, begun) })
+	group.Go(func() error {
+		for range cap(begun) {
+			select {
+			case <-begun:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		return ready()
+	})
+	return group.Wait()
+}
+
+type ledger struct {
+	cfg  Config
+	sink Sink
+}
+
+// put adds to facts what they have in common.
+func (l *ledger) put(events ...history.Event) {
+	for i := range events {
+		e := &events[i]
+		e.Source = "ledger/" + l.cfg.Node
+		switch {
+		case e.Mount != nil:
+			e.Mount.Node, e.Mount.Boot = l.cfg.Node, l.cfg.Boot
+		case e.Process != nil:
+			e.Process.Node = l.cfg.Node
+		case e.Observer != nil:
+			e.Observer.Node, e.Observer.Boot = l.cfg.Node, l.cfg.Boot
+		}
+	}
+	l.sink.Put(events)
+}
+
+func (l *ledger) say(name string, state history.ObserverState, span history.Span, detail string) {
+	l.put(history.Event{
+		Kind: history.KindObserver, Span: span,
+		Observer: &history.Observer{Name: name, State: state, Detail: detail},
+	})
+}
+
+// begin records that the observer sees from the given moment on, and the gap before it in the same boot.
+func (l *ledger) begin(name string, from history.Time, detail string) {
+	if last := l.cfg.Last; last.Boot == l.cfg.Boot {
+		l.say(name, history.ObserverGap, history.Between(last.At, from), "the ledger did not run")
+	}
+	l.say(name, history.ObserverOn, history.At(from), detail)
+}
+
+// watchMounts holds on to one thread of its own, ahead of others, since a mount that is gone before it is looked up
+// can no longer be identified.
+func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err error) {
+	runtime.LockOSThread() // Never unlocked: the thread ends with this goroutine, and its priority with it.
+	if err := raisePriority(); err != nil {
+		l.cfg.Log.Warn("mounts are watched at normal priority", "error", err)
+	}
+	w, method, why, err := newWatcher(l.cfg.Method)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	woken := make(chan struct{})
+	stopWaking := context.AfterFunc(ctx, func() { w.wake(); close(woken) })
+	defer func() {
+		if !stopWaking() {
+			<-woken // A wake that has begun must not meet a closed descriptor.
+		}
+	}()
+	found, err := w.first()
+	if err != nil {
+		return err
+	}
+	seen := found.seenUpTo
+	l.begin(ObserverMounts, seen, l.describeBegin(method, why))
+	l.put(found.events...)
+	begun <- struct{}{}
+	nextBeat := bootclock.Now().Add(beatEvery)
+	for ctx.Err() == nil {
+		found, err := w.next(nextBeat.Sub(bootclock.Now()))
+		if len(found.events) > 0 {
+			l.put(found.events...)
+		}
+		if err != nil {
+			return err
+		}
+		seen = found.seenUpTo
+		if now := bootclock.Now(); now >= nextBeat {
+			l.say(ObserverMounts, history.ObserverBeat, history.Between(seen, now), "")
+			nextBeat = now.Add(beatEvery)
+		}
+	}
+	l.say(ObserverMounts, history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
+	return nil
+}
+
+// describeBegin says by which method mounts are watched, and whether the runtime or the kubelet already ran.
+func (l *ledger) describeBegin(method Method, why string) string {
+	detail := string(method)
+	if why != "" {
+		detail += " (" + why + ")"
+	}
+	if len(l.cfg.Before) == 0 {
+		return detail
+	}
+	running, err := procs.List(l.cfg.Before...)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s; what ran already is not known: %v", detail, err)
+	case len(running) == 0:
+		return fmt.Sprintf("%s; %s %s: none of them ran yet", detail, NothingRan, strings.Join(l.cfg.Before, ", "))
+	}
+	var names []string
+	for _, p := range running {
+		names = append(names, fmt.Sprintf("%s (pid %d)", p.Name, p.PID))
+	}
+	return fmt.Sprintf("%s; after %s", detail, strings.Join(names, ", "))
+}

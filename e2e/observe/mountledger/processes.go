@@ -1,0 +1,89 @@
+package mountledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/observe/procs"
+)
+
+// processKey is what tells a process from every other of the same node: a pid is used again, but not with the same
+// start.
+type processKey struct {
+	pid   int
+	start history.Time
+}
+
+// watchProcesses lists the processes of interest again and again and records what changed.
+func (l *ledger) watchProcesses(ctx context.Context, begun chan<- struct{}) error {
+	scan := bootclock.Now()
+	known, err := l.compareProcesses(nil, scan, history.ProcessPresent)
+	if err != nil {
+		return err
+	}
+	begun <- struct{}{}
+	ticker := time.NewTicker(scanEvery)
+	defer ticker.Stop()
+	nextBeat := scan.Add(beatEvery)
+	for {
+		select {
+		case <-ctx.Done():
+			l.say(ObserverProcesses, history.ObserverOff, history.Between(scan, bootclock.Now()), "stopped")
+			return nil
+		case <-ticker.C:
+		}
+		before := scan
+		scan = bootclock.Now()
+		if known, err = l.compareProcesses(known, before, history.ProcessStarted); err != nil {
+			return err
+		}
+		if scan >= nextBeat {
+			l.say(ObserverProcesses, history.ObserverBeat, history.Between(scan, bootclock.Now()), "")
+			nextBeat = scan.Add(beatEvery)
+		}
+	}
+}
+
+// compareProcesses lists the processes and records those that known lacks, under the given action, and those that
+// are gone. Whatever changed did so after the previous listing had begun.
+func (l *ledger) compareProcesses(known map[processKey]procs.Process, before history.Time, action history.ProcessAction,
+) (map[processKey]procs.Process, error) {
+	running, err := procs.List(l.cfg.Processes...)
+	if err != nil {
+		return known, err
+	}
+	span := history.Between(before, bootclock.Now())
+	if action == history.ProcessPresent {
+		l.begin(ObserverProcesses, span.NotBefore, "")
+	}
+	next := make(map[processKey]procs.Process, len(running))
+	var events []history.Event
+	for _, p := range running {
+		key := processKey{p.PID, p.Start}
+		if old, ok := known[key]; ok && old.Name == p.Name {
+			next[key] = old
+			continue
+		}
+		next[key] = p
+		events = append(events, processFact(action, p, span))
+	}
+	var gone []history.Event
+	for key, p := range known {
+		if _, ok := next[key]; !ok {
+			gone = append(gone, processFact(history.ProcessGone, p, span))
+		}
+	}
+	if events = append(gone, events...); len(events) > 0 {
+		l.put(events...)
+	}
+	return next, nil
+}
+
+func processFact(action history.ProcessAction, p procs.Process, span history.Span) history.Event {
+	return history.Event{
+		Kind: history.KindProcess, Span: span,
+		Process: &history.Process{Action: action, Name: p.Name, PID: p.PID, Start: p.Start, PodUID: p.PodUID},
+	}
+}

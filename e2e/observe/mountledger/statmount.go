@@ -1,0 +1,127 @@
+package mountledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// From the kernel's include/uapi/linux/mount.h; x/sys has the numbers of the system calls and nothing else of them.
+const (
+	statmountSBBasic  = 0x01
+	statmountMntBasic = 0x02
+	statmountMntRoot  = 0x08
+	statmountMntPoint = 0x10
+	statmountFSType   = 0x20
+	statmountWanted   = statmountSBBasic | statmountMntBasic | statmountMntRoot | statmountMntPoint | statmountFSType
+
+	statmountHeaderSize = 512 // Offset of the strings in struct statmount.
+	listmountRoot       = ^uint64(0)
+
+	sbReadOnly    = 0x1
+	mountReadOnly = 0x1 // MOUNT_ATTR_RDONLY.
+)
+
+// mountRequest is struct mnt_id_req in its first version (24 bytes), which every kernel with statmount(2) takes.
+type mountRequest struct {
+	size  uint32
+	spare uint32
+	id    uint64
+	param uint64 // What is wanted of a mount, or the last id of a listing.
+}
+
+// errGone is a mount that is no longer there.
+var errGone = errors.New("mount is gone")
+
+// statter reads mounts by their unique ids. It is for one goroutine.
+type statter struct{ buf []byte }
+
+func newStatter() *statter { return &statter{buf: make([]byte, 16<<10)} }
+
+// stat returns what the kernel knows of a mount, without what stands behind a loop device.
+func (s *statter) stat(id uint64) (history.Mount, error) {
+	const mostBuffer = 1 << 20
+	for {
+		req := mountRequest{size: uint32(unsafe.Sizeof(mountRequest{})), id: id, param: statmountWanted}
+		_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&req)),
+			uintptr(unsafe.Pointer(&s.buf[0])), uintptr(len(s.buf)), 0, 0, 0)
+		runtime.KeepAlive(&req)
+		switch {
+		case errno == 0:
+			return parseStatmount(s.buf)
+		case errno == unix.ENOENT:
+			return history.Mount{}, errGone
+		case errno == unix.EOVERFLOW && len(s.buf) < mostBuffer:
+			s.buf = make([]byte, 2*len(s.buf))
+		default:
+			return history.Mount{}, fmt.Errorf("statmount %d: %w", id, errno)
+		}
+	}
+}
+
+// parseStatmount takes a struct statmount apart.
+func parseStatmount(buf []byte) (history.Mount, error) {
+	if len(buf) < statmountHeaderSize {
+		return history.Mount{}, fmt.Errorf("parse statmount: %d bytes, want at least %d", len(buf), statmountHeaderSize)
+	}
+	order := binary.NativeEndian
+	mask := order.Uint64(buf[8:])
+	if missing := statmountWanted &^ mask; missing&(statmountSBBasic|statmountMntBasic) != 0 {
+		return history.Mount{}, fmt.Errorf("parse statmount: mask %#x lacks %#x", mask, missing)
+	}
+	m := history.Mount{
+		MountID:  order.Uint64(buf[40:]),
+		Identity: history.Identity{Device: deviceName(order.Uint32(buf[16:]), order.Uint32(buf[20:]))},
+		ReadOnly: order.Uint32(buf[32:])&sbReadOnly != 0 || order.Uint64(buf[64:])&mountReadOnly != 0,
+	}
+	for _, field := range []struct {
+		bit    uint64
+		offset int
+		to     *string
+	}{
+		{statmountFSType, 36, &m.FSType},
+		{statmountMntRoot, 104, &m.Root},
+		{statmountMntPoint, 108, &m.Path},
+	} {
+		if mask&field.bit == 0 {
+			continue
+		}
+		at := uint64(statmountHeaderSize) + uint64(order.Uint32(buf[field.offset:]))
+		if at >= uint64(len(buf)) {
+			return history.Mount{}, fmt.Errorf("parse statmount: string at %d, behind the end at %d", at, len(buf))
+		}
+		text, _, ended := bytes.Cut(buf[at:], []byte{0})
+		if !ended {
+			return history.Mount{}, fmt.Errorf("parse statmount: string at %d has no end", at)
+		}
+		*field.to = string(text)
+	}
+	return m, nil
+}
+
+// listMounts returns the unique ids of all mounts of this mount namespace.
+func listMounts() ([]uint64, error) {
+	var ids []uint64
+	page := make([]uint64, 512)
+	req := mountRequest{size: uint32(unsafe.Sizeof(mountRequest{})), id: listmountRoot}
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_LISTMOUNT, uintptr(unsafe.Pointer(&req)),
+			uintptr(unsafe.Pointer(&page[0])), uintptr(len(page)), 0, 0, 0)
+		runtime.KeepAlive(&req)
+		if errno != 0 {
+			return nil, fmt.Errorf("listmount: %w", errno)
+		}
+		ids = append(ids, page[:n]...)
+		if int(n) < len(page) {
+			return ids, nil
+		}
+		req.param = page[n-1]
+	}
+}

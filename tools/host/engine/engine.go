@@ -119,13 +119,21 @@ func Need() string {
 	return "docker, nerdctl or podman with a daemon that runs privileged containers"
 }
 
-// Error says found, need and fix in this order.
-func (e *NotFoundError) Error() string {
+// EnsureCommand is the command that makes an engine where one can be made.
+const EnsureCommand = "go run ./tools/host ensure"
+
+// Found says what was found, one engine after the other.
+func (e *NotFoundError) Found() string {
 	found := make([]string, 0, len(e.Findings))
 	for _, finding := range e.Findings {
 		found = append(found, finding.String())
 	}
-	text := "find a container engine: found " + strings.Join(found, "; ") + "; need " + Need()
+	return strings.Join(found, "; ")
+}
+
+// Error says found, need and fix in this order.
+func (e *NotFoundError) Error() string {
+	text := "find a container engine: found " + e.Found() + "; need " + Need()
 	if e.Why != "" {
 		text += "; " + e.Why
 	}

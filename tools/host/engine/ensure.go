@@ -60,7 +60,7 @@ func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (w
 		return "docker is set to talk to a daemon other than this host's", "unset DOCKER_HOST and docker context use default"
 	}
 	if machine.UserID() != 0 {
-		return "an engine can be made by root only", "sudo -E env PATH=\"$PATH\" go run ./tools/host ensure"
+		return "an engine can be made by root only", `sudo -E env PATH="$PATH" ` + EnsureCommand
 	}
 	if docker.Stage == StagePrivileged {
 		if lacks, err := lacking(machine); err != nil || lacks == 0 || dockerPID(machine) == 0 {

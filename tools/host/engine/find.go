@@ -41,7 +41,7 @@ func find(ctx context.Context, options Options) (Engine, error) {
 		findings = append(findings, Finding{Name: candidate.name, Path: engine.Path, Stage: stage, Err: err})
 		options.Log.DebugContext(ctx, "engine does not work", "engine", candidate.name, "stage", stage, "err", err)
 	}
-	return Engine{}, &NotFoundError{Findings: findings, Fix: "seatrial host ensure, or start an engine by hand"}
+	return Engine{}, &NotFoundError{Findings: findings, Fix: EnsureCommand}
 }
 
 // candidate is an engine to look at: the kind provider and the client programs it may go by.

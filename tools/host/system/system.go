@@ -42,6 +42,16 @@ func (System) DiskFree(path string) (uint64, error) {
 	return stat.Bavail * uint64(stat.Bsize), nil
 }
 
+// MountEvents asks the kernel for a fanotify group of mount events, and gives it back at once. It needs
+// CAP_SYS_ADMIN and Linux 6.15.
+func (System) MountEvents() error {
+	group, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_REPORT_MNT|unix.FAN_CLOEXEC, unix.O_RDONLY)
+	if err != nil {
+		return fmt.Errorf("ask for fanotify mount events: %w", err)
+	}
+	return unix.Close(group)
+}
+
 // Run runs a command to its end and returns its standard output. A command that fails is an error that has its last
 // words. When ctx ends the command is killed, and 5 seconds later given up.
 func (s System) Run(ctx context.Context, argv ...string) ([]byte, error) {

@@ -22,7 +22,11 @@ func main() {
 
 func run(args []string) error {
 	if path, kind := ociwrap.Target(args); kind != ociwrap.None {
-		if err := trim(path, kind); err != nil {
+		allowed, err := bounding()
+		if err != nil {
+			return err
+		}
+		if err := trim(path, kind, allowed); err != nil {
 			return err
 		}
 	}
@@ -38,17 +42,17 @@ func run(args []string) error {
 	return nil
 }
 
-// trim rewrites the file when, and only when, it asks for a capability outside this process's bounding set, which is
-// the engine's own, inherited.
-func trim(path string, kind ociwrap.Kind) error {
+// bounding returns this process's bounding set, which is the engine's own, inherited.
+func bounding() (ociwrap.Set, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return fmt.Errorf("read the bounding set: %w", err)
+		return 0, fmt.Errorf("read the bounding set: %w", err)
 	}
-	allowed, err := ociwrap.ParseBounding(status)
-	if err != nil {
-		return err
-	}
+	return ociwrap.ParseBounding(status)
+}
+
+// trim rewrites the file when, and only when, it asks for a capability that is not allowed.
+func trim(path string, kind ociwrap.Kind, allowed ociwrap.Set) error {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
 		// The runtime explains a missing file better.

@@ -130,13 +130,15 @@ func returns(d *ast.FuncDecl, result string) bool {
 	return false
 }
 
-func faultsListed() Rule {
+func partsListed() Rule {
 	return Rule{
-		Name: "fault list",
-		Why:  "A fault that is in no list is never injected, and its tests say nothing about any trial.",
+		Name: "parts list",
+		Why:  "A fault or workload that is in no list is in no trial, and its tests say nothing about any.",
 		Fix:  "Add one line to " + registryFile + ".",
 		Find: func(t *Tree) []Violation {
-			return listed(t, "chaos/fault", "Definition", registryFile, func(f *File) string { return f.Go.Name.Name })
+			qualified := func(f *File) string { return f.Go.Name.Name }
+			faults := listed(t, "chaos/fault", "Definition", registryFile, qualified)
+			return append(faults, listed(t, "fixtures", "Definition", registryFile, qualified)...)
 		},
 	}
 }

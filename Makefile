@@ -1,0 +1,119 @@
+# Seatrial's workshop. `make` lists the targets; every step of CI is one of them.
+#
+#   KEEP=1          keep the cluster of `make trial` and `make e2e`
+#   SEED=42         the seed of the plan; without it a new one is drawn and printed
+#   SCENARIO=name   what `make trial` runs (bin/seatrial list scenarios)
+#   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
+#   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help trial test unit e2e bench verify fix clean doctor build linter modules always \
+	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
+
+SCENARIO ?= smoke
+export KEEP ARTIFACTS SEED
+
+# The packages with tests that need root, an engine or a cluster, found by their gate.
+GATED = $(shell grep -rl --include='*_test.go' 'SEATRIAL_E2E' chaos clusters e2e fixtures tools | \
+	xargs -rn1 dirname | grep -v -e e2e/suites -e tools/tidy | sort -u | sed 's,^,./,')
+BENCHED = $(shell grep -rl --include='*_test.go' '^func Benchmark' chaos clusters e2e fixtures tools | \
+	xargs -rn1 dirname | sort -u | sed 's,^,./,')
+RUN_FLAGS = $(if $(KEEP),--keep) $(if $(SEED),--seed $(SEED))
+SPEC_FLAGS = -ginkgo.v -ginkgo.no-color $(if $(SEED),-ginkgo.seed $(SEED)) \
+	$(if $(LABELS),-ginkgo.label-filter '$(LABELS)')
+GO_FILES = git ls-files --cached --others --exclude-standard -- '*.go' ':!:**/testdata/**'
+SAY = printf '\n== %s\n'
+
+help: ## List the targets
+	@echo "Seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial."
+	@echo
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@sed -n 's/^#   /  /p' Makefile
+
+trial: build ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
+	@$(SAY) "trial $(SCENARIO): engine, images (25 min when they must be built), cluster, faults, verdict (5 min)"
+	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
+
+test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 15 min, 45 min the first time
+	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (15 min)"
+	@$(MAKE) unit
+	@$(MAKE) e2e
+
+unit: modules ## Run the tests that need no container engine; 1 min, 5 min the first time
+	@$(SAY) "unit: go test ./... without engine or cluster; it says what it did not run"
+	@mkdir -p bin
+	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
+
+e2e: build ## Run the tests that need root, an engine and a cluster, one package after another; 15 min
+	@$(SAY) "e2e: container engine and images first (25 min when they must be built)"
+	bin/seatrial setup
+	@$(SAY) "e2e: tests on real nodes and clusters; a test that does not run fails the target"
+	@: > bin/e2e.log
+	@$(if $(strip $(GATED)),SEATRIAL_E2E=1 go test -v -count=1 -p 1 -timeout 40m $(GATED) 2>&1 | tee -a bin/e2e.log)
+	@SEATRIAL_E2E=1 go test -v -count=1 -timeout 60m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
+	@if grep -n -e 'NOT RUN:' $(if $(LABELS),,-e '| [1-9][0-9]* Skipped') bin/e2e.log; \
+		then echo "FAIL: these tests are required, and were not run"; exit 1; fi
+	@awk -f .ci/digest.awk bin/e2e.log
+
+bench: build ## Measure: the mount ledger against its targets, codecs, checks; 10 min, needs root
+	SEATRIAL_E2E=1 go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)
+
+verify: modules ## Run all checks, then fail: format, vet, house rules, modules, linters; 5 min, 15 min the first time
+	@$(SAY) "verify: all checks, then the result; the first time, the linter is built (5 min)"
+	@$(MAKE) -k verify-gofmt verify-vet verify-tidy verify-modules verify-sums verify-lint || \
+		{ echo "verify: FAILED, see above; make fix mends what a program can mend"; exit 1; }
+	@echo "verify: all checks passed"
+
+verify-gofmt:
+	@$(SAY) "gofmt"
+	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
+
+verify-vet:
+	@$(SAY) "go vet ./..."
+	@go vet ./...
+
+verify-tidy:
+	@$(SAY) "house rules (tools/tidy)"
+	@go test -count=1 ./tools/tidy
+
+verify-modules:
+	@$(SAY) "go mod tidy -diff"
+	@go mod tidy -diff
+
+verify-sums:
+	@$(SAY) "go mod verify"
+	@go mod verify
+
+verify-lint: linter
+	@$(SAY) "golangci-lint run"
+	@bin/golangci-lint run
+
+fix: linter ## Mend what a program can mend: format, imports, go.mod, simple findings of the linters
+	$(GO_FILES) | xargs -r gofmt -w -s
+	go mod tidy
+	bin/golangci-lint run --fix
+
+doctor: build ## Say what this host has and what it lacks
+	bin/seatrial doctor
+
+clean: ## Delete our clusters, stop the engine if we started it, undo what we did to the host, remove bin/
+	@$(SAY) "clean: our clusters and what they left; then the engine, if it was started here"
+	-go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial clean --all
+	-go run ./tools/host clean
+	rm -rf bin
+
+build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time
+	CGO_ENABLED=0 go build -trimpath -o bin/seatrial ./tools/seatrial
+	CGO_ENABLED=0 go build -trimpath -o bin/seatrial-agent ./tools/agent
+
+linter:
+	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"
+	@go -C tools/lint build -o $(CURDIR)/bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+modules:
+	@! GOPROXY=off go list -deps -test ./... 2>&1 | grep -q 'lookup disabled' || \
+		$(SAY) "Go downloads the modules it needs first (about 150 MB, 1 to 3 min)"

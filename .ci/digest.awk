@@ -7,7 +7,9 @@
 
 { seen[++n] = $0 }
 
-/NOT RUN:/ { sub(/^[ \t]*[^ ]+\.go:[0-9]+: /, ""); missing[++m] = $0 }
+/^=== (RUN|CONT|NAME) / { test = $3 }
+
+/^ +[^ ]+\.go:[0-9]+: NOT RUN: / { sub(/^.*NOT RUN: /, ""); missing[++m] = "NOT RUN: " test ": " $0 }
 
 /^ok[ \t]/ || /^\?[ \t]/ || /^[ \t]+github\.com\/.*coverage:/ {
 	if ($0 ~ /^ok/) { print; fflush() }

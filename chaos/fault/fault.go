@@ -26,7 +26,8 @@ type Fault interface {
 	Confirm(ctx context.Context) ([]Fact, error)
 	// Heal undoes what Inject did. It is idempotent, legal at any time, and safe with nothing injected.
 	Heal(ctx context.Context) error
-	// ConfirmHealed waits until the effect is shown to be gone and returns what was seen.
+	// ConfirmHealed waits until the effect is shown to be gone and returns what was seen. It is called after an
+	// Inject that failed or was cut short, too.
 	ConfirmHealed(ctx context.Context) ([]Fact, error)
 }
 
@@ -49,6 +50,16 @@ type Env struct {
 	Log       *slog.Logger
 }
 
+// Caps returns what a plan may name, for plan.Validate. Can is what the cluster is able to do, nil when there is no
+// cluster yet.
+func Caps(definitions []Definition, workloads, can []string) plan.Caps {
+	caps := plan.Caps{Workloads: workloads, Can: can}
+	for _, d := range definitions {
+		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: d.Name, Needs: d.Needs, Families: d.Families})
+	}
+	return caps
+}
+
 // Definition is one entry of the list of faults.
 type Definition struct {
 	Name     string
@@ -56,6 +67,7 @@ type Definition struct {
 	Shown    string   // How its effect is shown from the victim's side.
 	Healed   string   // How it is undone, and how that is shown.
 	Needs    []string // What the cluster must be able to do: "power", "nftables", "systemd".
+	Families bool     // It can be limited to address families (plan.Fault.Families).
 	Upstream string   // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

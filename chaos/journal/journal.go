@@ -18,6 +18,9 @@ const SchemaVersion = 1
 // maxLine bounds one record; an entry is a few hundred bytes.
 const maxLine = 64 << 10
 
+// maxError bounds what an entry keeps of an error. Each of its bytes takes at most six in JSON.
+const maxError = 8 << 10
+
 // Entry says that a fault has come to a stage: for intent, that it is about to begin.
 type Entry struct {
 	Schema int                `json:"schema"`
@@ -47,15 +50,22 @@ type Journal struct {
 // New returns a journal that appends to file.
 func New(file File) *Journal { return &Journal{file: file} }
 
-// Append writes e and returns when it is on disk. After an error every further Append fails with it: a record after
-// a torn one would make the tear look like damage.
-func (j *Journal) Append(e Entry) error {
+// Append writes that the fault f of a run has come to its stage, and returns when that is on disk. After an error
+// every further Append fails with it: a record after a torn one would make the tear look like damage.
+func (j *Journal) Append(run string, at history.Time, f history.Fault) error {
+	return j.append(Entry{
+		Run: run, Step: f.Step, Fault: f.Name, Node: f.Node, Stage: f.Stage, At: at, Error: f.Error,
+	})
+}
+
+func (j *Journal) append(e Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.err != nil {
 		return j.err
 	}
 	e.Schema = SchemaVersion
+	e.Error = e.Error[:min(len(e.Error), maxError)]
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode journal entry of step %d: %w", e.Step, err)

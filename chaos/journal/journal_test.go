@@ -37,14 +37,30 @@ func (d *disk) Sync() error {
 }
 
 func entry(step int, stage history.FaultStage) journal.Entry {
-	return journal.Entry{Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5}
+	return journal.Entry{Schema: 1, Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5}
+}
+
+func appendTo(j *journal.Journal, e journal.Entry) error {
+	return j.Append(e.Run, e.At, history.Fault{Step: e.Step, Name: e.Fault, Node: e.Node, Stage: e.Stage, Error: e.Error})
+}
+
+func TestAnErrorOfAnyLengthFitsALine(t *testing.T) {
+	d := &disk{}
+	e := entry(1, history.StageFaultFailed)
+	e.Error = strings.Repeat("\x00", 1<<20)
+	if err := appendTo(journal.New(d), e); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := journal.Read(&d.Buffer); err != nil || len(rec.Entries) != 1 {
+		t.Fatalf("got %d entries, %v", len(rec.Entries), err)
+	}
 }
 
 func TestEveryEntryIsOnDiskWhenAppendReturns(t *testing.T) {
 	d := &disk{}
 	j := journal.New(d)
 	for step := range 5 {
-		if err := j.Append(entry(step, history.StageIntent)); err != nil {
+		if err := appendTo(j, entry(step, history.StageIntent)); err != nil {
 			t.Fatal(err)
 		}
 		if d.synced != d.Len() {
@@ -63,7 +79,7 @@ func TestCutAnywhereLosesAtMostTheLastRecord(t *testing.T) {
 		j := journal.New(d)
 		n := rapid.IntRange(1, 6).Draw(t, "entries")
 		for step := range n {
-			if err := j.Append(entry(step, history.StageInjected)); err != nil {
+			if err := appendTo(j, entry(step, history.StageInjected)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -115,18 +131,18 @@ func TestAfterAnErrorNothingIsAppended(t *testing.T) {
 	full := errors.New("no space left on device")
 	d := &disk{writeErr: full}
 	j := journal.New(d)
-	if err := j.Append(entry(1, history.StageIntent)); !errors.Is(err, full) {
+	if err := appendTo(j, entry(1, history.StageIntent)); !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
 	}
 	d.writeErr = nil
-	if err := j.Append(entry(2, history.StageIntent)); !errors.Is(err, full) {
+	if err := appendTo(j, entry(2, history.StageIntent)); !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
 	}
 	rec, err := journal.Read(&d.Buffer)
 	if err != nil || !rec.Torn || len(rec.Entries) != 0 {
 		t.Fatalf("got %+v, %v", rec, err)
 	}
-	if err := journal.New(&disk{syncFail: full}).Append(entry(1, history.StageIntent)); !errors.Is(err, full) {
+	if err := appendTo(journal.New(&disk{syncFail: full}), entry(1, history.StageIntent)); !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -142,7 +158,7 @@ func TestReadRefusesDamage(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	d := &disk{}
-	if err := journal.New(d).Append(entry(1, history.StageIntent)); err != nil {
+	if err := appendTo(journal.New(d), entry(1, history.StageIntent)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(d.Bytes())

@@ -1,0 +1,258 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Journal takes what a fault has come to, and returns when it would survive a crash of the harness.
+type Journal interface {
+	Append(run string, at history.Time, f history.Fault) error
+}
+
+// Limits bound the stages of a fault's life, beside the bound of its step.
+type Limits struct {
+	Confirm       time.Duration
+	Heal          time.Duration
+	ConfirmHealed time.Duration
+	// Abandoned bounds ConfirmHealed after the trial was given up: a person is waiting then.
+	Abandoned time.Duration
+}
+
+// ConfirmLimit is the default of Limits.Confirm. The longest part of any fault is the lease evidence of a partition,
+// 15 s to 25 s; the rest is room for a busy machine.
+const ConfirmLimit = 60 * time.Second
+
+// DefaultLimits returns the limits that are used for those left at zero.
+func DefaultLimits() Limits {
+	return Limits{
+		Confirm: ConfirmLimit, Heal: 30 * time.Second, ConfirmHealed: 3 * time.Minute, Abandoned: 20 * time.Second,
+	}
+}
+
+// Life is the longest that a fault may stay in place when nobody heals it: what its undo on the node and in the kernel
+// is armed with. It is longer than any fault that the guard heals in time.
+func Life(spec plan.Fault) time.Duration { return ConfirmLimit + spec.Hold.D() + 15*time.Second }
+
+// Config is what a guard is made of.
+type Config struct {
+	Step     plan.Step // Its Fault is set.
+	Env      Env
+	Recorder history.Recorder
+	Journal  Journal // Optional: without one, nothing is known of the fault after a crash of the harness.
+	// Before runs when the node is clean and nothing was done yet, After when the fault was shown to be gone. An
+	// error of Before ends the fault before it began. Both are optional.
+	Before, After func(ctx context.Context) error
+	Limits        Limits
+}
+
+// Guard holds one fault to the order of its life, records every stage, and heals whatever goes wrong. It is used by
+// one goroutine.
+type Guard struct {
+	cfg      Config
+	f        Fault
+	state    State
+	injected bool // Inject was called, whatever came of it.
+	armed    bool // Arm was called, whatever came of it.
+}
+
+// NewGuard returns a guard for f, which was made with cfg.Step and cfg.Env.
+func NewGuard(cfg Config, f Fault) *Guard {
+	defaults := DefaultLimits()
+	for _, l := range []struct{ have, fallback *time.Duration }{
+		{&cfg.Limits.Confirm, &defaults.Confirm},
+		{&cfg.Limits.Heal, &defaults.Heal},
+		{&cfg.Limits.ConfirmHealed, &defaults.ConfirmHealed},
+		{&cfg.Limits.Abandoned, &defaults.Abandoned},
+	} {
+		if *l.have <= 0 {
+			*l.have = *l.fallback
+		}
+	}
+	if cfg.Env.Log == nil {
+		cfg.Env.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Guard{cfg: cfg, f: f, state: StateFresh}
+}
+
+// State returns where the fault is in its life.
+func (g *Guard) State() State { return g.state }
+
+// Begin heals what an earlier run may have left, runs the Before hook, and puts the intent into the journal.
+func (g *Guard) Begin(ctx context.Context) error {
+	return g.move(ctx, verbBegin, history.StageIntent, g.cfg.Limits.ConfirmHealed,
+		func(ctx context.Context) ([]Fact, error) {
+			if err := g.f.Heal(ctx); err != nil {
+				return nil, fmt.Errorf("heal to begin clean: %w", err)
+			}
+			if g.cfg.Before == nil {
+				return nil, nil
+			}
+			return nil, g.cfg.Before(ctx)
+		})
+}
+
+// Arm arms the undo on the node, when the fault has one to arm.
+func (g *Guard) Arm(ctx context.Context) error {
+	armer, ok := g.f.(Armer)
+	stage := history.StageArmed
+	if !ok {
+		stage = "" // Nothing was armed, and so nothing is said.
+	}
+	return g.move(ctx, verbArm, stage, g.cfg.Limits.Heal, func(ctx context.Context) ([]Fact, error) {
+		if !ok {
+			return nil, nil
+		}
+		g.armed = true
+		return nil, armer.Arm(ctx)
+	})
+}
+
+// Inject carries out the act.
+func (g *Guard) Inject(ctx context.Context) error {
+	return g.move(ctx, verbInject, history.StageInjected, g.cfg.Limits.Confirm,
+		func(ctx context.Context) ([]Fact, error) {
+			g.injected = true
+			return nil, g.f.Inject(ctx)
+		})
+}
+
+// Confirm waits until the effect is shown. A fault that shows nothing has failed.
+func (g *Guard) Confirm(ctx context.Context) error {
+	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm,
+		func(ctx context.Context) ([]Fact, error) { return evident(g.f.Confirm(ctx)) })
+}
+
+// Heal undoes the fault.
+func (g *Guard) Heal(ctx context.Context) error {
+	return g.move(ctx, verbHeal, history.StageHealed, g.cfg.Limits.Heal,
+		func(ctx context.Context) ([]Fact, error) { return nil, g.f.Heal(ctx) })
+}
+
+// ConfirmHealed waits until the effect is shown to be gone, and disarms the undo then.
+func (g *Guard) ConfirmHealed(ctx context.Context) error {
+	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
+		func(ctx context.Context) ([]Fact, error) {
+			facts, err := evident(g.f.ConfirmHealed(ctx))
+			if err != nil {
+				return facts, err
+			}
+			return facts, g.disarm(ctx)
+		})
+}
+
+func (g *Guard) disarm(ctx context.Context) error {
+	armer, ok := g.f.(Armer)
+	if !ok || !g.armed {
+		return nil
+	}
+	if err := armer.Disarm(ctx); err != nil {
+		return fmt.Errorf("disarm the undo: %w", err)
+	}
+	return nil
+}
+
+// ErrNothingShown is the error of a fault that claims an effect, or its end, and shows nothing for it.
+var ErrNothingShown = errors.New("it shows nothing for it")
+
+func evident(facts []Fact, err error) ([]Fact, error) {
+	if err == nil && len(facts) == 0 {
+		return nil, ErrNothingShown
+	}
+	return facts, err
+}
+
+// move takes one arrow: it calls act within limit, and records what came of it.
+func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage, limit time.Duration,
+	act func(ctx context.Context) ([]Fact, error),
+) error {
+	arrow := arrows(verb)
+	if !arrow.legal(g.state) {
+		return g.wrap(verb, fmt.Errorf("state is %q: %w", g.state, ErrOrder))
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the limit of %s is over", limit))
+	defer cancel()
+	begin := g.cfg.Env.Clock()
+	facts, err := caught(bounded, act)
+	if err != nil && bounded.Err() != nil {
+		err = errors.Join(err, context.Cause(bounded))
+	}
+	span := history.Between(begin, g.cfg.Env.Clock())
+	if err == nil {
+		err = g.record(stage, span, facts, nil)
+		if err != nil && (verb == verbHeal || verb == verbConfirmHealed) {
+			g.state = arrow.to // It was done; only the journal does not know.
+			return g.wrap(verb, err)
+		}
+	}
+	if err != nil {
+		g.state = StateHurt
+		err = g.wrap(verb, err)
+		return errors.Join(err, g.record(history.StageFaultFailed, span, facts, err))
+	}
+	g.state = arrow.to
+	g.cfg.Env.Log.Info(verb, "fault", g.cfg.Step.Fault.Name, "node", g.node(), "took", span.Length())
+	return nil
+}
+
+// caught calls act and turns a panic into an error: the fault must be healed all the same.
+func caught(ctx context.Context, act func(ctx context.Context) ([]Fact, error)) (facts []Fact, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return act(ctx)
+}
+
+func (g *Guard) wrap(verb string, err error) error {
+	return &StageError{Fault: g.cfg.Step.Fault.Name, Node: g.node(), Stage: verb, Err: err}
+}
+
+func (g *Guard) node() string {
+	if g.cfg.Env.Node == nil {
+		return ""
+	}
+	return g.cfg.Env.Node.Name()
+}
+
+// record puts one stage into the journal first and into the history then. An empty stage is nothing to record.
+func (g *Guard) record(stage history.FaultStage, span history.Span, facts []Fact, failure error) error {
+	if stage == "" {
+		return nil
+	}
+	f := history.Fault{
+		Step: g.cfg.Step.N, Name: g.cfg.Step.Fault.Name, Stage: stage, Node: g.node(), Victim: g.cfg.Env.Pod,
+	}
+	for _, fact := range facts {
+		f.Evidence = append(f.Evidence, fact.String())
+	}
+	if failure != nil {
+		f.Error = failure.Error()
+	}
+	var err error
+	if g.cfg.Journal != nil {
+		if err = g.cfg.Journal.Append(g.cfg.Env.RunID, span.NotAfter, f); err != nil {
+			err = fmt.Errorf("keep stage %q in the journal: %w", stage, err)
+		}
+	}
+	if err == nil || stage != history.StageIntent { // An intent that is not in the journal is none.
+		g.cfg.Recorder.Record(history.Event{Kind: history.KindFault, Source: "guard", Span: span, Fault: &f})
+	}
+	return err
+}
+
+// String renders the sentence with the time at which it was seen.
+func (f Fact) String() string {
+	if f.Span.NotBefore == f.Span.NotAfter {
+		return fmt.Sprintf("%s (at %s)", f.Sentence, f.Span.NotAfter)
+	}
+	return fmt.Sprintf("%s (between %s and %s)", f.Sentence, f.Span.NotBefore, f.Span.NotAfter)
+}

@@ -1,0 +1,119 @@
+package network
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// flowSilence is how long a flow must be unheard to be dead. The first byte that is not acknowledged is sent again
+// after 0.2 s, 0.6 s, 1.4 s and 3 s: four losses in a row.
+const flowSilence = 3 * time.Second
+
+// flow is an established connection, watched by the agent on the node while a fault is injected.
+type flow struct {
+	path    path
+	reports chan probe.FlowReport
+	stop    context.CancelFunc
+	ended   chan struct{} // Closed when the watch has ended; err is set then.
+	err     error
+}
+
+// openFlow opens a flow from a node to an address, and returns when bytes were acknowledged. The watch outlives ctx:
+// stop it.
+func openFlow(ctx context.Context, node clusters.Node, to netip.AddrPort, life time.Duration) (*flow, error) {
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flow{path: path{from: node.Name(), to: to}, stop: stop,
+		reports: make(chan probe.FlowReport, 4), ended: make(chan struct{})}
+	read, write := io.Pipe()
+	cmd := clusters.Command{
+		Argv: []string{mark.AgentPath, "probe", "flow", "--silence", flowSilence.String(), "--watch", life.String(),
+			to.String()},
+		Stdout: write,
+	}
+	go func() {
+		_, err := node.Exec(watching, cmd)
+		write.CloseWithError(errors.Join(err, io.EOF))
+	}()
+	go func() {
+		defer close(f.ended)
+		f.err = f.listen(watching, read)
+		read.CloseWithError(io.ErrClosedPipe)
+	}()
+	r, err := f.next(ctx)
+	if err == nil && r.State != probe.FlowOpen {
+		err = fmt.Errorf("it is %s: %s", r.State, r.Error)
+	}
+	if err != nil {
+		f.close()
+		return nil, fmt.Errorf("open flow %s: %w", f.path, err)
+	}
+	return f, nil
+}
+
+// listen passes the agent's words on until there are no more.
+func (f *flow) listen(ctx context.Context, from io.Reader) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		var r probe.FlowReport
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("decode %.80q: %w", lines.Text(), err)
+		}
+		select {
+		case f.reports <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return lines.Err()
+}
+
+// next returns the next word on the flow.
+func (f *flow) next(ctx context.Context) (probe.FlowReport, error) {
+	select {
+	case r := <-f.reports:
+		return r, nil
+	case <-ctx.Done():
+		return probe.FlowReport{}, context.Cause(ctx)
+	case <-f.ended:
+	}
+	select {
+	case r := <-f.reports: // It came with the end.
+		return r, nil
+	default:
+		return probe.FlowReport{}, errors.Join(errors.New("the watch has ended"), f.err)
+	}
+}
+
+// dead waits until the flow is dead.
+func (f *flow) dead(ctx context.Context, bound time.Duration) (fault.Fact, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("bytes are still acknowledged after %s", bound))
+	defer cancel()
+	r, err := f.next(ctx)
+	switch {
+	case err != nil:
+		return fault.Fact{}, fmt.Errorf("wait for the established flow %s to go dead: %w", f.path, err)
+	case r.State != probe.FlowDead:
+		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s", f.path, r.State, r.Error)
+	}
+	return fault.Fact{Span: history.Between(r.LastAck, r.At), Sentence: fmt.Sprintf(
+		"the established flow %s went dead: %d segments unacknowledged for %s", f.path, r.Unacked,
+		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
+}
+
+// close ends the watch and waits for its end. On the node it ends by itself, at the latest after its life.
+func (f *flow) close() {
+	f.stop()
+	<-f.ended
+}

@@ -1,0 +1,83 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Run takes a fault through its whole life. Whatever goes wrong, what was done is healed before Run returns, with a
+// context of its own when ctx has ended; the error says which stage was not reached (StageError) and, joined to it,
+// what went wrong while healing. The hold ends early when ctx ends, which is an error as well.
+func (g *Guard) Run(ctx context.Context) error {
+	failure := g.hurt(ctx)
+	if g.state == StateFresh || g.state == StateHurt && !g.injected && !g.armed {
+		return failure // Nothing was touched.
+	}
+	ended := g.end(ctx)
+	if failure == nil && ended == nil && g.cfg.After != nil {
+		if err := g.cfg.After(ctx); err != nil {
+			return g.wrap("after the heal of", err)
+		}
+	}
+	return errors.Join(failure, ended)
+}
+
+// hurt goes as far as the end of the hold.
+func (g *Guard) hurt(ctx context.Context) error {
+	for _, stage := range []func(context.Context) error{g.Begin, g.Arm, g.Inject, g.Confirm} {
+		if err := ctx.Err(); err != nil {
+			return g.abandon(ctx, "the next stage after "+string(g.state))
+		}
+		if err := stage(ctx); err != nil {
+			return err
+		}
+	}
+	if err := await.For(ctx, g.cfg.Step.Fault.Hold.D()); err != nil {
+		return g.abandon(ctx, verbHold)
+	}
+	return nil
+}
+
+// abandon records that the fault was given up before its time.
+func (g *Guard) abandon(ctx context.Context, verb string) error {
+	err := g.wrap(verb, fmt.Errorf("given up before its time: %w", errors.Join(ctx.Err(), context.Cause(ctx))))
+	if g.state != StateFresh {
+		g.state = StateHurt
+	}
+	now := history.At(g.cfg.Env.Clock())
+	return errors.Join(err, g.record(history.StageFaultFailed, now, nil, err))
+}
+
+// end heals and shows it, whatever became of ctx.
+func (g *Guard) end(ctx context.Context) error {
+	fresh := context.WithoutCancel(ctx)
+	healed := g.Heal(fresh)
+	if healed != nil {
+		healed = errors.Join(healed, g.Heal(fresh)) // Once more: the first may have died of what is over now.
+	}
+	if g.state != StateHealed {
+		return healed
+	}
+	if !g.injected { // Nothing was done, so there is nothing whose end could be shown.
+		bounded, cancel := context.WithTimeout(fresh, g.cfg.Limits.Heal)
+		defer cancel()
+		if err := g.disarm(bounded); err != nil {
+			return errors.Join(healed, g.wrap(verbDisarm, err))
+		}
+		return healed
+	}
+	if ctx.Err() == nil {
+		shown := g.ConfirmHealed(ctx)
+		healed = errors.Join(healed, shown)
+		if shown == nil || ctx.Err() == nil {
+			return healed
+		}
+		healed = errors.Join(healed, g.Heal(fresh)) // Given up while it waited.
+	}
+	g.cfg.Limits.ConfirmHealed = min(g.cfg.Limits.ConfirmHealed, g.cfg.Limits.Abandoned)
+	return errors.Join(healed, g.ConfirmHealed(fresh))
+}

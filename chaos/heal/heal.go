@@ -1,0 +1,102 @@
+package heal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+// Runner runs a command on the node to heal and returns what it said. A command that exits non-zero is an error.
+type Runner func(ctx context.Context, argv []string, stdin string) (stdout string, err error)
+
+// Only says whose marks are undone. Nil means all of ours.
+type Only func(mark.Owner) bool
+
+// Of returns an Only for the marks of one run; a step of 0 or less means all of its steps.
+func Of(run string, step int) Only {
+	return func(o mark.Owner) bool { return o.Run == run && (step <= 0 || o.Step == step) }
+}
+
+// Report says what was undone.
+type Report struct {
+	Node   string   `json:"node,omitempty"`
+	Tables []string `json:"tables"` // Names of nftables tables.
+	Timers []string `json:"timers"` // Names of dead-man timers.
+	Power  string   `json:"power,omitempty"`
+}
+
+// Nothing reports that there was nothing to undo.
+func (r Report) Nothing() bool { return len(r.Tables) == 0 && len(r.Timers) == 0 && r.Power == "" }
+
+// Node undoes what is left on one node and returns what that was; what was gone already is not in it. It goes on
+// after an error, and returns all of them. It may be run at any time, again, and beside itself.
+func Node(ctx context.Context, run Runner, only Only) (Report, error) {
+	if only == nil {
+		only = func(mark.Owner) bool { return true }
+	}
+	report := Report{Tables: []string{}, Timers: []string{}}
+	// The timers come last: until the tables are gone, they are what still would undo them.
+	return report, errors.Join(tables(ctx, run, only, &report), timers(ctx, run, only, &report))
+}
+
+func tables(ctx context.Context, run Runner, only Only, report *Report) error {
+	out, err := run(ctx, []string{"nft", "list", "tables"}, "")
+	if err != nil {
+		return fmt.Errorf("list nftables tables: %w", err)
+	}
+	var errs []error
+	for line := range strings.Lines(out) { // For example "table inet seatrial_r1_3".
+		word := strings.Fields(line)
+		if len(word) != 3 || word[0] != "table" || word[1] != "inet" {
+			continue
+		}
+		owner, ours := mark.FromTable(word[2])
+		if !ours || !only(owner) {
+			continue
+		}
+		if _, err := run(ctx, DeleteTable(), TableGone(owner)); err != nil {
+			errs = append(errs, fmt.Errorf("delete nftables table %q: %w", word[2], err))
+			continue
+		}
+		report.Tables = append(report.Tables, word[2])
+	}
+	return errors.Join(errs...)
+}
+
+// DeleteTable is the command that takes TableGone on its standard input.
+func DeleteTable() []string { return []string{"nft", "-f", "-"} }
+
+// TableGone returns the transaction after which the owner's table is gone, whether it was there or not: adding a table
+// that is there changes nothing.
+func TableGone(owner mark.Owner) string {
+	return fmt.Sprintf("add table inet %[1]s\ndelete table inet %[1]s\n", owner.Table())
+}
+
+func timers(ctx context.Context, run Runner, only Only, report *Report) error {
+	out, err := run(ctx, []string{
+		"systemctl", "list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern,
+	}, "")
+	if err != nil {
+		return fmt.Errorf("list dead-man timers: %w", err)
+	}
+	var errs []error
+	for line := range strings.Lines(out) { // For example "seatrial-heal-r1-3.timer loaded active waiting /usr/...".
+		word := strings.Fields(line)
+		if len(word) < 4 || word[2] != "active" { // It has fired, or was stopped already.
+			continue
+		}
+		owner, ours := mark.FromTimer(word[0])
+		if !ours || !only(owner) {
+			continue
+		}
+		if _, err := run(ctx, []string{"systemctl", "stop", word[0]}, ""); err != nil {
+			errs = append(errs, fmt.Errorf("stop timer %q: %w", word[0], err))
+			continue
+		}
+		report.Timers = append(report.Timers, word[0])
+	}
+	return errors.Join(errs...)
+}

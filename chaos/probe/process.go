@@ -1,0 +1,122 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Process is one process. (PID, Start) is its identity.
+type Process struct {
+	PID    int          `json:"pid"`
+	Start  history.Time `json:"start"` // At the resolution of a clock tick, 10 ms.
+	Name   string       `json:"name"`
+	PodUID string       `json:"podUID,omitempty"`
+}
+
+// Processes is what lived at one moment.
+type Processes struct {
+	At        history.Time `json:"at"`
+	PID1Start history.Time `json:"pid1Start"` // When the node was booted.
+	Processes []Process    `json:"processes"`
+}
+
+// Lookup finds the processes with one of the pids, and those in the cgroup of a pod with one of the UIDs, in proc,
+// which is /proc on a real node. Zombies are dead and not listed.
+func Lookup(proc fs.FS, pids []int, podUIDs []string) (Processes, error) {
+	found := Processes{At: bootclock.Now(), Processes: []Process{}}
+	first, _, err := readStat(proc, "1")
+	if err != nil {
+		return found, fmt.Errorf("read the first process: %w", err)
+	}
+	found.PID1Start = first.Start
+	entries, err := fs.ReadDir(proc, ".")
+	if err != nil {
+		return found, fmt.Errorf("list processes: %w", err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		uid := podOf(proc, e.Name(), podUIDs)
+		if uid == "" && !slices.Contains(pids, pid) {
+			continue
+		}
+		p, zombie, err := readStat(proc, e.Name())
+		switch {
+		case errors.Is(err, fs.ErrNotExist), zombie: // It ended in between.
+		case err != nil:
+			return found, fmt.Errorf("read process %d: %w", pid, err)
+		default:
+			p.PodUID = uid
+			found.Processes = append(found.Processes, p)
+		}
+	}
+	slices.SortFunc(found.Processes, func(a, b Process) int { return a.PID - b.PID })
+	return found, nil
+}
+
+// podOf returns the UID of the pod in whose cgroup the process is. The systemd driver writes the UID with
+// underscores, cgroupfs with hyphens.
+func podOf(proc fs.FS, pid string, uids []string) string {
+	if len(uids) == 0 {
+		return ""
+	}
+	cgroup, err := fs.ReadFile(proc, pid+"/cgroup")
+	if err != nil {
+		return "" // It has ended, or it is the kernel's.
+	}
+	for _, uid := range uids {
+		for _, form := range []string{"pod" + uid, "pod" + strings.ReplaceAll(uid, "-", "_")} {
+			if bytes.Contains(cgroup, []byte(form)) {
+				return uid
+			}
+		}
+	}
+	return ""
+}
+
+// tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// readStat reads /proc/PID/stat: "pid (name) state ppid ...", the start time as the 22nd field. The name may hold
+// spaces and brackets itself, so it ends with the last bracket (proc_pid_stat(5)).
+func readStat(proc fs.FS, pid string) (p Process, zombie bool, err error) {
+	data, err := fs.ReadFile(proc, pid+"/stat")
+	if err != nil {
+		return Process{}, false, err
+	}
+	before, rest, ok := cutLast(string(data), ")")
+	number, name, ok2 := strings.Cut(before, " (")
+	fields := strings.Fields(rest)
+	if !ok || !ok2 || len(fields) < 20 {
+		return Process{}, false, fmt.Errorf("stat is %q", data)
+	}
+	p.Name = name
+	if p.PID, err = strconv.Atoi(number); err != nil {
+		return Process{}, false, fmt.Errorf("stat is %q: %w", data, err)
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil || ticks < 0 || ticks > 1<<40 {
+		return Process{}, false, fmt.Errorf("stat is %q: start time %q", data, fields[19])
+	}
+	p.Start = history.Time(ticks * int64(tick))
+	return p, fields[0] == "Z" || fields[0] == "X", nil
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+func healCommand() command {
+	return command{
+		name: "heal", usage: "[--run RUN [--step N]]",
+		summary: "undo what faults have left on this node, of all runs or of one", run: runHeal,
+	}
+}
+
+// runHeal prints a heal.Report as JSON. It is what a dead-man timer runs.
+func runHeal(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("heal", flag.ContinueOnError)
+	run := fs.String("run", "", "undo only what this run left")
+	step := fs.Int("step", 0, "undo only what this step of the run left")
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	var only heal.Only
+	switch {
+	case *run != "":
+		if err := (mark.Owner{Run: *run, Step: *step}).Check(); err != nil {
+			return badArguments("%w", err)
+		}
+		only = heal.Of(*run, *step)
+	case *step != 0:
+		return badArguments("--step %d needs --run", *step)
+	}
+	report, err := heal.Node(ctx, here, only)
+	return errors.Join(err, json.NewEncoder(std.out).Encode(report))
+}
+
+// here runs a command on this machine.
+func here(ctx context.Context, argv []string, stdin string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("run %q: %w: %s", argv, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/probe"
+)
+
+func probeCommand() command {
+	return command{
+		name: "probe",
+		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
+			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
+			"       seatrial-agent probe process [--pid PID]... [--pod UID]...",
+		summary: "look whether addresses answer, when a flow goes dead, or which processes live",
+		run:     runProbe,
+	}
+}
+
+func runProbe(ctx context.Context, std stdio, args []string) error {
+	if len(args) == 0 {
+		return badArguments("probe takes tcp, flow or process")
+	}
+	switch args[0] {
+	case "tcp":
+		return probeTCP(ctx, std, args[1:])
+	case "flow":
+		return probeFlow(ctx, std, args[1:])
+	case "process":
+		return probeProcess(std, args[1:])
+	}
+	return badArguments("no probe %q, want tcp, flow or process", args[0])
+}
+
+// probeTCP prints a JSON list with one probe.Connect for each address. That an address does not answer is an answer,
+// not a failure.
+func probeTCP(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("probe tcp", flag.ContinueOnError)
+	timeout := fs.Duration("timeout", time.Second, "bound of each connection attempt")
+	fs.SetOutput(std.err)
+	if err := fs.Parse(args); err != nil {
+		return badArguments("%w", err)
+	}
+	if fs.NArg() == 0 || *timeout <= 0 {
+		return badArguments("probe tcp takes addresses and a timeout above 0, got %d and %s", fs.NArg(), *timeout)
+	}
+	return json.NewEncoder(std.out).Encode(probe.TCP(ctx, fs.Args(), *timeout))
+}
+
+// probeFlow prints a probe.FlowReport as a line of JSON for each thing that becomes of the flow.
+func probeFlow(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("probe flow", flag.ContinueOnError)
+	silence := fs.Duration("silence", 3*time.Second, "how long nothing is heard until the flow is dead")
+	watch := fs.Duration("watch", time.Minute, "how long the flow is watched")
+	operands, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(std.out)
+	return probe.Flow(ctx, operands[0], *silence, *watch, func(r probe.FlowReport) error { return out.Encode(r) })
+}
+
+// probeProcess prints probe.Processes as JSON.
+func probeProcess(std stdio, args []string) error {
+	fs := flag.NewFlagSet("probe process", flag.ContinueOnError)
+	var pids []int
+	var pods []string
+	fs.Func("pid", "a process to look for; may be given again", func(s string) error {
+		pid, err := strconv.Atoi(s)
+		pids = append(pids, pid)
+		return err
+	})
+	fs.Func("pod", "UID of a pod whose processes to look for; may be given again", func(s string) error {
+		pods = append(pods, s)
+		return nil
+	})
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if slices.Contains(pods, "") {
+		return badArguments("the UID of a pod is empty")
+	}
+	found, err := probe.Lookup(os.DirFS("/proc"), pids, pods)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(std.out).Encode(found)
+}

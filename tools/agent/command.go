@@ -33,6 +33,9 @@ func commands() []command {
 	return []command{
 		bootCommand(),
 		dialCommand(),
+		healCommand(),
+		ledgerCommand(),
+		probeCommand(),
 		procsCommand(),
 		tailCommand(),
 		versionCommand(),

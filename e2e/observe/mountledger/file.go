@@ -33,6 +33,7 @@ type File struct {
 	mu      sync.Mutex
 	queue   []history.Event
 	closing bool
+	waiting []chan struct{} // Closed when what is queued now was given to the kernel.
 
 	wake  chan struct{} // Holds one token when there is something to do.
 	done  chan struct{}
@@ -123,6 +124,16 @@ func signal(c chan struct{}) {
 	}
 }
 
+// Flush returns when all that was Put before is in the file, or could not be written.
+func (f *File) Flush() {
+	done := make(chan struct{})
+	f.mu.Lock()
+	f.waiting = append(f.waiting, done)
+	f.mu.Unlock()
+	signal(f.wake)
+	<-done
+}
+
 // Close writes what is queued, makes it durable and closes the file. Nobody may Put any more.
 func (f *File) Close() error {
 	f.mu.Lock()
@@ -138,12 +149,15 @@ func (f *File) write(synced <-chan struct{}) {
 	defer close(f.done)
 	for range f.wake {
 		f.mu.Lock()
-		events, closing := f.queue, f.closing
-		f.queue = nil
+		events, closing, waiting := f.queue, f.closing, f.waiting
+		f.queue, f.waiting = nil, nil
 		f.mu.Unlock()
 		if len(events) > 0 {
 			f.append(events)
 			signal(f.dirty)
+		}
+		for _, done := range waiting {
+			close(done)
 		}
 		if closing {
 			close(f.dirty)

@@ -22,6 +22,9 @@ const (
 	MethodInterval Method = "interval" // Compare the whole table every second.
 )
 
+// Methods returns every method.
+func Methods() []Method { return []Method{MethodAuto, MethodFanotify, MethodPollPri, MethodInterval} }
+
 // batch is what a watcher found at once. Events carry spans and payloads; the ledger adds the rest.
 type batch struct {
 	events []history.Event

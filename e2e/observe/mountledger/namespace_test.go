@@ -3,6 +3,7 @@ package mountledger
 import (
 	"bufio"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -19,7 +20,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-const childVariable = "SEATRIAL_TEST_NAMESPACE"
+// By these the tests tell the processes that they start what to do.
+const (
+	childVariable  = "SEATRIAL_TEST_NAMESPACE"
+	loopVariable   = "SEATRIAL_TEST_LOOP"
+	targetVariable = "SEATRIAL_TEST_TARGET"
+)
 
 // inNamespace runs the calling test again as a process with a mount namespace of its own and returns false; in that
 // process it returns true. It skips where that is not to be done.
@@ -237,8 +243,8 @@ func TestRealLoopIdentity(t *testing.T) {
 // mountElsewhere mounts the device in another mount namespace, seen by a ledger there, and returns its key.
 func mountElsewhere(t *testing.T, loop, target string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneMountForAnother$", "-test.v")
-	cmd.Env = append(os.Environ(), "SEATRIAL_TEST_LOOP="+loop, "SEATRIAL_TEST_TARGET="+target)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), loopVariable+"="+loop, targetVariable+"="+target)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	out, err := cmd.Output()
 	if err != nil {
@@ -254,19 +260,32 @@ func mountElsewhere(t *testing.T, loop, target string) string {
 	return ""
 }
 
-func TestOneMountForAnother(t *testing.T) {
-	loop, target := os.Getenv("SEATRIAL_TEST_LOOP"), os.Getenv("SEATRIAL_TEST_TARGET")
-	if loop == "" {
-		t.Skip("NOT RUN: a part of TestRealLoopIdentity, in a process of its own")
+// mountForAnother is what this program does for mountElsewhere: it mounts, and tells the key that its ledger saw.
+func mountForAnother(loop, target string) int {
+	sink := &kept{}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cfg := Config{Node: "node-2", Boot: "1.000s", Method: MethodFanotify, Log: slog.New(slog.DiscardHandler)}
+	err := Run(ctx, cfg, sink, func() error {
+		defer cancel()
+		if err := unix.Mount(loop, target, "ext4", 0, ""); err != nil {
+			return err
+		}
+		for ctx.Err() == nil {
+			for _, e := range sink.copy() {
+				if mountAt(history.MountAttach, target)(e) {
+					_, err := os.Stdout.WriteString("KEY " + e.Mount.Identity.Key() + "\n")
+					return errors.Join(err, unix.Unmount(target, 0))
+				}
+			}
+		}
+		return unix.Unmount(target, 0)
+	})
+	if err != nil {
+		_, _ = os.Stdout.WriteString(err.Error() + "\n")
+		return 1
 	}
-	sink, stop := startLedger(t, Config{Method: MethodFanotify})
-	mustMount(t, loop, target, "ext4", 0, "")
-	m := sink.find(t, "the mount", mountAt(history.MountAttach, target)).Mount
-	mustUnmount(t, target)
-	stop()
-	if _, err := os.Stdout.WriteString("KEY " + m.Identity.Key() + "\n"); err != nil {
-		t.Fatal(err)
-	}
+	return 0
 }
 
 func makeImage(t *testing.T, path string) {

@@ -1,0 +1,136 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Installed says what Install did and found.
+type Installed struct {
+	Copied bool          // False when the node had the very same binary already.
+	SHA256 string        // Of the binary, lower-case hex.
+	On     history.Event // The ledger's own word that it sees; its detail says by which method.
+}
+
+// Install copies the agent at binaryPath to the node, begins a new ledger there and enables it for every later boot.
+// It returns when the ledger says that it sees. A ledger that ran before is stopped and its file removed, so that a
+// trial never reads the facts of an earlier one.
+func Install(ctx context.Context, node clusters.Node, binaryPath string) (Installed, error) {
+	var done Installed
+	unit, err := unitFile(node.Name())
+	if err != nil {
+		return done, err
+	}
+	binary, err := os.ReadFile(binaryPath)
+	if err != nil {
+		return done, fmt.Errorf("read agent: %w", err)
+	}
+	sum := sha256.Sum256(binary)
+	done.SHA256 = hex.EncodeToString(sum[:])
+	if done.Copied, err = place(ctx, node, AgentPath, binary, "0755"); err != nil {
+		return done, fmt.Errorf("install agent: %w", err)
+	}
+	if _, err = place(ctx, node, unitPath, []byte(unit), "0644"); err != nil {
+		return done, fmt.Errorf("install unit: %w", err)
+	}
+	for _, argv := range [][]string{
+		{"systemctl", "daemon-reload"},
+		{"systemctl", "stop", UnitName},
+		{"rm", "-f", LedgerPath},
+		{"systemctl", "enable", "--now", UnitName},
+	} {
+		if _, err := clusters.Run(ctx, node, argv...); err != nil {
+			return done, errors.Join(fmt.Errorf("begin ledger: %w", err), ledgerLog(ctx, node, err))
+		}
+	}
+	done.On, err = readOn(ctx, node)
+	return done, err
+}
+
+// place puts content at path on the node, unless it is there: it goes to a new file beside, is compared by its hash as
+// the node computes it, and takes the place of the old file at once.
+func place(ctx context.Context, node clusters.Node, path string, content []byte, mode string) (bool, error) {
+	sum := sha256.Sum256(content)
+	want := hex.EncodeToString(sum[:])
+	if got, err := hashOf(ctx, node, path); err == nil && got == want {
+		_, err := clusters.Run(ctx, node, "chmod", mode, path)
+		return false, err
+	}
+	fresh := path + ".new"
+	_, err := node.Exec(ctx, clusters.Command{
+		Argv:  []string{"dd", "of=" + fresh, "bs=1M", "iflag=fullblock", "status=none"},
+		Stdin: bytes.NewReader(content), Stdout: io.Discard,
+	})
+	if err != nil {
+		return false, err
+	}
+	got, err := hashOf(ctx, node, fresh)
+	if err != nil {
+		return false, err
+	}
+	if got != want {
+		return false, fmt.Errorf("copy to %q on node %q: sha256 is %s there, want %s", fresh, node.Name(), got, want)
+	}
+	for _, argv := range [][]string{{"chmod", mode, fresh}, {"mv", "-f", fresh, path}} {
+		if _, err := clusters.Run(ctx, node, argv...); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func hashOf(ctx context.Context, node clusters.Node, path string) (string, error) {
+	out, err := clusters.Run(ctx, node, "sha256sum", path)
+	if err != nil {
+		return "", err
+	}
+	sum, _, ok := strings.Cut(out, " ")
+	if !ok || len(sum) != hex.EncodedLen(sha256.Size) {
+		return "", fmt.Errorf("hash %q on node %q: answer is %q", path, node.Name(), out)
+	}
+	return sum, nil
+}
+
+// readOn finds the word of the ledger that it sees. The unit is up only when that is written.
+func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
+	out, err := clusters.Run(ctx, node, AgentPath, "tail", LedgerPath)
+	if err != nil {
+		return history.Event{}, fmt.Errorf("read ledger: %w", err)
+	}
+	for line := range strings.Lines(out) {
+		var e history.Event
+		if json.Unmarshal([]byte(line), &e) != nil || e.Observer == nil {
+			continue
+		}
+		if e.Observer.Name == "mounts" && e.Observer.State == history.ObserverOn {
+			return e, nil
+		}
+	}
+	return history.Event{}, fmt.Errorf("read ledger of node %q: unit %s is up, and %q does not say that it sees (%d bytes)",
+		node.Name(), UnitName, LedgerPath, len(out))
+}
+
+// ledgerLog returns what the unit said last, as an error to be joined to why. It asks only when a command on the node
+// failed, and not when the node could not be reached.
+func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
+	var exit *clusters.ExitError
+	if !errors.As(why, &exit) {
+		return nil
+	}
+	out, err := clusters.Run(ctx, node, "journalctl", "--no-pager", "--lines=5", "--output=cat", "--unit="+UnitName)
+	if err != nil || strings.TrimSpace(out) == "" {
+		return nil
+	}
+	return fmt.Errorf("unit %s said last: %s", UnitName, strings.TrimSpace(out))
+}

@@ -1,0 +1,204 @@
+package mountledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func openFile(t *testing.T, path string) (*File, Last) {
+	t.Helper()
+	f, last, err := OpenFile(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, last
+}
+
+func beat(name, boot string, seen history.Time) history.Event {
+	return history.Event{
+		Kind: history.KindObserver, Source: "ledger/n", Span: history.At(seen),
+		Observer: &history.Observer{Name: name, Node: "n", Boot: boot, State: history.ObserverBeat},
+	}
+}
+
+func readLines(t *testing.T, path string) []string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range bytes.Lines(data) {
+		lines = append(lines, string(bytes.TrimSuffix(line, []byte("\n"))))
+	}
+	return lines
+}
+
+func TestFileKeepsOrderAndFindsItsEnd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dir", "ledger")
+	f, last := openFile(t, path)
+	if last != (Last{}) {
+		t.Errorf("new file: last %+v", last)
+	}
+	const n = 1000
+	for i := range n {
+		f.Put([]history.Event{mountFact(history.MountAttach, history.Mount{MountID: uint64(i)}, history.At(history.Time(i)))})
+	}
+	f.Flush()
+	if got := len(readLines(t, path)); got != n {
+		t.Errorf("after Flush: %d lines, want %d", got, n)
+	}
+	f.Put([]history.Event{
+		beat(ObserverProcesses, "old", 7), beat(ObserverProcesses, "1s", 20), beat(ObserverMounts, "1s", 10),
+		lossFact(history.At(99), "x"),
+	})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range readLines(t, path)[:n] {
+		var e history.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Mount.MountID != uint64(i) || e.ID != 0 {
+			t.Fatalf("line %d: %q (%v)", i, line, err)
+		}
+	}
+	f, last = openFile(t, path)
+	if diff := cmp.Diff(Last{At: 10, Boot: "1s"}, last); diff != "" {
+		t.Errorf("opened again (-want +got):\n%s", diff)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFileEndsATornLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger")
+	if err := os.WriteFile(path, []byte(`{"id":0,"ki`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, last := openFile(t, path)
+	f.Put([]history.Event{beat(ObserverMounts, "1s", 1)})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := readLines(t, path)
+	if len(lines) != 2 || lines[0] != `{"id":0,"ki` || last != (Last{}) {
+		t.Errorf("lines %q, last %+v", lines, last)
+	}
+}
+
+func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger")
+	f, _ := openFile(t, path)
+	real, err := os.OpenFile(path, os.O_APPEND|os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Flush() // The writing goroutine rests, so the file may be changed under it.
+	first := f.file
+	f.file = full
+	f.Put([]history.Event{beat(ObserverMounts, "1s", 5), beat(ObserverMounts, "1s", 6)})
+	f.Flush()
+	f.file = real
+	f.Put([]history.Event{beat(ObserverMounts, "1s", 9)})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = first.Close(), full.Close()
+	lines := readLines(t, path)
+	var loss history.Event
+	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &loss) != nil {
+		t.Fatalf("lines %q, want a loss and a beat", lines)
+	}
+	want := lossFact(history.Between(5, 9), "2 facts could not be written")
+	want.Source, want.Observer.Node = "ledger/n", "n"
+	if diff := cmp.Diff(want, loss); diff != "" {
+		t.Errorf("loss (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunRecordsTheGapSinceAnEarlierLedger(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		boot string
+		want int
+	}{{"1.000s", 2}, {"0.500s", 0}} {
+		sink := &kept{}
+		l := &ledger{cfg: Config{Node: "n", Boot: "1.000s", Last: Last{At: 5, Boot: tt.boot}}, sink: sink}
+		l.begin(ObserverMounts, 50, "")
+		l.begin(ObserverProcesses, 60, "")
+		gaps := 0
+		for _, e := range sink.events {
+			if e.Observer.State == history.ObserverGap && e.Span.NotBefore == 5 {
+				gaps++
+			}
+		}
+		if gaps != tt.want {
+			t.Errorf("earlier ledger of boot %q: %d gaps, want %d", tt.boot, gaps, tt.want)
+		}
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	t.Parallel()
+	ready := func() error { return nil }
+	for _, cfg := range []Config{{}, {Node: "n"}, {Boot: "b"}, {Node: "n", Boot: "b", Method: "dowsing"}} {
+		cfg.Log = slog.New(slog.DiscardHandler)
+		if err := Run(t.Context(), cfg, &kept{}, ready); err == nil {
+			t.Errorf("Run(%+v): no error", cfg)
+		}
+	}
+}
+
+// TestProcessesComeAndGo watches a program of this machine that needs no root: a sleep of this test.
+func TestProcessesComeAndGo(t *testing.T) {
+	t.Parallel()
+	sink := &kept{}
+	l := &ledger{cfg: Config{Node: "n", Boot: "1.000s", Processes: []string{"sleep"}}, sink: sink}
+	known, err := l.compareProcesses(nil, 1, history.ProcessPresent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := startSleep(t)
+	pid := cmd.Process.Pid
+	find := func(action history.ProcessAction) int {
+		n := 0
+		for _, e := range sink.copy() {
+			if e.Process != nil && e.Process.PID == pid && e.Process.Action == action {
+				n++
+			}
+		}
+		return n
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for find(history.ProcessStarted) == 0 && time.Now().Before(deadline) {
+		if known, err = l.compareProcesses(known, 1, history.ProcessStarted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = l.compareProcesses(known, 1, history.ProcessStarted); err != nil || find(history.ProcessStarted) != 1 {
+		t.Fatalf("started %d times (%v), want once", find(history.ProcessStarted), err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // It says that it was killed.
+	if _, err = l.compareProcesses(known, 1, history.ProcessStarted); err != nil || find(history.ProcessGone) != 1 {
+		t.Errorf("gone %d times (%v), want once", find(history.ProcessGone), err)
+	}
+}

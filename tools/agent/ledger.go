@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/observe/mountledger"
+	"github.com/seatrial/seatrial/e2e/observe/procs"
+)
+
+func ledgerCommand() command {
+	return command{
+		name: "ledger", usage: "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
+		summary: "write down mounts and processes of this node until stopped", run: runLedger,
+	}
+}
+
+// runLedger keeps the ledger in the foreground. Under systemd (Type=notify) the unit is up when the mark is set and
+// what was there before is in the file.
+func runLedger(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("ledger", flag.ContinueOnError)
+	path := fs.String("file", "", "file to append facts to; required")
+	node := fs.String("node", "", "name of this node in facts; the host name when empty")
+	processes := fs.String("processes", "mysqld", "programs whose processes are recorded, separated by commas")
+	before := fs.String("before", "containerd,kubelet", "programs that should not run yet, separated by commas")
+	method := fs.String("method", string(mountledger.MethodAuto), "how to learn of mounts: auto, fanotify, pollpri or interval")
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if *path == "" {
+		return badArguments("--file is empty: give the file to append facts to")
+	}
+	if !slices.Contains(mountledger.Methods(), mountledger.Method(*method)) {
+		return badArguments("--method is %q, want one of %v", *method, mountledger.Methods())
+	}
+	cfg := mountledger.Config{
+		Node: *node, Processes: split(*processes), Before: split(*before),
+		Method: mountledger.Method(*method), Log: std.log,
+	}
+	if cfg.Node == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("find this node's name: %w", err)
+		}
+		cfg.Node = name
+	}
+	boot, err := procs.ReadBoot()
+	if err != nil {
+		return err
+	}
+	cfg.Boot = boot.Name()
+	file, last, err := mountledger.OpenFile(*path, std.log)
+	if err != nil {
+		return err
+	}
+	cfg.Last = last
+	ready := func() error {
+		file.Flush()
+		std.log.Info("the ledger is kept", "node", cfg.Node, "boot", cfg.Boot, "file", *path)
+		return notifySystemd("READY=1")
+	}
+	return errors.Join(mountledger.Run(ctx, cfg, file, ready), file.Close())
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+// notifySystemd tells systemd the unit's state as in sd_notify(3); without systemd it does nothing.
+func notifySystemd(state string) error {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	_, err = conn.Write([]byte(state))
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	return nil
+}

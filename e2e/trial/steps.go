@@ -88,7 +88,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step) error {
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
-	return c.guard(s, env).Run(ctx, f)
+	return c.guard(s, env, f).Run(ctx)
 }
 
 // nodeOf returns the node that a pod of the workload runs on.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -59,7 +60,7 @@ type carrier struct {
 	nodes    []clusters.Node
 	workload fixtures.Workload
 	watchers *watchers
-	journal  journalFile
+	journal  *os.File
 	began    history.Time
 }
 

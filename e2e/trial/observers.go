@@ -1,0 +1,83 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/journal"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
+	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/e2e/observe/mounts"
+)
+
+// watchers are the observers that run beside a trial.
+type watchers struct {
+	mounts *mounts.Tailer
+	api    *apiwatch.Watcher
+}
+
+// installAgents begins a new mount ledger on every node.
+func (c *carrier) installAgents(ctx context.Context) error {
+	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
+		done, err := install.Install(ctx, n, c.Agent)
+		if err != nil {
+			return fmt.Errorf("install agent on node %q: %w", n.Name(), err)
+		}
+		c.log.Info("agent installed", "node", n.Name(), "copied", done.Copied, "ledger", done.On.Observer.Detail)
+		return nil
+	})
+}
+
+// startObservers begins to read ledgers and to watch the API. They outlive ctx: what happens while a trial that was
+// given up is healed belongs to its history. stopObservers ends them.
+func (c *carrier) startObservers(ctx context.Context, config *rest.Config) error {
+	alive := context.WithoutCancel(ctx)
+	c.watchers = &watchers{mounts: mounts.Start(alive, c.nodes, c.rec, c.log.With("part", "mounts"))}
+	api, err := apiwatch.Start(alive, config, c.namespace(), c.rec, c.log.With("part", "apiwatch"))
+	if err != nil {
+		return fmt.Errorf("watch the API: %w", err)
+	}
+	c.watchers.api = api
+	return nil
+}
+
+func (c *carrier) stopObservers(ctx context.Context) error {
+	if c.watchers == nil {
+		return nil
+	}
+	if c.watchers.api != nil {
+		c.watchers.api.Stop(ctx)
+	}
+	c.watchers.mounts.Stop(ctx)
+	return nil
+}
+
+// guard holds the fault of a step to the order of its life.
+func (c *carrier) guard(s plan.Step, env fault.Env, f fault.Fault) *fault.Guard {
+	return fault.NewGuard(fault.Config{
+		Step: s, Env: env, Recorder: c.rec, Journal: journal.New(c.journal),
+	}, f)
+}
+
+// healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what
+// is found then was left behind by a fault that said it was healed.
+func (c *carrier) healAll(ctx context.Context) error {
+	reports, err := heal.Cluster(ctx, c.nodes, heal.Of(c.RunID, 0))
+	for _, r := range reports {
+		if r.Nothing() {
+			continue
+		}
+		c.log.Warn("left behind", "node", r.Node, "tables", r.Tables, "timers", r.Timers, "power", r.Power)
+		if err == nil {
+			err = fmt.Errorf("heal node %q: found tables %v, timers %v, power %q left behind by a healed fault",
+				r.Node, r.Tables, r.Timers, r.Power)
+		}
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/e2e/observe/agentbin"
+	"github.com/seatrial/seatrial/e2e/report"
+)
+
+// Moorings are what is wished of the place where trials are carried out.
+type Moorings struct {
+	Engine            string // Name or path of the container engine's client: "docker", "podman" or "nerdctl".
+	ClusterName       string
+	Workers           int
+	KubernetesVersion string // Of the node image; DefaultKubernetesVersion when empty.
+	ImageSource       string // "auto", "published" or "build".
+	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
+	Reuse             bool   // A cluster of that name that is there is used, and kept.
+	Progress          io.Writer
+	Log               *slog.Logger
+}
+
+// Place is a cluster that is ready, with everything a trial on it needs.
+type Place struct {
+	Cluster  clusters.Cluster
+	provider clusters.Provider
+	record   PlaceRecord
+}
+
+// PlaceRecord is all that another process needs to come back to a place.
+type PlaceRecord struct {
+	ClusterName string            `json:"clusterName"`
+	Image       string            `json:"image"`
+	Agent       string            `json:"agent"`
+	Ours        bool              `json:"ours"` // Leave deletes it.
+	Versions    map[string]string `json:"versions"`
+	ImageSource string            `json:"imageSource"`
+}
+
+// leaveBound is how long deleting a cluster may take.
+const leaveBound = 2 * time.Minute
+
+// Moor makes the images and the cluster, or takes the ones that are there.
+func Moor(ctx context.Context, m Moorings) (*Place, error) {
+	images, err := EnsureImages(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := agentbin.Find(ctx, m.Log)
+	if err != nil {
+		return nil, fmt.Errorf("find the node agent: %w", err)
+	}
+	provider, err := newProvider(m)
+	if err != nil {
+		return nil, err
+	}
+	p := &Place{provider: provider, record: PlaceRecord{
+		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
+		Versions: images.Versions,
+	}}
+	if m.Reuse {
+		p.Cluster, err = provider.Open(ctx, m.ClusterName)
+		if err == nil {
+			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
+			return p, nil
+		}
+		if !errors.Is(err, clusters.ErrNotFound) {
+			return nil, err
+		}
+	}
+	begin := time.Now()
+	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n", m.ClusterName, m.Workers)
+	p.Cluster, err = provider.Create(ctx, clusters.Spec{
+		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node, KubernetesVersion: images.Versions["kubernetes"],
+		RunID: NewRunID(begin, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
+	}
+	p.record.Ours = true
+	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
+	return p, nil
+}
+
+func newProvider(m Moorings) (clusters.Provider, error) {
+	p, err := kind.New(kind.Options{Engine: m.Engine, Log: m.Log})
+	if err != nil {
+		return nil, fmt.Errorf("use kind with %q: %w", m.Engine, err)
+	}
+	return p, nil
+}
+
+// Record returns what Return needs.
+func (p *Place) Record() PlaceRecord { return p.record }
+
+// Return comes back to a place that another process made.
+func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
+	provider, err := newProvider(m)
+	if err != nil {
+		return nil, err
+	}
+	c, err := provider.Open(ctx, r.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{Cluster: c, provider: provider, record: r}, nil
+}
+
+// Leave deletes the cluster if Moor made it. It works although ctx has ended.
+func (p *Place) Leave(ctx context.Context) error {
+	if !p.record.Ours {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
+	defer cancel()
+	return p.provider.Delete(ctx, p.record.ClusterName)
+}
+
+// Orders say which trial is carried out at a place.
+type Orders struct {
+	Plan     plan.Plan
+	RunsDir  string
+	Header   report.Run // Command line and commit; what the place knows is filled in.
+	Progress io.Writer
+	Debug    slog.Level
+}
+
+// Sail carries one trial out.
+func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
+	now := time.Now()
+	header := o.Header
+	header.RunID = NewRunID(now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	header.Started = now.UTC()
+	header.Scenario, header.Seed = o.Plan.Scenario, o.Plan.Seed
+	header.NodeImageSource = p.record.ImageSource
+	header.Versions = p.record.Versions
+	return Execute(ctx, Request{
+		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
+		Agent: p.record.Agent, RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
+	})
+}

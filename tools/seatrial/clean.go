@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/tools/host/engine"
+)
+
+func newClean() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "Delete every cluster that Seatrial made; with --all also undo what setup did to this host",
+		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them. Run directories
+and built images are kept. With --all an engine that setup started is stopped and its configuration restored.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, out := cmd.Context(), cmd.ErrOrStderr()
+			err := deleteClusters(ctx, out)
+			if all {
+				err = errors.Join(err, engine.Clean(ctx, engine.Options{Log: quiet(out), Out: out}))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
+	return cmd
+}
+
+func quiet(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// provider finds the engine, without making one. Without an engine there is nothing of ours that could run.
+func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, error) {
+	found, err := engine.Find(ctx)
+	var none *engine.NotFoundError
+	if errors.As(err, &none) {
+		say(out, "no container engine runs here, and so no cluster either: %v", err)
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	p, err := kind.New(kind.Options{Engine: found.Path, Log: quiet(out)})
+	return p, err == nil, err
+}
+
+func deleteClusters(ctx context.Context, out io.Writer) error {
+	p, ok, err := provider(ctx, out)
+	if !ok {
+		return err
+	}
+	owned, err := p.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	var errs []error
+	for _, c := range owned {
+		if !c.Ours {
+			say(out, "cluster %s is not ours and is left alone", c.Name)
+			continue
+		}
+		if err := p.Delete(ctx, c.Name); err != nil {
+			errs = append(errs, fmt.Errorf("delete cluster %q: %w", c.Name, err))
+			continue
+		}
+		say(out, "cluster %s of run %s deleted", c.Name, c.RunID)
+	}
+	return errors.Join(errs...)
+}
+
+func newHeal() *cobra.Command {
+	var run string
+	cmd := &cobra.Command{
+		Use:   "heal",
+		Short: "Undo every fault that is left on the nodes of our clusters",
+		Long: `Heal finds faults by the marks they carry on the nodes, with or without the journal of their run, and undoes
+them. It may be run at any time, again, and while a trial runs: that trial will then be UNKNOWN.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return healClusters(cmd.Context(), run, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
+	return cmd
+}
+
+func healClusters(ctx context.Context, run string, stdout, stderr io.Writer) error {
+	p, ok, err := provider(ctx, stderr)
+	if !ok {
+		return err
+	}
+	owned, err := p.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	var only heal.Only
+	if run != "" {
+		only = heal.Of(run, 0)
+	}
+	var errs []error
+	for _, o := range owned {
+		if o.Ours {
+			errs = append(errs, healCluster(ctx, p, o.Name, only, stdout))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func healCluster(ctx context.Context, p clusters.Provider, name string, only heal.Only, stdout io.Writer) error {
+	c, err := p.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes of cluster %q: %w", name, err)
+	}
+	reports, err := heal.Cluster(ctx, nodes, only)
+	for _, r := range reports {
+		if r.Nothing() {
+			say(stdout, "%s: nothing to undo", r.Node)
+			continue
+		}
+		say(stdout, "%s: undone: tables %v, timers %v, power %q", r.Node, r.Tables, r.Timers, r.Power)
+	}
+	return err
+}

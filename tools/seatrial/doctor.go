@@ -1,0 +1,39 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/tools/host/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	var output, runs string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say whether this host can carry a trial, and how to mend what is missing; changes nothing",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return badArguments("output %q is not known; give text or json", output)
+			}
+			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs})
+			if err != nil {
+				return err
+			}
+			write := rep.WriteText
+			if output == "json" {
+				write = rep.WriteJSON
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if rep.Failed() {
+				return &exitError{code: rep.ExitCode()}
+			}
+			return nil
+		},
+	}
+	outputFlag(cmd, &output)
+	cmd.Flags().StringVar(&runs, "runs", ".", "where run directories would be made; its disk is looked at")
+	return cmd
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+type answer struct {
+	code           int
+	stdout, stderr string
+}
+
+func ask(t *testing.T, args ...string) answer {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append([]string{"seatrial"}, args...), &stdout, &stderr)
+	return answer{code, stdout.String(), stderr.String()}
+}
+
+// TestBadArguments: bad input is told what is wrong and what to do, ends with 254, and touches nothing.
+func TestBadArguments(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"rnu"}, `unknown command "rnu"; did you mean "run"?`},
+		{[]string{"run", "smok"}, `scenario "smok" is not known; did you mean "smoke"?`},
+		{[]string{"run"}, "SCENARIO is missing"},
+		{[]string{"run", "smoke", "again"}, `"again" is one argument too many`},
+		{[]string{"run", "smoke", "--sed", "4"}, `unknown flag --sed; did you mean "seed"?`},
+		{[]string{"run", "smoke", "--seed", "x"}, "--seed"},
+		{[]string{"run", "--plan", "/no/such/plan.json"}, "/no/such/plan.json"},
+		{[]string{"run", "smoke", "--plan", "plan.json"}, "give it alone"},
+		{[]string{"run", "smoke", "--node-image", "bulid"}, `"bulid"`},
+		{[]string{"run", "smoke", "--kubernetes-version", "latest"}, `"latest"`},
+		{[]string{"judge"}, "RUNDIR is missing"},
+		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
+		{[]string{"list", "fault"}, `did you mean "faults"?`},
+		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
+		{[]string{"plan", "smoke", "-o", "yaml"}, `output "yaml" is not known`},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			got := ask(t, tt.args...)
+			if got.code != exitArguments {
+				t.Errorf("exit code %d, want %d", got.code, exitArguments)
+			}
+			if !strings.Contains(got.stderr, tt.want) {
+				t.Errorf("stderr %q, want %q in it", got.stderr, tt.want)
+			}
+			if got.stdout != "" {
+				t.Errorf("stdout %q, want nothing", got.stdout)
+			}
+		})
+	}
+}
+
+func TestPlanIsTheSameForTheSameSeed(t *testing.T) {
+	first, second := ask(t, "plan", "smoke", "--seed", "42", "-o", "json"), ask(t, "plan", "smoke", "--seed", "42", "-o", "json")
+	if first.code != exitPass || first != second {
+		t.Fatalf("two plans of one seed differ:\n%+v\n%+v", first, second)
+	}
+	p, err := plan.Decode(strings.NewReader(first.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Scenario != "smoke" || p.Seed != 42 || len(p.Steps) == 0 {
+		t.Errorf("got scenario %q, seed %d, %d steps", p.Scenario, p.Seed, len(p.Steps))
+	}
+}
+
+func TestIllegalPlanIsRefusedOnPaper(t *testing.T) {
+	p := ask(t, "plan", "smoke", "--seed", "42", "-o", "json").stdout
+	path := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(p, "kubelet-kill", "kubelet-kick")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ask(t, "run", "--plan", path)
+	if got.code != exitArguments || !strings.Contains(got.stderr, `kubelet-kick`) {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+func TestListsAreComplete(t *testing.T) {
+	for _, kind := range kinds() {
+		got := ask(t, "list", kind, "-o", "json")
+		var list []entry
+		if err := json.Unmarshal([]byte(got.stdout), &list); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		if len(list) == 0 {
+			t.Errorf("%s: the list is empty", kind)
+		}
+		for _, e := range list {
+			described := ask(t, "describe", strings.TrimSuffix(kind, "s"), e.Name)
+			if described.code != exitPass || !strings.Contains(described.stdout, e.Summary) {
+				t.Errorf("describe %s: %+v", e.Name, described)
+			}
+		}
+	}
+}
+
+func TestHelpNamesTheExitCodes(t *testing.T) {
+	got := ask(t, "--help")
+	for _, want := range []string{"0 pass", "1 violated", "2 unknown", "254 bad arguments", "255"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("help lacks %q:\n%s", want, got.stdout)
+		}
+	}
+}
+
+func TestPluginSpeaksAsKubectlDoes(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(context.Background(), []string{"/usr/bin/kubectl-seatrial", "--help"}, &stdout, &stderr); code != exitPass {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if !strings.Contains(stdout.String(), "kubectl seatrial") {
+		t.Errorf("help does not speak of kubectl seatrial:\n%s", stdout.String())
+	}
+}

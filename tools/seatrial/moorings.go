@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/tools/host/engine"
+)
+
+// defaultCluster is the name of the cluster that run makes.
+const defaultCluster = "seatrial"
+
+// mooringFlags say where a trial is carried out.
+type mooringFlags struct {
+	cluster    string
+	reuse      bool
+	kubernetes string
+	image      string
+	cache      string
+}
+
+func (f *mooringFlags) register(cmd *cobra.Command) {
+	f.registerImages(cmd)
+	cmd.Flags().StringVar(&f.cluster, "cluster", defaultCluster, "name of the kind cluster")
+	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it is there, and keep it")
+}
+
+func (f *mooringFlags) registerImages(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", trial.DefaultKubernetesVersion, "version of the node image")
+	cmd.Flags().StringVar(&f.image, "node-image", "auto",
+		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
+	cmd.Flags().StringVar(&f.cache, "cache", "", "where builds are kept (default: seatrial below the user's cache directory)")
+}
+
+// moorings finds or makes the container engine and returns what the trial wishes for.
+func (f *mooringFlags) moorings(ctx context.Context, workers int, stderr io.Writer) (trial.Moorings, error) {
+	if err := trial.ValidateImages(f.kubernetes, f.image); err != nil {
+		return trial.Moorings{}, badArguments("%w", err)
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	found, err := engine.Ensure(ctx, engine.Options{Log: log, Out: stderr})
+	if err != nil {
+		return trial.Moorings{}, fmt.Errorf("set up the host: %w", err)
+	}
+	return trial.Moorings{
+		Engine: found.Path, ClusterName: f.cluster, Workers: workers, KubernetesVersion: f.kubernetes,
+		ImageSource: f.image, CacheDir: f.cache, Reuse: f.reuse, Progress: stderr, Log: log,
+	}, nil
+}

@@ -30,7 +30,9 @@ func place(dir string) (rank int, part string, ok bool) {
 		return rankFacts, head, true
 	case "e2e/check", "e2e/report":
 		return rankJudging, head, true
-	case "chaos/await", "chaos/deadman", "chaos/mark", "chaos/probe", "clusters", "clusters/bootclock", "fixtures":
+	case "chaos/await", "chaos/deadman", "chaos/evidence", "chaos/heal", "chaos/mark", "chaos/probe":
+		return rankPorts, head, true // What every fault is made with stands beside the port of faults.
+	case "clusters", "clusters/bootclock", "fixtures":
 		return rankPorts, head, true
 	case "e2e/observe", "e2e/rundir":
 		return rankConcrete, head, true

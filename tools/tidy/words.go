@@ -28,7 +28,7 @@ func words() []word {
 		`\bA`+`I\b`, `\bL`+`LMs?\b`, `(?i)\bcl`+`aude\b`, `(?i)\banth`+`ropic`, `(?i)\bopen`+`ai\b`, `(?i)\bchat`+`gpt`,
 		`(?i)\bgpt`+`-\d`, `(?i)\bcop`+`ilot\b`, `(?i)\bgem`+`ini\b`, `(?i)co-auth`+`ored-by`,
 		`(?i)\blanguage mo`+`del`, `(?i)\bmachine-wri`+`tten`, `(?i)\bsub-?ag`+`ents?\b`,
-		`(?i)\b(this|my|our|earlier|previous|last|next|later) ses`+`sion\b`, `(?i)\bses`+`sion's\b`,
+		`(?i)\b(in (this|an earlier|a previous)|my|our) ses`+`sion\b`,
 		`(?i)\b(the|this|my) bri`+`ef\b`, `(?i)\bC`+`EO\b`)
 	out = append(out, list(place,
 		`/wo`+`rk/(main|shared|\.library)`, `(?i)\bissue`+` #?\d{1,3}\b`, `(?i)shared/des`+`ign`,

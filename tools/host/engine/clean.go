@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
-// Clean undoes what Ensure did to this host: it removes what a killed probe left, stops the dockerd that we started, takes
-// the wrapper out of docker's configuration and puts limits back. Packages stay. What we did not do is left alone; with
-// nothing to undo it does nothing. What cannot be undone is an error, and the rest is undone nevertheless.
+// Clean undoes what Ensure did to this host: it removes what a killed probe left, stops the dockerd that we started,
+// takes the wrapper out of docker's configuration and puts limits back. Packages and logs stay. What we did not do is
+// left alone; with nothing to undo it does nothing. What cannot be undone is an error, and the rest is undone
+// nevertheless.
 func Clean(ctx context.Context, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -48,6 +50,7 @@ func Clean(ctx context.Context, options Options) error {
 		}
 		errs = append(errs, err)
 	}
+	errs = append(errs, removeFiles(options.StateDir, "enginecheck-*"))
 	err = lowerLimits(options, state.Limits)
 	if err == nil {
 		state.Limits = nil
@@ -58,6 +61,15 @@ func Clean(ctx context.Context, options Options) error {
 			strings.Join(state.Packages, " "))
 	}
 	return errors.Join(append(errs, saveState(options.StateDir, state))...)
+}
+
+// removeFiles removes programs that we built.
+func removeFiles(dir, pattern string) error {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	for _, path := range found {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // removeProbes removes containers and images that a killed probe left in an engine that answers.

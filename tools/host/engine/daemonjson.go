@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // runtimeName is the name our runtime wrapper is registered by.
@@ -46,9 +47,9 @@ func mergeDaemon(text []byte, path string) ([]byte, Previous, error) {
 	return out, previous, err
 }
 
-// unmergeDaemon takes our runtime out again and puts the previous default back; a default that somebody changed since is
-// left as it is. Nil text means that the file should go. With explicit set, the default and the list of runtimes are
-// spelled out although they were not before: a running docker takes back only what it is told anew.
+// unmergeDaemon takes our runtime out again and puts the previous default back; a default that somebody changed since
+// is left as it is. Nil text means that the file should go. With explicit set, the default and the list of runtimes
+// are spelled out although they were not before: a running docker takes back only what it is told anew.
 func unmergeDaemon(text []byte, previous Previous, explicit bool) ([]byte, error) {
 	config, runtimes, err := parseDaemon(text)
 	if err != nil {
@@ -63,15 +64,15 @@ func unmergeDaemon(text []byte, previous Previous, explicit bool) ([]byte, error
 	}
 	if current == runtimeName {
 		delete(config, "default-runtime")
-		before := previous.DefaultRuntime
-		if before == nil && explicit {
-			stock := stockRuntime
-			before = &stock
-		}
-		if before != nil {
+		if before := previous.DefaultRuntime; before != nil {
 			if config["default-runtime"], err = json.Marshal(*before); err != nil {
 				return nil, err
 			}
+		}
+	}
+	if _, ok := config["default-runtime"]; explicit && !ok {
+		if config["default-runtime"], err = json.Marshal(stockRuntime); err != nil {
+			return nil, err
 		}
 	}
 	if explicit && runtimes == nil {
@@ -126,6 +127,16 @@ func realRuntime(text []byte, before *string) (string, error) {
 
 // stockRuntime is docker's own default.
 const stockRuntime = "runc"
+
+// isRegistered tells whether the text of a daemon.json names our runtime; one that cannot be read does not.
+func isRegistered(text []byte) bool {
+	config, runtimes, err := parseDaemon(text)
+	if err != nil {
+		return false
+	}
+	_, listed := runtimes[runtimeName]
+	return listed || string(config["default-runtime"]) == strconv.Quote(runtimeName)
+}
 
 // parseDaemon splits the text into its settings, as they are, and its runtimes, which are nil when it lists none.
 func parseDaemon(text []byte) (config, runtimes map[string]json.RawMessage, err error) {

@@ -68,7 +68,7 @@ func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (w
 		}
 		return "", ""
 	}
-	if _, err := machine.LookPath("dockerd"); err == nil {
+	if installed(machine) {
 		return "", ""
 	}
 	if _, err := machine.LookPath("apt-get"); err != nil {
@@ -111,6 +111,13 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	return engine, nil
 }
 
+// installed tells whether docker's daemon and client are there.
+func installed(machine Machine) bool {
+	_, daemon := machine.LookPath("dockerd")
+	_, client := machine.LookPath("docker")
+	return daemon == nil && client == nil
+}
+
 type step struct {
 	what  string
 	about time.Duration
@@ -121,7 +128,7 @@ type step struct {
 func missingSteps(options Options, state *State, lacks []string) []step {
 	var steps []step
 	running := dockerPID(options.Machine) != 0
-	if _, err := options.Machine.LookPath("dockerd"); err != nil {
+	if !installed(options.Machine) {
 		steps = append(steps, step{"install docker.io and iptables from the host's Debian archive", time.Minute,
 			func(ctx context.Context) error {
 				packages, err := install(ctx, options)

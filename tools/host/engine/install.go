@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// listsAge is how old apt's lists may be before they are fetched again: archives drop superseded versions after a while,
-// and a list a day old is still good in practice.
+// listsAge is how old apt's lists may be before they are fetched again: archives drop superseded versions after a
+// while, and a list a day old is still good in practice.
 const listsAge = 24 * time.Hour
 
 // install installs Debian's engine. What is there already is not touched by apt.

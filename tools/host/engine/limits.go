@@ -22,8 +22,8 @@ func InotifyFloors() []Floor {
 	}
 }
 
-// raiseLimits raises the inotify limits that are too low, when we may. Limits that cannot be read or written are left to
-// the doctor: they are no reason not to look for an engine.
+// raiseLimits raises the inotify limits that are too low, when we may. Limits that cannot be read or written are left
+// to the doctor: they are no reason not to look for an engine.
 func raiseLimits(ctx context.Context, options Options) error {
 	if options.Machine.UserID() != 0 {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -94,36 +93,37 @@ func unregister(ctx context.Context, options Options, wrapper Wrapper) error {
 	if err != nil {
 		return err
 	}
-	if config != nil && dockerPID(options.Machine) != 0 {
-		spelled, err := unmergeDaemon(config, wrapper.Previous, true)
-		if err == nil {
-			err = writeFile(wrapper.Config, spelled)
-		}
-		if err == nil {
-			err = reload(ctx, options, defaultIn(spelled))
-		}
-		if err != nil {
+	// Somebody may have taken it out already; then there is no reason to make docker read anything.
+	if isRegistered(config) {
+		if err := takeOut(ctx, options, config, wrapper.Previous); err != nil {
 			return fmt.Errorf("take the runtime wrapper out of %q: %w", wrapper.Config, err)
 		}
 	}
-	if config != nil {
-		rest, err := unmergeDaemon(config, wrapper.Previous, false)
-		switch {
-		case err != nil:
-		case rest == nil:
-			err = os.Remove(wrapper.Config)
-		default:
-			err = writeFile(wrapper.Config, rest)
-		}
+	return removeFiles(options.StateDir, "runcwrap-*")
+}
+
+// takeOut makes a docker that runs forget the wrapper first, and leaves the file as it would have been without us.
+func takeOut(ctx context.Context, options Options, config []byte, previous Previous) error {
+	if dockerPID(options.Machine) != 0 {
+		spelled, err := unmergeDaemon(config, previous, true)
 		if err != nil {
-			return fmt.Errorf("take the runtime wrapper out of %q: %w", wrapper.Config, err)
+			return err
+		}
+		if err := writeFile(options.DaemonConfig, spelled); err != nil {
+			return err
+		}
+		if err := reload(ctx, options, defaultIn(spelled)); err != nil {
+			return err
 		}
 	}
-	old, err := filepath.Glob(filepath.Join(options.StateDir, "runcwrap-*"))
-	for _, path := range old {
-		err = errors.Join(err, os.Remove(path))
+	rest, err := unmergeDaemon(config, previous, false)
+	if err != nil {
+		return err
 	}
-	return err
+	if rest == nil {
+		return os.Remove(options.DaemonConfig)
+	}
+	return writeFile(options.DaemonConfig, rest)
 }
 
 // defaultIn returns the default runtime that a configuration asks for.

@@ -14,6 +14,7 @@ MAKEFLAGS += --no-print-directory
 	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
+override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 
 # The packages with tests that need root, an engine or a cluster, found by their gate.
@@ -34,8 +35,9 @@ help: ## List the targets
 	@echo
 	@sed -n 's/^#   /  /p' Makefile
 
-trial: build ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
+trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
 	@$(SAY) "trial $(SCENARIO): engine, images (25 min when they must be built), cluster, faults, verdict (5 min)"
+	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
 test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 15 min, 45 min the first time
@@ -43,18 +45,19 @@ test: ## Run everything: unit, then e2e; recorded runs are judged again with uni
 	@$(MAKE) unit
 	@$(MAKE) e2e
 
-unit: modules ## Run the tests that need no container engine; 1 min, 5 min the first time
+unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
 	@$(SAY) "unit: go test ./... without engine or cluster; it says what it did not run"
-	@mkdir -p bin
+	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
-e2e: build ## Run the tests that need root, an engine and a cluster, one package after another; 15 min
-	@$(SAY) "e2e: container engine and images first (25 min when they must be built)"
+e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 15 min
+	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (15 min)"
+	@$(MAKE) build
 	bin/seatrial setup
-	@$(SAY) "e2e: tests on real nodes and clusters; a test that does not run fails the target"
+	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
 	@: > bin/e2e.log
-	@$(if $(strip $(GATED)),SEATRIAL_E2E=1 go test -v -count=1 -p 1 -timeout 40m $(GATED) 2>&1 | tee -a bin/e2e.log)
-	@SEATRIAL_E2E=1 go test -v -count=1 -timeout 60m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
+	@$(if $(strip $(GATED)),SEATRIAL_E2E=1 go test -v -count=1 -p 1 -timeout 25m $(GATED) 2>&1 | tee -a bin/e2e.log)
+	@SEATRIAL_E2E=1 go test -v -count=1 -timeout 45m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
 	@if grep -n -E '\.go:[0-9]+: NOT RUN:$(if $(LABELS),,|\| [1-9][0-9]* Skipped)' bin/e2e.log; \
 		then echo "FAIL: these tests are required, and were not run"; exit 1; fi
 	@awk -f .ci/digest.awk bin/e2e.log
@@ -62,8 +65,9 @@ e2e: build ## Run the tests that need root, an engine and a cluster, one package
 bench: build ## Measure: the mount ledger against its targets, codecs, checks; 10 min, needs root
 	SEATRIAL_E2E=1 go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)
 
-verify: modules ## Run all checks, then fail: format, vet, house rules, modules, linters; 5 min, 15 min the first time
+verify: ## Run all checks, then fail: format, vet, house rules, modules, linters; 5 min, 15 min the first time
 	@$(SAY) "verify: all checks, then the result; the first time, the linter is built (5 min)"
+	@$(MAKE) modules
 	@$(MAKE) -k verify-gofmt verify-vet verify-tidy verify-modules verify-sums verify-lint || \
 		{ echo "verify: FAILED, see above; make fix mends what a program can mend"; exit 1; }
 	@echo "verify: all checks passed"
@@ -73,24 +77,19 @@ verify-gofmt:
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
 verify-vet:
-	@$(SAY) "go vet ./..."
-	@go vet ./...
+	@$(SAY) "go vet ./..."; go vet ./...
 
 verify-tidy:
-	@$(SAY) "house rules (tools/tidy)"
-	@go test -count=1 ./tools/tidy
+	@$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 
 verify-modules:
-	@$(SAY) "go mod tidy -diff"
-	@go mod tidy -diff
+	@$(SAY) "go mod tidy -diff"; go mod tidy -diff
 
 verify-sums:
-	@$(SAY) "go mod verify"
-	@go mod verify
+	@$(SAY) "go mod verify"; go mod verify
 
 verify-lint: linter
-	@$(SAY) "golangci-lint run"
-	@bin/golangci-lint run
+	@$(SAY) "golangci-lint run"; bin/golangci-lint run
 
 fix: linter ## Mend what a program can mend: format, imports, go.mod, simple findings of the linters
 	$(GO_FILES) | xargs -r gofmt -w -s
@@ -102,8 +101,7 @@ doctor: build ## Say what this host has and what it lacks
 
 clean: ## Delete our clusters, stop the engine if we started it, undo what we did to the host, remove bin/
 	@$(SAY) "clean: our clusters and what they left; then the engine, if it was started here"
-	-go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial clean --all
-	-go run ./tools/host clean
+	-go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial clean --all || go run ./tools/host clean
 	rm -rf bin
 
 build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time
@@ -115,5 +113,6 @@ linter:
 	@go -C tools/lint build -o $(CURDIR)/bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 modules:
+	@mkdir -p bin
 	@! GOPROXY=off go list -deps -test ./... 2>&1 | grep -q 'lookup disabled' || \
 		$(SAY) "Go downloads the modules it needs first (about 150 MB, 1 to 3 min)"

@@ -119,7 +119,8 @@ func TestUnmerge(t *testing.T) {
 		"ours alone": {in: `{"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`},
 		"a file that was empty": {in: `{"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`,
 			previous: Previous{Existed: true}, want: `{}`},
-		"another default since": {in: `{"default-runtime":"new","runtimes":{"new":{"path":"/n"},"seatrial-runc":{"path":"/w"}}}`,
+		"another default since": {
+			in:       `{"default-runtime":"new","runtimes":{"new":{"path":"/n"},"seatrial-runc":{"path":"/w"}}}`,
 			previous: Previous{DefaultRuntime: &gpu}, want: `{"default-runtime":"new","runtimes":{"new":{"path":"/n"}}}`},
 		"a setting since": {in: `{"debug":true,"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`,
 			want: `{"debug":true}`},
@@ -150,11 +151,12 @@ func TestRealRuntime(t *testing.T) {
 		before *string
 		want   string // Empty for an error.
 	}{
-		"no file":      {in: "", want: "runc"},
-		"said":         {in: `{"default-runtime":"runc"}`, want: "runc"},
-		"a path":       {in: `{"default-runtime":"crun","runtimes":{"crun":{"path":"/c"}}}`, want: "/c"},
-		"ours before":  {in: `{"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`, want: "runc"},
-		"behind ours":  {in: `{"default-runtime":"seatrial-runc","runtimes":{"crun":{"path":"/c"}}}`, before: &crun, want: "/c"},
+		"no file":     {in: "", want: "runc"},
+		"said":        {in: `{"default-runtime":"runc"}`, want: "runc"},
+		"a path":      {in: `{"default-runtime":"crun","runtimes":{"crun":{"path":"/c"}}}`, want: "/c"},
+		"ours before": {in: `{"default-runtime":"seatrial-runc"}`, want: "runc"},
+		"behind ours": {in: `{"default-runtime":"seatrial-runc","runtimes":{"crun":{"path":"/c"}}}`,
+			before: &crun, want: "/c"},
 		"arguments":    {in: `{"default-runtime":"crun","runtimes":{"crun":{"path":"/c","runtimeArgs":["x"]}}}`},
 		"a shim":       {in: `{"default-runtime":"kata","runtimes":{"kata":{"runtimeType":"io.containerd.kata.v2"}}}`},
 		"not a string": {in: `{"default-runtime":[]}`},

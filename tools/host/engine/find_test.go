@@ -45,14 +45,16 @@ func prebuilt(t *testing.T, dir string) {
 }
 
 const (
-	dockerInfo = `{"ServerVersion":"20.10.24","DefaultRuntime":"runc","DockerRootDir":"/d","SecurityOptions":["name=seccomp"]}`
+	dockerInfo = `{"ServerVersion":"20.10.24","DefaultRuntime":"runc","DockerRootDir":"/d",` +
+		`"SecurityOptions":["name=seccomp"]}`
 	podmanInfo = `{"host":{"ociRuntime":{"name":"crun"},"security":{"rootless":true}},"store":{"graphRoot":"/p"},` +
 		`"version":{"Version":"5.1.0"}}`
 )
 
 func TestFind(t *testing.T) {
 	docker := Engine{Name: "docker", Path: "/bin/docker", Version: "20.10.24", Runtime: "runc", DataRoot: "/d"}
-	podman := Engine{Name: "podman", Path: "/bin/podman", Version: "5.1.0", Runtime: "crun", DataRoot: "/p", Rootless: true}
+	podman := Engine{Name: "podman", Path: "/bin/podman", Version: "5.1.0", Runtime: "crun", DataRoot: "/p",
+		Rootless: true}
 	never := func([]string) error { return nil }
 	failing := func(path, command string) func([]string) error {
 		return func(argv []string) error {
@@ -182,7 +184,8 @@ func TestNotFoundError(t *testing.T) {
 		{Name: "nerdctl", Stage: StageClient, Err: os.ErrNotExist},
 		{Name: "podman", Path: "/bin/podman", Stage: StagePrivileged, Err: errors.New("unable to apply caps")},
 	}, Why: "an engine can be made by root only", Fix: EnsureCommand}
-	const want = "find a container engine: found docker: /bin/docker is there, its daemon does not answer: cannot connect; " +
+	const want = "find a container engine: found " +
+		"docker: /bin/docker is there, its daemon does not answer: cannot connect; " +
 		"nerdctl: not installed; " +
 		"podman: its daemon answers, a privileged container does not run: unable to apply caps; " +
 		"need docker, nerdctl or podman with a daemon that runs privileged containers; " +

@@ -1,0 +1,236 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Coverage judges whether the trial was one: whether what was planned was done, took effect, was undone, and had the
+// workload at work around it. It never fails: what it misses makes the trial Unknown, since nothing was shown.
+func Coverage() Check {
+	return Check{
+		Name:    "coverage",
+		Promise: "Every planned fault took effect and was healed, with the workload at work before, during and after it.",
+		Source:  "Seatrial's design: a trial in which nothing happened proves nothing",
+		Judge:   judgeCoverage,
+	}
+}
+
+func judgeCoverage(h history.History) Result {
+	r := newRuling("faults shown and healed, and steps carried out")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	judgePhases(s, r)
+	judgeSteps(s, r)
+	for _, l := range s.faults {
+		judgeLife(s, l, r)
+	}
+	judgeAtWork(h, s, r)
+	judgeObservers(h, s, r)
+	if s.phase(history.PhaseDone).end == nil {
+		r.unknown("the history has no end: facts after its last one are missing")
+	}
+	return r.result()
+}
+
+// judgePhases holds that the trial went its whole way.
+func judgePhases(s *scene, r *ruling) {
+	for _, name := range []history.PhaseName{
+		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle, history.PhaseAudit,
+	} {
+		judgePhase(s.phase(name), "phase "+string(name), r)
+	}
+}
+
+// judgePhase reports whether a phase or step began and ended well.
+func judgePhase(p phaseSpan, what string, r *ruling) bool {
+	switch {
+	case p.begin == nil:
+		r.unknown("%s never began", what)
+	case p.end == nil:
+		r.unknown("%s never ended", what)
+	case p.end.Phase.Error != "":
+		r.unknown("%s ended badly: %s", what, p.end.Phase.Error)
+	default:
+		return true
+	}
+	return false
+}
+
+func judgeSteps(s *scene, r *ruling) {
+	for _, st := range s.plan.Steps {
+		what := fmt.Sprintf("step %d (%s)", st.N, st.Do)
+		if st.Fault != nil {
+			what = fmt.Sprintf("step %d (%s)", st.N, st.Fault.Name)
+		}
+		if judgePhase(s.phases[phaseKey{history.PhaseStep, st.N}], what, r) && st.Do != plan.ActionFault {
+			r.evidence++
+		}
+	}
+}
+
+// judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
+func judgeLife(s *scene, l faultLife, r *ruling) {
+	whole := len(l.failed) == 0
+	for _, e := range l.failed {
+		r.unknown("%s on node %s failed: %s", l, e.Fault.Node, e.Fault.Error)
+	}
+	var before *history.Event
+	for _, stage := range lifeStages() {
+		e := l.facts[stage]
+		if e == nil {
+			r.unknown("%s was never %s", l, stageWord(stage))
+			whole = false
+			continue
+		}
+		if before != nil && e.Span.CertainlyBefore(before.Span) {
+			r.unknown("%s was %s before it was %s", l, stageWord(stage), stageWord(before.Fault.Stage))
+			whole = false
+		}
+		before = e
+		shown := stage == history.StageConfirmed || stage == history.StageConfirmedHealed
+		if shown && strings.TrimSpace(strings.Join(e.Fault.Evidence, "")) == "" {
+			r.unknown("%s is said to be %s, and nothing that was seen is given for it", l, stageWord(stage))
+			whole = false
+		}
+	}
+	if whole {
+		r.evidence++
+	}
+}
+
+// stageWord says in words how far a fault has come.
+func stageWord(stage history.FaultStage) string {
+	switch stage {
+	case history.StageIntent:
+		return "written down beforehand"
+	case history.StageInjected:
+		return "injected"
+	case history.StageConfirmed:
+		return "shown to have taken effect"
+	case history.StageHealed:
+		return "healed"
+	case history.StageConfirmedHealed:
+		return "shown to be gone"
+	}
+	return string(stage)
+}
+
+// window is a span in which the workload must have been at work, and what was seen of it.
+type window struct {
+	history.Span
+	what   string
+	victim string // Only this instance's operations count; "" for all.
+	ops    int
+}
+
+// judgeAtWork counts the operations acknowledged around each fault. An operation counts where all of it lies: one that
+// was sent before the effect was shown and answered after it says nothing about the time of the fault.
+func judgeAtWork(h history.History, s *scene, r *ruling) {
+	windows := workWindows(s)
+	open := map[opKey]history.Time{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindOp || e.Op == nil {
+			continue
+		}
+		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
+		if e.Op.Stage == history.StageInvoke {
+			open[op] = e.Span.NotBefore
+			continue
+		}
+		sent, ok := open[op]
+		delete(open, op)
+		if !ok || e.Op.Stage != history.StageOK {
+			continue
+		}
+		for j := range windows {
+			w := &windows[j]
+			if sent >= w.NotBefore && e.Span.NotAfter <= w.NotAfter && (w.victim == "" || w.victim == e.Op.Instance) {
+				w.ops++
+			}
+		}
+	}
+	for _, w := range windows {
+		if need := s.plan.Bounds.MinAround; w.ops < need {
+			r.unknown("%d operations were acknowledged %s, the plan demands %d", w.ops, w.what, need)
+		}
+	}
+}
+
+// workWindows returns the windows of all faults that lived their whole life; of the others judgeLife has told.
+func workWindows(s *scene) []window {
+	var windows []window
+	last := s.start
+	for i, l := range s.faults {
+		injected, confirmed := l.facts[history.StageInjected], l.facts[history.StageConfirmed]
+		healed, over := l.facts[history.StageHealed], l.facts[history.StageConfirmedHealed]
+		if injected == nil || confirmed == nil || healed == nil || over == nil {
+			continue
+		}
+		next := forever
+		if i+1 < len(s.faults) {
+			if e := s.faults[i+1].facts[history.StageInjected]; e != nil {
+				next = e.Span.NotBefore
+			}
+		}
+		add := func(what, victim string, from, to history.Time) {
+			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(), victim, 0})
+		}
+		add("before", "", last, injected.Span.NotBefore)
+		add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
+		add("after", "", over.Span.NotAfter, next)
+		if l.victim != "" {
+			add("by "+l.victim+" after", l.victim, over.Span.NotAfter, next)
+		}
+		last = over.Span.NotAfter
+	}
+	return windows
+}
+
+// observerKey names an observer.
+type observerKey struct {
+	name, node string
+}
+
+// judgeObservers holds that every observer that was ever on lived until everything was healed, or was stopped then.
+func judgeObservers(h history.History, s *scene, r *ruling) {
+	heal := s.phase(history.PhaseHeal).begin
+	if heal == nil {
+		return
+	}
+	last := map[observerKey]history.Time{}
+	var order []observerKey
+	source := map[string][]observerKey{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindObserver || e.Observer == nil {
+			for _, key := range source[e.Source] {
+				last[key] = max(last[key], e.Span.NotAfter)
+			}
+			continue
+		}
+		key := observerKey{e.Observer.Name, e.Observer.Node}
+		if _, known := last[key]; !known {
+			order = append(order, key)
+			source[e.Source] = append(source[e.Source], key)
+		}
+		last[key] = max(last[key], e.Span.NotAfter)
+	}
+	if len(order) == 0 {
+		r.unknown("no observer was ever on")
+	}
+	deadline := heal.Span.NotBefore.Add(-s.plan.Bounds.BlindGap.D())
+	for _, key := range order {
+		if last[key] < deadline {
+			r.unknown("the observer %s fell silent at %s, before everything was healed at %s",
+				strings.TrimSuffix(key.name+" of "+key.node, " of "), s.clock(last[key]), s.clock(heal.Span.NotBefore))
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package historytest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Observer adds what an observer says of itself.
+func (t *Trial) Observer(name, node, boot string, state history.ObserverState, detail string, from, to float64) {
+	source := "api"
+	if node != "" {
+		source = "ledger/" + node
+	}
+	t.Add(history.Event{Kind: history.KindObserver, Source: source, Span: history.Between(At(from), At(to)),
+		Observer: &history.Observer{Name: name, Node: node, Boot: boot, State: state, Detail: detail}})
+}
+
+// Beats adds a beat of the observer each second in [from, to].
+func (t *Trial) Beats(name, node, boot string, from, to float64) {
+	for s := from; s <= to; s++ {
+		t.Observer(name, node, boot, history.ObserverBeat, "", s, s)
+	}
+}
+
+// Mount adds a mount that appears or is present, and returns its id. Its moments are known to 0.1 ms.
+func (t *Trial) Mount(action history.MountAction, node, boot string, inode uint64, path string, at float64) uint64 {
+	t.mountID++
+	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at), At(at+0.0001)),
+		Mount: &history.Mount{
+			Action: action, Node: node, Boot: boot, MountID: t.mountID, Root: "/", Path: path, FSType: "ext4",
+			Identity: Identity(inode),
+		}})
+	return t.mountID
+}
+
+// Unmount adds the end of a mount.
+func (t *Trial) Unmount(node, boot string, id uint64, at float64) {
+	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at), At(at+0.0001)),
+		Mount: &history.Mount{Action: history.MountDetach, Node: node, Boot: boot, MountID: id}})
+}
+
+// Identity is that of a loop device over the backing file with the given inode.
+func Identity(inode uint64) history.Identity {
+	return history.Identity{
+		Device: fmt.Sprintf("7:%d", inode), BackingDev: "8:1", BackingInode: inode,
+		BackingFile: fmt.Sprintf("/var/lib/seatrial/volumes/%d.img", inode),
+	}
+}
+
+// Volume adds which storage stands behind a PersistentVolume.
+func (t *Trial) Volume(pv, node, path string, inode uint64, at float64) {
+	t.Add(history.Event{Kind: history.KindVolume, Source: "trial", Span: history.At(At(at)),
+		Volume: &history.Volume{PV: pv, Node: node, Path: path, Identity: Identity(inode)}})
+}
+
+// Node adds a node of the cluster.
+func (t *Trial) Node(name string, at float64) {
+	t.object("nodes", "", name, "node-"+name, history.VerbListed, nil, at)
+}
+
+// PodUID returns the uid of the living pod of that name.
+func (t *Trial) PodUID(name string) string { return t.uids[name] }
+
+// Pod adds one change of a pod. An added pod gets a new uid; phase is the pod's, and ending says that it has a
+// deletionTimestamp.
+func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, at float64) {
+	if verb == history.VerbAdded {
+		t.uids[name] = fmt.Sprintf("%s-uid-%d", name, t.version+1)
+	}
+	status := "False"
+	if ready {
+		status = "True"
+	}
+	metadata := map[string]any{"name": name}
+	if ending {
+		metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+	}
+	t.object("pods", "trial", name, t.uids[name], verb, map[string]any{
+		"metadata": metadata,
+		"status": map[string]any{
+			"phase": phase, "conditions": []any{map[string]any{"type": "Ready", "status": status}},
+		},
+	}, at)
+}
+
+// Set adds one change of the StatefulSet.
+func (t *Trial) Set(verb history.Verb, name string, replicas int, policy string, at float64) {
+	t.object("statefulsets", "trial", name, name+"-uid", verb, map[string]any{
+		"spec": map[string]any{"replicas": replicas, "podManagementPolicy": policy},
+	}, at)
+}
+
+func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb, raw any, at float64) {
+	t.version++
+	o := history.Object{
+		Verb: verb, Resource: resource, Namespace: namespace, Name: name, UID: uid,
+		ResourceVersion: fmt.Sprint(t.version),
+	}
+	if raw != nil {
+		data, err := json.Marshal(raw)
+		if err != nil {
+			panic(err) // Maps of plain values.
+		}
+		o.Raw = data
+	}
+	t.Add(history.Event{Kind: history.KindObject, Source: "api", Span: history.Between(At(at-0.001), At(at)), Object: &o})
+}
+
+// Process adds a process of a pod that ran from one moment to another.
+func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
+	for _, p := range []struct {
+		action history.ProcessAction
+		at     float64
+	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
+		t.Add(history.Event{Kind: history.KindProcess, Source: "ledger/" + node, Span: history.Between(At(p.at-0.2), At(p.at)),
+			Process: &history.Process{Action: p.action, Node: node, Name: name, PID: pid, Start: At(from), PodUID: podUID}})
+	}
+}

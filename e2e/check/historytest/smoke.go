@@ -1,0 +1,197 @@
+package historytest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// The boots of the made-up nodes: all first ones began 900 s before the trial; worker2 is rebooted at +33 s.
+const (
+	FirstBoot  = "100.000s"
+	SecondBoot = "1033.000s"
+	early      = "fanotify; before containerd, kubelet: none of them ran yet"
+)
+
+// SmokePlan is the plan of Smoke: two faults, then scaling down to one and up again.
+func SmokePlan() plan.Plan {
+	one, three := 1, 3
+	p := plan.Plan{
+		Schema: plan.SchemaVersion, Scenario: "smoke", Seed: 42, Workers: 2,
+		Workload: plan.Workload{
+			Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 512, Clients: 1,
+			Interval: plan.Duration(200 * time.Millisecond), QuietRows: 1000,
+		},
+		Bounds: plan.Bounds{
+			Ready: plan.Duration(time.Minute), Settle: plan.Duration(30 * time.Second),
+			BlindGap: plan.Duration(5 * time.Second), MinOps: 20, MinAround: 3,
+		},
+		Steps: []plan.Step{
+			{Do: plan.ActionLoad, Commits: 50},
+			{Do: plan.ActionChecksum, Label: "before-kubelet-kill"},
+			{Do: plan.ActionFault, Fault: &plan.Fault{Name: "kubelet-kill", Ordinal: 0, Hold: plan.Duration(5 * time.Second)}},
+			{Do: plan.ActionLoad, Commits: 50},
+			{Do: plan.ActionChecksum, Label: "between"},
+			{Do: plan.ActionFault, Fault: &plan.Fault{Name: "node-reboot", Ordinal: 1, Hold: plan.Duration(5 * time.Second)}},
+			{Do: plan.ActionLoad, Commits: 50},
+			{Do: plan.ActionChecksum, Label: "after-node-reboot"},
+			{Do: plan.ActionScale, Replicas: &one},
+			{Do: plan.ActionScale, Replicas: &three},
+			{Do: plan.ActionChecksum, Label: "scaled"},
+		},
+	}
+	for i := range p.Steps {
+		p.Steps[i].N = i + 1
+		p.Steps[i].Bound = plan.Duration(time.Minute)
+	}
+	return p
+}
+
+// Smoke is a whole trial in which every promise was kept: kubelet-kill under mysql-0 at +16 s, node-reboot under
+// mysql-1 at +31 s, scaling at +48 s, everything read back at +71 s.
+func Smoke() *Trial {
+	t := New(SmokePlan())
+	t.phases()
+	t.watching()
+	t.pods()
+	t.mounts()
+	t.Fault(3, "kubelet-kill", "worker", "mysql-0", FaultTimes{16.1, 16.2, 16.3, 18, 23, 23.5, 25})
+	t.Fault(6, "node-reboot", "worker2", "mysql-1", FaultTimes{31.1, 31.2, 34, 36, 40, 40.5, 42})
+	for k := range 3 {
+		t.load(k)
+	}
+	t.reads()
+	return t
+}
+
+func (t *Trial) phases() {
+	t.Phase(history.PhaseSetup, 0, 0.1, 9)
+	t.Phase(history.PhaseSteady, 0, 9, 10)
+	t.Phase(history.PhaseLoad, 0, 10, 65.5)
+	ends := []float64{10, 15, 16, 25.1, 30, 31, 42.1, 47, 48, 56, 64, 65}
+	for i := range t.Plan.Steps {
+		t.Phase(history.PhaseStep, i+1, ends[i]+0.01, ends[i+1])
+	}
+	t.Phase(history.PhaseHeal, 0, 66, 67)
+	t.Phase(history.PhaseSettle, 0, 67, 70)
+	t.Phase(history.PhaseAudit, 0, 71, 73)
+	t.Done(80)
+}
+
+// watching turns the observers on and lets them live to the end; the ledger of worker2 begins anew after the reboot.
+func (t *Trial) watching() {
+	for _, node := range []string{"control-plane", "worker", "worker2"} {
+		t.Node(node, 0.2)
+		t.Observer("mounts", node, FirstBoot, history.ObserverOn, early, 0.5, 0.5)
+	}
+	t.Beats("mounts", "control-plane", FirstBoot, 1, 79)
+	t.Beats("mounts", "worker", FirstBoot, 1, 79)
+	t.Beats("mounts", "worker2", FirstBoot, 1, 31)
+	t.Observer("mounts", "worker2", SecondBoot, history.ObserverOn, early, 33.2, 33.2)
+	t.Beats("mounts", "worker2", SecondBoot, 34, 79)
+	for _, name := range []string{"api/pods", "api/statefulsets"} {
+		t.Observer(name, "", "", history.ObserverOn, "", 0.3, 0.3)
+		t.Beats(name, "", "", 1, 79)
+	}
+}
+
+func (t *Trial) pods() {
+	t.Set(history.VerbAdded, "mysql", 3, "OrderedReady", 1)
+	t.start("mysql-0", 1.1, 3)
+	t.start("mysql-1", 3.1, 5)
+	t.start("mysql-2", 5.1, 7)
+	// The reboot takes the readiness of mysql-1 and gives it back.
+	t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 35)
+	t.Pod(history.VerbModified, "mysql-1", "Running", true, false, 41)
+	t.Set(history.VerbModified, "mysql", 1, "OrderedReady", 48.1)
+	t.end("mysql-2", "worker", 48.2, 50)
+	t.end("mysql-1", "worker2", 50.1, 52)
+	t.Set(history.VerbModified, "mysql", 3, "OrderedReady", 56.1)
+	t.start("mysql-1", 56.2, 59)
+	t.start("mysql-2", 59.1, 62)
+}
+
+func (t *Trial) start(name string, from, ready float64) {
+	t.Pod(history.VerbAdded, name, "Pending", false, false, from)
+	t.Pod(history.VerbModified, name, "Running", false, false, (from+ready)/2)
+	t.Pod(history.VerbModified, name, "Running", true, false, ready)
+}
+
+func (t *Trial) end(name, node string, from, gone float64) {
+	t.Pod(history.VerbModified, name, "Running", true, true, from)
+	t.Process(node, "mysqld", t.PodUID(name), 4000, from-1, gone-0.3)
+	t.Pod(history.VerbDeleted, name, "Succeeded", false, true, gone)
+}
+
+// mounts gives every instance a volume of its own: mysql-0 and mysql-2 on worker, mysql-1 on worker2.
+func (t *Trial) mounts() {
+	for k, node := range []string{"worker", "worker2", "worker"} {
+		pv := fmt.Sprintf("data-mysql-%d", k)
+		base := "/var/lib/seatrial/" + pv
+		inode := uint64(100 + k)
+		t.Volume(pv, node, base, inode, 0.9)
+		t.Mount(history.MountAttach, node, FirstBoot, inode, base, 0.8)
+		pod := func(n int) string {
+			return fmt.Sprintf("/var/lib/kubelet/pods/%d-%d/volumes/kubernetes.io~local-volume/%s", k, n, pv)
+		}
+		id := t.Mount(history.MountAttach, node, FirstBoot, inode, pod(1), 1.5+2*float64(k))
+		switch k {
+		case 1:
+			t.Mount(history.MountAttach, node, SecondBoot, inode, base, 33.5)
+			again := t.Mount(history.MountAttach, node, SecondBoot, inode, pod(1), 35)
+			t.Unmount(node, SecondBoot, again, 51.9)
+			t.Mount(history.MountAttach, node, SecondBoot, inode, pod(2), 57)
+		case 2:
+			t.Unmount(node, FirstBoot, id, 49.9)
+			t.Mount(history.MountAttach, node, FirstBoot, inode, pod(2), 60)
+		}
+	}
+}
+
+// load lets the client of one instance work from +9.2 s to +70.4 s, at 5 operations a second.
+func (t *Trial) load(k int) {
+	name, client := fmt.Sprintf("mysql-%d", k), k+1
+	away := [][2]float64{{48.2 + 1.9*float64(2-k), 59 + 3*float64(k-1)}}
+	if k == 0 {
+		away = nil
+	}
+	if k == 1 {
+		away = append(away, [2]float64{31.2, 36})
+	}
+	for i := range 306 {
+		from := 9.2 + 0.2*float64(i)
+		stage := history.StageOK
+		for _, a := range away {
+			switch {
+			case from >= a[0] && from < a[0]+0.5:
+				stage = history.StageUnknown
+			case from >= a[0] && from < a[1]:
+				stage = history.StageFailed
+			}
+		}
+		if i%5 == 4 && stage == history.StageOK {
+			t.Read(name, client, 1, true, from, from+0.004)
+			continue
+		}
+		t.Insert(name, client, int64(i+1), stage, from, from+0.01)
+	}
+}
+
+// reads adds the checksums and the final reads.
+func (t *Trial) reads() {
+	for k := range 3 {
+		name := fmt.Sprintf("mysql-%d", k)
+		small := 0.1 * float64(k)
+		t.Checksum(name, "quiet", true, "filled", 0, 8+small)
+		for _, step := range []int{2, 5, 8, 11} {
+			at := map[int]float64{2: 15.2, 5: 30.2, 8: 47.2, 11: 64.2}[step]
+			t.Checksum(name, "quiet", true, t.Plan.Steps[step-1].Label, step, at+small)
+		}
+		t.FinalRows(name, 71.2+small)
+		t.Checksum(name, "quiet", true, "settled", 0, 72+small)
+		t.Checksum(name, "ledger", false, "settled", 0, 72.3+small)
+		t.Checksum(name, "ledger", false, "settled", 0, 72.6+small)
+	}
+}

@@ -1,0 +1,154 @@
+package historytest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Start is when every made-up trial begins: 1000 s after the machine did.
+const Start = history.Time(1000 * time.Second)
+
+// At returns the moment so many seconds after the begin of the trial.
+func At(seconds float64) history.Time {
+	return Start.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// Trial collects the facts of a made-up trial in any order.
+type Trial struct {
+	Plan    plan.Plan
+	events  []history.Event
+	version int               // The last resourceVersion given.
+	uids    map[string]string // The uid of the living pod of each name.
+	numbers map[int]int64     // The last operation number of each client.
+	rows    map[string][]history.Row
+	mountID uint64
+}
+
+// New begins a trial of p.
+func New(p plan.Plan) *Trial {
+	t := &Trial{Plan: p, uids: map[string]string{}, numbers: map[int]int64{}, rows: map[string][]history.Row{}}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // A plan is plain data.
+	}
+	t.Add(history.Event{Kind: history.KindPlan, Source: "trial", Span: history.At(Start), Plan: raw})
+	return t
+}
+
+// Add adds any fact.
+func (t *Trial) Add(e history.Event) { t.events = append(t.events, e) }
+
+// History returns the facts in the order of their latest moments, numbered.
+func (t *Trial) History() history.History {
+	events := slices.Clone(t.events)
+	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
+	for i := range events {
+		events[i].ID = int64(i + 1)
+	}
+	return history.History{Events: events}
+}
+
+// Phase adds the begin and the end of a phase or step.
+func (t *Trial) Phase(name history.PhaseName, step int, from, to float64) {
+	begin := history.Phase{Name: name, Step: step}
+	end := begin
+	end.End = true
+	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(from)), Phase: &begin})
+	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(to)), Phase: &end})
+}
+
+// Done adds the fact that ends a whole history.
+func (t *Trial) Done(at float64) {
+	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(at)),
+		Phase: &history.Phase{Name: history.PhaseDone, End: true}})
+}
+
+// CRC is the checksum that the made-up clients write.
+func CRC(client int, seq int64) uint32 { return uint32(client)*1_000_003 + uint32(seq)*7 + 1 }
+
+// Insert adds an insert that is answered; stage StageInvoke leaves it open. An acknowledged row is kept for the final
+// read, and so is one of unknown outcome with an even seq.
+func (t *Trial) Insert(instance string, client int, seq int64, stage history.Stage, from, to float64) {
+	t.numbers[client]++
+	op := history.Op{
+		Client: client, Number: t.numbers[client], F: history.OpInsert, Stage: history.StageInvoke,
+		Instance: instance, Seq: seq, CRC: CRC(client, seq),
+	}
+	t.op(op, stage, from, to)
+	if stage == history.StageOK || stage == history.StageUnknown && seq%2 == 0 {
+		t.rows[instance] = append(t.rows[instance],
+			history.Row{Client: client, Seq: seq, CRC: op.CRC, Sum: op.CRC})
+	}
+}
+
+// Read adds a read of one row that is answered.
+func (t *Trial) Read(instance string, client int, seq int64, found bool, from, to float64) {
+	t.numbers[client]++
+	op := history.Op{
+		Client: client, Number: t.numbers[client], F: history.OpRead, Stage: history.StageInvoke,
+		Instance: instance, Seq: seq,
+	}
+	invoke := op
+	source := fmt.Sprintf("client/%d", client)
+	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.At(At(from)), Op: &invoke})
+	op.Stage, op.Found = history.StageOK, &found
+	if found {
+		op.Intact, op.CRC = &found, CRC(client, seq)
+	}
+	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.Between(At(from), At(to)), Op: &op})
+}
+
+func (t *Trial) op(op history.Op, stage history.Stage, from, to float64) {
+	invoke, answer := op, op
+	source := fmt.Sprintf("client/%d", op.Client)
+	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.At(At(from)), Op: &invoke})
+	if stage == history.StageInvoke {
+		return
+	}
+	answer.Stage = stage
+	if stage != history.StageOK {
+		answer.Error = "connection lost"
+	}
+	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.Between(At(from), At(to)), Op: &answer})
+}
+
+// FinalRows adds the final read of an instance in two chunks.
+func (t *Trial) FinalRows(instance string, at float64) {
+	rows := t.rows[instance]
+	half := len(rows) / 2
+	for i, part := range [][]history.Row{rows[:half], rows[half:]} {
+		t.Add(history.Event{Kind: history.KindRows, Source: "trial", Span: history.Between(At(at), At(at+0.1)),
+			Rows: &history.Rows{Instance: instance, Read: "final", Chunk: i + 1, Chunks: 2, Rows: slices.Clone(part)}})
+	}
+}
+
+// Checksum adds a checksum of one table.
+func (t *Trial) Checksum(instance, table string, quiet bool, label string, step int, at float64) {
+	t.Add(history.Event{Kind: history.KindChecksum, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
+		Checksum: &history.Checksum{Instance: instance, Table: table, Quiet: quiet, Label: label, Step: step,
+			Table64: 2_746_154_123, RowHash: "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9", Rows: 1000}})
+}
+
+// FaultTimes are the moments of a fault's life, in seconds since the begin.
+type FaultTimes struct {
+	Intent, Injected, InjectedEnd, Confirmed, Healed, HealedEnd, Over float64
+}
+
+// Fault adds the whole life of a fault.
+func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
+	add := func(stage history.FaultStage, from, to float64, evidence ...string) {
+		t.Add(history.Event{Kind: history.KindFault, Source: "guard", Span: history.Between(At(from), At(to)),
+			Fault: &history.Fault{Step: step, Name: name, Stage: stage, Node: node, Victim: victim, Evidence: evidence}})
+	}
+	add(history.StageIntent, at.Intent, at.Intent)
+	add(history.StageInjected, at.Injected, at.InjectedEnd)
+	add(history.StageConfirmed, at.Confirmed, at.Confirmed, name+" was seen to have taken effect on "+node)
+	add(history.StageHealed, at.Healed, at.HealedEnd)
+	add(history.StageConfirmedHealed, at.Over, at.Over, name+" was seen to be gone from "+node)
+}

@@ -1,0 +1,294 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Mounts judges the mount ledgers of all nodes.
+//
+// A mount's true life is [a, d): it appeared at a and was gone at d. The ledger knows a and d as spans. Two mounts are
+// claimed to overlap only if they do whatever the true instants are: if the later of the two latest appearances is
+// strictly before the earlier of the two earliest ends. Why not take the middles of the spans, or call touching ends
+// an overlap: let A be gone somewhere in [4, 6] and B appear somewhere in [4, 8]. The middles say that A ends at 5 and
+// B begins at 6. But A may have ended at 6 with B there since 4, which is an overlap, or at 4 with B since 8, which is
+// none. And with A gone at exactly 5 and B there from exactly 5 on, no instant has both.
+//
+// What may have overlapped and need not have is a reason for Unknown.
+func Mounts() Check {
+	return Check{
+		Name:    "mounts",
+		Promise: "No volume is mounted on two nodes at once.",
+		Source: "Kubernetes documentation, Persistent Volumes, access mode ReadWriteOnce: one node at a time; " +
+			"kubernetes/kubernetes issues 61832 and 121937",
+		Judge: judgeMounts,
+	}
+}
+
+// volume is one storage and its mounts, on whatever node and by whoever.
+type volume struct {
+	key   string
+	name  string // The PersistentVolume's, or the key.
+	file  string
+	roots []string // For a device: the directories by which it is a volume. Others on the device are other things.
+	lives []*mountLife
+}
+
+func judgeMounts(h history.History) Result {
+	r := newRuling("mounts of volumes")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	ledger := readLedger(h)
+	volumes := findVolumes(h, ledger, r)
+	for _, v := range volumes {
+		r.evidence += len(v.lives)
+		v.note(r)
+		v.judge(s, r)
+	}
+	mounted := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return len(v.lives) == 0 })
+	if want := s.plan.Workload.Replicas; len(mounted) < want {
+		r.unknown("%d volumes were seen mounted, the workload has %d: the others were never watched", len(mounted), want)
+	}
+	judgeSight(h, s, ledger, mounted, r)
+	return r.result()
+}
+
+// ephemeral are the plugins whose mounts are no persistent volumes.
+func ephemeral(plugin string) bool {
+	switch strings.TrimPrefix(plugin, "kubernetes.io~") {
+	case "configmap", "downward-api", "empty-dir", "git-repo", "image", "projected", "secret":
+		return true
+	}
+	return false
+}
+
+// findVolumes returns the volumes in the order of their names: what a volume fact names, and what was mounted, on any
+// node, where the kubelet mounts persistent volumes.
+func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
+	byKey := map[string]*volume{}
+	named := func(key, name, file string) *volume {
+		v := byKey[key]
+		if v == nil {
+			v = &volume{key: key, name: name, file: file}
+			byKey[key] = v
+		}
+		return v
+	}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindVolume || e.Volume == nil {
+			continue
+		}
+		key := e.Volume.Identity.Key()
+		if key == "" {
+			r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV, e.Volume.Node)
+			continue
+		}
+		v := named(key, e.Volume.PV, e.Volume.Identity.BackingFile)
+		v.roots = append(v.roots, ledger.rootAt(e.Volume.Node, e.Volume.Path, key))
+	}
+	for _, life := range ledger.lives {
+		for _, path := range life.paths {
+			if kv, ok := history.ParseKubeletPath(path); ok && !ephemeral(kv.Plugin) && life.key != "" {
+				v := named(life.key, kv.Name, "")
+				v.roots = append(v.roots, life.root)
+			}
+		}
+	}
+	for _, life := range ledger.lives {
+		if v := byKey[life.key]; v != nil && v.has(life.root) {
+			v.lives = append(v.lives, life)
+		}
+	}
+	var volumes []*volume
+	for _, v := range byKey {
+		volumes = append(volumes, v)
+	}
+	slices.SortFunc(volumes, func(a, b *volume) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
+	return volumes
+}
+
+// rootAt is the directory of the file system that is mounted at a path, "/" when that was not seen.
+func (l *mountLedger) rootAt(node, path, key string) string {
+	for _, life := range l.lives {
+		if life.node == node && life.key == key && slices.Contains(life.paths, path) {
+			return life.root
+		}
+	}
+	return "/"
+}
+
+// has reports whether a mount of the given root is of this volume. All of a file behind a loop device is one volume,
+// whatever directory of it is mounted. A device may hold many: the nodes of kind share their host's disk.
+func (v *volume) has(root string) bool {
+	if strings.HasPrefix(v.key, "file:") {
+		return true
+	}
+	return slices.ContainsFunc(v.roots, func(r string) bool { return nested(r, root) })
+}
+
+// nested reports that one directory is in the other, or the same.
+func nested(a, b string) bool {
+	a, b = strings.TrimSuffix(a, "/")+"/", strings.TrimSuffix(b, "/")+"/"
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}
+
+func (v *volume) note(r *ruling) {
+	count := map[string]int{}
+	var nodes []string
+	for _, life := range v.lives {
+		if count[life.node] == 0 {
+			nodes = append(nodes, life.node)
+		}
+		count[life.node]++
+	}
+	slices.Sort(nodes)
+	var parts []string
+	for _, n := range nodes {
+		parts = append(parts, fmt.Sprintf("%d on %s", count[n], n))
+	}
+	if len(parts) == 0 {
+		parts = []string{"none"}
+	}
+	r.note("volume %s (%s): mounts %s", v.name, firstOf(v.file, v.key), strings.Join(parts, ", "))
+}
+
+// overlap is two mounts of one volume on two nodes that were, or may have been, there together.
+type overlap struct {
+	a, b *mountLife
+	span history.Span
+}
+
+// overlaps returns the pairs of lives on different nodes of which the given intervals share more than an end.
+func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, same func(a, b *mountLife) bool) []overlap {
+	lives = slices.Clone(lives)
+	slices.SortStableFunc(lives, func(a, b *mountLife) int {
+		return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore)
+	})
+	var out []overlap
+	var active []*mountLife
+	for _, b := range lives {
+		begin := interval(b)
+		active = slices.DeleteFunc(active, func(a *mountLife) bool { return interval(a).NotAfter <= begin.NotBefore })
+		for _, a := range active {
+			end := min(interval(a).NotAfter, begin.NotAfter)
+			if a.node != b.node && begin.NotBefore < end && same(a, b) {
+				out = append(out, overlap{a, b, history.Span{NotBefore: begin.NotBefore, NotAfter: end}})
+			}
+		}
+		active = append(active, b)
+	}
+	return out
+}
+
+func certainly(m *mountLife) history.Span {
+	return history.Span{NotBefore: m.from, NotAfter: m.to}
+}
+
+func possibly(m *mountLife) history.Span {
+	return history.Span{NotBefore: m.maybeFrom, NotAfter: m.maybeTo}
+}
+
+// judge looks for overlaps, and reports the first of each pair of nodes.
+func (v *volume) judge(s *scene, r *ruling) {
+	file := strings.HasPrefix(v.key, "file:")
+	same := func(a, b *mountLife) bool { return file || nested(a.root, b.root) }
+	type pair struct{ a, b string }
+	told := map[pair]bool{}
+	first := func(o overlap) bool {
+		p := pair{min(o.a.node, o.b.node), max(o.a.node, o.b.node)}
+		defer func() { told[p] = true }()
+		return !told[p]
+	}
+	for _, o := range overlaps(v.lives, certainly, same) {
+		if !first(o) {
+			continue
+		}
+		r.breach(Finding{
+			Promise: Mounts().Promise,
+			Sentence: fmt.Sprintf("Volume %s was mounted on %s and on %s at once, certainly from %s to %s (%s): as %s and as %s.",
+				v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(), o.a, o.b),
+			Subject: "volume " + v.name,
+			Node:    o.b.node,
+			Span:    o.span,
+			Events:  append(slices.Clone(o.a.events), o.b.events...),
+			Faults:  s.faultsIn(o.span),
+		})
+	}
+	for _, o := range overlaps(v.lives, possibly, same) {
+		if first(o) {
+			r.unknown("volume %s may have been mounted on %s and on %s at once from %s on: the ledgers do not say which came first",
+				v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore))
+		}
+	}
+}
+
+// judgeSight judges whether the ledgers saw enough: every node of the cluster watched from the first sight of a volume
+// to the end, with no hole longer than the bound.
+//
+// A mount that was seen and could not be identified, because it was gone at once, is a hole as long as its whole life
+// may have been: it can have been a volume for no longer than that, and a hole of that length is what the bound
+// allows. One that was never seen to end is a hole to the end.
+func judgeSight(h history.History, s *scene, ledger *mountLedger, volumes []*volume, r *ruling) {
+	window := history.Span{NotBefore: forever, NotAfter: s.lastSight(h)}
+	for _, v := range volumes {
+		for _, life := range v.lives {
+			window.NotBefore = min(window.NotBefore, life.from)
+		}
+	}
+	nodes := clusterNodes(h)
+	if len(nodes) == 0 {
+		r.unknown("no node of the cluster is in the history: nobody knows whose ledgers are missing")
+	}
+	for _, node := range slices.Compact(slices.Sorted(slices.Values(append(nodes, ledger.nodes...)))) {
+		if !slices.ContainsFunc(ledger.sessions[node], func(se *session) bool { return se.on != nil }) {
+			r.unknown("node %s kept no mount ledger: what was mounted there is not known", node)
+			continue
+		}
+		unidentified := 0
+		for _, se := range ledger.sessions[node] {
+			if !se.bootKnown {
+				r.unknown("node %s: boot %q is no time on the boot clock", node, se.boot)
+			}
+			for _, life := range se.lives {
+				if life.unknown {
+					unidentified++
+				}
+			}
+		}
+		if len(volumes) == 0 {
+			continue
+		}
+		hole := longestHole(window, ledger.watched(node, s), ledger.unseen(node))
+		at := ""
+		if hole.Length() > 0 {
+			at = " from " + s.clock(hole.NotBefore)
+		}
+		r.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
+		if bound := s.plan.Bounds.BlindGap.D(); hole.Length() > bound {
+			r.unknown("the mount ledger of node %s was blind for %s%s, longer than the bound of %s",
+				node, hole.Length(), at, bound)
+		}
+	}
+}
+
+// clusterNodes returns the names of all nodes that the API ever showed.
+func clusterNodes(h history.History) []string {
+	var nodes []string
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind == history.KindObject && e.Object != nil && e.Object.Resource == "nodes" {
+			if !slices.Contains(nodes, e.Object.Name) {
+				nodes = append(nodes, e.Object.Name)
+			}
+		}
+	}
+	return nodes
+}

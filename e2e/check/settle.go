@@ -1,0 +1,162 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Settle judges liveness: once everything is healed, the workload comes back within the bound.
+//
+// Safety is judged while it hurts, liveness only now: a cluster may do nothing useful for as long as it is injured. The
+// clock starts when the healing phase has ended. That an instance did not come back is claimed only of one that clients
+// had written to before, that the StatefulSet demanded, and that an API watch without a gap, or clients that went on
+// trying, saw fail for the whole bound.
+func Settle() Check {
+	return Check{
+		Name:    "settle",
+		Promise: "After the last heal every instance is Ready and takes a write within the bound.",
+		Source:  "Seatrial's design: safety while it hurts, liveness after the last heal",
+		Judge:   judgeSettle,
+	}
+}
+
+func judgeSettle(h history.History) Result {
+	r := newRuling("instances settled")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	heal := s.phase(history.PhaseHeal).end
+	if heal == nil {
+		r.unknown("the trial never came to the end of its healing, so nothing had to settle")
+		return r.result()
+	}
+	if heal.Phase.Error != "" {
+		r.unknown("not everything was healed: %s", heal.Phase.Error)
+		return r.result()
+	}
+	watch := readPods(h, s.plan.Workload.StatefulSet)
+	j := &settling{
+		scene: s, ruling: r, watch: watch,
+		bounds: history.Span{NotBefore: heal.Span.NotAfter, NotAfter: heal.Span.NotAfter.Add(s.plan.Bounds.Settle.D())},
+		writes: map[string]*writes{},
+	}
+	j.readWrites(h)
+	settle := s.phase(history.PhaseSettle)
+	j.whole = settle.end != nil && settle.end.Phase.Error != "" && settle.end.Span.NotBefore >= j.bounds.NotAfter
+	for i, name := range s.instances(s.finally()) {
+		j.judge(i, name)
+	}
+	if settle.end == nil {
+		r.unknown("the trial broke off before everything had settled")
+	} else if settle.end.Phase.Error != "" {
+		r.unknown("the harness did not see everything settle: %s", settle.end.Phase.Error)
+	}
+	return r.result()
+}
+
+// writes is what clients saw of one instance.
+type writes struct {
+	before int            // Acknowledged before the healing ended.
+	first  *history.Event // The first acknowledged insert that was sent after it.
+	tried  int            // Inserts sent within the bound and not acknowledged within it.
+	lastID int64          // Of the last of those.
+}
+
+type settling struct {
+	scene  *scene
+	ruling *ruling
+	watch  *podWatch
+	bounds history.Span // From the end of the healing to the end of the bound.
+	writes map[string]*writes
+	whole  bool // The harness waited for the whole bound and saw not everything settle.
+}
+
+// readWrites sorts the clients' inserts by when they were sent.
+func (j *settling) readWrites(h history.History) {
+	open := map[opKey]*history.Event{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindOp || e.Op == nil || e.Op.F != history.OpInsert {
+			continue
+		}
+		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
+		if e.Op.Stage == history.StageInvoke {
+			if e.Span.NotAfter >= j.bounds.NotBefore {
+				open[op] = e
+			}
+			j.of(op.instance)
+			continue
+		}
+		sent := open[op]
+		delete(open, op)
+		w := j.of(op.instance)
+		switch {
+		case sent == nil || sent.Span.NotBefore < j.bounds.NotBefore:
+			if e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter {
+				w.before++
+			}
+		case e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter:
+			if w.first == nil {
+				w.first = e
+			}
+		case sent.Span.NotAfter < j.bounds.NotAfter:
+			w.tried++
+			w.lastID = e.ID
+		}
+	}
+}
+
+func (j *settling) of(instance string) *writes {
+	w := j.writes[instance]
+	if w == nil {
+		w = &writes{}
+		j.writes[instance] = w
+	}
+	return w
+}
+
+// judge judges one instance.
+func (j *settling) judge(ordinal int, name string) {
+	w := j.of(name)
+	ready := j.watch.readyWithin(name, j.bounds)
+	if ready && w.first != nil {
+		j.ruling.evidence++
+		j.ruling.note("%s: Ready, and a write was acknowledged %s after the healing", name,
+			w.first.Span.NotAfter.Sub(j.bounds.NotBefore).Round(1e6))
+		return
+	}
+	if !ready {
+		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.plan.Bounds.Settle)
+	}
+	if w.first == nil {
+		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name, j.scene.plan.Bounds.Settle)
+	}
+	if !j.whole || !j.watch.demands(ordinal, j.bounds) {
+		return
+	}
+	switch {
+	case w.first == nil && w.before > 0 && w.tried > 0:
+		j.blame(name, fmt.Sprintf("%s took no write within %s after everything was healed: %d inserts were tried.",
+			name, j.scene.plan.Bounds.Settle, w.tried), w.lastID)
+	case !ready && j.watch.certainlyNotReady(name, j.bounds):
+		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.",
+			name, j.scene.plan.Bounds.Settle), 0)
+	}
+}
+
+func (j *settling) blame(name, sentence string, id int64) {
+	events := []int64{j.scene.phase(history.PhaseHeal).end.ID, j.scene.phase(history.PhaseSettle).end.ID}
+	if id != 0 {
+		events = append(events, id)
+	}
+	if e := j.watch.last(name, j.bounds.NotAfter); e != nil {
+		events = append(events, e.event.ID)
+	}
+	j.ruling.breach(Finding{
+		Promise: Settle().Promise, Sentence: sentence, Subject: name, Span: j.bounds, Events: events,
+		Faults: j.scene.faultsIn(j.bounds),
+	})
+}

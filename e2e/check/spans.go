@@ -1,0 +1,61 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// longestHole returns the longest span within bounds that is not in watched, or that is in unseen.
+func longestHole(bounds history.Span, watched, unseen []history.Span) history.Span {
+	var longest history.Span
+	for _, hole := range holes(bounds, watched, unseen) {
+		if hole.Length() > longest.Length() {
+			longest = hole
+		}
+	}
+	return longest
+}
+
+// holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in unseen.
+func holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
+	var out []history.Span
+	add := func(from, to history.Time) {
+		from, to = max(from, bounds.NotBefore), min(to, bounds.NotAfter)
+		if from < to {
+			out = append(out, history.Span{NotBefore: from, NotAfter: to})
+		}
+	}
+	at := bounds.NotBefore
+	for _, w := range sortSpans(watched) {
+		add(at, w.NotBefore)
+		at = max(at, w.NotAfter)
+	}
+	add(at, bounds.NotAfter)
+	for _, u := range unseen {
+		add(u.NotBefore, u.NotAfter)
+	}
+	return joinSpans(out)
+}
+
+func sortSpans(spans []history.Span) []history.Span {
+	spans = slices.Clone(spans)
+	slices.SortFunc(spans, func(a, b history.Span) int {
+		return cmp.Or(cmp.Compare(a.NotBefore, b.NotBefore), cmp.Compare(a.NotAfter, b.NotAfter))
+	})
+	return spans
+}
+
+// joinSpans makes one of spans that touch.
+func joinSpans(spans []history.Span) []history.Span {
+	var out []history.Span
+	for _, s := range sortSpans(spans) {
+		if n := len(out); n > 0 && s.NotBefore <= out[n-1].NotAfter {
+			out[n-1].NotAfter = max(out[n-1].NotAfter, s.NotAfter)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -71,11 +71,14 @@ func ownerName(o owner) string {
 	return strings.Join(o.dirs[:n], ", ") + " and " + o.dirs[n]
 }
 
-// testingImports finds "testing" outside tests and outside packages made for tests, whose names end in "test".
+// forTests reports whether a file is of a package made for tests: its name ends in "test".
+func forTests(f *File) bool { return strings.HasSuffix(path.Base(f.Dir()), "test") }
+
+// testingImports finds "testing" outside tests and outside packages made for tests.
 func testingImports(t *Tree) []Violation {
 	var out []Violation
 	for _, f := range t.Code(false) {
-		if strings.HasSuffix(path.Base(f.Dir()), "test") || underAny(f.Dir(), pureDirs()) {
+		if forTests(f) || underAny(f.Dir(), pureDirs()) {
 			continue
 		}
 		for _, imp := range imports(t, f) {

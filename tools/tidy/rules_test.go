@@ -168,3 +168,17 @@ func ownMirrors() []string {
 	}
 	return Hosts(texts...)
 }
+
+// TestHints holds that a hint is not empty, since a search by it would then find nothing faster.
+func TestHints(t *testing.T) {
+	for _, w := range words() {
+		if len(w.hint) < 2 {
+			t.Errorf("%s has hint %q", w.match, w.hint)
+		}
+	}
+	for pattern, want := range map[string]string{`(?i)\bab-?cdef(gh|ij)\b`: "cdef", `\bX\.md\b`: "x.md"} {
+		if got := hintOf(pattern); got != want {
+			t.Errorf("hint of %s is %q, want %q", pattern, got, want)
+		}
+	}
+}

@@ -10,7 +10,24 @@ import (
 // word is text that has no business in the tree. It is put together from halves, so that this file does not hold it.
 type word struct {
 	match *regexp.Regexp
+	hint  string // In lower case; without it in a text there is no match. Looking for it is much faster.
 	why   string
+}
+
+func newWord(pattern, why string) word {
+	return word{match: regexp.MustCompile(pattern), hint: hintOf(pattern), why: why}
+}
+
+// hintOf returns the longest literal that every match of a pattern must have, in lower case.
+func hintOf(pattern string) string {
+	optional := regexp.MustCompile(`\([^)]*\)|.\?|\{[^}]*\}|\\[bd]`)
+	longest := ""
+	for _, lit := range strings.Split(optional.ReplaceAllString(pattern, "|"), "|") {
+		if lit = strings.ReplaceAll(lit, `\`, ""); len(lit) > len(longest) {
+			longest = lit
+		}
+	}
+	return strings.ToLower(longest)
 }
 
 func words() []word {
@@ -20,7 +37,7 @@ func words() []word {
 	list := func(why string, patterns ...string) []word {
 		var out []word
 		for _, p := range patterns {
-			out = append(out, word{regexp.MustCompile(p), why})
+			out = append(out, newWord(p, why))
 		}
 		return out
 	}
@@ -28,7 +45,7 @@ func words() []word {
 		`\bA`+`I\b`, `\bL`+`LMs?\b`, `(?i)\bcl`+`aude\b`, `(?i)\banth`+`ropic`, `(?i)\bopen`+`ai\b`, `(?i)\bchat`+`gpt`,
 		`(?i)\bgpt`+`-\d`, `(?i)\bcop`+`ilot\b`, `(?i)\bgem`+`ini\b`, `(?i)co-auth`+`ored-by`,
 		`(?i)\blanguage mo`+`del`, `(?i)\bmachine-wri`+`tten`, `(?i)\bsub-?ag`+`ents?\b`,
-		`(?i)\b(in (this|an earlier|a previous)|my|our) ses`+`sion\b`,
+		`(?i)\bin (this|an earlier|a previous) ses`+`sion\b`, `(?i)\b(my|our) ses`+`sion\b`,
 		`(?i)\b(the|this|my) bri`+`ef\b`, `(?i)\bC`+`EO\b`)
 	out = append(out, list(place,
 		`/wo`+`rk/(main|shared|\.library)`, `(?i)\bissue`+` #?\d{1,3}\b`, `(?i)shared/des`+`ign`,
@@ -57,8 +74,12 @@ func findWords(t *Tree, list []word) []Violation {
 		if path.Base(f.Path) == "go.sum" || path.Base(f.Path) == "go.mod" || f.Path == "LICENSE" {
 			continue
 		}
-		for i, l := range f.Lines {
-			for _, w := range list {
+		lower := strings.ToLower(f.Text)
+		for _, w := range list {
+			if !strings.Contains(lower, w.hint) {
+				continue
+			}
+			for i, l := range f.Lines {
 				if found := w.match.FindString(l); found != "" {
 					what := fmt.Sprintf("has %q", found)
 					out = append(out, Violation{Path: f.Path, Line: i + 1, What: what, Why: w.why})
@@ -92,7 +113,7 @@ func MirrorNames(hosts []string) Rule {
 		Find: func(t *Tree) []Violation {
 			var list []word
 			for _, h := range hosts {
-				list = append(list, word{match: regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(h) + `\b`)})
+				list = append(list, newWord(`(?i)\b`+regexp.QuoteMeta(h)+`\b`, ""))
 			}
 			return findWords(t, list)
 		},
@@ -100,11 +121,14 @@ func MirrorNames(hosts []string) Rule {
 }
 
 func unfinished() Rule {
-	mark := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+	var marks []word
+	for _, m := range []string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"} {
+		marks = append(marks, newWord(`\b`+m+`\b`, ""))
+	}
 	return Rule{
 		Name: "unfinished",
 		Why:  "What is not done is known to the reader as a limit in the README, or it is not known at all.",
 		Fix:  "Do it, or state the limit where the reader will meet it.",
-		Find: func(t *Tree) []Violation { return findWords(t, []word{{match: mark}}) },
+		Find: func(t *Tree) []Violation { return findWords(t, marks) },
 	}
 }

@@ -16,7 +16,7 @@ import (
 const leaseNamespace = "kube-node-lease"
 
 // leaseMargin is how much longer than its renew interval a lease must be silent. A kubelet on a busy machine renews
-// late by a second or two; one whose renewal failed tries again within 7 s (k8s.io/component-helpers apimachinery/lease).
+// late by a second or two; one whose renewal failed tries again within 7 s (component-helpers apimachinery/lease).
 const leaseMargin = 5 * time.Second
 
 // look is how often the API server is asked.
@@ -26,7 +26,8 @@ const look = 500 * time.Millisecond
 type Leases struct {
 	At      history.Time
 	Renewed map[string]time.Time // By node: the renewTime that its kubelet wrote.
-	Every   time.Duration        // The renew interval: a quarter of the lease's duration (kubelet's renewIntervalFraction).
+	// Every is the renew interval: a quarter of the lease's duration (kubelet's nodeLeaseRenewIntervalFraction).
+	Every time.Duration
 }
 
 // ReadLeases reads the leases of all nodes.
@@ -78,7 +79,8 @@ func LeaseSilent(ctx context.Context, env fault.Env, since Leases, bound time.Du
 			return false, state, nil
 		}
 		fact = fault.Fact{Span: history.Between(begin.At, now.At), Sentence: fmt.Sprintf(
-			"the lease of node %q was not renewed for %s, that of node %q was", node, silent.Round(100*time.Millisecond), other)}
+			"the lease of node %q was not renewed for %s, that of node %q was",
+			node, silent.Round(100*time.Millisecond), other)}
 		return true, "", nil
 	})
 	return fact, err

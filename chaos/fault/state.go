@@ -8,14 +8,11 @@ import (
 
 // State is where a guarded fault is in its life.
 //
-//	fresh ──Begin──► clean ──Arm──► armed ──Inject──► injected ──Confirm──► shown
-//	                   │              │                  │                    │
-//	                   │ any error    │                  │                    │ hold
-//	                   ▼              ▼                  ▼                    ▼
-//	                  hurt ◄──────────┴──────────────────┴──────error────── (Heal) ──► healed ──ConfirmHealed──► over
-//	                   │  ▲                                                              │  ▲
-//	                   │  └───────────────────────────error──────────────────────────────┘  │
-//	                   └───────────────────────────────Heal─────────────────────────────────┘
+//	fresh --Begin--> clean --Arm--> armed --Inject--> injected --Confirm--> shown (hold)
+//	                   |              |                  |                   |
+//	                   +------Heal----+-------Heal-------+--------Heal-------+---> healed --ConfirmHealed--> over
+//	                                                                              ^  |
+//	any state --error--> hurt ------------------------Heal------------------------+  +--Heal--> healed
 //
 // Heal is legal everywhere but before the beginning and after the end. A fault that was hurt once stays failed, also
 // when it is over.

@@ -19,7 +19,7 @@ type FlowState string
 // The states of a flow. Each but FlowOpen is the last word.
 const (
 	FlowOpen   FlowState = "open"   // It is established, and the far side has acknowledged bytes.
-	FlowDead   FlowState = "dead"   // Bytes were sent, and for some time no acknowledgement came.
+	FlowDead   FlowState = "dead"   // Bytes were written, and for some time no acknowledgement came.
 	FlowClosed FlowState = "closed" // The far side ended it: whatever else happened, its packets still come through.
 	FlowOver   FlowState = "over"   // It lived to the end of the watch.
 )
@@ -30,7 +30,7 @@ type FlowReport struct {
 	State   FlowState    `json:"state"`
 	At      history.Time `json:"at"`      // When it was said.
 	LastAck history.Time `json:"lastAck"` // When the far side was last heard, to 1 ms.
-	Unacked int          `json:"unacked"` // Segments sent and not acknowledged.
+	Pending int          `json:"pending"` // Bytes written and not acknowledged.
 	Error   string       `json:"error,omitempty"`
 }
 
@@ -98,12 +98,12 @@ func (f *flow) watch(ctx context.Context, say func(FlowReport) error) error {
 		switch {
 		case r.Error != "":
 			return fmt.Errorf("watch flow to %s: %s", f.address, r.Error)
-		case !open && r.Unacked == 0:
+		case !open && r.Pending == 0:
 			open = true
 			if err := say(r); err != nil {
 				return err
 			}
-		case r.Unacked > 0 && r.At.Sub(r.LastAck) >= f.silence:
+		case r.Pending > 0 && r.At.Sub(r.LastAck) >= f.silence:
 			r.State = FlowDead
 			return say(r)
 		}
@@ -129,12 +129,15 @@ func (f *flow) report(state FlowState, ended error) FlowReport {
 	var asked error
 	err = raw.Control(func(fd uintptr) {
 		info, asked = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if asked == nil {
+			// Not tcpi_unacked: a packet that the node's own firewall drops counts as never sent.
+			r.Pending, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		}
 	})
 	if err = errors.Join(err, asked); err != nil {
 		r.Error = err.Error()
 		return r
 	}
-	r.Unacked = int(info.Unacked)
 	r.LastAck = r.At.Add(-time.Duration(info.Last_ack_recv) * time.Millisecond)
 	return r
 }

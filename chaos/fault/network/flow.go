@@ -108,7 +108,7 @@ func (f *flow) dead(ctx context.Context, bound time.Duration) (fault.Fact, error
 		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s", f.path, r.State, r.Error)
 	}
 	return fault.Fact{Span: history.Between(r.LastAck, r.At), Sentence: fmt.Sprintf(
-		"the established flow %s went dead: %d segments unacknowledged for %s", f.path, r.Unacked,
+		"the established flow %s went dead: %d bytes unacknowledged for %s", f.path, r.Pending,
 		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
 }
 

@@ -33,8 +33,8 @@ func Reboot() fault.Definition {
 		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, routes and " +
 			"mounts back.",
 		Needs: []string{"power"},
-		// What a node has to put back after a boot: mounts that the API server takes for granted.
-		Upstream: "k/k#105036",
+		// What is wrong after a boot: volumes reported unmounted, and leftovers taken for mounts.
+		Upstream: "k/k#120853, k/k#124057",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			power, ok := env.Node.(clusters.PowerNode)
 			if !ok {
@@ -178,14 +178,10 @@ func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		func() (fault.Fact, error) { return evidence.NodeReady(ctx, r.env, time.Minute) },
 		func() (fault.Fact, error) { return evidence.PodsBack(ctx, r.env, r.gone(), backBound) },
 		func() (fault.Fact, error) {
-			return r.same(ctx, "routes to the pods of other nodes", r.before.routes, func(ctx context.Context) ([]string, error) {
-				return podRoutes(ctx, r.env)
-			})
+			return r.same(ctx, "routes to the pods of other nodes", r.before.routes, r.routes)
 		},
 		func() (fault.Fact, error) {
-			return r.same(ctx, "mounts of local volumes", r.before.mounts, func(ctx context.Context) ([]string, error) {
-				return volumeMounts(ctx, r.node)
-			})
+			return r.same(ctx, "mounts of local volumes", r.before.mounts, r.mounts)
 		},
 	} {
 		fact, err := look()
@@ -204,6 +200,10 @@ func (r *reboot) gone() []evidence.Pod {
 	}
 	return r.before.pods
 }
+
+func (r *reboot) routes(ctx context.Context) ([]string, error) { return podRoutes(ctx, r.env) }
+
+func (r *reboot) mounts(ctx context.Context) ([]string, error) { return volumeMounts(ctx, r.node) }
 
 // same waits until everything of before is there again.
 func (r *reboot) same(ctx context.Context, what string, before []string,
@@ -227,5 +227,3 @@ func (r *reboot) same(ctx context.Context, what string, before []string,
 		})
 	return fact, err
 }
-
-var errNoRoutes = errors.New("no route")

@@ -173,9 +173,10 @@ func (r *reader) take(offset int64, line []byte) {
 
 // lose records that something is in the ledger and cannot be read.
 func (r *reader) lose(offset int64, why error) {
+	const mostDetail = 300 // The reason may quote the line, and that comes from the node.
+	detail := fmt.Sprintf("what the ledger holds at offset %d cannot be read: %v", offset, why)
 	seen, _ := r.progress()
-	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()),
-		fmt.Sprintf("what the ledger holds at offset %d cannot be read: %v", offset, why))
+	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()), detail[:min(len(detail), mostDetail)])
 }
 
 func (r *reader) progress() (history.Time, <-chan struct{}) {

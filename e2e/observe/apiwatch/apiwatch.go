@@ -1,0 +1,111 @@
+package apiwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Config says what to watch.
+type Config struct {
+	Client    dynamic.Interface
+	Namespace string // Of the trial. Nodes, volumes, attachments and leases are watched in the whole cluster.
+	Recorder  history.Recorder
+	Log       *slog.Logger
+}
+
+// Watcher watches the API server.
+type Watcher struct {
+	stop    context.CancelFunc
+	streams []*stream
+	wait    sync.WaitGroup
+}
+
+// anchorEvery is how often the newest resourceVersion is asked for; it bounds how far the spans of facts reach back.
+const anchorEvery = time.Second
+
+// Start begins to watch and returns at once; see Ready. It goes on until Stop or the end of ctx.
+func Start(ctx context.Context, cfg Config) (*Watcher, error) {
+	if cfg.Namespace == "" {
+		return nil, errors.New("watch the API server: the trial's namespace is empty: name it")
+	}
+	known := &revisions{}
+	var streams []*stream
+	var leases source
+	for _, r := range resources() {
+		from := r.source(cfg.Client, cfg.Namespace)
+		if r.scope == scopeLeases {
+			leases = from
+		}
+		streams = append(streams, newStream(r.Resource, from, known, cfg.Recorder, cfg.Log))
+	}
+	return start(ctx, streams, leases, known), nil
+}
+
+func start(ctx context.Context, streams []*stream, anchors source, known *revisions) *Watcher {
+	ctx, stop := context.WithCancel(ctx)
+	w := &Watcher{stop: stop, streams: streams}
+	for _, s := range streams {
+		w.wait.Go(func() { s.run(ctx) })
+	}
+	w.wait.Go(func() { keepAnchors(ctx, anchors, known) })
+	return w
+}
+
+// keepAnchors asks for the newest resourceVersion again and again. A question that failed bounds nothing; the watches say
+// what is wrong with the server.
+func keepAnchors(ctx context.Context, from source, known *revisions) {
+	ticker := time.NewTicker(anchorEvery)
+	defer ticker.Stop()
+	for {
+		asked := bootclock.Now()
+		bounded, cancel := context.WithTimeout(ctx, 10*anchorEvery)
+		list, err := from.List(bounded, metav1.ListOptions{Limit: 1})
+		cancel()
+		if err == nil {
+			known.add(asked, bootclock.Now(), list.GetResourceVersion())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Ready waits until every resource was listed once. The error names those that were not, and why.
+func (w *Watcher) Ready(ctx context.Context) error {
+	begin := time.Now()
+	var errs []error
+	for _, s := range w.streams {
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			select {
+			case <-s.ready:
+				continue
+			default:
+			}
+			errs = append(errs, fmt.Errorf("%s not listed, last state: %w", s.name, s.lastError()))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("wait %v for the first lists: %w", time.Since(begin).Round(time.Millisecond), err)
+	}
+	return nil
+}
+
+// Stop ends the watches and records that each is off.
+func (w *Watcher) Stop() {
+	w.stop()
+	w.wait.Wait()
+}

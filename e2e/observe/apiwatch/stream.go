@@ -1,0 +1,259 @@
+package apiwatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+const (
+	firstPause = 100 * time.Millisecond // Between two attempts; doubled up to lastPause.
+	lastPause  = 5 * time.Second
+	// watchFor is how long the server is asked to keep a watch open. One that is not closed by then plus a grace is dead.
+	watchFor   = 4 * time.Minute
+	watchGrace = 30 * time.Second
+	// mostRaw bounds the JSON of an object on record, in bytes: pods and nodes are some 10 KiB.
+	mostRaw = 512 << 10
+)
+
+// stream watches one resource. All but ready and failure belong to the goroutine of run.
+type stream struct {
+	name     string // The resource.
+	from     source
+	known    *revisions
+	recorder history.Recorder
+	log      *slog.Logger
+
+	version  string          // Everything up to this resourceVersion was recorded; empty before a list.
+	begun    history.Time    // When the list was asked for that version goes back to.
+	blind    bool            // The next list ends a gap that begins at gapFrom.
+	gapFrom  history.Time    //
+	why      string          // Why it was interrupted, empty when it was not.
+	received bool            // Something came since the watch was opened.
+	objects  map[string]name // By UID: what is there as far as is known.
+
+	ready chan struct{} // Closed after the first list.
+
+	mu      sync.Mutex
+	failure error
+}
+
+type name struct{ namespace, name string }
+
+func newStream(resource string, from source, known *revisions, recorder history.Recorder, log *slog.Logger) *stream {
+	return &stream{
+		name: resource, from: from, known: known, recorder: recorder, log: log.With("resource", resource),
+		ready: make(chan struct{}), failure: errors.New("no answer yet"),
+	}
+}
+
+func (s *stream) lastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
+
+// run lists once and watches from there on. A watch that ends is taken up where it was; only when the server no longer
+// has that version is there a new list, and a gap before it.
+func (s *stream) run(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		s.received = false
+		err := s.once(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			s.fail(err)
+		}
+		if s.received {
+			pause = firstPause
+		}
+		if err == nil && s.received {
+			continue
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		pause = min(2*pause, lastPause)
+	}
+	seen := s.begun
+	if s.version != "" {
+		seen = s.known.seenUpTo(s.version, s.begun)
+	}
+	s.say(history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
+}
+
+// fail takes note of an error. The server's word that a version is gone makes the stream blind until the next list.
+func (s *stream) fail(err error) {
+	s.log.Debug("the watch was interrupted", "resourceVersion", s.version, "error", err)
+	s.mu.Lock()
+	s.failure = err
+	s.mu.Unlock()
+	s.why = clip(err.Error())
+	if s.version != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
+		s.gapFrom, s.blind = s.known.seenUpTo(s.version, s.begun), true
+		s.version = ""
+	}
+}
+
+func clip(text string) string {
+	const most = 300
+	return text[:min(len(text), most)]
+}
+
+func (s *stream) once(ctx context.Context) error {
+	if s.version == "" {
+		if err := s.list(ctx); err != nil {
+			return fmt.Errorf("list %s: %w", s.name, err)
+		}
+	}
+	if err := s.watch(ctx); err != nil {
+		return fmt.Errorf("watch %s from %s: %w", s.name, s.version, err)
+	}
+	return nil
+}
+
+func (s *stream) list(ctx context.Context) error {
+	begin := bootclock.Now()
+	bounded, cancel := context.WithTimeout(ctx, watchGrace)
+	defer cancel()
+	list, err := s.from.List(bounded, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	end := bootclock.Now()
+	s.known.add(begin, end, list.GetResourceVersion())
+	if s.blind {
+		s.say(history.ObserverGap, history.Between(s.gapFrom, end), s.why)
+	}
+	before := s.objects
+	s.objects = make(map[string]name, len(list.Items))
+	for i := range list.Items {
+		s.object(history.VerbListed, &list.Items[i], history.Between(begin, end))
+		delete(before, string(list.Items[i].GetUID()))
+	}
+	for uid, n := range before { // Deleted in the gap; when is not known any better.
+		s.record(history.Object{
+			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid, ResourceVersion: list.GetResourceVersion(),
+		}, history.Between(s.gapFrom, end))
+	}
+	s.version, s.begun, s.received = list.GetResourceVersion(), begin, true
+	detail := fmt.Sprintf("%d listed at resourceVersion %s", len(list.Items), s.version)
+	s.say(history.ObserverOn, history.Between(begin, end), detail)
+	if !s.blind {
+		close(s.ready)
+	}
+	s.blind, s.why = false, ""
+	return nil
+}
+
+// watch records events until the watch ends. An end without an error is the server's way to end a long watch.
+func (s *stream) watch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, watchFor+watchGrace)
+	defer cancel()
+	seconds := int64(watchFor / time.Second)
+	w, err := s.from.Watch(ctx, metav1.ListOptions{
+		ResourceVersion: s.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case e, open := <-w.ResultChan():
+			if !open {
+				return nil
+			}
+			if err := s.event(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// event records one event of a watch.
+func (s *stream) event(e watch.Event) error {
+	now := bootclock.Now()
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	object, ok := e.Object.(*unstructured.Unstructured)
+	if !ok || object.GetResourceVersion() == "" {
+		s.say(history.ObserverLoss, history.Between(s.begun, now), fmt.Sprintf("a %s event holds no object: %T", e.Type, e.Object))
+		return nil
+	}
+	version := object.GetResourceVersion()
+	if s.why != "" {
+		s.say(history.ObserverOn, history.Between(s.known.seenUpTo(s.version, s.begun), now),
+			fmt.Sprintf("went on at resourceVersion %s, nothing was missed; it was interrupted: %s", s.version, s.why))
+		s.why = ""
+	}
+	s.received = true
+	switch e.Type {
+	case watch.Bookmark:
+		s.version = version
+		s.say(history.ObserverBeat, history.Between(s.known.seenUpTo(version, s.begun), now), "")
+	case watch.Added, watch.Modified, watch.Deleted:
+		s.object(history.Verb(e.Type), object, s.known.when(version, s.begun, now))
+		s.version = version
+	default:
+		s.say(history.ObserverLoss, history.Between(s.begun, now), fmt.Sprintf("an event of unknown type %q", clip(string(e.Type))))
+	}
+	return nil
+}
+
+// object records one version of one object.
+func (s *stream) object(verb history.Verb, object *unstructured.Unstructured, span history.Span) {
+	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	o := history.Object{
+		Verb: verb, Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(object.GetUID()),
+		ResourceVersion: object.GetResourceVersion(),
+	}
+	if verb == history.VerbDeleted {
+		delete(s.objects, o.UID)
+	} else {
+		s.objects[o.UID] = name{o.Namespace, o.Name}
+	}
+	raw, err := json.Marshal(object.Object)
+	switch {
+	case err != nil:
+		s.say(history.ObserverLoss, span, clip(fmt.Sprintf("%s %q cannot be encoded: %v", s.name, o.Name, err)))
+	case len(raw) > mostRaw:
+		s.say(history.ObserverLoss, span, fmt.Sprintf("%s %q at resourceVersion %s has %d bytes of JSON, more than %d are not kept",
+			s.name, o.Name, o.ResourceVersion, len(raw), mostRaw))
+	default:
+		o.Raw = raw
+	}
+	s.record(o, span)
+}
+
+func (s *stream) record(o history.Object, span history.Span) {
+	o.Resource = s.name
+	s.recorder.Record(history.Event{Kind: history.KindObject, Source: "api", Span: span, Object: &o})
+}
+
+func (s *stream) say(state history.ObserverState, span history.Span, detail string) {
+	s.recorder.Record(history.Event{
+		Kind: history.KindObserver, Source: "api", Span: span,
+		Observer: &history.Observer{Name: "api/" + s.name, State: state, Detail: detail},
+	})
+}

@@ -1,0 +1,97 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	kinderrors "sigs.k8s.io/kind/pkg/errors"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// Cluster is a kind cluster. It is safe for concurrent use.
+type Cluster struct {
+	provider *Provider
+	name     string
+	nodes    []*node // Control plane first. A kind cluster's nodes never change.
+
+	mu         sync.Mutex
+	kubeconfig []byte
+}
+
+// Name returns the cluster's name.
+func (c *Cluster) Name() string { return c.name }
+
+// Kubeconfig returns a kubeconfig that reaches the API server through its port on this machine, which stays the same
+// when nodes restart. It is read from the control plane once and then kept, so that it is there when that is down.
+func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kubeconfig != nil {
+		return c.kubeconfig, nil
+	}
+	got := make(chan string, 1)
+	err := within(ctx, func() error {
+		text, err := c.provider.kind.KubeConfig(c.name, false)
+		got <- text
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get kubeconfig of cluster %q: %w", c.name, err)
+	}
+	c.kubeconfig = []byte(<-got)
+	return c.kubeconfig, nil
+}
+
+// Nodes returns the nodes that were there when the cluster was opened, running or not: control plane first, then by
+// name. Each is a clusters.PowerNode.
+func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
+	}
+	out := make([]clusters.Node, 0, len(c.nodes))
+	for _, n := range c.nodes {
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// CollectLogs writes the logs of all nodes below dir, as kind does it. What can be had is written also beside an error,
+// for instance one for a node that is down. An image without crictl is no error; its images.log says so.
+func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
+	err := within(ctx, func() error { return c.provider.kind.CollectLogs(c.name, dir) })
+	if err = withoutCrictl(err); err != nil {
+		return fmt.Errorf("collect logs of cluster %q: %w", c.name, err)
+	}
+	return nil
+}
+
+// withoutCrictl takes the failures of one program, which node images made from source do not have, out of an error.
+func withoutCrictl(err error) error {
+	if err == nil {
+		return nil
+	}
+	list := leaves(err)
+	list = slices.DeleteFunc(list, func(one error) bool {
+		run := kindexec.RunErrorForError(one)
+		return one == nil || run != nil && slices.Contains(run.Command, "crictl")
+	})
+	return errors.Join(list...)
+}
+
+// leaves returns the errors that kind's nested aggregates hold.
+func leaves(err error) []error {
+	list := kinderrors.Errors(err)
+	if len(list) == 0 {
+		return []error{err}
+	}
+	var out []error
+	for _, one := range list {
+		out = append(out, leaves(one)...)
+	}
+	return out
+}

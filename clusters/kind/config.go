@@ -1,0 +1,119 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// runLabel is the label of Kubernetes nodes with the run ID.
+const runLabel = "seatrial.dev/run"
+
+const (
+	// maxWorkers is a bound against slips of the keyboard.
+	maxWorkers = 20
+	// maxName leaves room for "-control-plane" in a host name of 64 characters.
+	maxName = 50
+)
+
+// Kubelets from 1.35 on refuse cgroup v1 unless told otherwise (k/k KEP-4569).
+const kubeletCgroupV1 = `kind: KubeletConfiguration
+failCgroupV1: false
+`
+
+// Without CAP_SYS_RESOURCE nothing can lower its OOM score below that of its parent, and containerd must not try. The
+// setting has another place in each version of its configuration; kind leaves out the one that does not fit.
+const (
+	containerdV2Patch = `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+`
+	containerdV3Patch = `version = 3
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+`
+)
+
+// validate checks a spec before anything is touched.
+func validate(spec clusters.Spec) error {
+	name := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+	switch {
+	case !name.MatchString(spec.Name) || len(spec.Name) > maxName:
+		return fmt.Errorf("Spec.Name %q is no name for a cluster; use up to %d of a-z, 0-9, dot and dash",
+			spec.Name, maxName)
+	case spec.Workers < 0 || spec.Workers > maxWorkers:
+		return fmt.Errorf("Spec.Workers is %d; want 0 to %d", spec.Workers, maxWorkers)
+	case spec.NodeImage == "":
+		return fmt.Errorf("Spec.NodeImage is empty; name an image that the engine has")
+	case spec.RunID == "" || len(validation.IsValidLabelValue(spec.RunID)) > 0:
+		return fmt.Errorf("Spec.RunID %q cannot be a label; use letters, digits, dots and dashes", spec.RunID)
+	}
+	if _, err := version.ParseSemantic(spec.KubernetesVersion); err != nil {
+		return fmt.Errorf("Spec.KubernetesVersion %q: %w; write it like v1.37.0", spec.KubernetesVersion, err)
+	}
+	return nil
+}
+
+// config makes kind's configuration. The IP family is kind's default: pods and services have IPv4, and the nodes have
+// addresses of both families on kind's network.
+func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cluster, error) {
+	if err := validate(spec); err != nil {
+		return nil, err
+	}
+	cfg := &v1alpha4.Cluster{
+		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
+		Name:     spec.Name,
+	}
+	for i := range spec.Workers + 1 {
+		role := v1alpha4.WorkerRole
+		if i == 0 {
+			role = v1alpha4.ControlPlaneRole
+		}
+		cfg.Nodes = append(cfg.Nodes, v1alpha4.Node{
+			Role: role, Image: spec.NodeImage, Labels: map[string]string{runLabel: spec.RunID},
+			ExtraMounts: []v1alpha4.Mount{{
+				HostPath: "/dev/null", ContainerPath: markDir + spec.RunID, Readonly: true,
+			}},
+		})
+	}
+	v1, err := p.engine.cgroupV1(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if kube := version.MustParseSemantic(spec.KubernetesVersion); v1 && kube.AtLeast(version.MustParseSemantic("1.35.0-0")) {
+		cfg.KubeadmConfigPatches = []string{kubeletCgroupV1}
+	}
+	if p.lacksResource {
+		cfg.ContainerdConfigPatches = []string{containerdV2Patch, containerdV3Patch}
+	}
+	return cfg, nil
+}
+
+// lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of every
+// container on this machine. It reads /proc/self/status.
+func lacksSysResource(status string) (bool, error) {
+	const sysResource = 24 // From linux/capability.h.
+	text, err := os.ReadFile(status)
+	if err != nil {
+		return false, fmt.Errorf("read capabilities: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if hex, ok := strings.CutPrefix(line, "CapBnd:"); ok {
+			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			if err != nil {
+				return false, fmt.Errorf("read capabilities in %s: %w", status, err)
+			}
+			return set&(1<<sysResource) == 0, nil
+		}
+	}
+	return false, fmt.Errorf("read capabilities: no CapBnd in %s", status)
+}

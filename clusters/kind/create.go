@@ -1,0 +1,117 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/cluster"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+const (
+	// cleanupBound is how long the deletion of what a failed or interrupted Create made may take.
+	cleanupBound = time.Minute
+	// logsBound is how long the collection of its logs may take.
+	logsBound = time.Minute
+	// kindEndBound is how long kind may go on after its containers were removed under it.
+	kindEndBound = 30 * time.Second
+)
+
+// Create makes a cluster and returns when it is shown to be ready. A name that is taken is an *ExistsError and is left
+// alone; after any other error the cluster is gone, or the error says that it is not.
+//
+// Kind's Create takes no context, so it runs in a goroutine. When ctx ends, the containers it made so far are removed,
+// upon which its next step fails and it ends; that is waited for, at most kindEndBound, and then the removal is
+// repeated for what it made in between.
+func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
+	fail := func(err error) (clusters.Cluster, error) {
+		return nil, fmt.Errorf("create cluster %q: %w", spec.Name, err)
+	}
+	cfg, err := p.config(ctx, spec)
+	if err != nil {
+		return fail(err)
+	}
+	if found, ok, err := p.find(ctx, spec.Name); err != nil {
+		return fail(err)
+	} else if ok {
+		return nil, &ExistsError{Found: found}
+	}
+	if err := os.MkdirAll(filepath.Dir(p.kubeconfig), 0o700); err != nil {
+		return fail(err)
+	}
+	begun := time.Now()
+	p.log.Info("making cluster", "name", spec.Name, "workers", spec.Workers, "image", spec.NodeImage)
+	made := make(chan error, 1)
+	go func() {
+		made <- p.kind.Create(spec.Name, cluster.CreateWithV1Alpha4Config(cfg), cluster.CreateWithRetain(true),
+			cluster.CreateWithKubeconfigPath(p.kubeconfig))
+	}()
+	select {
+	case err = <-made:
+		err = withOutput(err)
+	case <-ctx.Done():
+		return fail(errors.Join(ctx.Err(), p.abort(ctx, spec.Name, made)))
+	}
+	if err == nil {
+		p.log.Info("cluster made, waiting until it is ready", "name", spec.Name, "took", time.Since(begun))
+		var c *Cluster
+		if c, err = p.open(ctx, spec.Name); err == nil {
+			err = p.ready(ctx, c, spec.Workers+1)
+		}
+		if err == nil {
+			p.log.Info("cluster ready", "name", spec.Name, "took", time.Since(begun))
+			return c, nil
+		}
+	}
+	return fail(errors.Join(err, p.discard(ctx, spec.Name, ctx.Err() == nil)))
+}
+
+// abort removes what an interrupted kind has made so far and makes sure that it makes nothing more.
+func (p *Provider) abort(ctx context.Context, name string, made <-chan error) error {
+	first := p.discard(ctx, name, false)
+	end := time.NewTimer(kindEndBound)
+	defer end.Stop()
+	select {
+	case <-made:
+	case <-end.C:
+		return errors.Join(first, fmt.Errorf("kind is still at it %s after its nodes were removed; later run: seatrial clean",
+			kindEndBound))
+	}
+	return p.discard(ctx, name, false)
+}
+
+// discard deletes a cluster that was not finished, with a bound of its own, since the caller's context may have ended.
+func (p *Provider) discard(ctx context.Context, name string, keepLogs bool) error {
+	ctx = context.WithoutCancel(ctx)
+	var logsErr error
+	if keepLogs && p.failLogs != "" {
+		logsCtx, cancel := context.WithTimeout(ctx, logsBound)
+		defer cancel()
+		logsErr = (&Cluster{provider: p, name: name}).CollectLogs(logsCtx, p.failLogs)
+		p.log.Info("logs of the unfinished cluster kept", "name", name, "dir", p.failLogs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanupBound)
+	defer cancel()
+	return errors.Join(logsErr, p.remove(ctx, name))
+}
+
+// withOutput adds to an error of kind what the command that failed had said at its end.
+func withOutput(err error) error {
+	const lines = 15
+	run := kindexec.RunErrorForError(err)
+	if run == nil {
+		return err
+	}
+	said := strings.Split(strings.TrimSpace(string(run.Output)), "\n")
+	if len(said) > lines {
+		said = said[len(said)-lines:]
+	}
+	return fmt.Errorf("%w; it said last:\n%s", err, strings.Join(said, "\n"))
+}

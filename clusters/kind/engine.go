@@ -1,0 +1,253 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// waitDelay bounds how long an ended command's output is waited for, should something else hold its pipes open.
+const waitDelay = 5 * time.Second
+
+// engine is the command line of a container engine.
+type engine struct {
+	name string // "docker", "podman" or "nerdctl".
+	path string
+}
+
+// engineError is a call of the engine that failed.
+type engineError struct {
+	argv   []string
+	cause  error
+	stderr string
+}
+
+func (e *engineError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", strings.Join(e.argv, " "), e.cause, lastLine(e.stderr))
+}
+
+func (e *engineError) Unwrap() error { return e.cause }
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// findEngine resolves the name or path of an engine. Kind calls docker and podman by name, so a path must be the one
+// that the name finds.
+func findEngine(nameOrPath string) (engine, error) {
+	path, err := exec.LookPath(nameOrPath)
+	if err != nil {
+		return engine{}, fmt.Errorf("find container engine %q: %w", nameOrPath, err)
+	}
+	e := engine{name: filepath.Base(path), path: path}
+	switch e.name {
+	case "docker", "podman":
+		if byName, err := exec.LookPath(e.name); err != nil || byName != path {
+			return engine{}, fmt.Errorf("use container engine %q: kind runs %q from PATH, which is %q; put it first in PATH",
+				path, e.name, byName)
+		}
+	case "finch":
+		e.name = "nerdctl" // It has nerdctl's commands and output.
+	case "nerdctl":
+	default:
+		return engine{}, fmt.Errorf("use container engine %q: want docker, podman or nerdctl", nameOrPath)
+	}
+	return e, nil
+}
+
+// command makes a call of the engine, in a process group of its own: a Ctrl-C in the terminal is for the harness, which
+// needs the engine to heal.
+func (e engine) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, e.path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return killGroup(cmd) }
+	cmd.WaitDelay = waitDelay
+	return cmd
+}
+
+func killGroup(cmd *exec.Cmd) error {
+	return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+}
+
+// output runs the engine to its end and returns its standard output, also beside an error.
+func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := e.command(ctx, args...)
+	var stdout bytes.Buffer
+	stderr := &tail{max: stderrCap}
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return stdout.Bytes(), nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	}
+	return stdout.Bytes(), &engineError{argv: append([]string{e.name}, args...), cause: err, stderr: stderr.String()}
+}
+
+// unattended runs the engine to its end even when ctx ends or the harness dies meanwhile; it then only stops waiting.
+// A restart that is begun must not end half-way, with the node down and nobody left to start it.
+func (e engine) unattended(ctx context.Context, args ...string) error {
+	if err := ctx.Err(); err != nil {
+		return &engineError{argv: append([]string{e.name}, args...), cause: err}
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.output(context.WithoutCancel(ctx), args...)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return &engineError{
+			argv: append([]string{e.name}, args...), cause: ctx.Err(), stderr: "not waited for; it goes on by itself",
+		}
+	}
+}
+
+// container is what the engines tell of a container, alike in docker, podman and nerdctl.
+type container struct {
+	ID    string `json:"Id"`
+	Name  string `json:"Name"`
+	State struct {
+		Status    string    `json:"Status"`
+		Pid       int       `json:"Pid"`
+		StartedAt time.Time `json:"StartedAt"`
+	} `json:"State"`
+	Config struct {
+		Labels map[string]string `json:"Labels"`
+	} `json:"Config"`
+	Mounts []struct {
+		Destination string `json:"Destination"`
+	} `json:"Mounts"`
+	NetworkSettings struct {
+		Networks map[string]struct {
+			IPAddress         string `json:"IPAddress"`
+			GlobalIPv6Address string `json:"GlobalIPv6Address"`
+		} `json:"Networks"`
+	} `json:"NetworkSettings"`
+}
+
+// state is the container's state in the words of clusters.PowerNode.
+func (c container) state() string {
+	switch c.State.Status {
+	case "running", "paused":
+		return c.State.Status
+	default: // Created, stopped, exited, restarting, removing, dead: nothing runs in it.
+		return stateExited
+	}
+}
+
+// addresses returns the container's addresses, IPv4 first.
+func (c container) addresses() []netip.Addr {
+	var out []netip.Addr
+	for _, network := range c.NetworkSettings.Networks {
+		for _, text := range []string{network.IPAddress, network.GlobalIPv6Address} {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				out = append(out, addr)
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+// run returns the run ID in the container's ownership mark, and whether it has one.
+func (c container) run() (string, bool) {
+	for _, m := range c.Mounts {
+		if id, ok := strings.CutPrefix(m.Destination, markDir); ok {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// inspect returns the containers of the given names. Those that are gone are left out.
+func (e engine) inspect(ctx context.Context, names ...string) ([]container, error) {
+	out, err := e.output(ctx, append([]string{"inspect", "--type", "container"}, names...)...)
+	var list []container
+	if jsonErr := json.Unmarshal(out, &list); jsonErr != nil {
+		if err == nil {
+			err = jsonErr
+		}
+		return nil, fmt.Errorf("inspect containers %q: %w", names, err)
+	}
+	if err != nil && (ctx.Err() != nil || !notThere(err)) {
+		return nil, fmt.Errorf("inspect containers %q: %w", names, err)
+	}
+	for i := range list {
+		list[i].Name = strings.TrimPrefix(list[i].Name, "/")
+	}
+	return list, nil
+}
+
+// notThere reports whether the engine failed because a container does not exist.
+func notThere(err error) bool {
+	var e *engineError
+	if !errors.As(err, &e) {
+		return false
+	}
+	text := strings.ToLower(e.stderr)
+	return strings.Contains(text, "no such") || strings.Contains(text, "no container")
+}
+
+// containers returns the containers with a label, running or not.
+func (e engine) containers(ctx context.Context, label string) ([]container, error) {
+	out, err := e.output(ctx, "ps", "--all", "--filter", "label="+label, "--format", "{{.Names}}")
+	if err != nil {
+		return nil, fmt.Errorf("list containers with label %q: %w", label, err)
+	}
+	names := strings.Fields(string(out))
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.Sort(names)
+	return e.inspect(ctx, names...)
+}
+
+// cgroupV1 reports whether the engine's machine has cgroup v1.
+func (e engine) cgroupV1(ctx context.Context) (bool, error) {
+	format := "{{.CgroupVersion}}"
+	if e.name == "podman" {
+		format = "{{.Host.CgroupsVersion}}"
+	}
+	out, err := e.output(ctx, "info", "--format", format)
+	if err != nil {
+		return false, fmt.Errorf("get cgroup version: %w", err)
+	}
+	switch version := strings.TrimPrefix(strings.TrimSpace(string(out)), "v"); version {
+	case "1":
+		return true, nil
+	case "2":
+		return false, nil
+	default:
+		return false, fmt.Errorf("get cgroup version: %s says %q, want 1 or 2", e.name, version)
+	}
+}
+
+// tail keeps the last max bytes that are written to it.
+type tail struct {
+	max  int
+	data []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.data = append(t.data, p...)
+	if over := len(t.data) - t.max; over > 0 {
+		t.data = append(t.data[:0], t.data[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.data) }

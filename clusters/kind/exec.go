@@ -1,0 +1,219 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+const (
+	// stderrCap is how much of a command's standard error is kept: its last 64 KiB.
+	stderrCap = 64 << 10
+	// execMark is the environment variable that marks a command's processes on the node. An engine's exec leaves
+	// them running when its client ends; by the mark they are found and killed.
+	execMark = "SEATRIAL_EXEC"
+	// sweepBound is how long the killing of a stopped command's processes may take.
+	sweepBound = 5 * time.Second
+)
+
+// Exec runs a command through the engine's exec. When ctx ends, the command's processes on the node are killed, found
+// by a mark in their environment; what it handed to another process, such as systemd, goes on.
+func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result, error) {
+	what := fmt.Sprintf("run %q on node %q", strings.Join(cmd.Argv, " "), n.name)
+	if len(cmd.Argv) == 0 {
+		return clusters.Result{}, fmt.Errorf("run command on node %q: its argv is empty", n.name)
+	}
+	if err := ctx.Err(); err != nil {
+		return clusters.Result{}, fmt.Errorf("%s: %w", what, err)
+	}
+	mark := execMark + "=" + n.marks()
+	args := []string{"exec"}
+	if cmd.Stdin != nil {
+		args = append(args, "--interactive")
+	}
+	args = append(append(args, "--env", mark, n.name), cmd.Argv...)
+	c := n.engine.command(ctx, args...)
+
+	var stdout bytes.Buffer
+	stderr, head := &tail{max: stderrCap}, &headWriter{to: cmd.Stdout}
+	if head.to == nil {
+		head.to = &stdout
+	}
+	c.Stdout, c.Stderr = head, stderr
+	begun := time.Now()
+	stdinErr, err := runWithStdin(c, cmd.Stdin)
+
+	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.data}
+	if err == nil && stdinErr != nil {
+		err = fmt.Errorf("read standard input: %w", stdinErr)
+	}
+	if err == nil {
+		return res, nil
+	}
+	if ctx.Err() != nil {
+		sweepErr := n.sweep(ctx, mark)
+		return res, errors.Join(fmt.Errorf("%s: %w", what, ctx.Err()), sweepErr)
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !exit.Exited() {
+		return res, fmt.Errorf("%s: %w", what, err)
+	}
+	res.ExitCode = exit.ExitCode()
+	if why := n.notRun(ctx, res, string(head.seen), begun); why != "" {
+		return clusters.Result{Stdout: res.Stdout, Stderr: res.Stderr}, fmt.Errorf("%s: %s", what, why)
+	}
+	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: stderr.String()}
+}
+
+// runWithStdin runs a command to its end. The reader is not waited for: one that blocks must not hold up a command that
+// does not read.
+func runWithStdin(c *exec.Cmd, stdin io.Reader) (stdinErr, err error) {
+	if file, ok := stdin.(*os.File); ok || stdin == nil {
+		if ok {
+			c.Stdin = file
+		}
+		return nil, c.Run()
+	}
+	pipe, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	fed := make(chan error, 1)
+	go func() {
+		source := &errReader{from: stdin}
+		_, _ = io.Copy(pipe, source) // A command may end without reading all; only the source's error counts.
+		_ = pipe.Close()
+		fed <- source.err
+	}()
+	err = c.Wait()
+	select {
+	case stdinErr = <-fed:
+	default:
+	}
+	return stdinErr, err
+}
+
+// notRun tells why a command that ended with a non-zero code did not run, or did not run to its own end; it is empty
+// when the code is the command's own. Engines report their own troubles with codes that commands use too, so the words
+// decide.
+func (n *node) notRun(ctx context.Context, res clusters.Result, stdout string, begun time.Time) string {
+	switch res.ExitCode {
+	case 1, 125, 126, 127, 255:
+		for _, text := range []string{string(res.Stderr), stdout} {
+			if engineSpeaks(text) {
+				return n.engine.name + " says: " + lastLine(text)
+			}
+		}
+	case 137:
+		// Killed: by somebody in the node, or together with the node.
+		list, err := n.engine.inspect(ctx, n.name)
+		if err != nil || len(list) == 0 {
+			return "killed, and the node cannot be inspected any more"
+		}
+		if list[0].state() == stateExited {
+			return "killed together with the node"
+		}
+		if list[0].State.StartedAt.After(begun) {
+			return "killed when the node was restarted"
+		}
+	}
+	return ""
+}
+
+// engineSpeaks reports whether the output of an exec is the engine's and not the command's.
+func engineSpeaks(text string) bool {
+	text = strings.TrimSpace(text)
+	for _, prefix := range []string{
+		"Error response from daemon:", "Error: No such container", "Error: No such exec", "OCI runtime exec failed",
+		"Cannot connect to the Docker daemon", "error during connect", // Docker.
+		"Error: can only create exec sessions", "Error: no container with", "Error: crun:", "Error: runc:",
+		"Error: OCI runtime", "Cannot connect to Podman", // Podman.
+	} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return strings.HasPrefix(text, "time=") && strings.Contains(text, "level=fatal") // Nerdctl.
+}
+
+// sweep kills the processes on the node that carry the mark. The caller's context has ended, so it has its own bound.
+func (n *node) sweep(ctx context.Context, mark string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepBound)
+	defer cancel()
+	pids, err := n.pidsWith(ctx, mark)
+	if err != nil || len(pids) == 0 {
+		return err
+	}
+	args := append([]string{"exec", n.name, "kill", "-KILL"}, pids...)
+	if _, err := n.engine.output(ctx, args...); err != nil && !strings.Contains(err.Error(), "No such process") {
+		return fmt.Errorf("kill left-over processes %v on node %q: %w", pids, n.name, err)
+	}
+	return nil
+}
+
+// pidsWith returns the processes on the node, as the node numbers them, that have a variable in their environment. It
+// goes by the environment because that is inherited, and cannot be mistaken for anybody else's.
+func (n *node) pidsWith(ctx context.Context, variable string) ([]string, error) {
+	out, err := n.engine.output(ctx, "exec", n.name, "find", "/proc", "-maxdepth", "2", "-name", "environ",
+		"-exec", "grep", "-lzsxF", variable, "{}", "+")
+	var pids []string
+	for line := range strings.Lines(string(out)) {
+		if pid, ok := strings.CutSuffix(strings.TrimPrefix(strings.TrimSpace(line), "/proc/"), "/environ"); ok &&
+			pid != "" && strings.Trim(pid, "0123456789") == "" {
+			pids = append(pids, pid)
+		}
+	}
+	// The search ends with code 1 whenever a process ended under it or nothing was found.
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1 && !engineSpeaks(errStderr(err))) {
+		return pids, fmt.Errorf("find processes with %q on node %q: %w", variable, n.name, err)
+	}
+	return pids, nil
+}
+
+func errStderr(err error) string {
+	var e *engineError
+	if errors.As(err, &e) {
+		return e.stderr
+	}
+	return ""
+}
+
+// headWriter passes everything on and remembers how it began.
+type headWriter struct {
+	to   io.Writer
+	seen []byte
+}
+
+func (w *headWriter) Write(p []byte) (int, error) {
+	const enough = 512
+	if room := enough - len(w.seen); room > 0 {
+		w.seen = append(w.seen, p[:min(room, len(p))]...)
+	}
+	return w.to.Write(p)
+}
+
+// errReader remembers the error with which its source ended, but for its regular end.
+type errReader struct {
+	from io.Reader
+	err  error
+}
+
+func (r *errReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,278 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"sigs.k8s.io/kind/pkg/cluster"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// markDir is the directory in a node container below which the name of a mount point is the run ID.
+const markDir = "/etc/seatrial/run/"
+
+// Options are what New needs.
+type Options struct {
+	// Engine is the name or path of docker, podman or nerdctl.
+	Engine string
+	// KubeconfigPath is the file into which kind writes how to reach a cluster, a file of our own. When empty it is
+	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state.
+	KubeconfigPath string
+	// FailureLogs is a directory for the node logs of a cluster whose making failed, taken before it is deleted. When
+	// empty none are taken.
+	FailureLogs string
+	Log         *slog.Logger
+}
+
+// kindAPI is the part of kind's provider that is used here. It takes no contexts.
+type kindAPI interface {
+	Create(name string, options ...cluster.CreateOption) error
+	Delete(name, explicitKubeconfigPath string) error
+	KubeConfig(name string, internal bool) (string, error)
+	CollectLogs(name, dir string) error
+}
+
+// Provider makes clusters with kind. It is safe for concurrent use.
+type Provider struct {
+	engine     engine
+	kind       kindAPI
+	kubeconfig string
+	failLogs   string
+	log        *slog.Logger
+	marks      func() string
+	loops      loopDevices
+	// ready waits until a new cluster is shown to be ready.
+	ready func(ctx context.Context, c *Cluster, nodes int) error
+	// lacksResource tells that this process cannot raise limits; see config.
+	lacksResource bool
+}
+
+var _ clusters.Provider = (*Provider)(nil)
+
+// New returns a provider that works through the given engine. It runs nothing.
+func New(opts Options) (*Provider, error) {
+	if opts.Log == nil {
+		return nil, errors.New("make kind provider: Options.Log is nil; pass a logger")
+	}
+	eng, err := findEngine(opts.Engine)
+	if err != nil {
+		return nil, err
+	}
+	if opts.KubeconfigPath == "" {
+		if opts.KubeconfigPath, err = defaultKubeconfig(); err != nil {
+			return nil, err
+		}
+	}
+	kindLog := cluster.ProviderWithLogger(kindLogger{log: opts.Log.With("from", "kind")})
+	var runtime cluster.ProviderOption
+	switch eng.name {
+	case "docker":
+		runtime = cluster.ProviderWithDocker()
+	case "podman":
+		runtime = cluster.ProviderWithPodman()
+	default:
+		runtime = cluster.ProviderWithNerdctl(eng.path)
+	}
+	lacks, err := lacksSysResource("/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{
+		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
+		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), loops: hostLoops(), ready: waitReady,
+		lacksResource: lacks,
+	}, nil
+}
+
+func defaultKubeconfig() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find a place for the kubeconfig: %w; set Options.KubeconfigPath", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "seatrial", "kubeconfig"), nil
+}
+
+// newMarks returns a function that makes marks of which no two are alike on this machine.
+func newMarks() func() string {
+	var count atomic.Uint64
+	start, err := startTime(os.Getpid())
+	if err != nil {
+		start = "0" // Without it two harnesses with the same process ID in different containers could collide.
+	}
+	prefix := strconv.Itoa(os.Getpid()) + "-" + start + "-"
+	return func() string { return prefix + strconv.FormatUint(count.Add(1), 10) }
+}
+
+// Name returns "kind".
+func (p *Provider) Name() string { return "kind" }
+
+// Kubeconfig returns the path of the file with the way to each cluster.
+func (p *Provider) Kubeconfig() string { return p.kubeconfig }
+
+// Open returns a cluster that exists, whoever made it and whatever its state, or an error that wraps
+// clusters.ErrNotFound.
+func (p *Provider) Open(ctx context.Context, name string) (clusters.Cluster, error) {
+	c, err := p.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
+	list, err := p.engine.containers(ctx, clusterLabel+"="+name)
+	if err != nil {
+		return nil, fmt.Errorf("open cluster %q: %w", name, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("open cluster %q: %w", name, clusters.ErrNotFound)
+	}
+	c := &Cluster{provider: p, name: name}
+	for _, one := range list {
+		if role, ok := roleOf(one); ok {
+			c.nodes = append(c.nodes, &node{
+				engine: p.engine, name: one.Name, role: role, marks: p.marks, netns: &netnsCache{},
+			})
+		}
+	}
+	slices.SortFunc(c.nodes, func(a, b *node) int {
+		if a.role != b.role {
+			if a.role == clusters.RoleControlPlane {
+				return -1
+			}
+			return 1
+		}
+		return compareNames(a.name, b.name)
+	})
+	return c, nil
+}
+
+// compareNames orders worker, worker2, worker10: by length first.
+func compareNames(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// List returns all kind clusters that the engine has containers of, running, stopped or half made, by name.
+func (p *Provider) List(ctx context.Context) ([]clusters.Owned, error) {
+	list, err := p.engine.containers(ctx, clusterLabel)
+	if err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	return owned(list), nil
+}
+
+// owned groups containers by cluster. A cluster is ours when a container of it says so.
+func owned(list []container) []clusters.Owned {
+	byName := map[string]clusters.Owned{}
+	for _, c := range list {
+		name := c.Config.Labels[clusterLabel]
+		o := byName[name]
+		o.Name = name
+		o.Nodes = append(o.Nodes, c.Name)
+		if run, ok := c.run(); ok {
+			o.Ours, o.RunID = true, run
+		}
+		byName[name] = o
+	}
+	out := slices.Collect(maps.Values(byName))
+	for _, o := range out {
+		slices.SortFunc(o.Nodes, compareNames)
+	}
+	slices.SortFunc(out, func(a, b clusters.Owned) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// find returns the cluster of a name as List would, and false when there is none.
+func (p *Provider) find(ctx context.Context, name string) (clusters.Owned, bool, error) {
+	list, err := p.engine.containers(ctx, clusterLabel+"="+name)
+	if err != nil || len(list) == 0 {
+		return clusters.Owned{}, false, err
+	}
+	return owned(list)[0], true, nil
+}
+
+// ExistsError is a cluster that cannot be made because its name is taken.
+type ExistsError struct {
+	Found clusters.Owned
+}
+
+// Error says whose the cluster is and what to do.
+func (e *ExistsError) Error() string {
+	if !e.Found.Ours {
+		return fmt.Sprintf("create cluster %q: there is one of that name that Seatrial did not make (%d nodes); "+
+			"choose another name", e.Found.Name, len(e.Found.Nodes))
+	}
+	return fmt.Sprintf("create cluster %q: it was left over by run %q (%d nodes); remove it with: seatrial clean",
+		e.Found.Name, e.Found.RunID, len(e.Found.Nodes))
+}
+
+// ForeignError is a cluster that is not deleted because Seatrial did not make it.
+type ForeignError struct {
+	Found clusters.Owned
+}
+
+// Error names the cluster and the command that would delete it.
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("delete cluster %q: Seatrial did not make it; if it is to go: kind delete cluster --name %s",
+		e.Found.Name, e.Found.Name)
+}
+
+// Delete removes a cluster of ours, its entry in our kubeconfig, and the loop devices that its nodes leave behind. One
+// that is not there is no error; one that is not ours is a *ForeignError.
+func (p *Provider) Delete(ctx context.Context, name string) error {
+	found, ok, err := p.find(ctx, name)
+	if err != nil {
+		return fmt.Errorf("delete cluster %q: %w", name, err)
+	}
+	if ok && !found.Ours {
+		return &ForeignError{Found: found}
+	}
+	return p.remove(ctx, name)
+}
+
+// remove deletes the cluster, whoever made it.
+func (p *Provider) remove(ctx context.Context, name string) error {
+	err := within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
+	if err == nil {
+		var left bool
+		if _, left, err = p.find(ctx, name); left {
+			err = errors.New("nodes are still there after kind deleted them")
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("delete cluster %q: %w", name, err)
+	}
+	return errors.Join(err, p.loops.release(ctx, p.log))
+}
+
+// within calls something that takes no context. When ctx ends first it returns at once; the call goes on by itself.
+func within(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

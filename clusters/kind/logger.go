@@ -1,0 +1,68 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	kindlog "sigs.k8s.io/kind/pkg/log"
+)
+
+// kindLogger passes kind's messages to slog. Kind announces each phase twice, at its begin with a bullet and at its end
+// with a tick or a cross: a begin is information, a tick is detail, a cross is a warning.
+type kindLogger struct {
+	log *slog.Logger
+}
+
+var _ kindlog.Logger = kindLogger{}
+
+func (l kindLogger) Warn(message string) { l.log.Warn(plain(message)) }
+
+func (l kindLogger) Warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, args...)) }
+
+func (l kindLogger) Error(message string) { l.log.Error(plain(message)) }
+
+func (l kindLogger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(format, args...)) }
+
+// V returns the logger of a level: 0 is what kind tells its users, the others are detail.
+func (l kindLogger) V(level kindlog.Level) kindlog.InfoLogger {
+	return kindInfo{log: l.log, detail: level > 0}
+}
+
+type kindInfo struct {
+	log    *slog.Logger
+	detail bool
+}
+
+func (i kindInfo) Enabled() bool {
+	return !i.detail || i.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+func (i kindInfo) Infof(format string, args ...any) { i.Info(fmt.Sprintf(format, args...)) }
+
+func (i kindInfo) Info(message string) {
+	level := slog.LevelInfo
+	switch trimmed := strings.TrimSpace(message); {
+	case i.detail, strings.HasPrefix(trimmed, "✓"):
+		level = slog.LevelDebug
+	case strings.HasPrefix(trimmed, "✗"):
+		level = slog.LevelWarn
+	}
+	if text := plain(message); text != "" {
+		i.log.Log(context.Background(), level, text)
+	}
+}
+
+// plain takes kind's pictures and bullets out of a message; a tick and a cross become words.
+func plain(message string) string {
+	message = strings.NewReplacer("✗", "failed:", "✓", "done:").Replace(message)
+	message = strings.Map(func(r rune) rune {
+		if r > 0x2000 && r != '≤' {
+			return -1
+		}
+		return r
+	}, message)
+	message = strings.TrimSuffix(strings.TrimSpace(message), "...")
+	return strings.Join(strings.Fields(message), " ")
+}

@@ -1,0 +1,123 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	before = []string{"172.18.0.3", "fc00::3"}
+	other  = []string{"172.18.0.2", "fc00::2"}
+)
+
+func put(t *testing.T, e engine, name, text string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(e.path), name), []byte(text), 0o600))
+}
+
+func TestPowerArgvGolden(t *testing.T) {
+	inspect := "inspect --type container n"
+	for _, tc := range []struct {
+		name, state string
+		do          func(*node, context.Context) error
+		want        []string
+		after       string
+	}{
+		{"reboot", "running", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 1500*time.Millisecond) },
+			[]string{inspect, "restart -t 2 n", inspect}, "running"},
+		{"reboot a paused one", "paused", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
+			[]string{inspect, "unpause n", "restart -t 0 n", inspect}, "running"},
+		{"reboot a stopped one", "exited", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
+			[]string{inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "restart -t 0 n", inspect}, "running"},
+		{"stop", "running", func(n *node, ctx context.Context) error { return n.Stop(ctx, 3*time.Second) },
+			[]string{"stop -t 3 n"}, "exited"},
+		{"start", "exited", (*node).Start,
+			[]string{inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "start n", inspect}, "running"},
+		{"start a running one", "running", (*node).Start, []string{inspect, inspect}, "running"},
+		{"start a paused one", "paused", (*node).Start, []string{inspect, inspect}, "paused"},
+		{"kill", "running", (*node).Kill, []string{inspect, "kill --signal KILL n"}, "exited"},
+		{"kill a stopped one", "exited", (*node).Kill, []string{inspect}, "exited"},
+		{"pause", "running", (*node).Pause, []string{inspect, "pause n"}, "paused"},
+		{"pause a paused one", "paused", (*node).Pause, []string{inspect}, "paused"},
+		{"unpause", "paused", (*node).Unpause, []string{inspect, "unpause n"}, "running"},
+		{"unpause a running one", "running", (*node).Unpause, []string{inspect}, "running"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var addrs []string
+			if tc.state != stateExited {
+				addrs = before
+			}
+			e := fakeEngine(t, made("n", "c", "worker", "", tc.state, addrs...))
+			put(t, e, "next-addresses", before[0]+" "+before[1])
+			n := aNode(e, "n")
+			must(t, tc.do(n, t.Context()))
+			if diff := cmp.Diff(tc.want, calls(t, e)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if state, err := n.State(t.Context()); err != nil || state != tc.after {
+				t.Errorf("state = %q, %v, want %q", state, err, tc.after)
+			}
+		})
+	}
+}
+
+func TestOtherAddressesAreAnError(t *testing.T) {
+	ctx := t.Context()
+	e := fakeEngine(t, made("n", "c", "worker", "", "running", before...))
+	put(t, e, "ipv4", before[0]+"\n")
+	put(t, e, "ipv6", before[1])
+	put(t, e, "next-addresses", other[0]+" "+other[1])
+	n := aNode(e, "n")
+	want := AddressError{Node: "n",
+		Before: []netip.Addr{netip.MustParseAddr(before[0]), netip.MustParseAddr(before[1])},
+		After:  []netip.Addr{netip.MustParseAddr(other[0]), netip.MustParseAddr(other[1])},
+	}
+	check := func(what string, err error) {
+		t.Helper()
+		var got *AddressError
+		if !errors.As(err, &got) {
+			t.Fatalf("%s = %v, want an AddressError", what, err)
+		}
+		if diff := cmp.Diff(want, *got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("reboot", n.Reboot(ctx, 0))
+	got, err := n.Addresses(ctx)
+	must(t, err)
+	if diff := cmp.Diff(other, []string{got[0].String(), got[1].String()}); diff != "" {
+		t.Errorf("addresses are not followed (-want +got):\n%s", diff)
+	}
+	must(t, n.Reboot(ctx, 0)) // Nothing changes this time.
+	must(t, n.Kill(ctx))
+	if addrs, err := n.Addresses(ctx); err == nil {
+		t.Errorf("a stopped node has addresses %v", addrs)
+	}
+	check("start", n.Start(ctx)) // The node's own files still tell the first addresses.
+}
+
+func TestPowerErrors(t *testing.T) {
+	ctx := t.Context()
+	e := fakeEngine(t, made("n", "c", "worker", "", "running", before...))
+	put(t, e, "refuse-restart", "Error response from daemon: device or resource busy")
+	err := aNode(e, "n").Reboot(ctx, 0)
+	want := `reboot node "n": docker restart -t 0 n: exit status 1: Error response from daemon: device or resource busy`
+	if err == nil || err.Error() != want {
+		t.Errorf("reboot = %v, want %s", err, want)
+	}
+	if err := aNode(e, "gone").Pause(ctx); err == nil {
+		t.Error("pausing a node that is not there is no error")
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := aNode(e, "n").Stop(done, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("stop with an ended context = %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// The probe pods are there while a new cluster is shown to be ready, one on each node. They run the cluster's own DNS
+// server, the one image that is surely on every node and answers on the network, with a configuration that makes it
+// answer "OK" over HTTP and nothing else of use.
+const (
+	probeName = "seatrial-probe"
+	probePort = "18080"
+	// probeMark is the variable by whose value a probe's process is found on its node.
+	probeMark   = "SEATRIAL_PROBE"
+	probeConfig = ".:1053 {\n    whoami\n    health :" + probePort + "\n}\n"
+)
+
+// makeProbes makes the DaemonSet. It is an ask of await: what exists already is no error.
+func (r readiness) makeProbes(ctx context.Context) (string, bool, error) {
+	dns, err := r.kube.AppsV1().Deployments(systemNamespace).Get(ctx, dnsDeployment, metav1.GetOptions{})
+	if err != nil {
+		return "", false, err
+	}
+	if len(dns.Spec.Template.Spec.Containers) == 0 {
+		return "the DNS deployment has no container", false, nil
+	}
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: probeName}, Data: map[string]string{"Corefile": probeConfig},
+	}
+	_, err = r.kube.CoreV1().ConfigMaps(systemNamespace).Create(ctx, config, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", false, err
+	}
+	set := probeSet(dns.Spec.Template.Spec.Containers[0].Image)
+	_, err = r.kube.AppsV1().DaemonSets(systemNamespace).Create(ctx, set, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", false, err
+	}
+	return "made", true, nil
+}
+
+func probeSet(image string) *appsv1.DaemonSet {
+	labels := map[string]string{"app": probeName}
+	at := func(v int64) *int64 { return &v }
+	no := false
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: probeName, Labels: labels},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					AutomountServiceAccountToken:  &no,
+					TerminationGracePeriodSeconds: at(0),
+					Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+					Containers: []corev1.Container{{
+						Name: "probe", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+						Args:         []string{"-conf", "/etc/coredns/Corefile"},
+						Env:          []corev1.EnvVar{{Name: probeMark, Value: probeName}},
+						VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/coredns", ReadOnly: true}},
+					}},
+					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: probeName},
+						},
+					}}},
+				},
+			},
+		},
+	}
+}
+
+// probePods returns the probe pods that run and have an address, and a word on the others.
+func (r readiness) probePods(ctx context.Context) (running []corev1.Pod, state string, err error) {
+	list, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + probeName})
+	if err != nil {
+		return nil, "", err
+	}
+	var others []string
+	for _, pod := range list.Items {
+		if pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" {
+			running = append(running, pod)
+			continue
+		}
+		word := string(pod.Status.Phase)
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.State.Waiting != nil {
+				word += ", " + c.State.Waiting.Reason
+			}
+		}
+		others = append(others, fmt.Sprintf("%s (%s)", pod.Spec.NodeName, word))
+	}
+	return running, fmt.Sprintf("%d of %d run, not yet on: %v", len(running), r.nodes, others), nil
+}
+
+// podsReachPods connects from inside the probe pod of a node to those of all other nodes, and takes their answer.
+func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.Pod) error {
+	var pid string
+	condition := fmt.Sprintf("the probe's process is found on node %q", n.name)
+	err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+		pids, err := n.pidsWith(ctx, probeMark+"="+probeName)
+		if len(pids) > 0 {
+			pid = pids[0]
+		}
+		return fmt.Sprintf("%d processes", len(pids)), len(pids) > 0, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, pod := range probes {
+		if pod.Spec.NodeName == n.name {
+			continue
+		}
+		url := "http://" + net.JoinHostPort(pod.Status.PodIP, probePort) + "/health"
+		condition := fmt.Sprintf("a pod on node %q reaches the one on node %q", n.name, pod.Spec.NodeName)
+		err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, tryBound)
+			defer cancel()
+			out, err := clusters.Run(ctx, n, "nsenter", "--net=/proc/"+pid+"/ns/net", "curl", "--silent", "--show-error",
+				"--fail", "--noproxy", "*", "--max-time", "3", url)
+			return fmt.Sprintf("it says %q", out), out == "OK", err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeProbes deletes the probe pods and waits until they are gone, so that the trial finds a quiet cluster.
+func (r readiness) removeProbes(ctx context.Context) error {
+	condition := "the probe pods are gone"
+	return r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+		err := r.kube.AppsV1().DaemonSets(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		mapErr := r.kube.CoreV1().ConfigMaps(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(mapErr) {
+			mapErr = nil
+		}
+		if err := errors.Join(err, mapErr); err != nil {
+			return "", false, err
+		}
+		list, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + probeName})
+		if err != nil {
+			return "", false, err
+		}
+		return fmt.Sprintf("%d are left", len(list.Items)), len(list.Items) == 0, nil
+	})
+}

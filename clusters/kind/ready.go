@@ -1,0 +1,192 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// stepBound is how long each condition of readiness may take. On two busy cores none takes a tenth of it.
+	stepBound = 90 * time.Second
+	askEvery  = 200 * time.Millisecond
+	// tryBound is how long one connection or query may take before it is tried again.
+	tryBound = 5 * time.Second
+
+	systemNamespace = "kube-system"
+	dnsSelector     = "k8s-app=kube-dns"
+	dnsService      = "kube-dns"
+	dnsDeployment   = "coredns"
+	apiName         = "kubernetes.default.svc.cluster.local."
+)
+
+// readiness shows that a cluster works, one condition after the other.
+type readiness struct {
+	cluster *Cluster
+	kube    kubernetes.Interface
+	log     *slog.Logger
+	nodes   int
+	bound   time.Duration // Of each condition.
+}
+
+// waitReady waits until the cluster is shown to be ready: all nodes Ready, DNS available, a pod on each node reaching a
+// pod on each other node, and from each node the API's name resolved by every DNS pod and by the DNS service.
+func waitReady(ctx context.Context, c *Cluster, nodes int) error {
+	kubeconfig, err := c.Kubeconfig(ctx)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig of cluster %q: %w", c.name, err)
+	}
+	config.QPS, config.Burst = 50, 100
+	config.Timeout = 2 * tryBound
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client of cluster %q: %w", c.name, err)
+	}
+	r := readiness{cluster: c, kube: kube, log: c.provider.log, nodes: nodes, bound: stepBound}
+	if err := r.run(ctx); err != nil {
+		return err // The probes go with the cluster.
+	}
+	return r.removeProbes(ctx)
+}
+
+// run starts the probe pods first, so that they come up while the rest is waited for.
+func (r readiness) run(ctx context.Context) error {
+	if err := r.wait(ctx, "the API server takes the probe pods", r.makeProbes); err != nil {
+		return err
+	}
+	if err := r.wait(ctx, "all nodes are Ready", r.nodesReady); err != nil {
+		return err
+	}
+	if err := r.wait(ctx, "DNS is available", r.dnsAvailable); err != nil {
+		return err
+	}
+	var probes []corev1.Pod
+	err := r.wait(ctx, "a probe pod runs on each node", func(ctx context.Context) (state string, done bool, err error) {
+		probes, state, err = r.probePods(ctx)
+		return state, len(probes) == r.nodes, err
+	})
+	if err != nil {
+		return err
+	}
+	servers, want, err := r.dnsServers(ctx)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, n := range r.cluster.nodes {
+		g.Go(func() error { return r.podsReachPods(ctx, n, probes) })
+		g.Go(func() error { return r.dnsAnswers(ctx, n, servers, want) })
+	}
+	return g.Wait()
+}
+
+// wait waits for one condition within its bound and logs how long it took.
+func (r readiness) wait(ctx context.Context, condition string, ask func(context.Context) (string, bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, r.bound)
+	defer cancel()
+	begun := time.Now()
+	if err := await(ctx, condition, askEvery, ask); err != nil {
+		return err
+	}
+	r.log.Debug("condition holds", "cluster", r.cluster.name, "condition", condition, "took", time.Since(begun))
+	return nil
+}
+
+func (r readiness) nodesReady(ctx context.Context) (string, bool, error) {
+	list, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", false, err
+	}
+	var unready []string
+	for _, n := range list.Items {
+		i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		if i < 0 {
+			unready = append(unready, n.Name+" (has not reported)")
+		} else if c := n.Status.Conditions[i]; c.Status != corev1.ConditionTrue {
+			unready = append(unready, fmt.Sprintf("%s (%s)", n.Name, c.Reason))
+		}
+	}
+	state := fmt.Sprintf("%d of %d nodes registered, not Ready: %v", len(list.Items), r.nodes, unready)
+	return state, len(list.Items) == r.nodes && len(unready) == 0, nil
+}
+
+func (r readiness) dnsAvailable(ctx context.Context) (string, bool, error) {
+	d, err := r.kube.AppsV1().Deployments(systemNamespace).Get(ctx, dnsDeployment, metav1.GetOptions{})
+	if err != nil {
+		return "", false, err
+	}
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	state := fmt.Sprintf("%d of %d replicas available", d.Status.AvailableReplicas, want)
+	return state, d.Status.AvailableReplicas == want && d.Status.ObservedGeneration >= d.Generation, nil
+}
+
+// dnsServers returns where DNS is to answer, pods and service, and what it is to answer for the API's name.
+func (r readiness) dnsServers(ctx context.Context) (servers []string, want netip.Addr, err error) {
+	api, err := r.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		return nil, want, fmt.Errorf("get the API's service: %w", err)
+	}
+	if want, err = netip.ParseAddr(api.Spec.ClusterIP); err != nil {
+		return nil, want, fmt.Errorf("get the API's service: %w", err)
+	}
+	dns, err := r.kube.CoreV1().Services(systemNamespace).Get(ctx, dnsService, metav1.GetOptions{})
+	if err != nil {
+		return nil, want, fmt.Errorf("get the DNS service: %w", err)
+	}
+	servers = append(servers, net.JoinHostPort(dns.Spec.ClusterIP, "53"))
+	pods, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	if err != nil {
+		return nil, want, fmt.Errorf("list the DNS pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		if pod.Status.PodIP != "" {
+			servers = append(servers, net.JoinHostPort(pod.Status.PodIP, "53"))
+		}
+	}
+	return servers, want, nil
+}
+
+// dnsAnswers asks every server for the API's name from a node, over TCP, which Dial offers everywhere.
+func (r readiness) dnsAnswers(ctx context.Context, n *node, servers []string, want netip.Addr) error {
+	for _, server := range servers {
+		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return n.Dial(ctx, "tcp", server)
+		}}
+		condition := fmt.Sprintf("DNS at %s answers node %q", server, n.name)
+		err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, tryBound)
+			defer cancel()
+			got, err := resolver.LookupNetIP(ctx, "ip", apiName)
+			if err != nil {
+				return "", false, err
+			}
+			for i := range got {
+				got[i] = got[i].Unmap()
+			}
+			return fmt.Sprintf("%s is at %v, want %v", strings.TrimSuffix(apiName, "."), got, want),
+				slices.Contains(got, want), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

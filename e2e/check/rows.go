@@ -62,6 +62,7 @@ type insert struct {
 	invoke   int64        // Event ids.
 	answer   int64
 	breach   *rowBreach
+	reused   bool // Its seq was used for two inserts, which no client may do: nothing can be said of it.
 }
 
 // rowBreach is everything found wrong with one row; it becomes one finding.
@@ -132,7 +133,8 @@ func (t *table) readInserts(h history.History) {
 
 func (t *table) invoke(e *history.Event, op opKey, open map[opKey]int) {
 	key := rowKey{e.Op.Instance, e.Op.Client, e.Op.Seq}
-	if _, twice := t.index[key]; twice {
+	if at, twice := t.index[key]; twice {
+		t.rows[at].reused = true
 		t.ruling.unknown("%s client %d used seq %d for two inserts: its row cannot be judged",
 			key.instance, key.client, key.seq)
 		return
@@ -212,6 +214,9 @@ func (k rowKey) String() string {
 
 // blame keeps what is wrong with a row; the first breach of a row gives its sentence.
 func (t *table) blame(row *insert, span history.Span, sentence string, events ...int64) {
+	if row.reused {
+		return
+	}
 	if row.breach == nil {
 		row.breach = &rowBreach{key: row.key, sentence: sentence, span: span}
 	} else {

@@ -267,7 +267,7 @@ func (t *table) judgeLost(row *insert, f *finalRows) {
 	}
 	seen := ""
 	if row.lastSeen > 0 {
-		seen = fmt.Sprintf(", last read back at %s,", t.scene.clock(row.lastSeen))
+		seen = fmt.Sprintf(" last read back at %s,", t.scene.clock(row.lastSeen))
 	}
 	t.blame(row, row.sinceSafe(f.last), fmt.Sprintf(
 		"%s lost a row that it had acknowledged: client %d, seq %d, %s,%s is not in the final read.",

@@ -51,7 +51,10 @@ func SmokePlan() plan.Plan {
 
 // Smoke is a whole trial in which every promise was kept: kubelet-kill under mysql-0 at +16 s, node-reboot under
 // mysql-1 at +31 s, scaling at +48 s, everything read back at +71 s.
-func Smoke() *Trial {
+func Smoke() *Trial { return SmokeWith(nil) }
+
+// SmokeWith is Smoke with more facts, told before everything is read back.
+func SmokeWith(tell func(*Trial)) *Trial {
 	t := New(SmokePlan())
 	t.phases()
 	t.watching()
@@ -61,6 +64,9 @@ func Smoke() *Trial {
 	t.Fault(6, "node-reboot", "worker2", "mysql-1", FaultTimes{31.1, 31.2, 34, 36, 40, 40.5, 42})
 	for k := range 3 {
 		t.load(k)
+	}
+	if tell != nil {
+		tell(t)
 	}
 	t.reads()
 	return t

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -151,4 +152,17 @@ func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
 	add(history.StageConfirmed, at.Confirmed, at.Confirmed, name+" was seen to have taken effect on "+node)
 	add(history.StageHealed, at.Healed, at.HealedEnd)
 	add(history.StageConfirmedHealed, at.Over, at.Over, name+" was seen to be gone from "+node)
+}
+
+// Renumbered is History with the objects' resourceVersions given anew in the order of their time.
+func (t *Trial) Renumbered() history.History {
+	h := t.History()
+	version := 0
+	for i := range h.Events {
+		if o := h.Events[i].Object; o != nil {
+			version++
+			o.ResourceVersion = strconv.Itoa(version)
+		}
+	}
+	return h
 }

@@ -88,7 +88,7 @@ func startDaemon(ctx context.Context, options Options, state *State) error {
 	command := exec.Command(program)
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
-	// A session of its own: neither a terminal's hang-up nor an interrupt meant for us reaches it.
+	// Apart from our terminal: neither its hang-up nor an interrupt meant for us reaches it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start dockerd: %w", err)

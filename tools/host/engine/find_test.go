@@ -51,19 +51,22 @@ const (
 		`"version":{"Version":"5.1.0"}}`
 )
 
+func never([]string) error { return nil }
+
+// failing makes one command of one client fail.
+func failing(path, command string) func([]string) error {
+	return func(argv []string) error {
+		if argv[0] == path && argv[1] == command {
+			return fmt.Errorf("%s %s: no", path, command)
+		}
+		return nil
+	}
+}
+
 func TestFind(t *testing.T) {
 	docker := Engine{Name: "docker", Path: "/bin/docker", Version: "20.10.24", Runtime: "runc", DataRoot: "/d"}
 	podman := Engine{Name: "podman", Path: "/bin/podman", Version: "5.1.0", Runtime: "crun", DataRoot: "/p",
 		Rootless: true}
-	never := func([]string) error { return nil }
-	failing := func(path, command string) func([]string) error {
-		return func(argv []string) error {
-			if argv[0] == path && argv[1] == command {
-				return fmt.Errorf("%s %s: no", path, command)
-			}
-			return nil
-		}
-	}
 	all := map[string]string{"/bin/docker": dockerInfo, "/bin/nerdctl": dockerInfo, "/bin/finch": dockerInfo,
 		"/bin/podman": podmanInfo}
 	for name, tc := range map[string]struct {

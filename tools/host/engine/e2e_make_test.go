@@ -18,8 +18,8 @@ import (
 const inNamespaces = "SEATRIAL_HOST_TEST_IN_NAMESPACES"
 
 // TestMakeAndClean makes an engine of a docker that is installed and not running, and then of one that somebody else
-// runs, both without a capability that the kernel has, and takes away what it made. It does so in namespaces of its own,
-// beside whatever engine the host runs.
+// runs, both without a capability that the kernel has, and takes away what it made. It does so in namespaces of its
+// own, beside whatever engine the host runs.
 func TestMakeAndClean(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: needs root and an installed dockerd; make e2e runs it")

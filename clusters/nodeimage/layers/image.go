@@ -1,0 +1,166 @@
+package layers
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Image puts an image from layers. The media types are OCI's when oci is set, and Docker's otherwise.
+func Image(config v1.Config, oci bool, parts ...v1.Layer) (v1.Image, error) {
+	img := empty.Image
+	if oci {
+		img = mutate.MediaType(img, types.OCIManifestSchema1)
+		img = mutate.ConfigMediaType(img, types.OCIConfigJSON)
+	}
+	adds := make([]mutate.Addendum, 0, len(parts))
+	for _, l := range parts {
+		media, err := l.MediaType()
+		if err != nil {
+			return nil, err
+		}
+		adds = append(adds, mutate.Addendum{Layer: l, MediaType: media})
+	}
+	img, err := mutate.Append(img, adds...)
+	if err != nil {
+		return nil, fmt.Errorf("append layers: %w", err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read image configuration: %w", err)
+	}
+	file = file.DeepCopy()
+	file.Config, file.OS, file.Architecture = config, "linux", runtime.GOARCH
+	file.Created = v1.Time{Time: epoch()}
+	file.RootFS.Type = "layers"
+	img, err = mutate.ConfigFile(img, file)
+	if err != nil {
+		return nil, fmt.Errorf("configure image: %w", err)
+	}
+	return img, nil
+}
+
+// Named is an image with the full names it is to be known under.
+type Named struct {
+	Names []string
+	Image v1.Image
+}
+
+// WriteLayout writes the images, layers shared, as a tar of an OCI image layout that containerd imports, by way of the
+// directory dir, which must not exist yet.
+func WriteLayout(w io.Writer, dir string, images []Named) error {
+	out, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("start image layout: %w", err)
+	}
+	for _, img := range images {
+		for _, full := range img.Names {
+			annotations := map[string]string{
+				"io.containerd.image.name":          full,
+				"org.opencontainers.image.ref.name": full[strings.LastIndex(full, ":")+1:],
+			}
+			if err := out.AppendImage(img.Image, layout.WithAnnotations(annotations)); err != nil {
+				return fmt.Errorf("add %s to image layout: %w", full, err)
+			}
+		}
+	}
+	var files []File
+	err = filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		files = append(files, File{Name: filepath.ToSlash(rel), Path: p})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list image layout: %w", err)
+	}
+	return Write(w, files)
+}
+
+// LoadArchive reads the images of a docker-archive and makes their layers small: each is compressed anew into dir.
+func LoadArchive(path, dir string) ([]Named, error) {
+	open := func() (io.ReadCloser, error) { return os.Open(path) }
+	manifest, err := tarball.LoadManifest(open)
+	if err != nil {
+		return nil, fmt.Errorf("read image archive %s: %w", path, err)
+	}
+	var all []Named
+	for _, m := range manifest {
+		if len(m.RepoTags) == 0 {
+			return nil, fmt.Errorf("read image archive %s: an image in it has no name", path)
+		}
+		tag, err := name.NewTag(m.RepoTags[0])
+		if err != nil {
+			return nil, fmt.Errorf("read image archive %s: %w", path, err)
+		}
+		img, err := tarball.Image(open, &tag)
+		if err != nil {
+			return nil, fmt.Errorf("read %s from image archive %s: %w", tag, path, err)
+		}
+		small, err := recompress(img, dir)
+		if err != nil {
+			return nil, fmt.Errorf("compress %s from image archive %s: %w", tag, path, err)
+		}
+		named := Named{Image: small}
+		for _, t := range m.RepoTags {
+			full, err := FullName(t)
+			if err != nil {
+				return nil, err
+			}
+			named.Names = append(named.Names, full)
+		}
+		all = append(all, named)
+	}
+	return all, nil
+}
+
+func recompress(img v1.Image, dir string) (v1.Image, error) {
+	old, err := img.Layers()
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]v1.Layer, 0, len(old))
+	for _, l := range old {
+		small, err := Compress(dir, func(w io.Writer) error {
+			r, err := l.Uncompressed()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			_, err = io.Copy(w, r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, small)
+	}
+	return Image(config.Config, true, parts...)
+}
+
+// FullName returns an image's name as containerd keeps it: with the registry, the repository and the tag written out.
+func FullName(short string) (string, error) {
+	tag, err := name.NewTag(short)
+	if err != nil {
+		return "", fmt.Errorf("read image name %q: %w", short, err)
+	}
+	// The library knows the default registry by its older name.
+	return strings.TrimPrefix(tag.Name(), "index."), nil
+}

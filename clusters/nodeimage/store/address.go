@@ -1,0 +1,42 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sort"
+)
+
+// Address is the digest of everything a result is made from. Inputs are named, so that the same bytes under
+// another name give another address, and their order does not matter.
+type Address struct {
+	inputs map[string]string
+}
+
+// Add puts one named input into the address. Adding a name again replaces its value.
+func (a *Address) Add(name string, value []byte) {
+	if a.inputs == nil {
+		a.inputs = make(map[string]string)
+	}
+	a.inputs[name] = string(value)
+}
+
+// AddString is Add for text.
+func (a *Address) AddString(name, value string) { a.Add(name, []byte(value)) }
+
+// Sum returns the address as 64 hexadecimal digits.
+func (a *Address) Sum() string {
+	names := make([]string, 0, len(a.inputs))
+	for name := range a.inputs {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	h := sha256.New()
+	for _, name := range names {
+		value := a.inputs[name]
+		// The lengths keep two inputs from running into each other.
+		fmt.Fprintf(h, "%d:%s=%d:", len(name), name, len(value))
+		h.Write([]byte(value))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,18 +1,133 @@
 package check_test
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/history"
 )
 
-func TestSmokePasses(t *testing.T) {
-	r := check.Run(historytest.Smoke().History(), check.All())
+// TestWholeTrialPasses holds that a trial in which all was well passes every check, and that each had something to
+// judge.
+func TestWholeTrialPasses(t *testing.T) {
+	r := judgeTwice(t, historytest.Smoke().History())
+	if r.Verdict != check.Pass {
+		t.Errorf("verdict %s", r.Verdict)
+	}
 	for _, res := range r.Results {
-		t.Logf("%s %s %d %s\nreasons %q\nnotes %q\nfindings %+v", res.Check, res.Verdict, res.Evidence, res.Unit, res.Reasons, res.Notes, res.Findings)
+		if res.Verdict != check.Pass || res.Evidence == 0 || len(res.Reasons) > 0 {
+			t.Errorf("%s: %s with %d %s, reasons %q, findings %+v",
+				res.Check, res.Verdict, res.Evidence, res.Unit, res.Reasons, res.Findings)
+		}
+		if res.Promise == "" || res.Source == "" || res.Unit == "" {
+			t.Errorf("%s: it does not say what it promises, on what ground, or what it counts: %+v", res.Check, res)
+		}
+	}
+}
+
+// TestNothingToJudge holds that no check passes a history that shows nothing, and that each says why.
+func TestNothingToJudge(t *testing.T) {
+	smoke := historytest.Smoke().History()
+	noPlan := history.History{Events: drop(kind(history.KindPlan))(slices.Clone(smoke.Events))}
+	badPlan := trialOf(edit(kind(history.KindPlan), func(e *history.Event) { e.Plan = []byte(`{"schema":1}`) }))
+	noBounds := trialOf(edit(kind(history.KindPlan), func(e *history.Event) {
+		p := historytest.SmokePlan()
+		p.Bounds = plan.Bounds{}
+		e.Plan, _ = json.Marshal(p)
+	}))
+	newer := trialOf(edit(kind(history.KindPlan), func(e *history.Event) { e.Plan = []byte(`{"schema":9000}`) }))
+	torn := history.History{Events: smoke.Events, Truncated: true}
+	for _, c := range []struct {
+		name string
+		h    history.History
+		says string
+	}{
+		{"empty", history.History{}, "no plan"},
+		{"no plan", noPlan, "no plan"},
+		{"plan alone", historytest.New(historytest.SmokePlan()).History(), ""},
+		{"illegal plan", badPlan, "not legal"},
+		{"plan without bounds", noBounds, "not legal"},
+		{"plan of a later schema", newer, "schema 9000"},
+		{"torn", torn, "torn"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := judgeTwice(t, c.h)
+			if r.Verdict != check.Unknown {
+				t.Errorf("verdict %s, want UNKNOWN", r.Verdict)
+			}
+			for _, res := range r.Results {
+				if res.Verdict != check.Unknown {
+					t.Errorf("%s: %s, want UNKNOWN", res.Check, res.Verdict)
+				}
+				if all := strings.Join(res.Reasons, "\n"); len(res.Reasons) == 0 || !strings.Contains(all, c.says) {
+					t.Errorf("%s: reasons %q do not say %q", res.Check, all, c.says)
+				}
+			}
+		})
+	}
+}
+
+// TestFaultFree holds that a trial whose plan has no fault can pass: it shows less, and says what it judged.
+func TestFaultFree(t *testing.T) {
+	h := trialOf(then(drop(kind(history.KindFault)), edit(kind(history.KindPlan), func(e *history.Event) {
+		p := historytest.SmokePlan()
+		for i := range p.Steps {
+			if p.Steps[i].Do == plan.ActionFault {
+				p.Steps[i] = plan.Step{N: i + 1, Do: plan.ActionLoad, Commits: 1, Bound: p.Steps[i].Bound}
+			}
+		}
+		e.Plan, _ = json.Marshal(p)
+	})))
+	r := judgeTwice(t, h)
+	for _, res := range r.Results {
 		if res.Verdict != check.Pass {
-			t.Errorf("%s", res.Check)
+			t.Errorf("%s: %s, reasons %q, findings %+v", res.Check, res.Verdict, res.Reasons, res.Findings)
+		}
+	}
+}
+
+// TestRunContainsACrash holds that a check that crashes is Unknown and stops no other.
+func TestRunContainsACrash(t *testing.T) {
+	boom := check.Check{Name: "boom", Promise: "p", Source: "s", Judge: func(history.History) check.Result {
+		var none *int
+		*none = 1
+		return check.Result{Verdict: check.Pass, Evidence: 1}
+	}}
+	empty := check.Check{Name: "empty", Judge: func(history.History) check.Result { return check.Result{Verdict: check.Pass} }}
+	broken := check.Check{Name: "broken", Judge: func(history.History) check.Result { return check.Result{Verdict: check.Fail} }}
+	r := check.Run(history.History{}, []check.Check{boom, empty, broken})
+	var got []check.Verdict
+	for _, res := range r.Results {
+		got = append(got, res.Verdict)
+	}
+	if want := []check.Verdict{check.Unknown, check.Unknown, check.Fail}; !slices.Equal(got, want) || r.Verdict != check.Fail {
+		t.Errorf("got %v and %s, want %v and FAIL", got, r.Verdict, want)
+	}
+	if !strings.Contains(r.Results[0].Reasons[0], "crashed") {
+		t.Errorf("reasons %q", r.Results[0].Reasons)
+	}
+}
+
+func TestWorst(t *testing.T) {
+	p, f, u := check.Pass, check.Fail, check.Unknown
+	for _, c := range []struct {
+		in   []check.Verdict
+		want check.Verdict
+	}{
+		{nil, u},
+		{[]check.Verdict{p, p}, p},
+		{[]check.Verdict{p, u}, u},
+		{[]check.Verdict{u, f, p}, f},
+		{[]check.Verdict{p, "green"}, u},
+		{[]check.Verdict{""}, u},
+	} {
+		if got := check.Worst(c.in...); got != c.want {
+			t.Errorf("Worst(%v) = %s, want %s", c.in, got, c.want)
 		}
 	}
 }

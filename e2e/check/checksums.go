@@ -147,7 +147,7 @@ func differs(a, b *history.Checksum) string {
 func judgeTaken(s *scene, quiet map[tableKey][]*history.Event, r *ruling) {
 	instances := s.instances(s.plan.Workload.Replicas)
 	tables := map[string][]tableKey{}
-	for key := range quiet {
+	for _, key := range sortedTables(quiet) {
 		tables[key.instance] = append(tables[key.instance], key)
 	}
 	for _, name := range instances {

@@ -1,0 +1,152 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// drawLife draws a mount of which appearance and end are known as spans of a few nanoseconds.
+func drawLife(t *rapid.T) *mountLife {
+	appeared := rapid.IntRange(0, 20).Draw(t, "appeared")
+	appearedWidth := rapid.IntRange(0, 3).Draw(t, "appearedWidth")
+	gone := appeared + rapid.IntRange(0, 8).Draw(t, "gone")
+	goneWidth := rapid.IntRange(0, 3).Draw(t, "goneWidth")
+	l := &mountLife{
+		node:      rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"),
+		maybeFrom: history.Time(appeared), from: history.Time(appeared + appearedWidth),
+		to: history.Time(gone), maybeTo: history.Time(gone + goneWidth),
+	}
+	l.maybeTo = max(l.maybeTo, l.from) // It ended no earlier than it appeared.
+	return l
+}
+
+// together says whether two lives share an instant in every possible course of events, and in any.
+func together(a, b *mountLife) (always, ever bool) {
+	always = true
+	each := func(l *mountLife, do func(from, to history.Time)) {
+		for from := l.maybeFrom; from <= l.from; from++ {
+			for to := max(l.to, from); to <= l.maybeTo; to++ {
+				do(from, to)
+			}
+		}
+	}
+	each(a, func(aFrom, aTo history.Time) {
+		each(b, func(bFrom, bTo history.Time) {
+			shared := false
+			for at := history.Time(0); at < 40; at++ {
+				shared = shared || at >= aFrom && at < aTo && at >= bFrom && at < bTo
+			}
+			always, ever = always && shared, ever || shared
+		})
+	})
+	return always, ever
+}
+
+// TestOverlapsAgainstEveryCourse compares the sweep with trying out every course of events that the spans allow.
+func TestOverlapsAgainstEveryCourse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lives := rapid.SliceOfN(rapid.Custom(drawLife), 2, 5).Draw(t, "lives")
+		type pair struct{ a, b *mountLife }
+		found := func(interval func(*mountLife) history.Span) map[pair]bool {
+			pairs := map[pair]bool{}
+			for _, o := range overlaps(lives, interval, func(_, _ *mountLife) bool { return true }) {
+				pairs[pair{o.a, o.b}], pairs[pair{o.b, o.a}] = true, true
+			}
+			return pairs
+		}
+		certain, possible := found(certainly), found(possibly)
+		for i, a := range lives {
+			for _, b := range lives[i+1:] {
+				always, ever := together(a, b)
+				if a.node == b.node {
+					always, ever = false, false
+				}
+				if certain[pair{a, b}] != always {
+					t.Fatalf("certain overlap: %v, in every course: %v\n%+v\n%+v", certain[pair{a, b}], always, *a, *b)
+				}
+				if possible[pair{a, b}] != ever {
+					t.Fatalf("possible overlap: %v, in any course: %v\n%+v\n%+v", possible[pair{a, b}], ever, *a, *b)
+				}
+			}
+		}
+	})
+}
+
+func drawSpan(t *rapid.T) history.Span {
+	from := rapid.IntRange(-3, 30).Draw(t, "from")
+	return history.Between(history.Time(from), history.Time(from+rapid.IntRange(0, 9).Draw(t, "length")))
+}
+
+// TestHolesAgainstEveryInstant compares holes with asking at every instant.
+func TestHolesAgainstEveryInstant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bounds := drawSpan(t)
+		watched := rapid.SliceOfN(rapid.Custom(drawSpan), 0, 5).Draw(t, "watched")
+		unseen := rapid.SliceOfN(rapid.Custom(drawSpan), 0, 3).Draw(t, "unseen")
+		got := map[history.Time]bool{}
+		longest := history.Time(0)
+		for _, h := range holes(bounds, watched, unseen) {
+			for at := h.NotBefore; at < h.NotAfter; at++ {
+				got[at] = true
+			}
+			longest = max(longest, h.NotAfter-h.NotBefore)
+		}
+		in := func(at history.Time, spans []history.Span) bool {
+			for _, s := range spans {
+				if at >= s.NotBefore && at < s.NotAfter {
+					return true
+				}
+			}
+			return false
+		}
+		want := map[history.Time]bool{}
+		for at := bounds.NotBefore; at < bounds.NotAfter; at++ {
+			if !in(at, watched) || in(at, unseen) {
+				want[at] = true
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+		if l := longestHole(bounds, watched, unseen).Length(); int64(l) != int64(longest) {
+			t.Fatalf("longest hole %d, want %d", l, longest)
+		}
+	})
+}
+
+func TestParseBoot(t *testing.T) {
+	for _, c := range []struct {
+		boot string
+		want history.Time
+		ok   bool
+	}{
+		{"1353.010s", 1_353_010_000_000, true},
+		{"1353010000000", 1_353_010_000_000, true},
+		{"0", 0, true},
+		{"-5s", -5_000_000_000, false},
+		{"-5", -5, false},
+		{"", 0, false},
+		{"b7a7c9f0-0000", 0, false},
+	} {
+		if got, ok := parseBoot(c.boot); got != c.want && ok || ok != c.ok {
+			t.Errorf("parseBoot(%q) = %d, %v, want %d, %v", c.boot, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestNested(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"/", "/", true}, {"/", "/x", true}, {"/x/y", "/x", true}, {"/x", "/xy", false}, {"/x/a", "/x/b", false},
+	} {
+		if got := nested(c.a, c.b); got != c.want {
+			t.Errorf("nested(%q, %q) = %v", c.a, c.b, got)
+		}
+	}
+}

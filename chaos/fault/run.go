@@ -56,7 +56,7 @@ func (g *Guard) abandon(ctx context.Context, verb string) error {
 func (g *Guard) end(ctx context.Context) error {
 	fresh := context.WithoutCancel(ctx)
 	healed := g.Heal(fresh)
-	if healed != nil {
+	if g.state != StateHealed {
 		healed = errors.Join(healed, g.Heal(fresh)) // Once more: the first may have died of what is over now.
 	}
 	if g.state != StateHealed {

@@ -43,8 +43,16 @@ func openFlow(ctx context.Context, node clusters.Node, to netip.AddrPort, life t
 		Stdout: write,
 	}
 	go func() {
-		_, err := node.Exec(watching, cmd)
-		write.CloseWithError(errors.Join(err, io.EOF))
+		err := io.EOF
+		defer func() {
+			if p := recover(); p != nil { // The guard cannot catch it here, and a fault may be in place.
+				err = fmt.Errorf("panic: %v", p)
+			}
+			write.CloseWithError(err)
+		}()
+		if _, failed := node.Exec(watching, cmd); failed != nil {
+			err = failed
+		}
 	}()
 	go func() {
 		defer close(f.ended)

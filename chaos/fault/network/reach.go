@@ -83,8 +83,14 @@ func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) er
 	for i, w := range ways { // Beside each other: a cut costs the whole timeout of a probe.
 		outcomes[i] = make(chan outcome, 1)
 		go func() {
-			connects, err := probeTCP(ctx, w)
-			outcomes[i] <- outcome{connects, err}
+			var o outcome
+			defer func() {
+				if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
+					o.err = fmt.Errorf("probe from node %q: panic: %v", w.from.Name(), p)
+				}
+				outcomes[i] <- o
+			}()
+			o.connects, o.err = probeTCP(ctx, w)
 		}()
 	}
 	var failure error

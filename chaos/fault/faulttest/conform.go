@@ -1,0 +1,246 @@
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Bench is what a fault is tried on: a cluster with a workload, and a victim in it.
+type Bench struct {
+	Env  fault.Env
+	Spec plan.Fault
+	// Before, when set, waits until the bench is fit for the next check, for example until all pods are Ready.
+	Before func(ctx context.Context) error
+}
+
+// Check is one thing that every fault must do.
+type Check struct {
+	Name string
+	Run  func(ctx context.Context, def fault.Definition, b Bench) error
+}
+
+// Checks returns all checks that need nothing but a cluster, from the quickest to the slowest.
+func Checks() []Check {
+	return []Check{
+		{"is described", described},
+		{"heals where nothing is", healsNothing},
+		{"lives its whole life", wholeLife},
+		{"is healed when it is given up", givenUp},
+		{"is healed after its harness died", harnessDied},
+	}
+}
+
+// Conform runs all checks, each after the other on the same bench, and returns what went wrong.
+func Conform(ctx context.Context, def fault.Definition, b Bench) error {
+	var errs []error
+	for i, c := range Checks() {
+		if b.Before != nil {
+			if err := b.Before(ctx); err != nil {
+				return errors.Join(append(errs, fmt.Errorf("make the bench fit for %q: %w", c.Name, err))...)
+			}
+		}
+		one := b
+		one.Env.RunID = fmt.Sprintf("%s-%d", b.Env.RunID, i)
+		if err := c.Run(ctx, def, one); err != nil {
+			errs = append(errs, fmt.Errorf("fault %q: %s: %w", def.Name, c.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Step returns the step in which the checks carry a fault out.
+func Step(spec plan.Fault) plan.Step {
+	return plan.Step{N: 1, Do: plan.ActionFault, Fault: &spec, Bound: plan.Duration(10 * time.Minute)}
+}
+
+// Recorder keeps facts in memory.
+type Recorder struct {
+	mu    sync.Mutex
+	facts []history.Fault
+	on    func(history.Fault)
+}
+
+// Record keeps a fact.
+func (r *Recorder) Record(e history.Event) {
+	r.mu.Lock()
+	r.facts = append(r.facts, *e.Fault)
+	r.mu.Unlock()
+	if r.on != nil {
+		r.on(*e.Fault)
+	}
+}
+
+// Facts returns the facts so far.
+func (r *Recorder) Facts() []history.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.facts)
+}
+
+// Stages returns the stages of the facts so far, without the arming that not every fault has.
+func (r *Recorder) Stages() []history.FaultStage {
+	var stages []history.FaultStage
+	for _, f := range r.Facts() {
+		if f.Stage != history.StageArmed {
+			stages = append(stages, f.Stage)
+		}
+	}
+	return stages
+}
+
+// Run takes the fault through its life on the bench, and returns what was recorded beside the guard's error.
+func Run(ctx context.Context, def fault.Definition, b Bench, on func(history.Fault)) (*Recorder, error) {
+	r := &Recorder{on: on}
+	f, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		return r, fmt.Errorf("make the fault: %w", err)
+	}
+	return r, fault.NewGuard(fault.Config{Step: Step(b.Spec), Env: b.Env, Recorder: r}, f).Run(ctx)
+}
+
+func described(_ context.Context, def fault.Definition, _ Bench) error {
+	var errs []error
+	for field, text := range map[string]string{
+		"Name": def.Name, "Summary": def.Summary, "Shown": def.Shown, "Healed": def.Healed, "Upstream": def.Upstream,
+	} {
+		if strings.TrimSpace(text) == "" {
+			errs = append(errs, fmt.Errorf("definition has no %s", field))
+		}
+	}
+	if len(def.Needs) == 0 {
+		errs = append(errs, errors.New("definition has no Needs: every fault needs something of the cluster"))
+	}
+	return errors.Join(errs...)
+}
+
+func healsNothing(ctx context.Context, def fault.Definition, b Bench) error {
+	f, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		return fmt.Errorf("make the fault: %w", err)
+	}
+	for i := range 2 {
+		if err := f.Heal(ctx); err != nil {
+			return fmt.Errorf("heal %d with nothing injected: %w", i+1, err)
+		}
+	}
+	if a, ok := f.(fault.Armer); ok {
+		if err := a.Disarm(ctx); err != nil {
+			return fmt.Errorf("disarm what was never armed: %w", err)
+		}
+	}
+	return nothingLeft(ctx, b)
+}
+
+var wholeStages = []history.FaultStage{
+	history.StageIntent, history.StageInjected, history.StageConfirmed, history.StageHealed,
+	history.StageConfirmedHealed,
+}
+
+func wholeLife(ctx context.Context, def fault.Definition, b Bench) error {
+	r, err := Run(ctx, def, b, nil)
+	if err != nil {
+		return err
+	}
+	if got := r.Stages(); !slices.Equal(got, wholeStages) {
+		return fmt.Errorf("stages are %q, want %q", got, wholeStages)
+	}
+	for _, f := range r.Facts() {
+		needs := f.Stage == history.StageConfirmed || f.Stage == history.StageConfirmedHealed
+		if needs && len(f.Evidence) == 0 {
+			return fmt.Errorf("stage %q has no evidence", f.Stage)
+		}
+		if f.Node != b.Env.Node.Name() || f.Victim != b.Env.Pod {
+			return fmt.Errorf("stage %q names node %q and victim %q", f.Stage, f.Node, f.Victim)
+		}
+	}
+	return nothingLeft(ctx, b)
+}
+
+// givenUp ends the trial's context as soon as the effect is shown.
+func givenUp(ctx context.Context, def fault.Definition, b Bench) error {
+	trial, stop := context.WithCancel(ctx)
+	defer stop()
+	b.Spec.Hold = plan.Duration(time.Hour)
+	r, err := Run(trial, def, b, func(f history.Fault) {
+		if f.Stage == history.StageConfirmed {
+			stop()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("error is %w, want one of the context", err)
+	}
+	if !slices.Contains(r.Stages(), history.StageHealed) {
+		return fmt.Errorf("it was not healed: stages %q: %w", r.Stages(), err)
+	}
+	if !slices.Contains(r.Stages(), history.StageFaultFailed) {
+		return fmt.Errorf("no stage says that it failed: %q", r.Stages())
+	}
+	return nothingLeft(ctx, b)
+}
+
+// harnessDied injects and forgets: the heal of a later harness, by owner mark, must find and undo it all, and a fault
+// made anew must be able to show that it is gone.
+func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error) {
+	dead, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		return fmt.Errorf("make the fault: %w", err)
+	}
+	defer func() { err = errors.Join(err, dead.Heal(ctx)) }() // Ends what of it runs in this process.
+	if a, ok := dead.(fault.Armer); ok {
+		if err := a.Arm(ctx); err != nil {
+			return fmt.Errorf("arm: %w", err)
+		}
+	}
+	if err := dead.Inject(ctx); err != nil {
+		return fmt.Errorf("inject: %w", err)
+	}
+	nodes, err := b.Env.Cluster.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	if _, err := heal.Cluster(ctx, nodes, heal.Of(b.Env.RunID, 0)); err != nil {
+		return err
+	}
+	if err := nothingLeft(ctx, b); err != nil {
+		return err
+	}
+	later, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		return fmt.Errorf("make the fault anew: %w", err)
+	}
+	if err := later.Heal(ctx); err != nil {
+		return fmt.Errorf("heal anew: %w", err)
+	}
+	facts, err := later.ConfirmHealed(ctx)
+	if err == nil && len(facts) == 0 {
+		err = fault.ErrNothingShown
+	}
+	return err
+}
+
+// nothingLeft returns an error that names what the run has left on any node. It undoes it, too.
+func nothingLeft(ctx context.Context, b Bench) error {
+	nodes, err := b.Env.Cluster.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	reports, err := heal.Cluster(ctx, nodes, heal.Of(b.Env.RunID, 0))
+	errs := []error{err}
+	for _, r := range reports {
+		if !r.Nothing() {
+			errs = append(errs, fmt.Errorf("left on node %q: tables %q, timers %q, power %q",
+				r.Node, r.Tables, r.Timers, r.Power))
+		}
+	}
+	return errors.Join(errs...)
+}

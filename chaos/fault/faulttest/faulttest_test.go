@@ -1,0 +1,241 @@
+package faulttest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/network"
+	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/fake"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func definitions() []fault.Definition {
+	return []fault.Definition{node.KubeletKill(), network.Partition(), node.Reboot()}
+}
+
+// each runs a test for every fault in a world of its own.
+func each(t *testing.T, test func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench)) {
+	t.Helper()
+	for _, def := range definitions() {
+		t.Run(def.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				test(t, def, w, w.bench(t, def.Name))
+			})
+		})
+	}
+}
+
+func TestEveryFaultConforms(t *testing.T) {
+	each(t, func(t *testing.T, def fault.Definition, _ *world, b faulttest.Bench) {
+		if err := faulttest.Conform(t.Context(), def, b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGoldenCommands(t *testing.T) {
+	each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), def, b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		text.WriteString("# commands, one after the other; repeated ones once\n")
+		last := map[string]bool{}
+		for _, a := range w.cluster.Transcript.Acts() {
+			if line := a.String() + "\n"; !last[line] {
+				text.WriteString(line)
+				last[line] = true
+			}
+		}
+		text.WriteString("# evidence\n")
+		for _, f := range r.Facts() {
+			text.WriteString(string(f.Stage) + "\n")
+			for _, e := range f.Evidence {
+				text.WriteString("    " + e + "\n")
+			}
+		}
+		golden(t, def.Name+".txt", text.String())
+	})
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, d)
+	}
+}
+
+func TestAFaultThatDidNothingIsAnError(t *testing.T) {
+	for _, def := range definitions() {
+		t.Run(def.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.inert = true
+				r, err := faulttest.Run(t.Context(), def, w.bench(t, def.Name), nil)
+				var stage *fault.StageError
+				if !errors.As(err, &stage) || stage.Stage != "confirm" {
+					t.Fatalf("got %v, want an error of confirm", err)
+				}
+				t.Log(err)
+				for _, s := range r.Stages() {
+					if s == history.StageConfirmed {
+						t.Errorf("stages %q", r.Stages())
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		b := w.bench(t, "node-partition")
+		b.Spec.Families = []string{"ipv4"}
+		_, err := faulttest.Run(t.Context(), network.Partition(), b, nil)
+		if err == nil {
+			t.Fatal("it passes")
+		}
+		golden(t, "node-partition-ipv4.txt", err.Error()+"\n")
+	})
+}
+
+// TestCrashAtEveryAct breaks the harness's hold on the nodes at its first act, its second, and so on until no act is
+// left to break at, in each way that an act can break. A later harness must find nothing left after its heal.
+func TestCrashAtEveryAct(t *testing.T) {
+	for _, def := range definitions() {
+		for name, mode := range map[string]fake.CrashMode{
+			"refused": fake.CrashError, "half": fake.CrashHalf, "panic": fake.CrashPanics,
+		} {
+			t.Run(def.Name+"/"+name, func(t *testing.T) {
+				for n, done := 1, false; !done; n++ {
+					synctest.Test(t, func(t *testing.T) { done = crashAt(t, def, n, mode) })
+					if n > 500 {
+						t.Fatal("there is no end of acts")
+					}
+				}
+			})
+		}
+	}
+}
+
+func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) (done bool) {
+	w := newWorld()
+	b := w.bench(t, def.Name)
+	w.cluster.Transcript.CrashAt(n, mode)
+	r, err := faulttest.Run(t.Context(), def, b, nil)
+	crashed := len(w.cluster.Transcript.Acts()) >= n
+	if (err != nil) != crashed {
+		t.Errorf("act %d: crashed is %v, error %v, stages %q", n, crashed, err, r.Stages())
+	}
+	w.cluster.Transcript.CrashAt(0, fake.CrashNever)
+	nodes := []clusters.Node{w.cluster.Node("control-plane"), w.cluster.Node("worker"), w.cluster.Node("worker2")}
+	if _, err := heal.Cluster(t.Context(), nodes, nil); err != nil {
+		t.Errorf("act %d: heal: %v", n, err)
+	}
+	later, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := later.Heal(t.Context()); err != nil {
+		t.Errorf("act %d: heal: %v", n, err)
+	}
+	if _, err := later.ConfirmHealed(t.Context()); err != nil {
+		t.Errorf("act %d: confirm healed: %v", n, err)
+	}
+	left, err := heal.Cluster(t.Context(), nodes, nil)
+	for _, l := range left {
+		if err != nil || !l.Nothing() {
+			t.Errorf("act %d: left %+v, %v", n, l, err)
+		}
+	}
+	return !crashed
+}
+
+// TestWithoutAHarnessTheNodeHealsItself arms and injects a fault and never comes back.
+func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
+	each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
+		f, err := def.New(b.Spec, 1, b.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, ok := f.(fault.Armer); ok {
+			if err := a.Arm(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Inject(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.cluster.Transcript.CrashAt(1, fake.CrashError)
+		time.Sleep(fault.Life(b.Spec) + time.Second)
+		w.cluster.Transcript.CrashAt(0, fake.CrashNever)
+		left, err := heal.Node(t.Context(), heal.On(w.cluster.Node("worker")), nil)
+		if err != nil || !left.Nothing() {
+			t.Errorf("left %+v, %v", left, err)
+		}
+		if err := f.Heal(t.Context()); err != nil { // Ends the watch of its flows.
+			t.Error(err)
+		}
+	})
+}
+
+// TestAnswersThatNeverCome hangs every command of one program: the guard must come back by itself, with an error when
+// the fault needs that program.
+func TestAnswersThatNeverCome(t *testing.T) {
+	needs := map[string][]string{
+		"kubelet-kill":   {"systemctl", mark.AgentPath},
+		"node-partition": {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"node-reboot":    {"systemctl", mark.AgentPath},
+	}
+	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath} {
+		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
+			w.cluster.Node("worker").On([]string{program, "..."}, fake.Reply{Hang: true})
+			begin := time.Now()
+			_, err := faulttest.Run(t.Context(), def, b, nil)
+			if needed := slices.Contains(needs[def.Name], program); (err != nil) != needed {
+				t.Errorf("%s: got %v", program, err)
+			}
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, await.ErrTimeout) {
+				t.Errorf("%s: %v is no timeout", program, err)
+			}
+			if took := time.Since(begin); took > 10*time.Minute {
+				t.Errorf("%s: took %s", program, took)
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package heal_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/fake"
+)
+
+const tables = `table ip filter
+table inet kube-proxy
+table inet seatrial_r1_3
+table ip seatrial_r1_4
+table inet seatrial_r2_1
+table inet seatrial_mine
+`
+
+const timers = `seatrial-heal-r1-3.timer loaded active waiting /usr/local/bin/seatrial-agent heal --run r1 --step 3
+seatrial-heal-r2-1.timer loaded inactive dead /usr/local/bin/seatrial-agent heal --run r2 --step 1
+seatrial-heal-odd.timer loaded active waiting something of others
+`
+
+func cluster() *fake.Cluster {
+	c := fake.NewCluster("c", 1)
+	c.On([]string{"nft", "list", "tables"}, fake.Reply{Stdout: tables}, fake.Reply{Stdout: "table inet kube-proxy\n"})
+	c.On([]string{"nft", "-f", "-"})
+	c.On([]string{"systemctl", "list-units", "..."}, fake.Reply{Stdout: timers}, fake.Reply{})
+	c.On([]string{"systemctl", "stop", "*"})
+	return c
+}
+
+func TestNodeUndoesWhatIsOursAndNothingElse(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		only   heal.Only
+		tables []string
+		timers []string
+	}{
+		{"all", nil, []string{"seatrial_r1_3", "seatrial_r2_1"}, []string{"seatrial-heal-r1-3.timer"}},
+		{"a run", heal.Of("r2", 0), []string{"seatrial_r2_1"}, []string{}},
+		{"a step", heal.Of("r1", 3), []string{"seatrial_r1_3"}, []string{"seatrial-heal-r1-3.timer"}},
+		{"another step", heal.Of("r1", 30), []string{}, []string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := cluster()
+			run := heal.On(c.Node("worker"))
+			got, err := heal.Node(t.Context(), run, tc.only)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(heal.Report{Tables: tc.tables, Timers: tc.timers}, got); d != "" {
+				t.Errorf("report (-want +got):\n%s", d)
+			}
+			for _, a := range c.Transcript.Acts() {
+				if text := a.String(); strings.Contains(text, "kube-proxy") || strings.Contains(text, "odd") ||
+					strings.Contains(text, "flush") {
+					t.Errorf("touches what is not ours: %s", text)
+				}
+			}
+			if again, err := heal.Node(t.Context(), run, tc.only); err != nil || !again.Nothing() {
+				t.Errorf("a second heal: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestNodeGoesOnAfterAnError(t *testing.T) {
+	c := cluster()
+	c.On([]string{"nft", "-f", "-"}, fake.Reply{ExitCode: 1, Stderr: "Error: busy"})
+	got, err := heal.Node(t.Context(), heal.On(c.Node("worker")), nil)
+	if err == nil || strings.Count(err.Error(), "busy") != 2 {
+		t.Errorf("got %v, want an error for each table", err)
+	}
+	if d := cmp.Diff([]string{"seatrial-heal-r1-3.timer"}, got.Timers); d != "" {
+		t.Errorf("timers (-want +got):\n%s", d)
+	}
+}
+
+func TestClusterBringsNodesBackFirst(t *testing.T) {
+	c := cluster()
+	if err := c.Node("worker").Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Node("control-plane").Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := c.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := heal.Cluster(t.Context(), nodes, heal.Of("r2", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []heal.Report{
+		{Node: "c-control-plane", Tables: []string{"seatrial_r2_1"}, Timers: []string{}, Power: "thawed"},
+		{Node: "c-worker", Tables: []string{"seatrial_r2_1"}, Timers: []string{}, Power: "started"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("reports (-want +got):\n%s", d)
+	}
+}
+
+func TestClusterHealsTheOthersWhenOneNodeIsLost(t *testing.T) {
+	c := cluster()
+	lost := errors.New("no such container")
+	c.Node("control-plane").OnPower("state", fake.Reply{Err: lost})
+	c.Node("control-plane").On([]string{"nft", "list", "tables"}, fake.Reply{Err: lost})
+	nodes := []clusters.Node{c.Node("control-plane"), c.Node("worker")}
+	got, err := heal.Cluster(t.Context(), nodes, nil)
+	if !errors.Is(err, lost) || len(got) != 2 || len(got[1].Tables) != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestTransactionIsTheSameWhetherTheTableIsThere(t *testing.T) {
+	want := "add table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n"
+	if got := heal.TableGone(mark.Owner{Run: "r1", Step: 3}); got != want {
+		t.Errorf("got %q", got)
+	}
+}

@@ -44,7 +44,7 @@ func chance() Rule {
 }
 
 func logging() Rule {
-	print := regexp.MustCompile(`^Print(f|ln)?$`)
+	printing := regexp.MustCompile(`^Print(f|ln)?$`)
 	return Rule{
 		Name: "logging",
 		Why:  "Whoever builds a part decides where it writes: logs to a passed *slog.Logger, output to an io.Writer.",
@@ -56,7 +56,7 @@ func logging() Rule {
 					return "slog." + c.name + " uses the global logger"
 				case c.pkg == "log":
 					return "log." + c.name + " uses the global logger"
-				case c.pkg == "fmt" && print.MatchString(c.name):
+				case c.pkg == "fmt" && printing.MatchString(c.name):
 					return "fmt." + c.name + " writes to whatever stdout is"
 				case c.on == "" && (c.name == "print" || c.name == "println"):
 					return c.name + " writes to stderr unasked"

@@ -16,9 +16,8 @@ const (
 	rankPrograms
 )
 
-var rankNames = map[int]string{
-	rankFacts: "facts", rankJudging: "judging", rankPorts: "ports", rankConcrete: "concrete parts",
-	rankTrial: "the trial", rankPrograms: "programs",
+func rankName(rank int) string {
+	return []string{"", "facts", "judging", "ports", "concrete parts", "the trial", "programs"}[rank]
 }
 
 // place returns the rank of a folder and the part of the house it belongs to; ok is false when it has no place.
@@ -94,7 +93,7 @@ func climbs(f *File, dir string, rank int, part string) string {
 	case f.IsTest() && theirs <= max(rank, rankConcrete):
 		return ""
 	case theirs > rank:
-		return fmt.Sprintf("%s (%s) imports %s (%s), upwards", f.Dir(), rankNames[rank], dir, rankNames[theirs])
+		return fmt.Sprintf("%s (%s) imports %s (%s), upwards", f.Dir(), rankName(rank), dir, rankName(theirs))
 	case theirs == rank && rank >= rankConcrete:
 		return fmt.Sprintf("%s imports its peer %s", f.Dir(), dir)
 	}

@@ -88,20 +88,30 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "seatrial", "nodeimage"), nil
 }
 
+// Validate refuses a version and a source that are not known; it touches nothing. Empty ones stand for the defaults.
+func (o Options) Validate() error {
+	if o.KubernetesVersion != "" {
+		if _, err := releaseOf(o.KubernetesVersion); err != nil {
+			return err
+		}
+	}
+	switch o.Source {
+	case "", Auto, Published, Build:
+		return nil
+	}
+	return fmt.Errorf("node image source %q is not known: use auto, published or build", o.Source)
+}
+
 // withDefaults fills in what is left empty, and refuses what cannot be done.
 func (o Options) withDefaults() (Options, error) {
 	if o.KubernetesVersion == "" {
 		o.KubernetesVersion = DefaultVersion
 	}
-	if _, err := releaseOf(o.KubernetesVersion); err != nil {
+	if err := o.Validate(); err != nil {
 		return o, err
 	}
-	switch o.Source {
-	case "":
+	if o.Source == "" {
 		o.Source = Auto
-	case Auto, Published, Build:
-	default:
-		return o, fmt.Errorf("node image source %q is not known: use auto, published or build", o.Source)
 	}
 	if o.Engine.Path == "" {
 		o.Engine.Path = o.Engine.Name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -39,12 +40,17 @@ func (c *carrier) installAgents(ctx context.Context) error {
 func (c *carrier) startObservers(ctx context.Context, config *rest.Config) error {
 	alive := context.WithoutCancel(ctx)
 	c.watchers = &watchers{mounts: mounts.Start(alive, c.nodes, c.rec, c.log.With("part", "mounts"))}
-	api, err := apiwatch.Start(alive, config, c.namespace(), c.rec, c.log.With("part", "apiwatch"))
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make dynamic client: %w", err)
+	}
+	c.watchers.api, err = apiwatch.Start(alive, apiwatch.Config{
+		Client: client, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
+	})
 	if err != nil {
 		return fmt.Errorf("watch the API: %w", err)
 	}
-	c.watchers.api = api
-	return nil
+	return c.watchers.api.Ready(ctx)
 }
 
 func (c *carrier) stopObservers(ctx context.Context) error {
@@ -52,7 +58,7 @@ func (c *carrier) stopObservers(ctx context.Context) error {
 		return nil
 	}
 	if c.watchers.api != nil {
-		c.watchers.api.Stop(ctx)
+		c.watchers.api.Stop()
 	}
 	c.watchers.mounts.Stop(ctx)
 	return nil

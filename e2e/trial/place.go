@@ -87,6 +87,11 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
 	p.record.Ours = true
+	if images.Archive != "" {
+		if err := loadArchive(ctx, p.Cluster, images.Archive); err != nil {
+			return nil, errors.Join(err, p.Leave(ctx))
+		}
+	}
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
 	return p, nil
 }

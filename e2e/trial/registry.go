@@ -25,7 +25,7 @@ func AllParts() Parts {
 		Scenarios: scenarios.All(),
 		// tidy:list
 		Workloads: []fixtures.Definition{
-			mysql.Ledger(),
+			mysql.Definition(),
 		},
 	}
 }

@@ -1,0 +1,100 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/nodeimage"
+	"github.com/seatrial/seatrial/fixtures/mysql/image"
+)
+
+// DefaultKubernetesVersion is the one whose node image kind publishes for the kind version in go.mod.
+const DefaultKubernetesVersion = nodeimage.DefaultVersion
+
+// Images are the images of a place.
+type Images struct {
+	Node     string // Reference of the node image, present in the engine.
+	Database string // Reference of the database image.
+	Source   string // "published" or "build": where the node image came from.
+	Archive  string // Path of the database image's archive; empty when the node image has it inside.
+	Versions map[string]string
+}
+
+// ValidateImages holds what the user wishes of the node image against what there is, before anything is touched.
+func ValidateImages(kubernetesVersion, source string) error {
+	return nodeimage.Options{KubernetesVersion: kubernetesVersion, Source: nodeimage.Source(source)}.Validate()
+}
+
+// EnsureImages makes the database image and the node image, or takes those that are there. It says first what it is
+// about to do and how long that takes.
+func EnsureImages(ctx context.Context, m Moorings) (Images, error) {
+	cache := m.CacheDir
+	if cache == "" {
+		var err error
+		if cache, err = nodeimage.CacheDir(); err != nil {
+			return Images{}, err
+		}
+	}
+	fmt.Fprintln(m.Progress, "database image: MySQL from Debian packages (a minute when it must be built)")
+	database, err := image.Ensure(ctx, image.Options{CacheDir: cache, Log: m.Log})
+	if err != nil {
+		return Images{}, err
+	}
+	options := nodeimage.Options{
+		KubernetesVersion: m.KubernetesVersion, Source: nodeimage.Source(m.ImageSource),
+		Engine:   nodeimage.Engine{Name: filepath.Base(m.Engine), Path: m.Engine},
+		Preload:  []nodeimage.Archive{{Path: database.Path, Digest: database.Digest}},
+		CacheDir: cache, Log: m.Log,
+		Progress: func(p nodeimage.Progress) { fmt.Fprintln(m.Progress, p) },
+	}
+	work, err := nodeimage.Plan(ctx, options)
+	if err != nil {
+		return Images{}, err
+	}
+	fmt.Fprintln(m.Progress, work)
+	node, err := nodeimage.Ensure(ctx, options)
+	if err != nil {
+		return Images{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
+	}
+	images := Images{Node: node.Ref, Database: database.Ref, Source: string(node.Source), Versions: map[string]string{
+		"kubernetes": node.KubernetesVersion, "mysql": database.Version, "node image": node.Ref,
+		"database image": database.Ref,
+	}}
+	if !node.Preloaded {
+		images.Archive = database.Path
+	}
+	return images, nil
+}
+
+// loadArchive brings the database image to the nodes of a cluster whose node image does not have it inside.
+func loadArchive(ctx context.Context, c clusters.Cluster, archive string) error {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)
+	}
+	for _, n := range nodes {
+		if err := loadOn(ctx, n, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func loadOn(ctx context.Context, n clusters.Node, archive string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return fmt.Errorf("read database image: %w", err)
+	}
+	defer f.Close()
+	_, err = n.Exec(ctx, clusters.Command{
+		Argv:  []string{"ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack", "--digests", "-"},
+		Stdin: f,
+	})
+	if err != nil {
+		return fmt.Errorf("load database image on node %q: %w", n.Name(), err)
+	}
+	return nil
+}

@@ -67,7 +67,7 @@ func (b *builder) importImages(ctx context.Context, binDir, archive, rootDir str
 		return nil, err
 	}
 	if err := b.run.Run(ctx, ctr("--namespace=k8s.io", "images", "import", "--local", "--all-platforms", "--no-unpack",
-		"--digests", "--label=io.cri-containerd.pinned=pinned", archive)); err != nil {
+		"--label=io.cri-containerd.pinned=pinned", archive)); err != nil {
 		return nil, fmt.Errorf("import images: %w", err)
 	}
 	return containerdFiles(rootDir)

@@ -86,7 +86,8 @@ func TestBadArguments(t *testing.T) {
 	} {
 		code, out, messages := runAgent(t, strings.NewReader(""), args...)
 		if code != exitBadArguments || out != "" || messages == "" {
-			t.Errorf("%q: exit code %d, output %q, messages %q; want %d and a message", args, code, out, messages, exitBadArguments)
+			t.Errorf("%q: exit code %d, output %q, messages %q; want %d and a message",
+				args, code, out, messages, exitBadArguments)
 		}
 	}
 }
@@ -118,7 +119,8 @@ func TestTailPrintsFromOffset(t *testing.T) {
 			t.Errorf("from %s: exit code %d, output %q, messages %q; want %q", from, code, out, messages, want)
 		}
 	}
-	if code, _, messages := runAgent(t, nil, "tail", "--from", "9", path); code != exitFailed || !strings.Contains(messages, "shorter") {
+	code, _, messages := runAgent(t, nil, "tail", "--from", "9", path)
+	if code != exitFailed || !strings.Contains(messages, "shorter") {
 		t.Errorf("from behind the end: exit code %d, messages %q", code, messages)
 	}
 	if code, _, _ := runAgent(t, nil, "tail", path+"x"); code != exitFailed {

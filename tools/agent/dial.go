@@ -40,9 +40,9 @@ func runDial(ctx context.Context, std stdio, args []string) error {
 	go func() {
 		// The sender's failure shows at the receiver too, so nothing is lost by not waiting for this copy, which
 		// may hang in a read of standard input for ever.
-		_, _ = io.Copy(conn, std.in)
+		_, _ = io.Copy(conn, std.in) // See above.
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
+			_ = half.CloseWrite() // See above.
 		}
 	}()
 	_, err = io.Copy(std.out, conn)

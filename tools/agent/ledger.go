@@ -16,8 +16,10 @@ import (
 
 func ledgerCommand() command {
 	return command{
-		name: "ledger", usage: "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
-		summary: "write down mounts and processes of this node until stopped", run: runLedger,
+		name:    "ledger",
+		usage:   "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
+		summary: "write down mounts and processes of this node until stopped",
+		run:     runLedger,
 	}
 }
 
@@ -29,7 +31,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	node := fs.String("node", "", "name of this node in facts; the host name when empty")
 	processes := fs.String("processes", "mysqld", "programs whose processes are recorded, separated by commas")
 	before := fs.String("before", "containerd,kubelet", "programs that should not run yet, separated by commas")
-	method := fs.String("method", string(mountledger.MethodAuto), "how to learn of mounts: auto, fanotify, pollpri or interval")
+	method := fs.String("method", string(mountledger.MethodAuto), "auto, fanotify, pollpri or interval")
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
@@ -61,7 +63,6 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	}
 	cfg.Last = last
 	ready := func() error {
-		file.Flush()
 		std.log.Info("the ledger is kept", "node", cfg.Node, "boot", cfg.Boot, "file", *path)
 		return notifySystemd("READY=1")
 	}

@@ -11,7 +11,8 @@ import (
 
 func procsCommand() command {
 	return command{
-		name: "procs", usage: "NAME...", summary: "print as JSON the running processes of the given names", run: runProcs,
+		name: "procs", usage: "NAME...",
+		summary: "print as JSON the running processes of the given names", run: runProcs,
 	}
 }
 

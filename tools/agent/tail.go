@@ -77,12 +77,12 @@ func followFile(ctx context.Context, w io.Writer, path string, offset int64) err
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(changes) }()
+	defer func() { _ = unix.Close(changes) }() // Nothing is written by it: nothing can be lost.
 	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("make eventfd: %w", err)
 	}
-	defer func() { _ = unix.Close(stopped) }()
+	defer func() { _ = unix.Close(stopped) }() // Nothing is written by it: nothing can be lost.
 	woken := make(chan struct{})
 	stopWaking := context.AfterFunc(ctx, func() {
 		_, _ = unix.Write(stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // Ends the poll below.

@@ -61,8 +61,8 @@ func start(ctx context.Context, streams []*stream, anchors source, known *revisi
 	return w
 }
 
-// keepAnchors asks for the newest resourceVersion again and again. A question that failed bounds nothing; the watches say
-// what is wrong with the server.
+// keepAnchors asks for the newest resourceVersion again and again. A question that failed bounds nothing; the watches
+// say what is wrong with the server.
 func keepAnchors(ctx context.Context, from source, known *revisions) {
 	ticker := time.NewTicker(anchorEvery)
 	defer ticker.Stop()

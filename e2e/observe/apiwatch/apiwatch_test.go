@@ -87,6 +87,10 @@ func pod(name, version string) *unstructured.Unstructured {
 	}}
 }
 
+func added(name, version string) watch.Event {
+	return watch.Event{Type: watch.Added, Object: pod(name, version)}
+}
+
 func bookmark(version string) watch.Event {
 	o := pod("", version)
 	return watch.Event{Type: watch.Bookmark, Object: o}
@@ -167,7 +171,7 @@ func TestEveryEventIsOnRecord(t *testing.T) {
 		if err := w.Ready(t.Context()); err != nil {
 			t.Error(err)
 		}
-		a.send(watch.Event{Type: watch.Added, Object: pod("b", "11")}, watch.Event{Type: watch.Modified, Object: pod("b", "12")},
+		a.send(added("b", "11"), watch.Event{Type: watch.Modified, Object: pod("b", "12")},
 			bookmark("15"), watch.Event{Type: watch.Deleted, Object: pod("a", "16")})
 	})
 	want(t, k, "LISTED a 3", "on", "ADDED b 11", "MODIFIED b 12", "beat", "DELETED a 16", "off")
@@ -181,7 +185,7 @@ func TestAClosedWatchGoesOnWhereItWas(t *testing.T) {
 	a := &api{}
 	a.set(nil, nil, "10")
 	k := play(t, a, func(_ *testing.T, _ *Watcher, _ *kept) {
-		a.send(watch.Event{Type: watch.Added, Object: pod("a", "11")})
+		a.send(added("a", "11"))
 		a.now.Stop()
 		synctest.Wait()
 		a.send(bookmark("20"))
@@ -190,13 +194,14 @@ func TestAClosedWatchGoesOnWhereItWas(t *testing.T) {
 		a.send(watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(errors.New("boom")).ErrStatus})
 		time.Sleep(lastPause)
 		synctest.Wait()
-		a.send(watch.Event{Type: watch.Added, Object: pod("b", "21")})
+		a.send(added("b", "21"))
 	})
 	want(t, k, "on", "ADDED a 11", "beat", "on", "ADDED b 21", "off")
 	if diff := cmp.Diff([]string{"10", "11", "20", "20"}, a.opened); diff != "" {
 		t.Errorf("watches were opened at (-want +got):\n%s", diff)
 	}
-	if again := k.state(history.ObserverOn)[1].Observer.Detail; !strings.Contains(again, "boom") || !strings.Contains(again, "nothing was missed") {
+	again := k.state(history.ObserverOn)[1].Observer.Detail
+	if !strings.Contains(again, "boom") || !strings.Contains(again, "nothing was missed") {
 		t.Errorf("detail %q", again)
 	}
 	if a.lists != 1 {
@@ -225,12 +230,13 @@ func TestAVersionThatIsGoneIsAGap(t *testing.T) {
 				}
 				time.Sleep(lastPause)
 				synctest.Wait()
-				a.send(watch.Event{Type: watch.Added, Object: pod("c", "51")})
+				a.send(added("c", "51"))
 			})
 			want(t, k, "LISTED a 3", "LISTED b 4", "on", "MODIFIED a 12",
 				"gap", "LISTED a 30", "DELETED b 50", "on", "ADDED c 51", "off")
 			gap, last := k.state(history.ObserverGap)[0], k.events[3]
-			if gap.Span.NotBefore > last.Span.NotAfter || gap.Span.NotAfter < last.Span.NotAfter || !strings.Contains(gap.Observer.Detail, "too old") {
+			whole := gap.Span.NotBefore <= last.Span.NotAfter && gap.Span.NotAfter >= last.Span.NotAfter
+			if !whole || !strings.Contains(gap.Observer.Detail, "too old") {
 				t.Errorf("gap %+v %+v after %+v", gap.Span, gap.Observer, last.Span)
 			}
 			if got := a.opened[len(a.opened)-1]; got != "50" {
@@ -248,8 +254,10 @@ func TestReadyNamesWhatIsMissing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := w.Ready(ctx)
-		if err == nil || !strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "1m0s") {
-			t.Errorf("Ready: %v", err)
+		for _, want := range []string{"pods", "connection refused", "1m0s"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Ready: %v, want %q", err, want)
+			}
 		}
 		if a.lists > 20 {
 			t.Errorf("%d lists in a minute", a.lists)
@@ -271,8 +279,7 @@ func TestWhatCannotBeKeptIsALoss(t *testing.T) {
 	a.set(nil, nil, "10")
 	k := play(t, a, func(_ *testing.T, _ *Watcher, _ *kept) {
 		a.send(watch.Event{Type: watch.Added, Object: big}, watch.Event{Type: watch.Added, Object: &metav1.Status{}},
-			watch.Event{Type: watch.Added, Object: pod("none", "")}, watch.Event{Type: "ODD", Object: pod("a", "12")},
-			watch.Event{Type: watch.Added, Object: pod("a", "13")})
+			added("none", ""), watch.Event{Type: "ODD", Object: pod("a", "12")}, added("a", "13"))
 	})
 	want(t, k, "on", "loss", "ADDED big 11", "loss", "loss", "loss", "ADDED a 13", "off")
 }
@@ -293,7 +300,8 @@ func TestStartWatchesEveryResource(t *testing.T) {
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	k := &kept{}
-	w, err := Start(t.Context(), Config{Client: client, Namespace: "trial", Recorder: k, Log: slog.New(slog.DiscardHandler)})
+	cfg := Config{Client: client, Namespace: "trial", Recorder: k, Log: slog.New(slog.DiscardHandler)}
+	w, err := Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,20 +310,22 @@ func TestStartWatchesEveryResource(t *testing.T) {
 	}
 	w.Stop()
 	for _, name := range names {
-		on := slices.ContainsFunc(k.state(history.ObserverOn), func(e history.Event) bool { return e.Observer.Name == "api/"+name })
-		off := slices.ContainsFunc(k.state(history.ObserverOff), func(e history.Event) bool { return e.Observer.Name == "api/"+name })
+		said := func(e history.Event) bool { return e.Observer.Name == "api/"+name }
+		on := slices.ContainsFunc(k.state(history.ObserverOn), said)
+		off := slices.ContainsFunc(k.state(history.ObserverOff), said)
 		if !on || !off {
 			t.Errorf("%s: on %t, off %t", name, on, off)
 		}
 	}
 	for _, action := range client.Actions() {
 		resource, namespace := action.GetResource().Resource, action.GetNamespace()
-		if want := map[string]string{"pods": "trial", "nodes": "", "leases": "kube-node-lease"}; resource == "pods" && namespace != want[resource] ||
-			resource == "nodes" && namespace != "" || resource == "leases" && namespace != want[resource] {
+		want, known := map[string]string{"pods": "trial", "nodes": "", "leases": "kube-node-lease"}[resource]
+		if known && namespace != want {
 			t.Errorf("%s %s in namespace %q", action.GetVerb(), resource, namespace)
 		}
 	}
-	if _, err := Start(t.Context(), Config{Client: client, Recorder: k, Log: slog.New(slog.DiscardHandler)}); err == nil {
+	cfg.Namespace = ""
+	if _, err := Start(t.Context(), cfg); err == nil {
 		t.Error("no namespace: no error")
 	}
 }
@@ -351,7 +361,7 @@ func TestSpansHoldTheTruth(t *testing.T) {
 			for _, c := range changes {
 				v := strconv.FormatUint(c.version, 10)
 				if s := known.when(v, 900, now); s.NotBefore > c.at || s.NotAfter < c.at {
-					t.Fatalf("change %d was made at %d, its span is %+v; anchors %+v", c.version, c.at, s, known.anchors)
+					t.Fatalf("change %d was made at %d, its span is %+v: %+v", c.version, c.at, s, known.anchors)
 				}
 				if up := known.seenUpTo(v, 0); up > nextAfter(changes, c.version) {
 					t.Fatalf("seen up to %d with version %d, and the next change is earlier", up, c.version)

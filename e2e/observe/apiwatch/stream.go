@@ -21,7 +21,7 @@ import (
 const (
 	firstPause = 100 * time.Millisecond // Between two attempts; doubled up to lastPause.
 	lastPause  = 5 * time.Second
-	// watchFor is how long the server is asked to keep a watch open. One that is not closed by then plus a grace is dead.
+	// watchFor is how long the server is asked to keep a watch open. One that is not closed a grace later is dead.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
 	// mostRaw bounds the JSON of an object on record, in bytes: pods and nodes are some 10 KiB.
@@ -150,7 +150,8 @@ func (s *stream) list(ctx context.Context) error {
 	}
 	for uid, n := range before { // Deleted in the gap; when is not known any better.
 		s.record(history.Object{
-			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid, ResourceVersion: list.GetResourceVersion(),
+			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid,
+			ResourceVersion: list.GetResourceVersion(),
 		}, history.Between(s.gapFrom, end))
 	}
 	s.version, s.begun, s.received = list.GetResourceVersion(), begin, true
@@ -198,7 +199,8 @@ func (s *stream) event(e watch.Event) error {
 	}
 	object, ok := e.Object.(*unstructured.Unstructured)
 	if !ok || object.GetResourceVersion() == "" {
-		s.say(history.ObserverLoss, history.Between(s.begun, now), fmt.Sprintf("a %s event holds no object: %T", e.Type, e.Object))
+		detail := clip(fmt.Sprintf("a %s event holds no object: %T", e.Type, e.Object))
+		s.say(history.ObserverLoss, history.Between(s.begun, now), detail)
 		return nil
 	}
 	version := object.GetResourceVersion()
@@ -216,7 +218,8 @@ func (s *stream) event(e watch.Event) error {
 		s.object(history.Verb(e.Type), object, s.known.when(version, s.begun, now))
 		s.version = version
 	default:
-		s.say(history.ObserverLoss, history.Between(s.begun, now), fmt.Sprintf("an event of unknown type %q", clip(string(e.Type))))
+		detail := clip(fmt.Sprintf("an event of unknown type %q", e.Type))
+		s.say(history.ObserverLoss, history.Between(s.begun, now), detail)
 	}
 	return nil
 }
@@ -238,7 +241,7 @@ func (s *stream) object(verb history.Verb, object *unstructured.Unstructured, sp
 	case err != nil:
 		s.say(history.ObserverLoss, span, clip(fmt.Sprintf("%s %q cannot be encoded: %v", s.name, o.Name, err)))
 	case len(raw) > mostRaw:
-		s.say(history.ObserverLoss, span, fmt.Sprintf("%s %q at resourceVersion %s has %d bytes of JSON, more than %d are not kept",
+		s.say(history.ObserverLoss, span, fmt.Sprintf("%s %q at %s is not kept whole: it has %d bytes, more than %d",
 			s.name, o.Name, o.ResourceVersion, len(raw), mostRaw))
 	default:
 		o.Raw = raw

@@ -117,7 +117,8 @@ func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 			return e, nil
 		}
 	}
-	return history.Event{}, fmt.Errorf("read ledger of node %q: unit %s is up, and %q does not say that it sees (%d bytes)",
+	return history.Event{}, fmt.Errorf(
+		"read ledger of node %q: unit %s is up, and %q does not say that it sees (%d bytes)",
 		node.Name(), UnitName, LedgerPath, len(out))
 }
 

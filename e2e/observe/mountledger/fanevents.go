@@ -27,7 +27,7 @@ const (
 func parseEvents(buf []byte, events []mountEvent) ([]mountEvent, error) {
 	for len(buf) > 0 {
 		if len(buf) < eventHeaderSize {
-			return events, fmt.Errorf("parse fanotify event: %d bytes left, want at least %d", len(buf), eventHeaderSize)
+			return events, fmt.Errorf("parse fanotify event: %d bytes, want at least %d", len(buf), eventHeaderSize)
 		}
 		length := int(binary.NativeEndian.Uint32(buf))
 		header := int(binary.NativeEndian.Uint16(buf[6:]))

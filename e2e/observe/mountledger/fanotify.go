@@ -3,6 +3,8 @@ package mountledger
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,18 +16,36 @@ import (
 // fanotifyWatcher takes the kernel's mount events. An event carries nothing but the mount's unique id, so each is
 // looked up at once, before anything else is done with it: a mount may live for microseconds.
 type fanotifyWatcher struct {
-	fd     int
-	stop   alarm
-	stat   *statter
-	buf    []byte
-	events []mountEvent
-	// early are the mounts of the listing; their attach events may still be queued.
-	early   map[uint64]bool
-	emptyAt history.Time
+	fd    int
+	stop  alarm
+	early map[uint64]bool // The mounts of the listing whose attach events may still be queued.
+
+	found   chan struct{} // Holds one token when there is something in seen, or a reader failed.
+	woken   chan struct{}
+	once    sync.Once // Closes woken.
+	readers sync.WaitGroup
+
+	mu      sync.Mutex // Held from a read until what was read is looked up: one reader at a time, in order.
+	stat    *statter
+	buf     []byte
+	events  []mountEvent
+	seen    []sighting
+	emptyAt history.Time // The queue was seen empty by a read that began then.
+	err     error        // Why a reader ended.
 }
 
-func newFanotify() (*fanotifyWatcher, error) {
-	const flags = unix.FAN_CLASS_NOTIF | unix.FAN_CLOEXEC | unix.FAN_NONBLOCK | unix.FAN_UNLIMITED_QUEUE | unix.FAN_REPORT_MNT
+// sighting is an event and what could be learnt of its mount at once.
+type sighting struct {
+	mountEvent
+	mount history.Mount
+	err   error
+	span  history.Span
+}
+
+func newFanotify(log *slog.Logger) (*fanotifyWatcher, error) {
+	const flags = unix.FAN_CLASS_NOTIF | unix.FAN_CLOEXEC | unix.FAN_NONBLOCK | unix.FAN_UNLIMITED_QUEUE |
+		unix.FAN_REPORT_MNT
+	begin := bootclock.Now()
 	fd, err := unix.FanotifyInit(flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("take mount events (Linux 6.15 and later): %w", err)
@@ -34,7 +54,12 @@ func newFanotify() (*fanotifyWatcher, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	return &fanotifyWatcher{fd: fd, stop: stop, stat: newStatter(), buf: make([]byte, 64<<10)}, nil
+	w := &fanotifyWatcher{
+		fd: fd, stop: stop, found: make(chan struct{}, 1), woken: make(chan struct{}),
+		stat: newStatter(), buf: make([]byte, 64<<10), emptyAt: begin,
+	}
+	w.startReaders(log)
+	return w, nil
 }
 
 func markNamespace(fd int) (alarm, error) {
@@ -51,9 +76,13 @@ func markNamespace(fd int) (alarm, error) {
 	return newAlarm()
 }
 
-func (w *fanotifyWatcher) wake() { w.stop.ring() }
+func (w *fanotifyWatcher) wake() { w.once.Do(func() { close(w.woken) }) }
 
-func (w *fanotifyWatcher) close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.stop.fd)) }
+func (w *fanotifyWatcher) close() error {
+	w.stop.ring()
+	w.readers.Wait()
+	return errors.Join(unix.Close(w.fd), unix.Close(w.stop.fd))
+}
 
 // first lists the mounts. The mark is set already, so a mount that comes meanwhile is listed, queued, or both.
 func (w *fanotifyWatcher) first() (batch, error) {
@@ -63,10 +92,10 @@ func (w *fanotifyWatcher) first() (batch, error) {
 		return batch{}, err
 	}
 	w.early = make(map[uint64]bool, len(ids))
-	w.emptyAt = begin
+	stat := newStatter()
 	var found []history.Event
 	for _, id := range ids {
-		m, err := w.stat.stat(id)
+		m, err := stat.stat(id)
 		if errors.Is(err, errGone) {
 			continue // Its detach event is queued.
 		}
@@ -85,56 +114,31 @@ func (w *fanotifyWatcher) first() (batch, error) {
 	return batch{events: found, seenUpTo: begin}, nil
 }
 
-// sighting is an event and what could be learnt of its mount at once.
-type sighting struct {
-	mountEvent
-	mount history.Mount
-	err   error
-	span  history.Span
-}
-
+// next takes over what the readers have seen. When the time is up it looks once itself, so that it can say up to when
+// nothing was missed.
 func (w *fanotifyWatcher) next(timeout time.Duration) (batch, error) {
-	if _, err := pollFor(w.fd, unix.POLLIN, w.stop, timeout); err != nil {
-		return batch{}, fmt.Errorf("wait for mount events: %w", err)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-w.found:
+	case <-w.woken:
+		w.drain()
+	case <-timer.C:
+		w.drain()
 	}
-	var seen []sighting
-	for {
-		asked := bootclock.Now()
-		n, err := unix.Read(w.fd, w.buf)
-		if errors.Is(err, unix.EAGAIN) {
-			w.emptyAt = asked
-			break
-		}
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return batch{}, fmt.Errorf("read mount events: %w", err)
-		}
-		span := history.Between(w.emptyAt, bootclock.Now())
-		if w.events, err = parseEvents(w.buf[:n], w.events[:0]); err != nil {
-			return batch{}, err
-		}
-		for _, e := range w.events {
-			s := sighting{mountEvent: e, span: span}
-			if e.attach {
-				s.mount, s.err = w.stat.stat(e.id)
-			}
-			seen = append(seen, s)
-		}
-		if len(seen) > mostAtOnce {
-			break // The rest stays queued; what was seen gets written first.
-		}
+	w.mu.Lock()
+	seen, upTo, err := w.seen, w.emptyAt, w.err
+	w.seen = nil
+	w.mu.Unlock()
+	if err != nil {
+		return batch{}, err
 	}
-	return w.report(seen)
+	return w.report(seen, upTo)
 }
-
-// mostAtOnce bounds the memory of one batch in events.
-const mostAtOnce = 4096
 
 // report turns sightings into facts. A mount that was moved is attached again under the id it had.
-func (w *fanotifyWatcher) report(seen []sighting) (batch, error) {
-	out := batch{events: make([]history.Event, 0, len(seen)), seenUpTo: w.emptyAt}
+func (w *fanotifyWatcher) report(seen []sighting, upTo history.Time) (batch, error) {
+	out := batch{events: make([]history.Event, 0, len(seen)), seenUpTo: upTo}
 	for _, s := range seen {
 		switch {
 		case s.overflow:

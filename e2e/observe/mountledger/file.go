@@ -24,28 +24,20 @@ type Last struct {
 	Boot string
 }
 
-// File is a ledger's file: one line of JSON a fact, appended and never changed. It writes behind the back of those who
-// Put, one write for all that has come meanwhile.
+// File is a ledger's file: one line of JSON a fact, appended and never changed. It is safe for concurrent use.
 type File struct {
 	file *os.File
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	queue   []history.Event
-	closing bool
-	waiting []chan struct{} // Closed when what is queued now was given to the kernel.
-
-	wake  chan struct{} // Holds one token when there is something to do.
-	done  chan struct{}
-	dirty chan struct{}                // Holds one token when there is something to sync.
-	quit  chan struct{}                // Closed by Close.
-	wrote func(events []history.Event) // For measurements: called after every write that worked, when set.
-
-	// For the writing goroutine alone.
+	mu       sync.Mutex
 	buf      bytes.Buffer
 	torn     bool         // The file does not end with a line feed.
-	lostFrom history.Time // Facts from then on could not be written; zero when none.
+	lostFrom history.Time // With lost above 0: since when facts could not be written.
 	lost     int
+
+	dirty  chan struct{} // Holds one token when there is something to sync.
+	quit   chan struct{} // Closed by Close.
+	synced chan struct{} // Closed when the syncing goroutine has ended.
 }
 
 // syncEvery bounds how often the file is made durable.
@@ -66,12 +58,9 @@ func OpenFile(path string, log *slog.Logger) (*File, Last, error) {
 	}
 	f := &File{
 		file: file, log: log, torn: torn,
-		wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: make(chan struct{}, 1),
-		quit: make(chan struct{}),
+		dirty: make(chan struct{}, 1), quit: make(chan struct{}), synced: make(chan struct{}),
 	}
-	synced := make(chan struct{})
-	go f.sync(synced)
-	go f.write(synced)
+	go f.sync()
 	return f, last, nil
 }
 
@@ -109,14 +98,6 @@ func readLast(file *os.File) (Last, bool, error) {
 	return l, data[len(data)-1] != '\n', nil
 }
 
-// Put queues facts. It never blocks.
-func (f *File) Put(events []history.Event) {
-	f.mu.Lock()
-	f.queue = append(f.queue, events...)
-	f.mu.Unlock()
-	signal(f.wake)
-}
-
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -124,100 +105,72 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Flush returns when all that was Put before is in the file, or could not be written.
-func (f *File) Flush() {
-	done := make(chan struct{})
-	f.mu.Lock()
-	f.waiting = append(f.waiting, done)
-	f.mu.Unlock()
-	signal(f.wake)
-	<-done
-}
-
-// Close writes what is queued, makes it durable and closes the file. Nobody may Put any more.
+// Close makes what was written durable and closes the file. Nobody may Put any more.
 func (f *File) Close() error {
-	f.mu.Lock()
-	f.closing = true
-	f.mu.Unlock()
 	close(f.quit)
-	signal(f.wake)
-	<-f.done
+	<-f.synced
 	return errors.Join(f.file.Sync(), f.file.Close())
 }
 
-func (f *File) write(synced <-chan struct{}) {
-	defer close(f.done)
-	for range f.wake {
-		f.mu.Lock()
-		events, closing, waiting := f.queue, f.closing, f.waiting
-		f.queue, f.waiting = nil, nil
-		f.mu.Unlock()
-		if len(events) > 0 {
-			f.append(events)
-			signal(f.dirty)
-		}
-		for _, done := range waiting {
-			close(done)
-		}
-		if closing {
-			close(f.dirty)
-			<-synced
-			return
-		}
-	}
-}
-
 // sync makes the file durable, away from those who write it: on a busy disk it may take long.
-func (f *File) sync(synced chan<- struct{}) {
-	defer close(synced)
+func (f *File) sync() {
+	defer close(f.synced)
 	pause := time.NewTicker(syncEvery)
 	defer pause.Stop()
-	for range f.dirty {
+	for {
+		select {
+		case <-f.dirty:
+		case <-f.quit:
+			return
+		}
 		if err := unix.Fdatasync(int(f.file.Fd())); err != nil {
 			f.log.Error("the ledger could not be made durable", "file", f.file.Name(), "error", err)
 		}
 		select {
 		case <-pause.C:
 		case <-f.quit:
+			return
 		}
 	}
 }
 
-// append writes facts at once. Facts that cannot be written are counted, and once writing works again that is
+// Put writes facts, in one write. Facts that cannot be written are counted, and once writing works again that is
 // recorded before anything else.
-func (f *File) append(events []history.Event) {
+func (f *File) Put(events []history.Event) {
+	if len(events) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.buf.Reset()
 	if f.torn {
 		f.buf.WriteByte('\n')
 	}
 	if f.lost > 0 {
-		e := events[0]
-		loss := lossFact(history.Between(f.lostFrom, e.Span.NotAfter), fmt.Sprintf("%d facts could not be written", f.lost))
-		loss.Source, loss.Observer.Node = e.Source, strings.TrimPrefix(e.Source, "ledger/")
-		_ = history.Append(&f.buf, loss) // A buffer takes everything, and this fact can be encoded.
+		events = append([]history.Event{f.loss(events[0])}, events...)
 	}
 	for _, e := range events {
-		if err := history.Append(&f.buf, e); err != nil {
+		if err := history.Append(&f.buf, e); err != nil { // A fact of a ledger holds nothing that JSON cannot.
 			f.log.Error("a fact could not be encoded", "kind", e.Kind, "error", err)
-			f.lose([]history.Event{e})
 		}
 	}
 	n, err := f.file.Write(f.buf.Bytes())
 	if err != nil {
 		f.log.Error("the ledger could not be written", "file", f.file.Name(), "facts", len(events), "error", err)
 		f.torn = f.torn || n > 0
-		f.lose(events)
+		if f.lost == 0 {
+			f.lostFrom = events[0].Span.NotBefore
+		}
+		f.lost += len(events)
 		return
 	}
-	f.torn, f.lost, f.lostFrom = false, 0, 0
-	if f.wrote != nil {
-		f.wrote(events)
-	}
+	f.torn, f.lost = false, 0
+	signal(f.dirty)
 }
 
-func (f *File) lose(events []history.Event) {
-	if f.lost == 0 {
-		f.lostFrom = events[0].Span.NotBefore
-	}
-	f.lost += len(events)
+// loss is the fact that facts were lost up to the given one.
+func (f *File) loss(next history.Event) history.Event {
+	e := lossFact(history.Between(f.lostFrom, next.Span.NotAfter), fmt.Sprintf("%d facts could not be written", f.lost))
+	e.Source, e.Observer.Node = next.Source, strings.TrimPrefix(next.Source, "ledger/")
+	return e
 }

@@ -52,11 +52,11 @@ func TestFileKeepsOrderAndFindsItsEnd(t *testing.T) {
 	}
 	const n = 1000
 	for i := range n {
-		f.Put([]history.Event{mountFact(history.MountAttach, history.Mount{MountID: uint64(i)}, history.At(history.Time(i)))})
+		m := history.Mount{MountID: uint64(i)}
+		f.Put([]history.Event{mountFact(history.MountAttach, m, history.At(history.Time(i)))})
 	}
-	f.Flush()
 	if got := len(readLines(t, path)); got != n {
-		t.Errorf("after Flush: %d lines, want %d", got, n)
+		t.Errorf("after Put: %d lines, want %d", got, n)
 	}
 	f.Put([]history.Event{
 		beat(ObserverProcesses, "old", 7), beat(ObserverProcesses, "1s", 20), beat(ObserverMounts, "1s", 10),
@@ -109,11 +109,9 @@ func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Flush() // The writing goroutine rests, so the file may be changed under it.
 	first := f.file
 	f.file = full
 	f.Put([]history.Event{beat(ObserverMounts, "1s", 5), beat(ObserverMounts, "1s", 6)})
-	f.Flush()
 	f.file = real
 	f.Put([]history.Event{beat(ObserverMounts, "1s", 9)})
 	if err := f.Close(); err != nil {

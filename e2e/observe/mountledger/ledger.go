@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"time"
 
@@ -44,7 +43,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Sink takes facts in their order. It must not block.
+// Sink takes facts in their order, and keeps them before it returns. It is safe for concurrent use.
 type Sink interface {
 	Put(events []history.Event)
 }
@@ -113,14 +112,8 @@ func (l *ledger) begin(name string, from history.Time, detail string) {
 	l.say(name, history.ObserverOn, history.At(from), detail)
 }
 
-// watchMounts holds on to one thread of its own, ahead of others, since a mount that is gone before it is looked up
-// can no longer be identified.
 func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err error) {
-	runtime.LockOSThread() // Never unlocked: the thread ends with this goroutine, and its priority with it.
-	if err := raisePriority(); err != nil {
-		l.cfg.Log.Warn("mounts are watched at normal priority", "error", err)
-	}
-	w, method, why, err := newWatcher(l.cfg.Method)
+	w, method, why, err := newWatcher(l.cfg.Method, l.cfg.Log)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package mountledger
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,10 +45,10 @@ type watcher interface {
 }
 
 // newWatcher returns a watcher of this process's mount namespace, the method it took, and why it is not fanotify.
-func newWatcher(method Method) (watcher, Method, string, error) {
+func newWatcher(method Method, log *slog.Logger) (watcher, Method, string, error) {
 	switch method {
 	case MethodFanotify, MethodAuto:
-		w, err := newFanotify()
+		w, err := newFanotify(log)
 		if err == nil {
 			return w, MethodFanotify, "", nil
 		}
@@ -79,6 +80,13 @@ func newAlarm() (alarm, error) {
 
 // ring adds to the counter, in either byte order. It fails only when that is full, and then the poll is ended already.
 func (a alarm) ring() { _, _ = unix.Write(a.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+
+// rung reports whether it was rung.
+func (a alarm) rung() bool {
+	fds := []unix.PollFd{{Fd: int32(a.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
 
 // pollFor waits until fd has one of the events, the alarm rings, or the timeout ends; it reports the first.
 func pollFor(fd int, events int16, stop alarm, timeout time.Duration) (bool, error) {

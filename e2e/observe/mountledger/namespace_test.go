@@ -148,13 +148,16 @@ func TestRealMounts(t *testing.T) {
 
 func testMethod(t *testing.T, method Method) {
 	base := t.TempDir()
-	old, fresh, bind, moved := filepath.Join(base, "old"), filepath.Join(base, "a b\tc\\d"), filepath.Join(base, "bind"), filepath.Join(base, "moved")
+	old, fresh := filepath.Join(base, "old"), filepath.Join(base, "a b\tc\\d")
+	bind, moved := filepath.Join(base, "bind"), filepath.Join(base, "moved")
 	mustMount(t, "none", old, "tmpfs", 0, "")
 	defer mustUnmount(t, old)
 	sink, stop := startLedger(t, Config{Method: method, Before: []string{"no-such-program"}})
-	on := sink.find(t, "on", func(e history.Event) bool { return e.Observer != nil && e.Observer.State == history.ObserverOn })
-	if want := string(method); !strings.HasPrefix(on.Observer.Detail, want) || !strings.Contains(on.Observer.Detail, NothingRan) {
-		t.Errorf("on: detail %q, want method %q and that nothing ran", on.Observer.Detail, want)
+	on := sink.find(t, "on", func(e history.Event) bool {
+		return e.Observer != nil && e.Observer.State == history.ObserverOn && e.Observer.Name == ObserverMounts
+	})
+	if said := on.Observer.Detail; !strings.HasPrefix(said, string(method)) || !strings.Contains(said, NothingRan) {
+		t.Errorf("on: detail %q, want method %q and that nothing ran", said, method)
 	}
 	sink.find(t, "the mount that was there", mountAt(history.MountPresent, old))
 
@@ -165,8 +168,13 @@ func testMethod(t *testing.T, method Method) {
 	if s := attach.Span; s.NotBefore > after || s.NotAfter < before {
 		t.Errorf("attach at %v, mounted in [%v, %v]", s, before, after)
 	}
-	if m := attach.Mount; !m.ReadOnly || m.FSType != "tmpfs" || m.Root != "/" || m.Unknown || m.Identity.Key() == "" || m.Node != "node-1" {
-		t.Errorf("attach: %+v", m)
+	m := *attach.Mount
+	want := history.Mount{
+		Action: history.MountAttach, Node: "node-1", Boot: "1.000s", MountID: m.MountID, Identity: m.Identity,
+		Root: "/", Path: fresh, FSType: "tmpfs", ReadOnly: true,
+	}
+	if m != want || m.Identity.Key() == "" || m.MountID == 0 {
+		t.Errorf("attach: %+v, want %+v", m, want)
 	}
 	if err := os.Mkdir(filepath.Join(old, "sub"), 0o755); err != nil {
 		t.Fatal(err)
@@ -191,11 +199,15 @@ func testMethod(t *testing.T, method Method) {
 		})
 	}
 	last := bootclock.Now()
-	sink.find(t, "a beat", func(e history.Event) bool {
-		return e.Observer != nil && e.Observer.State == history.ObserverBeat && e.Observer.Name == ObserverMounts && e.Span.NotBefore >= last
-	})
+	said := func(state history.ObserverState) func(history.Event) bool {
+		return func(e history.Event) bool {
+			o := e.Observer
+			return o != nil && o.State == state && o.Name == ObserverMounts && e.Span.NotBefore >= last
+		}
+	}
+	sink.find(t, "a beat", said(history.ObserverBeat))
 	stop()
-	sink.find(t, "off", func(e history.Event) bool { return e.Observer != nil && e.Observer.State == history.ObserverOff })
+	sink.find(t, "off", said(history.ObserverOff))
 	for _, e := range sink.copy() {
 		if e.Source != "ledger/node-1" || e.Observer != nil && e.Observer.State == history.ObserverLoss {
 			t.Errorf("unexpected: %+v %+v", e, e.Observer)

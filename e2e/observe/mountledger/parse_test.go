@@ -18,6 +18,12 @@ func TestMain(m *testing.M) {
 	if loop := os.Getenv(loopVariable); loop != "" {
 		os.Exit(mountForAnother(loop, os.Getenv(targetVariable)))
 	}
+	if load := os.Getenv(playVariable); load != "" {
+		os.Exit(playLoad(load, os.Args[1]))
+	}
+	if dir := os.Getenv(benchVariable); dir != "" {
+		os.Exit(benchLedger(dir))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -122,7 +128,8 @@ func TestParseStatmount(t *testing.T) {
 	t.Parallel()
 	got, err := parseStatmount(encodeStatmount(statmountWanted, "ext4", "/sub", "/a b\n\xff"))
 	want := history.Mount{
-		MountID: 42, Identity: history.Identity{Device: "7:1048575"}, Root: "/sub", Path: "/a b\n\xff", FSType: "ext4", ReadOnly: true,
+		MountID: 42, Identity: history.Identity{Device: "7:1048575"}, Root: "/sub", Path: "/a b\n\xff",
+		FSType: "ext4", ReadOnly: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("parseStatmount (-want +got): %v\n%s", err, diff)

@@ -56,7 +56,11 @@ func (w *tableWatcher) first() (batch, error) {
 
 func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 	asked := bootclock.Now()
-	changed, err := pollFor(w.fd, unix.POLLPRI, w.stop, timeout)
+	var events int16 = unix.POLLPRI
+	if w.method == MethodInterval {
+		events = 0
+	}
+	changed, err := pollFor(w.fd, events, w.stop, timeout)
 	if err != nil {
 		return batch{}, fmt.Errorf("wait for a change of mountinfo: %w", err)
 	}
@@ -68,7 +72,7 @@ func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 	out, err := w.compare(history.MountAttach)
 	if err == nil && changed && len(out.events) == 0 {
 		span := history.Between(before, bootclock.Now())
-		out.events = append(out.events, lossFact(span, "the mount table changed and was the same again when it was read"))
+		out.events = append(out.events, lossFact(span, "the mount table changed and was the same when it was read"))
 	}
 	return out, err
 }
@@ -98,7 +102,8 @@ func (w *tableWatcher) compare(action history.MountAction) (batch, error) {
 	}
 	for id, old := range w.table {
 		if now, ok := next[id]; !ok || now.mount.MountID != old.mount.MountID {
-			out.events = append(out.events, mountFact(history.MountDetach, history.Mount{MountID: old.mount.MountID}, span))
+			gone := history.Mount{MountID: old.mount.MountID}
+			out.events = append(out.events, mountFact(history.MountDetach, gone, span))
 		}
 	}
 	slices.SortFunc(out.events, func(a, b history.Event) int { return int(int64(a.Mount.MountID - b.Mount.MountID)) })

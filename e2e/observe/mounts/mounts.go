@@ -120,14 +120,14 @@ func (r *reader) follow(ctx context.Context) error {
 	defer quiet.Stop()
 	// The agent follows for as long as its standard input is open.
 	alive, end := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = end.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // The close of such a pipe never fails.
 	defer stop()
 	err := r.tail(ctx, clusters.Command{
 		Argv:   []string{install.AgentPath, "tail", "--follow", "--from", r.from(), install.LedgerPath},
 		Stdin:  alive,
 		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
 	})
-	_ = end.Close() // A pipe's Close does not fail.
+	_ = end.Close() // The close of such a pipe never fails.
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		return cause
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,8 +212,9 @@ func TestTailerSurvivesEverythingOnce(t *testing.T) {
 
 		n.write(beatLine(bootclock.Now() + history.Time(time.Hour)))
 		tailer.Stop(t.Context())
-		if gaps := append(recorder.states(history.ObserverGap), recorder.states(history.ObserverLoss)...); len(gaps) > 0 {
-			t.Errorf("gaps or losses on record: %+v", gaps)
+		gaps, losses := recorder.states(history.ObserverGap), recorder.states(history.ObserverLoss)
+		if gaps != nil || losses != nil {
+			t.Errorf("on record: gaps %+v, losses %+v", gaps, losses)
 		}
 		for _, e := range recorder.copy() {
 			if e.Source != "ledger/node-1" || e.ID != 0 {
@@ -250,8 +252,12 @@ func TestStopRecordsAGap(t *testing.T) {
 				begin := time.Now()
 				tailer.Stop(t.Context())
 				gaps := recorder.states(history.ObserverGap)
-				if len(gaps) != 1 || gaps[0].Source != "tail/node-1" || gaps[0].Observer.Node != "node-1" || gaps[0].Observer.Boot != "1s" {
-					t.Errorf("gaps %+v, want one", gaps)
+				if len(gaps) != 1 {
+					t.Fatalf("gaps %+v, want one", gaps)
+				}
+				o := gaps[0].Observer
+				if gaps[0].Source != "tail/node-1" || o.Name != "mounts" || o.Node != "node-1" || o.Boot != "1s" {
+					t.Errorf("gap of %q: %+v", gaps[0].Source, o)
 				}
 				wantIDs(t, recorder, 1)
 				if took := time.Since(begin); took > drainBound+lastPause {
@@ -299,11 +305,13 @@ func TestHostileLinesAreLosses(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newLedgerNode()
-				n.write(mountLine("node-1", 1) + line + "\n" + mountLine("node-1", 2) + beatLine(bootclock.Now()+history.Time(time.Hour)))
+				n.write(mountLine("node-1", 1) + line + "\n" + mountLine("node-1", 2))
+				n.write(beatLine(bootclock.Now() + history.Time(time.Hour)))
 				tailer, recorder := start(t, n)
 				tailer.Stop(t.Context())
 				wantIDs(t, recorder, 2)
-				if losses := recorder.states(history.ObserverLoss); len(losses) != 1 || len(losses[0].Observer.Detail) > 1000 {
+				losses := recorder.states(history.ObserverLoss)
+				if len(losses) != 1 || len(losses[0].Observer.Detail) > 1000 {
 					t.Errorf("losses %+v, want one", losses)
 				}
 			})
@@ -314,7 +322,8 @@ func TestHostileLinesAreLosses(t *testing.T) {
 func TestLinesAreCutRightInAnyPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "bc", strings.Repeat("z", mostLine), strings.Repeat("y", mostLine+1)}), 0, 6).Draw(t, "lines")
+		some := []string{"", "a", "bc", strings.Repeat("z", mostLine), strings.Repeat("y", mostLine+1)}
+		parts := rapid.SliceOfN(rapid.SampledFrom(some), 0, 6).Draw(t, "lines")
 		data := strings.Join(parts, "\n") + "\n"
 		var want, got []string
 		for _, p := range parts {
@@ -326,7 +335,10 @@ func TestLinesAreCutRightInAnyPieces(t *testing.T) {
 			want = []string{""}
 		}
 		broken := 0
-		l := &lines{line: func(_ int64, line []byte) { got = append(got, string(line)) }, broken: func(int64, error) { broken++ }}
+		l := &lines{
+			line:   func(_ int64, line []byte) { got = append(got, string(line)) },
+			broken: func(int64, error) { broken++ },
+		}
 		for rest := data; len(rest) > 0; {
 			n := min(len(rest), rapid.SampledFrom([]int{1, 3, 1000, mostLine, 1 << 20}).Draw(t, "piece"))
 			_, _ = l.Write([]byte(rest[:n]))
@@ -336,8 +348,10 @@ func TestLinesAreCutRightInAnyPieces(t *testing.T) {
 				rest = data[l.offset:]
 			}
 		}
-		if strings.Join(got, "\n") != strings.Join(want, "\n") || l.offset != int64(len(data)) || broken != len(parts)-len(want) && len(parts) > 0 {
-			t.Errorf("got %d lines, %d broken, offset %d of %d; want %d lines", len(got), broken, l.offset, len(data), len(want))
+		wantBroken := max(0, len(parts)-len(want))
+		if !slices.Equal(got, want) || l.offset != int64(len(data)) || broken != wantBroken {
+			t.Errorf("%d lines, %d broken, offset %d of %d; want %d lines",
+				len(got), broken, l.offset, len(data), len(want))
 		}
 	})
 }
@@ -350,7 +364,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := json.Marshal(e); err != nil || e.Source != "ledger/node-1" || e.Op != nil || e.Span.NotAfter < e.Span.NotBefore {
+		_, err = json.Marshal(e)
+		if err != nil || e.Source != "ledger/node-1" || e.Op != nil || e.Span.NotAfter < e.Span.NotBefore {
 			t.Errorf("decode(%q) = %+v (%v)", line, e, err)
 		}
 	})

@@ -36,7 +36,8 @@ func TestParseStatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
 		"", "42", "42 (", "42 )(", "(a)" + statTail, "x (a)" + statTail, "-1 (a)" + statTail, "42 (a) S 7 1",
-		"42 (a) S x" + strings.Repeat(" 1", 30), "42 (a) S 7" + strings.Repeat(" -1", 30), "42 (a) SS" + strings.Repeat(" 1", 30),
+		"42 (a) S x" + strings.Repeat(" 1", 30), "42 (a) S 7" + strings.Repeat(" -1", 30),
+		"42 (a) SS" + strings.Repeat(" 1", 30),
 		"42 (a) S 7" + strings.Repeat(" 9223372036854775807", 30),
 	} {
 		if got, err := ParseStat([]byte(data)); err == nil {

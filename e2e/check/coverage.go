@@ -26,11 +26,11 @@ func judgeCoverage(h history.History) Result {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	judgePhases(s, r)
-	judgeSteps(s, r)
 	for _, l := range s.faults {
 		judgeLife(s, l, r)
 	}
+	judgeSteps(s, r)
+	judgePhases(s, r)
 	judgeAtWork(h, s, r)
 	judgeObservers(h, s, r)
 	if s.phase(history.PhaseDone).end == nil {
@@ -63,11 +63,22 @@ func judgePhase(p phaseSpan, what string, r *ruling) bool {
 	return false
 }
 
+// judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason.
 func judgeSteps(s *scene, r *ruling) {
-	for _, st := range s.plan.Steps {
+	last := -1
+	for i, st := range s.plan.Steps {
+		if s.phases[phaseKey{history.PhaseStep, st.N}].begin != nil {
+			last = i
+		}
+	}
+	for i, st := range s.plan.Steps {
 		what := fmt.Sprintf("step %d (%s)", st.N, st.Do)
 		if st.Fault != nil {
 			what = fmt.Sprintf("step %d (%s)", st.N, st.Fault.Name)
+		}
+		if after := len(s.plan.Steps) - i - 1; i > last && after > 0 {
+			r.unknown("%s and the %d steps after it never began", what, after)
+			return
 		}
 		if judgePhase(s.phases[phaseKey{history.PhaseStep, st.N}], what, r) && st.Do != plan.ActionFault {
 			r.evidence++

@@ -49,6 +49,8 @@ func orderMutations() []mutation {
 			e.Object.Raw = []byte(strings.Replace(string(e.Object.Raw), "OrderedReady", "Parallel", 1))
 		}), unknown, "Parallel"},
 		{"gap over a creation", "order", blind("api/pods", 56, 57), unknown, "blind between"},
+		{"pod that ended in a gap", "order", then(edit(pod(history.VerbDeleted, "mysql-2", 1), func(e *history.Event) { e.Object.Raw = nil }),
+			drop(pod(history.VerbModified, "mysql-2", 3))), unknown, "ended while the API watch was blind"},
 		{"gap in which nothing was due", "order", blind("api/pods", 20, 21), unknown, "blind between"},
 		{"gap after the last change", "order", blind("api/pods", 75, 76), pass, ""},
 		{"creation missed", "order", drop(pod(history.VerbAdded, "mysql-1", 1)), unknown, "its creation was missed"},

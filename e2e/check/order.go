@@ -104,6 +104,11 @@ func (o *ordering) step(p *podState) {
 		}
 	}
 	set := o.watch.setAt(p.version)
+	if p.guessed {
+		o.ruling.unknown("pod %s ended while the API watch was blind: when, and in which order, is not known", p.name)
+		o.now[p.ordinal] = p
+		return
+	}
 	if !same && !p.deleted {
 		switch {
 		case p.event.Object.Verb != history.VerbAdded:
@@ -138,8 +143,8 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 			o.blind(p, k)
 			continue
 		}
-		if before != nil && before.lost != nil && p.event.Span.NotBefore.Sub(before.lost.Span.NotBefore) < cacheLag {
-			o.ruling.unknown("pod %s was created less than %s after %s had lost its readiness: "+
+		if before != nil && before.lost != nil && p.event.Span.NotBefore.Sub(before.lost.Span.NotAfter) < cacheLag {
+			o.ruling.unknown("pod %s was created at a time that may be less than %s after %s had lost its readiness: "+
 				"the controller may not have known of it", p.name, cacheLag, before.name)
 			continue
 		}

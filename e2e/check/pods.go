@@ -27,6 +27,7 @@ type podState struct {
 	ready     bool
 	deleting  bool // It has a deletionTimestamp, or is deleted.
 	deleted   bool
+	guessed   bool           // It was missing in a list after a gap: that it was deleted is all there is to know.
 	disrupted bool           // Something other than the StatefulSet asked for its end.
 	lost      *history.Event // Since when it has not been Running and Ready, having been so; nil when it never was.
 }
@@ -129,7 +130,7 @@ func (w *podWatch) observe(e *history.Event) {
 		w.on[e.Observer.Name] = true
 	case history.ObserverGap, history.ObserverLoss:
 		w.gaps = append(w.gaps, e.Span)
-	case history.ObserverBeat:
+	case history.ObserverBeat, history.ObserverOff:
 		if e.Observer.Name == podsObserver {
 			w.alive = max(w.alive, e.Span.NotBefore)
 		}
@@ -145,12 +146,13 @@ func (w *podWatch) addPod(e *history.Event, set string) {
 	}
 	version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	var pod podJSON
-	if err != nil || json.Unmarshal(o.Raw, &pod) != nil {
+	guessed := o.Verb == history.VerbDeleted && len(o.Raw) == 0
+	if err != nil || !guessed && json.Unmarshal(o.Raw, &pod) != nil {
 		w.strange++
 		return
 	}
 	st := &podState{
-		event: e, version: version, name: o.Name, ordinal: ordinal, uid: o.UID,
+		event: e, version: version, name: o.Name, ordinal: ordinal, uid: o.UID, guessed: guessed,
 		running:  pod.Status.Phase == "Running",
 		deleted:  o.Verb == history.VerbDeleted,
 		deleting: o.Verb == history.VerbDeleted || pod.Metadata.DeletionTimestamp != nil,

@@ -1,0 +1,220 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seatrial/seatrial/e2e/check"
+)
+
+// width is the longest line of a text report in characters.
+const width = 100
+
+// page is text in the making. Everything that is put on it is made harmless first: see clean.
+type page struct {
+	b     bytes.Buffer
+	color bool
+}
+
+// clean makes text from anywhere fit for a terminal and for XML: line breaks and tabs become spaces, and whatever does
+// not print (control characters, the escapes of ANSI, marks that turn the writing direction, broken UTF-8) becomes its
+// number.
+func clean(s string) string {
+	harmless := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case harmless(r):
+			b.WriteRune(r)
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+// wrap breaks text into lines of at most so many characters, at spaces where there are any.
+func wrap(text string, most int) []string {
+	most = max(most, 8)
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(clean(text)) {
+		for {
+			room := most - utf8.RuneCountInString(line)
+			if line != "" {
+				room--
+			}
+			size := utf8.RuneCountInString(word)
+			if size <= room {
+				line = strings.TrimPrefix(line+" "+word, " ")
+				break
+			}
+			if line != "" {
+				lines, line = append(lines, line), ""
+				continue
+			}
+			head := []rune(word)[:most]
+			lines, word = append(lines, string(head)), word[len(string(head)):]
+		}
+	}
+	if line != "" || len(lines) == 0 {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// blank puts an empty line.
+func (p *page) blank() { p.b.WriteByte('\n') }
+
+// heading puts the title of a section.
+func (p *page) heading(title string) {
+	p.blank()
+	p.b.WriteString(clean(title) + "\n")
+}
+
+// text puts a paragraph; first begins its first line, and later lines are indented as far.
+func (p *page) text(first, text string) {
+	indent := utf8.RuneCountInString(first)
+	for i, l := range wrap(text, width-indent) {
+		lead := first
+		if i > 0 {
+			lead = strings.Repeat(" ", indent)
+		}
+		p.b.WriteString(strings.TrimRight(lead+l, " ") + "\n")
+	}
+}
+
+// verdict puts a painted verdict between a few words of ours and text from anywhere, the first space of which is kept.
+func (p *page) verdict(first string, v check.Verdict, text string) {
+	word := short(string(v))
+	gap := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	indent := utf8.RuneCountInString(first + word + gap)
+	for i, l := range wrap(text, width-indent) {
+		if i == 0 {
+			p.b.WriteString(strings.TrimRight(first+p.paint(word, v)+gap+l, " ") + "\n")
+			continue
+		}
+		p.b.WriteString(strings.Repeat(" ", indent) + l + "\n")
+	}
+}
+
+// short makes a name fit to begin a line.
+func short(name string) string {
+	const most = 20
+	if r := []rune(clean(name)); len(r) > most {
+		return string(r[:most-3]) + "..."
+	}
+	return clean(name)
+}
+
+// raw puts a line that was laid out elsewhere. What does not fit goes on, indented, on the next.
+func (p *page) raw(line string) {
+	line = strings.TrimRight(clean(line), " ")
+	if utf8.RuneCountInString(line) <= width {
+		p.b.WriteString(line + "\n")
+		return
+	}
+	text := strings.TrimLeft(line, " ")
+	p.text(line[:len(line)-len(text)], text)
+}
+
+// paint colours a word by the verdict that it stands for.
+func (p *page) paint(word string, v check.Verdict) string {
+	if !p.color {
+		return word
+	}
+	code := "33" // Yellow.
+	switch v {
+	case check.Pass:
+		code = "32"
+	case check.Fail:
+		code = "31"
+	}
+	return "\x1b[1;" + code + "m" + word + "\x1b[0m"
+}
+
+// column is a column of a table: its title and how wide it may become; 0 is as wide as need be.
+type column struct {
+	title string
+	most  int
+	right bool
+}
+
+// row is one line of a table. Verdict colours the cell that reads like it.
+type row struct {
+	cells   []string
+	verdict check.Verdict
+}
+
+// table puts a table, its cells wrapped in their columns.
+func (p *page) table(columns []column, rows []row) {
+	widths := make([]int, len(columns))
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i], widths[i] = c.title, utf8.RuneCountInString(c.title)
+		for _, r := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(clean(r.cells[i])))
+		}
+		if c.most > 0 {
+			widths[i] = min(widths[i], max(c.most, utf8.RuneCountInString(c.title)))
+		}
+	}
+	shrink(widths, width-2*len(columns))
+	for _, r := range append([]row{{cells: titles}}, rows...) {
+		p.row(columns, widths, r)
+	}
+}
+
+// shrink takes from the widest columns until all fit.
+func shrink(widths []int, most int) {
+	for {
+		sum, widest := 0, 0
+		for i, w := range widths {
+			sum += w
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if sum <= most || widths[widest] <= 8 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func (p *page) row(columns []column, widths []int, r row) {
+	cells := make([][]string, len(columns))
+	height := 0
+	for i := range columns {
+		cells[i] = wrap(r.cells[i], widths[i])
+		height = max(height, len(cells[i]))
+	}
+	for n := range height {
+		line := ""
+		for i, c := range columns {
+			text := ""
+			if n < len(cells[i]) {
+				text = cells[i][n]
+			}
+			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
+			if r.verdict != "" && text == string(r.verdict) {
+				text = p.paint(text, r.verdict)
+			}
+			if c.right {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			line += "  " + text
+		}
+		p.b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}

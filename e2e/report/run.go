@@ -1,0 +1,31 @@
+package report
+
+import "time"
+
+// RunSchemaVersion is the version of run.json.
+const RunSchemaVersion = 1
+
+// Run is what is known of a run before it begins: the content of run.json.
+type Run struct {
+	Schema          int               `json:"schema"`
+	RunID           string            `json:"runID"`
+	Scenario        string            `json:"scenario"`
+	Seed            uint64            `json:"seed"`
+	CommandLine     []string          `json:"commandLine"`
+	Commit          string            `json:"commit,omitempty"` // Of Seatrial; empty when it was not built from a checkout.
+	Dirty           bool              `json:"dirty,omitempty"`  // The checkout had changes that are in no commit.
+	Started         time.Time         `json:"started"`          // UTC.
+	NodeImageSource string            `json:"nodeImageSource"`  // "published" or "built".
+	Versions        map[string]string `json:"versions"`         // By component: "kubernetes", "mysql", "kind", "containerd".
+	Host            Host              `json:"host"`
+}
+
+// Host is the machine that carried the run out.
+type Host struct {
+	OS        string `json:"os,omitempty"` // For example "Debian GNU/Linux 12 (bookworm)".
+	Kernel    string `json:"kernel,omitempty"`
+	Arch      string `json:"arch,omitempty"`
+	CPUs      int    `json:"cpus,omitempty"`
+	MemoryMiB int    `json:"memoryMiB,omitempty"`
+	Engine    string `json:"engine,omitempty"` // The container engine and its version.
+}

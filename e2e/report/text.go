@@ -1,0 +1,340 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Options say how a text report looks.
+type Options struct {
+	Color bool // Colour the verdicts, by ANSI escapes.
+}
+
+// story is all that a report is made from.
+type story struct {
+	run     Run
+	history history.History
+	report  check.Report
+	plan    plan.Plan
+	planned bool
+	start   history.Time
+}
+
+func newStory(run Run, h history.History, r check.Report) *story {
+	s := &story{run: run, history: h, report: r}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindPlan {
+			continue
+		}
+		s.start = e.Span.NotAfter
+		if p, err := plan.Decode(bytes.NewReader(e.Plan)); err == nil {
+			s.plan, s.planned = p, true
+		}
+		break
+	}
+	return s
+}
+
+// WriteText writes the report for people, at most 100 characters wide: the verdict, what was judged, every finding
+// with its proof and what happened around it, why what is unknown is so, and what was done. Its last lines are always
+// the verdict, the first violation (or the first reason) in plain words, and the command that reproduces the trial.
+func WriteText(w io.Writer, run Run, h history.History, r check.Report, o Options) error {
+	s := newStory(run, h, r)
+	p := &page{color: o.Color}
+	s.title(p)
+	s.about(p)
+	s.checks(p)
+	s.findings(p)
+	s.reasons(p)
+	s.planSection(p)
+	s.faults(p)
+	s.volumes(p)
+	s.checksums(p)
+	s.notes(p)
+	s.ending(p)
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// name is the trial's scenario and seed: those of the plan in the history, and those of run.json where there is none.
+func (s *story) name() (string, uint64) {
+	if s.planned {
+		return s.plan.Scenario, s.plan.Seed
+	}
+	return s.run.Scenario, s.run.Seed
+}
+
+func (s *story) title(p *page) {
+	scenario, seed := s.name()
+	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
+	if scenario == "" {
+		what = "  a trial of which no plan is known"
+	}
+	p.verdict("", s.report.Verdict, what)
+}
+
+func (s *story) about(p *page) {
+	r := s.run
+	p.blank()
+	item := func(key, value string) {
+		if value != "" {
+			p.text(fmt.Sprintf("  %-10s ", key), value)
+		}
+	}
+	started := ""
+	if !r.Started.IsZero() {
+		started = ", started " + r.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	item("run", r.RunID+started)
+	item("command", strings.Join(r.CommandLine, " "))
+	dirty := ""
+	if r.Dirty {
+		dirty = " with changes that are in no commit"
+	}
+	if r.Commit != "" {
+		item("seatrial", "commit "+r.Commit+dirty)
+	}
+	var versions []string
+	for _, k := range slices.Sorted(maps.Keys(r.Versions)) {
+		versions = append(versions, k+" "+r.Versions[k])
+	}
+	item("versions", strings.Join(versions, ", "))
+	item("node image", r.NodeImageSource)
+	item("host", r.Host.String())
+	item("history", s.extent())
+}
+
+// String sums a host up in one line.
+func (h Host) String() string {
+	var parts []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(h.OS != "", "%s", h.OS)
+	add(h.Kernel != "", "kernel %s", h.Kernel)
+	add(h.Arch != "", "%s", h.Arch)
+	add(h.CPUs > 0, "%d CPUs", h.CPUs)
+	add(h.MemoryMiB > 0, "%d MiB of memory", h.MemoryMiB)
+	add(h.Engine != "", "%s", h.Engine)
+	return strings.Join(parts, ", ")
+}
+
+func (s *story) extent() string {
+	n := len(s.history.Events)
+	if n == 0 {
+		return "empty"
+	}
+	torn := ""
+	if s.history.Truncated {
+		torn = "; it is torn: its end is missing"
+	}
+	return fmt.Sprintf("%d facts over %.1f s%s", n, s.end().Sub(s.start).Seconds(), torn)
+}
+
+// end is the latest moment of the last fact.
+func (s *story) end() history.Time {
+	if n := len(s.history.Events); n > 0 {
+		return s.history.Events[n-1].Span.NotAfter
+	}
+	return s.start
+}
+
+func (s *story) checks(p *page) {
+	p.heading("CHECKS")
+	var rows []row
+	for _, r := range s.report.Results {
+		rows = append(rows, row{
+			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%d %s", r.Evidence, r.Unit), r.Promise}, r.Verdict,
+		})
+	}
+	p.table([]column{{"check", 12, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}}, rows)
+}
+
+func (s *story) reasons(p *page) {
+	titled := false
+	for _, r := range s.report.Results {
+		for _, reason := range r.Reasons {
+			if !titled {
+				p.heading("NOT SHOWN, AND WHY")
+				titled = true
+			}
+			p.text("  "+short(r.Check)+": ", reason)
+		}
+	}
+}
+
+func (s *story) notes(p *page) {
+	p.heading("NOTES")
+	none := true
+	for _, r := range s.report.Results {
+		for _, note := range r.Notes {
+			p.text("  "+short(r.Check)+": ", note)
+			none = false
+		}
+	}
+	if none {
+		p.text("  ", "none")
+	}
+}
+
+// planSection puts the plan with an arrow at the step where it went wrong.
+func (s *story) planSection(p *page) {
+	p.heading("PLAN")
+	if !s.planned {
+		p.text("  ", "the history has none that can be read")
+		return
+	}
+	var b bytes.Buffer
+	if err := s.plan.RenderAt(&b, s.failingStep()); err != nil {
+		p.text("  ", err.Error())
+		return
+	}
+	for line := range strings.Lines(b.String()) {
+		p.raw("  " + strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// failingStep is the first step that did not end, or ended badly; when there is none, the step of the first fault that
+// was active in the first violation, or the step that was running then. It is 0 when nothing went wrong.
+func (s *story) failingStep() int {
+	ended := map[int]bool{}
+	var begun []*history.Event
+	for i := range s.history.Events {
+		e := &s.history.Events[i]
+		if e.Kind != history.KindPhase || e.Phase == nil || e.Phase.Name != history.PhaseStep {
+			continue
+		}
+		if !e.Phase.End {
+			begun = append(begun, e)
+		} else if e.Phase.Error == "" {
+			ended[e.Phase.Step] = true
+		}
+	}
+	for _, e := range begun {
+		if !ended[e.Phase.Step] {
+			return e.Phase.Step
+		}
+	}
+	first, ok := s.firstFinding()
+	if !ok {
+		return 0
+	}
+	step := 0
+	for _, name := range first.Faults {
+		if _, err := fmt.Sscanf(name, "step %d ", &step); err == nil {
+			return step
+		}
+	}
+	for _, e := range begun {
+		if e.Span.NotBefore <= first.Span.NotBefore {
+			step = e.Phase.Step
+		}
+	}
+	return step
+}
+
+// firstFinding is the finding that was proven first.
+func (s *story) firstFinding() (check.Finding, bool) {
+	var all []check.Finding
+	for _, r := range s.report.Results {
+		all = append(all, r.Findings...)
+	}
+	if len(all) == 0 {
+		return check.Finding{}, false
+	}
+	return slices.MinFunc(all, func(a, b check.Finding) int {
+		return cmp.Or(cmp.Compare(a.Span.NotAfter, b.Span.NotAfter), cmp.Compare(a.Span.NotBefore, b.Span.NotBefore))
+	}), true
+}
+
+// firstReason is the first reason of coverage, and of any check when that has none: what was not done explains what
+// could not be shown.
+func (s *story) firstReason() string {
+	first := ""
+	for _, r := range s.report.Results {
+		if len(r.Reasons) > 0 && (first == "" || r.Check == "coverage") {
+			first = r.Check + ": " + r.Reasons[0]
+		}
+	}
+	return first
+}
+
+// why says in one sentence why the verdict is what it is.
+func (s *story) why() string {
+	switch s.report.Verdict {
+	case check.Fail:
+		if f, ok := s.firstFinding(); ok {
+			return f.Sentence
+		}
+		return "A promise was broken, and the check that says so gives no finding."
+	case check.Pass:
+		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.", len(s.report.Results))
+	}
+	if r := s.firstReason(); r != "" {
+		return "It could not be shown. " + r
+	}
+	return "It could not be shown, and no check says why."
+}
+
+func (s *story) ending(p *page) {
+	var names []string
+	for _, r := range s.report.Results {
+		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
+			names = append(names, r.Check)
+		}
+	}
+	in := ""
+	if len(names) > 0 {
+		in = " in " + strings.Join(names, ", ")
+	}
+	p.blank()
+	p.verdict("verdict:   ", s.report.Verdict, in)
+	p.text("because:   ", s.why())
+	p.text("reproduce: ", s.reproduce())
+}
+
+// reproduce is the command that carries the same plan out again. A plan that was read from a file is not to be had from
+// its scenario and seed.
+func (s *story) reproduce() string {
+	for _, arg := range s.run.CommandLine {
+		if arg == "--plan" || strings.HasPrefix(arg, "--plan=") {
+			return strings.Join(append([]string{"seatrial"}, quoteAll(s.run.CommandLine[1:])...), " ")
+		}
+	}
+	scenario, seed := s.name()
+	if scenario == "" {
+		return "not known: neither the history nor run.json names a scenario"
+	}
+	return fmt.Sprintf("seatrial run %s --seed %d", quote(scenario), seed)
+}
+
+func quoteAll(args []string) []string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = quote(a)
+	}
+	return quoted
+}
+
+// quote makes an argument safe to be pasted into a shell.
+func quote(arg string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
+	if arg != "" && strings.Trim(arg, plain) == "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(clean(arg), "'", `'\''`) + "'"
+}

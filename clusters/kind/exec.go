@@ -22,6 +22,8 @@ const (
 	execMark = "SEATRIAL_EXEC"
 	// sweepBound is how long the killing of a stopped command's processes may take.
 	sweepBound = 5 * time.Second
+	// killedBound is how long after a command's death by SIGKILL its node's death may become known.
+	killedBound = time.Second
 )
 
 // Exec runs a command through the engine's exec. When ctx ends, the command's processes on the node are killed, found
@@ -116,19 +118,32 @@ func (n *node) notRun(ctx context.Context, res clusters.Result, stdout string, b
 			}
 		}
 	case 137:
-		// Killed: by somebody in the node, or together with the node.
-		list, err := n.engine.inspect(ctx, n.name)
-		if err != nil || len(list) == 0 {
-			return "killed, and the node cannot be inspected any more"
-		}
-		if list[0].state() == stateExited {
-			return "killed together with the node"
-		}
-		if list[0].State.StartedAt.After(begun) {
-			return "killed when the node was restarted"
-		}
+		return n.killedWith(ctx, begun)
 	}
 	return ""
+}
+
+// killedWith tells whether a command that was killed was so together with the node; it is empty when it was not. The
+// engine learns of the node's end a little after that of the command, so it is asked for a while.
+func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
+	ctx, cancel := context.WithTimeout(ctx, killedBound)
+	defer cancel()
+	err := await(ctx, "the node has ended", askEvery/4, func(ctx context.Context) (string, bool, error) {
+		c, err := n.inspect(ctx)
+		switch {
+		case err != nil:
+			return "", false, err
+		case c.state() == stateExited:
+			why = "killed together with the node"
+		case c.State.StartedAt.After(begun):
+			why = "killed when the node was restarted"
+		}
+		return c.state(), why != "", nil
+	})
+	if err != nil {
+		return "" // The node lives: somebody in it killed the command.
+	}
+	return why
 }
 
 // engineSpeaks reports whether the output of an exec is the engine's and not the command's.

@@ -241,7 +241,7 @@ func fakeSocat(address string) int {
 	if err != nil {
 		return say(os.Stderr, 1, "2026/11/21 07:00:00 socat[7] E connect(5, AF=2 %s, 16): Connection refused", target)
 	}
-	say(os.Stderr, 0, "2026/11/21 07:00:00 socat[7] N successfully connected from local address AF=2 127.0.0.1:1")
+	say(os.Stderr, 0, "2026/11/21 07:00:00 socat[7] N starting data transfer loop with FDs [0,1] and [5,5]")
 	ends := make(chan error, 2)
 	go func() {
 		_, err := io.Copy(conn, os.Stdin)

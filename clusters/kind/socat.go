@@ -125,7 +125,7 @@ func (c *socatConn) listen(stderr io.Reader, connected chan<- struct{}) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		line := lines.Text()
-		if strings.Contains(line, "successfully connected") && connected != nil {
+		if strings.Contains(line, "starting data transfer loop") && connected != nil {
 			close(connected)
 			connected = nil
 		}

@@ -26,14 +26,15 @@ func TestUntil(t *testing.T) {
 			await.ErrTimeout, 10 * time.Second},
 		{"cancelled", 3 * time.Second, never, "wait for the moon: waited 3s, last seen: pid 7: context canceled",
 			context.Canceled, 3 * time.Second},
-		{"errors are not the end", 0, func(context.Context) (bool, string, error) { return true, "x", boom },
+		{"errors are not the end", 0, func(context.Context) (bool, string, error) { return true, "", boom },
 			"wait for the moon: waited 10s, last seen: boom: the bound ran out", await.ErrTimeout, 10 * time.Second},
 		{"stop", 0, func(context.Context) (bool, string, error) { return false, "x", await.Stop(boom) },
 			"wait for the moon: boom", boom, 0},
 		{"a look cut short", 0, func(ctx context.Context) (bool, string, error) {
 			<-ctx.Done()
 			return false, "", ctx.Err()
-		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out", await.ErrTimeout, 10 * time.Second},
+		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out",
+			await.ErrTimeout, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -71,21 +71,22 @@ func after(d time.Duration) func(time.Duration) bool {
 }
 
 func TestLeaseSilent(t *testing.T) {
+	type nodes = map[string]func(time.Duration) bool
 	for _, tc := range []struct {
 		name   string
-		silent map[string]func(time.Duration) bool
+		silent nodes
 		down   func(time.Duration) bool
 		took   time.Duration
 		want   string // Of the error; empty for a fact.
 	}{
-		{"from the first moment", map[string]func(time.Duration) bool{"worker": always}, nil, 15500 * time.Millisecond, ""},
-		{"after one more renewal", map[string]func(time.Duration) bool{"worker": after(10 * time.Second)}, nil,
+		{"from the first moment", nodes{"worker": always}, nil, 15500 * time.Millisecond, ""},
+		{"after one more renewal", nodes{"worker": after(10 * time.Second)}, nil,
 			25500 * time.Millisecond, ""},
 		{"goes on", nil, nil, 40 * time.Second, `wait for lease of node "worker" not to be renewed: waited 40s`},
-		{"all are silent", map[string]func(time.Duration) bool{"worker": always, "worker2": always, "control-plane": always},
+		{"all are silent", nodes{"worker": always, "worker2": always, "control-plane": always},
 			nil, 40 * time.Second, "that of no other node renewed"},
 		{"the API server is down", nil, always, 40 * time.Second, "connection refused"},
-		{"the API server is down for a while", map[string]func(time.Duration) bool{"worker": always},
+		{"the API server is down for a while", nodes{"worker": always},
 			func(age time.Duration) bool { return age > 2*time.Second && age < 20*time.Second }, 20 * time.Second, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -141,7 +142,8 @@ func TestLeaseRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = evidence.LeaseRenewed(t.Context(), env, since, time.Minute)
-		check(t, fault.Fact{}, err, `wait for lease of node "worker" to be renewed: waited 1m0s, last seen: last renewed at`)
+		check(t, fault.Fact{}, err,
+			`wait for lease of node "worker" to be renewed: waited 1m0s, last seen: last renewed at`)
 	})
 }
 
@@ -177,7 +179,8 @@ func TestPodsBack(t *testing.T) {
 			"2 pods are Ready with new containers: trial/mysql-0, trial/proxy", false},
 		{"stale", []*corev1.Pod{pod("mysql-0", "c1", true), pod("proxy", "c4", true)},
 			"trial/mysql-0 is shown with a container of before", true},
-		{"not Ready", []*corev1.Pod{pod("mysql-0", "c2", true), pod("proxy", "c4", false)}, "trial/proxy is not Ready", true},
+		{"not Ready", []*corev1.Pod{pod("mysql-0", "c2", true), pod("proxy", "c4", false)},
+			"trial/proxy is not Ready", true},
 		{"another has gone", []*corev1.Pod{pod("mysql-0", "c2", true)}, "gone from the node: trial/proxy", false},
 		{"the victim has gone", []*corev1.Pod{pod("proxy", "c4", true)}, "trial/mysql-0 is gone", true},
 	} {

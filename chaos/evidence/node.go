@@ -31,7 +31,8 @@ func NodeReady(ctx context.Context, env fault.Env, bound time.Duration) (fault.F
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady {
 				state := fmt.Sprintf("Ready is %s: %s", c.Status, c.Reason)
-				fact = fault.Fact{Span: history.Between(begin, env.Clock()), Sentence: fmt.Sprintf("node %q is Ready", name)}
+				fact = fault.Fact{Span: history.Between(begin, env.Clock()),
+					Sentence: fmt.Sprintf("node %q is Ready", name)}
 				return c.Status == corev1.ConditionTrue, state, nil
 			}
 		}

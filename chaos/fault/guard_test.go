@@ -110,18 +110,21 @@ func boom(context.Context) error    { return errors.New("boom") }
 func crash(context.Context) error   { panic("boom") }
 func hangs(c context.Context) error { <-c.Done(); return c.Err() }
 
-func TestRun(t *testing.T) {
+// life is one way in which a fault's life goes.
+type life struct {
+	name   string
+	bad    map[string]func(context.Context) error
+	empty  bool
+	cancel time.Duration // When the trial is given up.
+	calls  []string
+	stages []history.FaultStage
+	errs   []string
+	took   time.Duration
+}
+
+func lives() []life {
 	all := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
-	for _, tc := range []struct {
-		name   string
-		bad    map[string]func(context.Context) error
-		empty  bool
-		cancel time.Duration // When the trial is given up.
-		calls  []string
-		stages []history.FaultStage
-		errs   []string
-		took   time.Duration
-	}{
+	return []life{
 		{name: "goes well", calls: all, took: 10 * time.Second,
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, gone}},
 		{name: "cannot be healed to begin with", bad: map[string]func(context.Context) error{"heal": boom},
@@ -161,7 +164,11 @@ func TestRun(t *testing.T) {
 		{name: "cannot be disarmed", bad: map[string]func(context.Context) error{"disarm": boom}, calls: all,
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
 			errs:   []string{"disarm the undo: boom"}, took: 10 * time.Second},
-	} {
+	}
+}
+
+func TestRun(t *testing.T) {
+	for _, tc := range lives() {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, n := &puppet{bad: tc.bad, empty: tc.empty}, &notes{}
@@ -260,7 +267,8 @@ func TestAJournalThatFillsUpIsHealedFrom(t *testing.T) {
 			n.full = true
 			return nil
 		}}}
-		checkError(t, guard(p, n).Run(t.Context()), []string{`stage "confirmed" in the journal`, `stage "confirmedHealed"`})
+		checkError(t, guard(p, n).Run(t.Context()),
+			[]string{`stage "confirmed" in the journal`, `stage "confirmedHealed"`})
 		want := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
 		if d := cmp.Diff(want, p.calls); d != "" {
 			t.Errorf("calls (-want +got):\n%s", d)
@@ -278,9 +286,10 @@ func TestRandomWalk(t *testing.T) {
 			"begin": g.Begin, "arm": g.Arm, "inject": g.Inject, "confirm": g.Confirm, "heal": g.Heal,
 			"confirmHealed": g.ConfirmHealed,
 		}
+		names := []string{"begin", "arm", "inject", "confirm", "heal", "confirmHealed"}
 		oracle := "fresh"
 		for range rapid.IntRange(1, 40).Draw(t, "length") {
-			verb := rapid.SampledFrom([]string{"begin", "arm", "inject", "confirm", "heal", "confirmHealed"}).Draw(t, "verb")
+			verb := rapid.SampledFrom(names).Draw(t, "verb")
 			method := strings.Replace(verb, "begin", "heal", 1)
 			clear(p.bad)
 			bad := rapid.IntRange(0, 9).Draw(t, "chance") == 0

@@ -51,7 +51,8 @@ func arrows(verb string) transition {
 	case verbConfirm:
 		return transition{[]State{StateInjected}, StateShown}
 	case verbHeal:
-		return transition{[]State{StateClean, StateArmed, StateInjected, StateShown, StateHurt, StateHealed}, StateHealed}
+		begun := []State{StateClean, StateArmed, StateInjected, StateShown, StateHurt, StateHealed}
+		return transition{begun, StateHealed}
 	case verbConfirmHealed:
 		return transition{[]State{StateHealed}, StateOver}
 	}

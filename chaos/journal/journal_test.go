@@ -37,11 +37,14 @@ func (d *disk) Sync() error {
 }
 
 func entry(step int, stage history.FaultStage) journal.Entry {
-	return journal.Entry{Schema: 1, Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5}
+	return journal.Entry{
+		Schema: 1, Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5,
+	}
 }
 
 func appendTo(j *journal.Journal, e journal.Entry) error {
-	return j.Append(e.Run, e.At, history.Fault{Step: e.Step, Name: e.Fault, Node: e.Node, Stage: e.Stage, Error: e.Error})
+	f := history.Fault{Step: e.Step, Name: e.Fault, Node: e.Node, Stage: e.Stage, Error: e.Error}
+	return j.Append(e.Run, e.At, f)
 }
 
 func TestAnErrorOfAnyLengthFitsALine(t *testing.T) {
@@ -111,7 +114,8 @@ func TestOpenFaults(t *testing.T) {
 		{"ended", []journal.Entry{entry(1, intent), entry(1, injected), entry(1, healed), entry(1, gone)}, nil},
 		{"healed, not shown", []journal.Entry{entry(1, intent), entry(1, healed), entry(1, failed)},
 			[]journal.Entry{entry(1, healed)}},
-		{"failed, then healed", []journal.Entry{entry(1, intent), entry(1, failed), entry(1, healed), entry(1, gone)}, nil},
+		{"failed, then healed",
+			[]journal.Entry{entry(1, intent), entry(1, failed), entry(1, healed), entry(1, gone)}, nil},
 		{"failed", []journal.Entry{entry(1, intent), entry(1, failed)}, []journal.Entry{entry(1, failed)}},
 		{"in order", []journal.Entry{entry(2, intent), entry(1, intent), entry(2, armed)},
 			[]journal.Entry{entry(2, armed), entry(1, intent)}},

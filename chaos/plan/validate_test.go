@@ -56,31 +56,46 @@ func TestLegalPlanHasNoErrors(t *testing.T) {
 	}
 }
 
-func TestIllegalPlansNameFieldAndFix(t *testing.T) {
-	zero, many := 0, 65
-	for _, tc := range []struct {
-		name   string
-		change func(*plan.Plan)
-		want   string
-	}{
+// mistake is a change that makes a legal plan illegal, and what must be said of it.
+type mistake struct {
+	name   string
+	change func(*plan.Plan)
+	want   string
+}
+
+func mistakes() []mistake {
+	return []mistake{
 		{"schema", func(p *plan.Plan) { p.Schema = 0 }, "schema: 0 is not known; use 1"},
-		{"scenario", func(p *plan.Plan) { p.Scenario = "../x" }, `scenario: "../x" is not a name; use lower-case`},
+		{"scenario", func(p *plan.Plan) { p.Scenario = "../x" },
+			`scenario: "../x" is not a name; use lower-case`},
 		{"workers", func(p *plan.Plan) { p.Workers = 0 }, "workers: 0 is out of range; use 1 to 64"},
 		{"workload", func(p *plan.Plan) { p.Workload.Name = "leger" },
 			`workload.name: no workload "leger"; did you mean "ledger"? known: ledger`},
-		{"stateful set", func(p *plan.Plan) { p.Workload.StatefulSet = "" }, `workload.statefulSet: "" is not a name`},
-		{"replicas", func(p *plan.Plan) { p.Workload.Replicas = -1 }, "workload.replicas: -1 is out of range; use 1 to 64"},
+		{"stateful set", func(p *plan.Plan) { p.Workload.StatefulSet = "" },
+			`workload.statefulSet: "" is not a name`},
+		{"replicas", func(p *plan.Plan) { p.Workload.Replicas = -1 },
+			"workload.replicas: -1 is out of range; use 1 to 64"},
 		{"file system", func(p *plan.Plan) { p.Workload.FileSystem = "zfs" },
 			`workload.fileSystem: no file system "zfs"; use "ext4" or "xfs"`},
 		{"clients", func(p *plan.Plan) { p.Workload.Clients = 0 }, "workload.clients: 0 is out of range"},
-		{"interval", func(p *plan.Plan) { p.Workload.Interval = -1 }, "workload.interval: -1ns is out of range"},
+		{"interval", func(p *plan.Plan) { p.Workload.Interval = -1 },
+			"workload.interval: -1ns is out of range"},
 		{"rows", func(p *plan.Plan) { p.Workload.QuietRows = -1 }, "workload.quietRows: -1 is out of range"},
-		{"bound", func(p *plan.Plan) { p.Bounds.Ready = 0 }, "bounds.ready: 0s is out of range; use more than 0s"},
+		{"bound", func(p *plan.Plan) { p.Bounds.Ready = 0 },
+			"bounds.ready: 0s is out of range; use more than 0s"},
 		{"ops", func(p *plan.Plan) { p.Bounds.MinOps = 0 }, "bounds.minOps: 0 is out of range"},
 		{"no steps", func(p *plan.Plan) { p.Steps = nil }, "steps: 0 steps; use 1 to 1000 steps"},
-		{"too many steps", func(p *plan.Plan) { p.Steps = make([]plan.Step, 1001) }, "steps: 1001 steps; use 1 to 1000"},
+		{"too many steps", func(p *plan.Plan) { p.Steps = make([]plan.Step, 1001) },
+			"steps: 1001 steps; use 1 to 1000"},
 		{"number", func(p *plan.Plan) { p.Steps[1].N = 7 }, "steps[1].n: 7 is out of order; use 2"},
-		{"action", func(p *plan.Plan) { p.Steps[0].Do = "lode" }, `steps[0].do: no action "lode"; did you mean "load"?`},
+		{"action", func(p *plan.Plan) { p.Steps[0].Do = "lode" },
+			`steps[0].do: no action "lode"; did you mean "load"?`},
+	}
+}
+
+func mistakesInSteps() []mistake {
+	zero, many := 0, 65
+	return []mistake{
 		{"commits", func(p *plan.Plan) { p.Steps[0].Commits = 0 }, "steps[0].commits: 0 is out of range"},
 		{"label", func(p *plan.Plan) { p.Steps[1].Label = "a b" }, `steps[1].label: "a b" is not a name`},
 		{"foreign field", func(p *plan.Plan) { p.Steps[1].Commits = 4 },
@@ -105,13 +120,20 @@ func TestIllegalPlansNameFieldAndFix(t *testing.T) {
 			`steps[2].fault.families[1]: "ipv4" is there twice; leave it out`},
 		{"no families", func(p *plan.Plan) { p.Steps[2].Fault.Name = "kubelet-kill" },
 			`steps[2].fault.families: fault "kubelet-kill" cannot be limited to address families; leave it out`},
-		{"scale", func(p *plan.Plan) { p.Steps[3].Replicas = &many }, "steps[3].replicas: 65 is out of range; use 0 to 64"},
+		{"scale", func(p *plan.Plan) { p.Steps[3].Replicas = &many },
+			"steps[3].replicas: 65 is out of range; use 0 to 64"},
 		{"scale missing", func(p *plan.Plan) { p.Steps[3].Replicas = nil }, "steps[3].replicas: is missing"},
 		{"scale to the same", func(p *plan.Plan) { *p.Steps[3].Replicas = 3 },
 			"steps[3].replicas: there are 3 replicas already; use another number"},
-		{"ordinal of none", func(p *plan.Plan) { p.Steps[4].Replicas = &zero }, "steps[5].tamper.ordinal: 2 is out of range"},
-		{"tamper", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "drop" }, `steps[5].tamper.kind: no tampering "drop"`},
-	} {
+		{"ordinal of none", func(p *plan.Plan) { p.Steps[4].Replicas = &zero },
+			"steps[5].tamper.ordinal: 2 is out of range"},
+		{"tamper", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "drop" },
+			`steps[5].tamper.kind: no tampering "drop"`},
+	}
+}
+
+func TestIllegalPlansNameFieldAndFix(t *testing.T) {
+	for _, tc := range append(mistakes(), mistakesInSteps()...) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := legal()
 			tc.change(&p)

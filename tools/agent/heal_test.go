@@ -25,8 +25,13 @@ func stub(t *testing.T, name, answer string) (notes string) {
 		if program == name {
 			says = answer
 		}
-		script := "#!/bin/sh\n{ echo " + program + " \"$@\"; if [ \"$1\" = -f ]; then while read -r l; do echo \"$l\"; done; fi; } >>" +
-			notes + "\ncase \"$*\" in *list*) printf '" + says + "';; esac\n"
+		script := strings.NewReplacer("PROGRAM", program, "NOTES", notes, "SAYS", says).Replace(`#!/bin/sh
+{
+	echo PROGRAM "$@"
+	if [ "$1" = -f ]; then while read -r l; do echo "$l"; done; fi
+} >>NOTES
+case "$*" in *list*) printf 'SAYS' ;; esac
+`)
 		if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -66,8 +71,8 @@ func TestHealUndoesOneStep(t *testing.T) {
 
 func TestHealFailsLoudly(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if code, stdout, stderr := agent(t, "heal"); code != exitFailed || !strings.Contains(stderr, "list nftables tables") ||
-		!strings.Contains(stdout, `"tables":[]`) {
+	code, stdout, stderr := agent(t, "heal")
+	if code != exitFailed || !strings.Contains(stderr, "list nftables") || !strings.Contains(stdout, `"tables":[]`) {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
@@ -95,7 +100,8 @@ func TestProbePrintsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &connects); code != exitOK || err != nil || len(connects) != 2 {
 		t.Errorf("exit code %d, %v, %q, %s", code, err, stdout, stderr)
 	}
-	if code, _, stderr = agent(t, "probe", "flow", "127.0.0.1:1"); code != exitFailed || !strings.Contains(stderr, "open flow") {
+	code, _, stderr = agent(t, "probe", "flow", "127.0.0.1:1")
+	if code != exitFailed || !strings.Contains(stderr, "open flow") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

@@ -63,12 +63,14 @@ func TestGoldenCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		text.WriteString("# commands, one after the other; repeated ones once\n")
-		last := map[string]bool{}
-		for _, a := range w.cluster.Transcript.Acts() {
-			if line := a.String() + "\n"; !last[line] {
-				text.WriteString(line)
-				last[line] = true
+		text.WriteString("# commands, node by node; repeated ones once\n")
+		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2"} { // Some run beside each other.
+			seen := map[string]bool{}
+			for _, a := range w.cluster.Transcript.Acts() {
+				if line := a.String() + "\n"; a.Node == n && !seen[line] {
+					text.WriteString(line)
+					seen[line] = true
+				}
 			}
 		}
 		text.WriteString("# evidence\n")

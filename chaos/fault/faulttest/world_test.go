@@ -150,7 +150,7 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 			out += name + " loaded active waiting dead-man\n"
 		}
 		return out, 0
-	case strings.HasPrefix(line, "systemctl is-active"), strings.HasPrefix(line, "systemctl stop"):
+	case argv[0] == "systemctl" && (argv[1] == "is-active" || argv[1] == "stop"):
 		timer, ok := m.timers[last]
 		if !ok {
 			return "inactive\n", 5
@@ -171,7 +171,8 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case strings.HasPrefix(line, "ip -json -6"):
 		return "", 0
 	case line == "cat /proc/1/mountinfo":
-		return "40 22 7:3 / /mnt/seatrial/a rw - ext4 /dev/loop3 rw\n41 22 7:4 / /mnt/other rw - ext4 /dev/loop4 rw\n", 0
+		return "40 22 7:3 / /mnt/seatrial/a rw - ext4 /dev/loop3 rw\n" +
+			"41 22 7:4 / /mnt/other rw - ext4 /dev/loop4 rw\n", 0
 	case strings.HasPrefix(line, mark.AgentPath+" probe tcp"):
 		return w.probeTCP(m, argv[5:]), 0
 	case strings.HasPrefix(line, mark.AgentPath+" probe process"):
@@ -339,8 +340,10 @@ func (w *world) kube() *kubefake.Clientset {
 			Spec:       corev1.PodSpec{NodeName: "c-worker"},
 			Status: corev1.PodStatus{
 				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-				ContainerStatuses: []corev1.ContainerStatus{{Name: "mysql", ContainerID: "boot-" + strconv.Itoa(m.boots),
-					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+				ContainerStatuses: []corev1.ContainerStatus{{
+					Name: "mysql", ContainerID: "boot-" + strconv.Itoa(m.boots),
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				}},
 			},
 		}}}
 	})

@@ -38,8 +38,8 @@ func openFlow(ctx context.Context, node clusters.Node, to netip.AddrPort, life t
 		reports: make(chan probe.FlowReport, 4), ended: make(chan struct{})}
 	read, write := io.Pipe()
 	cmd := clusters.Command{
-		Argv: []string{mark.AgentPath, "probe", "flow", "--silence", flowSilence.String(), "--watch", life.String(),
-			to.String()},
+		Argv: []string{mark.AgentPath, "probe", "flow",
+			"--silence", flowSilence.String(), "--watch", life.String(), to.String()},
 		Stdout: write,
 	}
 	go func() {
@@ -113,7 +113,8 @@ func (f *flow) dead(ctx context.Context, bound time.Duration) (fault.Fact, error
 	case err != nil:
 		return fault.Fact{}, fmt.Errorf("wait for the established flow %s to go dead: %w", f.path, err)
 	case r.State != probe.FlowDead:
-		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s", f.path, r.State, r.Error)
+		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s",
+			f.path, r.State, r.Error)
 	}
 	return fault.Fact{Span: history.Between(r.LastAck, r.At), Sentence: fmt.Sprintf(
 		"the established flow %s went dead: %d bytes unacknowledged for %s", f.path, r.Pending,

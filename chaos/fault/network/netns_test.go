@@ -101,7 +101,8 @@ func (n namespaces) up() {
 		n.must("", "ip", "netns", "add", n.name(i))
 		n.t.Cleanup(func() { n.must("", "ip", "netns", "del", n.name(i)) })
 	}
-	n.must("", "ip", "link", "add", "cable", "netns", n.name(1), "type", "veth", "peer", "name", "cable", "netns", n.name(2))
+	n.must("", "ip", "link", "add", "cable", "netns", n.name(1), "type", "veth",
+		"peer", "name", "cable", "netns", n.name(2))
 	for i := 1; i <= 2; i++ {
 		n.must("", n.in(i, "ip", "link", "set", "lo", "up")...)
 		n.must("", n.in(i, "ip", "addr", "add", fmt.Sprintf("10.99.0.%d/24", i), "dev", "cable")...)

@@ -35,8 +35,8 @@ func Partition() fault.Definition {
 	return fault.Definition{
 		Name:    "node-partition",
 		Summary: "Cuts the victim's node off from the control plane, IPv4 and IPv6, established flows included.",
-		Shown: "No probe connects in either direction over any family, established flows go dead, and the node's lease " +
-			"is not renewed while that of another node is.",
+		Shown: "No probe connects in either direction over any family, established flows go dead, and the node's " +
+			"lease is not renewed while that of another node is.",
 		Healed: "The nftables table is deleted; all probes connect, the lease is renewed, and the node is Ready.",
 		Needs:  []string{"nftables", "systemd"},
 		// A cut-off node goes on running what was moved away from it.

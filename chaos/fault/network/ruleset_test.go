@@ -56,7 +56,8 @@ func TestCutOff(t *testing.T) {
 		v4, v6   []netip.Prefix
 	}{
 		{"nothing", nil, nil, nil, nil},
-		{"order, twice", prefixes("10.0.0.2/32", "10.0.0.1/32", "10.0.0.2/32"), nil, prefixes("10.0.0.1/32", "10.0.0.2/32"), nil},
+		{"order, twice", prefixes("10.0.0.2/32", "10.0.0.1/32", "10.0.0.2/32"), nil,
+			prefixes("10.0.0.1/32", "10.0.0.2/32"), nil},
 		{"inside another", prefixes("10.0.0.7/32", "10.0.0.0/24", "fd00::1/128"), nil,
 			prefixes("10.0.0.0/24"), prefixes("fd00::1/128")},
 		{"host bits", prefixes("10.0.0.7/24"), nil, prefixes("10.0.0.0/24"), nil},

@@ -30,7 +30,7 @@ func KubeletKill() fault.Definition {
 	return fault.Definition{
 		Name:    "kubelet-kill",
 		Summary: "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
-		Shown:   "The old process is gone, systemd counts one restart more, and a later process answers for its health.",
+		Shown:   "The old process is gone, systemd counts a restart more, and a later process answers for its health.",
 		Healed:  "Systemd starts it again; the kubelet is active, the node's lease renewed by it, and the node Ready.",
 		Needs:   []string{"systemd"},
 		// What a restarted kubelet has forgotten: volumes that are still mounted.
@@ -122,8 +122,8 @@ func (k *kubeletKill) killed(ctx context.Context, begin history.Time) ([]fault.F
 	span := history.Between(begin, found.At)
 	return []fault.Fact{
 		{Span: span, Sentence: fmt.Sprintf("kubelet pid %d, started at %s, is gone", k.old.PID, k.old.Start)},
-		{Span: history.Between(later.Start, found.At), Sentence: fmt.Sprintf("kubelet pid %d was started at %s", later.PID,
-			later.Start)},
+		{Span: history.Between(later.Start, found.At),
+			Sentence: fmt.Sprintf("kubelet pid %d was started at %s", later.PID, later.Start)},
 		{Span: span, Sentence: fmt.Sprintf("systemd counts %d restarts, %d before", now.Restarts, k.restarts)},
 		{Span: history.At(k.env.Clock()), Sentence: "the new kubelet says that it is healthy"},
 	}, "", nil

@@ -16,7 +16,9 @@ import (
 
 func caps() plan.Caps {
 	return plan.Caps{
-		Faults:    []plan.FaultCaps{{Name: "kubelet-kill"}, {Name: "node-partition", Families: true}, {Name: "node-reboot"}},
+		Faults: []plan.FaultCaps{
+			{Name: "kubelet-kill"}, {Name: "node-partition", Families: true}, {Name: "node-reboot"},
+		},
 		Workloads: []string{"ledger"},
 	}
 }

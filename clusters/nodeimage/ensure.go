@@ -2,6 +2,7 @@ package nodeimage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -22,6 +23,7 @@ type builder struct {
 	store    store.Store
 	compiler gobuild.Builder
 	roots    debian.Builder
+	goErr    error // Why nothing can be built.
 }
 
 // Ensure returns a node image that is present in the engine, and makes or pulls it when it is not. With everything
@@ -44,15 +46,11 @@ func newBuilder(ctx context.Context, o Options, run runner) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	goVersion := ""
-	if o.Source != Published {
-		if goVersion, err = gobuild.GoVersion(ctx, run); err != nil {
-			return nil, err
-		}
-	}
+	// Without Go nothing can be built, but the published image can still be had.
+	goVersion, goErr := gobuild.GoVersion(ctx, run)
 	s := store.Store{Dir: o.CacheDir}
 	return &builder{
-		opts: o, rel: rel, run: run, store: s,
+		opts: o, rel: rel, run: run, store: s, goErr: goErr,
 		compiler: gobuild.Builder{Store: s, Runner: run, GoVersion: goVersion, Arch: runtime.GOARCH},
 		roots:    debian.Builder{Store: s, Runner: run, Arch: runtime.GOARCH},
 	}, nil
@@ -62,23 +60,20 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 	if b.opts.Source == Published {
 		return b.published(ctx)
 	}
-	img, err := b.target()
-	if err != nil {
-		return Image{}, err
-	}
-	if b.opts.Source == Auto {
-		// An image that is here already is not worth asking a registry for.
-		ref := publishedImages()[b.rel.Kubernetes]
-		if !b.present(ctx, img.Ref) || ref != "" && b.present(ctx, ref) {
-			pulled, err := b.published(ctx)
-			if err == nil {
-				return pulled, nil
-			}
-			if ctx.Err() != nil {
-				return Image{}, ctx.Err()
-			}
-			b.opts.Log.Info("published node image is not to be had, building", "reason", err)
+	img, buildErr := b.target()
+	var pullErr error
+	if b.opts.Source == Auto && b.worthPulling(ctx, img, buildErr) {
+		var pulled Image
+		if pulled, pullErr = b.published(ctx); pullErr == nil {
+			return pulled, nil
 		}
+		if ctx.Err() != nil {
+			return Image{}, ctx.Err()
+		}
+		b.opts.Log.Info("published node image is not to be had, building", "reason", pullErr)
+	}
+	if buildErr != nil {
+		return Image{}, errors.Join(pullErr, buildErr)
 	}
 	if b.present(ctx, img.Ref) {
 		img.Reused = true
@@ -90,8 +85,21 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 	return img, nil
 }
 
+// worthPulling tells whether to ask for the published image: one that is here is taken, and a registry is not asked
+// when the built image is here.
+func (b *builder) worthPulling(ctx context.Context, built Image, buildErr error) bool {
+	if buildErr != nil || !b.present(ctx, built.Ref) {
+		return true
+	}
+	ref := publishedImages()[b.rel.Kubernetes]
+	return ref != "" && b.present(ctx, ref)
+}
+
 // target is the image that a build would give.
 func (b *builder) target() (Image, error) {
+	if b.goErr != nil {
+		return Image{}, fmt.Errorf("build node image: %w", b.goErr)
+	}
 	sum, err := b.sum()
 	if err != nil {
 		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)

@@ -156,8 +156,9 @@ func mmdebstrap(s Spec, arch, tar string, fromStdin bool) []string {
 
 // Install sees to it that a program is there, by installing the Debian package that has it when this process may.
 func Install(ctx context.Context, r runner, log io.Writer, program, pkg string) error {
-	if _, err := exec.LookPath(program); err == nil {
-		return nil
+	ask := proc.Command{Args: []string{program, "--version"}, Stdout: io.Discard}
+	if err := r.Run(ctx, ask); err == nil || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return InstallPackage(ctx, r, log, pkg)
 }

@@ -217,7 +217,9 @@ func needed(data []byte) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		needs = append(needs, string(bytes.TrimRight(loader, "\x00")))
+		if l := string(bytes.TrimRight(loader, "\x00")); l != "" {
+			needs = append(needs, l)
+		}
 	}
 	return needs, nil
 }

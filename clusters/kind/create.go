@@ -20,16 +20,17 @@ const (
 	cleanupBound = time.Minute
 	// logsBound is how long the collection of its logs may take.
 	logsBound = time.Minute
-	// kindEndBound is how long kind may go on after its containers were removed under it.
-	kindEndBound = 30 * time.Second
+	// kindEndBound is how long kind may go on while its containers are removed under it. Its longest wait by itself is
+	// one of 30 seconds, for a container to start.
+	kindEndBound = 90 * time.Second
 )
 
 // Create makes a cluster and returns when it is shown to be ready. A name that is taken is an *ExistsError and is left
 // alone; after any other error the cluster is gone, or the error says that it is not.
 //
 // Kind's Create takes no context, so it runs in a goroutine. When ctx ends, the containers it made so far are removed,
-// upon which its next step fails and it ends; that is waited for, at most kindEndBound, and then the removal is
-// repeated for what it made in between.
+// upon which its next step fails and it ends; that is waited for, at most kindEndBound, and whatever it makes in
+// between is removed too.
 func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
 	fail := func(err error) (clusters.Cluster, error) {
 		return nil, fmt.Errorf("create cluster %q: %w", spec.Name, err)
@@ -73,18 +74,26 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 	return fail(errors.Join(err, p.discard(ctx, spec.Name, ctx.Err() == nil)))
 }
 
-// abort removes what an interrupted kind has made so far and makes sure that it makes nothing more.
+// abort removes what an interrupted kind makes, again and again until kind has ended, and then once more.
 func (p *Provider) abort(ctx context.Context, name string, made <-chan error) error {
-	first := p.discard(ctx, name, false)
-	end := time.NewTimer(kindEndBound)
-	defer end.Stop()
-	select {
-	case <-made:
-	case <-end.C:
-		return errors.Join(first, fmt.Errorf("kind is still at it %s after its nodes were removed; later run: seatrial clean",
-			kindEndBound))
+	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), kindEndBound)
+	defer cancel()
+	err := await(endCtx, "kind has ended", askEvery, func(ctx context.Context) (string, bool, error) {
+		select {
+		case <-made:
+			return "ended", true, nil
+		default:
+		}
+		found, there, err := p.find(ctx, name)
+		if err == nil && there {
+			err = p.remove(ctx, name)
+		}
+		return fmt.Sprintf("it goes on; removed nodes %v", found.Nodes), false, err
+	})
+	if err != nil {
+		err = fmt.Errorf("%w; it may make more nodes yet, to be removed with: seatrial clean", err)
 	}
-	return p.discard(ctx, name, false)
+	return errors.Join(err, p.discard(ctx, name, false))
 }
 
 // discard deletes a cluster that was not finished, with a bound of its own, since the caller's context may have ended.

@@ -88,6 +88,10 @@ func judgeSteps(s *scene, r *ruling) {
 
 // judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
 func judgeLife(s *scene, l faultLife, r *ruling) {
+	if len(l.facts) == 0 && len(l.failed) == 0 {
+		r.unknown("%s was never carried out", l)
+		return
+	}
 	whole := len(l.failed) == 0
 	for _, e := range l.failed {
 		r.unknown("%s on node %s failed: %s", l, e.Fault.Node, e.Fault.Error)

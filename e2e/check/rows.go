@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -190,8 +191,13 @@ func (t *table) report() {
 	for _, b := range t.strange {
 		all = append(all, b)
 	}
-	slices.SortFunc(all, func(a, b *rowBreach) int { return compareKeys(a.key, b.key) })
-	for _, b := range all {
+	slices.SortFunc(all, func(a, b *rowBreach) int {
+		return cmp.Or(cmp.Compare(a.span.NotAfter, b.span.NotAfter), compareKeys(a.key, b.key))
+	})
+	// A lost disk loses every row: what will not be listed need not be put into words.
+	listed := all[:min(len(all), maxFindings)]
+	t.ruling.unlisted = len(all) - len(listed)
+	for _, b := range listed {
 		sentence := b.sentence
 		if b.again > 0 {
 			sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)

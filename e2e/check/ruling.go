@@ -23,6 +23,7 @@ type ruling struct {
 	unit     string
 	evidence int
 	findings []Finding
+	unlisted int // Findings that were counted and not made.
 	reasons  []string
 	notes    []string
 	said     map[string]bool
@@ -64,9 +65,12 @@ func (r *ruling) result() Result {
 			cmp.Compare(a.Subject, b.Subject))
 	})
 	res.Findings = r.findings
-	if more := len(r.findings) - maxFindings; more > 0 {
-		res.Findings = slices.Clone(r.findings[:maxFindings])
-		r.note("%d more findings of this check are not listed: these %d came first", more, maxFindings)
+	if len(res.Findings) > maxFindings {
+		r.unlisted += len(res.Findings) - maxFindings
+		res.Findings = slices.Clone(res.Findings[:maxFindings])
+	}
+	if r.unlisted > 0 {
+		r.note("%d more findings of this check are not listed: these %d came first", r.unlisted, len(res.Findings))
 	}
 	res.Reasons = bounded(r.reasons, maxReasons)
 	res.Notes = bounded(r.notes, maxNotes)

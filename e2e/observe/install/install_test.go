@@ -91,9 +91,9 @@ func TestInstall(t *testing.T) {
 	}
 	unit := files[unitPath]
 	for _, line := range []string{
-		"Type=notify", "Before=shutdown.target containerd.service kubelet.service", "WantedBy=multi-user.target",
+		"Type=notify", "Before=containerd.service kubelet.service", "WantedBy=multi-user.target",
 		"Restart=always", "DefaultDependencies=no",
-		"ExecStart=/usr/local/bin/seatrial-agent ledger --node c-worker --file /var/lib/seatrial/ledger/ledger.jsonl",
+		"ExecStart=@/usr/local/bin/seatrial-agent @seatrial-agent ledger --node c-worker --file /var/lib/seatrial/ledger/ledger.jsonl",
 	} {
 		if !strings.Contains(unit, line+"\n") {
 			t.Errorf("unit lacks %q:\n%s", line, unit)

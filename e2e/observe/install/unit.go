@@ -17,9 +17,13 @@ const (
 // would have a meaning.
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
-// unitFile returns the unit that keeps the ledger. It is ordered before the runtime and the kubelet, and so stopped
-// after them: what they mount at their begin and unmount at their end is seen. Without the default dependencies it
-// does not wait for basic.target. It runs in the node's own mount namespace, so no sandboxing option may be set.
+// unitFile returns the unit that keeps the ledger.
+//
+// It is ordered before the runtime and the kubelet. Without the default dependencies it does not wait for
+// basic.target, and it is not stopped when the node goes down, since nothing makes it conflict with shutdown.target.
+// systemd then spares it in its last round of signals as well, because its name begins with "@" (systemd's "Storage
+// Daemons for the Root File System"). So it sees the last unmount and the end of the last process of a boot, and goes
+// with PID 1. It runs in the node's own mount namespace, so no sandboxing option may be set.
 func unitFile(node string) (string, error) {
 	if !nodeName.MatchString(node) {
 		return "", fmt.Errorf("write unit %s: node name %q is not a DNS subdomain", UnitName, node)
@@ -27,14 +31,13 @@ func unitFile(node string) (string, error) {
 	return `[Unit]
 Description=Ledger of the mounts and processes of this node
 DefaultDependencies=no
-RequiresMountsFor=/usr/local/bin /var/lib/seatrial
-Conflicts=shutdown.target
-Before=shutdown.target containerd.service kubelet.service
+After=local-fs.target
+Before=containerd.service kubelet.service
 StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-ExecStart=` + AgentPath + ` ledger --node ` + node + ` --file ` + LedgerPath + `
+ExecStart=@` + AgentPath + ` @seatrial-agent ledger --node ` + node + ` --file ` + LedgerPath + `
 Restart=always
 RestartSec=100ms
 TimeoutStartSec=30s

@@ -65,12 +65,15 @@ func (w *fanotifyWatcher) fail(err error) {
 	signal(w.found)
 }
 
+// mostAtOnce bounds what is seen and not yet taken over by next, in events; what is beyond stays queued.
+const mostAtOnce = 1024
+
 // drain reads what is queued and looks every new mount up.
 func (w *fanotifyWatcher) drain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := len(w.seen)
-	for w.err == nil {
+	for w.err == nil && len(w.seen) < mostAtOnce {
 		asked := bootclock.Now()
 		n, err := unix.Read(w.fd, w.buf)
 		switch {

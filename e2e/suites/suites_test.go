@@ -15,7 +15,8 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 
-	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -24,8 +25,7 @@ const setUpBound = 60 * time.Minute
 
 // harbour is where the specs of this process run.
 type harbour struct {
-	place   trial.Place
-	cluster clusters.Cluster
+	place *trial.Place
 }
 
 var at harbour //nolint:gochecknoglobals // Ginkgo's tree is built from closures; what the set-up made has no other way in.
@@ -55,12 +55,16 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	var err error
 	at.place, err = trial.Return(ctx, moorings(), record)
 	Expect(err).NotTo(HaveOccurred())
-	at.cluster = at.place.Cluster
 }, NodeTimeout(setUpBound))
 
 // moorings are the suite's wishes for its cluster.
 func moorings() trial.Moorings {
+	engine := os.Getenv("SEATRIAL_ENGINE")
+	if engine == "" {
+		engine = "docker"
+	}
 	return trial.Moorings{
+		Engine:      engine,
 		ClusterName: "seatrial-suites",
 		Workers:     2,
 		Progress:    GinkgoWriter,
@@ -80,9 +84,11 @@ func runsDir() string {
 func sail(ctx context.Context, scenario string) trial.Outcome {
 	GinkgoHelper()
 	seed := uint64(GinkgoRandomSeed())
+	s, ok := trial.AllParts().Scenario(scenario)
+	Expect(ok).To(BeTrue(), "scenario %q", scenario)
 	out, err := at.place.Sail(ctx, trial.Orders{
-		Scenario: scenario, Seed: seed, RunsDir: runsDir(), Progress: GinkgoWriter,
-		CommandLine: []string{"seatrial", "run", scenario, "--seed", fmt.Sprint(seed)},
+		Plan: plan.Make(s, seed), RunsDir: runsDir(), Progress: GinkgoWriter,
+		Header: report.Run{CommandLine: []string{"seatrial", "run", scenario, "--seed", fmt.Sprint(seed)}},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	AddReportEntry("seed", seed)

@@ -58,7 +58,8 @@ func TestRealImage(t *testing.T) {
 		if entrypoint == "xfs_io" {
 			flag = "-V"
 		}
-		if got := ask(ctx, t, engine, "run", "--rm", "--entrypoint", entrypoint, first.Ref, flag); !strings.Contains(got, want) {
+		got := ask(ctx, t, engine, "run", "--rm", "--entrypoint", entrypoint, first.Ref, flag)
+		if !strings.Contains(got, want) {
 			t.Errorf("%s in the image says %q, want %q", entrypoint, got, want)
 		}
 	}

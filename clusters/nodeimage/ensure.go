@@ -167,12 +167,13 @@ func (b *builder) lastSteps(img Image, p *parts) []step {
 			name: "assemble image", about: time.Minute,
 			there: func() bool { return b.store.Has(b.kind(), img.Inputs) },
 			do: func(ctx context.Context) error {
-				_, _, err := b.store.Produce(ctx, b.kind(), img.Inputs, func(ctx context.Context, dir string) (err error) {
+				work := func(ctx context.Context, dir string) (err error) {
 					if p.kindDir, err = b.kindSource(ctx); err != nil {
 						return err
 					}
 					return b.assemble(ctx, *p, img.Ref, dir)
-				})
+				}
+				_, _, err := b.store.Produce(ctx, b.kind(), img.Inputs, work)
 				return err
 			},
 		},

@@ -181,7 +181,8 @@ func TestRefCoversEveryInput(t *testing.T) {
 	if again := ref(func(o *Options) { o.Preload = []Archive{} }); again != base {
 		t.Errorf("the same inputs give %s and %s", base, again)
 	}
-	if !strings.HasPrefix(base, "localhost/seatrial/node:v1.37.0-") || len(base) != len("localhost/seatrial/node:v1.37.0-")+12 {
+	const prefix = "localhost/seatrial/node:v1.37.0-"
+	if !strings.HasPrefix(base, prefix) || len(base) != len(prefix)+12 {
 		t.Errorf("ref = %s", base)
 	}
 	one := []Archive{{Path: "/a.tar", Digest: "1"}}
@@ -309,9 +310,9 @@ func TestHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			"node image 1/1: compile x (at most about 3m0s)",
-			"node image 1/1: compile x: 20s so far, at most about 3m0s",
-			"node image 1/1: compile x: 40s so far, at most about 3m0s",
+			"node image 1/1: compile x (about 3m on two idle cores)",
+			"node image 1/1: compile x: 20s so far, about 3m on two idle cores",
+			"node image 1/1: compile x: 40s so far, about 3m on two idle cores",
 			"node image 1/1: compile x: done in 50s",
 		}
 		if !slices.Equal(got, want) {

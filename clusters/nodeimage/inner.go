@@ -88,7 +88,7 @@ func assembleInner(dir string, built map[string]string, root *layers.Root, n ima
 // baseFiles are what any program may expect of a root file system.
 func baseFiles() []layers.File {
 	return []layers.File{
-		{Name: "etc/passwd", Data: []byte("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n")},
+		{Name: "etc/passwd", Data: []byte("root:x:0:0::/root:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n")},
 		{Name: "etc/group", Data: []byte("root:x:0:\nnogroup:x:65534:\n")},
 		{Name: "etc/nsswitch.conf", Data: []byte("hosts: files dns\n")},
 		{Name: "root", Dir: true, Mode: 0o700},

@@ -153,7 +153,8 @@ func containerdConfig(config []byte, pause string) ([]byte, error) {
 	}
 	for _, key := range []string{"sandbox_image", "restrict_oom_score_adj"} {
 		if changed[key] != 1 {
-			return nil, fmt.Errorf("change %s in kind's containerd configuration: found %d times, want 1", key, changed[key])
+			return nil, fmt.Errorf("change %s in kind's containerd configuration: found %d times, want 1",
+				key, changed[key])
 		}
 	}
 	return []byte(strings.Join(lines, "\n")), nil

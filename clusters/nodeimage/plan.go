@@ -42,8 +42,8 @@ func (w Work) String() string {
 			todo = append(todo, s.Name)
 		}
 	}
-	build := fmt.Sprintf("build node image %s: at most about %s on two cores (%s)",
-		w.Ref, w.About.Round(time.Minute), strings.Join(todo, ", "))
+	build := fmt.Sprintf("build node image %s: about %s on two idle cores (%s)",
+		w.Ref, brief(w.About.Round(time.Minute)), strings.Join(todo, ", "))
 	switch {
 	case w.TriesPublished && len(w.Steps) > 0:
 		return "pull the published node image, or else " + build

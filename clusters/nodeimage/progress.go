@@ -3,6 +3,7 @@ package nodeimage
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -38,15 +39,24 @@ func (p Progress) String() string {
 	elapsed := p.Elapsed.Round(time.Second)
 	switch p.State {
 	case Started:
-		return fmt.Sprintf("%s (at most about %s)", head, p.About)
+		return fmt.Sprintf("%s (about %s on two idle cores)", head, brief(p.About))
 	case Working:
-		return fmt.Sprintf("%s: %s so far, at most about %s", head, elapsed, p.About)
+		return fmt.Sprintf("%s: %s so far, about %s on two idle cores", head, elapsed, brief(p.About))
 	case Reused:
 		return head + ": already there"
 	case Failed:
 		return fmt.Sprintf("%s: failed after %s", head, elapsed)
 	}
 	return fmt.Sprintf("%s: done in %s", head, elapsed)
+}
+
+// brief writes a duration without seconds that are none.
+func brief(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if minutes, even := strings.CutSuffix(text, "m0s"); even {
+		return minutes + "m"
+	}
+	return text
 }
 
 // step is one thing to do.

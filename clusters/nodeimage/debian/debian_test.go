@@ -44,7 +44,10 @@ func TestSources(t *testing.T) {
 			URIs: []string{"http://mirror.invalid/debian"}, Suites: []string{"bookworm", "bookworm-updates"},
 			Components: []string{"main", "contrib"}, SignedBy: "/usr/share/keyrings/debian.gpg",
 		},
-		{URIs: []string{"http://mirror.invalid/security"}, Suites: []string{"bookworm-security"}, Components: []string{"main"}},
+		{
+			URIs: []string{"http://mirror.invalid/security"}, Suites: []string{"bookworm-security"},
+			Components: []string{"main"},
+		},
 	}
 	if diff := cmp.Diff(want822, parseDeb822(deb822)); diff != "" {
 		t.Errorf("deb822 (-want +got):\n%s", diff)

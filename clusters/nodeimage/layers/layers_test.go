@@ -123,7 +123,8 @@ func elfFile(t *testing.T, loader string, libraries ...string) []byte {
 	put(uint16(headerSize), uint16(progSize), uint16(1), uint16(sectionSize), uint16(3), uint16(1))
 	put(uint32(3), uint32(4), at, uint64(0), uint64(0), uint64(len(interp)), uint64(len(interp)), uint64(1))
 	put(interp, strs, dynamic, make([]byte, sectionSize))
-	put(uint32(0), uint32(3), uint64(0), uint64(0), strAt, uint64(len(strs)), uint32(0), uint32(0), uint64(1), uint64(0))
+	put(uint32(0), uint32(3), uint64(0), uint64(0), strAt, uint64(len(strs)), uint32(0), uint32(0), uint64(1),
+		uint64(0))
 	put(uint32(0), uint32(6), uint64(0), uint64(0), dynAt, uint64(len(dynamic)), uint32(1), uint32(0), uint64(8),
 		uint64(16))
 	return b.Bytes()
@@ -195,7 +196,8 @@ func TestClosure(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.tar")
-	if err := Filter(out, closureRoot(t), func(name string) bool { return strings.HasPrefix(name, "usr/") }); err != nil {
+	inUsr := func(name string) bool { return strings.HasPrefix(name, "usr/") }
+	if err := Filter(out, closureRoot(t), inUsr); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(out)

@@ -11,13 +11,14 @@ import (
 
 func TestRun(t *testing.T) {
 	ctx := t.Context()
-	if out, err := Output(ctx, Exec{}, Command{Args: []string{"printenv", "PROC_TEST"}, Env: []string{"PROC_TEST=a b"}}); err != nil ||
-		out != "a b" {
+	show := Command{Args: []string{"printenv", "PROC_TEST"}, Env: []string{"PROC_TEST=a b"}}
+	if out, err := Output(ctx, Exec{}, show); err != nil || out != "a b" {
 		t.Errorf("output = %q, %v", out, err)
 	}
 	var stderr bytes.Buffer
 	err := Exec{}.Run(ctx, Command{Args: []string{"ls", "/nonexistent-path"}, Stderr: &stderr})
-	if err == nil || !strings.Contains(err.Error(), "nonexistent-path") || !strings.Contains(stderr.String(), "nonexistent") {
+	const word = "nonexistent-path"
+	if err == nil || !strings.Contains(err.Error(), word) || !strings.Contains(stderr.String(), word) {
 		t.Errorf("error = %v, stderr = %q: both must have the program's words", err, stderr.String())
 	}
 	if err := (Exec{}).Run(ctx, Command{}); err == nil {

@@ -89,7 +89,8 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	if err != nil {
 		return nil, err
 	}
-	if kube := version.MustParseSemantic(spec.KubernetesVersion); v1 && kube.AtLeast(version.MustParseSemantic("1.35.0-0")) {
+	refuses := version.MustParseSemantic("1.35.0-0")
+	if v1 && version.MustParseSemantic(spec.KubernetesVersion).AtLeast(refuses) {
 		cfg.KubeadmConfigPatches = []string{kubeletCgroupV1}
 	}
 	if p.lacksResource {
@@ -98,8 +99,8 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	return cfg, nil
 }
 
-// lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of every
-// container on this machine. It reads /proc/self/status.
+// lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of
+// every container on this machine. It reads /proc/self/status.
 func lacksSysResource(status string) (bool, error) {
 	const sysResource = 24 // From linux/capability.h.
 	text, err := os.ReadFile(status)

@@ -51,7 +51,7 @@ func aProvider(t *testing.T, list ...container) (*Provider, *fakeKind) {
 	k := &fakeKind{dir: filepath.Dir(e.path), create: func(*fakeKind) error { return nil }}
 	return &Provider{
 		engine: e, kind: k, kubeconfig: filepath.Join(t.TempDir(), "state", "kubeconfig"), failLogs: "logs",
-		log: slog.New(slog.DiscardHandler), marks: newMarks(), loops: loopDevices{sys: t.TempDir()},
+		log: slog.New(slog.DiscardHandler), marks: newMarks(), turn: newTurn(), loops: loopDevices{sys: t.TempDir()},
 		ready: func(context.Context, *Cluster, int) error { return nil },
 	}, k
 }

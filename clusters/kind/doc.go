@@ -11,9 +11,11 @@
 //
 // # Addresses after a restart
 //
-// Docker gives a starting container the lowest free address of each family, so a node that goes down alone gets its
-// own addresses back. When two nodes are down at once and start in another order, or a container of somebody else
-// left or took an address meanwhile, the addresses differ. Kind's entrypoint then rewrites the node's own
+// Docker gives a starting container the lowest free address of each family. So a node gets its own back unless a lower
+// one is free: because another node is down too, or a container of somebody else has gone. Start and Reboot therefore
+// take all lower free addresses for the moment, with containers that do nothing and end by themselves (see hold.go).
+// When the addresses differ nevertheless, since somebody took them meanwhile, kind's entrypoint rewrites the node's own
 // configuration, and the cluster lives on; but what a trial knew about addresses is wrong, so Start and Reboot compare
-// and return an *AddressError. Podman counts on and hardly ever gives an address twice: expect the error there.
+// and return an *AddressError. Podman and nerdctl count on and hardly ever give an address twice: expect the error
+// there.
 package kind

@@ -120,6 +120,7 @@ func (e engine) unattended(ctx context.Context, args ...string) error {
 type container struct {
 	ID    string `json:"Id"`
 	Name  string `json:"Name"`
+	Image string `json:"Image"` // By its ID.
 	State struct {
 		Status    string    `json:"Status"`
 		Pid       int       `json:"Pid"`

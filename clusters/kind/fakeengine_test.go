@@ -72,7 +72,7 @@ func networks(c *container, addrs []string) {
 }
 
 func aNode(e engine, name string) *node {
-	return &node{engine: e, name: name, role: "worker", marks: newMarks(), netns: &netnsCache{}}
+	return &node{engine: e, name: name, role: "worker", marks: newMarks(), netns: &netnsCache{}, turn: newTurn()}
 }
 
 func must(t *testing.T, err error) {
@@ -85,7 +85,10 @@ func must(t *testing.T, err error) {
 func store(dir string, list []container) {
 	text, err := json.Marshal(list)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "containers"), text, 0o600)
+		err = os.WriteFile(filepath.Join(dir, "containers.new"), text, 0o600)
+	}
+	if err == nil { // At once, since others read it.
+		err = os.Rename(filepath.Join(dir, "containers.new"), filepath.Join(dir, "containers"))
 	}
 	if err != nil {
 		panic(err)
@@ -107,6 +110,10 @@ func say(w io.Writer, code int, format string, args ...any) int {
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
 	return code
 }
+
+// fakeNetwork has the addresses below those ending in 5 free, but for one of 2.
+const fakeNetwork = `[{"IPAM":{"Config":[{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"},{"Subnet":"fc00::/64"}]},
+"Containers":{"a":{"IPv4Address":"172.18.0.2/16","IPv6Address":"fc00::2/64"}}}]`
 
 // fakeDocker is the engine's main function.
 func fakeDocker(dir string, args []string) int {
@@ -139,6 +146,10 @@ func fakeDocker(dir string, args []string) int {
 		return 0
 	case "inspect":
 		return fakeInspect(list, args[3:])
+	case "network":
+		return say(os.Stdout, 0, "%s", fakeNetwork)
+	case "run", "rm":
+		return 0
 	case "cp":
 		return fakeCopy(dir, strings.TrimPrefix(filepath.Base(args[1]), "old-"))
 	case "exec":

@@ -50,6 +50,7 @@ type Provider struct {
 	failLogs   string
 	log        *slog.Logger
 	marks      func() string
+	turn       chan struct{}
 	loops      loopDevices
 	// ready waits until a new cluster is shown to be ready.
 	ready func(ctx context.Context, c *Cluster, nodes int) error
@@ -89,7 +90,7 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), loops: hostLoops(), ready: waitReady,
+		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(), ready: waitReady,
 		lacksResource: lacks,
 	}, nil
 }
@@ -115,6 +116,12 @@ func newMarks() func() string {
 	}
 	prefix := strconv.Itoa(os.Getpid()) + "-" + start + "-"
 	return func() string { return prefix + strconv.FormatUint(count.Add(1), 10) }
+}
+
+func newTurn() chan struct{} {
+	turn := make(chan struct{}, 1)
+	turn <- struct{}{}
+	return turn
 }
 
 // Name returns "kind".
@@ -145,7 +152,7 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	for _, one := range list {
 		if role, ok := roleOf(one); ok {
 			c.nodes = append(c.nodes, &node{
-				engine: p.engine, name: one.Name, role: role, marks: p.marks, netns: &netnsCache{},
+				engine: p.engine, name: one.Name, role: role, marks: p.marks, netns: &netnsCache{}, turn: p.turn,
 			})
 		}
 	}

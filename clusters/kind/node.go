@@ -23,6 +23,7 @@ type node struct {
 	role   clusters.Role
 	marks  func() string // Makes a new mark for each command. See execMark.
 	netns  *netnsCache
+	turn   chan struct{} // Holds one token: nodes of a provider come back one after the other. See hold.
 }
 
 var _ clusters.PowerNode = (*node)(nil)

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -29,12 +30,13 @@ type AddressError struct {
 
 // Error names the node and its addresses before and after.
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("node %q came back with other addresses: before %v, now %v; another container took one while it was down",
-		e.Node, e.Before, e.After)
+	return fmt.Sprintf("node %q came back with other addresses, before %v, now %v: "+
+		"another container took one while it was down", e.Node, e.Before, e.After)
 }
 
 // Reboot restarts the container with one command of the engine, which goes on although ctx ends or the harness dies: a
-// node is never left down by half a reboot. A paused node is thawed first, a stopped one is started. The error is an
+// node is never left down by half a reboot. Nodes of one provider reboot one after the other; for an outage of several
+// at once there are Kill and Start. A paused node is thawed first, a stopped one is started. The error is an
 // *AddressError when the node is up with other addresses.
 func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	return n.comeBack(ctx, "reboot", func(c container) error {
@@ -50,17 +52,28 @@ func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 // Start starts a stopped container; one that runs is left alone. The error is an *AddressError when the node is up with
 // other addresses than it had.
 func (n *node) Start(ctx context.Context) error {
-	return n.comeBack(ctx, "start", func(c container) error {
-		if c.state() != stateExited {
-			return nil
-		}
+	state, err := n.State(ctx)
+	if err != nil {
+		return fmt.Errorf("start node %q: %w", n.name, err)
+	}
+	if state != stateExited {
+		return nil
+	}
+	return n.comeBack(ctx, "start", func(container) error {
 		return n.engine.unattended(ctx, "start", n.name)
 	})
 }
 
-// comeBack does something that ends with the node running, and compares its addresses before and after.
+// comeBack does something that ends with the node running, sees to it that its own addresses are the next to be given
+// out, and compares them before and after.
 func (n *node) comeBack(ctx context.Context, what string, do func(container) error) error {
 	fail := func(err error) error { return fmt.Errorf("%s node %q: %w", what, n.name, err) }
+	select {
+	case token := <-n.turn:
+		defer func() { n.turn <- token }()
+	case <-ctx.Done():
+		return fail(ctx.Err())
+	}
 	before, err := n.inspect(ctx)
 	if err != nil {
 		return fail(err)
@@ -69,27 +82,30 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 	if len(known) == 0 {
 		known = n.lastAddresses(ctx)
 	}
-	if err := do(before); err != nil {
+	release, holdErr := n.hold(ctx, before, known)
+	err = do(before)
+	holdErr = errors.Join(holdErr, release()) // Of interest only if the addresses differ: no start is to fail for it.
+	if err != nil {
 		return fail(err)
 	}
 	after, err := n.inspect(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	if after.state() != stateRunning && before.state() != statePaused {
+	if after.state() == stateExited {
 		return fail(fmt.Errorf("it is not running after that: the engine says %q", after.State.Status))
 	}
 	addrs := after.addresses()
 	for _, addr := range known {
 		if !slices.Contains(addrs, addr) {
-			return fail(&AddressError{Node: n.name, Before: known, After: addrs})
+			return fail(errors.Join(&AddressError{Node: n.name, Before: known, After: addrs}, holdErr))
 		}
 	}
 	return nil
 }
 
-// lastAddresses returns the addresses that a stopped node had when it last ran. The engine has forgotten them, but kind's
-// entrypoint keeps them in files. Without these there is nothing to compare with, and that is no error.
+// lastAddresses returns the addresses that a stopped node had when it last ran. The engine has forgotten them, but
+// kind's entrypoint keeps them in files. Without these there is nothing to compare with, and that is no error.
 func (n *node) lastAddresses(ctx context.Context) []netip.Addr {
 	var out []netip.Addr
 	for _, file := range []string{"/kind/old-ipv4", "/kind/old-ipv6"} {

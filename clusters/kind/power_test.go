@@ -2,10 +2,15 @@ package kind
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +28,7 @@ func put(t *testing.T, e engine, name, text string) {
 }
 
 func TestPowerArgvGolden(t *testing.T) {
-	inspect := "inspect --type container n"
+	inspect, network := "inspect --type container n", "network inspect kind"
 	for _, tc := range []struct {
 		name, state string
 		do          func(*node, context.Context) error
@@ -31,17 +36,17 @@ func TestPowerArgvGolden(t *testing.T) {
 		after       string
 	}{
 		{"reboot", "running", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 1500*time.Millisecond) },
-			[]string{inspect, "restart -t 2 n", inspect}, "running"},
+			[]string{inspect, network, "restart -t 2 n", inspect}, "running"},
 		{"reboot a paused one", "paused", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
-			[]string{inspect, "unpause n", "restart -t 0 n", inspect}, "running"},
+			[]string{inspect, network, "unpause n", "restart -t 0 n", inspect}, "running"},
 		{"reboot a stopped one", "exited", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
 			[]string{inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "restart -t 0 n", inspect}, "running"},
 		{"stop", "running", func(n *node, ctx context.Context) error { return n.Stop(ctx, 3*time.Second) },
 			[]string{"stop -t 3 n"}, "exited"},
 		{"start", "exited", (*node).Start,
-			[]string{inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "start n", inspect}, "running"},
-		{"start a running one", "running", (*node).Start, []string{inspect, inspect}, "running"},
-		{"start a paused one", "paused", (*node).Start, []string{inspect, inspect}, "paused"},
+			[]string{inspect, inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "start n", inspect}, "running"},
+		{"start a running one", "running", (*node).Start, []string{inspect}, "running"},
+		{"start a paused one", "paused", (*node).Start, []string{inspect}, "paused"},
 		{"kill", "running", (*node).Kill, []string{inspect, "kill --signal KILL n"}, "exited"},
 		{"kill a stopped one", "exited", (*node).Kill, []string{inspect}, "exited"},
 		{"pause", "running", (*node).Pause, []string{inspect, "pause n"}, "paused"},
@@ -119,5 +124,48 @@ func TestPowerErrors(t *testing.T) {
 	cancel()
 	if err := aNode(e, "n").Stop(done, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("stop with an ended context = %v", err)
+	}
+}
+
+// The addresses 3 and 4 of both families are free: they are held while the node with 5 restarts.
+func TestLowerAddressesAreHeld(t *testing.T) {
+	addrs := []string{"172.18.0.5", "fc00::5"}
+	c := made("n", "c", "worker", "", "running", addrs...)
+	c.Image = "sha256:1"
+	e := fakeEngine(t, c)
+	put(t, e, "next-addresses", strings.Join(addrs, " "))
+	n, count := aNode(e, "n"), 0
+	n.marks = func() string { count++; return strconv.Itoa(count) }
+	must(t, n.Reboot(t.Context(), 0))
+	run := "run --detach --rm --name n-hold-%d --network kind --entrypoint sleep sha256:1 60"
+	inspect := "inspect --type container n"
+	want := []string{
+		inspect, "network inspect kind", fmt.Sprintf(run, 1), fmt.Sprintf(run, 2), "restart -t 0 n",
+		"rm --force --volumes n-hold-1 n-hold-2", inspect,
+	}
+	got := calls(t, e)
+	slices.Sort(got[2:4]) // They run at once.
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	put(t, e, "refuse-run", "Error response from daemon: no such image")
+	must(t, n.Reboot(t.Context(), 0)) // It came back with its addresses all the same.
+	put(t, e, "next-addresses", strings.Join(other, " "))
+	var addrErr *AddressError
+	err := n.Reboot(t.Context(), 0)
+	if !errors.As(err, &addrErr) || !strings.Contains(err.Error(), "hold free addresses") {
+		t.Errorf("reboot = %v, want an AddressError and why nothing was held", err)
+	}
+}
+
+func TestFreeBelow(t *testing.T) {
+	var list []network
+	must(t, json.Unmarshal([]byte(fakeNetwork), &list))
+	for addr, want := range map[string]int{
+		"172.18.0.2": 0, "172.18.0.3": 0, "172.18.0.4": 1, "fc00::6": 3, "172.18.9.9": maxHolders + 1, "10.0.0.9": 0,
+	} {
+		if got := list[0].freeBelow(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("freeBelow(%s) = %d, want %d", addr, got, want)
+		}
 	}
 }

@@ -38,6 +38,12 @@ type Armer interface {
 	Disarm(ctx context.Context) error
 }
 
+// Holder is a fault whose effect could end by itself while it is held: the undo that is armed may have come early.
+type Holder interface {
+	// Held looks once whether the effect is still there, and returns what was seen.
+	Held(ctx context.Context) ([]Fact, error)
+}
+
 // Env is what a fault is given to work with.
 type Env struct {
 	Cluster   clusters.Cluster

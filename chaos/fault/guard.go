@@ -61,6 +61,7 @@ type Guard struct {
 	state    State
 	injected bool // Inject was called, whatever came of it.
 	armed    bool // Arm was called, whatever came of it.
+	held     []Fact
 }
 
 // NewGuard returns a guard for f, which was made with cfg.Step and cfg.Env.
@@ -133,7 +134,7 @@ func (g *Guard) Confirm(ctx context.Context) error {
 // Heal undoes the fault.
 func (g *Guard) Heal(ctx context.Context) error {
 	return g.move(ctx, verbHeal, history.StageHealed, g.cfg.Limits.Heal,
-		func(ctx context.Context) ([]Fact, error) { return nil, g.f.Heal(ctx) })
+		func(ctx context.Context) ([]Fact, error) { return g.held, g.f.Heal(ctx) })
 }
 
 // ConfirmHealed waits until the effect is shown to be gone, and disarms the undo then.

@@ -54,6 +54,8 @@ func (p *puppet) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return p.facts(p.call(ctx, "confirm"))
 }
 
+func (p *puppet) Held(ctx context.Context) ([]fault.Fact, error) { return p.facts(p.call(ctx, "held")) }
+
 func (p *puppet) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return p.facts(p.call(ctx, "confirmHealed"))
 }
@@ -123,7 +125,8 @@ type life struct {
 }
 
 func lives() []life {
-	all := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
+	all := []string{"heal", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm"}
+	unheld := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
 	return []life{
 		{name: "goes well", calls: all, took: 10 * time.Second,
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, gone}},
@@ -139,13 +142,17 @@ func lives() []life {
 		{name: "inject panics", bad: map[string]func(context.Context) error{"inject": crash},
 			calls:  []string{"heal", "arm", "inject", "heal", "confirmHealed", "disarm"},
 			stages: []history.FaultStage{intent, armed, failed, healed, gone}, errs: []string{"panic: boom"}},
+		{name: "ends by itself", bad: map[string]func(context.Context) error{"held": boom}, calls: all,
+			stages: []history.FaultStage{intent, armed, injected, shown, failed, healed, gone},
+			errs:   []string{`hold fault "puppet" on node "worker": it was not there to the end: boom`},
+			took:   10 * time.Second},
 		{name: "confirm never comes", bad: map[string]func(context.Context) error{"confirm": hangs},
-			calls: all, stages: []history.FaultStage{intent, armed, injected, failed, healed, gone},
+			calls: unheld, stages: []history.FaultStage{intent, armed, injected, failed, healed, gone},
 			errs: []string{`confirm fault "puppet"`, "the limit of 1m0s is over"}, took: time.Minute},
-		{name: "shows nothing", empty: true, calls: append(all[:6:6], []string(nil)...),
+		{name: "shows nothing", empty: true, calls: unheld[:6],
 			stages: []history.FaultStage{intent, armed, injected, failed, healed, failed},
 			errs:   []string{"it shows nothing for it"}},
-		{name: "given up while it holds", cancel: 4 * time.Second, calls: all, took: 4 * time.Second,
+		{name: "given up while it holds", cancel: 4 * time.Second, calls: unheld, took: 4 * time.Second,
 			stages: []history.FaultStage{intent, armed, injected, shown, failed, healed, gone},
 			errs:   []string{`hold fault "puppet" on node "worker": given up before its time: context canceled`}},
 		{name: "given up while it is injected", cancel: 4 * time.Second,
@@ -155,11 +162,11 @@ func lives() []life {
 			errs: []string{`inject fault "puppet"`, "context canceled"}},
 		{name: "given up while it is shown to be healed", cancel: 12 * time.Second,
 			bad:    map[string]func(context.Context) error{"confirmHealed": hangs},
-			calls:  append(all[:6:6], "heal", "confirmHealed", "disarm"),
+			calls:  append(all[:7:7], "heal", "confirmHealed", "disarm"),
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, failed, healed, gone},
 			errs:   []string{"context canceled"}, took: 12 * time.Second},
 		{name: "does not stay gone", bad: map[string]func(context.Context) error{"confirmHealed": boom},
-			calls: all[:6], stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
+			calls: all[:7], stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
 			errs: []string{`confirm healed fault "puppet"`}, took: 10 * time.Second},
 		{name: "cannot be disarmed", bad: map[string]func(context.Context) error{"disarm": boom}, calls: all,
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
@@ -236,7 +243,7 @@ func TestHooksAreAroundTheFault(t *testing.T) {
 			c.After = func(context.Context) error { p.calls = append(p.calls, "after"); return errors.New("differs") }
 		})
 		err := g.Run(t.Context())
-		want := []string{"heal", "before", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm", "after"}
+		want := []string{"heal", "before", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm", "after"}
 		if d := cmp.Diff(want, p.calls); d != "" {
 			t.Errorf("calls (-want +got):\n%s", d)
 		}

@@ -39,12 +39,35 @@ func (g *Guard) hurt(ctx context.Context) error {
 	if err := await.For(ctx, g.cfg.Step.Fault.Hold.D()); err != nil {
 		return g.abandon(ctx, verbHold)
 	}
+	return g.stillHeld(ctx)
+}
+
+// stillHeld asks a fault that can tell whether its effect has lasted to the end of the hold. What it saw is evidence of
+// the heal that follows: until then, the fault was there.
+func (g *Guard) stillHeld(ctx context.Context) error {
+	holder, ok := g.f.(Holder)
+	if !ok {
+		return nil
+	}
+	limit := g.cfg.Limits.Heal
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the limit of %s is over", limit))
+	defer cancel()
+	facts, err := caught(bounded, func(ctx context.Context) ([]Fact, error) { return evident(holder.Held(ctx)) })
+	if err != nil {
+		return g.fail(verbHold, fmt.Errorf("it was not there to the end: %w", err))
+	}
+	g.held = facts
 	return nil
 }
 
 // abandon records that the fault was given up before its time.
 func (g *Guard) abandon(ctx context.Context, verb string) error {
-	err := g.wrap(verb, fmt.Errorf("given up before its time: %w", errors.Join(ctx.Err(), context.Cause(ctx))))
+	return g.fail(verb, fmt.Errorf("given up before its time: %w", errors.Join(ctx.Err(), context.Cause(ctx))))
+}
+
+// fail records an error between two stages.
+func (g *Guard) fail(verb string, cause error) error {
+	err := g.wrap(verb, cause)
 	if g.state != StateFresh {
 		g.state = StateHurt
 	}

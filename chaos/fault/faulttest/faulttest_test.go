@@ -241,3 +241,22 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		})
 	}
 }
+
+// TestACutThatEndsByItselfIsFound takes the table away while the fault is held, as a timer that fires early does.
+func TestACutThatEndsByItselfIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		b := w.bench(t, "node-partition")
+		_, err := faulttest.Run(t.Context(), network.Partition(), b, func(f history.Fault) {
+			if f.Stage == history.StageConfirmed {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				clear(w.nodes["c-worker"].tables)
+			}
+		})
+		var stage *fault.StageError
+		if !errors.As(err, &stage) || stage.Stage != "hold" || !strings.Contains(err.Error(), "ended by itself") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

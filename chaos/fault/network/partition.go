@@ -176,6 +176,18 @@ func (p *partition) explain(last []tally, cause error) error {
 		cutBound, cause, join(open), why, fix)
 }
 
+// Held shows that still no probe connects.
+func (p *partition) Held(ctx context.Context) ([]fault.Fact, error) {
+	seen, err := survey(ctx, p.ways, 1)
+	if err != nil {
+		return nil, err
+	}
+	if open := filter(seen, func(t tally) bool { return t.connected > 0 }); len(open) > 0 {
+		return nil, fmt.Errorf("the cut has ended by itself: %s", join(open))
+	}
+	return tallyFacts(seen), nil
+}
+
 // Heal deletes our table, whether it is there or not, and ends the flows.
 func (p *partition) Heal(ctx context.Context) error {
 	for _, f := range p.flows {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/seatrial/seatrial/clusters/nodeimage/proc"
+	"github.com/seatrial/seatrial/clusters/nodeimage/store"
 )
 
 // Source says where a node image comes from.
@@ -75,17 +74,10 @@ type Image struct {
 	Reused bool
 }
 
-// CacheDir is where built parts are kept: below SEATRIAL_CACHE when that is set, and otherwise below the user's cache
-// directory.
+// CacheDir is where built parts are kept: that of store.Default.
 func CacheDir() (string, error) {
-	if dir := os.Getenv("SEATRIAL_CACHE"); dir != "" {
-		return filepath.Join(dir, "nodeimage"), nil
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find cache directory: %w: set SEATRIAL_CACHE", err)
-	}
-	return filepath.Join(dir, "seatrial", "nodeimage"), nil
+	s, err := store.Default()
+	return s.Dir, err
 }
 
 // Validate refuses a version and a source that are not known; it touches nothing. Empty ones stand for the defaults.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -74,6 +75,11 @@ type Builder struct {
 	Runner runner
 	// Arch is Debian's name of the architecture, which for amd64 and arm64 is Go's.
 	Arch string
+}
+
+// New returns a builder on this host that keeps its results in s.
+func New(s store.Store) Builder {
+	return Builder{Store: s, Runner: proc.Exec{}, Arch: runtime.GOARCH}
 }
 
 // Has tells whether the root file system is in the store.
@@ -173,7 +179,9 @@ func InstallPackage(ctx context.Context, r runner, log io.Writer, pkg string) er
 	}
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
 	install := proc.Command{
-		Args: []string{"apt-get", "install", "-y", "--no-install-recommends", pkg}, Env: env, Stdout: log, Stderr: log,
+		// Somebody else may be installing something at the same time.
+		Args: []string{"apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=180", pkg},
+		Env:  env, Stdout: log, Stderr: log,
 	}
 	first := r.Run(ctx, install)
 	if first == nil {

@@ -23,6 +23,19 @@ type Store struct {
 	Dir string
 }
 
+// Default is the store of this user: below SEATRIAL_CACHE when that is set, and otherwise below the user's cache
+// directory.
+func Default() (Store, error) {
+	if dir := os.Getenv("SEATRIAL_CACHE"); dir != "" {
+		return Store{Dir: filepath.Join(dir, "nodeimage")}, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return Store{}, fmt.Errorf("find cache directory: %w: set SEATRIAL_CACHE", err)
+	}
+	return Store{Dir: filepath.Join(dir, "seatrial", "nodeimage")}, nil
+}
+
 // Path is where the result of that kind with that address is, or would be.
 func (s Store) Path(kind, sum string) string {
 	if len(sum) > shortSum {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -57,6 +58,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 		return err
 	}
 	cfg.Boot = boot.Name()
+	runtime.GOMAXPROCS(mountledger.Processors())
 	file, last, err := mountledger.OpenFile(*path, std.log)
 	if err != nil {
 		return err

@@ -110,6 +110,7 @@ func benchLedger(dir string) int {
 }
 
 func benchAll(dir string) ([]row, error) {
+	runtime.GOMAXPROCS(Processors())
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, err
 	}

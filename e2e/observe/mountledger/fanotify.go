@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,18 +21,23 @@ type fanotifyWatcher struct {
 	stop  alarm
 	early map[uint64]bool // The mounts of the listing whose attach events may still be queued.
 
-	found   chan struct{} // Holds one token when there is something in seen, or a reader failed.
-	woken   chan struct{}
-	once    sync.Once // Closes woken.
+	out     chan []sighting // From the readers, in the kernel's order.
+	failed  chan error      // Why a reader ended.
+	woken   chan struct{}   // Closed by wake.
+	once    sync.Once
 	readers sync.WaitGroup
+	upTo    history.Time // What the last batch said.
 
-	mu      sync.Mutex // Held from a read until what was read is looked up: one reader at a time, in order.
+	// emptyAt is when a read began that found the queue empty, with everything before it in out.
+	emptyAt atomic.Int64
+
+	// The rest is for the readers alone, one at a time. A thread of ordinary priority that held this lock, and had to
+	// wait for a processor, would keep them all from looking at mounts that are about to go.
+	reading sync.Mutex
 	stat    *statter
 	buf     []byte
 	events  []mountEvent
-	seen    []sighting
-	emptyAt history.Time // The queue was seen empty by a read that began then.
-	err     error        // Why a reader ended.
+	seen    []sighting // Not in out yet.
 }
 
 // sighting is an event and what could be learnt of its mount at once.
@@ -55,9 +61,10 @@ func newFanotify(log *slog.Logger) (*fanotifyWatcher, error) {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	w := &fanotifyWatcher{
-		fd: fd, stop: stop, found: make(chan struct{}, 1), woken: make(chan struct{}),
-		stat: newStatter(), buf: make([]byte, 64<<10), emptyAt: begin,
+		fd: fd, stop: stop, out: make(chan []sighting, mostBatches), failed: make(chan error, mostReaders),
+		woken: make(chan struct{}), upTo: begin, stat: newStatter(), buf: make([]byte, 64<<10),
 	}
+	w.emptyAt.Store(int64(begin))
 	w.startReaders(log)
 	return w, nil
 }
@@ -114,31 +121,35 @@ func (w *fanotifyWatcher) first() (batch, error) {
 	return batch{events: found, seenUpTo: begin}, nil
 }
 
-// next takes over what the readers have seen. When the time is up it looks once itself, so that it can say up to when
-// nothing was missed.
+// next takes over what the readers have seen.
 func (w *fanotifyWatcher) next(timeout time.Duration) (batch, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
+	var seen []sighting
 	select {
-	case <-w.found:
+	case seen = <-w.out:
 	case <-w.woken:
-		w.drain()
 	case <-timer.C:
-		w.drain()
-	}
-	w.mu.Lock()
-	seen, upTo, err := w.seen, w.emptyAt, w.err
-	w.seen = nil
-	w.mu.Unlock()
-	if err != nil {
+	case err := <-w.failed:
 		return batch{}, err
 	}
-	return w.report(seen, upTo)
+	emptyAt := history.Time(w.emptyAt.Load()) // Before out is looked into: what came earlier is in it.
+	for len(seen) < mostAtOnce {
+		select {
+		case more := <-w.out:
+			seen = append(seen, more...)
+			continue
+		default:
+			w.upTo = emptyAt
+		}
+		break
+	}
+	return w.report(seen)
 }
 
 // report turns sightings into facts. A mount that was moved is attached again under the id it had.
-func (w *fanotifyWatcher) report(seen []sighting, upTo history.Time) (batch, error) {
-	out := batch{events: make([]history.Event, 0, len(seen)), seenUpTo: upTo}
+func (w *fanotifyWatcher) report(seen []sighting) (batch, error) {
+	out := batch{events: make([]history.Event, 0, len(seen)), seenUpTo: w.upTo}
 	for _, s := range seen {
 		switch {
 		case s.overflow:

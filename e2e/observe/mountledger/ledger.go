@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"time"
 
@@ -29,6 +30,11 @@ const (
 	beatEvery = time.Second
 	scanEvery = 200 * time.Millisecond
 )
+
+// Processors is what a program that does nothing but keep a ledger should give to runtime.GOMAXPROCS: enough that a
+// reader of mount events that wakes up finds one of the runtime's processors free, however many of them are held by
+// threads that the kernel lets wait.
+func Processors() int { return runtime.NumCPU() + mostReaders + 4 }
 
 // Config says what a ledger watches.
 type Config struct {

@@ -13,8 +13,17 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// mostReaders bounds the number of reading threads: each event wakes them all.
-const mostReaders = 8
+const (
+	// mostReaders bounds the number of reading threads: each event wakes them all.
+	mostReaders = 8
+	// mostAtOnce bounds what is taken over at once, in events, and mostBatches what waits for that, in reads.
+	mostAtOnce  = 1024
+	mostBatches = 1024
+	// lookEvery is how often the first reader looks although nothing woke it. The span of a mount begins with the last
+	// look, so this bounds its length on an idle node.
+	lookEvery = 50 * time.Millisecond
+	forever   = time.Hour
+)
 
 // startReaders starts a reading thread on every processor, ahead of ordinary threads. The kernel queues an event while
 // the mounting thread is still in its system call, and wakes the readers: the one on the same processor then runs
@@ -24,16 +33,21 @@ func (w *fanotifyWatcher) startReaders(log *slog.Logger) {
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		allowed.Set(0)
 	}
-	started := 0
-	for cpu := 0; started < min(allowed.Count(), mostReaders); cpu++ {
-		if allowed.IsSet(cpu) {
-			started++
-			w.readers.Go(func() { w.readOn(cpu, log) })
+	most := min(allowed.Count(), mostReaders)
+	for cpu, started := 0, 0; started < most; cpu++ {
+		if !allowed.IsSet(cpu) {
+			continue
 		}
+		look := forever
+		if started == 0 {
+			look = lookEvery
+		}
+		started++
+		w.readers.Go(func() { w.readOn(cpu, look, log) })
 	}
 }
 
-func (w *fanotifyWatcher) readOn(cpu int, log *slog.Logger) {
+func (w *fanotifyWatcher) readOn(cpu int, look time.Duration, log *slog.Logger) {
 	runtime.LockOSThread() // Never unlocked: the thread ends with this goroutine, and its priority with it.
 	var only unix.CPUSet
 	only.Set(cpu)
@@ -41,66 +55,69 @@ func (w *fanotifyWatcher) readOn(cpu int, log *slog.Logger) {
 		log.Warn("a reader of mount events is no better than any other thread", "processor", cpu, "error", err)
 	}
 	for {
-		if stopped, err := w.awaitEvent(); stopped || err != nil {
-			w.fail(err)
+		ready, err := pollFor(w.fd, unix.POLLIN, w.stop, look)
+		if err == nil && !ready && w.stop.rung() {
 			return
 		}
-		w.drain()
+		if err == nil {
+			err = w.drain()
+		}
+		if err != nil {
+			w.failed <- fmt.Errorf("read mount events: %w", err)
+			return
+		}
 	}
 }
 
-func (w *fanotifyWatcher) awaitEvent() (stopped bool, err error) {
-	const forever = time.Hour
-	ready, err := pollFor(w.fd, unix.POLLIN, w.stop, forever)
-	return !ready && w.stop.rung(), err
-}
-
-func (w *fanotifyWatcher) fail(err error) {
-	if err == nil {
-		return
-	}
-	w.mu.Lock()
-	w.err = errors.Join(w.err, err)
-	w.mu.Unlock()
-	signal(w.found)
-}
-
-// mostAtOnce bounds what is seen and not yet taken over by next, in events; what is beyond stays queued.
-const mostAtOnce = 1024
-
-// drain reads what is queued and looks every new mount up.
-func (w *fanotifyWatcher) drain() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := len(w.seen)
-	for w.err == nil && len(w.seen) < mostAtOnce {
+// drain reads what is queued, looks every new mount up and hands it on.
+func (w *fanotifyWatcher) drain() error {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	for len(w.seen) < mostAtOnce {
 		asked := bootclock.Now()
 		n, err := unix.Read(w.fd, w.buf)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
-			w.emptyAt = asked
-			if len(w.seen) > before {
-				signal(w.found)
+			if w.handOn() {
+				w.emptyAt.Store(int64(asked))
 			}
-			return
+			return nil
 		case errors.Is(err, unix.EINTR):
+			continue
 		case err != nil:
-			w.err = fmt.Errorf("read mount events: %w", err)
-		default:
-			w.lookUp(w.buf[:n])
+			return err
+		}
+		if err := w.lookUp(w.buf[:n]); err != nil {
+			return err
 		}
 	}
-	signal(w.found)
+	w.handOn()
+	return nil
 }
 
-func (w *fanotifyWatcher) lookUp(buf []byte) {
-	span := history.Between(w.emptyAt, bootclock.Now())
-	w.events, w.err = parseEvents(buf, w.events[:0])
+func (w *fanotifyWatcher) lookUp(buf []byte) (err error) {
+	span := history.Between(history.Time(w.emptyAt.Load()), bootclock.Now())
+	w.events, err = parseEvents(buf, w.events[:0])
 	for _, e := range w.events {
 		s := sighting{mountEvent: e, span: span}
 		if e.attach {
 			s.mount, s.err = w.stat.stat(e.id)
 		}
 		w.seen = append(w.seen, s)
+	}
+	return err
+}
+
+// handOn puts what was seen into out. Where that is full it stays, to be handed on by a later drain.
+func (w *fanotifyWatcher) handOn() bool {
+	if len(w.seen) == 0 {
+		return true
+	}
+	select {
+	case w.out <- w.seen:
+		w.seen = nil
+		return true
+	default:
+		return false
 	}
 }

@@ -192,7 +192,8 @@ func mountAndUnmount(t *testing.T, k *kept, node clusters.Node, path string) {
 		must(t, err)
 	}
 	attach := k.await(t, "the mount at "+path, 10*time.Second, func(e history.Event) bool {
-		return e.Mount != nil && e.Mount.Node == node.Name() && e.Mount.Action == history.MountAttach && e.Mount.Path == path
+		m := e.Mount
+		return m != nil && m.Node == node.Name() && m.Action == history.MountAttach && m.Path == path
 	})
 	k.await(t, "its end", 10*time.Second, func(e history.Event) bool {
 		return e.Mount != nil && e.Mount.Action == history.MountDetach && e.Mount.MountID == attach.Mount.MountID

@@ -83,7 +83,8 @@ func TestBadArguments(t *testing.T) {
 		{}, {"nothing"}, {"boot", "x"}, {"version", "x"}, {"procs"}, {"tail"}, {"tail", "a", "b"},
 		{"tail", "--from", "x", "a"}, {"tail", "--from", "-1", "a"}, {"tail", "--what", "a"}, {"tail", "-h"},
 		{"dial"}, {"dial", "tcp"}, {"dial", "udp", "127.0.0.1:1"}, {"dial", "--timeout", "x", "tcp", "a:1"},
-		{"ledger"}, {"ledger", "--file", ""}, {"ledger", "--file", "a", "b"}, {"ledger", "--file", "a", "--method", "x"},
+		{"ledger"}, {"ledger", "--file", ""}, {"ledger", "--file", "a", "b"},
+		{"ledger", "--file", "a", "--method", "x"},
 	} {
 		code, out, messages := runAgent(t, strings.NewReader(""), args...)
 		if code != exitBadArguments || out != "" || messages == "" {

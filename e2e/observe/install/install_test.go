@@ -93,7 +93,8 @@ func TestInstall(t *testing.T) {
 	for _, line := range []string{
 		"Type=notify", "Before=containerd.service kubelet.service", "WantedBy=multi-user.target",
 		"Restart=always", "DefaultDependencies=no",
-		"ExecStart=@/usr/local/bin/seatrial-agent @seatrial-agent ledger --node c-worker --file /var/lib/seatrial/ledger/ledger.jsonl",
+		"ExecStart=@/usr/local/bin/seatrial-agent @seatrial-agent " +
+			"ledger --node c-worker --file /var/lib/seatrial/ledger/ledger.jsonl",
 	} {
 		if !strings.Contains(unit, line+"\n") {
 			t.Errorf("unit lacks %q:\n%s", line, unit)
@@ -122,8 +123,12 @@ func TestInstallFails(t *testing.T) {
 			n.On([]string{"systemctl", "enable", "--now", UnitName}, fake.Reply{ExitCode: 1, Stderr: "Job failed."})
 			n.On([]string{"journalctl", "..."}, fake.Reply{Stdout: "mark: not permitted\n"})
 		}},
-		{"ledger says nothing", "does not say that it sees", func(n *fake.Node) { n.On([]string{AgentPath, "tail", LedgerPath}) }},
-		{"strange hash", "answer is", func(n *fake.Node) { n.On([]string{"sha256sum", "*"}, fake.Reply{Stdout: "ab c"}) }},
+		{"ledger says nothing", "does not say that it sees", func(n *fake.Node) {
+			n.On([]string{AgentPath, "tail", LedgerPath})
+		}},
+		{"strange hash", "answer is", func(n *fake.Node) {
+			n.On([]string{"sha256sum", "*"}, fake.Reply{Stdout: "ab c"})
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

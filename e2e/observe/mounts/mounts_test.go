@@ -298,7 +298,8 @@ func TestHostileLinesAreLosses(t *testing.T) {
 	hostile := []string{
 		"x", "{}", "null", "[]", `{"kind":"mount"}`, `{"kind":"op","op":{"client":1}}`, long, long + long + long,
 		strings.TrimSuffix(mountLine("node-2", 1), "\n"), strings.Repeat("[", 20000), "\x00\xff",
-		`{"kind":"fault","fault":{"name":"x"}}`, `{"kind":"` + strings.Repeat("x", mostLine/2) + `"}`, `{"kind":"mount","span":{"nb":2,"na":1},"mount":{"node":"node-1"}}`,
+		`{"kind":"fault","fault":{"name":"x"}}`, `{"kind":"` + strings.Repeat("x", mostLine/2) + `"}`,
+		`{"kind":"mount","span":{"nb":2,"na":1},"mount":{"node":"node-1"}}`,
 	}
 	for i, line := range hostile {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -98,14 +98,17 @@ func TestRunContainsACrash(t *testing.T) {
 		*none = 1
 		return check.Result{Verdict: check.Pass, Evidence: 1}
 	}}
-	empty := check.Check{Name: "empty", Judge: func(history.History) check.Result { return check.Result{Verdict: check.Pass} }}
-	broken := check.Check{Name: "broken", Judge: func(history.History) check.Result { return check.Result{Verdict: check.Fail} }}
+	empty := check.Check{Name: "empty",
+		Judge: func(history.History) check.Result { return check.Result{Verdict: check.Pass} }}
+	broken := check.Check{Name: "broken",
+		Judge: func(history.History) check.Result { return check.Result{Verdict: check.Fail} }}
 	r := check.Run(history.History{}, []check.Check{boom, empty, broken})
 	var got []check.Verdict
 	for _, res := range r.Results {
 		got = append(got, res.Verdict)
 	}
-	if want := []check.Verdict{check.Unknown, check.Unknown, check.Fail}; !slices.Equal(got, want) || r.Verdict != check.Fail {
+	if want := []check.Verdict{check.Unknown, check.Unknown, check.Fail}; !slices.Equal(got, want) ||
+		r.Verdict != check.Fail {
 		t.Errorf("got %v and %s, want %v and FAIL", got, r.Verdict, want)
 	}
 	if !strings.Contains(r.Results[0].Reasons[0], "crashed") {

@@ -24,7 +24,7 @@ func Checksums() Check {
 	return Check{
 		Name:    "checksums",
 		Promise: "A table that nobody writes to never changes.",
-		Source:  "MySQL 9 Reference Manual, CHECKSUM TABLE Statement; the row hash is Seatrial's own, as the manual advises",
+		Source:  "MySQL 9 Reference Manual, CHECKSUM TABLE Statement; the row hash beside it is Seatrial's own",
 		Judge:   judgeChecksums,
 	}
 }
@@ -97,8 +97,10 @@ func judgeQuiet(s *scene, key tableKey, taken []*history.Event, r *ruling) {
 		span := history.Between(a.Span.NotBefore, b.Span.NotAfter)
 		r.breach(Finding{
 			Promise: Checksums().Promise,
-			Sentence: fmt.Sprintf("%s changed between the checksums %s at %s and %s at %s, though no client writes to it: %s.",
-				key, checksumName(a.Checksum), s.clock(a.Span.NotAfter), checksumName(b.Checksum), s.clock(b.Span.NotAfter), why),
+			Sentence: fmt.Sprintf("%s changed between the checksums %s at %s and %s at %s, "+
+				"though no client writes to it: %s.", key,
+				checksumName(a.Checksum), s.clock(a.Span.NotAfter),
+				checksumName(b.Checksum), s.clock(b.Span.NotAfter), why),
 			Subject: key.String(),
 			Span:    span,
 			Events:  []int64{a.ID, b.ID},

@@ -13,7 +13,7 @@ import (
 func Coverage() Check {
 	return Check{
 		Name:    "coverage",
-		Promise: "Every planned fault took effect and was healed, with the workload at work before, during and after it.",
+		Promise: "Every planned fault took effect and was healed, the workload at work before, during and after.",
 		Source:  "Seatrial's design: a trial in which nothing happened proves nothing",
 		Judge:   judgeCoverage,
 	}
@@ -42,7 +42,8 @@ func judgeCoverage(h history.History) Result {
 // judgePhases holds that the trial went its whole way.
 func judgePhases(s *scene, r *ruling) {
 	for _, name := range []history.PhaseName{
-		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle, history.PhaseAudit,
+		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
+		history.PhaseAudit,
 	} {
 		judgePhase(s.phase(name), "phase "+string(name), r)
 	}
@@ -196,7 +197,8 @@ func workWindows(s *scene) []window {
 			}
 		}
 		add := func(what, victim string, from, to history.Time) {
-			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(), victim, 0})
+			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(),
+				victim, 0})
 		}
 		add("before", "", last, injected.Span.NotBefore)
 		add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
@@ -245,7 +247,8 @@ func judgeObservers(h history.History, s *scene, r *ruling) {
 	for _, key := range order {
 		if last[key] < deadline {
 			r.unknown("the observer %s fell silent at %s, before everything was healed at %s",
-				strings.TrimSuffix(key.name+" of "+key.node, " of "), s.clock(last[key]), s.clock(heal.Span.NotBefore))
+				strings.TrimSuffix(key.name+" of "+key.node,
+					" of "), s.clock(last[key]), s.clock(heal.Span.NotBefore))
 		}
 	}
 }

@@ -66,7 +66,8 @@ func TestOverlapsAgainstEveryCourse(t *testing.T) {
 					always, ever = false, false
 				}
 				if certain[pair{a, b}] != always {
-					t.Fatalf("certain overlap: %v, in every course: %v\n%+v\n%+v", certain[pair{a, b}], always, *a, *b)
+					t.Fatalf("certain overlap: %v, in every course: %v\n%+v\n%+v", certain[pair{a, b}], always, *a,
+						*b)
 				}
 				if possible[pair{a, b}] != ever {
 					t.Fatalf("possible overlap: %v, in any course: %v\n%+v\n%+v", possible[pair{a, b}], ever, *a, *b)

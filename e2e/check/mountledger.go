@@ -152,7 +152,8 @@ func (s *session) mount(e *history.Event) {
 		return
 	}
 	if life == nil {
-		life = &mountLife{node: s.node, from: e.Span.NotAfter, maybeFrom: e.Span.NotBefore, unknown: true, maybeTo: forever}
+		life = &mountLife{node: s.node, from: e.Span.NotAfter, maybeFrom: e.Span.NotBefore, unknown: true,
+			maybeTo: forever}
 		if m.Action == history.MountPresent {
 			life.maybeFrom = 0 // Since when is not known; settleLives narrows it.
 		}

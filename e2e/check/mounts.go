@@ -54,7 +54,8 @@ func judgeMounts(h history.History) Result {
 	}
 	mounted := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return len(v.lives) == 0 })
 	if want := s.plan.Workload.Replicas; len(mounted) < want {
-		r.unknown("%d volumes were seen mounted, the workload has %d: the others were never watched", len(mounted), want)
+		r.unknown("%d volumes were seen mounted, the workload has %d: the others were never watched", len(mounted),
+			want)
 	}
 	judgeSight(h, s, ledger, mounted, r)
 	return r.result()
@@ -88,7 +89,8 @@ func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
 		}
 		key := e.Volume.Identity.Key()
 		if key == "" {
-			r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV, e.Volume.Node)
+			r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV,
+				e.Volume.Node)
 			continue
 		}
 		v := named(key, e.Volume.PV, e.Volume.Identity.BackingFile)
@@ -111,7 +113,8 @@ func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
 	for _, v := range byKey {
 		volumes = append(volumes, v)
 	}
-	slices.SortFunc(volumes, func(a, b *volume) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
+	slices.SortFunc(volumes,
+		func(a, b *volume) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
 	return volumes
 }
 
@@ -213,8 +216,9 @@ func (v *volume) judge(s *scene, r *ruling) {
 		}
 		r.breach(Finding{
 			Promise: Mounts().Promise,
-			Sentence: fmt.Sprintf("Volume %s was mounted on %s and on %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(), o.a, o.b),
+			Sentence: fmt.Sprintf("Volume %s was mounted on %s and on %s at once, certainly from %s to %s (%s): "+
+				"as %s and as %s.", v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore), s.clock(o.span.NotAfter),
+				o.span.Length(), o.a, o.b),
 			Subject: "volume " + v.name,
 			Node:    o.b.node,
 			Span:    o.span,
@@ -224,8 +228,8 @@ func (v *volume) judge(s *scene, r *ruling) {
 	}
 	for _, o := range overlaps(v.lives, possibly, same) {
 		if first(o) {
-			r.unknown("volume %s may have been mounted on %s and on %s at once from %s on: the ledgers do not say which came first",
-				v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore))
+			r.unknown("volume %s may have been mounted on %s and on %s at once from %s on: "+
+				"the ledgers do not say which came first", v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore))
 		}
 	}
 }

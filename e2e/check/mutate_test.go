@@ -105,7 +105,8 @@ func observer(name, node string, state history.ObserverState) match {
 
 func pod(verb history.Verb, name string, n int) match {
 	return func(e *history.Event) bool {
-		if e.Kind != history.KindObject || e.Object.Resource != "pods" || e.Object.Verb != verb || e.Object.Name != name {
+		if e.Kind != history.KindObject || e.Object.Resource != "pods" || e.Object.Verb != verb ||
+			e.Object.Name != name {
 			return false
 		}
 		n--

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,21 +17,30 @@ func orderMutations() []mutation {
 	}
 	return []mutation{
 		{"nothing changed", "order", nil, pass, ""},
-		{"successor created before Ready", "order", swapVersions(pod(history.VerbModified, "mysql-0", 2), pod(history.VerbAdded, "mysql-1", 1)),
+		{"successor created before Ready", "order", swapVersions(pod(history.VerbModified, "mysql-0", 2),
+			pod(history.VerbAdded, "mysql-1", 1)),
 			fail, "Pod mysql-1 was created at +3.000 s although mysql-0 was Running and not Ready"},
-		{"successor created before Running", "order", swapVersions(pod(history.VerbModified, "mysql-0", 1), pod(history.VerbAdded, "mysql-1", 1)),
+		{"successor created before Running", "order", swapVersions(pod(history.VerbModified, "mysql-0", 1),
+			pod(history.VerbAdded, "mysql-1", 1)),
 			fail, "although mysql-0 was not Running"},
-		{"successor created first", "order", swapVersions(pod(history.VerbAdded, "mysql-0", 1), pod(history.VerbAdded, "mysql-1", 1)),
+		{"successor created first", "order", swapVersions(pod(history.VerbAdded, "mysql-0", 1),
+			pod(history.VerbAdded, "mysql-1", 1)),
 			fail, "although mysql-0 was not there"},
-		{"ended in the wrong order", "order", swapVersions(pod(history.VerbDeleted, "mysql-2", 1), pod(history.VerbModified, "mysql-1", 5)),
+		{"ended in the wrong order", "order", swapVersions(pod(history.VerbDeleted, "mysql-2", 1),
+			pod(history.VerbModified, "mysql-1", 5)),
 			fail, "Pod mysql-1 was ended by scaling down at +50.000 s although mysql-2 was still terminating"},
 		{"process outlived its pod", "order", edit(func(e *history.Event) bool {
-			return e.Kind == history.KindProcess && e.Process.Action == history.ProcessGone && strings.HasPrefix(e.Process.PodUID, "mysql-2")
+			return e.Kind == history.KindProcess && e.Process.Action == history.ProcessGone &&
+				strings.HasPrefix(e.Process.PodUID, "mysql-2")
 		}, func(e *history.Event) { e.Span = history.Between(historytest.At(50.1001), historytest.At(50.3)) }),
 			fail, "although mysqld (pid 4000) of mysql-2 still ran on worker"},
 		{"process may have outlived its pod", "order", edit(func(e *history.Event) bool {
-			return e.Kind == history.KindProcess && e.Process.Action == history.ProcessGone && strings.HasPrefix(e.Process.PodUID, "mysql-2")
-		}, func(e *history.Event) { e.Span = history.Between(historytest.At(50.1), historytest.At(50.3)) }), pass, ""},
+			return e.Kind == history.KindProcess && e.Process.Action == history.ProcessGone &&
+				strings.HasPrefix(e.Process.PodUID, "mysql-2")
+		}, func(e *history.Event) {
+			e.Span = history.Between(historytest.At(50.1),
+				historytest.At(50.3))
+		}), pass, ""},
 		{"pod replaced, not scaled away", "order", add(func(t *historytest.Trial) {
 			t.Pod(history.VerbModified, "mysql-0", "Running", true, true, 62.1)
 			t.Pod(history.VerbDeleted, "mysql-0", "Succeeded", false, true, 62.2)
@@ -49,13 +59,15 @@ func orderMutations() []mutation {
 			e.Object.Raw = []byte(strings.Replace(string(e.Object.Raw), "OrderedReady", "Parallel", 1))
 		}), unknown, "Parallel"},
 		{"gap over a creation", "order", blind("api/pods", 56, 57), unknown, "blind between"},
-		{"pod that ended in a gap", "order", then(edit(pod(history.VerbDeleted, "mysql-2", 1), func(e *history.Event) { e.Object.Raw = nil }),
-			drop(pod(history.VerbModified, "mysql-2", 3))), unknown, "ended while the API watch was blind"},
+		{"pod that ended in a gap", "order",
+			then(edit(pod(history.VerbDeleted, "mysql-2", 1), func(e *history.Event) { e.Object.Raw = nil }),
+				drop(pod(history.VerbModified, "mysql-2", 3))), unknown, "ended while the API watch was blind"},
 		{"gap in which nothing was due", "order", blind("api/pods", 20, 21), unknown, "blind between"},
 		{"gap after the last change", "order", blind("api/pods", 75, 76), pass, ""},
 		{"creation missed", "order", drop(pod(history.VerbAdded, "mysql-1", 1)), unknown, "its creation was missed"},
 		{"scaled down out of order, as far as was seen", "order", drop(func(e *history.Event) bool {
-			return e.Kind == history.KindObject && e.Object.Name == "mysql-2" && strings.Contains(string(e.Object.Raw), "deletionTimestamp")
+			return e.Kind == history.KindObject && e.Object.Name == "mysql-2" &&
+				strings.Contains(string(e.Object.Raw), "deletionTimestamp")
 		}), fail, "although mysql-2 was still there"},
 		{"never scaled down", "order", drop(after(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Resource == "pods"
@@ -80,12 +92,17 @@ func coverageMutations() []mutation {
 	acked := func(e *history.Event) bool { return e.Kind == history.KindOp && e.Op.Stage == history.StageOK }
 	return []mutation{
 		{"nothing changed", "coverage", nil, pass, ""},
-		{"no intent", "coverage", drop(fault(history.StageIntent)), unknown, "step 3 kubelet-kill was never written down"},
-		{"not injected", "coverage", drop(fault(history.StageInjected)), unknown, "step 3 kubelet-kill was never injected"},
-		{"not confirmed", "coverage", drop(fault(history.StageConfirmed)), unknown, "never shown to have taken effect"},
+		{"no intent", "coverage", drop(fault(history.StageIntent)), unknown,
+			"step 3 kubelet-kill was never written down"},
+		{"not injected", "coverage", drop(fault(history.StageInjected)), unknown,
+			"step 3 kubelet-kill was never injected"},
+		{"not confirmed", "coverage", drop(fault(history.StageConfirmed)), unknown,
+			"never shown to have taken effect"},
 		{"not healed", "coverage", drop(fault(history.StageHealed)), unknown, "never healed"},
-		{"not confirmed healed", "coverage", drop(fault(history.StageConfirmedHealed)), unknown, "never shown to be gone"},
-		{"confirmed without a word", "coverage", edit(fault(history.StageConfirmed), func(e *history.Event) { e.Fault.Evidence = []string{" "} }),
+		{"not confirmed healed", "coverage", drop(fault(history.StageConfirmedHealed)), unknown,
+			"never shown to be gone"},
+		{"confirmed without a word", "coverage", edit(fault(history.StageConfirmed),
+			func(e *history.Event) { e.Fault.Evidence = []string{" "} }),
 			unknown, "nothing that was seen is given"},
 		{"failed", "coverage", edit(fault(history.StageConfirmed), func(e *history.Event) {
 			e.Fault.Stage, e.Fault.Error = history.StageFaultFailed, "await: IPv6 is still open"
@@ -93,18 +110,27 @@ func coverageMutations() []mutation {
 		{"healed before it was confirmed", "coverage", edit(fault(history.StageHealed), func(e *history.Event) {
 			e.Span = history.At(historytest.At(17))
 		}), unknown, "was healed before it was shown"},
-		{"nothing done before", "coverage", drop(before(acked, 16.2)), unknown, "0 operations were acknowledged before step 3"},
-		{"nothing done during", "coverage", drop(after(before(acked, 23.1), 17.9)), unknown, "acknowledged during step 3"},
-		{"nothing done after", "coverage", drop(after(before(acked, 31.3), 24.9)), unknown, "0 operations were acknowledged after step 3"},
-		{"nothing done by the victim after", "coverage", drop(after(func(e *history.Event) bool { return acked(e) && e.Op.Instance == "mysql-1" }, 41.9)),
+		{"nothing done before", "coverage", drop(before(acked, 16.2)), unknown,
+			"0 operations were acknowledged before step 3"},
+		{"nothing done during", "coverage", drop(after(before(acked, 23.1), 17.9)), unknown,
+			"acknowledged during step 3"},
+		{"nothing done after", "coverage", drop(after(before(acked, 31.3), 24.9)), unknown,
+			"0 operations were acknowledged after step 3"},
+		{"nothing done by the victim after", "coverage",
+			drop(after(func(e *history.Event) bool { return acked(e) && e.Op.Instance == "mysql-1" }, 41.9)),
 			unknown, "by mysql-1 after step 6"},
-		{"a step never began", "coverage", drop(phase(history.PhaseStep, 4, false)), unknown, "step 4 (load) never began"},
-		{"a step never ended", "coverage", drop(phase(history.PhaseStep, 4, true)), unknown, "step 4 (load) never ended"},
-		{"a step ended badly", "coverage", edit(phase(history.PhaseStep, 9, true), fails("too late")), unknown, "step 9 (scale) ended badly: too late"},
+		{"a step never began", "coverage", drop(phase(history.PhaseStep, 4, false)), unknown,
+			"step 4 (load) never began"},
+		{"a step never ended", "coverage", drop(phase(history.PhaseStep, 4, true)), unknown,
+			"step 4 (load) never ended"},
+		{"a step ended badly", "coverage", edit(phase(history.PhaseStep, 9, true), fails("too late")), unknown,
+			"step 9 (scale) ended badly: too late"},
 		{"no audit", "coverage", drop(phase(history.PhaseAudit, 0, true)), unknown, "phase audit never ended"},
 		{"no end", "coverage", drop(phase(history.PhaseDone, 0, true)), unknown, "has no end"},
-		{"observer silent for less than the bound", "coverage", drop(after(observer("mounts", "worker", history.ObserverBeat), 61.5)), pass, ""},
-		{"observer silent", "coverage", drop(after(func(e *history.Event) bool { return e.Source == "ledger/worker" }, 58)),
+		{"observer silent for less than the bound", "coverage",
+			drop(after(observer("mounts", "worker", history.ObserverBeat), 61.5)), pass, ""},
+		{"observer silent", "coverage",
+			drop(after(func(e *history.Event) bool { return e.Source == "ledger/worker" }, 58)),
 			unknown, "mounts of worker fell silent"},
 		{"no observers", "coverage", drop(kind(history.KindObserver)), unknown, "no observer"},
 	}
@@ -113,7 +139,8 @@ func coverageMutations() []mutation {
 func settleMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	acked := func(e *history.Event) bool {
-		return e.Kind == history.KindOp && e.Op.F == history.OpInsert && e.Op.Stage == history.StageOK && e.Op.Instance == "mysql-1"
+		return e.Kind == history.KindOp && e.Op.F == history.OpInsert && e.Op.Stage == history.StageOK &&
+			e.Op.Instance == "mysql-1"
 	}
 	refused := editAll(after(acked, 66.9), func(e *history.Event) { e.Op.Stage = history.StageUnknown })
 	late := then(edit(phase(history.PhaseSettle, 0, true), func(e *history.Event) {
@@ -128,51 +155,61 @@ func settleMutations() []mutation {
 	}, func(e *history.Event) { e.Object.Raw = podJSON("Running", false, false) })
 	return []mutation{
 		{"nothing changed", "settle", nil, pass, ""},
-		{"no write, the harness saw it for the whole bound", "settle", then(refused, late), fail, "mysql-1 took no write within 30s"},
-		{"no write, given up early", "settle", then(refused, edit(phase(history.PhaseSettle, 0, true), fails("interrupted"))),
+		{"no write, the harness saw it for the whole bound", "settle", then(refused, late), fail,
+			"mysql-1 took no write within 30s"},
+		{"no write, given up early", "settle",
+			then(refused, edit(phase(history.PhaseSettle, 0, true), fails("interrupted"))),
 			unknown, "not seen to take a write"},
 		{"no write, no word of the harness", "settle", refused, unknown, "mysql-1 was not seen to take a write"},
-		{"no write ever", "settle", then(editAll(acked, func(e *history.Event) { e.Op.Stage = history.StageFailed }), late),
+		{"no write ever", "settle",
+			then(editAll(acked, func(e *history.Event) { e.Op.Stage = history.StageFailed }), late),
 			unknown, "not seen to take a write"},
 		{"never Ready", "settle", then(notReady, refused, late), fail, "mysql-1"},
-		{"never Ready, though it takes writes", "settle", then(notReady, late), fail, "mysql-1 was not Ready at any time"},
+		{"never Ready, though it takes writes", "settle", then(notReady, late), fail,
+			"mysql-1 was not Ready at any time"},
 		{"never Ready, the watch blind", "settle", then(notReady, late, func(events []history.Event) []history.Event {
 			more := historytest.New(historytest.SmokePlan())
 			more.Observer("api/pods", "", "", history.ObserverGap, "", 80, 81)
 			return append(events, more.History().Events[1:]...)
 		}), unknown, "not seen Ready"},
-		{"never Ready, the watch dead", "settle", then(notReady, late, drop(after(observer("api/pods", "", history.ObserverBeat), 90))),
+		{"never Ready, the watch dead", "settle",
+			then(notReady, late, drop(after(observer("api/pods", "", history.ObserverBeat), 90))),
 			unknown, "not seen Ready"},
 		{"not wanted any more", "settle", then(notReady, refused, late, editAll(after(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Resource == "statefulsets"
 		}, 56), func(e *history.Event) {
 			e.Object.Raw = []byte(`{"spec":{"replicas":1}}`)
 		})), unknown, "mysql-1"},
-		{"healing failed", "settle", edit(phase(history.PhaseHeal, 0, true), fails("node gone")), unknown, "node gone"},
-		{"no healing", "settle", drop(phase(history.PhaseHeal, 0, true)), unknown, "never came to the end of its healing"},
+		{"healing failed", "settle", edit(phase(history.PhaseHeal, 0, true), fails("node gone")), unknown,
+			"node gone"},
+		{"no healing", "settle", drop(phase(history.PhaseHeal, 0, true)), unknown,
+			"never came to the end of its healing"},
 	}
+}
+
+// mutations returns all of them, made anew: some count what they have met.
+func mutations() []mutation {
+	return slices.Concat(checksumMutations(), coverageMutations(), mountMutations(), blindMutations(), orderMutations(),
+		rowMutations(), settleMutations())
 }
 
 // TestMutations changes one thing of a passing trial at a time: each check must see its own and name it.
 func TestMutations(t *testing.T) {
-	for _, list := range [][]mutation{
-		checksumMutations(), coverageMutations(), mountMutations(), orderMutations(), rowMutations(), settleMutations(),
-	} {
-		for _, m := range list {
-			t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-				h := trialOf(m.change)
-				res := result(t, h, m.check)
-				if res.Verdict != m.want {
-					t.Fatalf("verdict %s, want %s\nfindings %+v\nreasons %q", res.Verdict, m.want, res.Findings, res.Reasons)
-				}
-				if !strings.Contains(said(res), m.says) {
-					t.Errorf("it does not say %q:\n%s", m.says, said(res))
-				}
-				if all := check.Run(h, check.All()); all.Verdict != check.Worst(m.want, all.Verdict) {
-					t.Errorf("the trial's verdict is %s though %s is %s", all.Verdict, m.check, m.want)
-				}
-			})
-		}
+	for _, m := range mutations() {
+		t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			h := trialOf(m.change)
+			res := result(t, h, m.check)
+			if res.Verdict != m.want {
+				t.Fatalf("verdict %s, want %s\nfindings %+v\nreasons %q", res.Verdict, m.want, res.Findings,
+					res.Reasons)
+			}
+			if !strings.Contains(said(res), m.says) {
+				t.Errorf("it does not say %q:\n%s", m.says, said(res))
+			}
+			if all := check.Run(h, check.All()); all.Verdict != check.Worst(m.want, all.Verdict) {
+				t.Errorf("the trial's verdict is %s though %s is %s", all.Verdict, m.check, m.want)
+			}
+		})
 	}
 }
 

@@ -28,14 +28,17 @@ func rowMutations() []mutation {
 	write := func(e *history.Event) *history.Row { return &e.Rows.Rows[3] }
 	return []mutation{
 		{"nothing changed", "rows", nil, pass, ""},
-		{"acknowledged row dropped", "rows", edit(rowsOf("mysql-1", 1), func(e *history.Event) { e.Rows.Rows = e.Rows.Rows[1:] }),
-			fail, "mysql-1 lost a row that it had acknowledged: client 2, seq 1, acknowledged at +9.210 s, last read back at"},
+		{"acknowledged row dropped", "rows",
+			edit(rowsOf("mysql-1", 1), func(e *history.Event) { e.Rows.Rows = e.Rows.Rows[1:] }),
+			fail, "mysql-1 lost a row that it had acknowledged: client 2, seq 1, acknowledged at +9.210 s, last read"},
 		{"row there twice", "rows", edit(rowsOf("mysql-0", 2), func(e *history.Event) {
 			e.Rows.Rows = append(e.Rows.Rows, e.Rows.Rows[0])
 		}), fail, "mysql-0 holds one row 2 times"},
-		{"stored crc flipped", "rows", edit(rowsOf("mysql-0", 1), func(e *history.Event) { write(e).CRC ^= 1; write(e).Sum ^= 1 }),
+		{"stored crc flipped", "rows",
+			edit(rowsOf("mysql-0", 1), func(e *history.Event) { write(e).CRC ^= 1; write(e).Sum ^= 1 }),
 			fail, "holds a damaged row: client 1, seq 4"},
-		{"payload damaged under its crc", "rows", edit(rowsOf("mysql-0", 1), func(e *history.Event) { write(e).Sum ^= 1 }),
+		{"payload damaged under its crc", "rows", edit(rowsOf("mysql-0", 1),
+			func(e *history.Event) { write(e).Sum ^= 1 }),
 			fail, "holds a damaged row: client 1, seq 4"},
 		{"row of nobody", "rows", edit(rowsOf("mysql-2", 1), func(e *history.Event) {
 			e.Rows.Rows = append(e.Rows.Rows, history.Row{Client: 77, Seq: 5})
@@ -47,16 +50,19 @@ func rowMutations() []mutation {
 			e.Op.Stage = history.StageUnknown
 		}), pass, ""},
 		{"insert never answered is there", "rows", drop(op(history.OpInsert, ok, "mysql-0", 7)), pass, ""},
-		{"invocation not recorded", "rows", drop(op(history.OpInsert, history.StageInvoke, "mysql-0", 7)), unknown, "not whole"},
-		{"read misses an acknowledged row", "rows", edit(op(history.OpRead, ok, "mysql-0", 1), func(e *history.Event) {
-			no := false
-			e.Op.Found, e.Op.Intact = &no, nil
-		}), fail, "lost a row for a time or for good: client 1, seq 1"},
+		{"invocation not recorded", "rows", drop(op(history.OpInsert, history.StageInvoke, "mysql-0", 7)), unknown,
+			"not whole"},
+		{"read misses an acknowledged row", "rows", edit(op(history.OpRead, ok, "mysql-0", 1),
+			func(e *history.Event) {
+				no := false
+				e.Op.Found, e.Op.Intact = &no, nil
+			}), fail, "lost a row for a time or for good: client 1, seq 1"},
 		{"read finds a damaged row", "rows", edit(op(history.OpRead, ok, "mysql-0", 1), func(e *history.Event) {
 			no := false
 			e.Op.Intact = &no
 		}), fail, "returned a damaged row"},
-		{"read finds another payload", "rows", edit(op(history.OpRead, ok, "mysql-0", 1), func(e *history.Event) { e.Op.CRC++ }),
+		{"read finds another payload", "rows", edit(op(history.OpRead, ok, "mysql-0", 1),
+			func(e *history.Event) { e.Op.CRC++ }),
 			fail, "returned a damaged row"},
 		{"read sent as its row was acknowledged", "rows", add(func(t *historytest.Trial) {
 			t.Insert("mysql-0", 1, 9001, ok, 20, 20.01)
@@ -67,13 +73,15 @@ func rowMutations() []mutation {
 			t.Read("mysql-0", 1, 9001, false, 20.010000001, 20.02)
 		}), fail, "client 1, seq 9001"},
 		{"final read without its second chunk", "rows", drop(rowsOf("mysql-1", 2)), unknown, "1 of its 2 chunks"},
-		{"final read with an error", "rows", edit(rowsOf("mysql-1", 2), func(e *history.Event) { e.Rows.Error = "gone away" }),
+		{"final read with an error", "rows",
+			edit(rowsOf("mysql-1", 2), func(e *history.Event) { e.Rows.Error = "gone away" }),
 			unknown, "gone away"},
 		{"no final read", "rows", drop(kind(history.KindRows)), unknown, "there is none"},
 		{"damage in a read that is not whole", "rows", then(drop(rowsOf("mysql-0", 2)),
 			edit(rowsOf("mysql-0", 1), func(e *history.Event) { write(e).Sum ^= 1 })), fail, "damaged row"},
 		{"too few inserts", "rows", drop(after(op(history.OpInsert, ok, "mysql-2", 0), 11)), unknown, "too few"},
-		{"seq used twice", "rows", add(func(t *historytest.Trial) { t.Insert("mysql-0", 1, 1, ok, 20, 20.01) }), unknown, "two inserts"},
+		{"seq used twice", "rows", add(func(t *historytest.Trial) { t.Insert("mysql-0", 1, 1, ok, 20, 20.01) }),
+			unknown, "two inserts"},
 	}
 }
 
@@ -87,16 +95,20 @@ func mountMutations() []mutation {
 	}
 	return []mutation{
 		{"nothing changed", "mounts", nil, pass, ""},
-		{"second node by kubelet", "mounts", second(kubeletPath, 20, 21), fail, "mounted on worker and on worker2 at once"},
-		{"second node by hand", "mounts", second("/mnt/by-hand", 20, 21), fail, "certainly from +20.000 s to +21.000 s"},
+		{"second node by kubelet", "mounts", second(kubeletPath, 20, 21), fail,
+			"mounted on worker and on worker2 at once"},
+		{"second node by hand", "mounts", second("/mnt/by-hand", 20, 21), fail,
+			"certainly from +20.000 s to +21.000 s"},
 		{"second node, certain for 1 ns", "mounts", second("/mnt/by-hand", 20, 20.000100001), fail, "(1ns)"},
-		{"second node, certain for 0 ns", "mounts", second("/mnt/by-hand", 20, 20.0001), unknown, "may have been mounted"},
+		{"second node, certain for 0 ns", "mounts", second("/mnt/by-hand", 20, 20.0001), unknown,
+			"may have been mounted"},
 		{"second node to the end", "mounts", add(func(t *historytest.Trial) {
 			t.Mount(history.MountAttach, "control-plane", historytest.FirstBoot, 102, csiPath, 70)
 		}), fail, "volume data-mysql-2"},
 		{"second node, its ledger silent at once", "mounts", then(add(func(t *historytest.Trial) {
 			t.Mount(history.MountAttach, "control-plane", historytest.FirstBoot, 102, csiPath, 75)
-		}), drop(after(observer("mounts", "control-plane", history.ObserverBeat), 74.5))), unknown, "may have been mounted"},
+		}), drop(after(observer("mounts", "control-plane",
+			history.ObserverBeat), 74.5))), unknown, "may have been mounted"},
 		{"rebooted node held it until its last beat", "mounts", add(func(t *historytest.Trial) {
 			t.Mount(history.MountAttach, "control-plane", historytest.FirstBoot, 101, csiPath, 31.5)
 		}), fail, "data-mysql-1"}, // The second boot mounts it again.
@@ -113,11 +125,18 @@ func mountMutations() []mutation {
 			t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 900, path, 20)
 			t.Mount(history.MountAttach, "control-plane", historytest.FirstBoot, 900, path, 20)
 		}), pass, ""},
+	}
+}
+
+func blindMutations() []mutation {
+	pass, unknown := check.Pass, check.Unknown
+	return []mutation{
 		{"mount nobody could identify, brief", "mounts", unidentified(20, 20.001, true), pass, ""},
 		{"mount nobody could identify, long", "mounts", unidentified(20, 26, true), unknown, "blind for 6"},
 		{"mount nobody could identify, to the end", "mounts", unidentified(20, 0, false), unknown, "blind for"},
 		{"gap of 5 s", "mounts", blindFor("worker", history.ObserverGap, 20, 25), pass, ""},
-		{"gap of 5.001 s", "mounts", blindFor("worker", history.ObserverGap, 20, 25.001), unknown, "blind for 5.001s"},
+		{"gap of 5.001 s", "mounts", blindFor("worker", history.ObserverGap, 20, 25.001), unknown,
+			"blind for 5.001s"},
 		{"losses that touch", "mounts", then(blindFor("worker", history.ObserverLoss, 20, 23),
 			func(events []history.Event) []history.Event {
 				extra := historytest.New(historytest.SmokePlan())
@@ -127,10 +146,12 @@ func mountMutations() []mutation {
 		{"no ledger on a node", "mounts", drop(func(e *history.Event) bool {
 			return e.Source == "ledger/control-plane"
 		}), unknown, "node control-plane kept no mount ledger"},
-		{"ledger silent too early", "mounts", drop(after(observer("mounts", "worker", history.ObserverBeat), 67)), unknown, "blind for"},
-		{"ledger after reboot began late", "mounts", editAll(observer("mounts", "worker2", history.ObserverOn), func(e *history.Event) {
-			e.Observer.Detail = strings.ReplaceAll(e.Observer.Detail, "before", "after")
-		}), pass, ""}, // 31 s to 33.2 s is within the bound.
+		{"ledger silent too early", "mounts", drop(after(observer("mounts", "worker", history.ObserverBeat), 67)),
+			unknown, "blind for"},
+		{"ledger after reboot began late", "mounts", editAll(observer("mounts", "worker2", history.ObserverOn),
+			func(e *history.Event) {
+				e.Observer.Detail = strings.ReplaceAll(e.Observer.Detail, "before", "after")
+			}), pass, ""}, // 31 s to 33.2 s is within the bound.
 		{"reboot that no fault explains", "mounts", then(drop(kind(history.KindFault)),
 			drop(after(before(observer("mounts", "worker2", history.ObserverBeat), 32), 27))), unknown, "blind for"},
 		{"reboot that a fault explains", "mounts", edit(faultStage(6, history.StageIntent), func(e *history.Event) {
@@ -140,7 +161,8 @@ func mountMutations() []mutation {
 		{"volume without identity", "mounts", edit(kind(history.KindVolume), func(e *history.Event) {
 			e.Volume.Identity = history.Identity{}
 		}), unknown, "no identity"},
-		{"no nodes", "mounts", drop(func(e *history.Event) bool { return e.Kind == history.KindObject && e.Object.Resource == "nodes" }),
+		{"no nodes", "mounts",
+			drop(func(e *history.Event) bool { return e.Kind == history.KindObject && e.Object.Resource == "nodes" }),
 			unknown, "no node of the cluster"},
 	}
 }
@@ -168,24 +190,28 @@ func checksumMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	return []mutation{
 		{"nothing changed", "checksums", nil, pass, ""},
-		{"checksum differs after a fault", "checksums", editAll(after(checksum("mysql-1", "after-node-reboot"), 0), func(e *history.Event) {
-			e.Checksum.Table64++
-		}), fail, `mysql-1 table quiet changed between the checksums "between" (step 5)`},
+		{"checksum differs after a fault", "checksums", editAll(after(checksum("mysql-1", "after-node-reboot"), 0),
+			func(e *history.Event) {
+				e.Checksum.Table64++
+			}), fail, `mysql-1 table quiet changed between the checksums "between" (step 5)`},
 		{"row hash differs alone", "checksums", edit(checksum("mysql-1", "settled"), func(e *history.Event) {
 			e.Checksum.RowHash = strings.Repeat("a", 64)
 		}), fail, "row hash"},
-		{"row count differs", "checksums", edit(checksum("mysql-1", "settled"), func(e *history.Event) { e.Checksum.Rows = 999 }),
+		{"row count differs", "checksums", edit(checksum("mysql-1", "settled"),
+			func(e *history.Event) { e.Checksum.Rows = 999 }),
 			fail, "1000 rows, then 999"},
-		{"ledger changes after the end", "checksums", edit(after(checksum("mysql-2", "settled"), 72.7), func(e *history.Event) {
-			e.Checksum.Table64++
-		}), fail, "after the last client had stopped"},
+		{"ledger changes after the end", "checksums", edit(after(checksum("mysql-2", "settled"), 72.7),
+			func(e *history.Event) {
+				e.Checksum.Table64++
+			}), fail, "after the last client had stopped"},
 		{"no checksum between two faults", "checksums", then(drop(checksum("mysql-2", "between")),
 			drop(checksum("mysql-2", "never"))), unknown, "mysql-2 table quiet: there is no checksum"},
 		{"checksum could not be taken", "checksums", edit(checksum("mysql-2", "between"), func(e *history.Event) {
 			e.Checksum.Error = "gone"
 		}), unknown, "could not be taken: gone"},
 		{"not filled", "checksums", drop(checksum("mysql-0", "filled")), unknown, `the checksum "filled" is missing`},
-		{"not settled", "checksums", drop(checksum("mysql-0", "settled")), unknown, `the checksum "settled" is missing`},
+		{"not settled", "checksums", drop(checksum("mysql-0", "settled")), unknown,
+			`the checksum "settled" is missing`},
 		{"an instance without any", "checksums", drop(func(e *history.Event) bool {
 			return e.Kind == history.KindChecksum && e.Checksum.Instance == "mysql-0"
 		}), unknown, "mysql-0: no checksum"},

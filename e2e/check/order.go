@@ -22,9 +22,9 @@ const cacheLag = 2 * time.Second
 func Order() Check {
 	return Check{
 		Name:    "order",
-		Promise: "The StatefulSet makes its pods in order, each when all before it are Ready, and ends them in reverse.",
-		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; the order of resourceVersions " +
-			"is that of KEP-5504",
+		Promise: "The StatefulSet makes pods in order, each once all before it are Ready, and ends them in reverse.",
+		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
+			"the order of resourceVersions is that of KEP-5504",
 		Judge: judgeOrder,
 	}
 }
@@ -66,7 +66,8 @@ func lastProcesses(h history.History) map[string]*history.Event {
 	gone := map[string]*history.Event{}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if e.Kind != history.KindProcess || e.Process == nil || e.Process.Action != history.ProcessGone || e.Process.PodUID == "" {
+		if e.Kind != history.KindProcess || e.Process == nil || e.Process.Action != history.ProcessGone ||
+			e.Process.PodUID == "" {
 			continue
 		}
 		if old := gone[e.Process.PodUID]; old == nil || e.Span.NotBefore > old.Span.NotBefore {
@@ -86,7 +87,8 @@ func (o *ordering) judgeWatch() {
 		o.ruling.unknown("StatefulSet %s was never seen", o.scene.plan.Workload.StatefulSet)
 	}
 	if o.watch.strange > 0 {
-		o.ruling.unknown("%d events of pods or of the StatefulSet have no content or no place in the order", o.watch.strange)
+		o.ruling.unknown("%d events of pods or of the StatefulSet have no content or no place in the order",
+			o.watch.strange)
 	}
 	if slices.ContainsFunc(o.watch.sets, func(s *setState) bool { return s.parallel }) {
 		o.ruling.unknown("the StatefulSet's podManagementPolicy is Parallel: it promises no order")
@@ -115,7 +117,8 @@ func (o *ordering) step(p *podState) {
 			o.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed",
 				p.name, o.scene.clock(p.event.Span.NotAfter))
 		case set == nil:
-			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", p.name, p.version)
+			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", p.name,
+				p.version)
 		case !set.parallel:
 			o.judgeCreation(p, set)
 		}
@@ -158,7 +161,8 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 func (o *ordering) judgeDeletion(p *podState, set *setState) {
 	switch {
 	case set == nil:
-		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", p.name, p.version)
+		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", p.name,
+			p.version)
 		return
 	case set.parallel:
 		return
@@ -180,9 +184,11 @@ func (o *ordering) judgeDeletion(p *podState, set *setState) {
 			return
 		}
 		if e := o.gone[after.uid]; e != nil && e.Span.NotBefore > p.event.Span.NotAfter {
-			o.blame(p, after, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
-				"at least until %s.", p.name, o.scene.clock(p.event.Span.NotAfter), e.Process.Name, e.Process.PID, after.name,
-				e.Process.Node, o.scene.clock(e.Span.NotBefore)), e.ID)
+			o.blame(p, after,
+				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
+					"at least until %s.", p.name, o.scene.clock(p.event.Span.NotAfter), e.Process.Name, e.Process.PID,
+					after.name,
+					e.Process.Node, o.scene.clock(e.Span.NotBefore)), e.ID)
 			return
 		}
 	}

@@ -114,7 +114,8 @@ func readPods(h history.History, set string) *podWatch {
 func namespaceOf(h history.History, set string) *string {
 	for i := range h.Events {
 		e := &h.Events[i]
-		if e.Kind == history.KindObject && e.Object != nil && e.Object.Resource == "statefulsets" && e.Object.Name == set {
+		if e.Kind == history.KindObject && e.Object != nil && e.Object.Resource == "statefulsets" &&
+			e.Object.Name == set {
 			return &e.Object.Namespace
 		}
 	}
@@ -222,7 +223,8 @@ func (w *podWatch) readyWithin(name string, span history.Span) bool {
 		return true
 	}
 	return slices.ContainsFunc(w.pods, func(p *podState) bool {
-		return p.name == name && p.ok() && p.event.Span.NotAfter > span.NotBefore && p.event.Span.NotAfter <= span.NotAfter
+		return p.name == name && p.ok() && p.event.Span.NotAfter > span.NotBefore &&
+			p.event.Span.NotAfter <= span.NotAfter
 	})
 }
 
@@ -231,7 +233,8 @@ func (w *podWatch) certainlyNotReady(name string, span history.Span) bool {
 	if !w.on[podsObserver] || w.alive < span.NotAfter || w.last(name, span.NotBefore) == nil {
 		return false
 	}
-	return !w.gapBetween(w.last(name, span.NotBefore).event.Span.NotBefore, span.NotAfter) && !w.readyWithin(name, span)
+	return !w.gapBetween(w.last(name, span.NotBefore).event.Span.NotBefore, span.NotAfter) && !w.readyWithin(name,
+		span)
 }
 
 // demands reports that the StatefulSet wanted the ordinal all through span.

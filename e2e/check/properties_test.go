@@ -3,7 +3,6 @@ package check_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +15,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// mutationsTo returns the mutations that lead to a verdict, made anew: some count what they have met.
+// mutationsTo returns the mutations that lead to a verdict.
 func mutationsTo(v check.Verdict) []mutation {
 	var out []mutation
-	for _, list := range [][]mutation{
-		checksumMutations(), coverageMutations(), mountMutations(), orderMutations(), rowMutations(), settleMutations(),
-	} {
-		for _, m := range list {
-			if m.want == v {
-				out = append(out, m)
-			}
+	for _, m := range mutations() {
+		if m.want == v {
+			out = append(out, m)
 		}
 	}
 	return out
@@ -34,19 +29,23 @@ func mutationsTo(v check.Verdict) []mutation {
 // drawUnrelated draws a fact that says nothing of the trial's volumes, rows, pods, faults or plan.
 func drawUnrelated(t *rapid.T) history.Event {
 	at := historytest.At(rapid.Float64Range(-5, 100).Draw(t, "at"))
-	e := history.Event{Span: history.Between(at, at.Add(rapid.SampledFrom([]history.Time{0, 5, 1e9}).Draw(t, "for").Sub(0)))}
+	e := history.Event{Span: history.Between(at,
+		at.Add(rapid.SampledFrom([]history.Time{0, 5, 1e9}).Draw(t, "for").Sub(0)))}
 	yes := true
 	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
-		e.Kind, e.Object = history.KindObject, &history.Object{Verb: history.VerbAdded, Resource: "pods", Namespace: "trial",
-			Name: "other-0", UID: "u", ResourceVersion: "7", Raw: []byte(`{}`)}
+		e.Kind, e.Object = history.KindObject, &history.Object{Verb: history.VerbAdded, Resource: "pods",
+			Namespace: "trial",
+			Name:      "other-0", UID: "u", ResourceVersion: "7", Raw: []byte(`{}`)}
 	case 1:
 		e.Kind, e.Mount = history.KindMount, &history.Mount{Action: history.MountAttach, Node: "worker",
 			Boot: historytest.FirstBoot, MountID: 1 << 40, Identity: historytest.Identity(777), Path: "/mnt"}
 	case 2:
-		e.Kind, e.Process = history.KindProcess, &history.Process{Action: history.ProcessGone, Node: "worker", Name: "sh"}
+		e.Kind, e.Process = history.KindProcess, &history.Process{Action: history.ProcessGone, Node: "worker",
+			Name: "sh"}
 	case 3:
-		e.Kind, e.Checksum = history.KindChecksum, &history.Checksum{Instance: "other-0", Table: "x", Quiet: true, Label: "l"}
+		e.Kind, e.Checksum = history.KindChecksum, &history.Checksum{Instance: "other-0", Table: "x", Quiet: true,
+			Label: "l"}
 	case 4:
 		e.Kind, e.Phase = history.KindPhase, &history.Phase{Name: "rest", Detail: "x"}
 	case 5:
@@ -126,7 +125,8 @@ func spoil(t *rapid.T, events []history.Event, i int) {
 	case 1:
 		e.Kind = events[rapid.IntRange(0, len(events)-1).Draw(t, "other")].Kind
 	case 2:
-		e.Span = history.Span{NotBefore: history.Time(number.Draw(t, "nb")), NotAfter: history.Time(number.Draw(t, "na"))}
+		e.Span = history.Span{NotBefore: history.Time(number.Draw(t, "nb")),
+			NotAfter: history.Time(number.Draw(t, "na"))}
 	case 3:
 		j := rapid.IntRange(0, len(events)-1).Draw(t, "swap")
 		events[i], events[j] = events[j], events[i]
@@ -141,7 +141,8 @@ func spoil(t *rapid.T, events []history.Event, i int) {
 		}
 	case 5:
 		if e.Object != nil {
-			e.Object.Raw = json.RawMessage(rapid.SampledFrom([]string{"", "null", "[]", "{", `{"spec":{"replicas":-5}}`,
+			e.Object.Raw = json.RawMessage(rapid.SampledFrom([]string{"", "null", "[]", "{",
+				`{"spec":{"replicas":-5}}`,
 				`{"spec":{"ordinals":{"start":-9}}}`, `{"status":{"conditions":[null]}}`}).Draw(t, "raw"))
 		}
 	case 6:
@@ -199,15 +200,13 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-func ExampleAll() {
+func TestAll(t *testing.T) {
+	var names []string
 	for _, c := range check.All() {
-		fmt.Println(c.Name)
+		names = append(names, c.Name)
 	}
-	// Output:
-	// checksums
-	// coverage
-	// mounts
-	// order
-	// rows
-	// settle
+	want := []string{"checksums", "coverage", "mounts", "order", "rows", "settle"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("names of checks are kept, since dashboards follow them: %s", diff)
+	}
 }

@@ -175,7 +175,7 @@ func (t *table) judgeAmounts() {
 	}
 	t.ruling.evidence = t.present
 	if t.unknowns > 0 {
-		t.ruling.note("%d inserts had no certain outcome, as when a connection breaks during COMMIT; %d of them are there",
+		t.ruling.note("%d inserts had no certain outcome, as when a connection breaks during COMMIT; %d are there",
 			t.unknowns, t.unknownIn)
 	}
 }

@@ -68,12 +68,14 @@ func (t *table) judgeFound(row *insert, got *history.Event, span history.Span) {
 	switch {
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:
 		t.blame(row, span, fmt.Sprintf(
-			"%s returned a damaged row at %s: client %d, seq %d was written with crc %08x and read with crc %08x (intact: %s).",
+			"%s returned a damaged row at %s: client %d, seq %d was written with crc %08x "+
+				"and read with crc %08x (intact: %s).",
 			key.instance, at, key.client, key.seq, row.crc, got.Op.CRC, yesNo(got.Op.Intact)),
 			row.invoke, row.answer, got.ID)
 	case row.stage == history.StageFailed:
 		t.blame(row, span, fmt.Sprintf(
-			"%s returned at %s a row whose insert it had refused: client %d, seq %d.", key.instance, at, key.client, key.seq),
+			"%s returned at %s a row whose insert it had refused: client %d, seq %d.",
+			key.instance, at, key.client, key.seq),
 			row.invoke, row.answer, got.ID)
 	default:
 		row.lastSeen = max(row.lastSeen, span.NotBefore)
@@ -230,7 +232,8 @@ func (t *table) judgeSeenRow(row *insert, seen seenRow, span history.Span, times
 			key.instance, times, key.client, key.seq), row.invoke, row.answer, seen.event)
 	case seen.row.CRC != row.crc || seen.row.Sum != seen.row.CRC:
 		t.blame(row, row.sinceSafe(span), fmt.Sprintf(
-			"%s holds a damaged row: client %d, seq %d was written with crc %08x; stored are crc %08x and a payload of crc %08x.",
+			"%s holds a damaged row: client %d, seq %d was written with crc %08x; "+
+				"stored are crc %08x and a payload of crc %08x.",
 			key.instance, key.client, key.seq, row.crc, seen.row.CRC, seen.row.Sum), row.invoke, row.answer, seen.event)
 	case row.stage == history.StageFailed:
 		t.blame(row, hull(row.answered, span), fmt.Sprintf(
@@ -250,7 +253,7 @@ func (t *table) judgeKept(row *insert, times int, f *finalRows) {
 		t.present++
 	case times > 0:
 	case row.answered.NotAfter >= f.first:
-		t.ruling.unknown("%s client %d, seq %d was acknowledged while the final read was under way: it cannot be missed",
+		t.ruling.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
 			row.key.instance, row.key.client, row.key.seq)
 	default:
 		t.judgeLost(row, f)

@@ -40,7 +40,8 @@ func judgeSettle(h history.History) Result {
 	watch := readPods(h, s.plan.Workload.StatefulSet)
 	j := &settling{
 		scene: s, ruling: r, watch: watch,
-		bounds: history.Span{NotBefore: heal.Span.NotAfter, NotAfter: heal.Span.NotAfter.Add(s.plan.Bounds.Settle.D())},
+		bounds: history.Span{NotBefore: heal.Span.NotAfter,
+			NotAfter: heal.Span.NotAfter.Add(s.plan.Bounds.Settle.D())},
 		writes: map[string]*writes{},
 	}
 	j.readWrites(h)
@@ -132,7 +133,8 @@ func (j *settling) judge(ordinal int, name string) {
 		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.plan.Bounds.Settle)
 	}
 	if w.first == nil {
-		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name, j.scene.plan.Bounds.Settle)
+		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name,
+			j.scene.plan.Bounds.Settle)
 	}
 	if !j.whole || !j.watch.demands(ordinal, j.bounds) {
 		return

@@ -18,7 +18,8 @@ func longestHole(bounds history.Span, watched, unseen []history.Span) history.Sp
 	return longest
 }
 
-// holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in unseen.
+// holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
+// unseen.
 func holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
 	var out []history.Span
 	add := func(from, to history.Time) {

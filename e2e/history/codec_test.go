@@ -25,32 +25,43 @@ func drawEvent(t *rapid.T) history.Event {
 	case 0:
 		e.Kind, e.Plan = history.KindPlan, json.RawMessage(`{"schema":1}`)
 	case 1:
-		e.Kind, e.Phase = history.KindPhase, &history.Phase{Name: history.PhaseStep, Step: int(number("step")), End: yes, Error: text("error")}
+		e.Kind, e.Phase = history.KindPhase, &history.Phase{Name: history.PhaseStep, Step: int(number("step")),
+			End: yes, Error: text("error")}
 	case 2:
-		e.Kind, e.Op = history.KindOp, &history.Op{Client: int(number("client")), Number: number("n"), F: history.OpRead,
-			Stage: history.StageOK, Instance: text("instance"), Seq: number("seq"), CRC: rapid.Uint32().Draw(t, "crc"), Found: &yes}
+		e.Kind, e.Op = history.KindOp, &history.Op{Client: int(number("client")), Number: number("n"),
+			F:     history.OpRead,
+			Stage: history.StageOK, Instance: text("instance"), Seq: number("seq"), CRC: rapid.Uint32().Draw(t,
+				"crc"), Found: &yes}
 	case 3:
 		rows := []history.Row{}
 		for range rapid.IntRange(0, 3).Draw(t, "rows") {
-			rows = append(rows, history.Row{Client: int(number("c")), Seq: number("s"), CRC: rapid.Uint32().Draw(t, "crc")})
+			rows = append(rows, history.Row{Client: int(number("c")), Seq: number("s"), CRC: rapid.Uint32().Draw(t,
+				"crc")})
 		}
-		e.Kind, e.Rows = history.KindRows, &history.Rows{Instance: text("instance"), Read: "final", Chunk: 1, Chunks: 1, Rows: rows}
+		e.Kind, e.Rows = history.KindRows, &history.Rows{Instance: text("instance"), Read: "final", Chunk: 1,
+			Chunks: 1, Rows: rows}
 	case 4:
-		e.Kind, e.Mount = history.KindMount, &history.Mount{Action: history.MountAttach, Node: text("node"), Boot: text("boot"),
-			MountID: rapid.Uint64().Draw(t, "id"), Identity: history.Identity{BackingInode: rapid.Uint64().Draw(t, "inode")}, Unknown: yes}
+		e.Kind, e.Mount = history.KindMount, &history.Mount{Action: history.MountAttach, Node: text("node"),
+			Boot:    text("boot"),
+			MountID: rapid.Uint64().Draw(t, "id"), Identity: history.Identity{BackingInode: rapid.Uint64().Draw(t,
+				"inode")}, Unknown: yes}
 	case 5:
-		e.Kind, e.Object = history.KindObject, &history.Object{Verb: history.VerbAdded, Resource: "pods", Name: text("name"),
+		e.Kind, e.Object = history.KindObject, &history.Object{Verb: history.VerbAdded, Resource: "pods",
+			Name:            text("name"),
 			ResourceVersion: "7", Raw: json.RawMessage(`{"a":[1,2]}`)}
 	case 6:
 		e.Kind, e.Fault = history.KindFault, &history.Fault{Step: int(number("step")), Name: text("name"),
 			Stage: history.StageInjected, Evidence: []string{text("evidence")}}
 	case 7:
-		e.Kind, e.Process = history.KindProcess, &history.Process{Action: history.ProcessGone, Node: text("node"), PID: 7, Start: span.NotBefore}
+		e.Kind, e.Process = history.KindProcess, &history.Process{Action: history.ProcessGone, Node: text("node"),
+			PID: 7, Start: span.NotBefore}
 	case 8:
-		e.Kind, e.Checksum = history.KindChecksum, &history.Checksum{Instance: text("instance"), Table64: rapid.Uint64().Draw(t, "sum"),
+		e.Kind, e.Checksum = history.KindChecksum, &history.Checksum{Instance: text("instance"),
+			Table64: rapid.Uint64().Draw(t, "sum"),
 			RowHash: text("hash"), Rows: number("rows"), Quiet: yes}
 	case 9:
-		e.Kind, e.Observer = history.KindObserver, &history.Observer{Name: text("name"), State: history.ObserverGap, Detail: text("detail")}
+		e.Kind, e.Observer = history.KindObserver, &history.Observer{Name: text("name"), State: history.ObserverGap,
+			Detail: text("detail")}
 	case 10:
 		e.Kind, e.Volume = history.KindVolume, &history.Volume{PV: text("pv"), Node: text("node"), Path: text("path")}
 	}
@@ -86,9 +97,12 @@ func TestRoundTrip(t *testing.T) {
 
 func threeEvents() []history.Event {
 	return []history.Event{
-		{ID: 1, Kind: history.KindPhase, Source: "trial", Span: history.At(1), Phase: &history.Phase{Name: history.PhaseSetup}},
-		{ID: 2, Kind: history.KindFault, Source: "guard", Span: history.At(2), Fault: &history.Fault{Step: 1, Name: "é {}\n"}},
-		{ID: 3, Kind: history.KindPhase, Source: "trial", Span: history.At(3), Phase: &history.Phase{Name: history.PhaseDone, End: true}},
+		{ID: 1, Kind: history.KindPhase, Source: "trial", Span: history.At(1),
+			Phase: &history.Phase{Name: history.PhaseSetup}},
+		{ID: 2, Kind: history.KindFault, Source: "guard", Span: history.At(2), Fault: &history.Fault{Step: 1,
+			Name: "é {}\n"}},
+		{ID: 3, Kind: history.KindPhase, Source: "trial", Span: history.At(3),
+			Phase: &history.Phase{Name: history.PhaseDone, End: true}},
 	}
 }
 
@@ -102,9 +116,10 @@ func TestTornAtEveryByte(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
-		if diff := cmp.Diff(events[:len(h.Events)], h.Events, cmp.Transformer("none", func(e []history.Event) []history.Event {
-			return append([]history.Event{}, e...)
-		})); len(h.Events) > 0 && diff != "" {
+		if diff := cmp.Diff(events[:len(h.Events)], h.Events, cmp.Transformer("none",
+			func(e []history.Event) []history.Event {
+				return append([]history.Event{}, e...)
+			})); len(h.Events) > 0 && diff != "" {
 			t.Fatalf("cut to %d bytes: %s", n, diff)
 		}
 		lines := bytes.Count(data[:n], []byte("\n"))
@@ -195,7 +210,8 @@ func TestAppendRefuses(t *testing.T) {
 		t.Errorf("error %v, want one that names event 7", err)
 	}
 	r, w := io.Pipe()
-	if err := errors.Join(r.Close(), history.Append(w, history.Event{ID: 8})); err == nil || !strings.Contains(err.Error(), "event 8") {
+	if err := errors.Join(r.Close(), history.Append(w, history.Event{ID: 8})); err == nil ||
+		!strings.Contains(err.Error(), "event 8") {
 		t.Errorf("error %v, want one that names event 8", err)
 	}
 }

@@ -18,7 +18,8 @@ func TestParseKubeletPath(t *testing.T) {
 		want history.KubeletVolume
 		ok   bool
 	}{
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/" + local + "/pv-1", history.KubeletVolume{PodUID: uid, Plugin: local, Name: "pv-1"}, true},
+		{"/var/lib/kubelet/pods/" + uid + "/volumes/" + local + "/pv-1", history.KubeletVolume{PodUID: uid,
+			Plugin: local, Name: "pv-1"}, true},
 		{"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~csi/pv-1/mount",
 			history.KubeletVolume{PodUID: uid, Plugin: "kubernetes.io~csi", Name: "pv-1"}, true},
 		{"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~csi/pv-1/other", history.KubeletVolume{}, false},
@@ -83,7 +84,8 @@ func TestIdentityKey(t *testing.T) {
 // TestSpans holds what the judges rely on when they compare two spans.
 func TestSpans(t *testing.T) {
 	draw := func(t *rapid.T, name string) history.Span {
-		return history.Between(history.Time(rapid.IntRange(0, 9).Draw(t, name)), history.Time(rapid.IntRange(0, 9).Draw(t, name)))
+		return history.Between(history.Time(rapid.IntRange(0, 9).Draw(t, name)),
+			history.Time(rapid.IntRange(0, 9).Draw(t, name)))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t, "a"), draw(t, "b")
@@ -98,10 +100,12 @@ func TestSpans(t *testing.T) {
 			}
 		}
 		if a.CertainlyBefore(b) != always {
-			t.Fatalf("%+v certainly before %+v: %v, by every pair of instants: %v", a, b, a.CertainlyBefore(b), always)
+			t.Fatalf("%+v certainly before %+v: %v, by every pair of instants: %v", a, b, a.CertainlyBefore(b),
+				always)
 		}
 		if a.PossiblyOverlaps(b) != shared || a.PossiblyOverlaps(b) != b.PossiblyOverlaps(a) {
-			t.Fatalf("%+v possibly overlaps %+v: %v, by every pair of instants: %v", a, b, a.PossiblyOverlaps(b), shared)
+			t.Fatalf("%+v possibly overlaps %+v: %v, by every pair of instants: %v", a, b, a.PossiblyOverlaps(b),
+				shared)
 		}
 	})
 }

@@ -73,7 +73,8 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
 			shown = append(shown, e)
 		}
 	}
-	slices.SortStableFunc(shown, func(a, b *history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
+	slices.SortStableFunc(shown,
+		func(a, b *history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
 	for _, e := range shown {
 		mark := " "
 		if proof[e.ID] {
@@ -120,15 +121,18 @@ func describe(e *history.Event) string {
 		return fmt.Sprintf("step %d %s on %s (%s): %s%s %s",
 			f.Step, f.Name, f.Node, f.Victim, f.Stage, because(f.Error), strings.Join(f.Evidence, "; "))
 	case e.Phase != nil:
-		return fmt.Sprintf("%s %s %s%s", phaseName(e.Phase), edge(e.Phase.End), e.Phase.Detail, because(e.Phase.Error))
+		return fmt.Sprintf("%s %s %s%s", phaseName(e.Phase), edge(e.Phase.End), e.Phase.Detail,
+			because(e.Phase.Error))
 	case e.Process != nil:
-		return fmt.Sprintf("%s process %s (pid %d) %s", e.Process.Node, e.Process.Name, e.Process.PID, e.Process.Action)
+		return fmt.Sprintf("%s process %s (pid %d) %s", e.Process.Node, e.Process.Name, e.Process.PID,
+			e.Process.Action)
 	case e.Checksum != nil:
 		c := e.Checksum
 		return fmt.Sprintf("checksum %q of %s.%s: %d rows, CHECKSUM TABLE %d, row hash %.12s%s",
 			c.Label, c.Instance, c.Table, c.Rows, c.Table64, c.RowHash, because(c.Error))
 	case e.Observer != nil:
-		return fmt.Sprintf("observer %s %s %s %s", e.Observer.Name, e.Observer.Node, e.Observer.State, e.Observer.Detail)
+		return fmt.Sprintf("observer %s %s %s %s", e.Observer.Name, e.Observer.Node, e.Observer.State,
+			e.Observer.Detail)
 	case e.Volume != nil:
 		return fmt.Sprintf("volume %s on %s at %s", e.Volume.PV, e.Volume.Node, e.Volume.Path)
 	}

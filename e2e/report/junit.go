@@ -53,7 +53,8 @@ type (
 )
 
 // WriteJUnit writes the report as JUnit XML: a suite for the trial and a case for each check, under names that stay. A
-// FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green. A report without any result is an error too.
+// FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green. A report without any result is an error
+// too.
 func WriteJUnit(w io.Writer, run Run, h history.History, r check.Report) error {
 	s := newStory(run, h, r)
 	scenario, _ := s.name()
@@ -75,7 +76,8 @@ func WriteJUnit(w io.Writer, run Run, h history.History, r check.Report) error {
 		}}}
 	}
 	suite.Tests = len(suite.Cases)
-	all := junitSuites{Name: "seatrial", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Suite: suite}
+	all := junitSuites{Name: "seatrial", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors,
+		Suite: suite}
 	data, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode JUnit report: %w", err)
@@ -124,7 +126,8 @@ func cleanLines(lines []string) string {
 func (s *story) properties() []junitProperty {
 	scenario, seed := s.name()
 	list := []junitProperty{
-		{"scenario", scenario}, {"seed", fmt.Sprint(seed)}, {"verdict", string(s.report.Verdict)}, {"run", s.run.RunID},
+		{"scenario", scenario}, {"seed", fmt.Sprint(seed)}, {"verdict", string(s.report.Verdict)}, {"run",
+			s.run.RunID},
 		{"commit", s.run.Commit}, {"nodeImageSource", s.run.NodeImageSource}, {"reproduce", s.reproduce()},
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.run.Versions)) {

@@ -30,8 +30,10 @@ func someRun() report.Run {
 		Schema: report.RunSchemaVersion, RunID: "rmxyz12", Scenario: "smoke", Seed: 42,
 		CommandLine: []string{"seatrial", "run", "smoke", "--seed", "42"}, Commit: "0123abc", Dirty: true,
 		Started: time.Date(2026, 11, 21, 5, 40, 12, 0, time.UTC), NodeImageSource: "built",
-		Versions: map[string]string{"kubernetes": "v1.37.0", "mysql": "9.7.4", "kind": "v0.33.0", "containerd": "2.3.4"},
-		Host:     report.Host{OS: "Debian GNU/Linux 12", Kernel: "6.18", Arch: "amd64", CPUs: 2, MemoryMiB: 23552, Engine: "docker 20.10.24"},
+		Versions: map[string]string{"kubernetes": "v1.37.0", "mysql": "9.7.4", "kind": "v0.33.0",
+			"containerd": "2.3.4"},
+		Host: report.Host{OS: "Debian GNU/Linux 12", Kernel: "6.18", Arch: "amd64", CPUs: 2, MemoryMiB: 23552,
+			Engine: "docker 20.10.24"},
 	}
 }
 
@@ -60,7 +62,8 @@ func examples() map[string]example {
 	}).History()
 	sabotaged := historytest.Smoke().History()
 	sabotaged.Events = slices.DeleteFunc(sabotaged.Events, func(e history.Event) bool {
-		return e.Fault != nil && e.Fault.Step == 6 && e.Fault.Stage == history.StageConfirmedHealed || e.Checksum != nil && e.Checksum.Step == 8
+		return e.Fault != nil && e.Fault.Step == 6 && e.Fault.Stage == history.StageConfirmedHealed ||
+			e.Checksum != nil && e.Checksum.Step == 8
 	})
 	for i := range sabotaged.Events {
 		if f := sabotaged.Events[i].Fault; f != nil && f.Step == 6 && f.Stage == history.StageConfirmed {
@@ -132,7 +135,8 @@ func TestLastLines(t *testing.T) {
 		out := text(t, x, report.Options{})
 		at := strings.LastIndex(out, "\n\n")
 		end := strings.Split(strings.TrimSpace(out[at:]), "\n")
-		if !strings.HasPrefix(end[0], "verdict:   "+string(x.report.Verdict)) || !strings.HasPrefix(end[1], "because:   ") ||
+		if !strings.HasPrefix(end[0], "verdict:   "+string(x.report.Verdict)) || !strings.HasPrefix(end[1],
+			"because:   ") ||
 			!strings.HasPrefix(end[len(end)-1], "reproduce: ") {
 			t.Errorf("%s: the report ends in %q", name, end)
 		}
@@ -173,7 +177,8 @@ func TestHostileStrings(t *testing.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)))
 		s := func(name string) string { return evil.Draw(rt, name) }
 		x := example{history: history.History{Events: historytest.Smoke().History().Events[:300]}}
-		x.run = report.Run{RunID: s("id"), Scenario: s("scenario"), CommandLine: []string{s("arg0"), "--plan", s("arg")},
+		x.run = report.Run{RunID: s("id"), Scenario: s("scenario"), CommandLine: []string{s("arg0"), "--plan",
+			s("arg")},
 			Commit: s("commit"), NodeImageSource: s("source"), Versions: map[string]string{s("key"): s("version")},
 			Host: report.Host{OS: s("os"), Engine: s("engine")}}
 		for i := range x.history.Events {
@@ -189,11 +194,13 @@ func TestHostileStrings(t *testing.T) {
 				e.Checksum.Table, e.Checksum.RowHash = s("table"), s("hash")
 			}
 		}
-		f := check.Finding{Sentence: s("sentence"), Subject: s("subject"), Node: s("node"), Faults: []string{s("fault")},
+		f := check.Finding{Sentence: s("sentence"), Subject: s("subject"), Node: s("node"),
+			Faults: []string{s("fault")},
 			Events: []int64{1, 2, 3, 9, 12}}
 		x.report = check.Report{Verdict: check.Fail, Results: []check.Result{{
-			Check: s("check"), Promise: s("promise"), Unit: s("unit"), Verdict: check.Fail, Findings: []check.Finding{f},
-			Reasons: []string{s("reason")}, Notes: []string{s("note")},
+			Check: s("check"), Promise: s("promise"), Unit: s("unit"), Verdict: check.Fail,
+			Findings: []check.Finding{f},
+			Reasons:  []string{s("reason")}, Notes: []string{s("note")},
 		}}}
 		out := text(t, x, report.Options{})
 		plainText(rt, out)
@@ -247,7 +254,8 @@ func TestJUnitIsNeverGreenByMistake(t *testing.T) {
 				t.Errorf("%s: case %s is green: %v, want %v", name, c.Name, green, want)
 			}
 		}
-		if allGreen := got.Failures+got.Errors == 0; allGreen != (x.report.Verdict == check.Pass) || got.Tests != len(got.Suite.Cases) {
+		if allGreen := got.Failures+got.Errors == 0; allGreen != (x.report.Verdict == check.Pass) ||
+			got.Tests != len(got.Suite.Cases) {
 			t.Errorf("%s: %+v for verdict %s", name, got, x.report.Verdict)
 		}
 	}

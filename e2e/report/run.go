@@ -12,11 +12,11 @@ type Run struct {
 	Scenario        string            `json:"scenario"`
 	Seed            uint64            `json:"seed"`
 	CommandLine     []string          `json:"commandLine"`
-	Commit          string            `json:"commit,omitempty"` // Of Seatrial; empty when it was not built from a checkout.
+	Commit          string            `json:"commit,omitempty"` // Of Seatrial; empty outside a checkout.
 	Dirty           bool              `json:"dirty,omitempty"`  // The checkout had changes that are in no commit.
 	Started         time.Time         `json:"started"`          // UTC.
 	NodeImageSource string            `json:"nodeImageSource"`  // "published" or "built".
-	Versions        map[string]string `json:"versions"`         // By component: "kubernetes", "mysql", "kind", "containerd".
+	Versions        map[string]string `json:"versions"`         // By component: "kubernetes", "mysql", "kind".
 	Host            Host              `json:"host"`
 }
 

@@ -29,7 +29,8 @@ func (s *story) faults(p *page) {
 		{"step", 0, true}, {"fault", 18, false}, {"node", 24, false}, {"victim", 14, false}, {"began", 0, true},
 		{"injected", 0, true}, {"shown", 0, true}, {"held", 0, true}, {"healed", 0, true}, {"gone", 0, true},
 	}, rows)
-	p.text("  ", "injected, healed: how long the act took; shown, gone: how long until that was seen; held: from shown to heal")
+	p.text("  ",
+		"injected, healed: how long the act took; shown, gone: how long until that was seen; held: from shown to heal")
 }
 
 func (s *story) faultRow(st plan.Step) row {
@@ -90,7 +91,8 @@ func (s *story) volumes(p *page) {
 			files[e.Volume.Identity.Key()] = e.Volume.Identity.BackingFile
 		case e.Mount != nil && e.Mount.Action != history.MountDetach:
 			key := e.Mount.Identity.Key()
-			if kv, ok := history.ParseKubeletPath(e.Mount.Path); ok && names[key] == "" && strings.Contains(kv.Plugin, "csi") {
+			if kv, ok := history.ParseKubeletPath(e.Mount.Path); ok && names[key] == "" &&
+				strings.Contains(kv.Plugin, "csi") {
 				names[key] = kv.Name
 			}
 			mounts[use{key, e.Mount.Node}]++
@@ -101,7 +103,8 @@ func (s *story) volumes(p *page) {
 		return cmp.Or(cmp.Compare(names[a.key], names[b.key]), cmp.Compare(a.key, b.key), cmp.Compare(a.node, b.node))
 	}) {
 		if names[u.key] != "" {
-			rows = append(rows, row{cells: []string{names[u.key], u.node, fmt.Sprint(mounts[u]), firstOf(files[u.key], u.key)}})
+			rows = append(rows,
+				row{cells: []string{names[u.key], u.node, fmt.Sprint(mounts[u]), firstOf(files[u.key], u.key)}})
 		}
 	}
 	if len(rows) == 0 {
@@ -148,13 +151,15 @@ func (s *story) checksums(p *page) {
 		t := all[key]
 		sum, hash, count := "-", "-", "-"
 		if t.last != nil {
-			sum, hash, count = fmt.Sprint(t.last.Table64), fmt.Sprintf("%.12s", t.last.RowHash), fmt.Sprint(t.last.Rows)
+			sum, hash, count = fmt.Sprint(t.last.Table64), fmt.Sprintf("%.12s",
+				t.last.RowHash), fmt.Sprint(t.last.Rows)
 		}
 		kind := "written"
 		if key.quiet {
 			kind = "quiet"
 		}
-		r := row{cells: []string{s.clock(t.at), fmt.Sprint(t.errors), fmt.Sprint(t.diffs), count, fmt.Sprint(t.taken), sum, hash,
+		r := row{cells: []string{s.clock(t.at), fmt.Sprint(t.errors), fmt.Sprint(t.diffs), count,
+			fmt.Sprint(t.taken), sum, hash,
 			kind, key.instance + "." + key.name}}
 		rows = append(rows, r)
 	}

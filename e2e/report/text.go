@@ -161,7 +161,8 @@ func (s *story) checks(p *page) {
 			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%d %s", r.Evidence, r.Unit), r.Promise}, r.Verdict,
 		})
 	}
-	p.table([]column{{"check", 12, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}}, rows)
+	p.table([]column{{"check", 12, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}},
+		rows)
 }
 
 func (s *story) reasons(p *page) {

@@ -8,8 +8,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
-// WriteVerdict writes the report as indented JSON, the content of verdict.json. The same report gives the same bytes: it
-// holds no map, no time of judgement, and nothing else that differs from one judgement to the next.
+// WriteVerdict writes the report as indented JSON, the content of verdict.json. The same report gives the same bytes:
+// it holds no map, no time of judgement, and nothing else that differs from one judgement to the next.
 func WriteVerdict(w io.Writer, r check.Report) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

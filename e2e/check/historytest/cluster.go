@@ -27,7 +27,8 @@ func (t *Trial) Beats(name, node, boot string, from, to float64) {
 // Mount adds a mount that appears or is present, and returns its id. Its moments are known to 0.1 ms.
 func (t *Trial) Mount(action history.MountAction, node, boot string, inode uint64, path string, at float64) uint64 {
 	t.mountID++
-	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at), At(at+0.0001)),
+	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at),
+		At(at+0.0001)),
 		Mount: &history.Mount{
 			Action: action, Node: node, Boot: boot, MountID: t.mountID, Root: "/", Path: path, FSType: "ext4",
 			Identity: Identity(inode),
@@ -37,7 +38,8 @@ func (t *Trial) Mount(action history.MountAction, node, boot string, inode uint6
 
 // Unmount adds the end of a mount.
 func (t *Trial) Unmount(node, boot string, id uint64, at float64) {
-	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at), At(at+0.0001)),
+	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at),
+		At(at+0.0001)),
 		Mount: &history.Mount{Action: history.MountDetach, Node: node, Boot: boot, MountID: id}})
 }
 
@@ -105,7 +107,8 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 		}
 		o.Raw = data
 	}
-	t.Add(history.Event{Kind: history.KindObject, Source: "api", Span: history.Between(At(at-0.001), At(at)), Object: &o})
+	t.Add(history.Event{Kind: history.KindObject, Source: "api", Span: history.Between(At(at-0.001), At(at)),
+		Object: &o})
 }
 
 // Process adds a process of a pod that ran from one moment to another.
@@ -114,7 +117,9 @@ func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
 		action history.ProcessAction
 		at     float64
 	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
-		t.Add(history.Event{Kind: history.KindProcess, Source: "ledger/" + node, Span: history.Between(At(p.at-0.2), At(p.at)),
-			Process: &history.Process{Action: p.action, Node: node, Name: name, PID: pid, Start: At(from), PodUID: podUID}})
+		t.Add(history.Event{Kind: history.KindProcess, Source: "ledger/" + node, Span: history.Between(At(p.at-0.2),
+			At(p.at)),
+			Process: &history.Process{Action: p.action, Node: node, Name: name, PID: pid, Start: At(from),
+				PodUID: podUID}})
 	}
 }

@@ -48,7 +48,8 @@ func (t *Trial) Add(e history.Event) { t.events = append(t.events, e) }
 // History returns the facts in the order of their latest moments, numbered.
 func (t *Trial) History() history.History {
 	events := slices.Clone(t.events)
-	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
+	slices.SortStableFunc(events,
+		func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
 	for i := range events {
 		events[i].ID = int64(i + 1)
 	}
@@ -125,7 +126,8 @@ func (t *Trial) FinalRows(instance string, at float64) {
 	half := len(rows) / 2
 	for i, part := range [][]history.Row{rows[:half], rows[half:]} {
 		t.Add(history.Event{Kind: history.KindRows, Source: "trial", Span: history.Between(At(at), At(at+0.1)),
-			Rows: &history.Rows{Instance: instance, Read: "final", Chunk: i + 1, Chunks: 2, Rows: slices.Clone(part)}})
+			Rows: &history.Rows{Instance: instance, Read: "final", Chunk: i + 1, Chunks: 2,
+				Rows: slices.Clone(part)}})
 	}
 }
 
@@ -133,7 +135,8 @@ func (t *Trial) FinalRows(instance string, at float64) {
 func (t *Trial) Checksum(instance, table string, quiet bool, label string, step int, at float64) {
 	t.Add(history.Event{Kind: history.KindChecksum, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
 		Checksum: &history.Checksum{Instance: instance, Table: table, Quiet: quiet, Label: label, Step: step,
-			Table64: 2_746_154_123, RowHash: "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9", Rows: 1000}})
+			Table64: 2_746_154_123, Rows: 1000,
+			RowHash: "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9"}})
 }
 
 // FaultTimes are the moments of a fault's life, in seconds since the begin.
@@ -145,7 +148,8 @@ type FaultTimes struct {
 func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
 	add := func(stage history.FaultStage, from, to float64, evidence ...string) {
 		t.Add(history.Event{Kind: history.KindFault, Source: "guard", Span: history.Between(At(from), At(to)),
-			Fault: &history.Fault{Step: step, Name: name, Stage: stage, Node: node, Victim: victim, Evidence: evidence}})
+			Fault: &history.Fault{Step: step, Name: name, Stage: stage, Node: node, Victim: victim,
+				Evidence: evidence}})
 	}
 	add(history.StageIntent, at.Intent, at.Intent)
 	add(history.StageInjected, at.Injected, at.InjectedEnd)

@@ -243,7 +243,9 @@ func TestHooksAreAroundTheFault(t *testing.T) {
 			c.After = func(context.Context) error { p.calls = append(p.calls, "after"); return errors.New("differs") }
 		})
 		err := g.Run(t.Context())
-		want := []string{"heal", "before", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm", "after"}
+		want := []string{
+			"heal", "before", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm", "after",
+		}
 		if d := cmp.Diff(want, p.calls); d != "" {
 			t.Errorf("calls (-want +got):\n%s", d)
 		}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/mark"
 )
 
@@ -75,12 +77,28 @@ func TableGone(owner mark.Owner) string {
 	return fmt.Sprintf("add table inet %[1]s\ndelete table inet %[1]s\n", owner.Table())
 }
 
-func timers(ctx context.Context, run Runner, only Only, report *Report) error {
-	out, err := run(ctx, []string{
+// bootBound is how long systemd may take to answer on a node that was started a moment ago.
+const bootBound = 30 * time.Second
+
+// listTimers asks systemd for the dead-man timers. On a node that is just coming up it waits for systemd to be there.
+func listTimers(ctx context.Context, run Runner) (out string, err error) {
+	argv := []string{
 		"systemctl", "list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern,
-	}, "")
+	}
+	err = await.Until(ctx, "systemd to list the dead-man timers", 500*time.Millisecond, bootBound,
+		func(ctx context.Context) (bool, string, error) {
+			if out, err = run(ctx, argv, ""); err != nil && !strings.Contains(err.Error(), "Failed to connect to bus") {
+				return false, "", await.Stop(err)
+			}
+			return err == nil, "", err
+		})
+	return out, err
+}
+
+func timers(ctx context.Context, run Runner, only Only, report *Report) error {
+	out, err := listTimers(ctx, run)
 	if err != nil {
-		return fmt.Errorf("list dead-man timers: %w", err)
+		return err
 	}
 	var errs []error
 	for line := range strings.Lines(out) { // For example "seatrial-heal-r1-3.timer loaded active waiting /usr/...".

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
@@ -117,6 +120,23 @@ func TestClusterHealsTheOthersWhenOneNodeIsLost(t *testing.T) {
 	if !errors.Is(err, lost) || len(got) != 2 || len(got[1].Tables) != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+func TestNodeWaitsForSystemdAfterABoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster()
+		down := fake.Reply{ExitCode: 1, Stderr: "Failed to connect to bus: Host is down"}
+		c.On([]string{"systemctl", "list-units", "..."}, down, down, fake.Reply{Stdout: timers})
+		begin := time.Now()
+		got, err := heal.Node(t.Context(), heal.On(c.Node("worker")), heal.Of("r1", 3))
+		if err != nil || len(got.Timers) != 1 || time.Since(begin) != time.Second {
+			t.Errorf("got %+v, %v after %s", got, err, time.Since(begin))
+		}
+		c.On([]string{"systemctl", "list-units", "..."}, down)
+		if _, err = heal.Node(t.Context(), heal.On(c.Node("worker")), nil); !errors.Is(err, await.ErrTimeout) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestTransactionIsTheSameWhetherTheTableIsThere(t *testing.T) {

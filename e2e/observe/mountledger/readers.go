@@ -21,7 +21,7 @@ const (
 	mostBatches = 1024
 	// lookEvery is how often the first reader looks although nothing woke it. The span of a mount begins with the last
 	// look, so this bounds its length on an idle node.
-	lookEvery = 50 * time.Millisecond
+	lookEvery = 100 * time.Millisecond
 	forever   = time.Hour
 )
 

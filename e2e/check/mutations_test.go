@@ -129,7 +129,7 @@ func mountMutations() []mutation {
 }
 
 func blindMutations() []mutation {
-	pass, unknown := check.Pass, check.Unknown
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	return []mutation{
 		{"mount nobody could identify, brief", "mounts", unidentified(20, 20.001, true), pass, ""},
 		{"mount nobody could identify, long", "mounts", unidentified(20, 26, true), unknown, "blind for 6"},
@@ -157,6 +157,24 @@ func blindMutations() []mutation {
 		{"reboot that a fault explains", "mounts", edit(faultStage(6, history.StageIntent), func(e *history.Event) {
 			e.Span = history.At(historytest.At(28))
 		}), pass, ""},
+		{"ledger begun again, mounts listed anew", "mounts", begunAgain(true, nil), pass, ""},
+		{"ledger begun again, volume handed over later", "mounts", begunAgain(true, func(t *historytest.Trial) {
+			t.Mount(history.MountAttach, "worker2", historytest.SecondBoot, 102, "/mnt/later", 63)
+		}), fail, "data-mysql-2"}, // It was mounted at +60 s on worker.
+		{"mount lost in a gap, other node long after", "mounts", begunAgain(false, func(t *historytest.Trial) {
+			t.Mount(history.MountAttach, "worker2", historytest.SecondBoot, 555, csiPath, 40)
+		}), pass, ""},
+		{"mount lost in a gap, other node within it", "mounts", begunAgain(false, func(t *historytest.Trial) {
+			id := t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 555, csiPath, 21)
+			t.Unmount("worker2", historytest.FirstBoot, id, 21.5)
+		}), unknown, "volume shared may have been mounted"},
+		{"mount before a gap, other node before it", "mounts", begunAgain(false, func(t *historytest.Trial) {
+			id := t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 555, csiPath, 19)
+			t.Unmount("worker2", historytest.FirstBoot, id, 19.5)
+		}), fail, "Volume shared was mounted on worker and on worker2 at once, certainly from +19.000 s to +19.500 s"},
+		{"two directories of one disk", "mounts", directories("/a", "/b"), pass, ""},
+		{"one directory of one disk", "mounts", directories("/a", "/a"), fail, "mounted on worker and on worker2 at once"},
+		{"a directory in the other", "mounts", directories("/a", "/a/b"), fail, "mounted on worker and on worker2 at once"},
 		{"nothing mounted", "mounts", drop(kind(history.KindMount)), unknown, "0 volumes were seen mounted"},
 		{"volume without identity", "mounts", edit(kind(history.KindVolume), func(e *history.Event) {
 			e.Volume.Identity = history.Identity{}
@@ -178,6 +196,42 @@ func unidentified(from, to float64, ends bool) func([]history.Event) []history.E
 		return e.Kind == history.KindMount && e.Mount.Identity.BackingInode == 4711
 	},
 		func(e *history.Event) { e.Mount.Identity, e.Mount.Unknown, e.Mount.Root = history.Identity{}, true, "" }))
+}
+
+// begunAgain lets the ledger of worker stop at +20 s and begin again at +22 s. A volume called shared was mounted there
+// at +10 s; the new ledger lists what it finds, and that one only when it was kept.
+func begunAgain(kept bool, tell func(*historytest.Trial)) func([]history.Event) []history.Event {
+	return then(add(func(t *historytest.Trial) {
+		const node, boot = "worker", historytest.FirstBoot
+		t.Mount(history.MountAttach, node, boot, 555, csiPath, 10)
+		t.Observer("mounts", node, boot, history.ObserverGap, "the ledger did not run", 20, 22)
+		t.Observer("mounts", node, boot, history.ObserverOn, "fanotify", 22, 22)
+		t.Mount(history.MountPresent, node, boot, 100, "/var/lib/seatrial/data-mysql-0", 22.01)
+		t.Mount(history.MountPresent, node, boot, 102, "/var/lib/seatrial/data-mysql-2", 22.01)
+		if kept {
+			t.Mount(history.MountPresent, node, boot, 555, csiPath, 22.01)
+		}
+		if tell != nil {
+			tell(t)
+		}
+	}), drop(before(after(observer("mounts", "worker", history.ObserverBeat), 20.5), 21.5)))
+}
+
+// directories are two directories of one disk, each mounted by the kubelet of a node.
+func directories(a, b string) func([]history.Event) []history.Event {
+	path := strings.Replace(kubeletPath, "data-mysql-0", "directory", 1)
+	disk := func(root string, e *history.Event) {
+		e.Mount.Identity, e.Mount.Root = history.Identity{Device: "8:1"}, root
+	}
+	at := func(node string) match {
+		return func(e *history.Event) bool {
+			return e.Kind == history.KindMount && e.Mount.Path == path && e.Mount.Node == node
+		}
+	}
+	return then(add(func(t *historytest.Trial) {
+		t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 1, path, 20)
+		t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 1, path, 21)
+	}), edit(at("worker"), func(e *history.Event) { disk(a, e) }), edit(at("worker2"), func(e *history.Event) { disk(b, e) }))
 }
 
 func blindFor(node string, state history.ObserverState, from, to float64) func([]history.Event) []history.Event {

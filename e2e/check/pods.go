@@ -52,7 +52,7 @@ type podWatch struct {
 	sets    []*setState
 	gaps    []history.Span // In which pods or StatefulSets were not seen.
 	on      map[string]bool
-	alive   history.Time // The last sign of life of the pods' watch.
+	alive   history.Time // The last sign of life of the API watch, of whatever resource.
 	strange int          // Events that have no place in the order.
 }
 
@@ -94,14 +94,18 @@ func readPods(h history.History, set string) *podWatch {
 	namespace := namespaceOf(h, set)
 	for i := range h.Events {
 		e := &h.Events[i]
-		switch {
-		case e.Kind == history.KindObserver && e.Observer != nil:
+		if e.Kind == history.KindObserver && e.Observer != nil {
 			w.observe(e)
-		case e.Kind != history.KindObject || e.Object == nil || namespace != nil && e.Object.Namespace != *namespace:
-		case e.Object.Resource == "pods":
-			w.alive = max(w.alive, e.Span.NotBefore)
+		}
+		if e.Kind != history.KindObject || e.Object == nil {
+			continue
+		}
+		w.alive = max(w.alive, e.Span.NotAfter)
+		switch o := e.Object; {
+		case namespace != nil && o.Namespace != *namespace:
+		case o.Resource == "pods":
 			w.addPod(e, set)
-		case e.Object.Resource == "statefulsets" && e.Object.Name == set:
+		case o.Resource == "statefulsets" && o.Name == set:
 			w.addSet(e)
 		}
 	}
@@ -123,6 +127,9 @@ func namespaceOf(h history.History, set string) *string {
 }
 
 func (w *podWatch) observe(e *history.Event) {
+	if strings.HasPrefix(e.Observer.Name, "api/") && e.Observer.State == history.ObserverBeat {
+		w.alive = max(w.alive, e.Span.NotAfter)
+	}
 	if e.Observer.Name != podsObserver && e.Observer.Name != setsObserver {
 		return
 	}
@@ -131,10 +138,6 @@ func (w *podWatch) observe(e *history.Event) {
 		w.on[e.Observer.Name] = true
 	case history.ObserverGap, history.ObserverLoss:
 		w.gaps = append(w.gaps, e.Span)
-	case history.ObserverBeat, history.ObserverOff:
-		if e.Observer.Name == podsObserver {
-			w.alive = max(w.alive, e.Span.NotBefore)
-		}
 	}
 }
 
@@ -228,7 +231,8 @@ func (w *podWatch) readyWithin(name string, span history.Span) bool {
 	})
 }
 
-// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it.
+// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it. The pods'
+// own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
 func (w *podWatch) certainlyNotReady(name string, span history.Span) bool {
 	if !w.on[podsObserver] || w.alive < span.NotAfter || w.last(name, span.NotBefore) == nil {
 		return false

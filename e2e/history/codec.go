@@ -54,7 +54,8 @@ func Read(r io.Reader) (History, error) {
 			return h, fmt.Errorf("decode line %d: %w", n, jsonErr)
 		}
 		if e.ID != n {
-			return h, fmt.Errorf("decode line %d: event has id %d, want %d: facts are missing or out of order", n, e.ID, n)
+			return h, fmt.Errorf("decode line %d: event has id %d, want %d: facts are missing or out of order",
+				n, e.ID, n)
 		}
 		h.Events = append(h.Events, e)
 		if torn {

@@ -9,9 +9,11 @@ import (
 
 // Act is one thing that a node was asked to do.
 type Act struct {
-	Node  string
-	Verb  string   // "exec", "dial", "addresses", or a power act: "reboot", "stop", "start", "kill", "pause", "unpause".
-	Argv  []string // The command; for dial the network and the address; for reboot and stop the grace.
+	Node string
+	// Verb is "exec", "dial" or a power act: "reboot", "stop", "start", "kill", "pause", "unpause".
+	Verb string
+	// Argv is the command; for dial the network and the address; for reboot and stop the grace.
+	Argv  []string
 	Stdin string
 }
 
@@ -37,7 +39,8 @@ func (a Act) String() string {
 // quote leaves plain words as they are, so that a transcript reads like a terminal.
 func quote(arg string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("%+,-./:=@_", r)
 	}
 	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
 		return arg

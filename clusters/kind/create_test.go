@@ -163,7 +163,8 @@ func TestForeignClusters(t *testing.T) {
 
 // A half-made cluster of one stopped node that is no control plane is found, opened and deleted like any other.
 func TestHalfMade(t *testing.T) {
-	p, _ := aProvider(t, made("sea-worker2", "sea", "worker", "r7", "created"), made("x", "y", "worker", "r8", "running"))
+	half := made("sea-worker2", "sea", "worker", "r7", "created")
+	p, _ := aProvider(t, half, made("x", "y", "worker", "r8", "running"))
 	want := []clusters.Owned{
 		{Name: "sea", RunID: "r7", Ours: true, Nodes: []string{"sea-worker2"}},
 		{Name: "y", RunID: "r8", Ours: true, Nodes: []string{"x"}},
@@ -185,7 +186,9 @@ func TestHalfMade(t *testing.T) {
 
 func TestNodeOrder(t *testing.T) {
 	var list []container
-	for _, name := range []string{"c-worker10", "c-worker2", "c-external-load-balancer", "c-worker", "c-control-plane"} {
+	for _, name := range []string{
+		"c-worker10", "c-worker2", "c-external-load-balancer", "c-worker", "c-control-plane",
+	} {
 		role := strings.TrimRight(strings.TrimPrefix(name, "c-"), "0123456789")
 		list = append(list, made(name, "c", role, "r", "running"))
 	}

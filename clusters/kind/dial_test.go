@@ -41,14 +41,14 @@ func echoLate(conn *net.TCPConn) {
 }
 
 // dialers are the two ways Dial has; both must behave alike.
-func dialers(t *testing.T) map[string]func(context.Context, string) (net.Conn, error) {
+func dialers(t *testing.T) map[string]dialer {
 	e := fakeEngine(t, made("n", "c", "worker", "", "running"))
 	n := aNode(e, "n")
 	here, err := startTime(os.Getpid())
 	must(t, err)
 	inNetns := aNode(e, "n")
 	inNetns.netns.pid, inNetns.netns.start = os.Getpid(), here
-	out := map[string]func(context.Context, string) (net.Conn, error){
+	out := map[string]dialer{
 		"socat": func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := n.dialSocat(ctx, "tcp4", netip.MustParseAddrPort(address))
 			if err != nil {
@@ -67,83 +67,98 @@ func dialers(t *testing.T) map[string]func(context.Context, string) (net.Conn, e
 	return out
 }
 
+// dialer is one way of dialling.
+type dialer func(ctx context.Context, address string) (net.Conn, error)
+
 func TestDial(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for name, dial := range dialers(t) {
-		t.Run(name+" half close", func(t *testing.T) {
-			conn, err := dial(t.Context(), serve(t, echoLate))
-			must(t, err)
-			_, err = conn.Write([]byte("ahoy"))
-			must(t, err)
-			must(t, conn.(interface{ CloseWrite() error }).CloseWrite())
-			if got, err := io.ReadAll(conn); err != nil || string(got) != "AHOY" {
-				t.Errorf("answer = %q, %v", got, err)
-			}
-			must(t, conn.Close())
-		})
-		t.Run(name+" refused", func(t *testing.T) {
-			conn, err := dial(t.Context(), "127.0.0.1:1")
-			if err == nil || !strings.Contains(strings.ToLower(err.Error()), "connection refused") {
-				t.Errorf("dial = %v, %v, want refused", conn, err)
-			}
-		})
-		t.Run(name+" read deadline", func(t *testing.T) {
-			hold := make(chan struct{})
-			conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) { <-hold; _ = c.Close() }))
-			must(t, err)
-			must(t, conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-			_, err = conn.Read(make([]byte, 1))
-			var netErr net.Error
-			if !errors.As(err, &netErr) || !netErr.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("read = %v, want a timeout", err)
-			}
-			close(hold)
-			must(t, conn.SetDeadline(time.Time{}))
-			if _, err = conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("read = %v, want the end", err)
-			}
-			must(t, conn.Close())
-		})
-		t.Run(name+" write deadline", func(t *testing.T) {
-			hold := make(chan struct{})
-			conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) { <-hold; _ = c.Close() }))
-			must(t, err)
-			must(t, conn.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
-			var netErr net.Error
-			for err == nil {
-				_, err = conn.Write(make([]byte, 1<<20))
-			}
-			if !errors.As(err, &netErr) || !netErr.Timeout() {
-				t.Errorf("write = %v, want a timeout", err)
-			}
-			close(hold)
-			must(t, conn.Close())
-		})
-		t.Run(name+" reset", func(t *testing.T) {
-			conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) {
-				_, _ = c.Read(make([]byte, 1))
-				_ = c.SetLinger(0)
-				_ = c.Close()
-			}))
-			must(t, err)
-			_, err = conn.Write([]byte("xy"))
-			must(t, err)
-			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("read = %v, want a reset", err)
-			}
-			must(t, conn.Close())
-		})
-		t.Run(name+" closed", func(t *testing.T) {
-			conn, err := dial(t.Context(), serve(t, echoLate))
-			must(t, err)
-			must(t, conn.Close())
-			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("read = %v, want closed", err)
-			}
-			if _, err := conn.Write(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("write = %v, want closed", err)
-			}
-		})
+		t.Run(name+" half close", func(t *testing.T) { halfClose(t, dial) })
+		t.Run(name+" refused", func(t *testing.T) { refusedDial(t, dial) })
+		t.Run(name+" read deadline", func(t *testing.T) { readDeadline(t, dial) })
+		t.Run(name+" write deadline", func(t *testing.T) { writeDeadline(t, dial) })
+		t.Run(name+" reset", func(t *testing.T) { resetConn(t, dial) })
+		t.Run(name+" closed", func(t *testing.T) { closedConn(t, dial) })
+	}
+}
+
+func halfClose(t *testing.T, dial dialer) {
+	conn, err := dial(t.Context(), serve(t, echoLate))
+	must(t, err)
+	_, err = conn.Write([]byte("ahoy"))
+	must(t, err)
+	must(t, conn.(interface{ CloseWrite() error }).CloseWrite())
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "AHOY" {
+		t.Errorf("answer = %q, %v", got, err)
+	}
+	must(t, conn.Close())
+}
+
+func refusedDial(t *testing.T, dial dialer) {
+	conn, err := dial(t.Context(), "127.0.0.1:1")
+	if err == nil || !strings.Contains(strings.ToLower(err.Error()), "connection refused") {
+		t.Errorf("dial = %v, %v, want refused", conn, err)
+	}
+}
+
+func readDeadline(t *testing.T, dial dialer) {
+	hold := make(chan struct{})
+	conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) { <-hold; _ = c.Close() }))
+	must(t, err)
+	must(t, conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err = conn.Read(make([]byte, 1))
+	var netErr net.Error
+	if !errors.As(err, &netErr) || !netErr.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read = %v, want a timeout", err)
+	}
+	close(hold)
+	must(t, conn.SetDeadline(time.Time{}))
+	if _, err = conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("read = %v, want the end", err)
+	}
+	must(t, conn.Close())
+}
+
+func writeDeadline(t *testing.T, dial dialer) {
+	hold := make(chan struct{})
+	conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) { <-hold; _ = c.Close() }))
+	must(t, err)
+	must(t, conn.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+	var netErr net.Error
+	for err == nil {
+		_, err = conn.Write(make([]byte, 1<<20))
+	}
+	if !errors.As(err, &netErr) || !netErr.Timeout() {
+		t.Errorf("write = %v, want a timeout", err)
+	}
+	close(hold)
+	must(t, conn.Close())
+}
+
+func resetConn(t *testing.T, dial dialer) {
+	conn, err := dial(t.Context(), serve(t, func(c *net.TCPConn) {
+		_, _ = c.Read(make([]byte, 1))
+		_ = c.SetLinger(0)
+		_ = c.Close()
+	}))
+	must(t, err)
+	_, err = conn.Write([]byte("xy"))
+	must(t, err)
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("read = %v, want a reset", err)
+	}
+	must(t, conn.Close())
+}
+
+func closedConn(t *testing.T, dial dialer) {
+	conn, err := dial(t.Context(), serve(t, echoLate))
+	must(t, err)
+	must(t, conn.Close())
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read = %v, want closed", err)
+	}
+	if _, err := conn.Write(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write = %v, want closed", err)
 	}
 }
 
@@ -171,7 +186,8 @@ func TestDialBadAddress(t *testing.T) {
 		{"unix", "10.0.0.1:80", "does not fit the address"},
 		{"tcp", "10.0.0.1:80", "no such container"},
 	} {
-		if _, err := n.Dial(t.Context(), tc.network, tc.address); err == nil || !strings.Contains(err.Error(), tc.want) {
+		_, err := n.Dial(t.Context(), tc.network, tc.address)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("dial %s %s: %v, want %q", tc.network, tc.address, err, tc.want)
 		}
 	}

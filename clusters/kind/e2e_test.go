@@ -65,40 +65,46 @@ func TestRealCluster(t *testing.T) {
 	t.Run("commands", func(t *testing.T) { commands(t, worker) })
 	t.Run("connections", func(t *testing.T) { connections(t, nodes[0], worker) })
 	t.Run("power", func(t *testing.T) { power(t, p, c.(*Cluster), worker) })
-	t.Run("logs", func(t *testing.T) {
-		dir := t.TempDir()
-		must(t, c.CollectLogs(ctx, dir))
-		for _, n := range nodes {
-			info, err := os.Stat(filepath.Join(dir, n.Name(), "kubelet.log"))
-			must(t, err)
-			if info.Size() == 0 {
-				t.Errorf("kubelet.log of node %q is empty", n.Name())
-			}
-		}
-	})
+	t.Run("logs", func(t *testing.T) { logs(t, c, nodes) })
 	t.Run("list and delete", func(t *testing.T) {
 		must(t, worker.Kill(ctx)) // A stopped node is listed and deleted like the others.
 		loopOn(t, nodes[2])
-		want := clusters.Owned{Name: spec.Name, RunID: spec.RunID, Ours: true, Nodes: []string{
-			spec.Name + "-worker", spec.Name + "-worker2", spec.Name + "-control-plane",
-		}}
-		if diff := cmp.Diff(&want, mine(t, p, spec.Name)); diff != "" {
-			t.Errorf("list (-want +got):\n%s", diff)
-		}
-		begun := time.Now()
-		must(t, p.Delete(ctx, spec.Name))
-		t.Logf("delete: %s", time.Since(begun).Round(time.Millisecond))
-		if got := mine(t, p, spec.Name); got != nil {
-			t.Errorf("left: %v", got)
-		}
-		text, err := os.ReadFile(p.Kubeconfig())
-		if err != nil || strings.Contains(string(text), spec.Name) {
-			t.Errorf("kubeconfig still has the cluster: %v", err)
-		}
-		if left, err := hostLoops().orphans(); err != nil || len(left) > 0 {
-			t.Errorf("loop devices left: %v, %v", left, err)
-		}
+		listAndDelete(t, p, spec)
 	})
+}
+
+func logs(t *testing.T, c clusters.Cluster, nodes []clusters.Node) {
+	dir := t.TempDir()
+	must(t, c.CollectLogs(t.Context(), dir))
+	for _, n := range nodes {
+		info, err := os.Stat(filepath.Join(dir, n.Name(), "kubelet.log"))
+		must(t, err)
+		if info.Size() == 0 {
+			t.Errorf("kubelet.log of node %q is empty", n.Name())
+		}
+	}
+}
+
+func listAndDelete(t *testing.T, p *Provider, spec clusters.Spec) {
+	want := clusters.Owned{Name: spec.Name, RunID: spec.RunID, Ours: true, Nodes: []string{
+		spec.Name + "-worker", spec.Name + "-worker2", spec.Name + "-control-plane",
+	}}
+	if diff := cmp.Diff(&want, mine(t, p, spec.Name)); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	begun := time.Now()
+	must(t, p.Delete(t.Context(), spec.Name))
+	t.Logf("delete: %s", time.Since(begun).Round(time.Millisecond))
+	if got := mine(t, p, spec.Name); got != nil {
+		t.Errorf("left: %v", got)
+	}
+	text, err := os.ReadFile(p.Kubeconfig())
+	if err != nil || strings.Contains(string(text), spec.Name) {
+		t.Errorf("kubeconfig still has the cluster: %v", err)
+	}
+	if left, err := hostLoops().orphans(); err != nil || len(left) > 0 {
+		t.Errorf("loop devices left: %v, %v", left, err)
+	}
 }
 
 // versionOf takes the Kubernetes version from the tag of a node image: v1.37.0-abc is v1.37.0.

@@ -53,8 +53,8 @@ func findEngine(nameOrPath string) (engine, error) {
 	switch e.name {
 	case "docker", "podman":
 		if byName, err := exec.LookPath(e.name); err != nil || byName != path {
-			return engine{}, fmt.Errorf("use container engine %q: kind runs %q from PATH, which is %q; put it first in PATH",
-				path, e.name, byName)
+			return engine{}, fmt.Errorf("use container engine %q: kind runs %q from PATH, which is %q; "+
+				"put it first in PATH", path, e.name, byName)
 		}
 	case "finch":
 		e.name = "nerdctl" // It has nerdctl's commands and output.

@@ -94,8 +94,9 @@ func runWithStdin(c *exec.Cmd, stdin io.Reader) (stdinErr, err error) {
 	fed := make(chan error, 1)
 	go func() {
 		source := &errReader{from: stdin}
-		_, _ = io.Copy(pipe, source) // A command may end without reading all; only the source's error counts.
-		_ = pipe.Close()
+		// A command may end without reading all; only the source's error counts.
+		_, _ = io.Copy(pipe, source)
+		_ = pipe.Close() // As above.
 		fed <- source.err
 	}()
 	err = c.Wait()

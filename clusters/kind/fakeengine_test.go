@@ -160,7 +160,8 @@ func fakeDocker(dir string, args []string) int {
 		return say(os.Stderr, 1, "Error response from daemon: No such container: %s", last)
 	}
 	states := map[string]string{
-		"restart": "running", "start": "running", "unpause": "running", "pause": "paused", "stop": "exited", "kill": "exited",
+		"restart": "running", "start": "running", "unpause": "running",
+		"pause": "paused", "stop": "exited", "kill": "exited",
 	}
 	list[i].State.Status = states[args[0]]
 	if next, err := os.ReadFile(filepath.Join(dir, "next-addresses")); err == nil && list[i].state() == stateRunning {

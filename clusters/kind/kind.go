@@ -90,8 +90,8 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(), ready: waitReady,
-		lacksResource: lacks,
+		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
+		ready: waitReady, lacksResource: lacks,
 	}, nil
 }
 

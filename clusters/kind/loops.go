@@ -86,7 +86,7 @@ func detachLoop(name string) error {
 	if err != nil {
 		return fmt.Errorf("release loop device: %w", err)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = f.Close() }() // Nothing was written to it.
 	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
 		return fmt.Errorf("release loop device %s: %w", device, err)
 	}

@@ -30,7 +30,7 @@ func (n *node) dialInNetns(ctx context.Context, network string, target netip.Add
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = ns.Close() }()
+	defer func() { _ = ns.Close() }() // Nothing was written to it.
 	type result struct {
 		conn net.Conn
 		err  error
@@ -53,7 +53,7 @@ func dialOnThread(ctx context.Context, ns *os.File, network, address string) (ne
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("%w: %w", errNoNetns, err)
 	}
-	defer func() { _ = home.Close() }()
+	defer func() { _ = home.Close() }() // Nothing was written to it.
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("%w: %w", errNoNetns, err)

@@ -29,6 +29,7 @@ func put(t *testing.T, e engine, name, text string) {
 
 func TestPowerArgvGolden(t *testing.T) {
 	inspect, network := "inspect --type container n", "network inspect kind"
+	files := []string{"cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -"}
 	for _, tc := range []struct {
 		name, state string
 		do          func(*node, context.Context) error
@@ -40,11 +41,11 @@ func TestPowerArgvGolden(t *testing.T) {
 		{"reboot a paused one", "paused", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
 			[]string{inspect, network, "unpause n", "restart -t 0 n", inspect}, "running"},
 		{"reboot a stopped one", "exited", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
-			[]string{inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "restart -t 0 n", inspect}, "running"},
+			[]string{inspect, files[0], files[1], "restart -t 0 n", inspect}, "running"},
 		{"stop", "running", func(n *node, ctx context.Context) error { return n.Stop(ctx, 3*time.Second) },
 			[]string{"stop -t 3 n"}, "exited"},
 		{"start", "exited", (*node).Start,
-			[]string{inspect, inspect, "cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -", "start n", inspect}, "running"},
+			[]string{inspect, inspect, files[0], files[1], "start n", inspect}, "running"},
 		{"start a running one", "running", (*node).Start, []string{inspect}, "running"},
 		{"start a paused one", "paused", (*node).Start, []string{inspect}, "paused"},
 		{"kill", "running", (*node).Kill, []string{inspect, "kill --signal KILL n"}, "exited"},

@@ -82,7 +82,7 @@ func probeSet(image string) *appsv1.DaemonSet {
 
 // probePods returns the probe pods that run and have an address, and a word on the others.
 func (r readiness) probePods(ctx context.Context) (running []corev1.Pod, state string, err error) {
-	list, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + probeName})
+	list, err := r.pods(ctx, "app="+probeName)
 	if err != nil {
 		return nil, "", err
 	}
@@ -126,8 +126,8 @@ func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.P
 		err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
 			ctx, cancel := context.WithTimeout(ctx, tryBound)
 			defer cancel()
-			out, err := clusters.Run(ctx, n, "nsenter", "--net=/proc/"+pid+"/ns/net", "curl", "--silent", "--show-error",
-				"--fail", "--noproxy", "*", "--max-time", "3", url)
+			out, err := clusters.Run(ctx, n, "nsenter", "--net=/proc/"+pid+"/ns/net", "curl", "--silent",
+				"--show-error", "--fail", "--noproxy", "*", "--max-time", "3", url)
 			return fmt.Sprintf("it says %q", out), out == "OK", err
 		})
 		if err != nil {
@@ -152,7 +152,7 @@ func (r readiness) removeProbes(ctx context.Context) error {
 		if err := errors.Join(err, mapErr); err != nil {
 			return "", false, err
 		}
-		list, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + probeName})
+		list, err := r.pods(ctx, "app="+probeName)
 		if err != nil {
 			return "", false, err
 		}

@@ -114,7 +114,8 @@ func (r readiness) nodesReady(ctx context.Context) (string, bool, error) {
 	}
 	var unready []string
 	for _, n := range list.Items {
-		i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		isReady := func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }
+		i := slices.IndexFunc(n.Status.Conditions, isReady)
 		if i < 0 {
 			unready = append(unready, n.Name+" (has not reported)")
 		} else if c := n.Status.Conditions[i]; c.Status != corev1.ConditionTrue {
@@ -152,7 +153,7 @@ func (r readiness) dnsServers(ctx context.Context) (servers []string, want netip
 		return nil, want, fmt.Errorf("get the DNS service: %w", err)
 	}
 	servers = append(servers, net.JoinHostPort(dns.Spec.ClusterIP, "53"))
-	pods, err := r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	pods, err := r.pods(ctx, dnsSelector)
 	if err != nil {
 		return nil, want, fmt.Errorf("list the DNS pods: %w", err)
 	}
@@ -162,6 +163,11 @@ func (r readiness) dnsServers(ctx context.Context) (servers []string, want netip
 		}
 	}
 	return servers, want, nil
+}
+
+// pods lists pods of the system.
+func (r readiness) pods(ctx context.Context, selector string) (*corev1.PodList, error) {
+	return r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 }
 
 // dnsAnswers asks every server for the API's name from a node, over TCP, which Dial offers everywhere.

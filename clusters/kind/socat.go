@@ -56,17 +56,16 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 	case <-connected:
 		return c, nil
 	case <-c.ended:
-		_ = c.Close()
 		select {
 		case <-connected: // It connected, and the far end closed at once.
 			return c, nil
 		default:
-			return nil, fmt.Errorf("socat in the node ended with %w: %s", orEnded(c.waitErr), c.said)
+			err := fmt.Errorf("socat in the node ended with %w: %s", orEnded(c.waitErr), c.said)
+			return nil, errors.Join(err, c.Close())
 		}
 	case <-ctx.Done():
-		_ = killGroup(c.cmd)
-		_ = c.Close()
-		return nil, fmt.Errorf("not connected: %w", ctx.Err())
+		_ = killGroup(c.cmd) // It fails when socat has just ended by itself.
+		return nil, errors.Join(fmt.Errorf("not connected: %w", ctx.Err()), c.Close())
 	}
 }
 
@@ -83,7 +82,7 @@ func startPiped(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
 	var ours, theirs []*os.File
 	closeAll := func(files []*os.File) {
 		for _, f := range files {
-			_ = f.Close()
+			_ = f.Close() // A pipe has no error on closing.
 		}
 	}
 	for i := range 3 {
@@ -109,7 +108,7 @@ func startPiped(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
 	connected, heard := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(heard)
-		defer func() { _ = ours[2].Close() }()
+		defer func() { closeAll(ours[2:]) }()
 		c.listen(ours[2], connected)
 	}()
 	go func() {
@@ -166,12 +165,12 @@ func (c *socatConn) CloseWrite() error { return c.opError("close", c.in.Close())
 // at most; then socat is killed.
 func (c *socatConn) Close() error {
 	c.close.Do(func() {
-		_ = c.in.Close()
-		_ = c.out.Close()
+		_ = c.in.Close()  // CloseWrite may have done it, and else a pipe has no error on closing.
+		_ = c.out.Close() // As above.
 		select {
 		case <-c.ended:
 		case <-time.After(closeBound):
-			_ = killGroup(c.cmd)
+			_ = killGroup(c.cmd) // It fails when socat has just ended by itself.
 			<-c.ended
 		}
 	})

@@ -66,7 +66,7 @@ func components(r release) []Component {
 			Packages: under("k8s.io/kubernetes/cmd/", "kube-apiserver", "kube-controller-manager", "kube-proxy",
 				"kube-scheduler", "kubeadm", "kubectl", "kubelet"),
 			Variables: kubernetesVersion(r.Kubernetes), Cold: 11 * time.Minute},
-		{Name: "podnet", Pin: k8s, Packages: []string{"./podnet"}, Cold: 30 * time.Second},
+		{Name: "podnet", Pin: k8s, Packages: []string{"./podnet"}, Cold: 15 * time.Second},
 		{Name: "pause", Pin: k8s, Packages: []string{"./pause"}, Cold: 5 * time.Second},
 		{Name: "containerd", Module: containerdModule, Version: containerdVersion,
 			Packages: under(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
@@ -74,7 +74,7 @@ func components(r release) []Component {
 			Variables: map[string]string{containerdModule + "/version.Version": containerdVersion}},
 		{Name: "runc", Module: runcModule, Version: runcVersion, Packages: []string{runcModule}, Cgo: true,
 			Tags: []string{"netgo", "osusergo", "seccomp"}, Cold: 20 * time.Second},
-		{Name: "cni-plugins", Module: pluginsModule, Version: pluginsVersion, Cold: 30 * time.Second,
+		{Name: "cni-plugins", Module: pluginsModule, Version: pluginsVersion, Cold: 15 * time.Second,
 			Packages: under(pluginsModule+"/plugins/", "ipam/host-local", "main/loopback", "main/ptp", "meta/portmap"),
 			Variables: map[string]string{
 				pluginsModule + "/pkg/utils/buildversion.BuildVersion": pluginsVersion}},

@@ -121,7 +121,7 @@ func (b *builder) build(ctx context.Context, img Image) error {
 	if !b.present(ctx, img.Ref) {
 		return fmt.Errorf("load node image into %s: it took the archive, but has no %s", b.opts.Engine.Name, img.Ref)
 	}
-	return b.store.KeepOnly(b.kind(), img.Inputs)
+	return errors.Join(b.store.KeepOnly(b.kind(), img.Inputs), b.store.Sweep())
 }
 
 // kind is what node images are called in the store.

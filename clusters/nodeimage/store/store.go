@@ -138,30 +138,60 @@ func (s Store) lock(ctx context.Context, name string) (func(), error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make lock directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	start := time.Now()
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			// Closing gives the lock back, whatever it says.
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+		unlock, err := tryLock(filepath.Join(dir, name))
+		if err != nil || unlock != nil {
+			return unlock, err
 		}
 		select {
 		case <-ctx.Done():
 			waited := time.Since(start).Round(time.Second)
-			err := fmt.Errorf("wait for another process to finish %s: gave up after %s: %w", name, waited, ctx.Err())
-			return nil, errors.Join(err, f.Close())
+			return nil, fmt.Errorf("wait for another process to finish %s: gave up after %s: %w",
+				name, waited, ctx.Err())
 		case <-tick.C:
 		}
 	}
+}
+
+// tryLock takes the lock when nobody has it, and returns neither a function nor an error when somebody has.
+func tryLock(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		// Closing gives the lock back, whatever it says.
+		return func() { _ = f.Close() }, nil
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		return nil, f.Close()
+	}
+	return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+}
+
+// Sweep removes what killed processes had begun and nobody works on.
+func (s Store) Sweep() error {
+	found, err := filepath.Glob(filepath.Join(s.Dir, "unfinished", "*"))
+	if err != nil {
+		return fmt.Errorf("list unfinished results: %w", err)
+	}
+	var errs []error
+	for _, path := range found {
+		unlock, err := tryLock(filepath.Join(s.Dir, "locks", filepath.Base(path)))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if unlock != nil {
+			errs = append(errs, os.RemoveAll(path))
+			unlock()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // KeepOnly removes all results of a kind but one: results that are only of use while they are new.

@@ -98,6 +98,27 @@ func TestWaitForOtherProcessIsBounded(t *testing.T) {
 	}
 }
 
+func TestSweepLeavesWhatIsWorkedOn(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	left := filepath.Join(s.Dir, "unfinished", "old-cd")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := s.Produce(t.Context(), "thing", "ab", func(_ context.Context, dir string) error {
+		if err := s.Sweep(); err != nil {
+			return err
+		}
+		_, err := os.Stat(dir)
+		return err
+	})
+	if err != nil {
+		t.Errorf("a sweep takes away what is worked on: %v", err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("what a killed process left is still there: %v", err)
+	}
+}
+
 func TestKeepOnly(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	nothing := func(context.Context, string) error { return nil }

@@ -155,6 +155,11 @@ func TestRulesetOnARealKernel(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the rules on a real kernel; needs root, ip and nft; make e2e runs it")
 	}
+	for _, program := range []string{"ip", "nft"} { // A kind host needs neither; the node image has both.
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("NOT RUN: the rules on a real kernel; %q is not installed on this host", program)
+		}
+	}
 	n := namespaces{t}
 	n.up()
 	n.serve(1, 6443)  // The control plane.

@@ -151,6 +151,29 @@ func (n namespaces) connects(i int, addresses ...string) []bool {
 	return connected
 }
 
+// flows opens a flow from a namespace to each address, and returns what is said of it after that.
+func (n namespaces) flows(i int, addresses []string) map[string]*json.Decoder {
+	n.t.Helper()
+	flows := map[string]*json.Decoder{}
+	for _, to := range addresses {
+		cmd := n.child(i, "flow", to)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			n.t.Fatal(err)
+		}
+		n.t.Cleanup(func() { _ = cmd.Wait() })
+		flows[to] = json.NewDecoder(stdout)
+		var r probe.FlowReport
+		if err := flows[to].Decode(&r); err != nil || r.State != probe.FlowOpen {
+			n.t.Fatalf("flow to %s: %+v, %v", to, r, err)
+		}
+	}
+	return flows
+}
+
 func TestRulesetOnARealKernel(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the rules on a real kernel; needs root, ip and nft; make e2e runs it")
@@ -183,23 +206,7 @@ func TestRulesetOnARealKernel(t *testing.T) {
 	expect("IPv4 cut", false, true)
 	apply(heal.TableGone(table))
 	expect("healed", true, true)
-	flows := map[string]*json.Decoder{}
-	for _, to := range out {
-		cmd := n.child(2, "flow", to)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Wait() })
-		flows[to] = json.NewDecoder(stdout)
-		var r probe.FlowReport
-		if err := flows[to].Decode(&r); err != nil || r.State != probe.FlowOpen {
-			t.Fatalf("flow to %s: %+v, %v", to, r, err)
-		}
-	}
+	flows := n.flows(2, out)
 	begin := time.Now()
 	apply(ruleset(table.Table(), cutOff(from, nil), 8*time.Second))
 	expect("both cut", false, false)

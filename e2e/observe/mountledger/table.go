@@ -56,11 +56,11 @@ func (w *tableWatcher) first() (batch, error) {
 
 func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 	asked := bootclock.Now()
-	var events int16 = unix.POLLPRI
+	fd := w.fd
 	if w.method == MethodInterval {
-		events = 0
+		fd = -1 // Poll passes over it. With no events asked for, mountinfo would still answer every change with POLLERR.
 	}
-	changed, err := pollFor(w.fd, events, w.stop, timeout)
+	changed, err := pollFor(fd, unix.POLLPRI, w.stop, timeout)
 	if err != nil {
 		return batch{}, fmt.Errorf("wait for a change of mountinfo: %w", err)
 	}

@@ -78,7 +78,7 @@ func judgeSteps(s *scene, r *ruling) {
 			what = fmt.Sprintf("step %d (%s)", st.N, st.Fault.Name)
 		}
 		if after := len(s.plan.Steps) - i - 1; i > last && after > 0 {
-			r.unknown("%s and the %d steps after it never began", what, after)
+			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
 			return
 		}
 		if judgePhase(s.phases[phaseKey{history.PhaseStep, st.N}], what, r) && st.Do != plan.ActionFault {

@@ -32,8 +32,8 @@ func Mounts() Check {
 // volume is one storage and its mounts, on whatever node and by whoever.
 type volume struct {
 	key   string
-	name  string // The PersistentVolume's, or the key.
-	file  string
+	name  string   // The PersistentVolume's.
+	used  bool     // It was seen where the kubelet mounts volumes for pods.
 	roots []string // For a device: the directories by which it is a volume. Others on the device are other things.
 	lives []*mountLife
 }
@@ -52,12 +52,12 @@ func judgeMounts(h history.History) Result {
 		v.note(r)
 		v.judge(s, r)
 	}
-	mounted := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return len(v.lives) == 0 })
-	if want := s.plan.Workload.Replicas; len(mounted) < want {
-		r.unknown("%d volumes were seen mounted, the workload has %d: the others were never watched", len(mounted),
-			want)
+	used := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return !v.used })
+	if want := s.plan.Workload.Replicas; len(used) < want {
+		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched",
+			len(used), want)
 	}
-	judgeSight(h, s, ledger, mounted, r)
+	judgeSight(h, s, ledger, volumes, r)
 	return r.result()
 }
 
@@ -74,10 +74,10 @@ func ephemeral(plugin string) bool {
 // node, where the kubelet mounts persistent volumes.
 func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
 	byKey := map[string]*volume{}
-	named := func(key, name, file string) *volume {
+	named := func(key, name string) *volume {
 		v := byKey[key]
 		if v == nil {
-			v = &volume{key: key, name: name, file: file}
+			v = &volume{key: key, name: name}
 			byKey[key] = v
 		}
 		return v
@@ -93,13 +93,14 @@ func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
 				e.Volume.Node)
 			continue
 		}
-		v := named(key, e.Volume.PV, e.Volume.Identity.BackingFile)
+		v := named(key, e.Volume.PV)
 		v.roots = append(v.roots, ledger.rootAt(e.Volume.Node, e.Volume.Path, key))
 	}
 	for _, life := range ledger.lives {
 		for _, path := range life.paths {
 			if kv, ok := history.ParseKubeletPath(path); ok && !ephemeral(kv.Plugin) && life.key != "" {
-				v := named(life.key, kv.Name, "")
+				v := named(life.key, kv.Name)
+				v.used = true
 				v.roots = append(v.roots, life.root)
 			}
 		}
@@ -160,7 +161,7 @@ func (v *volume) note(r *ruling) {
 	if len(parts) == 0 {
 		parts = []string{"none"}
 	}
-	r.note("volume %s (%s): mounts %s", v.name, firstOf(v.file, v.key), strings.Join(parts, ", "))
+	r.note("volume %s (%s): mounts %s", v.name, v.key, strings.Join(parts, ", "))
 }
 
 // overlap is two mounts of one volume on two nodes that were, or may have been, there together.

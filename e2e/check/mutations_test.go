@@ -173,9 +173,15 @@ func blindMutations() []mutation {
 			t.Unmount("worker2", historytest.FirstBoot, id, 19.5)
 		}), fail, "Volume shared was mounted on worker and on worker2 at once, certainly from +19.000 s to +19.500 s"},
 		{"two directories of one disk", "mounts", directories("/a", "/b"), pass, ""},
-		{"one directory of one disk", "mounts", directories("/a", "/a"), fail, "mounted on worker and on worker2 at once"},
-		{"a directory in the other", "mounts", directories("/a", "/a/b"), fail, "mounted on worker and on worker2 at once"},
-		{"nothing mounted", "mounts", drop(kind(history.KindMount)), unknown, "0 volumes were seen mounted"},
+		{"one directory of one disk", "mounts", directories("/a", "/a"), fail,
+			"mounted on worker and on worker2 at once"},
+		{"a directory in the other", "mounts", directories("/a", "/a/b"), fail,
+			"mounted on worker and on worker2 at once"},
+		{"nothing mounted", "mounts", drop(kind(history.KindMount)), unknown, "0 volumes were seen mounted for a pod"},
+		{"a volume never mounted for its pod", "mounts", drop(func(e *history.Event) bool {
+			return e.Kind == history.KindMount && strings.HasSuffix(e.Mount.Path, "/data-mysql-1") &&
+				strings.Contains(e.Mount.Path, "kubelet")
+		}), unknown, "2 volumes were seen mounted for a pod"},
 		{"volume without identity", "mounts", edit(kind(history.KindVolume), func(e *history.Event) {
 			e.Volume.Identity = history.Identity{}
 		}), unknown, "no identity"},
@@ -231,7 +237,10 @@ func directories(a, b string) func([]history.Event) []history.Event {
 	return then(add(func(t *historytest.Trial) {
 		t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 1, path, 20)
 		t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 1, path, 21)
-	}), edit(at("worker"), func(e *history.Event) { disk(a, e) }), edit(at("worker2"), func(e *history.Event) { disk(b, e) }))
+	}), edit(at("worker"), func(e *history.Event) {
+		disk(a,
+			e)
+	}), edit(at("worker2"), func(e *history.Event) { disk(b, e) }))
 }
 
 func blindFor(node string, state history.ObserverState, from, to float64) func([]history.Event) []history.Event {

@@ -231,8 +231,8 @@ func (w *podWatch) readyWithin(name string, span history.Span) bool {
 	})
 }
 
-// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it. The pods'
-// own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
+// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it. The
+// pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
 func (w *podWatch) certainlyNotReady(name string, span history.Span) bool {
 	if !w.on[podsObserver] || w.alive < span.NotAfter || w.last(name, span.NotBefore) == nil {
 		return false

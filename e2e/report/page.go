@@ -61,14 +61,26 @@ func wrap(text string, most int) []string {
 				lines, line = append(lines, line), ""
 				continue
 			}
-			head := []rune(word)[:most]
-			lines, word = append(lines, string(head)), word[len(string(head)):]
+			head := breakWord(word, most)
+			lines, word = append(lines, head), word[len(head):]
 		}
 	}
 	if line != "" || len(lines) == 0 {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// breakWord returns the part of a long word that goes on this line: up to a joint of the word, where there is one that
+// leaves the line at least half full.
+func breakWord(word string, most int) string {
+	head := []rune(word)[:most]
+	for i := most; i > most/2; i-- {
+		if strings.ContainsRune("-/.:_", head[i-1]) {
+			return string(head[:i])
+		}
+	}
+	return string(head)
 }
 
 // blank puts an empty line.

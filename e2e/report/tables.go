@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -56,17 +57,17 @@ func (s *story) faultRow(st plan.Step) row {
 		if !ok || !also {
 			return missing
 		}
-		return fmt.Sprintf("%.1f s", end.NotAfter.Sub(from(begin)).Seconds())
+		return seconds(end.NotAfter.Sub(from(begin)))
 	}
 	first := func(sp history.Span) history.Time { return sp.NotBefore }
 	last := func(sp history.Span) history.Time { return sp.NotAfter }
 	began, held := missing, missing
 	if sp, ok := at[history.StageInjected]; ok {
-		began = fmt.Sprintf("%+.1f s", sp.NotBefore.Sub(s.start).Seconds())
+		began = "+" + seconds(sp.NotBefore.Sub(s.start))
 	}
 	shown, heals := at[history.StageConfirmed], at[history.StageHealed]
 	if shown.NotAfter != 0 && heals.NotAfter != 0 {
-		held = fmt.Sprintf("%.1f s", heals.NotBefore.Sub(shown.NotAfter).Seconds())
+		held = seconds(heals.NotBefore.Sub(shown.NotAfter))
 	}
 	return row{cells: []string{
 		fmt.Sprint(st.N), st.Fault.Name, node, victim, began,
@@ -78,17 +79,18 @@ func (s *story) faultRow(st plan.Step) row {
 	}}
 }
 
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+
 // volumes puts a line for every volume and node that mounted it.
 func (s *story) volumes(p *page) {
 	type use struct{ key, node string }
-	names, files := map[string]string{}, map[string]string{}
+	names := map[string]string{}
 	mounts := map[use]int{}
 	for i := range s.history.Events {
 		e := &s.history.Events[i]
 		switch {
 		case e.Volume != nil && e.Volume.Identity.Key() != "":
 			names[e.Volume.Identity.Key()] = e.Volume.PV
-			files[e.Volume.Identity.Key()] = e.Volume.Identity.BackingFile
 		case e.Mount != nil && e.Mount.Action != history.MountDetach:
 			key := e.Mount.Identity.Key()
 			if kv, ok := history.ParseKubeletPath(e.Mount.Path); ok && names[key] == "" &&
@@ -104,14 +106,14 @@ func (s *story) volumes(p *page) {
 	}) {
 		if names[u.key] != "" {
 			rows = append(rows,
-				row{cells: []string{names[u.key], u.node, fmt.Sprint(mounts[u]), firstOf(files[u.key], u.key)}})
+				row{cells: []string{names[u.key], u.node, fmt.Sprint(mounts[u]), u.key}})
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
 	p.heading("VOLUMES")
-	p.table([]column{{"volume", 32, false}, {"node", 24, false}, {"mounts", 0, true}, {"storage", 0, false}}, rows)
+	p.table([]column{{"volume", 48, false}, {"node", 24, false}, {"mounts", 0, true}, {"identity", 0, false}}, rows)
 }
 
 // tally is what was taken of one table of one instance.

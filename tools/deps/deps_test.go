@@ -1,3 +1,0 @@
-package deps
-
-import _ "go.uber.org/goleak"

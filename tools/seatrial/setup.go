@@ -8,6 +8,7 @@ import (
 
 func newSetup() *cobra.Command {
 	var f mooringFlags
+	var output string
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Make what a trial needs of this host: a container engine, the node image, the database image",
@@ -15,6 +16,9 @@ func newSetup() *cobra.Command {
 only when their inputs changed; an interrupted build goes on where it stopped.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "env" {
+				return badArguments("output %q is not known; give text or env", output)
+			}
 			m, err := f.moorings(cmd.Context(), 0, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -23,10 +27,16 @@ only when their inputs changed; an interrupted build goes on where it stopped.`,
 			if err != nil {
 				return err
 			}
-			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s", m.Engine, images.Node, images.Source, images.Database)
+			if output == "env" {
+				say(cmd.OutOrStdout(), "SEATRIAL_ENGINE=%s\nSEATRIAL_NODE_IMAGE=%s", m.Engine, images.Node)
+				return nil
+			}
+			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s",
+				m.Engine, images.Node, images.Source, images.Database)
 			return nil
 		},
 	}
 	f.registerImages(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env: lines for a shell or for make")
 	return cmd
 }

@@ -1,4 +1,3 @@
-// Package bootclock reads the clock by which everything in a history is ordered.
 package bootclock
 
 import (
@@ -12,7 +11,8 @@ import (
 func Now() history.Time {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("read CLOCK_BOOTTIME: " + err.Error()) // Linux has had it since 2.6.39; it cannot fail with a valid pointer.
+		// Linux has had it since 2.6.39, and the call cannot fail with a valid pointer.
+		panic("read CLOCK_BOOTTIME: " + err.Error())
 	}
 	return history.Time(ts.Nano())
 }

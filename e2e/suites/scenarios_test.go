@@ -11,42 +11,45 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-var _ = Describe("a sea trial of MySQL on local volumes", Serial, Label("storage", "statefulset", "mysql", "disruptive"), func() {
-	It("passes the smoke scenario: kubelet killed, node cut off, node rebooted, scaled to one and back",
-		Label("smoke", "slow"), SpecTimeout(12*time.Minute), func(ctx SpecContext) {
-			out := sail(ctx, "smoke")
-			expectVerdict(out, check.Pass)
-			for _, r := range out.Report.Results {
-				Expect(r.Evidence).To(BeNumerically(">", 0), "evidence of check %q", r.Check)
-			}
-			expectSameAgain(out)
-		})
-})
-
-var _ = Describe("a trial that proves nothing, or proves a loss, is never green", Serial, Label("selftest", "mysql"), func() {
-	It("is UNKNOWN when the partition left IPv6 open", Label("network"), SpecTimeout(8*time.Minute), func(ctx SpecContext) {
-		out := sail(ctx, "selftest-ipv6-open")
-		expectVerdict(out, check.Unknown)
-		Expect(allReasons(out, "coverage")).To(And(ContainSubstring("node-partition"), ContainSubstring("IPv6")))
+var _ = Describe("a sea trial of MySQL on local volumes", Serial,
+	Label("storage", "statefulset", "mysql", "disruptive"), func() {
+		It("passes the smoke scenario: kubelet killed, node cut off, node rebooted, scaled to one and back",
+			Label("smoke", "slow"), SpecTimeout(12*time.Minute), func(ctx SpecContext) {
+				out := sail(ctx, "smoke")
+				expectVerdict(out, check.Pass)
+				for _, r := range out.Report.Results {
+					Expect(r.Evidence).To(BeNumerically(">", 0), "evidence of check %q", r.Check)
+				}
+				expectSameAgain(out)
+			})
 	})
 
-	It("FAILs, naming the row, when a row is deleted behind the workload's back", SpecTimeout(8*time.Minute),
-		func(ctx SpecContext) {
-			out := sail(ctx, "selftest-deleted-row")
-			expectVerdict(out, check.Fail)
-			rows := result(out, "rows")
-			Expect(rows.Verdict).To(Equal(check.Fail))
-			Expect(rows.Findings).To(HaveLen(1))
-			Expect(rows.Findings[0].Subject).To(MatchRegexp(`mysql-\d+.*client \d+.*seq \d+`))
-			Expect(rows.Findings[0].Events).NotTo(BeEmpty())
-		})
+var _ = Describe("a trial that proves nothing, or proves a loss, is never green", Serial,
+	Label("selftest", "mysql"), func() {
+		It("is UNKNOWN when the partition left IPv6 open", Label("network"), SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := sail(ctx, "selftest-ipv6-open")
+				expectVerdict(out, check.Unknown)
+				Expect(allReasons(out, "coverage")).To(And(ContainSubstring("node-partition"), ContainSubstring("IPv6")))
+			})
 
-	It("is UNKNOWN when the clients never connect", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
-		out := sail(ctx, "selftest-silent-clients")
-		expectVerdict(out, check.Unknown)
-		Expect(result(out, "rows").Verdict).To(Equal(check.Unknown))
+		It("FAILs, naming the row, when a row is deleted behind the workload's back", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := sail(ctx, "selftest-deleted-row")
+				expectVerdict(out, check.Fail)
+				rows := result(out, "rows")
+				Expect(rows.Verdict).To(Equal(check.Fail))
+				Expect(rows.Findings).To(HaveLen(1))
+				Expect(rows.Findings[0].Subject).To(MatchRegexp(`mysql-\d+.*client \d+.*seq \d+`))
+				Expect(rows.Findings[0].Events).NotTo(BeEmpty())
+			})
+
+		It("is UNKNOWN when the clients never connect", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
+			out := sail(ctx, "selftest-silent-clients")
+			expectVerdict(out, check.Unknown)
+			Expect(result(out, "rows").Verdict).To(Equal(check.Unknown))
+		})
 	})
-})
 
 func expectVerdict(out trial.Outcome, want check.Verdict) {
 	GinkgoHelper()

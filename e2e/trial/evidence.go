@@ -47,7 +47,9 @@ func (c *carrier) keepObjects(ctx context.Context) error {
 		{"controllerrevisions", func() (runtime.Object, error) { return apps.ControllerRevisions(ns).List(ctx, all) }},
 		{"events", func() (runtime.Object, error) { return core.Events(ns).List(ctx, all) }},
 		{"nodes", func() (runtime.Object, error) { return core.Nodes().List(ctx, all) }},
-		{"persistentvolumeclaims", func() (runtime.Object, error) { return core.PersistentVolumeClaims(ns).List(ctx, all) }},
+		{"persistentvolumeclaims", func() (runtime.Object, error) {
+			return core.PersistentVolumeClaims(ns).List(ctx, all)
+		}},
 		{"persistentvolumes", func() (runtime.Object, error) { return core.PersistentVolumes().List(ctx, all) }},
 		{"pods", func() (runtime.Object, error) { return core.Pods("").List(ctx, all) }},
 		{"statefulsets", func() (runtime.Object, error) { return apps.StatefulSets(ns).List(ctx, all) }},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodeimage"
-	"github.com/seatrial/seatrial/fixtures/mysql/image"
 )
 
 // DefaultKubernetesVersion is the one whose node image kind publishes for the kind version in go.mod.
@@ -39,7 +38,7 @@ func EnsureImages(ctx context.Context, m Moorings) (Images, error) {
 		}
 	}
 	fmt.Fprintln(m.Progress, "database image: MySQL from Debian packages (a minute when it must be built)")
-	database, err := image.Ensure(ctx, image.Options{CacheDir: cache, Log: m.Log})
+	database, err := databaseImage(ctx, cache, m.Log)
 	if err != nil {
 		return Images{}, err
 	}
@@ -90,7 +89,7 @@ func loadOn(ctx context.Context, n clusters.Node, archive string) error {
 	}
 	defer f.Close()
 	_, err = n.Exec(ctx, clusters.Command{
-		Argv:  []string{"ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack", "--digests", "-"},
+		Argv:  []string{"ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack", "-"},
 		Stdin: f,
 	})
 	if err != nil {

@@ -11,7 +11,9 @@ import (
 )
 
 // phase does one phase: its begin and its end are facts, and one line each on the screen.
-func (c *carrier) phase(ctx context.Context, name history.PhaseName, what string, do func(context.Context) error) error {
+func (c *carrier) phase(
+	ctx context.Context, name history.PhaseName, what string, do func(context.Context) error,
+) error {
 	return c.recorded(ctx, history.Phase{Name: name, Detail: what}, do)
 }
 

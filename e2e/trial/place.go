@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/report"
 )
@@ -44,6 +42,7 @@ type PlaceRecord struct {
 	Ours        bool              `json:"ours"` // Leave deletes it.
 	Versions    map[string]string `json:"versions"`
 	ImageSource string            `json:"imageSource"`
+	Engine      string            `json:"engine"`
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -59,13 +58,13 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
 	}
-	provider, err := newProvider(m)
+	provider, err := NewProvider(m.Engine, m.Log)
 	if err != nil {
 		return nil, err
 	}
 	p := &Place{provider: provider, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
-		Versions: images.Versions,
+		Versions: images.Versions, Engine: m.Engine,
 	}}
 	if m.Reuse {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
@@ -78,10 +77,11 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		}
 	}
 	begin := time.Now()
-	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n", m.ClusterName, m.Workers)
+	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n",
+		m.ClusterName, m.Workers)
 	p.Cluster, err = provider.Create(ctx, clusters.Spec{
-		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node, KubernetesVersion: images.Versions["kubernetes"],
-		RunID: NewRunID(begin, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
+		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
+		KubernetesVersion: images.Versions["kubernetes"], RunID: NewRunID(begin),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
@@ -96,20 +96,12 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	return p, nil
 }
 
-func newProvider(m Moorings) (clusters.Provider, error) {
-	p, err := kind.New(kind.Options{Engine: m.Engine, Log: m.Log})
-	if err != nil {
-		return nil, fmt.Errorf("use kind with %q: %w", m.Engine, err)
-	}
-	return p, nil
-}
-
 // Record returns what Return needs.
 func (p *Place) Record() PlaceRecord { return p.record }
 
 // Return comes back to a place that another process made.
 func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
-	provider, err := newProvider(m)
+	provider, err := NewProvider(m.Engine, m.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +135,13 @@ type Orders struct {
 func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
 	now := time.Now()
 	header := o.Header
-	header.RunID = NewRunID(now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	header.Schema = report.RunSchemaVersion
+	header.RunID = NewRunID(now)
 	header.Started = now.UTC()
 	header.Scenario, header.Seed = o.Plan.Scenario, o.Plan.Seed
 	header.NodeImageSource = p.record.ImageSource
 	header.Versions = p.record.Versions
+	header.Host = hostFacts(p.record.Engine)
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
 		Agent: p.record.Agent, RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,

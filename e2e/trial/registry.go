@@ -1,14 +1,21 @@
 package trial
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/scenarios"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/fixtures"
 	"github.com/seatrial/seatrial/fixtures/mysql"
+	"github.com/seatrial/seatrial/fixtures/mysql/image"
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
@@ -18,8 +25,8 @@ func AllParts() Parts {
 		Checks: check.All(),
 		// tidy:list
 		Faults: []fault.Definition{
-			node.KubeletKill(),
 			network.Partition(),
+			node.KubeletKill(),
 			node.Reboot(),
 		},
 		Scenarios: scenarios.All(),
@@ -28,6 +35,20 @@ func AllParts() Parts {
 			mysql.Definition(),
 		},
 	}
+}
+
+// NewProvider returns what makes clusters, with the container engine of that name or path.
+func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
+	p, err := kind.New(kind.Options{Engine: engine, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("use kind with %q: %w", engine, err)
+	}
+	return p, nil
+}
+
+// databaseImage makes the image of the workloads' database, or takes the one in the cache.
+func databaseImage(ctx context.Context, cache string, log *slog.Logger) (image.Archive, error) {
+	return image.Ensure(ctx, image.Options{CacheDir: cache, Log: log})
 }
 
 // Validate holds a plan against the parts there are, before there is a cluster.

@@ -113,7 +113,8 @@ func begin(req Request) (*carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(dir.WriteJSON(rundir.RunFile, req.Header), dir.WriteJSON(rundir.PlanFile, req.Plan)); err != nil {
+	err = errors.Join(dir.WriteJSON(rundir.RunFile, req.Header), dir.WriteJSON(rundir.PlanFile, req.Plan))
+	if err != nil {
 		return nil, err
 	}
 	logFile, err := dir.OpenAppend(rundir.LogFile)

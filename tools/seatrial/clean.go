@@ -11,7 +11,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/e2e/trial"
 	"github.com/seatrial/seatrial/tools/host/engine"
 )
 
@@ -20,8 +20,9 @@ func newClean() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Delete every cluster that Seatrial made; with --all also undo what setup did to this host",
-		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them. Run directories
-and built images are kept. With --all an engine that setup started is stopped and its configuration restored.`,
+		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them.
+Run directories and built images are kept. With --all an engine that setup
+started is stopped and its configuration restored.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.ErrOrStderr()
@@ -51,7 +52,7 @@ func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, erro
 	if err != nil {
 		return nil, false, err
 	}
-	p, err := kind.New(kind.Options{Engine: found.Path, Log: quiet(out)})
+	p, err := trial.NewProvider(found.Path, quiet(out))
 	return p, err == nil, err
 }
 
@@ -84,8 +85,8 @@ func newHeal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heal",
 		Short: "Undo every fault that is left on the nodes of our clusters",
-		Long: `Heal finds faults by the marks they carry on the nodes, with or without the journal of their run, and undoes
-them. It may be run at any time, again, and while a trial runs: that trial will then be UNKNOWN.`,
+		Long: `Heal finds faults by the marks they carry on the nodes, with or without the journal of their run, and
+undoes them. It may be run at any time, again, and while a trial runs: that trial will then be UNKNOWN.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return healClusters(cmd.Context(), run, cmd.OutOrStdout(), cmd.ErrOrStderr())

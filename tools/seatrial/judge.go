@@ -18,8 +18,8 @@ func newJudge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge RUNDIR",
 		Short: "Judge a saved run again; needs no cluster and writes nothing",
-		Long: `Judge loads the history of a run and judges it with every check. The verdict is the one the live run was given,
-byte for byte with -o json, as long as the judges are the same. The exit code is that of run.`,
+		Long: `Judge loads the history of a run and judges it with every check. The verdict is the one the live run was
+given, byte for byte with -o json, as long as the judges are the same. The exit code is that of run.`,
 		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
 		Args:    exactly("RUNDIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

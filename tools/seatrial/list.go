@@ -86,7 +86,9 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 }
 
 func newDescribe() *cobra.Command {
-	singular := map[string]string{"check": "checks", "fault": "faults", "scenario": "scenarios", "workload": "workloads"}
+	singular := map[string]string{
+		"check": "checks", "fault": "faults", "scenario": "scenarios", "workload": "workloads",
+	}
 	return &cobra.Command{
 		Use:     "describe check|fault|scenario|workload NAME",
 		Short:   "Say all there is to say about one of them",

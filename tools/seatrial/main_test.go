@@ -63,7 +63,8 @@ func TestBadArguments(t *testing.T) {
 }
 
 func TestPlanIsTheSameForTheSameSeed(t *testing.T) {
-	first, second := ask(t, "plan", "smoke", "--seed", "42", "-o", "json"), ask(t, "plan", "smoke", "--seed", "42", "-o", "json")
+	args := []string{"plan", "smoke", "--seed", "42", "-o", "json"}
+	first, second := ask(t, args...), ask(t, args...)
 	if first.code != exitPass || first != second {
 		t.Fatalf("two plans of one seed differ:\n%+v\n%+v", first, second)
 	}
@@ -118,7 +119,8 @@ func TestHelpNamesTheExitCodes(t *testing.T) {
 
 func TestPluginSpeaksAsKubectlDoes(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), []string{"/usr/bin/kubectl-seatrial", "--help"}, &stdout, &stderr); code != exitPass {
+	code := run(context.Background(), []string{"/usr/bin/kubectl-seatrial", "--help"}, &stdout, &stderr)
+	if code != exitPass {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	if !strings.Contains(stdout.String(), "kubectl seatrial") {

@@ -31,10 +31,12 @@ func (f *mooringFlags) register(cmd *cobra.Command) {
 }
 
 func (f *mooringFlags) registerImages(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", trial.DefaultKubernetesVersion, "version of the node image")
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", trial.DefaultKubernetesVersion,
+		"version of the node image")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
-	cmd.Flags().StringVar(&f.cache, "cache", "", "where builds are kept (default: seatrial below the user's cache directory)")
+	cmd.Flags().StringVar(&f.cache, "cache", "",
+		"where builds are kept (default: seatrial below the user's cache directory)")
 }
 
 // moorings finds or makes the container engine and returns what the trial wishes for.

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"math/big"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +17,11 @@ func newPlan() *cobra.Command {
 	var output string
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:     "plan SCENARIO",
-		Short:   "Print what a scenario would do with a seed; needs no cluster and touches nothing",
-		Example: "  seatrial plan smoke --seed 42\n  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
-		Args:    exactly("SCENARIO"),
+		Use:   "plan SCENARIO",
+		Short: "Print what a scenario would do with a seed; needs no cluster and touches nothing",
+		Example: "  seatrial plan smoke --seed 42\n" +
+			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
+		Args: exactly("SCENARIO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := makePlan(args[0], seed)
 			if err != nil {
@@ -44,7 +46,11 @@ func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 		return plan.Plan{}, unknownScenario(scenario)
 	}
 	if seed == 0 {
-		seed = 1 + rand.Uint64N(999_999) // Short enough to be typed again.
+		drawn, err := rand.Int(rand.Reader, big.NewInt(999_999)) // Short enough to be typed again.
+		if err != nil {
+			return plan.Plan{}, fmt.Errorf("draw a seed: %w; give --seed", err)
+		}
+		seed = 1 + drawn.Uint64()
 	}
 	return plan.Make(s, seed), nil
 }

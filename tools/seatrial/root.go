@@ -11,8 +11,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-const longHelp = `Seatrial kills kubelets, cuts networks and reboots nodes while MySQL is writing, records everything that
-happened, and judges the record. A PASS is proof, a FAIL names the culprit, anything less is UNKNOWN.
+const longHelp = `Seatrial kills kubelets, cuts networks and reboots nodes while MySQL is writing, records
+everything that happened, and judges the record. A PASS is proof, a FAIL names the culprit, anything less is UNKNOWN.
 
 Exit codes: 0 pass, 1 violated, 2 unknown, 254 bad arguments, 255 the harness failed.`
 

@@ -30,8 +30,8 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO",
 		Short: "Carry a scenario out on a real kind cluster, and judge it",
-		Long: `Run makes what is missing (container engine, images, cluster), carries the plan out, judges the record and
-removes the cluster again, unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
+		Long: `Run makes what is missing (container engine, images, cluster), carries the plan out, judges the record
+and removes the cluster again, unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,7 +45,8 @@ removes the cluster again, unless --keep is given. The exit code is the verdict:
 	seedFlag(cmd, &f.seed)
 	f.moorings.register(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan in this file instead of a scenario's")
-	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(), "where run directories are made ($ARTIFACTS/runs when that is set)")
+	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(),
+		"where run directories are made ($ARTIFACTS/runs when that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "keep debug detail in harness.log")
 	return cmd
@@ -96,7 +97,9 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
-	out, err := place.Sail(ctx, trial.Orders{Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level()})
+	out, err := place.Sail(ctx, trial.Orders{
+		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(),
+	})
 	if f.keep {
 		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s` uses it again, `seatrial clean` deletes it",
 			place.Cluster.Name(), p.Scenario, place.Cluster.Name())
@@ -115,11 +118,12 @@ func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := report.WriteText(stdout, j.Run, j.History, j.Report, report.Options{Color: wantsColor(stdout)}); err != nil {
+	if err := writeJudged(stdout, j, "text"); err != nil {
 		return err
 	}
 	if out.Interrupted && j.Report.Verdict != check.Fail {
-		return &exitError{code: exitHarness, err: fmt.Errorf("the trial was interrupted; what there is of it: %s", out.Dir.Path())}
+		err := fmt.Errorf("the trial was interrupted; what there is of it: %s", out.Dir.Path())
+		return &exitError{code: exitHarness, err: err}
 	}
 	return verdictExit(j.Report.Verdict)
 }

@@ -12,8 +12,8 @@ func newSetup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Make what a trial needs of this host: a container engine, the node image, the database image",
-		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched. Images are built
-only when their inputs changed; an interrupted build goes on where it stopped.`,
+		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched.
+Images are built only when their inputs changed; an interrupted build goes on where it stopped.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "env" {

@@ -43,7 +43,8 @@ func newVersion() *cobra.Command {
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := readBuild()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "seatrial %s, commit %s, dirty %t, %s\n", b.Version, b.Commit, b.Dirty, b.Go)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "seatrial %s, commit %s, dirty %t, %s\n",
+				b.Version, b.Commit, b.Dirty, b.Go)
 			return err
 		},
 	}

@@ -1,0 +1,41 @@
+package trial
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/e2e/report"
+)
+
+// hostFacts tells which machine carries the run out. What cannot be read stays empty: it is for people.
+func hostFacts(engine string) report.Host {
+	host := report.Host{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Engine: engine}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		host.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	host.OS = strings.Trim(field("/etc/os-release", "PRETTY_NAME="), `"`)
+	kib, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal:"), " kB"))
+	if err == nil {
+		host.MemoryMiB = kib >> 10
+	}
+	return host
+}
+
+// field returns what follows the key on its line of a file.
+func field(path, key string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, key); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -56,7 +56,8 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 	bin/seatrial setup
 	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
 	@: > bin/e2e.log
-	@$(if $(strip $(GATED)),env $$(cat bin/e2e.env) SEATRIAL_E2E=1 go test -v -count=1 -p 1 -timeout 25m $(GATED) 2>&1 | tee -a bin/e2e.log)
+	@$(if $(strip $(GATED)),env $$(cat bin/e2e.env) SEATRIAL_E2E=1 \
+		go test -v -count=1 -p 1 -timeout 25m $(GATED) 2>&1 | tee -a bin/e2e.log)
 	@SEATRIAL_E2E=1 go test -v -count=1 -timeout 45m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
 	@if grep -n -E '\.go:[0-9]+: NOT RUN:$(if $(LABELS),,|\| [1-9][0-9]* Skipped)' bin/e2e.log; \
 		then echo "FAIL: these tests are required, and were not run"; exit 1; fi

@@ -58,7 +58,8 @@ func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 	asked := bootclock.Now()
 	fd := w.fd
 	if w.method == MethodInterval {
-		fd = -1 // Poll passes over it. With no events asked for, mountinfo would still answer every change with POLLERR.
+		// Poll passes over it. With no events asked for, mountinfo would still answer every change with POLLERR.
+		fd = -1
 	}
 	changed, err := pollFor(fd, unix.POLLPRI, w.stop, timeout)
 	if err != nil {

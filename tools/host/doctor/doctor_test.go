@@ -93,7 +93,8 @@ func healthy(t *testing.T) patient {
 			"/proc/sys/fs/inotify/max_user_instances": "8192\n",
 		},
 		commands: map[string]string{
-			"go env GOVERSION": "go1.26.8\n", "gcc --version": "gcc 12.2.0\nCopyright\n", "git --version": "git 2.39.5\n",
+			"go env GOVERSION": "go1.26.8\n", "gcc --version": "gcc 12.2.0\nCopyright\n",
+			"git --version":  "git 2.39.5\n",
 			"make --version": "GNU Make 4.3\n",
 			"/bin/docker image inspect --format {{.Id}} node:1": "sha256:1234\n",
 		},

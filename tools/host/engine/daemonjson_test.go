@@ -121,8 +121,10 @@ func TestUnmerge(t *testing.T) {
 			previous: Previous{Existed: true}, want: `{}`},
 		"another default since": {
 			in:       `{"default-runtime":"new","runtimes":{"new":{"path":"/n"},"seatrial-runc":{"path":"/w"}}}`,
-			previous: Previous{DefaultRuntime: &gpu}, want: `{"default-runtime":"new","runtimes":{"new":{"path":"/n"}}}`},
-		"a setting since": {in: `{"debug":true,"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`,
+			previous: Previous{DefaultRuntime: &gpu},
+			want:     `{"default-runtime":"new","runtimes":{"new":{"path":"/n"}}}`},
+		"a setting since": {
+			in:   `{"debug":true,"default-runtime":"seatrial-runc","runtimes":{"seatrial-runc":{"path":"/w"}}}`,
 			want: `{"debug":true}`},
 		"gone already": {in: `{"debug":true}`, previous: Previous{Existed: true}, want: `{"debug":true}`},
 	} {

@@ -57,14 +57,16 @@ func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (w
 			"unset KIND_EXPERIMENTAL_PROVIDER, or start " + docker.Name
 	}
 	if !isLocal(ctx, machine, docker.Path) {
-		return "docker is set to talk to a daemon other than this host's", "unset DOCKER_HOST and docker context use default"
+		return "docker is set to talk to a daemon other than this host's",
+			"unset DOCKER_HOST and docker context use default"
 	}
 	if machine.UserID() != 0 {
 		return "an engine can be made by root only", `sudo -E env PATH="$PATH" ` + EnsureCommand
 	}
 	if docker.Stage == StagePrivileged {
 		if lacks, err := lacking(machine); err != nil || lacks == 0 || dockerPID(machine) == 0 {
-			return "the host grants docker every capability, so that is not the cause", "docker run --privileged, and see"
+			return "the host grants docker every capability, so that is not the cause",
+				"docker run --privileged, and see"
 		}
 		return "", ""
 	}
@@ -137,7 +139,8 @@ func missingSteps(options Options, state *State, lacks []string) []step {
 			}})
 	}
 	if len(lacks) > 0 {
-		what := fmt.Sprintf("put a runtime wrapper in front of runc, since this host cannot grant %s, and register it in %s",
+		what := fmt.Sprintf(
+			"put a runtime wrapper in front of runc, since this host cannot grant %s, and register it in %s",
 			strings.Join(lacks, ", "), options.DaemonConfig)
 		steps = append(steps, step{what, 10 * time.Second, func(ctx context.Context) error {
 			// A docker that runs by now may be one that its package has just started.

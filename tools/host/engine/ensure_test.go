@@ -41,8 +41,9 @@ func TestCannotMake(t *testing.T) {
 			answer: func([]string) (string, error) { return "unix:///home/x/.docker/run/docker.sock\n", nil }},
 			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}, why: "other than this host's"},
 		"installed, not running": {
-			machine: fakeMachine{programs: map[string]string{"dockerd": "/sbin/dockerd", "docker": "/d"}, answer: local},
-			docker:  Finding{Name: "docker", Path: "/d", Stage: StageDaemon}},
+			machine: fakeMachine{
+				programs: map[string]string{"dockerd": "/sbin/dockerd", "docker": "/d"}, answer: local},
+			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}},
 		"no privileged containers for want of a capability": {
 			machine: fakeMachine{answer: local, files: merged(running, map[string]string{"/proc/7/status": shortCaps})},
 			docker:  Finding{Name: "docker", Path: "/d", Stage: StagePrivileged}},
@@ -129,7 +130,8 @@ func TestLacking(t *testing.T) {
 		bad   bool
 	}{
 		"self": {files: merged(last, self)},
-		"systemd": {files: merged(last, self, map[string]string{"/proc/1/comm": "systemd\n", "/proc/1/status": shortCaps}),
+		"systemd": {files: merged(last, self, map[string]string{
+			"/proc/1/comm": "systemd\n", "/proc/1/status": shortCaps}),
 			want: 1 << 24},
 		"dockerd": {files: merged(last, self, map[string]string{"/proc/1/comm": "systemd\n", "/proc/1/status": fullCaps,
 			"/var/run/docker.pid": "7\n", "/proc/7/comm": "dockerd\n", "/proc/7/status": shortCaps}), want: 1 << 24},

@@ -15,9 +15,10 @@ func TestStateRoundTrip(t *testing.T) {
 	gpu := "gpu"
 	want := State{
 		Schema: stateSchema, Packages: []string{"docker.io"},
-		Daemon:  &StartedDaemon{PID: 7, StartTicks: 1 << 40, Log: "/l", Started: time.Unix(1, 5).UTC()},
-		Wrapper: &Wrapper{Path: "/w", Real: "/r", Config: "/c", Previous: Previous{Existed: true, DefaultRuntime: &gpu}},
-		Limits:  map[string]Limit{"/proc/sys/x": {Was: 1, Set: 2}},
+		Daemon: &StartedDaemon{PID: 7, StartTicks: 1 << 40, Log: "/l", Started: time.Unix(1, 5).UTC()},
+		Wrapper: &Wrapper{Path: "/w", Real: "/r", Config: "/c",
+			Previous: Previous{Existed: true, DefaultRuntime: &gpu}},
+		Limits: map[string]Limit{"/proc/sys/x": {Was: 1, Set: 2}},
 	}
 	if err := saveState(dir, want); err != nil {
 		t.Fatal(err)

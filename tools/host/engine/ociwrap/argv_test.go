@@ -7,16 +7,17 @@ import (
 )
 
 func TestTarget(t *testing.T) {
+	const shim = "--root /r --log /l --log-format json "
 	for args, want := range map[string]struct {
 		path string
 		kind Kind
 	}{
 		// What containerd's runc shim runs.
-		"--root /r --log /l --log-format json create --bundle /b --pid-file /p ID":               {"/b/config.json", Config},
-		"--root /r --log /l --log-format json exec --process /tmp/p1 --detach --pid-file /p ID":  {"/tmp/p1", Process},
-		"--root /r --log /l --log-format json --systemd-cgroup create --no-pivot --bundle=/b ID": {"/b/config.json", Config},
-		"--root /r --log /l --log-format json start ID":                                          {},
-		"--root=/r delete --force ID":                                                            {},
+		shim + "create --bundle /b --pid-file /p ID":               {"/b/config.json", Config},
+		shim + "exec --process /tmp/p1 --detach --pid-file /p ID":  {"/tmp/p1", Process},
+		shim + "--systemd-cgroup create --no-pivot --bundle=/b ID": {"/b/config.json", Config},
+		shim + "start ID":             {},
+		"--root=/r delete --force ID": {},
 		// What people and other engines run.
 		"run ID":                           {"config.json", Config},
 		"run -b /b ID":                     {"/b/config.json", Config},

@@ -48,8 +48,8 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	// The kernel's header numbers these; they are the corners of the table.
-	for n, want := range map[int]string{0: "CAP_CHOWN", 21: "CAP_SYS_ADMIN", 24: "CAP_SYS_RESOURCE", 37: "CAP_AUDIT_READ",
-		40: "CAP_CHECKPOINT_RESTORE", 41: "CAP_41"} {
+	for n, want := range map[int]string{0: "CAP_CHOWN", 21: "CAP_SYS_ADMIN", 24: "CAP_SYS_RESOURCE",
+		37: "CAP_AUDIT_READ", 40: "CAP_CHECKPOINT_RESTORE", 41: "CAP_41"} {
 		if got := (Set(1) << n).Names(); !cmp.Equal(got, []string{want}) {
 			t.Errorf("capability %d is %v, want %s", n, got, want)
 		}

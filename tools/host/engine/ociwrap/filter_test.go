@@ -53,13 +53,15 @@ func TestFilter(t *testing.T) {
 	}{
 		"process": {process: true, in: `{"cwd":"/","capabilities":{"bounding":["CAP_SYS_RESOURCE","CAP_KILL"]}}`,
 			want: `{"cwd":"/","capabilities":{"bounding":["CAP_KILL"]}}`},
-		"config is not a process":  {in: `{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}`},
-		"process is not a config":  {process: true, in: `{"process":{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}}`},
-		"nothing to cut":           {in: "{ \"process\" : {\"capabilities\":{\"bounding\":[ \"CAP_KILL\" ]}}}\n"},
-		"no capabilities":          {in: `{"process":{"args":["x"]}}`},
-		"null":                     {in: `{"process":{"capabilities":null}}`},
-		"strange capability lists": {in: `{"process":{"capabilities":{"bounding":"CAP_SYS_RESOURCE","effective":[1]}}}`},
-		"capabilities in a list":   {in: `{"process":[{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}]}`},
+		"config is not a process": {in: `{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}`},
+		"process is not a config": {process: true,
+			in: `{"process":{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}}`},
+		"nothing to cut":  {in: "{ \"process\" : {\"capabilities\":{\"bounding\":[ \"CAP_KILL\" ]}}}\n"},
+		"no capabilities": {in: `{"process":{"args":["x"]}}`},
+		"null":            {in: `{"process":{"capabilities":null}}`},
+		"strange capability lists": {
+			in: `{"process":{"capabilities":{"bounding":"CAP_SYS_RESOURCE","effective":[1]}}}`},
+		"capabilities in a list": {in: `{"process":[{"capabilities":{"bounding":["CAP_SYS_RESOURCE"]}}]}`},
 		"an unknown set": {in: `{"process":{"capabilities":{"future":["CAP_SYS_RESOURCE"]}}}`,
 			want: `{"process":{"capabilities":{"future":[]}}}`},
 		"other case and twice": {

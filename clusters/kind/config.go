@@ -32,7 +32,11 @@ failCgroupV1: false
 
 // Without CAP_SYS_RESOURCE nothing can lower its OOM score below that of its parent, and containerd must not try. The
 // setting has another place in each version of its configuration; kind leaves out the one that does not fit.
+//
+// Images under builtImage need no patch: clusters/nodeimage makes the setting part of them, or fails, and kind
+// restarts containerd on every node after a patch.
 const (
+	builtImage        = "localhost/seatrial/node:"
 	containerdV2Patch = `version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true
@@ -93,7 +97,7 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	if v1 && version.MustParseSemantic(spec.KubernetesVersion).AtLeast(refuses) {
 		cfg.KubeadmConfigPatches = []string{kubeletCgroupV1}
 	}
-	if p.lacksResource {
+	if p.lacksResource && !strings.HasPrefix(spec.NodeImage, builtImage) {
 		cfg.ContainerdConfigPatches = []string{containerdV2Patch, containerdV3Patch}
 	}
 	return cfg, nil

@@ -43,6 +43,12 @@ func TestConfigGolden(t *testing.T) {
 	must(t, err)
 	golden(t, "v1.37-cgroup1-restricted.json", render(cfg))
 
+	built := aSpec()
+	built.NodeImage = "localhost/seatrial/node:v1.37.0-0123456789ab" // It comes with the setting.
+	cfg, err = p.config(t.Context(), built)
+	must(t, err)
+	golden(t, "v1.37-cgroup1-restricted-built.json", render(cfg))
+
 	p.lacksResource = false
 	old := aSpec()
 	old.KubernetesVersion = "v1.34.2" // Its kubelet takes cgroup v1 as it is.

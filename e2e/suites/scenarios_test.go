@@ -33,7 +33,8 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 				Expect(allReasons(out, "coverage")).To(And(ContainSubstring("node-partition"), ContainSubstring("IPv6")))
 			})
 
-		It("FAILs, naming the row, when a row is deleted behind the workload's back", SpecTimeout(8*time.Minute),
+		It("FAILs, naming the row, when a row is deleted behind the workload's back",
+			SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
 				out := sail(ctx, "selftest-deleted-row")
 				expectVerdict(out, check.Fail)

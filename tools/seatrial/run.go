@@ -33,7 +33,7 @@ func newRun() *cobra.Command {
 		Long: `Run makes what is missing (container engine, images, cluster), carries the plan out, judges the record
 and removes the cluster again, unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    scenarioOrPlan,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {
@@ -50,6 +50,14 @@ and removes the cluster again, unless --keep is given. The exit code is the verd
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "keep debug detail in harness.log")
 	return cmd
+}
+
+// scenarioOrPlan wants at most the scenario; that one is given, or a plan file, is for plan to say.
+func scenarioOrPlan(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return exactly("SCENARIO")(cmd, args)
 }
 
 // defaultRunsDir honours $ARTIFACTS, as Prow and others set it.

@@ -145,6 +145,9 @@ func TestRealCluster(t *testing.T) {
 	rebootNode(t, k, worker, first.Observer.Boot)
 	mountAndUnmount(t, k, worker, "/mnt/two")
 
+	k.await(t, "a lease that is renewed", time.Minute, func(e history.Event) bool {
+		return e.Object != nil && e.Object.Resource == "leases" && e.Object.Verb == history.VerbModified
+	})
 	begin := time.Now()
 	tailer.Stop(ctx)
 	watcher.Stop()
@@ -291,7 +294,7 @@ func compareLedger(t *testing.T, k *kept, node clusters.Node) {
 	}
 }
 
-// checkAPI shows that the API was watched: every resource on and off, and leases that were renewed meanwhile.
+// checkAPI shows that the API was watched: every resource on and off, with nothing missed between.
 func checkAPI(t *testing.T, k *kept) {
 	t.Helper()
 	count := map[string]int{}
@@ -310,7 +313,7 @@ func checkAPI(t *testing.T, k *kept) {
 		}
 	}
 	t.Logf("api: %v, widest span %v", count, widest)
-	if count["off"] != 9 || count["on"] < 9 || count["leases"] < 3 || count["nodes"] < 3 {
+	if count["off"] != 9 || count["on"] < 9 || count["nodes"] < 2 || count["pods"] < 5 {
 		t.Errorf("api: %v", count)
 	}
 }

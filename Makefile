@@ -32,7 +32,6 @@ help: ## List the targets
 	@echo "Seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial."
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
-	@echo
 	@sed -n 's/^#   /  /p' Makefile
 
 trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
@@ -53,12 +52,14 @@ unit: ## Run the tests that need no container engine; 1 min, 5 min the first tim
 e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 15 min
 	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (15 min)"
 	@$(MAKE) build
-	bin/seatrial setup
+	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	bin/seatrial setup -o env > bin/e2e.env
 	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
 	@: > bin/e2e.log
 	@$(if $(strip $(GATED)),env $$(cat bin/e2e.env) SEATRIAL_E2E=1 \
 		go test -v -count=1 -p 1 -timeout 25m $(GATED) 2>&1 | tee -a bin/e2e.log)
-	@SEATRIAL_E2E=1 go test -v -count=1 -timeout 45m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
+	@env $$(cat bin/e2e.env) SEATRIAL_E2E=1 \
+		go test -v -count=1 -timeout 45m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
 	@if grep -n -E '\.go:[0-9]+: NOT RUN:$(if $(LABELS),,|\| [1-9][0-9]* Skipped)' bin/e2e.log; \
 		then echo "FAIL: these tests are required, and were not run"; exit 1; fi
 	@awk -f .ci/digest.awk bin/e2e.log
@@ -106,8 +107,8 @@ clean: ## Delete our clusters, stop the engine if we started it, undo what we di
 	rm -rf bin
 
 build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time
-	CGO_ENABLED=0 go build -trimpath -o bin/seatrial ./tools/seatrial
-	CGO_ENABLED=0 go build -trimpath -o bin/seatrial-agent ./tools/agent
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial ./tools/seatrial
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial-agent ./tools/agent
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

@@ -7,8 +7,6 @@ func Exceptions() []Exception {
 	const volumes = "the StatefulSets claim local volumes; a second kind of volume will need a port in fixtures"
 	// tidy:list
 	return []Exception{
-		{Rule: "chance", Path: "e2e/trial/place.go", Reason: "an owner mark is new each time, whatever the seed"},
-		{Rule: "chance", Path: "tools/seatrial/plan.go", Reason: "a seed nobody gave must come from somewhere"},
 		{Rule: "layers", Path: "fixtures/mysql/*.go", What: "peer fixtures/localpv", Reason: volumes},
 		{Rule: "layers", Path: "fixtures/mysql/image", What: "peer clusters/nodeimage/",
 			Reason: "both images are made from Debian packages, by one piece of code"},

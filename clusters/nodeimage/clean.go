@@ -32,7 +32,7 @@ func (b *builder) removeBuilt(ctx context.Context, keep []string) ([]string, err
 	var errs []error
 	for line := range strings.Lines(list.String()) {
 		ref := strings.TrimSpace(line)
-		if !strings.HasPrefix(ref, repository+":") || slices.Contains(keep, ref) {
+		if !strings.HasPrefix(ref, Repository+":") || slices.Contains(keep, ref) {
 			continue
 		}
 		if err := b.engine(ctx, nil, "rmi", ref); err != nil {

@@ -14,8 +14,8 @@ import (
 //go:embed assemble.go content.go imagenames.go inner.go kindfiles.go layers/*.go
 var assemblySources embed.FS
 
-// repository is the name of built node images. They are never in a registry, and the name says so.
-const repository = "localhost/seatrial/node"
+// Repository is the name of built node images. They are never in a registry, and the name says so.
+const Repository = "localhost/seatrial/node"
 
 // sum is the digest of everything the node image is made from. Nothing big is read for it.
 func (b *builder) sum() (string, error) {
@@ -64,5 +64,5 @@ func addTree(a *store.Address, tree fs.FS) error {
 
 // refOf is the name of the built image with that sum.
 func (b *builder) refOf(sum string) string {
-	return repository + ":" + b.rel.Kubernetes + "-" + sum[:12]
+	return Repository + ":" + b.rel.Kubernetes + "-" + sum[:12]
 }

@@ -26,11 +26,15 @@ func judgeCoverage(h history.History) Result {
 		r.unknown("%v", err)
 		return r.result()
 	}
+	var t told
 	for _, l := range s.faults {
 		judgeLife(s, l, r)
+		for _, e := range l.failed {
+			t = append(t, e.Fault.Error)
+		}
 	}
-	judgeSteps(s, r)
-	judgePhases(s, r)
+	t = judgeSteps(s, r, t)
+	judgePhases(s, r, t)
 	judgeAtWork(h, s, r)
 	judgeObservers(h, s, r)
 	if s.phase(history.PhaseDone).end == nil {
@@ -39,33 +43,48 @@ func judgeCoverage(h history.History) Result {
 	return r.result()
 }
 
+// told are the errors that were given as reasons already. A fault's error is that of its step too, and the step's that
+// of its phase: a reader wants it once.
+type told []string
+
+// rest says how something ended: with the error, unless that has been told.
+func (t told) rest(err string) string {
+	for _, known := range t {
+		if known != "" && strings.Contains(err, known) {
+			return "was cut short by that"
+		}
+	}
+	return "ended badly: " + err
+}
+
 // judgePhases holds that the trial went its whole way.
-func judgePhases(s *scene, r *ruling) {
+func judgePhases(s *scene, r *ruling, t told) {
 	for _, name := range []history.PhaseName{
 		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
 		history.PhaseAudit,
 	} {
-		judgePhase(s.phase(name), "phase "+string(name), r)
+		judgePhase(s.phase(name), "phase "+string(name), r, t)
 	}
 }
 
 // judgePhase reports whether a phase or step began and ended well.
-func judgePhase(p phaseSpan, what string, r *ruling) bool {
+func judgePhase(p phaseSpan, what string, r *ruling, t told) bool {
 	switch {
 	case p.begin == nil:
 		r.unknown("%s never began", what)
 	case p.end == nil:
 		r.unknown("%s never ended", what)
 	case p.end.Phase.Error != "":
-		r.unknown("%s ended badly: %s", what, p.end.Phase.Error)
+		r.unknown("%s %s", what, t.rest(p.end.Phase.Error))
 	default:
 		return true
 	}
 	return false
 }
 
-// judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason.
-func judgeSteps(s *scene, r *ruling) {
+// judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason. It
+// returns what has been told by then.
+func judgeSteps(s *scene, r *ruling, t told) told {
 	last := -1
 	for i, st := range s.plan.Steps {
 		if s.phases[phaseKey{history.PhaseStep, st.N}].begin != nil {
@@ -79,12 +98,18 @@ func judgeSteps(s *scene, r *ruling) {
 		}
 		if after := len(s.plan.Steps) - i - 1; i > last && after > 0 {
 			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
-			return
+			return t
 		}
-		if judgePhase(s.phases[phaseKey{history.PhaseStep, st.N}], what, r) && st.Do != plan.ActionFault {
-			r.evidence++
+		p := s.phases[phaseKey{history.PhaseStep, st.N}]
+		if judgePhase(p, what, r, t) {
+			if st.Do != plan.ActionFault {
+				r.evidence++
+			}
+		} else if p.end != nil {
+			t = append(t, p.end.Phase.Error)
 		}
 	}
+	return t
 }
 
 // judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.

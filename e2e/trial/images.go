@@ -13,6 +13,9 @@ import (
 // DefaultKubernetesVersion is the one whose node image kind publishes for the kind version in go.mod.
 const DefaultKubernetesVersion = nodeimage.DefaultVersion
 
+// NodeImageRepository is the repository of the node images that are built here.
+const NodeImageRepository = nodeimage.Repository
+
 // Images are the images of a place.
 type Images struct {
 	Node     string // Reference of the node image, present in the engine.

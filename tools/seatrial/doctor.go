@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seatrial/seatrial/e2e/trial"
 	"github.com/seatrial/seatrial/tools/host/doctor"
 )
 
@@ -16,7 +17,9 @@ func newDoctor() *cobra.Command {
 			if output != "text" && output != "json" {
 				return badArguments("output %q is not known; give text or json", output)
 			}
-			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs})
+			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{
+				{Ref: trial.NodeImageRepository, Fix: "seatrial setup"},
+			}})
 			if err != nil {
 				return err
 			}

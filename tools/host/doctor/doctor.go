@@ -23,7 +23,7 @@ type System interface {
 
 // Image is an image the trial wants in the engine.
 type Image struct {
-	Ref string
+	Ref string // With a tag, or without one for any.
 	Fix string // The command that brings it; empty when a trial brings it by itself.
 }
 

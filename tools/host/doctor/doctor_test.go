@@ -96,7 +96,7 @@ func healthy(t *testing.T) patient {
 			"go env GOVERSION": "go1.26.8\n", "gcc --version": "gcc 12.2.0\nCopyright\n",
 			"git --version":  "git 2.39.5\n",
 			"make --version": "GNU Make 4.3\n",
-			"/bin/docker image inspect --format {{.Id}} node:1": "sha256:1234\n",
+			"/bin/docker images --format {{.Repository}}:{{.Tag}} node:1": "node:1\n",
 		},
 		free: map[string]uint64{".": 50 * gib, "/var/lib/docker": 50 * gib},
 	}

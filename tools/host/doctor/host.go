@@ -172,11 +172,11 @@ func (x examination) images(ctx context.Context, images []Image) []Check {
 			checks = append(checks, check)
 			continue
 		}
-		id, err := x.Run(ctx, x.engine.Path, "image", "inspect", "--format", "{{.Id}}", image.Ref)
-		if err != nil {
-			check.Status, check.Found = Warn, "nothing in "+x.engine.Name
+		list, err := x.Run(ctx, x.engine.Path, "images", "--format", "{{.Repository}}:{{.Tag}}", image.Ref)
+		if found := strings.Fields(string(list)); err == nil && len(found) > 0 {
+			check.Status, check.Found, check.Fix = OK, strings.Join(found, ", "), ""
 		} else {
-			check.Status, check.Found, check.Fix = OK, strings.TrimSpace(string(id)), ""
+			check.Status, check.Found = Warn, "none in "+x.engine.Name
 		}
 		checks = append(checks, check)
 	}

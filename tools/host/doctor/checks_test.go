@@ -113,7 +113,7 @@ func TestEngineChecks(t *testing.T) {
 		}, want: Warn, found: "yes"},
 	})
 	examine(t, "node:1", map[string]illness{
-		"absent":    {change: func(p *patient) { p.commands = nil }, want: Warn, found: "nothing in docker"},
+		"absent":    {change: func(p *patient) { p.commands = nil }, want: Warn, found: "none in docker"},
 		"no engine": {engine: noEngine, want: Warn, found: "no engine"},
 	})
 }

@@ -87,7 +87,9 @@ func listTimers(ctx context.Context, run Runner) (out string, err error) {
 	}
 	err = await.Until(ctx, "systemd to list the dead-man timers", 500*time.Millisecond, bootBound,
 		func(ctx context.Context) (bool, string, error) {
-			if out, err = run(ctx, argv, ""); err != nil && !strings.Contains(err.Error(), "Failed to connect to bus") {
+			out, err = run(ctx, argv, "")
+			comingUp := err != nil && strings.Contains(err.Error(), "Failed to connect to bus")
+			if err != nil && !comingUp && ctx.Err() == nil { // After the bound it is the wait that has failed.
 				return false, "", await.Stop(err)
 			}
 			return err == nil, "", err

@@ -16,11 +16,11 @@ type FieldError struct {
 // Error renders field, detail and fix on one line.
 func (e FieldError) Error() string { return fmt.Sprintf("%s: %s; %s", e.Field, e.Detail, e.Fix) }
 
-// ErrorList is everything that is wrong with a plan, in the order of its fields.
-type ErrorList []FieldError
+// FieldErrors is everything that is wrong with a plan, in the order of its fields.
+type FieldErrors []FieldError
 
 // Error renders one line for each error.
-func (l ErrorList) Error() string {
+func (l FieldErrors) Error() string {
 	lines := make([]string, 0, len(l)+1)
 	lines = append(lines, fmt.Sprintf("plan is not legal (%d errors)", len(l)))
 	if len(l) == 1 {
@@ -33,7 +33,7 @@ func (l ErrorList) Error() string {
 }
 
 // Unwrap gives errors.As each FieldError.
-func (l ErrorList) Unwrap() []error {
+func (l FieldErrors) Unwrap() []error {
 	errs := make([]error, len(l))
 	for i, e := range l {
 		errs[i] = e
@@ -42,7 +42,7 @@ func (l ErrorList) Unwrap() []error {
 }
 
 // Err returns the list as an error, and nil when it is empty.
-func (l ErrorList) Err() error {
+func (l FieldErrors) Err() error {
 	if len(l) == 0 {
 		return nil
 	}
@@ -53,6 +53,6 @@ func (l ErrorList) Err() error {
 var ErrSchema = errors.New("plan schema is newer than this program")
 
 // add appends one error.
-func (l *ErrorList) add(field, fix, detail string, args ...any) {
+func (l *FieldErrors) add(field, fix, detail string, args ...any) {
 	*l = append(*l, FieldError{Field: field, Detail: fmt.Sprintf(detail, args...), Fix: fix})
 }

@@ -34,7 +34,7 @@ type FaultCaps struct {
 	Families bool     // The fault can be limited to address families.
 }
 
-// Validate holds p against the rules on paper and returns an ErrorList with every breach, or nil. Nothing is touched,
+// Validate holds p against the rules on paper and returns a FieldErrors with every breach, or nil. Nothing is touched,
 // and nothing outside caps is asked.
 func (p Plan) Validate(caps Caps) error {
 	v := validator{caps: caps, replicas: p.Workload.Replicas}
@@ -69,7 +69,7 @@ func legalName(s string) bool {
 // validator walks a plan in order; replicas is how many instances there are at the step it has reached.
 type validator struct {
 	caps     Caps
-	errs     ErrorList
+	errs     FieldErrors
 	replicas int
 }
 
@@ -79,9 +79,9 @@ func (v *validator) within(field string, value, low, high int) {
 	}
 }
 
-func (v *validator) lasting(field string, value Duration, high time.Duration) {
-	if value <= 0 || value.D() > high {
-		v.errs.add(field, fmt.Sprintf("use more than 0s and at most %s", high), "%s is out of range", value)
+func (v *validator) lasting(field string, value Duration) {
+	if value <= 0 || value.D() > MaxBound {
+		v.errs.add(field, fmt.Sprintf("use more than 0s and at most %s", MaxBound), "%s is out of range", value)
 	}
 }
 
@@ -105,9 +105,9 @@ func (v *validator) workload(w Workload) {
 }
 
 func (v *validator) bounds(b Bounds) {
-	v.lasting("bounds.ready", b.Ready, MaxBound)
-	v.lasting("bounds.settle", b.Settle, MaxBound)
-	v.lasting("bounds.blindGap", b.BlindGap, MaxBound)
+	v.lasting("bounds.ready", b.Ready)
+	v.lasting("bounds.settle", b.Settle)
+	v.lasting("bounds.blindGap", b.BlindGap)
 	v.within("bounds.minOps", b.MinOps, 1, math.MaxInt32)
 	v.within("bounds.minAround", b.MinAround, 1, math.MaxInt32)
 }
@@ -116,7 +116,7 @@ func (v *validator) step(at string, n int, s Step) {
 	if s.N != n {
 		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
 	}
-	v.lasting(at+".bound", s.Bound, MaxBound)
+	v.lasting(at+".bound", s.Bound)
 	known := []string{string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
 		string(ActionTamper)}
 	if !slices.Contains(known, string(s.Do)) {
@@ -194,6 +194,7 @@ func (v *validator) fault(at string, f Fault, bound Duration) {
 	if len(f.Families) > 0 && known != nil && !known.Families {
 		v.errs.add(at+".families", "leave it out", "fault %q cannot be limited to address families", f.Name)
 	}
+	allFamilies := []string{"ipv4", "ipv6"}
 	for i, family := range f.Families {
 		field := fmt.Sprintf("%s.families[%d]", at, i)
 		if !slices.Contains(allFamilies, family) {
@@ -203,8 +204,6 @@ func (v *validator) fault(at string, f Fault, bound Duration) {
 		}
 	}
 }
-
-var allFamilies = []string{"ipv4", "ipv6"}
 
 func (v *validator) needs(at string, f FaultCaps) {
 	if v.caps.Can == nil {

@@ -156,7 +156,7 @@ func TestNeedsAreHeldAgainstTheCluster(t *testing.T) {
 	c := caps()
 	c.Can = []string{"power"}
 	err := legal().Validate(c)
-	var list plan.ErrorList
+	var list plan.FieldErrors
 	if !errors.As(err, &list) || len(list) != 2 {
 		t.Fatalf("got %v, want two errors", err)
 	}

@@ -129,6 +129,7 @@ type Orders struct {
 	Header   report.Run // Command line and commit; what the place knows is filled in.
 	Progress io.Writer
 	Debug    slog.Level
+	Last     bool // Leave follows: the workload need not be removed from the cluster before.
 }
 
 // Sail carries one trial out.
@@ -145,5 +146,6 @@ func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
 		Agent: p.record.Agent, RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
+		Last: o.Last && p.record.Ours,
 	})
 }

@@ -32,6 +32,7 @@ type Request struct {
 	RunsDir  string // The run directory is made below it.
 	Header   report.Run
 	Progress io.Writer // One line for each thing that begins and ends.
+	Last     bool      // The cluster is deleted right after: the workload need not be removed from it.
 	Debug    slog.Level
 }
 
@@ -45,6 +46,7 @@ type Outcome struct {
 
 // The bounds of what comes after the plan. Each is of its own: the trial's context may have ended by then.
 const (
+	healBound     = time.Minute
 	removeBound   = 2 * time.Minute
 	evidenceBound = 2 * time.Minute
 	drainBound    = 30 * time.Second
@@ -56,6 +58,7 @@ type carrier struct {
 	dir      *rundir.Dir
 	rec      *rundir.HistoryWriter
 	log      *slog.Logger
+	logFile  *os.File
 	kube     kubernetes.Interface
 	nodes    []clusters.Node
 	workload fixtures.Workload
@@ -100,11 +103,18 @@ func (c *carrier) goTheWay(ctx context.Context) error {
 	}
 	stepsErr := c.phase(ctx, history.PhaseLoad, "the plan's steps, under load", c.steps)
 	// What was hurt is healed and read back although a step went wrong: the proof of a violation may be in it.
-	healErr := c.phase(ctx, history.PhaseHeal, "nothing of ours left on any node", c.healAll)
+	healErr := c.heal(ctx)
 	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr)
+}
+
+// heal heals although ctx has ended: a fault must not outlive the trial that was given up.
+func (c *carrier) heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healBound)
+	defer cancel()
+	return c.phase(ctx, history.PhaseHeal, "nothing of ours left on any node", c.healAll)
 }
 
 // begin makes the run directory and everything in it that is known before anything is touched.
@@ -129,7 +139,7 @@ func begin(req Request) (*carrier, error) {
 	if err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close())
 	}
-	c := &carrier{Request: req, dir: dir, rec: rec, journal: journal, began: bootclock.Now()}
+	c := &carrier{Request: req, dir: dir, rec: rec, logFile: logFile, journal: journal, began: bootclock.Now()}
 	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
 	if err := c.recordPlan(); err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())
@@ -147,10 +157,10 @@ func (c *carrier) end(ctx context.Context) error {
 		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
 	})
 	closeErr := errors.Join(c.rec.Close(), c.journal.Close())
-	if c.workload != nil {
+	if c.workload != nil && !c.Last {
 		c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
 	}
-	return closeErr
+	return errors.Join(closeErr, c.logFile.Close())
 }
 
 // bounded does something that must not keep the trial from its end: an error is told and recorded, not returned.

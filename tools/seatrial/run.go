@@ -106,7 +106,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		return err
 	}
 	out, err := place.Sail(ctx, trial.Orders{
-		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(),
+		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(), Last: !f.keep,
 	})
 	if f.keep {
 		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s` uses it again, `seatrial clean` deletes it",

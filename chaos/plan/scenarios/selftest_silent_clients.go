@@ -20,7 +20,9 @@ func selftestSilentClients() plan.Scenario {
 			// The load can never be had: its bound is what this self-test costs.
 			starved := load(20)
 			starved.Bound = plan.Duration(15 * time.Second)
-			return plan.Plan{Workers: 2, Workload: w, Bounds: bounds(), Steps: []plan.Step{
+			limits := bounds()
+			limits.Settle = plan.Duration(20 * time.Second) // The same holds for waiting until the clients can write.
+			return plan.Plan{Workers: 2, Workload: w, Bounds: limits, Steps: []plan.Step{
 				starved,
 				fault("kubelet-kill", r.IntN(replicas), 2*time.Second, 2*time.Minute),
 			}}

@@ -34,7 +34,7 @@ type FaultCaps struct {
 	Families bool     // The fault can be limited to address families.
 }
 
-// Validate holds p against the rules on paper and returns a FieldErrors with every breach, or nil. Nothing is touched,
+// Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
 // and nothing outside caps is asked.
 func (p Plan) Validate(caps Caps) error {
 	v := validator{caps: caps, replicas: p.Workload.Replicas}

@@ -39,7 +39,7 @@ const trickle = 200 * time.Millisecond
 
 // opening looks to a TLS server like the start of a record of 16 KiB: it waits for the rest, and so keeps the
 // connection open, for 32 s in the case of the API server. To any other server it is five bytes.
-var opening = []byte{0x16, 0x03, 0x01, 0x40, 0x00}
+const opening = "\x16\x03\x01\x40\x00"
 
 // Flow opens a TCP connection to address, sends a byte every 200 ms, and says when the far side has acknowledged some
 // (FlowOpen) and then when it has not been heard for silence although bytes are on the way (FlowDead). It returns
@@ -80,7 +80,7 @@ func (f *flow) listen() {
 }
 
 func (f *flow) watch(ctx context.Context, say func(FlowReport) error) error {
-	if _, err := f.conn.Write(opening); err != nil {
+	if _, err := f.conn.Write([]byte(opening)); err != nil {
 		return fmt.Errorf("write to flow: %w", err)
 	}
 	ticks := time.NewTicker(trickle)

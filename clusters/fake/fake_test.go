@@ -172,7 +172,7 @@ func TestCrash(t *testing.T) {
 		must(t, second(clusters.Run(ctx, n, "true")))
 		for range 2 { // Dead means dead: the second act fails too, and nothing more happens.
 			err := caught(func() error { return n.Reboot(ctx, 0) })
-			var crash *Crashed
+			var crash *CrashedError
 			if !errors.As(err, &crash) {
 				t.Errorf("mode %d: reboot: %v, want a crash", mode, err)
 			}

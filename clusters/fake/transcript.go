@@ -48,13 +48,13 @@ func quote(arg string) string {
 	return fmt.Sprintf("%q", arg)
 }
 
-// Crashed is what a node panics with, or the error it returns, when a crash was set with Transcript.CrashAt.
-type Crashed struct {
+// CrashedError is what a node panics with, or the error it returns, when a crash was set with Transcript.CrashAt.
+type CrashedError struct {
 	Act Act
 }
 
 // Error names the act at which it happened.
-func (c *Crashed) Error() string { return fmt.Sprintf("crashed at act %q", c.Act.String()) }
+func (c *CrashedError) Error() string { return fmt.Sprintf("crashed at act %q", c.Act.String()) }
 
 // CrashMode is how a crash shows.
 type CrashMode int
@@ -64,7 +64,7 @@ const (
 	CrashNever  CrashMode = iota
 	CrashError            // The act does not happen; an error is returned, and from every later act as well.
 	CrashHalf             // The act happens; an error is returned, and from every later act, which do not happen.
-	CrashPanics           // The act does not happen; the node panics with a *Crashed, and at every later act as well.
+	CrashPanics           // The act does not happen; the node panics with a *CrashedError here and at every later act.
 )
 
 // Transcript is everything a cluster's nodes were asked, in order. It is safe for concurrent use. The zero value is
@@ -116,7 +116,7 @@ func (t *Transcript) record(a Act) (before, after error) {
 	if mode == CrashNever || n < at {
 		return nil, nil
 	}
-	crash := &Crashed{Act: a}
+	crash := &CrashedError{Act: a}
 	switch {
 	case mode == CrashPanics:
 		panic(crash)

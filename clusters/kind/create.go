@@ -80,8 +80,8 @@ func (p *Provider) abort(ctx context.Context, name string, made <-chan error) er
 	defer cancel()
 	err := await(endCtx, "kind has ended", askEvery, func(ctx context.Context) (string, bool, error) {
 		select {
-		case <-made:
-			return "ended", true, nil
+		case err := <-made:
+			return fmt.Sprintf("ended: %v", err), true, nil
 		default:
 		}
 		found, there, err := p.find(ctx, name)

@@ -50,7 +50,7 @@ func pinOne(ctx context.Context, c Component, guests []Component, dir string) er
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
 	upstream, err := upstreamMod(ctx, c, work)
 	if err != nil {
 		return err

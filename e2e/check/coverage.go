@@ -28,7 +28,7 @@ func judgeCoverage(h history.History) Result {
 	}
 	var t told
 	for _, l := range s.faults {
-		judgeLife(s, l, r)
+		judgeLife(l, r)
 		for _, e := range l.failed {
 			t = append(t, e.Fault.Error)
 		}
@@ -113,7 +113,7 @@ func judgeSteps(s *scene, r *ruling, t told) told {
 }
 
 // judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
-func judgeLife(s *scene, l faultLife, r *ruling) {
+func judgeLife(l faultLife, r *ruling) {
 	if len(l.facts) == 0 && len(l.failed) == 0 {
 		r.unknown("%s was never carried out", l)
 		return

@@ -49,7 +49,7 @@ func Read(r io.Reader) (History, error) {
 		if jsonErr := json.Unmarshal(line, &e); jsonErr != nil {
 			if torn {
 				h.Truncated = true
-				return h, nil
+				return h, nil //nolint:nilerr // Truncated tells of it.
 			}
 			return h, fmt.Errorf("decode line %d: %w", n, jsonErr)
 		}

@@ -141,15 +141,14 @@ func healsNothing(ctx context.Context, def fault.Definition, b Bench) error {
 	return nothingLeft(ctx, b)
 }
 
-var wholeStages = []history.FaultStage{
-	history.StageIntent, history.StageInjected, history.StageConfirmed, history.StageHealed,
-	history.StageConfirmedHealed,
-}
-
 func wholeLife(ctx context.Context, def fault.Definition, b Bench) error {
 	r, err := Run(ctx, def, b, nil)
 	if err != nil {
 		return err
+	}
+	wholeStages := []history.FaultStage{
+		history.StageIntent, history.StageInjected, history.StageConfirmed, history.StageHealed,
+		history.StageConfirmedHealed,
 	}
 	if got := r.Stages(); !slices.Equal(got, wholeStages) {
 		return fmt.Errorf("stages are %q, want %q", got, wholeStages)

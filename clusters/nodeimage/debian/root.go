@@ -110,7 +110,7 @@ func (b Builder) make(ctx context.Context, s Spec, dir string) error {
 	if err != nil {
 		return fmt.Errorf("open log of root file system %s: %w", s.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
 	if err := Install(ctx, b.Runner, log, "mmdebstrap", "mmdebstrap"); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func fileSum(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash root file system: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // Read only: nothing can be lost.
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("hash root file system: %w", err)

@@ -68,7 +68,7 @@ func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
 	if err != nil {
 		return fmt.Errorf("make work directory of component %s: %w", m.Name, err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
 	for name, data := range m.Files {
 		path := filepath.Join(work, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -86,7 +86,7 @@ func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
 	if err != nil {
 		return fmt.Errorf("open log of component %s: %w", m.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
 	args := m.args(outDir)
 	fmt.Fprintf(log, "%q\n", args)
 	err = b.Runner.Run(ctx, proc.Command{Args: args, Dir: work, Env: m.env(b.Arch), Stdout: log, Stderr: log})

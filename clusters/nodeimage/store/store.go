@@ -124,7 +124,7 @@ func syncFiles(dir string) error {
 		if err != nil {
 			return fmt.Errorf("sync result: %w", err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // Nothing was written to it.
 		if err := f.Sync(); err != nil {
 			return fmt.Errorf("sync result: %w", err)
 		}

@@ -30,19 +30,19 @@ type resource struct {
 
 // resources lists what is watched, in the order of the alphabet.
 func resources() []resource {
-	in := func(group, version, name string, s scope) resource {
-		return resource{schema.GroupVersionResource{Group: group, Version: version, Resource: name}, s}
+	in := func(group, name string, s scope) resource {
+		return resource{schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}, s}
 	}
 	return []resource{
-		in("apps", "v1", "controllerrevisions", scopeTrial),
-		in("", "v1", "events", scopeTrial),
-		in("coordination.k8s.io", "v1", "leases", scopeLeases),
-		in("", "v1", "nodes", scopeCluster),
-		in("", "v1", "persistentvolumeclaims", scopeTrial),
-		in("", "v1", "persistentvolumes", scopeCluster),
-		in("", "v1", "pods", scopeTrial),
-		in("apps", "v1", "statefulsets", scopeTrial),
-		in("storage.k8s.io", "v1", "volumeattachments", scopeCluster),
+		in("apps", "controllerrevisions", scopeTrial),
+		in("", "events", scopeTrial),
+		in("coordination.k8s.io", "leases", scopeLeases),
+		in("", "nodes", scopeCluster),
+		in("", "persistentvolumeclaims", scopeTrial),
+		in("", "persistentvolumes", scopeCluster),
+		in("", "pods", scopeTrial),
+		in("apps", "statefulsets", scopeTrial),
+		in("storage.k8s.io", "volumeattachments", scopeCluster),
 	}
 }
 

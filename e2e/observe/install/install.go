@@ -131,7 +131,7 @@ func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
 	}
 	out, err := clusters.Run(ctx, node, "journalctl", "--no-pager", "--lines=5", "--output=cat", "--unit="+UnitName)
 	if err != nil || strings.TrimSpace(out) == "" {
-		return nil
+		return nil //nolint:nilerr // It would only add to why.
 	}
 	return fmt.Errorf("unit %s said last: %s", UnitName, strings.TrimSpace(out))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,6 +112,7 @@ func FuzzParseEvents(f *testing.F) {
 
 func encodeStatmount(mask uint64, texts ...string) []byte {
 	buf := make([]byte, statmountHeaderSize)
+	var area []byte
 	order := binary.NativeEndian
 	order.PutUint64(buf[8:], mask)
 	order.PutUint32(buf[16:], 7)
@@ -118,10 +120,10 @@ func encodeStatmount(mask uint64, texts ...string) []byte {
 	order.PutUint32(buf[32:], sbReadOnly)
 	order.PutUint64(buf[40:], 42)
 	for i, offset := range []int{36, 104, 108} {
-		order.PutUint32(buf[offset:], uint32(len(buf)-statmountHeaderSize))
-		buf = append(append(buf, texts[i]...), 0)
+		order.PutUint32(buf[offset:], uint32(len(area)))
+		area = append(append(area, texts[i]...), 0)
 	}
-	return buf
+	return slices.Concat(buf, area)
 }
 
 func TestParseStatmount(t *testing.T) {

@@ -49,7 +49,7 @@ func build(ctx context.Context, machine Machine, dir string, program program) (s
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", program.name, err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // Below the state directory; nothing depends on its removal.
 	root := filepath.Join(work, "tools", "host", "engine")
 	files["../../../go.mod"] = []byte("module " + modulePath + "\n\ngo 1.24\n")
 	for name, text := range files {

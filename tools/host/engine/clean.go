@@ -26,7 +26,7 @@ func Clean(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = unlock() }() // The lock file is empty: nothing can be lost.
 	state, err := loadState(options.StateDir)
 	if err != nil {
 		return err

@@ -84,8 +84,8 @@ func startDaemon(ctx context.Context, options Options, state *State) error {
 	if err != nil {
 		return fmt.Errorf("start dockerd: %w", err)
 	}
-	defer log.Close()
-	command := exec.Command(program)
+	defer func() { _ = log.Close() }() // Dockerd has its own, and this one wrote nothing.
+	command := exec.Command(program)   //nolint:noctx // It outlives this process, and so any context.
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
 	// Apart from our terminal: neither its hang-up nor an interrupt meant for us reaches it.
@@ -134,12 +134,12 @@ func awaitDaemon(ctx context.Context, options Options, exited <-chan error) erro
 	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
 		select {
 		case err := <-exited:
-			return "", false, fmt.Errorf("it ended: %v", err)
+			return "", false, fmt.Errorf("it ended: %v", err) //nolint:errorlint // Nil says exit status 0.
 		default:
 		}
 		_, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
 		if err != nil {
-			return err.Error(), false, nil
+			return err.Error(), false, nil //nolint:nilerr // It is the state seen, and may change.
 		}
 		return "", true, nil
 	})
@@ -163,7 +163,7 @@ func reload(ctx context.Context, options Options, runtime string) error {
 	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
 		engine, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
 		if err != nil {
-			return err.Error(), false, nil
+			return err.Error(), false, nil //nolint:nilerr // It is the state seen, and may change.
 		}
 		return engine.Runtime, engine.Runtime == runtime, nil
 	})

@@ -70,7 +70,7 @@ func TestMakeAndClean(t *testing.T) {
 		if err := foreign.Process.Signal(unix.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		<-exited
+		<-exited //nolint:errcheck // How it ended is not asked.
 	})
 }
 

@@ -64,7 +64,7 @@ func apt(ctx context.Context, options Options, arguments ...string) error {
 	if err != nil {
 		return fmt.Errorf("open apt's log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
 	argv := append([]string{"-q", "-o", "DPkg::Lock::Timeout=300"}, arguments...)
 	fmt.Fprintf(log, "# apt-get %s\n", strings.Join(argv, " "))
 	command := exec.CommandContext(ctx, "apt-get", argv...)

@@ -54,7 +54,7 @@ func recordLimit(ctx context.Context, options Options, floor Floor, was int) err
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = unlock() }() // The lock file is empty: nothing can be lost.
 	state, err := loadState(options.StateDir)
 	if err != nil {
 		return err

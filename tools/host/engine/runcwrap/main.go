@@ -11,7 +11,7 @@ import (
 )
 
 // realRuntime is the runtime behind this program, set when it is linked (-X main.realRuntime=PATH).
-var realRuntime = "runc"
+var realRuntime = "runc" //nolint:gochecknoglobals // The linker can set only a variable.
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -85,7 +85,7 @@ func replace(path string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("replace %q: %w", path, err)
 	}
-	defer os.Remove(temporary.Name())
+	defer func() { _ = os.Remove(temporary.Name()) }() // It is gone when all went well.
 	_, err = temporary.Write(text)
 	if err == nil {
 		err = temporary.Chmod(info.Mode().Perm())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,18 +85,12 @@ func TestBecomesTheRuntime(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), wrapper, "--root", "/r", "create", "--bundle", dir, "a b").Output()
 	var exit *exec.ExitError
-	if !asExit(err, &exit) || exit.ExitCode() != 7 {
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
 		t.Errorf("error %v, want the runtime's own exit code 7", err)
 	}
 	if got, want := string(out), "--root /r create --bundle "+dir+" a b\n"; got != want {
 		t.Errorf("the runtime got %q, want %q", got, want)
 	}
-}
-
-func asExit(err error, exit **exec.ExitError) bool {
-	found, ok := err.(*exec.ExitError)
-	*exit = found
-	return ok
 }
 
 func read(t *testing.T, path string) string {

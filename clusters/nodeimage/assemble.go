@@ -84,7 +84,7 @@ func (b *builder) contentFiles(ctx context.Context, p parts, n imageNames, work 
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // Read only: nothing can be lost.
 	images, err := assembleInner(work, p.built, root, n)
 	if err != nil {
 		return nil, err

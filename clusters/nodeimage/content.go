@@ -42,7 +42,7 @@ func (b *builder) importImages(ctx context.Context, binDir, archive, rootDir str
 	if err != nil {
 		return nil, fmt.Errorf("start containerd: %w", err)
 	}
-	defer os.RemoveAll(run)
+	defer func() { _ = os.RemoveAll(run) }() // In the temporary directory; nothing depends on its removal.
 	socket := filepath.Join(run, "c.sock")
 	config := filepath.Join(run, "config.toml")
 	text := fmt.Sprintf(containerdTemplate, rootDir, filepath.Join(run, "state"), socket, filepath.Join(run, "t.sock"))

@@ -30,7 +30,7 @@ func (b *builder) kindSource(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find kind's files: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(work, name), data, 0o644); err != nil {
 			return "", fmt.Errorf("find kind's files: %w", err)

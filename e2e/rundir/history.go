@@ -137,7 +137,7 @@ func (d *Dir) ReadHistory() (history.History, error) {
 	if err != nil {
 		return history.History{}, fmt.Errorf("read history: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // It is only read.
 	zip, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
 	if err != nil {
 		return history.History{}, fmt.Errorf("read history %q: %w", f.Name(), err)

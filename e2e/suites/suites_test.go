@@ -28,7 +28,7 @@ type harbour struct {
 	place *trial.Place
 }
 
-//nolint:gochecknoglobals // Ginkgo's tree is built from closures; what the set-up made has no other way in.
+// Ginkgo's tree is built from closures; what the set-up made has no other way in.
 var at harbour
 
 func TestSuites(t *testing.T) {

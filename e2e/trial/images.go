@@ -90,7 +90,7 @@ func loadOn(ctx context.Context, n clusters.Node, archive string) error {
 	if err != nil {
 		return fmt.Errorf("read database image: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // It is only read.
 	_, err = n.Exec(ctx, clusters.Command{
 		Argv:  []string{"ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack", "-"},
 		Stdin: f,

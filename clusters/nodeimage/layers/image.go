@@ -143,7 +143,7 @@ func recompress(img v1.Image, dir string) (v1.Image, error) {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
+			defer func() { _ = r.Close() }() // Read only: nothing can be lost.
 			_, err = io.Copy(w, r)
 			return err
 		})

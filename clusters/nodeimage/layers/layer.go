@@ -63,7 +63,7 @@ func Plain(path string) (v1.Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open layer: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // Read only: nothing can be lost.
 	h := sha256.New()
 	size, err := io.Copy(h, f)
 	if err != nil {
@@ -79,7 +79,7 @@ func Compress(dir string, write func(io.Writer) error) (v1.Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create layer: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // Closed below when all went well; the second time is no news.
 	blob, content := sha256.New(), sha256.New()
 	z, err := zstd.NewWriter(io.MultiWriter(f, blob), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {

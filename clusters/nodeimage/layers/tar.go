@@ -94,7 +94,7 @@ func writeEntry(tw *tar.Writer, f File) error {
 		if err != nil {
 			return fmt.Errorf("write layer: %w", err)
 		}
-		defer src.Close()
+		defer func() { _ = src.Close() }() // Read only: nothing can be lost.
 		info, err := src.Stat()
 		if err != nil {
 			return fmt.Errorf("write layer: %w", err)
@@ -127,7 +127,7 @@ func Filter(dst, src string, drop func(name string) bool) error {
 	if err != nil {
 		return fmt.Errorf("filter layer: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // Read only: nothing can be lost.
 	return create(dst, func(w io.Writer) error {
 		tr, tw := tar.NewReader(bufio.NewReaderSize(in, 1<<20)), tar.NewWriter(w)
 		for {

@@ -163,19 +163,22 @@ func engineSpeaks(text string) bool {
 	return strings.HasPrefix(text, "time=") && strings.Contains(text, "level=fatal") // Nerdctl.
 }
 
-// sweep kills the processes on the node that carry the mark. The caller's context has ended, so it has its own bound.
+// sweep kills the processes on the node that carry the mark, again until none is left: one may have been forked while
+// the others were looked for. The caller's context has ended, so it has its own bound.
 func (n *node) sweep(ctx context.Context, mark string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepBound)
 	defer cancel()
-	pids, err := n.pidsWith(ctx, mark)
-	if err != nil || len(pids) == 0 {
-		return err
+	for {
+		pids, err := n.pidsWith(ctx, mark)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		args := append([]string{"exec", n.name, "kill", "-KILL"}, pids...)
+		_, err = n.engine.output(ctx, args...)
+		if err != nil && !strings.Contains(err.Error(), "No such process") {
+			return fmt.Errorf("kill left-over processes %v on node %q: %w", pids, n.name, err)
+		}
 	}
-	args := append([]string{"exec", n.name, "kill", "-KILL"}, pids...)
-	if _, err := n.engine.output(ctx, args...); err != nil && !strings.Contains(err.Error(), "No such process") {
-		return fmt.Errorf("kill left-over processes %v on node %q: %w", pids, n.name, err)
-	}
-	return nil
 }
 
 // pidsWith returns the processes on the node, as the node numbers them, that have a variable in their environment. It

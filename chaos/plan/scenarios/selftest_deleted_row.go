@@ -21,7 +21,9 @@ func selftestDeletedRow() plan.Scenario {
 				Tamper: &plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(replicas)},
 				Bound:  plan.Duration(time.Minute),
 			}
-			return plan.Plan{Workers: 2, Workload: mysql(replicas), Bounds: bounds(), Steps: []plan.Step{
+			w := mysql(replicas)
+			w.FileSystem = "xfs" // The smoke scenario has ext4: so both are shown on a real cluster.
+			return plan.Plan{Workers: 2, Workload: w, Bounds: bounds(), Steps: []plan.Step{
 				load(150),
 				checksum("before"),
 				fault("kubelet-kill", r.IntN(replicas), 2*time.Second, 2*time.Minute),

@@ -183,6 +183,9 @@ func (s *story) notes(p *page) {
 	none := true
 	for _, r := range s.report.Results {
 		for _, note := range r.Notes {
+			if r.Check == "mounts" && strings.HasPrefix(note, "volume ") {
+				continue // The volumes have a table of their own.
+			}
 			p.text("  "+short(r.Check)+": ", note)
 			none = false
 		}

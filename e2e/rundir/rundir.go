@@ -20,6 +20,7 @@ const (
 	ReportFile  = "report.txt"
 	JUnitFile   = "junit.xml"
 	LogFile     = "harness.log"
+	StepsDir    = "steps"
 	NodesDir    = "nodes"
 	ObjectsDir  = "objects"
 )
@@ -40,7 +41,7 @@ func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	for _, sub := range []string{NodesDir, ObjectsDir} {
+	for _, sub := range []string{StepsDir, NodesDir, ObjectsDir} {
 		if err := os.Mkdir(filepath.Join(path, sub), 0o755); err != nil {
 			return nil, fmt.Errorf("make run directory: %w", err)
 		}

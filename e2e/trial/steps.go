@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
 // commitPoll is how often a load step looks at the number of commits.
@@ -37,12 +40,24 @@ func (c *carrier) steps(ctx context.Context) error {
 	return nil
 }
 
+// logged gives a fault a log of its own, beside the harness's: what went on in it can be read without the rest.
+func (c *carrier) logged(s plan.Step, do func(*slog.Logger) error) error {
+	name := fmt.Sprintf("%02d-%s.log", s.N, s.Fault.Name)
+	file, err := c.dir.OpenAppend(filepath.Join(rundir.StepsDir, name))
+	if err != nil {
+		return err
+	}
+	own := slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug})
+	err = do(slog.New(slog.NewMultiHandler(c.log.Handler(), own)).With("step", s.N))
+	return errors.Join(err, file.Close())
+}
+
 func (c *carrier) step(ctx context.Context, s plan.Step) error {
 	switch s.Do {
 	case plan.ActionLoad:
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
-		return c.fault(ctx, s)
+		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, log) })
 	case plan.ActionScale:
 		return c.workload.Scale(ctx, *s.Replicas)
 	case plan.ActionChecksum:
@@ -68,7 +83,7 @@ func (c *carrier) load(ctx context.Context, commits int) error {
 }
 
 // fault resolves the victim and hands the fault to the guard.
-func (c *carrier) fault(ctx context.Context, s plan.Step) error {
+func (c *carrier) fault(ctx context.Context, s plan.Step, log *slog.Logger) error {
 	def, ok := c.Parts.fault(s.Fault.Name)
 	if !ok {
 		return fmt.Errorf("carry out step %d: fault %q is not known", s.N, s.Fault.Name)
@@ -80,7 +95,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step) error {
 	}
 	env := fault.Env{
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
-		Clock: bootclock.Now, Log: c.log.With("step", s.N, "fault", s.Fault.Name),
+		Clock: bootclock.Now, Log: log,
 	}
 	f, err := def.New(*s.Fault, s.N, env)
 	if err != nil {

@@ -3,6 +3,7 @@ package trial
 import (
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,20 @@ func hostFacts(engine string) report.Host {
 		host.MemoryMiB = kib >> 10
 	}
 	return host
+}
+
+// moduleVersion returns the version of a module in this program, "unknown" when the program does not tell.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range info.Deps {
+		if m.Path == path {
+			return m.Version
+		}
+	}
+	return "unknown"
 }
 
 // field returns what follows the key on its line of a file.

@@ -63,7 +63,7 @@ func EnsureImages(ctx context.Context, m Moorings) (Images, error) {
 	}
 	images := Images{Node: node.Ref, Database: database.Ref, Source: string(node.Source), Versions: map[string]string{
 		"kubernetes": node.KubernetesVersion, "mysql": database.Version, "node image": node.Ref,
-		"database image": database.Ref,
+		"database image": database.Ref, "kind": moduleVersion("sigs.k8s.io/kind"),
 	}}
 	if !node.Preloaded {
 		images.Archive = database.Path

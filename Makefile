@@ -1,6 +1,6 @@
 # Seatrial's workshop. `make` lists the targets; every step of CI is one of them.
 #
-#   KEEP=1          keep the cluster of `make trial` and `make e2e`
+#   KEEP=1          keep the cluster of `make trial`, and use it again; keep that of `make e2e`
 #   SEED=42         the seed of the plan; without it a new one is drawn and printed
 #   SCENARIO=name   what `make trial` runs (bin/seatrial list scenarios)
 #   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
@@ -22,7 +22,7 @@ GATED = $(shell grep -rl --include='*_test.go' 'SEATRIAL_E2E' chaos clusters e2e
 	xargs -rn1 dirname | grep -v -e e2e/suites -e tools/tidy | sort -u | sed 's,^,./,')
 BENCHED = $(shell grep -rl --include='*_test.go' '^func Benchmark' chaos clusters e2e fixtures tools | \
 	xargs -rn1 dirname | sort -u | sed 's,^,./,')
-RUN_FLAGS = $(if $(KEEP),--keep) $(if $(SEED),--seed $(SEED))
+RUN_FLAGS = $(if $(KEEP),--keep --reuse) $(if $(SEED),--seed $(SEED))
 SPEC_FLAGS = -ginkgo.v -ginkgo.no-color $(if $(SEED),-ginkgo.seed $(SEED)) \
 	$(if $(LABELS),-ginkgo.label-filter '$(LABELS)')
 GO_FILES = git ls-files --cached --others --exclude-standard -- '*.go' ':!:**/testdata/**'

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodeimage"
@@ -21,7 +22,7 @@ type Images struct {
 	Node     string // Reference of the node image, present in the engine.
 	Database string // Reference of the database image.
 	Source   string // "published" or "build": where the node image came from.
-	Archive  string // Path of the database image's archive; empty when the node image has it inside.
+	Archive  string // Path of the database image's archive.
 	Versions map[string]string
 }
 
@@ -61,24 +62,31 @@ func EnsureImages(ctx context.Context, m Moorings) (Images, error) {
 	if err != nil {
 		return Images{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
 	}
-	images := Images{Node: node.Ref, Database: database.Ref, Source: string(node.Source), Versions: map[string]string{
-		"kubernetes": node.KubernetesVersion, "mysql": database.Version, "node image": node.Ref,
-		"database image": database.Ref, "kind": moduleVersion("sigs.k8s.io/kind"),
-	}}
-	if !node.Preloaded {
-		images.Archive = database.Path
-	}
-	return images, nil
+	return Images{
+		Node: node.Ref, Database: database.Ref, Source: string(node.Source), Archive: database.Path,
+		Versions: map[string]string{
+			"kubernetes": node.KubernetesVersion, "mysql": database.Version, "node image": node.Ref,
+			"database image": database.Ref, "kind": moduleVersion("sigs.k8s.io/kind"),
+		},
+	}, nil
 }
 
-// loadArchive brings the database image to the nodes of a cluster whose node image does not have it inside.
-func loadArchive(ctx context.Context, c clusters.Cluster, archive string) error {
+// loadDatabase brings the database image to the nodes that lack it: those of a published node image, and those of a
+// cluster that was made with an earlier database image and is used again.
+func loadDatabase(ctx context.Context, c clusters.Cluster, images Images) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)
 	}
 	for _, n := range nodes {
-		if err := loadOn(ctx, n, archive); err != nil {
+		have, err := clusters.Run(ctx, n, "ctr", "--namespace=k8s.io", "images", "list", "-q", "name=="+images.Database)
+		if err != nil {
+			return fmt.Errorf("list images of node %q: %w", n.Name(), err)
+		}
+		if strings.TrimSpace(have) != "" {
+			continue
+		}
+		if err := loadOn(ctx, n, images.Archive); err != nil {
 			return err
 		}
 	}

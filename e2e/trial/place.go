@@ -70,7 +70,7 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
 		if err == nil {
 			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			return p, nil
+			return p, loadDatabase(ctx, p.Cluster, images)
 		}
 		if !errors.Is(err, clusters.ErrNotFound) {
 			return nil, err
@@ -87,10 +87,8 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
 	p.record.Ours = true
-	if images.Archive != "" {
-		if err := loadArchive(ctx, p.Cluster, images.Archive); err != nil {
-			return nil, errors.Join(err, p.Leave(ctx))
-		}
+	if err := loadDatabase(ctx, p.Cluster, images); err != nil {
+		return nil, errors.Join(err, p.Leave(ctx))
 	}
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
 	return p, nil

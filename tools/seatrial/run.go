@@ -109,8 +109,8 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(), Last: !f.keep,
 	})
 	if f.keep {
-		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s --reuse` uses it again, `seatrial clean` deletes it",
-			place.Cluster.Name(), p.Scenario, place.Cluster.Name())
+		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s --reuse` uses it again, "+
+			"`seatrial clean` deletes it", place.Cluster.Name(), p.Scenario, place.Cluster.Name())
 	} else if leaveErr := place.Leave(ctx); leaveErr != nil {
 		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", leaveErr)
 	}

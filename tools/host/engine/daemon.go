@@ -22,27 +22,54 @@ const (
 	dockerSocket = "unix:///var/run/docker.sock"
 	// dockerPIDFile is where it writes its process's number.
 	dockerPIDFile = "/var/run/docker.pid"
+	// containerdPIDFile is where it writes the number of the containerd that it has started.
+	containerdPIDFile = "/var/run/docker/containerd/containerd.pid"
 	// startBound is how long a new dockerd may take to answer. It takes three seconds; one that finds many
 	// containers from before takes longer.
 	startBound = 90 * time.Second
 )
 
 // dockerPID returns the process of the running dockerd of this host, or 0 when there is none.
-func dockerPID(machine Machine) int {
-	text, err := machine.ReadFile(dockerPIDFile)
+func dockerPID(machine Machine) int { return runningPID(machine, dockerPIDFile, "dockerd") }
+
+// runningPID returns the process that a file names, or 0 when it does not live or is another program by now.
+func runningPID(machine Machine, file, program string) int {
+	text, err := machine.ReadFile(file)
 	if err != nil {
 		return 0
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || !isDockerd(machine, pid) {
+	if err != nil || !lives(machine, pid, program) {
 		return 0
 	}
 	return pid
 }
 
-func isDockerd(machine Machine, pid int) bool {
+// lives tells whether a process is there, is that program, and has not been killed. One that was killed keeps its
+// number and name until its parent has asked for its exit code, which can take half a minute; it is in state Z or X
+// then, see proc(5).
+func lives(machine Machine, pid int, program string) bool {
 	name, err := machine.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && strings.TrimSpace(string(name)) == "dockerd"
+	if err != nil || strings.TrimSpace(string(name)) != program {
+		return false
+	}
+	stat, err := machine.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err != nil || !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+// removeStalePIDs removes what killed daemons have left: dockerd takes any process of that number for a living one,
+// even one that only waits to be asked for its exit code, and does not start, or waits for its containerd in vain.
+func removeStalePIDs(machine Machine) error {
+	for file, program := range map[string]string{dockerPIDFile: "dockerd", containerdPIDFile: "containerd"} {
+		if runningPID(machine, file, program) != 0 {
+			continue
+		}
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove stale pid file: %w", err)
+		}
+	}
+	return nil
 }
 
 // isLocal tells whether the docker client at path talks to this host's own daemon at its usual place.
@@ -85,7 +112,10 @@ func startDaemon(ctx context.Context, options Options, state *State) error {
 		return fmt.Errorf("start dockerd: %w", err)
 	}
 	defer func() { _ = log.Close() }() // Dockerd has its own, and this one wrote nothing.
-	command := exec.Command(program)   //nolint:noctx // It outlives this process, and so any context.
+	if err := removeStalePIDs(options.Machine); err != nil {
+		return fmt.Errorf("start dockerd: %w", err)
+	}
+	command := exec.Command(program) //nolint:noctx // It outlives this process, and so any context.
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
 	// Apart from our terminal: neither its hang-up nor an interrupt meant for us reaches it.
@@ -196,7 +226,7 @@ func stopDaemon(ctx context.Context, options Options, daemon StartedDaemon) (sto
 // ended and was not reaped yet has no more files open, and is not.
 func isOurs(machine Machine, daemon StartedDaemon) bool {
 	ticks, err := startTicks(machine, daemon.PID)
-	if err != nil || ticks != daemon.StartTicks || !isDockerd(machine, daemon.PID) {
+	if err != nil || ticks != daemon.StartTicks || !lives(machine, daemon.PID, "dockerd") {
 		return false
 	}
 	_, err = machine.Stat(fmt.Sprintf("/proc/%d/exe", daemon.PID))

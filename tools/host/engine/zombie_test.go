@@ -1,0 +1,20 @@
+package engine
+
+import "testing"
+
+// TestAKilledDockerdDoesNotRun: its number and name are still there, its state says that it is dead.
+func TestAKilledDockerdDoesNotRun(t *testing.T) {
+	for stat, want := range map[string]int{
+		"7 (dockerd) S 1 7 7 0 -1": 7,
+		"7 (dockerd) R 1 7 7 0 -1": 7,
+		"7 (dockerd) Z 1 7 7 0 -1": 0,
+		"7 (dockerd) X 1 7 7 0 -1": 0,
+	} {
+		machine := &fakeMachine{files: map[string]string{
+			"/var/run/docker.pid": "7", "/proc/7/comm": "dockerd\n", "/proc/7/stat": stat,
+		}}
+		if got := dockerPID(machine); got != want {
+			t.Errorf("%s: pid %d, want %d", stat, got, want)
+		}
+	}
+}

@@ -18,6 +18,9 @@ const (
 	KindChecksum Kind = "checksum" // A table's checksum was taken.
 	KindObserver Kind = "observer" // An observer said that it sees, that it lives, or that it was blind.
 	KindVolume   Kind = "volume"   // Which storage stands behind a PersistentVolume on a node.
+	KindCSI      Kind = "csi"      // A call of a CSI driver began or ended.
+	KindHolding  Kind = "holding"  // A container has a volume mounted, or no longer has.
+	KindWitness  Kind = "witness"  // What a volume itself says of who wrote to it.
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -39,6 +42,9 @@ type Event struct {
 	Checksum *Checksum       `json:"checksum,omitempty"`
 	Observer *Observer       `json:"observer,omitempty"`
 	Volume   *Volume         `json:"volume,omitempty"`
+	CSI      *CSI            `json:"csi,omitempty"`
+	Holding  *Holding        `json:"holding,omitempty"`
+	Witness  *Witness        `json:"witness,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for

@@ -1,0 +1,63 @@
+package history
+
+// CSI is one call of a CSI driver: its begin, and later its end. The two share (Node, Boot, Call); a begin without an
+// end was cut off, as by a crash of the driver. The names are those of the CSI specification.
+type CSI struct {
+	Node    string `json:"node"` // Where the driver's process runs.
+	Boot    string `json:"boot"` // That node's boot, see Mount.Boot.
+	Call    string `json:"call"` // Unique among the calls of a node's boot.
+	RPC     string `json:"rpc"`  // The method's own name, for example "NodeStageVolume".
+	End     bool   `json:"end,omitempty"`
+	Volume  string `json:"volume,omitempty"`  // The volume handle.
+	For     string `json:"for,omitempty"`     // The node that the call is about: CSI's node_id, or the driver's own node.
+	Staging string `json:"staging,omitempty"` // CSI's staging_target_path.
+	Target  string `json:"target,omitempty"`  // CSI's target_path, or volume_path.
+	// Of an end:
+	Code  string `json:"code,omitempty"`  // The gRPC code's name: "OK", "FailedPrecondition".
+	Error string `json:"error,omitempty"` // The message beside a code other than OK.
+	Point string `json:"point,omitempty"` // The fault point that took part: "fail", "delay", "hold", "late", "lie".
+	// Attached is, for calls that attach and detach, which nodes the attachment table has the volume on afterwards.
+	Attached []string `json:"attached,omitempty"`
+}
+
+// Holding is a volume mounted in a mount namespace other than the node's: a container has it, whatever the node's own
+// mounts are. (Node, Boot, Namespace, Identity.Key()) is its identity.
+type Holding struct {
+	Action    ProcessAction `json:"action"` // Present, started or gone.
+	Node      string        `json:"node"`
+	Boot      string        `json:"boot"`
+	Namespace uint64        `json:"namespace"` // Inode of the mount namespace.
+	Identity  Identity      `json:"identity"`
+	Path      string        `json:"path,omitempty"` // Where, in that namespace.
+	ReadOnly  bool          `json:"readOnly,omitempty"`
+	PID       int           `json:"pid,omitempty"`     // The first process in the namespace, in the node's PID namespace.
+	Start     Time          `json:"start,omitempty"`   // When it was started.
+	Program   string        `json:"program,omitempty"` // Its name.
+	PodUID    string        `json:"podUID,omitempty"`  // From its cgroup path.
+	Container string        `json:"container,omitempty"`
+	Writing   int           `json:"writing,omitempty"` // Files of the volume that processes in it have open for writing.
+}
+
+// Witness is what a volume itself says of who wrote to it: each start of a database on it appends entries for as long
+// as it runs. Label says when it was read ("settled"); Error why it could not be, and the rest is then void.
+type Witness struct {
+	Instance string         `json:"instance"` // The pod that has the volume.
+	PodUID   string         `json:"podUID"`
+	PV       string         `json:"pv"` // The PersistentVolume that the pod's claim is bound to.
+	Node     string         `json:"node"`
+	Label    string         `json:"label"`
+	Volume   string         `json:"volume,omitempty"` // What the volume's own identity file says; empty when there is none.
+	Entries  []WitnessEntry `json:"entries,omitempty"`
+	Torn     int            `json:"torn,omitempty"` // Lines, the last excepted, that are no whole entries.
+	Error    string         `json:"error,omitempty"`
+}
+
+// WitnessEntry is one entry of a witness file.
+type WitnessEntry struct {
+	Volume string `json:"v"` // What the identity file said to the writer.
+	Node   string `json:"n"`
+	PodUID string `json:"p"`
+	Start  string `json:"b"` // Unique for each start of a writer.
+	Seq    int64  `json:"s"` // Counts the entries of a start from 1.
+	At     Time   `json:"t"` // The writer's boot clock.
+}

@@ -9,7 +9,7 @@ type CSI struct {
 	RPC     string `json:"rpc"`  // The method's own name, for example "NodeStageVolume".
 	End     bool   `json:"end,omitempty"`
 	Volume  string `json:"volume,omitempty"`  // The volume handle.
-	For     string `json:"for,omitempty"`     // The node that the call is about: CSI's node_id, or the driver's own node.
+	For     string `json:"for,omitempty"`     // The node that the call is about: its node_id, or where it runs.
 	Staging string `json:"staging,omitempty"` // CSI's staging_target_path.
 	Target  string `json:"target,omitempty"`  // CSI's target_path, or volume_path.
 	// Of an end:
@@ -30,12 +30,12 @@ type Holding struct {
 	Identity  Identity      `json:"identity"`
 	Path      string        `json:"path,omitempty"` // Where, in that namespace.
 	ReadOnly  bool          `json:"readOnly,omitempty"`
-	PID       int           `json:"pid,omitempty"`     // The first process in the namespace, in the node's PID namespace.
+	PID       int           `json:"pid,omitempty"`     // Its first process, in the node's PID namespace.
 	Start     Time          `json:"start,omitempty"`   // When it was started.
 	Program   string        `json:"program,omitempty"` // Its name.
 	PodUID    string        `json:"podUID,omitempty"`  // From its cgroup path.
 	Container string        `json:"container,omitempty"`
-	Writing   int           `json:"writing,omitempty"` // Files of the volume that processes in it have open for writing.
+	Writing   int           `json:"writing,omitempty"` // Files of the volume open for writing.
 }
 
 // Witness is what a volume itself says of who wrote to it: each start of a database on it appends entries for as long
@@ -46,7 +46,7 @@ type Witness struct {
 	PV       string         `json:"pv"` // The PersistentVolume that the pod's claim is bound to.
 	Node     string         `json:"node"`
 	Label    string         `json:"label"`
-	Volume   string         `json:"volume,omitempty"` // What the volume's own identity file says; empty when there is none.
+	Volume   string         `json:"volume,omitempty"` // What its identity file says; empty without one.
 	Entries  []WitnessEntry `json:"entries,omitempty"`
 	Torn     int            `json:"torn,omitempty"` // Lines, the last excepted, that are no whole entries.
 	Error    string         `json:"error,omitempty"`

@@ -61,7 +61,9 @@ type Env struct {
 func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	caps := plan.Caps{Workloads: workloads, Can: can}
 	for _, d := range definitions {
-		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: d.Name, Needs: d.Needs, Families: d.Families})
+		caps.Faults = append(caps.Faults, plan.FaultCaps{
+			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI,
+		})
 	}
 	return caps
 }
@@ -74,6 +76,7 @@ type Definition struct {
 	Healed   string   // How it is undone, and how that is shown.
 	Needs    []string // What the cluster must be able to do: "power", "nftables", "systemd".
 	Families bool     // It can be limited to address families (plan.Fault.Families).
+	CSI      bool     // It is one of a CSI driver (plan.Fault.CSI).
 	Upstream string   // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

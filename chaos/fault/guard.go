@@ -39,7 +39,13 @@ func DefaultLimits() Limits {
 
 // Life is the longest that a fault may stay in place when nobody heals it: what its undo on the node and in the kernel
 // is armed with. It is longer than any fault that the guard heals in time.
-func Life(spec plan.Fault) time.Duration { return ConfirmLimit + spec.Hold.D() + 15*time.Second }
+func Life(spec plan.Fault) time.Duration {
+	life := ConfirmLimit + spec.Hold.D() + 15*time.Second
+	for _, s := range spec.During {
+		life += s.Bound.D()
+	}
+	return life
+}
 
 // Config is what a guard is made of.
 type Config struct {
@@ -47,6 +53,8 @@ type Config struct {
 	Env      Env
 	Recorder history.Recorder
 	Journal  Journal // Optional: without one, nothing is known of the fault after a crash of the harness.
+	// During runs when the effect was shown, before the hold begins. Its error ends the fault early.
+	During func(ctx context.Context) error
 	// Before runs when the node is clean and nothing was done yet, After when the fault was shown to be gone. An
 	// error of Before ends the fault before it began. Both are optional.
 	Before, After func(ctx context.Context) error

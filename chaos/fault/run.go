@@ -36,6 +36,11 @@ func (g *Guard) hurt(ctx context.Context) error {
 			return err
 		}
 	}
+	if g.cfg.During != nil {
+		if err := g.cfg.During(ctx); err != nil {
+			return g.fail(verbDuring, err)
+		}
+	}
 	if err := await.For(ctx, g.cfg.Step.Fault.Hold.D()); err != nil {
 		return g.abandon(ctx, verbHold)
 	}

@@ -64,6 +64,7 @@ const (
 	verbArm           = "arm"
 	verbInject        = "inject"
 	verbConfirm       = "confirm"
+	verbDuring        = "carry out the steps within"
 	verbHold          = "hold"
 	verbHeal          = "heal"
 	verbConfirmHealed = "confirm healed"

@@ -57,6 +57,27 @@ type Workload struct {
 	Interval    Duration `json:"interval"`         // A client's pause between two operations.
 	QuietRows   int      `json:"quietRows"`        // Rows of the table nobody writes to after set-up.
 	Silent      bool     `json:"silent,omitempty"` // Clients are given an address where nobody listens (self-test).
+	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
+	Storage string `json:"storage,omitempty"`
+	// Fencing is what a shared disk does about a second node: "none", "single" or "evict".
+	Fencing string `json:"fencing,omitempty"`
+}
+
+// What volumes can be.
+const (
+	StorageLocal      = "local"      // A file system of the node's own; the volume cannot move.
+	StorageSharedDisk = "shareddisk" // A disk that is attached to the node that needs it.
+)
+
+// Storages returns what volumes can be.
+func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
+
+// StorageName returns what the volumes are.
+func (w Workload) StorageName() string {
+	if w.Storage == "" {
+		return StorageLocal
+	}
+	return w.Storage
 }
 
 // Bounds are the times and amounts the judges hold the trial to.
@@ -73,6 +94,7 @@ type Action string
 
 // The actions a step can be.
 const (
+	ActionAwait    Action = "await"    // Wait until something is seen in the trial's own facts.
 	ActionLoad     Action = "load"     // Let the clients write until Commits more inserts are acknowledged.
 	ActionFault    Action = "fault"    // One fault: inject, confirm, hold, heal, confirm healed.
 	ActionScale    Action = "scale"    // Scale the StatefulSet and wait until it has settled.
@@ -89,6 +111,7 @@ type Step struct {
 	Replicas *int     `json:"replicas,omitempty"` // ActionScale.
 	Label    string   `json:"label,omitempty"`    // ActionChecksum.
 	Tamper   *Tamper  `json:"tamper,omitempty"`   // ActionTamper.
+	Await    *Await   `json:"await,omitempty"`    // ActionAwait.
 	Bound    Duration `json:"bound"`              // The step is given up, and the trial UNKNOWN, after this long.
 }
 
@@ -98,6 +121,61 @@ type Fault struct {
 	Ordinal  int      `json:"ordinal"`
 	Hold     Duration `json:"hold"`               // How long the shown effect is left in place.
 	Families []string `json:"families,omitempty"` // Network faults: "ipv4", "ipv6"; empty means both.
+	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
+	// During are steps carried out when the effect was shown, before the time of Hold begins.
+	During []Step `json:"during,omitempty"`
+}
+
+// CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume.
+type CSI struct {
+	RPC   string   `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
+	Act   string   `json:"act"`             // "fail", "delay", "hold", "late" or "lie", see CSIActs.
+	Code  string   `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
+	Delay Duration `json:"delay,omitempty"` // Of delay.
+	Times int      `json:"times,omitempty"` // How many calls; 0 is all of them.
+}
+
+// CSIActs returns what a fault point can do to a call: answer an error and do nothing; do it later; hold it until the
+// fault is healed; do it and answer an error; answer success and do nothing.
+func CSIActs() []string { return []string{"fail", "delay", "hold", "late", "lie"} }
+
+// CSIRPCs returns the methods that a fault point can be at (CSI specification 1.11).
+func CSIRPCs() []string {
+	return []string{
+		"ControllerExpandVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "CreateVolume",
+		"DeleteVolume", "NodeExpandVolume", "NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume",
+		"NodeUnstageVolume",
+	}
+}
+
+// Await is what a step waits for.
+type Await struct {
+	For     string `json:"for"`           // One of AwaitCSIBegin and the others below.
+	RPC     string `json:"rpc,omitempty"` // Of a CSI call: the method's name.
+	Ordinal int    `json:"ordinal"`       // Whose pod, or whose volume.
+}
+
+// What a step can wait for. What was there before the step that encloses it began does not count.
+const (
+	AwaitCSIBegin = "csi-begin" // A call of RPC for the volume began.
+	AwaitCSIEnd   = "csi-end"   // A call of RPC for the volume ended with OK.
+	AwaitMoved    = "moved"     // The pod is Ready on another node than when the enclosing fault began.
+)
+
+// Awaits returns what a step can wait for.
+func Awaits() []string { return []string{AwaitCSIBegin, AwaitCSIEnd, AwaitMoved} }
+
+// AllSteps returns every step in the order of N: a fault, then the steps carried out while it is held.
+func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
+
+func flatten(into, steps []Step) []Step {
+	for _, s := range steps {
+		into = append(into, s)
+		if s.Fault != nil {
+			into = flatten(into, s.Fault.During)
+		}
+	}
+	return into
 }
 
 // Tamper is a corruption on purpose.

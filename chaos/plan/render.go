@@ -20,6 +20,9 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	fmt.Fprintf(&b, "  cluster   1 control plane, %s\n", count(p.Workers, "worker"))
 	fmt.Fprintf(&b, "  workload  %s: StatefulSet %q, %s, %d MiB of %s each\n",
 		wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
+	if wl.StorageName() != StorageLocal {
+		fmt.Fprintf(&b, "  volumes   %s, fencing %s\n", wl.StorageName(), wl.Fencing)
+	}
 	fmt.Fprintf(&b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
 		wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
 	fmt.Fprintf(&b, "  bounds    ready in %s, settled in %s, blind for at most %s;\n",
@@ -27,18 +30,25 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	fmt.Fprintf(&b, "            at least %d inserts for each instance,\n", p.Bounds.MinOps)
 	fmt.Fprintf(&b, "            at least %d operations before, during and after each fault\n", p.Bounds.MinAround)
 	b.WriteString("  steps\n")
-	for _, s := range p.Steps {
-		mark := "   "
-		if s.N == n {
-			mark = "-->"
-		}
-		fmt.Fprintf(&b, "  %s %3d  %-58s within %s\n", mark, s.N, p.Describe(s), s.Bound)
-	}
+	p.renderSteps(&b, p.Steps, n, "")
 	p.renderHurt(&b)
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}
 	return nil
+}
+
+func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
+	for _, s := range steps {
+		mark := "   "
+		if s.N == n {
+			mark = "-->"
+		}
+		fmt.Fprintf(b, "  %s %3d  %-58s within %s\n", mark, s.N, indent+p.Describe(s), s.Bound)
+		if s.Fault != nil {
+			p.renderSteps(b, s.Fault.During, n, indent+"  ")
+		}
+	}
 }
 
 // renderHurt sums up what is hurt and for how long.
@@ -48,6 +58,8 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 	longest := time.Duration(0)
 	for _, s := range p.Steps {
 		longest += s.Bound.D()
+	}
+	for _, s := range p.AllSteps() {
 		switch {
 		case s.Fault != nil:
 			fmt.Fprintf(b, "    the node of %s, by %s: %s once shown, never longer than %s\n",
@@ -75,8 +87,8 @@ func (p Plan) Describe(s Step) string {
 		if len(s.Fault.Families) > 0 {
 			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
 		}
-		return fmt.Sprintf("fault: %s on the node of %s, held %s%s",
-			s.Fault.Name, p.pod(s.Fault.Ordinal), s.Fault.Hold, families)
+		return fmt.Sprintf("fault: %s on the node of %s, held %s%s%s",
+			s.Fault.name(), p.pod(s.Fault.Ordinal), s.Fault.Hold, families, s.Fault.duringNote())
 	case s.Do == ActionScale && s.Replicas != nil:
 		return fmt.Sprintf("scale: StatefulSet %q to %s", p.Workload.StatefulSet, count(*s.Replicas, "replica"))
 	case s.Do == ActionChecksum:
@@ -84,7 +96,39 @@ func (p Plan) Describe(s Step) string {
 	case s.Do == ActionTamper && s.Tamper != nil:
 		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
 	}
+	if s.Do == ActionAwait && s.Await != nil {
+		return "await: " + p.describeAwait(*s.Await)
+	}
 	return string(s.Do)
+}
+
+func (p Plan) describeAwait(a Await) string {
+	switch a.For {
+	case AwaitCSIBegin:
+		return fmt.Sprintf("%s of the volume of %s begins", a.RPC, p.pod(a.Ordinal))
+	case AwaitCSIEnd:
+		return fmt.Sprintf("%s of the volume of %s ends with OK", a.RPC, p.pod(a.Ordinal))
+	}
+	return fmt.Sprintf("%s is Ready on another node", p.pod(a.Ordinal))
+}
+
+// name is the fault's name, and for a CSI driver's which call and what becomes of it.
+func (f Fault) name() string {
+	if f.CSI == nil {
+		return f.Name
+	}
+	parts := []string{f.Name, f.CSI.Act}
+	if f.CSI.Code != "" {
+		parts = append(parts, f.CSI.Code)
+	}
+	return strings.Join(append(parts, f.CSI.RPC), " ")
+}
+
+func (f Fault) duringNote() string {
+	if len(f.During) == 0 {
+		return ""
+	}
+	return " after:"
 }
 
 func (p Plan) pod(ordinal int) string { return fmt.Sprintf("%s-%d", p.Workload.StatefulSet, ordinal) }

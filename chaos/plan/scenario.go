@@ -24,8 +24,18 @@ func Make(s Scenario, seed uint64) Plan {
 	p.Schema = SchemaVersion
 	p.Scenario = s.Name
 	p.Seed = seed
-	for i := range p.Steps {
-		p.Steps[i].N = i + 1
-	}
+	number(p.Steps, 1)
 	return p
+}
+
+// number numbers steps from n on, each before the steps within it, and returns the next number.
+func number(steps []Step, n int) int {
+	for i := range steps {
+		steps[i].N = n
+		n++
+		if f := steps[i].Fault; f != nil {
+			n = number(f.During, n)
+		}
+	}
+	return n
 }

@@ -32,6 +32,7 @@ type FaultCaps struct {
 	Name     string
 	Needs    []string // What the cluster must be able to do.
 	Families bool     // The fault can be limited to address families.
+	CSI      bool     // The fault is one of a CSI driver.
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
@@ -47,13 +48,20 @@ func (p Plan) Validate(caps Caps) error {
 	v.within("workers", p.Workers, 1, MaxReplicas)
 	v.workload(p.Workload)
 	v.bounds(p.Bounds)
-	if len(p.Steps) == 0 || len(p.Steps) > MaxSteps {
-		v.errs.add("steps", fmt.Sprintf("use 1 to %d steps", MaxSteps), "%d steps", len(p.Steps))
+	if n := len(p.AllSteps()); n == 0 || n > MaxSteps {
+		v.errs.add("steps", fmt.Sprintf("use 1 to %d steps", MaxSteps), "%d steps", n)
 	}
-	for i, s := range p.Steps {
-		v.step(fmt.Sprintf("steps[%d]", i), i+1, s)
-	}
+	v.disk = p.Workload.StorageName() == StorageSharedDisk
+	v.steps("steps", p.Steps, 0)
 	return v.errs.Err()
+}
+
+// steps walks steps in the order of their numbers. Deep is how many faults they are within.
+func (v *validator) steps(at string, steps []Step, deep int) {
+	for i, s := range steps {
+		v.n++
+		v.step(fmt.Sprintf("%s[%d]", at, i), v.n, s, deep)
+	}
 }
 
 const nameRule = "use lower-case letters, digits and hyphens, beginning with a letter, at most 63"
@@ -71,6 +79,8 @@ type validator struct {
 	caps     Caps
 	errs     FieldErrors
 	replicas int
+	n        int  // The number of the step it has reached.
+	disk     bool // The volumes are shared disks.
 }
 
 func (v *validator) within(field string, value, low, high int) {
@@ -102,6 +112,21 @@ func (v *validator) workload(w Workload) {
 		v.errs.add("workload.interval", "use 0s to 1m0s", "%s is out of range", w.Interval)
 	}
 	v.within("workload.quietRows", w.QuietRows, 0, MaxRows)
+	v.storage(w)
+}
+
+func (v *validator) storage(w Workload) {
+	if !slices.Contains(Storages(), w.StorageName()) {
+		v.errs.add("workload.storage", oneOf(w.Storage, Storages()), "no storage %q", w.Storage)
+		return
+	}
+	fencings := []string{"none", "single", "evict"}
+	switch disk := w.StorageName() == StorageSharedDisk; {
+	case !disk && w.Fencing != "":
+		v.errs.add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
+	case disk && !slices.Contains(fencings, w.Fencing):
+		v.errs.add("workload.fencing", oneOf(w.Fencing, fencings), "no fencing %q", w.Fencing)
+	}
 }
 
 func (v *validator) bounds(b Bounds) {
@@ -112,12 +137,12 @@ func (v *validator) bounds(b Bounds) {
 	v.within("bounds.minAround", b.MinAround, 1, math.MaxInt32)
 }
 
-func (v *validator) step(at string, n int, s Step) {
+func (v *validator) step(at string, n int, s Step, deep int) {
 	if s.N != n {
 		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
 	}
 	v.lasting(at+".bound", s.Bound)
-	known := []string{string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
+	known := []string{string(ActionAwait), string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
 		string(ActionTamper)}
 	if !slices.Contains(known, string(s.Do)) {
 		v.errs.add(at+".do", oneOf(string(s.Do), known), "no action %q", s.Do)
@@ -129,7 +154,11 @@ func (v *validator) step(at string, n int, s Step) {
 		v.within(at+".commits", s.Commits, 1, math.MaxInt32)
 	case ActionFault:
 		if s.Fault != nil {
-			v.fault(at+".fault", *s.Fault, s.Bound)
+			v.fault(at+".fault", *s.Fault, s.Bound, deep)
+		}
+	case ActionAwait:
+		if s.Await != nil {
+			v.await(at+".await", *s.Await, deep)
 		}
 	case ActionScale:
 		if s.Replicas != nil {
@@ -159,60 +188,13 @@ func (v *validator) fields(at string, s Step) {
 		{"replicas", s.Replicas != nil, ActionScale, true},
 		{"label", s.Label != "", ActionChecksum, false},
 		{"tamper", s.Tamper != nil, ActionTamper, true},
+		{"await", s.Await != nil, ActionAwait, true},
 	} {
 		switch {
 		case f.set && f.action != s.Do:
 			v.errs.add(at+"."+f.name, fmt.Sprintf("leave it out, or use do: %q", f.action), "is set in a %q step", s.Do)
 		case f.needed && !f.set && f.action == s.Do:
 			v.errs.add(at+"."+f.name, "set it", "is missing in a %q step", s.Do)
-		}
-	}
-}
-
-func (v *validator) fault(at string, f Fault, bound Duration) {
-	names := make([]string, len(v.caps.Faults))
-	var known *FaultCaps
-	for i := range v.caps.Faults {
-		names[i] = v.caps.Faults[i].Name
-		if names[i] == f.Name {
-			known = &v.caps.Faults[i]
-		}
-	}
-	if known == nil {
-		v.errs.add(at+".name", oneOf(f.Name, names), "no fault %q", f.Name)
-	} else {
-		v.needs(at+".name", *known)
-	}
-	v.ordinal(at+".ordinal", f.Ordinal)
-	switch {
-	case f.Hold <= 0:
-		v.errs.add(at+".hold", "use more than 0s", "%s is out of range", f.Hold)
-	case f.Hold >= bound:
-		v.errs.add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
-			f.Hold, bound)
-	}
-	if len(f.Families) > 0 && known != nil && !known.Families {
-		v.errs.add(at+".families", "leave it out", "fault %q cannot be limited to address families", f.Name)
-	}
-	allFamilies := []string{"ipv4", "ipv6"}
-	for i, family := range f.Families {
-		field := fmt.Sprintf("%s.families[%d]", at, i)
-		if !slices.Contains(allFamilies, family) {
-			v.errs.add(field, oneOf(family, allFamilies), "no address family %q", family)
-		} else if slices.Contains(f.Families[:i], family) {
-			v.errs.add(field, "leave it out", "%q is there twice", family)
-		}
-	}
-}
-
-func (v *validator) needs(at string, f FaultCaps) {
-	if v.caps.Can == nil {
-		return
-	}
-	for _, need := range f.Needs {
-		if !slices.Contains(v.caps.Can, need) {
-			v.errs.add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
-				f.Name, need)
 		}
 	}
 }

@@ -3,12 +3,12 @@ package nodeimage
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/nodeimage/gobuild"
+	"github.com/seatrial/seatrial/clusters/nodeimage/gopin"
 )
 
 // pinFiles are the pinned modules. A directory with a go.mod cannot be embedded, so every file carries ".txt".
@@ -146,20 +146,7 @@ func (c Component) module() (gobuild.Module, error) {
 
 // pinned returns the files of a pinned module under their real names.
 func pinned(name string) (map[string][]byte, error) {
-	root := path.Join("pins", name)
-	files := make(map[string][]byte)
-	err := fs.WalkDir(pinFiles, root, func(p string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := pinFiles.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		files[strings.TrimSuffix(strings.TrimPrefix(p, root+"/"), ".txt")] = data
-		return nil
-	})
-	return files, err
+	return gopin.Files(pinFiles, path.Join("pins", name))
 }
 
 // addOwn adds our own sources in that directory, without the tests.

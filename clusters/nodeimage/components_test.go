@@ -117,39 +117,6 @@ func TestPublishedImageIsKinds(t *testing.T) {
 	}
 }
 
-func TestPinnedMod(t *testing.T) {
-	upstream := `module k8s.io/kubernetes
-
-go 1.26.0
-
-godebug default=go1.26
-
-require (
-	k8s.io/api v0.0.0
-	other.org/fork v1.0.0
-)
-
-replace (
-	k8s.io/api => ./staging/src/k8s.io/api
-	k8s.io/client-go => ./staging/src/k8s.io/client-go
-	other.org/fork => better.org/fork v1.2.3
-	other.org/local => ./local
-)
-`
-	c := Component{
-		Name: "kubernetes", Module: kubernetesModule, Version: "v1.36.3",
-		Packages: []string{"k8s.io/kubernetes/cmd/kubelet", "./own"},
-	}
-	got, err := pinnedMod(c, []byte(upstream))
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "pinned.mod", string(got))
-	if _, err := pinnedMod(c, []byte("not a go.mod")); err == nil {
-		t.Error("a bad go.mod gives no error")
-	}
-}
-
 func TestGuestsShareAPin(t *testing.T) {
 	r, err := releaseOf(DefaultVersion)
 	if err != nil {

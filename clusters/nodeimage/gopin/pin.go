@@ -1,13 +1,13 @@
-package nodeimage
+package gopin
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -15,57 +15,44 @@ import (
 	"github.com/seatrial/seatrial/clusters/nodeimage/proc"
 )
 
-// Pin writes the pinned modules of a Kubernetes version below pinsDir: for each component a go.mod that requires
-// exactly its version and everything beneath it, and a go.sum, both made by the go command. Pins that are there
-// already are left alone; remove the directory to make one again.
-func Pin(ctx context.Context, version, pinsDir string) error {
-	r, err := releaseOf(version)
-	if err != nil {
-		return err
+// Module is a module to be pinned.
+type Module struct {
+	// Name names it in errors and is the end of the pinned module's own path.
+	Name string
+	// Path and Version are the Go module that is pinned.
+	Path, Version string
+	// Packages are the import paths of the programs wanted of it; without any, the module is only downloaded. Those
+	// that begin with "./" are packages among Sources.
+	Packages []string
+	// Sources are files of our own that are compiled in the pinned module, by slash-separated path.
+	Sources map[string][]byte
+}
+
+// Write makes the pinned module in dir, with the go command: a go.mod that requires exactly its version and everything
+// beneath it, and a go.sum. A pin that is there already is left alone; remove the directory to make it again.
+func Write(ctx context.Context, m Module, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "go.mod"+suffix)); err == nil {
+		return nil
 	}
-	all := append(components(r), filesOnly()...)
-	for _, c := range all {
-		if c.Pin != "" && c.Module == "" {
-			continue // It is compiled in another component's pinned module.
-		}
-		dir := filepath.Join(pinsDir, c.pin())
-		if _, err := os.Stat(filepath.Join(dir, "go.mod.txt")); err == nil {
-			continue
-		}
-		if err := pinOne(ctx, c, guests(all, c), dir); err != nil {
-			return fmt.Errorf("pin component %s: %w", c.Name, err)
-		}
+	if err := write(ctx, m, dir); err != nil {
+		return fmt.Errorf("pin %s: %w", m.Name, err)
 	}
 	return nil
 }
 
-// guests are the components that are compiled in the pinned module of c, c among them.
-func guests(all []Component, c Component) []Component {
-	return slices.DeleteFunc(slices.Clone(all), func(g Component) bool { return g.pin() != c.pin() })
-}
-
-// pinOne makes the pinned module of one component.
-func pinOne(ctx context.Context, c Component, guests []Component, dir string) error {
+func write(ctx context.Context, m Module, dir string) error {
 	work, err := os.MkdirTemp("", "seatrial-pin-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
-	upstream, err := upstreamMod(ctx, c, work)
+	upstream, err := upstreamMod(ctx, m, work)
 	if err != nil {
 		return err
 	}
 	files := make(map[string][]byte)
-	for _, guest := range guests {
-		for _, pkg := range guest.Packages {
-			if own, ok := strings.CutPrefix(pkg, "./"); ok {
-				if err := addOwn(files, own); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if files["go.mod"], err = pinnedMod(c, upstream); err != nil {
+	maps.Copy(files, m.Sources)
+	if files["go.mod"], err = pinnedMod(m, upstream); err != nil {
 		return err
 	}
 	for name, data := range files {
@@ -77,7 +64,7 @@ func pinOne(ctx context.Context, c Component, guests []Component, dir string) er
 			return err
 		}
 	}
-	if err := fillSums(ctx, c, work); err != nil {
+	if err := fillSums(ctx, m, work); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -88,7 +75,7 @@ func pinOne(ctx context.Context, c Component, guests []Component, dir string) er
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+".txt"), data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+suffix), data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -96,19 +83,19 @@ func pinOne(ctx context.Context, c Component, guests []Component, dir string) er
 }
 
 // fillSums lets the go command complete go.mod and write go.sum.
-func fillSums(ctx context.Context, c Component, work string) error {
+func fillSums(ctx context.Context, m Module, work string) error {
 	args := []string{"go", "mod", "tidy"}
-	if len(c.Packages) == 0 {
-		args = []string{"go", "mod", "download", "-json", c.Module}
+	if len(m.Packages) == 0 {
+		args = []string{"go", "mod", "download", "-json", m.Path}
 	}
 	env := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
 	return proc.Exec{}.Run(ctx, proc.Command{Args: args, Dir: work, Env: env})
 }
 
-// upstreamMod reads the go.mod of the component's own module.
-func upstreamMod(ctx context.Context, c Component, work string) ([]byte, error) {
+// upstreamMod reads the go.mod of the module itself.
+func upstreamMod(ctx context.Context, m Module, work string) ([]byte, error) {
 	out, err := proc.Output(ctx, proc.Exec{}, proc.Command{
-		Args: []string{"go", "mod", "download", "-json", c.Module + "@" + c.Version},
+		Args: []string{"go", "mod", "download", "-json", m.Path + "@" + m.Version},
 		Dir:  work, Env: []string{"GOWORK=off", "GOFLAGS=-mod=mod"},
 	})
 	if err != nil {
@@ -121,21 +108,21 @@ func upstreamMod(ctx context.Context, c Component, work string) ([]byte, error) 
 	return os.ReadFile(module.GoMod)
 }
 
-// pinnedMod derives the go.mod of the pinned module from the component's own: the same Go version and godebug
+// pinnedMod derives the go.mod of the pinned module from the module's own: the same Go version and godebug
 // settings, its replacements (those of a directory in its repository become the module published from there), a
-// requirement of the component, and a tool line for each of its programs so that nothing they need is dropped.
-func pinnedMod(c Component, upstream []byte) ([]byte, error) {
+// requirement of the module, and a tool line for each of its programs so that nothing they need is dropped.
+func pinnedMod(m Module, upstream []byte) ([]byte, error) {
 	up, err := modfile.ParseLax("go.mod", upstream, nil)
 	if err != nil {
-		return nil, fmt.Errorf("parse go.mod of %s: %w", c.Module, err)
+		return nil, fmt.Errorf("parse go.mod of %s: %w", m.Path, err)
 	}
 	// ParseLax drops what only the main module's go.mod is allowed to say, which is what is wanted here.
 	full, err := modfile.Parse("go.mod", upstream, nil)
 	if err != nil {
-		return nil, fmt.Errorf("parse go.mod of %s: %w", c.Module, err)
+		return nil, fmt.Errorf("parse go.mod of %s: %w", m.Path, err)
 	}
 	out := new(modfile.File)
-	if err := out.AddModuleStmt("seatrial.invalid/" + c.Name); err != nil {
+	if err := out.AddModuleStmt("seatrial.invalid/" + m.Name); err != nil {
 		return nil, err
 	}
 	if up.Go != nil {
@@ -148,10 +135,10 @@ func pinnedMod(c Component, upstream []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := out.AddRequire(c.Module, c.Version); err != nil {
+	if err := out.AddRequire(m.Path, m.Version); err != nil {
 		return nil, err
 	}
-	for _, pkg := range c.Packages {
+	for _, pkg := range m.Packages {
 		if strings.HasPrefix(pkg, "./") {
 			continue
 		}
@@ -162,7 +149,7 @@ func pinnedMod(c Component, upstream []byte) ([]byte, error) {
 	for _, rep := range full.Replace {
 		to, version := rep.New.Path, rep.New.Version
 		if version == "" {
-			to, version = rep.Old.Path, publishedVersion(c.Version, rep.New.Path)
+			to, version = rep.Old.Path, publishedVersion(m.Version, rep.New.Path)
 		}
 		if version == "" {
 			continue
@@ -175,9 +162,9 @@ func pinnedMod(c Component, upstream []byte) ([]byte, error) {
 	return out.Format()
 }
 
-// publishedVersion is the version under which a module kept in a directory of the component's repository is
+// publishedVersion is the version under which a module kept in a directory of the module's repository is
 // published, or "" when that is not known: Kubernetes v1.X.Y publishes its staging directory as v0.X.Y, and a
-// module that lies beside the component's in one repository has the component's own version, which its
+// module that lies beside the module's in one repository has the module's own version, which its
 // requirements name already.
 func publishedVersion(version, dir string) string {
 	if !strings.HasPrefix(path.Clean(dir), "staging/src/") {

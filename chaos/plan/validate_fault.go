@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MaxDepth is how many faults can be within each other.
+const MaxDepth = 4
+
+func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
+	names := make([]string, len(v.caps.Faults))
+	var known *FaultCaps
+	for i := range v.caps.Faults {
+		names[i] = v.caps.Faults[i].Name
+		if names[i] == f.Name {
+			known = &v.caps.Faults[i]
+		}
+	}
+	if known == nil {
+		v.errs.add(at+".name", oneOf(f.Name, names), "no fault %q", f.Name)
+	} else {
+		v.needs(at+".name", *known)
+		v.csi(at+".csi", f, *known)
+	}
+	v.ordinal(at+".ordinal", f.Ordinal)
+	switch {
+	case f.Hold <= 0:
+		v.errs.add(at+".hold", "use more than 0s", "%s is out of range", f.Hold)
+	case f.Hold >= bound:
+		v.errs.add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
+			f.Hold, bound)
+	}
+	v.families(at+".families", f, known)
+	if deep >= MaxDepth && len(f.During) > 0 {
+		v.errs.add(at+".during", "leave it out", "is within %d faults already", deep)
+		return
+	}
+	v.steps(at+".during", f.During, deep+1)
+}
+
+func (v *validator) families(at string, f Fault, known *FaultCaps) {
+	if len(f.Families) > 0 && known != nil && !known.Families {
+		v.errs.add(at, "leave it out", "fault %q cannot be limited to address families", f.Name)
+	}
+	allFamilies := []string{"ipv4", "ipv6"}
+	for i, family := range f.Families {
+		field := fmt.Sprintf("%s[%d]", at, i)
+		if !slices.Contains(allFamilies, family) {
+			v.errs.add(field, oneOf(family, allFamilies), "no address family %q", family)
+		} else if slices.Contains(f.Families[:i], family) {
+			v.errs.add(field, "leave it out", "%q is there twice", family)
+		}
+	}
+}
+
+func (v *validator) csi(at string, f Fault, known FaultCaps) {
+	switch {
+	case f.CSI == nil && known.CSI:
+		v.errs.add(at, "set it", "is missing for fault %q", f.Name)
+		return
+	case f.CSI == nil:
+		return
+	case !known.CSI:
+		v.errs.add(at, "leave it out", "fault %q is not one of a CSI driver", f.Name)
+		return
+	case !v.disk:
+		v.errs.add(at, fmt.Sprintf("use workload.storage: %q", StorageSharedDisk),
+			"the volumes have no CSI driver")
+	}
+	c := *f.CSI
+	if !slices.Contains(CSIRPCs(), c.RPC) {
+		v.errs.add(at+".rpc", oneOf(c.RPC, CSIRPCs()), "no method %q", c.RPC)
+	}
+	if !slices.Contains(CSIActs(), c.Act) {
+		v.errs.add(at+".act", oneOf(c.Act, CSIActs()), "no act %q", c.Act)
+	}
+	fails := c.Act == "fail" || c.Act == "late"
+	switch {
+	case fails && !slices.Contains(codes(), c.Code):
+		v.errs.add(at+".code", oneOf(c.Code, codes()), "no code %q", c.Code)
+	case !fails && c.Code != "":
+		v.errs.add(at+".code", "leave it out", "act %q answers no code of its own", c.Act)
+	}
+	if c.Act == "delay" {
+		v.lasting(at+".delay", c.Delay)
+	} else if c.Delay != 0 {
+		v.errs.add(at+".delay", "leave it out", "act %q has no delay", c.Act)
+	}
+	v.within(at+".times", c.Times, 0, 1000)
+}
+
+// codes are the errors that a call can be answered with (google.golang.org/grpc/codes).
+func codes() []string {
+	return []string{
+		"Aborted", "AlreadyExists", "Canceled", "DataLoss", "DeadlineExceeded", "FailedPrecondition", "Internal",
+		"InvalidArgument", "NotFound", "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",
+		"Unavailable", "Unimplemented", "Unknown",
+	}
+}
+
+func (v *validator) await(at string, a Await, deep int) {
+	v.ordinal(at+".ordinal", a.Ordinal)
+	call := a.For == AwaitCSIBegin || a.For == AwaitCSIEnd
+	switch {
+	case !slices.Contains(Awaits(), a.For):
+		v.errs.add(at+".for", oneOf(a.For, Awaits()), "nothing called %q can be awaited", a.For)
+	case call && !slices.Contains(CSIRPCs(), a.RPC):
+		v.errs.add(at+".rpc", oneOf(a.RPC, CSIRPCs()), "no method %q", a.RPC)
+	case call && !v.disk:
+		v.errs.add(at+".for", fmt.Sprintf("use workload.storage: %q", StorageSharedDisk),
+			"the volumes have no CSI driver")
+	case !call && a.RPC != "":
+		v.errs.add(at+".rpc", "leave it out", "%q is no CSI call", a.For)
+	}
+	if deep == 0 {
+		v.errs.add(at, "put the step into the during of a fault", "nothing happens that could be awaited")
+	}
+}
+
+func (v *validator) needs(at string, f FaultCaps) {
+	if v.caps.Can == nil {
+		return
+	}
+	for _, need := range f.Needs {
+		if !slices.Contains(v.caps.Can, need) {
+			v.errs.add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
+				f.Name, need)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func place(dir string) (rank int, part string, ok bool) {
 		return rankJudging, head, true
 	case "chaos/await", "chaos/deadman", "chaos/evidence", "chaos/heal", "chaos/mark", "chaos/probe":
 		return rankPorts, head, true // What every fault is made with stands beside the port of faults.
-	case "clusters", "clusters/bootclock", "fixtures":
+	case "clusters", "clusters/bootclock", "clusters/nodefile", "clusters/program", "fixtures":
 		return rankPorts, head, true
 	case "e2e/observe", "e2e/rundir":
 		return rankConcrete, head, true

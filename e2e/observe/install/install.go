@@ -1,18 +1,17 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/nodefile"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -38,10 +37,10 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 	}
 	sum := sha256.Sum256(binary)
 	done.SHA256 = hex.EncodeToString(sum[:])
-	if done.Copied, err = place(ctx, node, AgentPath, binary, "0755"); err != nil {
+	if done.Copied, err = nodefile.Place(ctx, node, AgentPath, binary, "0755"); err != nil {
 		return done, fmt.Errorf("install agent: %w", err)
 	}
-	if _, err = place(ctx, node, unitPath, []byte(unit), "0644"); err != nil {
+	if _, err = nodefile.Place(ctx, node, unitPath, []byte(unit), "0644"); err != nil {
 		return done, fmt.Errorf("install unit: %w", err)
 	}
 	for _, argv := range [][]string{
@@ -56,50 +55,6 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 	}
 	done.On, err = readOn(ctx, node)
 	return done, err
-}
-
-// place puts content at path on the node, unless it is there: it goes to a new file beside, is compared by its hash as
-// the node computes it, and takes the place of the old file at once.
-func place(ctx context.Context, node clusters.Node, path string, content []byte, mode string) (bool, error) {
-	sum := sha256.Sum256(content)
-	want := hex.EncodeToString(sum[:])
-	if got, err := hashOf(ctx, node, path); err == nil && got == want {
-		_, err := clusters.Run(ctx, node, "chmod", mode, path)
-		return false, err
-	}
-	fresh := path + ".new"
-	_, err := node.Exec(ctx, clusters.Command{
-		Argv:  []string{"dd", "of=" + fresh, "bs=1M", "iflag=fullblock", "status=none"},
-		Stdin: bytes.NewReader(content), Stdout: io.Discard,
-	})
-	if err != nil {
-		return false, err
-	}
-	got, err := hashOf(ctx, node, fresh)
-	if err != nil {
-		return false, err
-	}
-	if got != want {
-		return false, fmt.Errorf("copy to %q on node %q: sha256 is %s there, want %s", fresh, node.Name(), got, want)
-	}
-	for _, argv := range [][]string{{"chmod", mode, fresh}, {"mv", "-f", fresh, path}} {
-		if _, err := clusters.Run(ctx, node, argv...); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-func hashOf(ctx context.Context, node clusters.Node, path string) (string, error) {
-	out, err := clusters.Run(ctx, node, "sha256sum", path)
-	if err != nil {
-		return "", err
-	}
-	sum, _, ok := strings.Cut(out, " ")
-	if !ok || len(sum) != hex.EncodedLen(sha256.Size) {
-		return "", fmt.Errorf("hash %q on node %q: answer is %q", path, node.Name(), out)
-	}
-	return sum, nil
 }
 
 // readOn finds the word of the ledger that it sees. The unit is up only when that is written.

@@ -12,9 +12,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Place puts content at path on the node, with the mode that chmod understands, unless it is there: it goes to a new file
-// beside, is compared by its hash as the node computes it, and takes the place of the old file at once. The directory
-// must be there. The bool tells whether the content was copied.
+// Place puts content at path on the node, with the mode that chmod understands, unless it is there: it goes to a new
+// file beside, is compared by its hash as the node computes it, and takes the place of the old file at once. The
+// directory must be there. The bool tells whether the content was copied.
 func Place(ctx context.Context, node clusters.Node, path string, content []byte, mode string) (bool, error) {
 	sum := sha256.Sum256(content)
 	want := hex.EncodeToString(sum[:])

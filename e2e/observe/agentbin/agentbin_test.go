@@ -33,32 +33,3 @@ func TestFindTakesWhatTheVariableNames(t *testing.T) {
 		t.Errorf("a directory: %v", err)
 	}
 }
-
-func TestFindBuilds(t *testing.T) {
-	t.Setenv(Variable, "")
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getenv("GOCACHE") == "" {
-		t.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // It would move with the next line, and start empty.
-	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	log := slog.New(slog.DiscardHandler)
-	path, err := Find(t.Context(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Find(t.Context(), log)
-	if err != nil || again != path {
-		t.Errorf("Find = %q (%v), was %q", again, err, path)
-	}
-	if err := executable(path); err != nil {
-		t.Error(err)
-	}
-	t.Chdir(t.TempDir())
-	_, err = Find(t.Context(), log)
-	if err == nil || !strings.Contains(err.Error(), Variable) || !strings.Contains(err.Error(), "go build") {
-		t.Errorf("where there is no module: %v", err)
-	}
-}

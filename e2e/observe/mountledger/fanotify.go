@@ -17,19 +17,25 @@ import (
 // fanotifyWatcher takes the kernel's mount events. An event carries nothing but the mount's unique id, so each is
 // looked up at once, before anything else is done with it: a mount may live for microseconds.
 type fanotifyWatcher struct {
-	fd    int
-	stop  alarm
-	early map[uint64]bool // The mounts of the listing whose attach events may still be queued.
+	fd   int
+	stop alarm
 
 	out     chan []sighting // From the readers, in the kernel's order.
 	failed  chan error      // Why a reader ended.
 	woken   chan struct{}   // Closed by wake.
 	once    sync.Once
 	readers sync.WaitGroup
-	upTo    history.Time // What the last batch said.
+	upTo    history.Time // What next said last.
 
-	// emptyAt is when a read began that found the queue empty, with everything before it in out.
+	// putting is held by whoever turns sightings into facts and puts them, so that they keep their order.
+	putting sync.Mutex
+	put     func(...history.Event) // Nil until there is a place for facts.
+	early   map[uint64]bool        // The mounts of the listing whose attach events may still be queued.
+
+	// emptyAt is when a read began that found the queue empty, with everything before it in out, put, or about to be
+	// put by a reader that holds putting.
 	emptyAt atomic.Int64
+	waiting atomic.Int64 // How many batches were handed on and are not put.
 
 	// The rest is for the readers alone, one at a time. A thread of ordinary priority that held this lock, and had to
 	// wait for a processor, would keep them all from looking at mounts that are about to go.
@@ -37,7 +43,8 @@ type fanotifyWatcher struct {
 	stat    *statter
 	buf     []byte
 	events  []mountEvent
-	seen    []sighting // Not in out yet.
+	seen    []sighting   // Not in out yet.
+	seenAt  history.Time // When the last read that found something was done.
 }
 
 // sighting is an event and what could be learnt of its mount at once.
@@ -121,22 +128,33 @@ func (w *fanotifyWatcher) first() (batch, error) {
 	return batch{events: found, seenUpTo: begin}, nil
 }
 
-// next takes over what the readers have seen.
-func (w *fanotifyWatcher) next(timeout time.Duration) (batch, error) {
+// deliver says where facts are put from now on: nil for nowhere.
+func (w *fanotifyWatcher) deliver(put func(...history.Event)) {
+	w.putting.Lock()
+	defer w.putting.Unlock()
+	w.put = put
+}
+
+// next takes over what the readers have seen and not put themselves.
+func (w *fanotifyWatcher) next(timeout time.Duration) (history.Time, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	var seen []sighting
 	select {
 	case seen = <-w.out:
+		defer w.waiting.Add(-1)
 	case <-w.woken:
 	case <-timer.C:
 	case err := <-w.failed:
-		return batch{}, err
+		return w.upTo, err
 	}
-	emptyAt := history.Time(w.emptyAt.Load()) // Before out is looked into: what came earlier is in it.
+	w.putting.Lock()
+	defer w.putting.Unlock()
+	emptyAt := history.Time(w.emptyAt.Load()) // Before out is looked into: what came earlier is in it, or put.
 	for len(seen) < mostAtOnce {
 		select {
 		case more := <-w.out:
+			defer w.waiting.Add(-1)
 			seen = append(seen, more...)
 			continue
 		default:
@@ -144,38 +162,51 @@ func (w *fanotifyWatcher) next(timeout time.Duration) (batch, error) {
 		}
 		break
 	}
-	return w.report(seen)
+	return w.upTo, w.report(seen)
 }
 
-// report turns sightings into facts. A mount that was moved is attached again under the id it had.
-func (w *fanotifyWatcher) report(seen []sighting) (batch, error) {
-	out := batch{events: make([]history.Event, 0, len(seen)), seenUpTo: w.upTo}
+// report turns sightings into facts and puts them; putting is held. A mount that was moved is attached again under the
+// id it had.
+func (w *fanotifyWatcher) report(seen []sighting) error {
+	events := make([]history.Event, 0, len(seen))
 	for _, s := range seen {
-		switch {
-		case s.overflow:
-			out.events = append(out.events, lossFact(s.span, "the kernel's queue of mount events overflowed"))
+		if s.overflow {
+			events = append(events, lossFact(s.span, "the kernel's queue of mount events overflowed"))
 			again, err := w.first()
 			if err != nil {
-				return out, err
+				w.put(events...)
+				return err
 			}
-			out.events = append(out.events, again.events...)
-		case !s.attach:
-			delete(w.early, s.id)
-			out.events = append(out.events, mountFact(history.MountDetach, history.Mount{MountID: s.id}, s.span))
-		case w.early[s.id] && !s.detach:
-			delete(w.early, s.id) // It was listed as present.
-		default:
-			if s.err == nil {
-				s.mount.Identity, s.err = identify(s.mount.Identity)
-			}
-			s.mount.MountID = s.id
-			s.mount.Unknown = s.err != nil
-			out.events = append(out.events, mountFact(history.MountAttach, s.mount, s.span))
-			if s.err != nil {
-				detail := fmt.Sprintf("mount %d appeared and could not be identified: %v", s.id, s.err)
-				out.events = append(out.events, lossFact(s.span, detail))
-			}
+			events = append(events, again.events...)
+			continue
 		}
+		events = append(events, w.facts(s)...)
 	}
-	return out, nil
+	if len(events) > 0 {
+		w.put(events...)
+	}
+	return nil
+}
+
+// facts says what a sighting is worth.
+func (w *fanotifyWatcher) facts(s sighting) []history.Event {
+	switch {
+	case !s.attach:
+		delete(w.early, s.id)
+		return []history.Event{mountFact(history.MountDetach, history.Mount{MountID: s.id}, s.span)}
+	case w.early[s.id] && !s.detach:
+		delete(w.early, s.id) // It was listed as present.
+		return nil
+	}
+	if s.err == nil {
+		s.mount.Identity, s.err = identify(s.mount.Identity)
+	}
+	s.mount.MountID = s.id
+	s.mount.Unknown = s.err != nil
+	events := []history.Event{mountFact(history.MountAttach, s.mount, s.span)}
+	if s.err != nil {
+		detail := fmt.Sprintf("mount %d appeared and could not be identified: %v", s.id, s.err)
+		events = append(events, lossFact(s.span, detail))
+	}
+	return events
 }

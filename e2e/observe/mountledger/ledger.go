@@ -138,22 +138,19 @@ func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err er
 	seen := found.seenUpTo
 	l.begin(ObserverMounts, seen, l.describeBegin(method, why))
 	l.put(found.events...)
+	w.deliver(l.put)
 	begun <- struct{}{}
 	nextBeat := bootclock.Now().Add(beatEvery)
 	for ctx.Err() == nil {
-		found, err := w.next(nextBeat.Sub(bootclock.Now()))
-		if len(found.events) > 0 {
-			l.put(found.events...)
-		}
-		if err != nil {
+		if seen, err = w.next(nextBeat.Sub(bootclock.Now())); err != nil {
 			return err
 		}
-		seen = found.seenUpTo
 		if now := bootclock.Now(); now >= nextBeat {
 			l.say(ObserverMounts, history.ObserverBeat, history.Between(seen, now), "")
 			nextBeat = now.Add(beatEvery)
 		}
 	}
+	w.deliver(nil)
 	l.say(ObserverMounts, history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
 	return nil
 }

@@ -37,8 +37,11 @@ type batch struct {
 type watcher interface {
 	// first returns the mounts that are there now; everything that changes from before its return on is found by next.
 	first() (batch, error)
-	// next waits until there is something, the timeout, or wake.
-	next(timeout time.Duration) (batch, error)
+	// deliver says, after first and before next, where what is found is put, in its order and perhaps by threads of
+	// the watcher's own. After deliver(nil) nothing is put any more.
+	deliver(put func(...history.Event))
+	// next waits until there is something, the timeout, or wake. It returns a moment before which everything is put.
+	next(timeout time.Duration) (history.Time, error)
 	// wake ends a wait of next early. It may be called from any goroutine, until close.
 	wake()
 	close() error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,9 @@ const (
 	// look, so this bounds its length on an idle node.
 	lookEvery = 100 * time.Millisecond
 	forever   = time.Hour
+	// mostFew and alone say what a reader puts itself: so few events at most, and so long after those before them.
+	mostFew = 4
+	alone   = 300 * time.Microsecond
 )
 
 // startReaders starts a reading thread on every processor, ahead of ordinary threads. The kernel queues an event while
@@ -60,7 +64,10 @@ func (w *fanotifyWatcher) readOn(cpu int, look time.Duration, log *slog.Logger) 
 			return
 		}
 		if err == nil {
-			err = w.drain()
+			var few []sighting
+			if few, err = w.drain(); few != nil {
+				err = errors.Join(err, w.putAtOnce(few))
+			}
 		}
 		if err != nil {
 			w.failed <- fmt.Errorf("read mount events: %w", err)
@@ -69,8 +76,8 @@ func (w *fanotifyWatcher) readOn(cpu int, look time.Duration, log *slog.Logger) 
 	}
 }
 
-// drain reads what is queued, looks every new mount up and hands it on.
-func (w *fanotifyWatcher) drain() error {
+// drain reads what is queued, looks every new mount up and hands it on. What it returns is for putAtOnce.
+func (w *fanotifyWatcher) drain() ([]sighting, error) {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	for len(w.seen) < mostAtOnce {
@@ -78,21 +85,22 @@ func (w *fanotifyWatcher) drain() error {
 		n, err := unix.Read(w.fd, w.buf)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
-			if w.handOn() {
+			few := w.takeFew(asked)
+			if few != nil || w.handOn() {
 				w.emptyAt.Store(int64(asked))
 			}
-			return nil
+			return few, nil
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return err
+			return nil, err
 		}
 		if err := w.lookUp(w.buf[:n]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	w.handOn()
-	return nil
+	return nil, nil
 }
 
 func (w *fanotifyWatcher) lookUp(buf []byte) (err error) {
@@ -113,11 +121,41 @@ func (w *fanotifyWatcher) handOn() bool {
 	if len(w.seen) == 0 {
 		return true
 	}
+	w.waiting.Add(1)
 	select {
 	case w.out <- w.seen:
 		w.seen = nil
 		return true
 	default:
+		w.waiting.Add(-1)
 		return false
 	}
+}
+
+// takeFew takes what was just seen when it came alone, and then holds putting for putAtOnce. On an idle machine the
+// wake-up of next takes longer than all else on the way of a mount to its record; in a burst it does not, and this
+// thread has better things to do.
+func (w *fanotifyWatcher) takeFew(asked history.Time) []sighting {
+	if len(w.seen) == 0 {
+		return nil
+	}
+	before := w.seenAt
+	w.seenAt = asked
+	if len(w.seen) > mostFew || asked.Sub(before) < alone || w.waiting.Load() > 0 || !w.putting.TryLock() {
+		return nil
+	}
+	if w.put == nil || slices.ContainsFunc(w.seen, func(s sighting) bool { return s.overflow }) {
+		w.putting.Unlock()
+		return nil
+	}
+	few := w.seen
+	w.seen = nil
+	return few
+}
+
+// putAtOnce puts what takeFew took. Other readers may go on meanwhile: what they see comes after it, since they neither
+// get the lock nor does next put what they hand on without it.
+func (w *fanotifyWatcher) putAtOnce(few []sighting) error {
+	defer w.putting.Unlock()
+	return w.report(few)
 }

@@ -27,6 +27,7 @@ type tableWatcher struct {
 	table  map[int]tableMount // By the id in mountinfo, which the kernel uses again.
 	serial uint64             // How many mounts were given an id of ours.
 	readAt history.Time       // When the last reading began.
+	put    func(...history.Event)
 }
 
 type tableMount struct {
@@ -54,7 +55,9 @@ func (w *tableWatcher) first() (batch, error) {
 	return w.compare(history.MountPresent)
 }
 
-func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
+func (w *tableWatcher) deliver(put func(...history.Event)) { w.put = put }
+
+func (w *tableWatcher) next(timeout time.Duration) (history.Time, error) {
 	asked := bootclock.Now()
 	fd := w.fd
 	if w.method == MethodInterval {
@@ -63,11 +66,11 @@ func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 	}
 	changed, err := pollFor(fd, unix.POLLPRI, w.stop, timeout)
 	if err != nil {
-		return batch{}, fmt.Errorf("wait for a change of mountinfo: %w", err)
+		return w.readAt, fmt.Errorf("wait for a change of mountinfo: %w", err)
 	}
 	if w.method == MethodPollPri && !changed {
 		w.readAt = asked // The kernel counts changes from the last poll on, and there was none.
-		return batch{seenUpTo: asked}, nil
+		return asked, nil
 	}
 	before := w.readAt
 	out, err := w.compare(history.MountAttach)
@@ -75,7 +78,10 @@ func (w *tableWatcher) next(timeout time.Duration) (batch, error) {
 		span := history.Between(before, bootclock.Now())
 		out.events = append(out.events, lossFact(span, "the mount table changed and was the same when it was read"))
 	}
-	return out, err
+	if len(out.events) > 0 {
+		w.put(out.events...)
+	}
+	return out.seenUpTo, err
 }
 
 // compare reads the table and reports what is new, under the given action, and what is gone.

@@ -1,177 +1,18 @@
 package mountledger
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
-	"sync"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 )
 
-// Last is the end of a ledger that was kept earlier: when it was last heard of, and in which boot.
-type Last struct {
-	At   history.Time
-	Boot string
-}
+// Last is the end of a ledger that was kept earlier.
+type Last = ledgerfile.Last
 
-// File is a ledger's file: one line of JSON a fact, appended and never changed. It is safe for concurrent use.
-type File struct {
-	file *os.File
-	log  *slog.Logger
-
-	mu       sync.Mutex
-	buf      bytes.Buffer
-	torn     bool         // The file does not end with a line feed.
-	lostFrom history.Time // With lost above 0: since when facts could not be written.
-	lost     int
-
-	dirty  chan struct{} // Holds one token when there is something to sync.
-	quit   chan struct{} // Closed by Close.
-	synced chan struct{} // Closed when the syncing goroutine has ended.
-}
-
-// syncEvery bounds how often the file is made durable. A crash of anything but the machine loses nothing, and more
-// would be felt by those who wait for the same disk, of whom the workload is one.
-const syncEvery = 5 * time.Second
+// File is a ledger's file.
+type File = ledgerfile.File
 
 // OpenFile opens or makes a ledger's file, and reads where an earlier ledger in it ended.
 func OpenFile(path string, log *slog.Logger) (*File, Last, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, Last{}, fmt.Errorf("make the ledger's directory: %w", err)
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return nil, Last{}, fmt.Errorf("open the ledger: %w", err)
-	}
-	last, torn, err := readLast(file)
-	if err != nil {
-		return nil, Last{}, errors.Join(fmt.Errorf("read the end of the ledger %q: %w", path, err), file.Close())
-	}
-	f := &File{
-		file: file, log: log, torn: torn,
-		dirty: make(chan struct{}, 1), quit: make(chan struct{}), synced: make(chan struct{}),
-	}
-	go f.sync()
-	return f, last, nil
-}
-
-// readLast finds when the ledger that the file ends with last saw everything, and whether its last line is torn.
-func readLast(file *os.File) (Last, bool, error) {
-	const enough = 256 << 10 // Several minutes of beats.
-	info, err := file.Stat()
-	if err != nil {
-		return Last{}, false, err
-	}
-	from := max(0, info.Size()-enough)
-	data, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
-	if err != nil || len(data) == 0 {
-		return Last{}, false, err
-	}
-	last := map[string]history.Event{} // The last word of each observer.
-	var boot string
-	for line := range bytes.Lines(data) {
-		var e history.Event
-		if json.Unmarshal(line, &e) != nil || e.Observer == nil || e.Observer.State == history.ObserverLoss {
-			continue
-		}
-		if e.Observer.Boot != boot {
-			boot = e.Observer.Boot
-			clear(last)
-		}
-		last[e.Observer.Name] = e
-	}
-	l := Last{Boot: boot}
-	for _, e := range last {
-		if l.At == 0 || e.Span.NotBefore < l.At {
-			l.At = e.Span.NotBefore
-		}
-	}
-	return l, data[len(data)-1] != '\n', nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Close makes what was written durable and closes the file. Nobody may Put any more.
-func (f *File) Close() error {
-	close(f.quit)
-	<-f.synced
-	return errors.Join(f.file.Sync(), f.file.Close())
-}
-
-// sync makes the file durable, away from those who write it: on a busy disk it may take long.
-func (f *File) sync() {
-	defer close(f.synced)
-	pause := time.NewTicker(syncEvery)
-	defer pause.Stop()
-	for {
-		select {
-		case <-f.dirty:
-		case <-f.quit:
-			return
-		}
-		if err := unix.Fdatasync(int(f.file.Fd())); err != nil {
-			f.log.Error("the ledger could not be made durable", "file", f.file.Name(), "error", err)
-		}
-		select {
-		case <-pause.C:
-		case <-f.quit:
-			return
-		}
-	}
-}
-
-// Put writes facts, in one write. Facts that cannot be written are counted, and once writing works again that is
-// recorded before anything else.
-func (f *File) Put(events []history.Event) {
-	if len(events) == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.buf.Reset()
-	if f.torn {
-		f.buf.WriteByte('\n')
-	}
-	if f.lost > 0 {
-		events = append([]history.Event{f.loss(events[0])}, events...)
-	}
-	for _, e := range events {
-		if err := history.Append(&f.buf, e); err != nil { // A fact of a ledger holds nothing that JSON cannot.
-			f.log.Error("a fact could not be encoded", "kind", e.Kind, "error", err)
-		}
-	}
-	n, err := f.file.Write(f.buf.Bytes())
-	if err != nil {
-		f.log.Error("the ledger could not be written", "file", f.file.Name(), "facts", len(events), "error", err)
-		f.torn = f.torn || n > 0
-		if f.lost == 0 {
-			f.lostFrom = events[0].Span.NotBefore
-		}
-		f.lost += len(events)
-		return
-	}
-	f.torn, f.lost = false, 0
-	signal(f.dirty)
-}
-
-// loss is the fact that facts were lost up to the given one.
-func (f *File) loss(next history.Event) history.Event {
-	e := lossFact(history.Between(f.lostFrom, next.Span.NotAfter), fmt.Sprintf("%d facts could not be written", f.lost))
-	e.Source, e.Observer.Node = next.Source, strings.TrimPrefix(next.Source, "ledger/")
-	return e
+	return ledgerfile.Open(path, ObserverMounts, log)
 }

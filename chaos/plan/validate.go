@@ -142,8 +142,10 @@ func (v *validator) step(at string, n int, s Step, deep int) {
 		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
 	}
 	v.lasting(at+".bound", s.Bound)
-	known := []string{string(ActionAwait), string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
-		string(ActionTamper)}
+	known := []string{
+		string(ActionAwait), string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
+		string(ActionTamper),
+	}
 	if !slices.Contains(known, string(s.Do)) {
 		v.errs.add(at+".do", oneOf(string(s.Do), known), "no action %q", s.Do)
 		return

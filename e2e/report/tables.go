@@ -16,7 +16,7 @@ import (
 // faults puts a line for every planned fault: when it began, and how long each part of its life took.
 func (s *story) faults(p *page) {
 	var rows []row
-	for _, st := range s.plan.Steps {
+	for _, st := range s.plan.AllSteps() {
 		if st.Do != plan.ActionFault || st.Fault == nil {
 			continue
 		}

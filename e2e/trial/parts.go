@@ -14,6 +14,7 @@ type Parts struct {
 	Checks    []check.Check
 	Faults    []fault.Definition
 	Scenarios []plan.Scenario
+	Storages  []fixtures.StorageDefinition
 	Workloads []fixtures.Definition
 }
 
@@ -23,6 +24,10 @@ func (p Parts) fault(name string) (fault.Definition, bool) {
 
 func (p Parts) workload(name string) (fixtures.Definition, bool) {
 	return find(p.Workloads, func(d fixtures.Definition) bool { return d.Name == name })
+}
+
+func (p Parts) storage(name string) (fixtures.StorageDefinition, bool) {
+	return find(p.Storages, func(d fixtures.StorageDefinition) bool { return d.Name == name })
 }
 
 // Scenario returns the scenario of that name.

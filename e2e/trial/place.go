@@ -43,6 +43,7 @@ type PlaceRecord struct {
 	Versions    map[string]string `json:"versions"`
 	ImageSource string            `json:"imageSource"`
 	Engine      string            `json:"engine"`
+	CacheDir    string            `json:"cacheDir"`
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -64,7 +65,7 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	}
 	p := &Place{provider: provider, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
-		Versions: images.Versions, Engine: m.Engine,
+		Versions: images.Versions, Engine: m.Engine, CacheDir: m.CacheDir,
 	}}
 	if m.Reuse {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
@@ -143,7 +144,8 @@ func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
 	header.Host = hostFacts(p.record.Engine)
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
-		Agent: p.record.Agent, RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
+		Agent: p.record.Agent, CacheDir: p.record.CacheDir,
+		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
 		Last: o.Last && p.record.Ours,
 	})
 }

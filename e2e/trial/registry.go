@@ -14,6 +14,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/fixtures"
+	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
 	"github.com/seatrial/seatrial/fixtures/mysql/image"
 )
@@ -30,6 +31,10 @@ func AllParts() Parts {
 			node.Reboot(),
 		},
 		Scenarios: scenarios.All(),
+		// tidy:list
+		Storages: []fixtures.StorageDefinition{
+			localpv.Definition(),
+		},
 		// tidy:list
 		Workloads: []fixtures.Definition{
 			mysql.Definition(),

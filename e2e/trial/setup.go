@@ -29,22 +29,40 @@ func (c *carrier) setUp(ctx context.Context) error {
 	if err := c.startObservers(ctx, config); err != nil {
 		return err
 	}
+	if err := c.makeWorkload(); err != nil {
+		return err
+	}
+	if err := c.workload.Deploy(ctx); err != nil {
+		return fmt.Errorf("deploy workload %q: %w", c.Plan.Workload.Name, err)
+	}
+	if err := c.workload.Fill(ctx); err != nil {
+		return fmt.Errorf("fill workload %q: %w", c.Plan.Workload.Name, err)
+	}
+	return nil
+}
+
+// makeWorkload puts the workload together with its storage; nothing is touched yet.
+func (c *carrier) makeWorkload() error {
+	env := fixtures.Env{
+		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
+		Builds:   fixtures.Builds{CacheDir: c.CacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
+		Recorder: c.rec, Clock: bootclock.Now, Log: c.log.With("part", "workload"),
+	}
+	name := c.Plan.Workload.StorageName()
+	storage, ok := c.Parts.storage(name)
+	if !ok {
+		return fmt.Errorf("make storage: %q is not known", name)
+	}
+	var err error
+	if env.Storage, err = storage.New(env); err != nil {
+		return fmt.Errorf("make storage %q: %w", name, err)
+	}
 	def, ok := c.Parts.workload(c.Plan.Workload.Name)
 	if !ok {
 		return fmt.Errorf("make workload: %q is not known", c.Plan.Workload.Name)
 	}
-	c.workload, err = def.New(fixtures.Env{
-		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
-		Recorder: c.rec, Clock: bootclock.Now, Log: c.log.With("part", "workload"),
-	})
-	if err != nil {
+	if c.workload, err = def.New(env); err != nil {
 		return fmt.Errorf("make workload %q: %w", def.Name, err)
-	}
-	if err := c.workload.Deploy(ctx); err != nil {
-		return fmt.Errorf("deploy workload %q: %w", def.Name, err)
-	}
-	if err := c.workload.Fill(ctx); err != nil {
-		return fmt.Errorf("fill workload %q: %w", def.Name, err)
 	}
 	return nil
 }

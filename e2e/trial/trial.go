@@ -29,6 +29,7 @@ type Request struct {
 	Cluster  clusters.Cluster
 	Image    string // Reference of the database image, present on every node.
 	Agent    string // Path of the node agent's binary.
+	CacheDir string // Where builds are kept; below the user's cache directory when empty.
 	RunsDir  string // The run directory is made below it.
 	Header   report.Run
 	Progress io.Writer // One line for each thing that begins and ends.

@@ -159,11 +159,12 @@ type Await struct {
 const (
 	AwaitCSIBegin = "csi-begin" // A call of RPC for the volume began.
 	AwaitCSIEnd   = "csi-end"   // A call of RPC for the volume ended with OK.
+	AwaitNotReady = "not-ready" // The node that ran the pod when the enclosing fault began is not Ready.
 	AwaitMoved    = "moved"     // The pod is Ready on another node than when the enclosing fault began.
 )
 
 // Awaits returns what a step can wait for.
-func Awaits() []string { return []string{AwaitCSIBegin, AwaitCSIEnd, AwaitMoved} }
+func Awaits() []string { return []string{AwaitCSIBegin, AwaitCSIEnd, AwaitMoved, AwaitNotReady} }
 
 // AllSteps returns every step in the order of N: a fault, then the steps carried out while it is held.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }

@@ -108,6 +108,8 @@ func (p Plan) describeAwait(a Await) string {
 		return fmt.Sprintf("%s of the volume of %s begins", a.RPC, p.pod(a.Ordinal))
 	case AwaitCSIEnd:
 		return fmt.Sprintf("%s of the volume of %s ends with OK", a.RPC, p.pod(a.Ordinal))
+	case AwaitNotReady:
+		return fmt.Sprintf("the node of %s is not Ready", p.pod(a.Ordinal))
 	}
 	return fmt.Sprintf("%s is Ready on another node", p.pod(a.Ordinal))
 }

@@ -65,9 +65,11 @@ func (c *carrier) stopObservers(ctx context.Context) error {
 }
 
 // guard holds the fault of a step to the order of its life.
-func (c *carrier) guard(s plan.Step, env fault.Env, f fault.Fault) *fault.Guard {
+func (c *carrier) guard(
+	s plan.Step, env fault.Env, f fault.Fault, during func(context.Context) error,
+) *fault.Guard {
 	return fault.NewGuard(fault.Config{
-		Step: s, Env: env, Recorder: c.rec, Journal: journal.New(c.journal),
+		Step: s, Env: env, Recorder: c.rec, Journal: journal.New(c.journal), During: during,
 	}, f)
 }
 

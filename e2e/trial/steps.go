@@ -22,16 +22,19 @@ import (
 // commitPoll is how often a load step looks at the number of commits.
 const commitPoll = 50 * time.Millisecond
 
-// steps carries the plan's steps out, one after another. It stops at the first that goes wrong: what follows was
-// planned on the state that this one should have left.
-func (c *carrier) steps(ctx context.Context) error {
-	for _, s := range c.Plan.Steps {
+// steps carries the plan's steps out.
+func (c *carrier) steps(ctx context.Context) error { return c.inOrder(ctx, c.Plan.Steps, enclosing{}) }
+
+// inOrder carries steps out, one after another. It stops at the first that goes wrong: what follows was planned on the
+// state that this one should have left.
+func (c *carrier) inOrder(ctx context.Context, steps []plan.Step, in enclosing) error {
+	for _, s := range steps {
 		p := history.Phase{Name: history.PhaseStep, Step: s.N, Detail: c.Plan.Describe(s)}
 		err := c.recorded(ctx, p, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeoutCause(ctx, s.Bound.D(),
 				fmt.Errorf("the step's bound of %s is over", s.Bound))
 			defer cancel()
-			return c.step(ctx, s)
+			return c.step(ctx, s, in)
 		})
 		if err != nil {
 			return err
@@ -52,8 +55,10 @@ func (c *carrier) logged(s plan.Step, do func(*slog.Logger) error) error {
 	return errors.Join(err, file.Close())
 }
 
-func (c *carrier) step(ctx context.Context, s plan.Step) error {
+func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing) error {
 	switch s.Do {
+	case plan.ActionAwait:
+		return c.await(ctx, s, in)
 	case plan.ActionLoad:
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
@@ -88,7 +93,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, log *slog.Logger) erro
 	if !ok {
 		return fmt.Errorf("carry out step %d: fault %q is not known", s.N, s.Fault.Name)
 	}
-	pod := fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, s.Fault.Ordinal)
+	pod := c.podName(s.Fault.Ordinal)
 	node, err := c.nodeOf(ctx, pod)
 	if err != nil {
 		return fmt.Errorf("find the node of the victim %q: %w", pod, err)
@@ -103,7 +108,13 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, log *slog.Logger) erro
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
-	return c.guard(s, env, f).Run(ctx)
+	within, err := c.enclose(ctx)
+	if err != nil {
+		return err
+	}
+	return c.guard(s, env, f, func(ctx context.Context) error {
+		return c.inOrder(ctx, s.Fault.During, within)
+	}).Run(ctx)
 }
 
 // nodeOf returns the node that a pod of the workload runs on.

@@ -57,7 +57,7 @@ const (
 type carrier struct {
 	Request
 	dir      *rundir.Dir
-	rec      *rundir.HistoryWriter
+	rec      *feed
 	log      *slog.Logger
 	logFile  *os.File
 	kube     kubernetes.Interface
@@ -140,7 +140,7 @@ func begin(req Request) (*carrier, error) {
 	if err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close())
 	}
-	c := &carrier{Request: req, dir: dir, rec: rec, logFile: logFile, journal: journal, began: bootclock.Now()}
+	c := &carrier{Request: req, dir: dir, rec: newFeed(rec), logFile: logFile, journal: journal, began: bootclock.Now()}
 	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
 	if err := c.recordPlan(); err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())

@@ -1,0 +1,137 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// lookEvery is how often the API is asked for what a step waits for.
+const lookEvery = 200 * time.Millisecond
+
+// enclosing is how things were when the fault began within which steps are carried out.
+type enclosing struct {
+	since history.Time
+	nodes map[string]string // Where each pod of the workload was.
+}
+
+func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
+	in := enclosing{since: bootclock.Now(), nodes: map[string]string{}}
+	pods, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return in, fmt.Errorf("list pods: %w", err)
+	}
+	for _, p := range pods.Items {
+		in.nodes[p.Name] = p.Spec.NodeName
+	}
+	return in, nil
+}
+
+// await carries out a step that waits.
+func (c *carrier) await(ctx context.Context, s plan.Step, in enclosing) error {
+	a := *s.Await
+	pod := c.podName(a.Ordinal)
+	switch a.For {
+	case plan.AwaitCSIBegin, plan.AwaitCSIEnd:
+		return c.awaitCall(ctx, a, pod, in)
+	case plan.AwaitMoved:
+		return await.Until(ctx, fmt.Sprintf("%s to be Ready on another node than %s", pod, in.nodes[pod]),
+			lookEvery, s.Bound.D(), func(ctx context.Context) (bool, string, error) { return c.moved(ctx, pod, in) })
+	case plan.AwaitNotReady:
+		node := in.nodes[pod]
+		return await.Until(ctx, fmt.Sprintf("node %s not to be Ready", node), lookEvery, s.Bound.D(),
+			func(ctx context.Context) (bool, string, error) { return c.notReady(ctx, node) })
+	}
+	return fmt.Errorf("carry out step %d: nothing called %q can be awaited", s.N, a.For)
+}
+
+func (c *carrier) podName(ordinal int) string {
+	return fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, ordinal)
+}
+
+// awaitCall waits for a CSI call, and tells how long after the fact it was seen.
+func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) error {
+	handle, err := c.volumeHandle(ctx, pod)
+	if err != nil {
+		return err
+	}
+	end := a.For == plan.AwaitCSIEnd
+	is := func(e history.Event) bool {
+		call := e.CSI
+		return call.RPC == a.RPC && call.Volume == handle && call.End == end && e.Span.NotAfter >= in.since &&
+			(!end || call.Code == "OK")
+	}
+	for {
+		e, ok, moved := c.rec.call(is)
+		if ok {
+			late := bootclock.Now().Sub(e.Span.NotAfter)
+			c.log.Info("call seen", "rpc", a.RPC, "node", e.CSI.Node, "volume", handle, "late", late)
+			fmt.Fprintf(c.Progress, "%8s  %s on %s, seen %s later\n", c.sinceBegin(e.Span.NotAfter), a.RPC,
+				e.CSI.Node, late.Round(100*time.Microsecond))
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("await %s of volume %q: not seen since %s: %w", a.RPC, handle,
+				c.sinceBegin(in.since), context.Cause(ctx))
+		}
+	}
+}
+
+// volumeHandle returns the CSI handle of the volume that a pod's claim is bound to. The pod need not be there.
+func (c *carrier) volumeHandle(ctx context.Context, pod string) (string, error) {
+	claims, err := c.kube.CoreV1().PersistentVolumeClaims(c.namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("list claims: %w", err)
+	}
+	for _, claim := range claims.Items {
+		if !strings.HasSuffix(claim.Name, "-"+pod) || claim.Spec.VolumeName == "" {
+			continue // The controller names a claim <template>-<pod>.
+		}
+		pv, err := c.kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("get PersistentVolume %q: %w", claim.Spec.VolumeName, err)
+		}
+		if pv.Spec.CSI != nil {
+			return pv.Spec.CSI.VolumeHandle, nil
+		}
+	}
+	return "", fmt.Errorf("find the volume of pod %q: no claim of it is bound to a CSI volume", pod)
+}
+
+func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, string, error) {
+	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
+	if err != nil {
+		return false, "", err
+	}
+	state := fmt.Sprintf("%s on node %q", p.Status.Phase, p.Spec.NodeName)
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
+			return p.Spec.NodeName != in.nodes[pod] && p.DeletionTimestamp == nil, state + ", Ready", nil
+		}
+	}
+	return false, state, nil
+}
+
+func (c *carrier) notReady(ctx context.Context, node string) (bool, string, error) {
+	n, err := c.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return false, "", err
+	}
+	for _, cond := range n.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			return cond.Status != corev1.ConditionTrue, "Ready is " + string(cond.Status), nil
+		}
+	}
+	return true, "it has no condition Ready", nil
+}

@@ -10,6 +10,11 @@ import (
 	"time"
 )
 
+// SharedDir is a directory that all nodes of a cluster share: what one writes there the others see, on one file system
+// and so by the same inodes. It begins empty with each cluster, outlives reboots, and goes with the cluster. Mounts made
+// below it stay in the node that made them.
+const SharedDir = "/var/lib/seatrial/shared"
+
 // Spec is the cluster that a trial needs.
 type Spec struct {
 	Name              string
@@ -19,12 +24,12 @@ type Spec struct {
 	RunID             string // The run that makes it; kept as a label, so that clean finds it after a crash.
 }
 
-// Owned is a cluster of ours as found in the engine, running or not.
+// Owned is a cluster as found in the engine, running or not.
 type Owned struct {
 	Name  string
-	RunID string // Empty when it was not made by Seatrial.
+	RunID string // Empty when it was not made by Seatrial, and when that is no longer known.
 	Ours  bool
-	Nodes []string
+	Nodes []string // Empty when only what it leaves behind on the host is there; Delete removes that too.
 }
 
 // Provider makes, finds and deletes clusters. All methods may be called again after a crash.

@@ -84,9 +84,11 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 		}
 		cfg.Nodes = append(cfg.Nodes, v1alpha4.Node{
 			Role: role, Image: spec.NodeImage, Labels: map[string]string{runLabel: spec.RunID},
-			ExtraMounts: []v1alpha4.Mount{{
-				HostPath: "/dev/null", ContainerPath: markDir + spec.RunID, Readonly: true,
-			}},
+			ExtraMounts: []v1alpha4.Mount{
+				{HostPath: "/dev/null", ContainerPath: markDir + spec.RunID, Readonly: true},
+				// Not propagated: a mount that a node makes below it is that node's alone.
+				{HostPath: p.shared.dir(spec.Name), ContainerPath: clusters.SharedDir},
+			},
 		})
 	}
 	v1, err := p.engine.cgroupV1(ctx)

@@ -33,6 +33,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestConfigGolden(t *testing.T) {
 	p, _ := aProvider(t)
+	p.shared.root = "/state/shared"
 	render := func(cfg *v1alpha4.Cluster) string {
 		text, err := json.MarshalIndent(cfg, "", "  ")
 		must(t, err)

@@ -47,6 +47,13 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 	if err := os.MkdirAll(filepath.Dir(p.kubeconfig), 0o700); err != nil {
 		return fail(err)
 	}
+	// A deletion that was broken off may have left something in the directory that the nodes will share.
+	if err := p.removeShared(ctx, []string{p.shared.dir(spec.Name)}); err != nil {
+		return fail(err)
+	}
+	if err := p.shared.make(spec.Name); err != nil {
+		return fail(err)
+	}
 	begun := time.Now()
 	p.log.Info("making cluster", "name", spec.Name, "workers", spec.Workers, "image", spec.NodeImage)
 	made := make(chan error, 1)

@@ -49,10 +49,12 @@ func aProvider(t *testing.T, list ...container) (*Provider, *fakeKind) {
 	t.Helper()
 	e := fakeEngine(t, list...)
 	k := &fakeKind{dir: filepath.Dir(e.path), create: func(*fakeKind) error { return nil }}
+	state := filepath.Join(t.TempDir(), "state")
 	return &Provider{
-		engine: e, kind: k, kubeconfig: filepath.Join(t.TempDir(), "state", "kubeconfig"), failLogs: "logs",
+		engine: e, kind: k, kubeconfig: filepath.Join(state, "kubeconfig"), failLogs: "logs",
 		log: slog.New(slog.DiscardHandler), marks: newMarks(), turn: newTurn(), loops: loopDevices{sys: t.TempDir()},
-		ready: func(context.Context, *Cluster, int) error { return nil },
+		shared: sharedDirs{root: filepath.Join(state, sharedName)},
+		ready:  func(context.Context, *Cluster, int) error { return nil },
 	}, k
 }
 

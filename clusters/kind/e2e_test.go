@@ -68,7 +68,10 @@ func TestRealCluster(t *testing.T) {
 	t.Run("logs", func(t *testing.T) { logs(t, c, nodes) })
 	t.Run("list and delete", func(t *testing.T) {
 		must(t, worker.Kill(ctx)) // A stopped node is listed and deleted like the others.
-		loopOn(t, nodes[2])
+		loopOn(t, nodes[2], "/var/lib/seatrial/test")
+		for _, n := range []clusters.Node{nodes[0], nodes[2]} { // Two devices over one file.
+			loopOn(t, n, clusters.SharedDir)
+		}
 		listAndDelete(t, p, spec)
 	})
 }
@@ -92,6 +95,11 @@ func listAndDelete(t *testing.T, p *Provider, spec clusters.Spec) {
 	if diff := cmp.Diff(&want, mine(t, p, spec.Name)); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
+	shared, err := filesIn([]string{p.shared.dir(spec.Name)})
+	must(t, err)
+	if before, err := hostLoops().orphans(shared); err != nil || len(before) < 2 {
+		t.Errorf("loop devices over the file that nodes share: %v, %v, want two", before, err)
+	}
 	begun := time.Now()
 	must(t, p.Delete(t.Context(), spec.Name))
 	t.Logf("delete: %s", time.Since(begun).Round(time.Millisecond))
@@ -102,8 +110,11 @@ func listAndDelete(t *testing.T, p *Provider, spec clusters.Spec) {
 	if err != nil || strings.Contains(string(text), spec.Name) {
 		t.Errorf("kubeconfig still has the cluster: %v", err)
 	}
-	if left, err := hostLoops().orphans(); err != nil || len(left) > 0 {
+	if left, err := hostLoops().orphans(shared); err != nil || len(left) > 0 {
 		t.Errorf("loop devices left: %v, %v", left, err)
+	}
+	if exists(p.shared.dir(spec.Name)) {
+		t.Error("the directory that nodes shared is left")
 	}
 }
 
@@ -241,15 +252,21 @@ func power(t *testing.T, p *Provider, c *Cluster, n *node) {
 	t.Logf("ready again: %s", time.Since(begun).Round(time.Millisecond))
 }
 
-// loopOn sets a loop device up on a node, over a file of ours, and mounts it.
-func loopOn(t *testing.T, n clusters.Node) {
+// loopOn sets a loop device up on a node, over a file in that directory, and mounts it.
+func loopOn(t *testing.T, n clusters.Node, dir string) {
 	t.Helper()
 	ctx := t.Context()
-	const file = "/var/lib/seatrial/test/disk.img"
-	for _, argv := range [][]string{
-		{"mkdir", "-p", "/var/lib/seatrial/test/mnt"}, {"truncate", "-s", "32M", file}, {"mkfs.ext4", "-q", file},
-		{"mount", "-o", "loop", file, "/var/lib/seatrial/test/mnt"},
-	} {
+	const mountPoint = "/var/lib/seatrial/mnt"
+	file := dir + "/disk.img"
+	if _, err := clusters.Run(ctx, n, "test", "-e", file); err != nil {
+		for _, argv := range [][]string{
+			{"mkdir", "-p", dir}, {"truncate", "-s", "32M", file}, {"mkfs.ext4", "-q", file},
+		} {
+			_, err := clusters.Run(ctx, n, argv...)
+			must(t, err)
+		}
+	}
+	for _, argv := range [][]string{{"mkdir", "-p", mountPoint}, {"mount", "-o", "loop", file, mountPoint}} {
 		_, err := clusters.Run(ctx, n, argv...)
 		must(t, err)
 	}

@@ -129,15 +129,19 @@ type container struct {
 	Config struct {
 		Labels map[string]string `json:"Labels"`
 	} `json:"Config"`
-	Mounts []struct {
-		Destination string `json:"Destination"`
-	} `json:"Mounts"`
+	Mounts          []mount `json:"Mounts"`
 	NetworkSettings struct {
 		Networks map[string]struct {
 			IPAddress         string `json:"IPAddress"`
 			GlobalIPv6Address string `json:"GlobalIPv6Address"`
 		} `json:"Networks"`
 	} `json:"NetworkSettings"`
+}
+
+// mount is what the engines tell of a container's mount.
+type mount struct {
+	Source      string `json:"Source"` // On the engine's machine.
+	Destination string `json:"Destination"`
 }
 
 // state is the container's state in the words of clusters.PowerNode.

@@ -54,9 +54,7 @@ func made(name, cluster, role, run, status string, addrs ...string) container {
 	c.ID, c.Name, c.State.Status = "id-of-"+name, "/"+name, status
 	c.Config.Labels = map[string]string{clusterLabel: cluster, roleLabel: role}
 	if run != "" {
-		c.Mounts = append(c.Mounts, struct {
-			Destination string `json:"Destination"`
-		}{markDir + run})
+		c.Mounts = append(c.Mounts, mount{Destination: markDir + run})
 	}
 	networks(&c, addrs)
 	return c

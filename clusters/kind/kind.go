@@ -26,7 +26,8 @@ type Options struct {
 	// Engine is the name or path of docker, podman or nerdctl.
 	Engine string
 	// KubeconfigPath is the file into which kind writes how to reach a cluster, a file of our own. When empty it is
-	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state.
+	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state. The directories that nodes share are beside
+	// it.
 	KubeconfigPath string
 	// FailureLogs is a directory for the node logs of a cluster whose making failed, taken before it is deleted. When
 	// empty none are taken.
@@ -52,6 +53,7 @@ type Provider struct {
 	marks      func() string
 	turn       chan struct{}
 	loops      loopDevices
+	shared     sharedDirs
 	// ready waits until a new cluster is shown to be ready.
 	ready func(ctx context.Context, c *Cluster, nodes int) error
 	// lacksResource tells that this process cannot raise limits; see config.
@@ -91,7 +93,7 @@ func New(opts Options) (*Provider, error) {
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
 		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
-		ready: waitReady, lacksResource: lacks,
+		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
 }
 
@@ -176,13 +178,25 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// List returns all kind clusters that the engine has containers of, running, stopped or half made, by name.
+// List returns all kind clusters that the engine has containers of, running, stopped or half made, and those whose
+// deletion was broken off when their containers were gone, by name.
 func (p *Provider) List(ctx context.Context) ([]clusters.Owned, error) {
 	list, err := p.engine.containers(ctx, clusterLabel)
 	if err != nil {
 		return nil, fmt.Errorf("list clusters: %w", err)
 	}
-	return owned(list), nil
+	out := owned(list)
+	names, err := p.shared.names()
+	if err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(out, func(o clusters.Owned) bool { return o.Name == name }) {
+			out = append(out, clusters.Owned{Name: name, Ours: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b clusters.Owned) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // owned groups containers by cluster. A cluster is ours when a container of it says so.
@@ -202,7 +216,6 @@ func owned(list []container) []clusters.Owned {
 	for _, o := range out {
 		slices.SortFunc(o.Nodes, compareNames)
 	}
-	slices.SortFunc(out, func(a, b clusters.Owned) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -241,8 +254,8 @@ func (e *ForeignError) Error() string {
 		e.Found.Name, e.Found.Name)
 }
 
-// Delete removes a cluster of ours, its entry in our kubeconfig, and the loop devices that its nodes leave behind. One
-// that is not there is no error; one that is not ours is a *ForeignError.
+// Delete removes a cluster of ours, its entry in our kubeconfig, the loop devices that its nodes leave behind, and the
+// directory that they shared. One that is not there is no error; one that is not ours is a *ForeignError.
 func (p *Provider) Delete(ctx context.Context, name string) error {
 	found, ok, err := p.find(ctx, name)
 	if err != nil {
@@ -254,9 +267,16 @@ func (p *Provider) Delete(ctx context.Context, name string) error {
 	return p.remove(ctx, name)
 }
 
-// remove deletes the cluster, whoever made it.
+// remove deletes the cluster, whoever made it. The directory that its nodes shared goes last, since List finds by it
+// what an interrupted deletion left.
 func (p *Provider) remove(ctx context.Context, name string) error {
-	err := within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
+	fail := func(err error) error { return fmt.Errorf("delete cluster %q: %w", name, err) }
+	list, err := p.engine.containers(ctx, clusterLabel+"="+name)
+	if err != nil {
+		return fail(err)
+	}
+	dirs := p.shared.of(name, list)
+	err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
 	if err == nil {
 		var left bool
 		if _, left, err = p.find(ctx, name); left {
@@ -264,9 +284,12 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("delete cluster %q: %w", name, err)
+		return errors.Join(fail(err), p.loops.release(ctx, p.log))
 	}
-	return errors.Join(err, p.loops.release(ctx, p.log))
+	if err := p.removeShared(ctx, dirs); err != nil {
+		return fail(err)
+	}
+	return nil
 }
 
 // within calls something that takes no context. When ctx ends first it returns at once; the call goes on by itself.

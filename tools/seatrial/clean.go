@@ -75,6 +75,10 @@ func deleteClusters(ctx context.Context, out io.Writer) error {
 			errs = append(errs, fmt.Errorf("delete cluster %q: %w", c.Name, err))
 			continue
 		}
+		if len(c.Nodes) == 0 {
+			say(out, "what cluster %s left on this host is removed", c.Name)
+			continue
+		}
 		say(out, "cluster %s of run %s deleted", c.Name, c.RunID)
 	}
 	return errors.Join(errs...)
@@ -111,7 +115,7 @@ func healClusters(ctx context.Context, run string, stdout, stderr io.Writer) err
 	}
 	var errs []error
 	for _, o := range owned {
-		if o.Ours {
+		if o.Ours && len(o.Nodes) > 0 {
 			errs = append(errs, healCluster(ctx, p, o.Name, only, stdout))
 		}
 	}

@@ -1,0 +1,82 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// sharedDirs are the directories on this machine that the nodes of each cluster share, in one directory of their own.
+type sharedDirs struct {
+	root string
+}
+
+// sharedName is the last element of the directory of all of them.
+const sharedName = "shared"
+
+func sharedBeside(kubeconfig string) sharedDirs {
+	return sharedDirs{root: filepath.Join(filepath.Dir(kubeconfig), sharedName)}
+}
+
+func (s sharedDirs) dir(cluster string) string { return filepath.Join(s.root, cluster) }
+
+// make makes the directory of a new cluster. What is in it must have been removed before.
+func (s sharedDirs) make(cluster string) error {
+	if err := os.MkdirAll(s.dir(cluster), 0o755); err != nil {
+		return fmt.Errorf("make the directory that nodes share: %w", err)
+	}
+	return nil
+}
+
+// names returns the clusters that have a directory.
+func (s sharedDirs) names() ([]string, error) {
+	entries, err := os.ReadDir(s.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the directories that nodes share: %w", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// of returns the directories of a cluster: ours, and those that its nodes have, should another user or test have made
+// it with another kubeconfig. A mount that looks otherwise than we make it is nobody's to remove.
+func (s sharedDirs) of(cluster string, nodes []container) []string {
+	dirs := []string{s.dir(cluster)}
+	for _, c := range nodes {
+		for _, m := range c.Mounts {
+			ours := filepath.Base(m.Source) == cluster && filepath.Base(filepath.Dir(m.Source)) == sharedName
+			if m.Destination == clusters.SharedDir && ours && !slices.Contains(dirs, m.Source) {
+				dirs = append(dirs, m.Source)
+			}
+		}
+	}
+	return dirs
+}
+
+// removeShared removes the directories of a cluster whose nodes are gone, after the loop devices over files in them:
+// once those are gone nothing tells that such a device is ours.
+func (p *Provider) removeShared(ctx context.Context, dirs []string) error {
+	if err := p.loops.release(ctx, p.log, dirs...); err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove the directory that nodes shared: %w", err))
+		}
+		_ = os.Remove(filepath.Dir(dir)) // It goes with the last one; that it holds others is no error.
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,117 @@
+package kind
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+func shares(c container, source string) container {
+	c.Mounts = append(c.Mounts, mount{Source: source, Destination: clusters.SharedDir})
+	return c
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// The directory is made with the cluster, empty, and goes with it, and another cluster's stays.
+func TestSharedDirLivesWithItsCluster(t *testing.T) {
+	p, k := aProvider(t)
+	k.create = func(k *fakeKind) error {
+		if entries, err := os.ReadDir(p.shared.dir("sea")); err != nil || len(entries) > 0 {
+			t.Errorf("before the nodes are made the directory has %v (%v)", entries, err)
+		}
+		k.add(seaNodes()...)
+		return nil
+	}
+	must(t, os.MkdirAll(filepath.Join(p.shared.dir("sea"), "of an earlier one"), 0o700))
+	must(t, p.shared.make("other"))
+	_, err := p.Create(t.Context(), aSpec())
+	must(t, err)
+	must(t, p.Delete(t.Context(), "sea"))
+	if exists(p.shared.dir("sea")) || !exists(p.shared.dir("other")) {
+		t.Error("want the directory of the deleted cluster to be gone, and the other's to be there")
+	}
+	must(t, p.Delete(t.Context(), "other"))
+	if exists(p.shared.root) {
+		t.Error("the directory of all directories is left")
+	}
+}
+
+// A deletion that was broken off after the containers were gone is found, and finished by another.
+func TestBrokenOffDeletionIsFound(t *testing.T) {
+	p, _ := aProvider(t, seaNodes()...)
+	must(t, p.shared.make("gone"))
+	must(t, p.shared.make("sea"))
+	want := []clusters.Owned{
+		{Name: "gone", Ours: true},
+		{Name: "sea", RunID: "r1", Ours: true, Nodes: []string{"sea-worker", "sea-control-plane"}},
+	}
+	if diff := cmp.Diff(want, left(t, p)); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	must(t, p.Delete(t.Context(), "gone"))
+	if diff := cmp.Diff(want[1:], left(t, p)); diff != "" {
+		t.Errorf("list after delete (-want +got):\n%s", diff)
+	}
+}
+
+// A cluster that was made with another kubeconfig has its directory elsewhere; its nodes tell where.
+func TestSharedDirOfAnotherKubeconfig(t *testing.T) {
+	elsewhere := t.TempDir()
+	ours := filepath.Join(elsewhere, sharedName, "sea")
+	strange := filepath.Join(elsewhere, "home")
+	must(t, os.MkdirAll(ours, 0o700))
+	must(t, os.Mkdir(strange, 0o700))
+	nodes := seaNodes()
+	p, _ := aProvider(t, shares(nodes[0], ours), shares(nodes[1], strange))
+	must(t, p.Delete(t.Context(), "sea"))
+	if exists(ours) || !exists(strange) {
+		t.Error("want the directory of our making to be gone, and the strange one to be there")
+	}
+}
+
+func TestReleaseLoopsOverSharedFiles(t *testing.T) {
+	sys, dir := t.TempDir(), t.TempDir()
+	file := filepath.Join(dir, "volumes", "a.img")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must(t, os.WriteFile(file, []byte("x"), 0o600))
+	var st unix.Stat_t
+	must(t, unix.Stat(file, &st))
+	ids := map[string]fileID{"loop0": {st.Dev, st.Ino}, "loop1": {st.Dev, st.Ino}, "loop2": {st.Dev, st.Ino + 1}}
+	for name := range ids {
+		must(t, os.MkdirAll(filepath.Join(sys, name, "loop"), 0o700))
+		must(t, os.WriteFile(filepath.Join(sys, name, "loop", "backing_file"), []byte("/volumes/a.img\n"), 0o600))
+	}
+	must(t, os.MkdirAll(filepath.Join(sys, "loop3", "loop"), 0o700))
+	must(t, os.WriteFile(filepath.Join(sys, "loop3", "loop", "backing_file"), []byte("/volumes/b.img\n"), 0o600))
+	var detached []string
+	l := loopDevices{
+		sys: sys,
+		backing: func(name string) (fileID, error) {
+			id, ok := ids[name]
+			if !ok {
+				return id, unix.ENXIO // It is freed at this moment.
+			}
+			return id, nil
+		},
+		detach: func(name string) error {
+			detached = append(detached, name)
+			return os.RemoveAll(filepath.Join(sys, name, "loop"))
+		},
+	}
+	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), filepath.Join(dir, "absent"), dir))
+	slices.Sort(detached)
+	if diff := cmp.Diff([]string{"loop0", "loop1"}, detached); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+}

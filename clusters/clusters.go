@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// SharedDir is a directory that all nodes of a cluster share: what one writes there the others see, on one file system
-// and so by the same inodes. It begins empty with each cluster, outlives reboots, and goes with the cluster. Mounts made
-// below it stay in the node that made them.
+// SharedDir is a directory that all nodes of a cluster share: what one writes there the others see, on one file
+// system and so by the same inodes. It begins empty with each cluster, outlives reboots, and goes with the cluster.
+// Mounts made below it stay in the node that made them.
 const SharedDir = "/var/lib/seatrial/shared"
 
 // Spec is the cluster that a trial needs.

@@ -63,9 +63,10 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, shared ...st
 }
 
 // orphans returns the devices, by name, whose backing file is deleted and was ours, and those over one of the files.
-// While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer mounted
-// anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared are still there,
-// and then seen by a path that begins at the directory that was shared: it says nothing, so they are told by inode.
+// While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer
+// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared are still
+// there, and then seen by a path that begins at the directory that was shared: it says nothing, so they are told by
+// their inode.
 func (l loopDevices) orphans(files map[fileID]string) (map[string]string, error) {
 	entries, err := filepath.Glob(filepath.Join(l.sys, "loop*", "loop", "backing_file"))
 	if err != nil {

@@ -115,7 +115,7 @@ func (w *fanotifyWatcher) first() (batch, error) {
 		}
 		now := bootclock.Now()
 		if err == nil {
-			m.Identity, err = identify(m.Identity)
+			m.Identity, err = identifyMount(m, id, unix.STATX_MNT_ID_UNIQUE)
 		}
 		m.MountID = id
 		if err != nil {
@@ -199,7 +199,7 @@ func (w *fanotifyWatcher) facts(s sighting) []history.Event {
 		return nil
 	}
 	if s.err == nil {
-		s.mount.Identity, s.err = identify(s.mount.Identity)
+		s.mount.Identity, s.err = identifyMount(s.mount, s.id, unix.STATX_MNT_ID_UNIQUE)
 	}
 	s.mount.MountID = s.id
 	s.mount.Unknown = s.err != nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,26 +22,63 @@ func deviceName(major, minor uint32) string {
 	return strconv.FormatUint(uint64(major), 10) + ":" + strconv.FormatUint(uint64(minor), 10)
 }
 
-// identify completes the identity of a mount whose device is known: for a loop device it adds the backing file. An
-// error means that two mounts of one file could no longer be told to be of one file.
+// mostLoops bounds how many loop devices may stand one on the other.
+const mostLoops = 8
+
+// identify completes the identity of a mount whose device is known: for a loop device it adds the backing file. Where
+// that is a device itself, as behind the loop device by which the kubelet holds a volume of volumeMode Block, it is
+// followed. An error means that two mounts of one file could no longer be told to be of one file.
 func identify(id history.Identity) (history.Identity, error) {
-	minor, loop := strings.CutPrefix(id.Device, strconv.Itoa(loopMajor)+":")
-	if !loop {
-		return id, nil
+	device := id.Device
+	for range mostLoops {
+		minor, loop := strings.CutPrefix(device, strconv.Itoa(loopMajor)+":")
+		if !loop {
+			return history.Identity{Device: device}, nil
+		}
+		n, err := strconv.ParseUint(minor, 10, 20)
+		if err != nil {
+			return id, fmt.Errorf("identify loop device %s: %w", device, err)
+		}
+		info, err := loopStatus(uint32(n))
+		if err != nil {
+			return id, fmt.Errorf("identify loop device %s: %w", device, err)
+		}
+		if info.Rdevice == 0 {
+			id.BackingDev = deviceName(unix.Major(info.Device), unix.Minor(info.Device))
+			id.BackingInode = info.Inode
+			id.BackingFile = backingFile(device, info)
+			return id, nil
+		}
+		device = deviceName(unix.Major(info.Rdevice), unix.Minor(info.Rdevice))
 	}
-	n, err := strconv.ParseUint(minor, 10, 20)
-	if err != nil {
-		return id, fmt.Errorf("identify loop device %s: %w", id.Device, err)
-	}
-	info, err := loopStatus(uint32(n))
-	if err != nil {
-		return id, fmt.Errorf("identify loop device %s: %w", id.Device, err)
-	}
-	id.BackingDev = deviceName(unix.Major(info.Device), unix.Minor(info.Device))
-	id.BackingInode = info.Inode
-	id.BackingFile = backingFile(id.Device, info)
-	return id, nil
+	return id, fmt.Errorf("identify loop device %s: more than %d loop devices, one on the other", id.Device, mostLoops)
 }
+
+// identifyMount completes the identity of a mount. The mount of a file that is a device is that device's, whatever file
+// system the file is in: so a volume of volumeMode Block is published. Mask is STATX_MNT_ID_UNIQUE or STATX_MNT_ID,
+// and says which of the kernel's two ids of a mount the given one is.
+func identifyMount(m history.Mount, id uint64, mask int) (history.Identity, error) {
+	if m.Root == "/" || !slices.Contains(fileSystemsOfDevices(), m.FSType) {
+		return identify(m.Identity)
+	}
+	var stat unix.Statx_t
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	err := unix.Statx(unix.AT_FDCWD, m.Path, flags, unix.STATX_TYPE|mask, &stat)
+	switch {
+	case err == nil && stat.Mask&uint32(mask) != 0 && stat.Mnt_id != id:
+		err = errors.New("another mount is there now")
+	case err == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK:
+		return identify(history.Identity{Device: deviceName(stat.Rdev_major, stat.Rdev_minor)})
+	}
+	if err == nil || m.FSType != "devtmpfs" && !history.IsKubeletBlockPath(m.Path) {
+		return identify(m.Identity)
+	}
+	return m.Identity, fmt.Errorf("tell which device is at %q: %w", m.Path, err)
+}
+
+// fileSystemsOfDevices are those in which device files are kept: /dev itself, and where a driver makes its own. Asking
+// for a file of any other may take as long as a server far away.
+func fileSystemsOfDevices() []string { return []string{"devtmpfs", "tmpfs", "overlay", "ext4", "xfs"} }
 
 // backingFile returns the name of the backing file for people: whole from sysfs, cut to 63 bytes from the device.
 func backingFile(device string, info *unix.LoopInfo64) string {
@@ -55,7 +94,9 @@ func backingFile(device string, info *unix.LoopInfo64) string {
 func loopStatus(minor uint32) (*unix.LoopInfo64, error) {
 	fd, err := openLoop(fmt.Sprintf("/dev/loop%d", minor), minor)
 	if err != nil {
-		own := fmt.Sprintf("/dev/.seatrial-loop%d-%d", minor, os.Getpid())
+		runtime.LockOSThread() // While it is locked, nobody else makes a node of this name.
+		defer runtime.UnlockOSThread()
+		own := fmt.Sprintf("/dev/.seatrial-loop%d-%d", minor, unix.Gettid())
 		// The number is right whatever stands at that path: openLoop compares it.
 		mkErr := unix.Mknod(own, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, minor)))
 		if mkErr != nil && !errors.Is(mkErr, unix.EEXIST) {

@@ -129,7 +129,7 @@ func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history
 		ReadOnly: hasOption(line.Options, "ro") || hasOption(line.VFSOptions, "ro"),
 	}
 	var err error
-	if m.Identity, err = identify(m.Identity); err == nil {
+	if m.Identity, err = identifyMount(m, uint64(line.ID), unix.STATX_MNT_ID); err == nil {
 		return m, nil
 	}
 	m.Unknown = true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
 
 // selftestDeletedRow loses an acknowledged row on purpose, with a connection of its own: a trial that ends PASS would
@@ -21,16 +22,16 @@ func selftestDeletedRow() plan.Scenario {
 				Tamper: &plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(replicas)},
 				Bound:  plan.Duration(time.Minute),
 			}
-			w := mysql(replicas)
+			w := draft.MySQL(replicas)
 			w.FileSystem = "xfs" // The smoke scenario has ext4: so both are shown on a real cluster.
-			return plan.Plan{Workers: 2, Workload: w, Bounds: bounds(), Steps: []plan.Step{
-				load(150),
-				checksum("before"),
-				fault("kubelet-kill", r.IntN(replicas), 2*time.Second, 2*time.Minute),
-				load(50),
-				checksum("after"),
+			return plan.Plan{Workers: 2, Workload: w, Bounds: draft.Bounds(), Steps: []plan.Step{
+				draft.Load(150),
+				draft.Checksum("before"),
+				draft.Fault("kubelet-kill", r.IntN(replicas), 2*time.Second, 2*time.Minute),
+				draft.Load(50),
+				draft.Checksum("after"),
 				tamper,
-				load(20),
+				draft.Load(20),
 			}}
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
 
 // selftestIPv6Open sabotages a partition: IPv6 stays open, so the node is not cut off, and nothing was tried.
@@ -15,12 +16,12 @@ func selftestIPv6Open() plan.Scenario {
 		Expect:  "UNKNOWN",
 		Build: func(r *rand.Rand) plan.Plan {
 			const replicas = 2
-			return plan.Plan{Workers: 2, Workload: mysql(replicas), Bounds: bounds(), Steps: []plan.Step{
-				load(150),
-				checksum("before"),
-				fault("node-partition", r.IntN(replicas), 5*time.Second, 3*time.Minute, "ipv4"),
-				load(50),
-				checksum("after"),
+			return plan.Plan{Workers: 2, Workload: draft.MySQL(replicas), Bounds: draft.Bounds(), Steps: []plan.Step{
+				draft.Load(150),
+				draft.Checksum("before"),
+				draft.Fault("node-partition", r.IntN(replicas), 5*time.Second, 3*time.Minute, "ipv4"),
+				draft.Load(50),
+				draft.Checksum("after"),
 			}}
 		},
 	}

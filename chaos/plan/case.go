@@ -1,0 +1,19 @@
+package plan
+
+// Case is a reported bug as data: the scenario that brings it about and the finding that shows it.
+type Case struct {
+	Scenario        // Its name is the case's; Expect is the verdict on an affected version.
+	Report   string // Where it was reported.
+	Affected string // The Kubernetes versions that have it.
+	Fixed    string // The first without it; "none" when it is open.
+	// Finding is what must be found for the case to count as reproduced: another failure is another matter.
+	Finding Sign
+	// Control is set for a case that must not show the finding: it differs from an affected one in what prevents it.
+	Control bool
+}
+
+// Sign is how a finding is recognised.
+type Sign struct {
+	Check string // The check that makes the finding.
+	Says  string // A part of its sentence.
+}

@@ -1,0 +1,22 @@
+package cases
+
+import (
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
+)
+
+// All returns every case, in alphabetical order. A new one is one new file and one line here.
+func All() []plan.Case {
+	return []plan.Case{
+		k8s121937(),
+		k8s124334(),
+		k8s61832(),
+	}
+}
+
+// bounds are those of most trials, with time for a database that recovers on a machine that was hurt.
+func bounds() plan.Bounds {
+	b := draft.Bounds()
+	b.MinOps, b.MinAround = 20, 1
+	return b
+}

@@ -68,6 +68,7 @@ func moorings() trial.Moorings {
 		Engine:      engine,
 		ClusterName: "seatrial-suites",
 		Workers:     2,
+		Storages:    plan.Storages(),
 		Progress:    GinkgoWriter,
 		Log:         slog.New(slog.NewTextHandler(GinkgoWriter, nil)),
 	}

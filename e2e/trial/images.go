@@ -9,6 +9,7 @@ import (
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodeimage"
+	"github.com/seatrial/seatrial/fixtures"
 )
 
 // DefaultKubernetesVersion is the one whose node image kind publishes for the kind version in go.mod.
@@ -69,6 +70,24 @@ func EnsureImages(ctx context.Context, m Moorings) (Images, error) {
 			"database image": database.Ref, "kind": moduleVersion("sigs.k8s.io/kind"),
 		},
 	}, nil
+}
+
+// EnsureStorages builds what the storages of m need on nodes, or finds it in the cache.
+func EnsureStorages(ctx context.Context, m Moorings) error {
+	for _, name := range m.Storages {
+		def, ok := AllParts().storage(name)
+		if !ok {
+			return fmt.Errorf("build for storage %q: it is not known", name)
+		}
+		if def.Ensure == nil {
+			continue
+		}
+		err := def.Ensure(ctx, fixtures.Builds{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log})
+		if err != nil {
+			return fmt.Errorf("build for storage %q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // loadDatabase brings the database image to the nodes that lack it: those of a published node image, and those of a

@@ -11,6 +11,7 @@ import (
 
 // Parts is what a trial can be put together from. Each list is in alphabetical order.
 type Parts struct {
+	Cases     []plan.Case
 	Checks    []check.Check
 	Faults    []fault.Definition
 	Scenarios []plan.Scenario
@@ -33,6 +34,11 @@ func (p Parts) storage(name string) (fixtures.StorageDefinition, bool) {
 // Scenario returns the scenario of that name.
 func (p Parts) Scenario(name string) (plan.Scenario, bool) {
 	return find(p.Scenarios, func(s plan.Scenario) bool { return s.Name == name })
+}
+
+// Case returns the case of that name.
+func (p Parts) Case(name string) (plan.Case, bool) {
+	return find(p.Cases, func(c plan.Case) bool { return c.Name == name })
 }
 
 func find[T any](list []T, is func(T) bool) (T, bool) {

@@ -19,10 +19,11 @@ type Moorings struct {
 	Engine            string // Name or path of the container engine's client: "docker", "podman" or "nerdctl".
 	ClusterName       string
 	Workers           int
-	KubernetesVersion string // Of the node image; DefaultKubernetesVersion when empty.
-	ImageSource       string // "auto", "published" or "build".
-	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
-	Reuse             bool   // A cluster of that name that is there is used, and kept.
+	KubernetesVersion string   // Of the node image; DefaultKubernetesVersion when empty.
+	ImageSource       string   // "auto", "published" or "build".
+	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
+	Storages          []string // What volumes will be, see plan.Storages: what they need on nodes is built before.
+	Reuse             bool     // A cluster of that name that is there is used, and kept.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -58,6 +59,9 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	agent, err := agentbin.Find(ctx, m.Log)
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
+	}
+	if err := EnsureStorages(ctx, m); err != nil {
+		return nil, err
 	}
 	provider, err := NewProvider(m.Engine, m.Log)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/cases"
 	"github.com/seatrial/seatrial/chaos/plan/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -23,6 +24,7 @@ import (
 // alphabetical order of the names; checks and scenarios have lists of their own beside them.
 func AllParts() Parts {
 	return Parts{
+		Cases:  cases.All(),
 		Checks: check.All(),
 		// tidy:list
 		Faults: []fault.Definition{

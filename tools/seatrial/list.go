@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -19,13 +21,23 @@ type entry struct {
 }
 
 // kinds are the things that can be listed.
-func kinds() []string { return []string{"checks", "faults", "scenarios", "workloads"} }
+func kinds() []string {
+	return []string{"cases", "checks", "faults", "scenarios", "storages", "workloads"}
+}
 
 // entries returns the list of a kind, and false for an unknown kind.
 func entries(kind string) ([]entry, bool) {
 	parts := trial.AllParts()
 	var list []entry
 	switch kind {
+	case "cases":
+		for _, c := range parts.Cases {
+			list = append(list, entry{c.Name, c.Summary, caseDetails(c)})
+		}
+	case "storages":
+		for _, s := range parts.Storages {
+			list = append(list, entry{s.Name, s.Summary, nil})
+		}
 	case "checks":
 		for _, c := range parts.Checks {
 			list = append(list, entry{c.Name, c.Promise, [][2]string{{"source", c.Source}}})
@@ -50,13 +62,24 @@ func entries(kind string) ([]entry, bool) {
 	return list, true
 }
 
+func caseDetails(c plan.Case) [][2]string {
+	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
+	if c.Control {
+		sign = fmt.Sprintf("a control: check %s must not find %q", c.Finding.Check, c.Finding.Says)
+	}
+	return [][2]string{
+		{"report", c.Report}, {"affected", c.Affected}, {"fixed", c.Fixed}, {"expect", c.Expect}, {"shown by", sign},
+	}
+}
+
 func newList() *cobra.Command {
 	var output string
+	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
-		Use:       "list checks|faults|scenarios|workloads",
+		Use:       "list " + what,
 		Short:     "List what there is",
 		ValidArgs: kinds(),
-		Args:      exactly("checks|faults|scenarios|workloads"),
+		Args:      exactly(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, ok := entries(args[0])
 			if !ok {
@@ -86,18 +109,22 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 }
 
 func newDescribe() *cobra.Command {
-	singular := map[string]string{
-		"check": "checks", "fault": "faults", "scenario": "scenarios", "workload": "workloads",
+	singular := map[string]string{}
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, strings.TrimSuffix(k, "s"))
+		singular[strings.TrimSuffix(k, "s")] = k
 	}
+	what := strings.Join(names, "|")
 	return &cobra.Command{
-		Use:     "describe check|fault|scenario|workload NAME",
+		Use:     "describe " + what + " NAME",
 		Short:   "Say all there is to say about one of them",
 		Example: "  seatrial describe fault node-partition",
-		Args:    exactly("check|fault|scenario|workload", "NAME"),
+		Args:    exactly(what, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, ok := entries(singular[args[0]])
 			if !ok {
-				return badArguments("%q cannot be described; give check, fault, scenario or workload", args[0])
+				return badArguments("%q cannot be described; give %s", args[0], what)
 			}
 			var names []string
 			for _, e := range list {

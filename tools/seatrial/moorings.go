@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/trial"
 	"github.com/seatrial/seatrial/tools/host/engine"
 )
@@ -40,7 +41,7 @@ func (f *mooringFlags) registerImages(cmd *cobra.Command) {
 }
 
 // moorings finds or makes the container engine and returns what the trial wishes for.
-func (f *mooringFlags) moorings(ctx context.Context, workers int, stderr io.Writer) (trial.Moorings, error) {
+func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writer) (trial.Moorings, error) {
 	if err := trial.ValidateImages(f.kubernetes, f.image); err != nil {
 		return trial.Moorings{}, badArguments("%w", err)
 	}
@@ -50,7 +51,7 @@ func (f *mooringFlags) moorings(ctx context.Context, workers int, stderr io.Writ
 		return trial.Moorings{}, fmt.Errorf("set up the host: %w", err)
 	}
 	return trial.Moorings{
-		Engine: found.Path, ClusterName: f.cluster, Workers: workers, KubernetesVersion: f.kubernetes,
-		ImageSource: f.image, CacheDir: f.cache, Reuse: f.reuse, Progress: stderr, Log: log,
+		Engine: found.Path, ClusterName: f.cluster, Workers: p.Workers, KubernetesVersion: f.kubernetes,
+		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache, Reuse: f.reuse, Progress: stderr, Log: log,
 	}, nil
 }

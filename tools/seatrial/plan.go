@@ -41,18 +41,28 @@ func seedFlag(cmd *cobra.Command, seed *uint64) {
 
 // makePlan makes the plan of a scenario; seed 0 stands for a new one.
 func makePlan(scenario string, seed uint64) (plan.Plan, error) {
-	s, ok := trial.AllParts().Scenario(scenario)
+	parts := trial.AllParts()
+	s, ok := parts.Scenario(scenario)
+	if c, isCase := parts.Case(scenario); isCase {
+		s, ok = c.Scenario, true
+	}
 	if !ok {
 		return plan.Plan{}, unknownScenario(scenario)
 	}
-	if seed == 0 {
-		drawn, err := rand.Int(rand.Reader, big.NewInt(999_999)) // Short enough to be typed again.
-		if err != nil {
-			return plan.Plan{}, fmt.Errorf("draw a seed: %w; give --seed", err)
-		}
-		seed = 1 + drawn.Uint64()
+	seed, err := seedOrNew(seed)
+	return plan.Make(s, seed), err
+}
+
+// seedOrNew draws a seed in the place of 0.
+func seedOrNew(seed uint64) (uint64, error) {
+	if seed != 0 {
+		return seed, nil
 	}
-	return plan.Make(s, seed), nil
+	drawn, err := rand.Int(rand.Reader, big.NewInt(999_999)) // Short enough to be typed again.
+	if err != nil {
+		return 0, fmt.Errorf("draw a seed: %w; give --seed", err)
+	}
+	return 1 + drawn.Uint64(), nil
 }
 
 func writePlan(w io.Writer, p plan.Plan, output string) error {

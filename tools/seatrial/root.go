@@ -41,6 +41,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newList(),
 		newPlan(),
 		newReport(),
+		newReproduce(),
 		newRun(),
 		newSetup(),
 		newVersion(),

@@ -42,14 +42,19 @@ and removes the cluster again, unless --keep is given. The exit code is the verd
 			return f.run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan in this file instead of a scenario's")
+	return cmd
+}
+
+// register adds the flags of everything that carries plans out.
+func (f *runFlags) register(cmd *cobra.Command) {
 	seedFlag(cmd, &f.seed)
 	f.moorings.register(cmd)
-	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan in this file instead of a scenario's")
 	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(),
 		"where run directories are made ($ARTIFACTS/runs when that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "keep debug detail in harness.log")
-	return cmd
 }
 
 // scenarioOrPlan wants at most the scenario; that one is given, or a plan file, is for plan to say.
@@ -97,7 +102,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
-	m, err := f.moorings.moorings(ctx, p.Workers, stderr)
+	m, err := f.moorings.moorings(ctx, p, stderr)
 	if err != nil {
 		return err
 	}
@@ -108,16 +113,22 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	out, err := place.Sail(ctx, trial.Orders{
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(), Last: !f.keep,
 	})
-	if f.keep {
-		say(stderr, "cluster %s is kept; `seatrial run %s --cluster %s --reuse` uses it again, "+
-			"`seatrial clean` deletes it", place.Cluster.Name(), p.Scenario, place.Cluster.Name())
-	} else if leaveErr := place.Leave(ctx); leaveErr != nil {
-		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", leaveErr)
-	}
+	f.leave(ctx, place, "run "+p.Scenario, stderr)
 	if err != nil {
 		return err
 	}
 	return f.conclude(out, stdout)
+}
+
+// leave deletes the cluster, or says how it is used again.
+func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string, stderr io.Writer) {
+	name := place.Cluster.Name()
+	if f.keep {
+		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` uses it again, "+
+			"`seatrial clean` deletes it", name, command, name)
+	} else if err := place.Leave(ctx); err != nil {
+		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", err)
+	}
 }
 
 // conclude prints the report, its last lines the verdict, and turns it into an exit code.

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -19,12 +20,16 @@ Images are built only when their inputs changed; an interrupted build goes on wh
 			if output != "text" && output != "env" {
 				return badArguments("output %q is not known; give text or env", output)
 			}
-			m, err := f.moorings(cmd.Context(), 0, cmd.ErrOrStderr())
+			m, err := f.moorings(cmd.Context(), plan.Plan{}, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			m.Storages = plan.Storages()
 			images, err := trial.EnsureImages(cmd.Context(), m)
 			if err != nil {
+				return err
+			}
+			if err := trial.EnsureStorages(cmd.Context(), m); err != nil {
 				return err
 			}
 			if output == "env" {

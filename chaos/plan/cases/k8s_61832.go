@@ -15,8 +15,8 @@ func k8s61832() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{
 			Name: "k8s-61832",
-			Summary: "A node is cut off and its pod force-deleted: after six minutes the volume is detached by force, " +
-				"the pod's twin starts elsewhere, and two databases write to one volume.",
+			Summary: "A node is cut off and its pod force-deleted: after six minutes the volume is detached by " +
+				"force, the pod's twin starts elsewhere, and two databases write to one volume.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
 				return forceDetach(r, draft.Disk(1, "single"))

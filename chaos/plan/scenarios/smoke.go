@@ -28,7 +28,8 @@ func smoke() plan.Scenario {
 			for _, f := range faults {
 				steps = append(steps, draft.Checksum("before"), f, draft.Load(100), draft.Checksum("after"))
 			}
-			steps = append(steps, draft.Scale(1), draft.Load(20), draft.Scale(3), draft.Load(100), draft.Checksum("settled"))
+			steps = append(steps, draft.Scale(1), draft.Load(20), draft.Scale(3), draft.Load(100),
+				draft.Checksum("settled"))
 			return plan.Plan{Workers: 2, Workload: draft.MySQL(replicas), Bounds: draft.Bounds(), Steps: steps}
 		},
 	}

@@ -19,7 +19,7 @@ func ledgerCommand() command {
 	return command{
 		name:    "ledger",
 		usage:   "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
-		summary: "write down mounts and processes of this node until stopped",
+		summary: "write down mounts, processes and held volumes of this node until stopped",
 		run:     runLedger,
 	}
 }

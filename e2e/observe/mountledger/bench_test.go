@@ -120,7 +120,7 @@ func benchAll(dir string) ([]row, error) {
 	}
 	var rows []row
 	for _, others := range []int{20, 1000} {
-		ids, err := listMounts()
+		ids, err := listMounts(0)
 		if err != nil {
 			return nil, err
 		}

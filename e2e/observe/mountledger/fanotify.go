@@ -101,7 +101,7 @@ func (w *fanotifyWatcher) close() error {
 // first lists the mounts. The mark is set already, so a mount that comes meanwhile is listed, queued, or both.
 func (w *fanotifyWatcher) first() (batch, error) {
 	begin := bootclock.Now()
-	ids, err := listMounts()
+	ids, err := listMounts(0)
 	if err != nil {
 		return batch{}, err
 	}

@@ -20,6 +20,7 @@ import (
 const (
 	ObserverMounts    = "mounts"
 	ObserverProcesses = "processes"
+	ObserverHoldings  = "holdings"
 )
 
 // NothingRan is in the detail of an on fact when none of the programs of Config.Before ran after the ledger had
@@ -65,9 +66,10 @@ func Run(ctx context.Context, cfg Config, sink Sink, ready func() error) error {
 	}
 	l := &ledger{cfg: cfg, sink: sink}
 	group, ctx := errgroup.WithContext(ctx)
-	begun := make(chan struct{}, 2)
+	begun := make(chan struct{}, 3)
 	group.Go(func() error { return l.watchMounts(ctx, begun) })
 	group.Go(func() error { return l.watchProcesses(ctx, begun) })
+	group.Go(func() error { return l.watchHoldings(ctx, begun) })
 	group.Go(func() error {
 		for range cap(begun) {
 			select {
@@ -96,6 +98,8 @@ func (l *ledger) put(events ...history.Event) {
 			e.Mount.Node, e.Mount.Boot = l.cfg.Node, l.cfg.Boot
 		case e.Process != nil:
 			e.Process.Node = l.cfg.Node
+		case e.Holding != nil:
+			e.Holding.Node, e.Holding.Boot = l.cfg.Node, l.cfg.Boot
 		case e.Observer != nil:
 			e.Observer.Node, e.Observer.Boot = l.cfg.Node, l.cfg.Boot
 		}

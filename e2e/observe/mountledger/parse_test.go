@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if loop := os.Getenv(loopVariable); loop != "" {
 		os.Exit(mountForAnother(loop, os.Getenv(targetVariable)))
 	}
+	if file := os.Getenv(holdVariable); file != "" {
+		os.Exit(holdVolume(file))
+	}
 	if load := os.Getenv(playVariable); load != "" {
 		os.Exit(playLoad(load, os.Args[1]))
 	}

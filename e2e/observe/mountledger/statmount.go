@@ -29,19 +29,32 @@ const (
 	mountReadOnly = 0x1 // MOUNT_ATTR_RDONLY.
 )
 
-// mountRequest is struct mnt_id_req in its first version (24 bytes), which every kernel with statmount(2) takes.
+// mountRequest is struct mnt_id_req. Of this mount namespace, its first version is used (24 bytes), which every kernel
+// with statmount(2) takes; the second names another namespace (32 bytes, Linux 6.11).
 type mountRequest struct {
 	size  uint32
 	spare uint32
 	id    uint64
 	param uint64 // What is wanted of a mount, or the last id of a listing.
+	space uint64 // The kernel's unique id of a mount namespace, 0 for this one.
+}
+
+func newMountRequest(space, id uint64) mountRequest {
+	const first, second = 24, 32
+	if space == 0 {
+		return mountRequest{size: first, id: id}
+	}
+	return mountRequest{size: second, id: id, space: space}
 }
 
 // errGone is a mount that is no longer there.
 var errGone = errors.New("mount is gone")
 
 // statter reads mounts by their unique ids. It is for one goroutine.
-type statter struct{ buf []byte }
+type statter struct {
+	space uint64 // The mount namespace, as in a mountRequest.
+	buf   []byte
+}
 
 func newStatter() *statter { return &statter{buf: make([]byte, 16<<10)} }
 
@@ -49,7 +62,8 @@ func newStatter() *statter { return &statter{buf: make([]byte, 16<<10)} }
 func (s *statter) stat(id uint64) (history.Mount, error) {
 	const mostBuffer = 1 << 20
 	for {
-		req := mountRequest{size: uint32(unsafe.Sizeof(mountRequest{})), id: id, param: statmountWanted}
+		req := newMountRequest(s.space, id)
+		req.param = statmountWanted
 		_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&req)),
 			uintptr(unsafe.Pointer(&s.buf[0])), uintptr(len(s.buf)), 0, 0, 0)
 		runtime.KeepAlive(&req)
@@ -106,16 +120,19 @@ func parseStatmount(buf []byte) (history.Mount, error) {
 	return m, nil
 }
 
-// listMounts returns the unique ids of all mounts of this mount namespace.
-func listMounts() ([]uint64, error) {
+// listMounts returns the unique ids of all mounts of a mount namespace, of this one for 0, in their order.
+func listMounts(space uint64) ([]uint64, error) {
 	var ids []uint64
 	page := make([]uint64, 512)
-	req := mountRequest{size: uint32(unsafe.Sizeof(mountRequest{})), id: listmountRoot}
+	req := newMountRequest(space, listmountRoot)
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_LISTMOUNT, uintptr(unsafe.Pointer(&req)),
 			uintptr(unsafe.Pointer(&page[0])), uintptr(len(page)), 0, 0, 0)
 		runtime.KeepAlive(&req)
-		if errno != 0 {
+		switch {
+		case errno == unix.ENOENT && space != 0:
+			return nil, errGone
+		case errno != 0:
 			return nil, fmt.Errorf("listmount: %w", errno)
 		}
 		ids = append(ids, page[:n]...)
@@ -124,4 +141,22 @@ func listMounts() ([]uint64, error) {
 		}
 		req.param = page[n-1]
 	}
+}
+
+// namespaceID returns the kernel's unique id of the mount namespace that a process lives in, by which its mounts can
+// be listed from another one (Linux 6.11).
+func namespaceID(pid int) (uint64, error) {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return 0, errGone
+	}
+	if err != nil {
+		return 0, fmt.Errorf("open mount namespace: %w", err)
+	}
+	var id uint64
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.NS_GET_MNTNS_ID, uintptr(unsafe.Pointer(&id)))
+	if err := unix.Close(fd); err != nil || errno != 0 {
+		return 0, errors.Join(fmt.Errorf("ask for the id of a mount namespace: %w", errno), err)
+	}
+	return id, nil
 }

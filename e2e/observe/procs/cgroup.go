@@ -56,3 +56,31 @@ func validUID(s string) string {
 	}
 	return s
 }
+
+// ParseContainerID returns the runtime's id of the container that a process belongs to from the content of its
+// /proc/PID/cgroup: the 64 hexadecimal digits in the name of the control group, in "<id>" of the cgroupfs
+// driver and "cri-containerd-<id>.scope" of the systemd driver alike. It returns "" for any other name. Of nested
+// groups, as a container may make for itself, the outermost that has such a name counts.
+func ParseContainerID(cgroup string) string {
+	const digits = 64
+	for line := range strings.Lines(cgroup) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		_, below, found := strings.Cut(parts[2], "kubepods")
+		if !found {
+			continue
+		}
+		for part := range strings.SplitSeq(below, "/") {
+			name := strings.TrimSuffix(part, ".scope")
+			if i := strings.LastIndexAny(name, "-:"); i >= 0 {
+				name = name[i+1:]
+			}
+			if len(name) == digits && strings.Trim(name, "0123456789abcdef") == "" {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -19,12 +19,14 @@ type Process struct {
 	Name   string       `json:"name"`
 	Start  history.Time `json:"start"`
 	PodUID string       `json:"podUID"` // Empty for a process of no pod.
+	// Container is the runtime's id of its container, 64 hexadecimal digits, and empty for a process of none.
+	Container string `json:"container,omitempty"`
 }
 
 // List returns the running processes that have one of the names, in the order of their pids. A process is known by
 // the kernel's name for it, which is the first 15 bytes of its program's base name. A zombie runs no more and is not
 // listed; a process that ends while it is read is left out.
-func List(names ...string) ([]Process, error) { return list("/proc", names) }
+func List(names ...string) ([]Process, error) { return list("/proc", append([]string{}, names...)) }
 
 func list(proc string, names []string) ([]Process, error) {
 	pids, err := readPIDs(proc)
@@ -43,6 +45,12 @@ func list(proc string, names []string) ([]Process, error) {
 	}
 	return found, nil
 }
+
+// PIDs returns the process ids of the /proc at hand, in their order.
+func PIDs() ([]int, error) { return readPIDs("/proc") }
+
+// Read reads one process; false means that it has ended. A zombie has.
+func Read(pid int) (Process, bool, error) { return readProcess("/proc", pid, nil) }
 
 func readPIDs(proc string) ([]int, error) {
 	dir, err := os.Open(proc)
@@ -64,7 +72,8 @@ func readPIDs(proc string) ([]int, error) {
 	return pids, nil
 }
 
-// readProcess reads one process; false means that it has ended, or has another name.
+// readProcess reads one process; false means that it has ended, or has another name than the given ones. Nil stands
+// for all names.
 func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	data, err := readFile(filepath.Join(dir, "stat"))
@@ -78,7 +87,7 @@ func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	if err != nil {
 		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	if stat.State == 'Z' || stat.State == 'X' || !named(stat.Name, names) {
+	if stat.State == 'Z' || stat.State == 'X' || names != nil && !named(stat.Name, names) {
 		return Process{}, false, nil
 	}
 	cgroup, err := readFile(filepath.Join(dir, "cgroup"))
@@ -88,7 +97,11 @@ func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	if err != nil {
 		return Process{}, false, fmt.Errorf("read cgroup of process %d: %w", pid, err)
 	}
-	return Process{PID: pid, Name: stat.Name, Start: stat.Start, PodUID: ParsePodUID(string(cgroup))}, true, nil
+	p := Process{PID: pid, Name: stat.Name, Start: stat.Start, PodUID: ParsePodUID(string(cgroup))}
+	if p.PodUID != "" {
+		p.Container = ParseContainerID(string(cgroup))
+	}
+	return p, true, nil
 }
 
 // readFile reads a small file with as few system calls as can be: a ledger does this for every process, several times a

@@ -91,12 +91,37 @@ func TestParsePodUID(t *testing.T) {
 	}
 }
 
+func TestParseContainerID(t *testing.T) {
+	t.Parallel()
+	const pod = "pod0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b"
+	id, other := strings.Repeat("0af3", 16), strings.Repeat("1", 64)
+	tests := []struct{ name, cgroup, want string }{
+		{"cgroupfs", "4:memory:/kubelet/kubepods/" + pod + "/" + id + "\n0::/\n", id},
+		{"systemd", "0::/kubelet.slice/kubelet-kubepods.slice/x.slice/cri-containerd-" + id + ".scope\n", id},
+		{"seen from another cgroup namespace", "0::/../../kubepods/burstable/" + pod + "/" + id, id},
+		{"nested", "0::/kubepods/" + pod + "/" + id + "/docker/" + other, id},
+		{"no pod", "0::/docker/" + id, ""},
+		{"short", "0::/kubepods/" + pod + "/" + id[1:], ""},
+		{"not hexadecimal", "0::/kubepods/" + pod + "/" + strings.Repeat("g", 64), ""},
+		{"only the node is a container", "0::/docker/" + id + "/kubelet/kubepods/" + pod, ""},
+		{"empty", "", ""},
+	}
+	for _, tt := range tests {
+		if got := ParseContainerID(tt.cgroup); got != tt.want {
+			t.Errorf("%s: ParseContainerID(%q) = %q, want %q", tt.name, tt.cgroup, got, tt.want)
+		}
+	}
+}
+
 func FuzzParsePodUID(f *testing.F) {
 	f.Add("0::/kubepods/besteffort/pod0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b/abc\n")
 	f.Add("9:name=systemd:/kubepods.slice/kubepods-pod0b6e3c1a_2f4d_4e5f_8a9b_0c1d2e3f4a5b.slice/x.scope\n")
 	f.Fuzz(func(t *testing.T, cgroup string) {
 		if uid := ParsePodUID(cgroup); uid != "" && validUID(uid) != uid {
 			t.Errorf("ParsePodUID(%q) = %q, which is no UID", cgroup, uid)
+		}
+		if id := ParseContainerID(cgroup); id != "" && (len(id) != 64 || !strings.Contains(cgroup, id)) {
+			t.Errorf("ParseContainerID(%q) = %q, which is no id", cgroup, id)
 		}
 	})
 }

@@ -25,13 +25,21 @@ func Of(run string, step int) Only {
 // Report says what was undone.
 type Report struct {
 	Node   string   `json:"node,omitempty"`
-	Tables []string `json:"tables"` // Names of nftables tables.
-	Timers []string `json:"timers"` // Names of dead-man timers.
+	Tables []string `json:"tables"`           // Names of nftables tables.
+	Timers []string `json:"timers"`           // Names of dead-man timers.
+	Points []string `json:"points,omitempty"` // Ids of fault points of the shared disk's driver.
 	Power  string   `json:"power,omitempty"`
 }
 
 // Nothing reports that there was nothing to undo.
-func (r Report) Nothing() bool { return len(r.Tables) == 0 && len(r.Timers) == 0 && r.Power == "" }
+func (r Report) Nothing() bool {
+	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && r.Power == ""
+}
+
+// String lists what was undone, in one line.
+func (r Report) String() string {
+	return fmt.Sprintf("tables %v, timers %v, fault points %v, power %q", r.Tables, r.Timers, r.Points, r.Power)
+}
 
 // Node undoes what is left on one node and returns what that was; what was gone already is not in it. It goes on
 // after an error, and returns all of them. It may be run at any time, again, and beside itself.
@@ -40,8 +48,9 @@ func Node(ctx context.Context, run Runner, only Only) (Report, error) {
 		only = func(mark.Owner) bool { return true }
 	}
 	report := Report{Tables: []string{}, Timers: []string{}}
-	// The timers come last: until the tables are gone, they are what still would undo them.
-	return report, errors.Join(tables(ctx, run, only, &report), timers(ctx, run, only, &report))
+	// The timers come last: until the rest is gone, they are what still would undo it.
+	return report, errors.Join(tables(ctx, run, only, &report), points(ctx, run, only, &report),
+		timers(ctx, run, only, &report))
 }
 
 func tables(ctx context.Context, run Runner, only Only, report *Report) error {

@@ -35,6 +35,7 @@ func cluster() *fake.Cluster {
 	c.On([]string{"nft", "-f", "-"})
 	c.On([]string{"systemctl", "list-units", "..."}, fake.Reply{Stdout: timers}, fake.Reply{})
 	c.On([]string{"systemctl", "stop", "*"})
+	c.On([]string{"find", "..."}) // A node without the shared disk's program.
 	return c
 }
 
@@ -137,6 +138,44 @@ func TestNodeWaitsForSystemdAfterABoot(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+const points = `{"points":[{"id":"seatrial-r1-3","rpc":"NodeStageVolume"},{"id":"seatrial-r2-1"},{"id":"by-hand-1"}]}`
+
+func TestNodeClearsOurFaultPoints(t *testing.T) {
+	disk := func(args ...string) []string { return append([]string{mark.DiskPath, "points"}, args...) }
+	c := cluster()
+	c.On([]string{"find", "/usr/local/bin", "-maxdepth", "1", "-name", "seatrial-disk"},
+		fake.Reply{Stdout: mark.DiskPath + "\n"})
+	c.On(disk("list", "--state", "/var/lib/seatrial/disk/node"), fake.Reply{Stdout: points})
+	c.On(disk("list", "--state", "/var/lib/seatrial/disk/controller"), fake.Reply{ExitCode: 1, Stderr: "torn"},
+		fake.Reply{Stdout: points}, fake.Reply{Stdout: "no JSON"})
+	c.On(disk("clear", "..."))
+	run := heal.On(c.Node("worker"))
+	got, err := heal.Node(t.Context(), run, heal.Of("r1", 0))
+	if err == nil || !strings.Contains(err.Error(), "controller service") || !strings.Contains(err.Error(), "torn") {
+		t.Errorf("got %v, want the error of the controller's list", err)
+	}
+	if d := cmp.Diff([]string{"seatrial-r1-3"}, got.Points); d != "" || got.Nothing() {
+		t.Errorf("points (-want +got):\n%s", d)
+	}
+	if got, err = heal.Node(t.Context(), run, nil); err != nil || len(got.Points) != 4 {
+		t.Errorf("of all runs: %s, %v", got, err)
+	}
+	for _, a := range c.Transcript.Acts() {
+		if text := a.String(); strings.Contains(text, "clear") && strings.Contains(text, "by-hand") {
+			t.Errorf("touches what is not ours: %s", text)
+		}
+	}
+	if _, err = heal.Node(t.Context(), run, nil); err == nil || !strings.Contains(err.Error(), "decode answer") {
+		t.Errorf("got %v, want an error for an answer that is no list", err)
+	}
+	c.On(disk("clear", "..."), fake.Reply{ExitCode: 1, Stderr: "busy"})
+	c.On(disk("list", "..."), fake.Reply{Stdout: points})
+	got, err = heal.Node(t.Context(), run, nil)
+	if err == nil || strings.Count(err.Error(), "busy") != 4 || len(got.Points) > 0 {
+		t.Errorf("got %s, %v, want an error for each point", got, err)
+	}
 }
 
 func TestTransactionIsTheSameWhetherTheTableIsThere(t *testing.T) {

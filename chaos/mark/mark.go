@@ -14,6 +14,14 @@ const AgentPath = "/usr/local/bin/seatrial-agent"
 const (
 	tablePrefix = "seatrial_"
 	unitPrefix  = "seatrial-heal-"
+	namePrefix  = "seatrial-"
+)
+
+// DiskPath is where the shared disk's program is on every node that has its CSI driver, and DiskStates is where the
+// driver keeps its state there: one directory for its node service, one for its controller.
+const (
+	DiskPath   = "/usr/local/bin/seatrial-disk"
+	DiskStates = "/var/lib/seatrial/disk/"
 )
 
 // TimerPattern matches the names of all dead-man timers, for systemctl.
@@ -48,6 +56,18 @@ func (o Owner) Unit() string { return fmt.Sprintf("%s%s-%d", unitPrefix, o.Run, 
 
 // Timer is the name of the owner's dead-man timer.
 func (o Owner) Timer() string { return o.Unit() + ".timer" }
+
+// Name is the owner's name for what has no grammar of its own: a fault point, the value of an annotation.
+func (o Owner) Name() string { return fmt.Sprintf("%s%s-%d", namePrefix, o.Run, o.Step) }
+
+// FromName returns the owner that a name stands for, and whether it is one of ours.
+func FromName(name string) (Owner, bool) {
+	rest, ok := strings.CutPrefix(name, namePrefix)
+	if !ok {
+		return Owner{}, false
+	}
+	return split(rest, "-")
+}
 
 // FromTable returns the owner of an nftables table, and whether it is one of ours.
 func FromTable(name string) (Owner, bool) {

@@ -24,6 +24,9 @@ func TestNamesLeadBackToTheirOwner(t *testing.T) {
 		if got, ok := mark.FromTimer(o.Timer()); !ok || got != o {
 			t.Fatalf("timer %q: got %v, %v", o.Timer(), got, ok)
 		}
+		if got, ok := mark.FromName(o.Name()); !ok || got != o {
+			t.Fatalf("name %q: got %v, %v", o.Name(), got, ok)
+		}
 	})
 }
 
@@ -41,6 +44,11 @@ func TestNamesOfOthersAreNotOurs(t *testing.T) {
 		"seatrial-heal--1.timer", "seatrial-agent.timer", "seatrial-heal-run-01.timer"} {
 		if o, ok := mark.FromTimer(name); ok {
 			t.Errorf("timer %q passes for one of %v", name, o)
+		}
+	}
+	for _, name := range []string{"", "r-1", "seatrial-", "seatrial-run", "seatrial-run-01", "seatrial--1", "seatrial_r_1"} {
+		if o, ok := mark.FromName(name); ok {
+			t.Errorf("name %q passes for one of %v", name, o)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/fault/object"
+	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/cases"
 	"github.com/seatrial/seatrial/chaos/plan/scenarios"
@@ -31,6 +33,12 @@ func AllParts() Parts {
 			network.Partition(),
 			node.KubeletKill(),
 			node.Reboot(),
+			object.Cordon(),
+			object.NodeDelete(),
+			object.OutOfService(),
+			object.PodDelete(),
+			object.PodForceDelete(),
+			storage.CSIPoint(),
 		},
 		Scenarios: scenarios.All(),
 		// tidy:list

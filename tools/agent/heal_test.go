@@ -20,7 +20,7 @@ func stub(t *testing.T, name, answer string) (notes string) {
 	t.Helper()
 	dir := t.TempDir()
 	notes = filepath.Join(dir, "notes")
-	for _, program := range []string{"nft", "systemctl"} {
+	for _, program := range []string{"find", "nft", "systemctl"} {
 		says := ""
 		if program == name {
 			says = answer
@@ -63,6 +63,7 @@ func TestHealUndoesOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "nft list tables\nnft -f -\nadd table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n" +
+		"find /usr/local/bin -maxdepth 1 -name seatrial-disk\n" +
 		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
 	if d := cmp.Diff(want, string(did)); d != "" {
 		t.Errorf("commands (-want +got):\n%s", d)

@@ -1,0 +1,122 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// The annotations by which a later harness knows what this one did to a Node. Their values are mark.Owner names.
+const (
+	markPrefix       = "seatrial/"
+	cordonMark       = markPrefix + "cordon"
+	outOfServiceMark = markPrefix + "out-of-service"
+)
+
+// lookNode returns the victim's Node, nil when there is none.
+func lookNode(ctx context.Context, env fault.Env) (*corev1.Node, error) {
+	node, err := env.Kube.CoreV1().Nodes().Get(ctx, env.Node.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Node %q: %w", env.Node.Name(), err)
+	}
+	return node, nil
+}
+
+// changeNode changes the victim's Node, again when somebody else did so in between. A change that returns false is
+// none; without a Node, it is called with nil.
+func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (bool, error)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := lookNode(ctx, env)
+		if err != nil {
+			return err
+		}
+		changed, err := change(node)
+		if err != nil || !changed {
+			return err
+		}
+		_, err = env.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		if err != nil {
+			return fmt.Errorf("update Node %q: %w", env.Node.Name(), err)
+		}
+		return nil
+	})
+}
+
+// annotate sets an annotation on a Node that may have none.
+func annotate(node *corev1.Node, key, value string) {
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	node.Annotations[key] = value
+}
+
+// awaitNode waits until a look at the Node, nil when there is none, gives a sentence.
+func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration,
+	judge func(*corev1.Node) (sentence, state string),
+) (fault.Fact, error) {
+	var fact fault.Fact
+	err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
+		begin := env.Clock()
+		node, err := lookNode(ctx, env)
+		if err != nil {
+			return false, "", err
+		}
+		sentence, state := judge(node)
+		fact = fault.Fact{Span: history.Between(begin, env.Clock()), Sentence: sentence}
+		return sentence != "", state, nil
+	})
+	return fact, err
+}
+
+// heldNode looks once whether a Node is still as it was made.
+func heldNode(ctx context.Context, env fault.Env, judge func(*corev1.Node) (sentence, state string)) (
+	[]fault.Fact, error,
+) {
+	begin := env.Clock()
+	node, err := lookNode(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	sentence, state := judge(node)
+	if sentence == "" {
+		return nil, errors.New(state)
+	}
+	return []fault.Fact{{Span: history.Between(begin, env.Clock()), Sentence: sentence}}, nil
+}
+
+func taintOf(node *corev1.Node, key string) (corev1.Taint, bool) {
+	i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+	if i < 0 {
+		return corev1.Taint{}, false
+	}
+	return node.Spec.Taints[i], true
+}
+
+// without returns the taints but those of a key.
+func without(taints []corev1.Taint, key string) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// readyOf returns the condition Ready and its reason, as "Unknown (NodeStatusUnknown)".
+func readyOf(node *corev1.Node) (ready bool, text string) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, fmt.Sprintf("%s (%s)", c.Status, c.Reason)
+		}
+	}
+	return false, "not said"
+}

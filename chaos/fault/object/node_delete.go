@@ -1,0 +1,273 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// NodeDelete returns the fault that deletes the victim's Node object while the machine runs on.
+//
+// What: DELETE of the Node, on condition of its uid. Its kubelet and its pods are not told; 40 s later the pod garbage
+// collector takes the pods of a Node that is not there out of the API.
+//
+// Shown: the API server has no Node of that uid.
+//
+// Healed: the kubelet is given a moment to register anew; it does so when it starts, so it is restarted then. Labels,
+// annotations and taints that it does not bring back itself are put back. A Node of another uid is Ready, has a pod
+// range, everything that was put back, and the CSI drivers of before. Its pod range may be another than before: that
+// is told.
+func NodeDelete() fault.Definition {
+	return fault.Definition{
+		Name:    "node-delete",
+		Summary: "Deletes the Node object of the victim's node; the machine and its pods go on.",
+		Shown:   "The API server has no Node of that uid.",
+		Healed: "The kubelet registers anew, restarted if it must be; labels, annotations and taints are put back; the " +
+			"Node has another uid, is Ready, and has a pod range and its CSI drivers.",
+		Needs: []string{"api", "systemd"},
+		// Volumes of a Node that is gone are detached, whatever it still has mounted.
+		Upstream: "k/k#61832",
+		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+			return &nodeDelete{env: env}, nil
+		},
+	}
+}
+
+// The bounds of Heal, within the guard's own.
+const (
+	selfBound     = 3 * time.Second  // For a kubelet that registers by itself.
+	registerBound = 20 * time.Second // For one that was restarted; about 3 s on an idle machine.
+	backBound     = time.Minute      // For Ready, the pod range and the CSI drivers.
+)
+
+type nodeDelete struct {
+	env       fault.Env
+	before    *corev1.Node // Nil until Inject has read it.
+	drivers   []string     // CSI drivers of before.
+	restarted bool
+}
+
+// Inject notes what is there, and deletes it.
+func (d *nodeDelete) Inject(ctx context.Context) error {
+	node, err := lookNode(ctx, d.env)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		return fmt.Errorf("delete Node %q: it is not there", d.env.Node.Name())
+	}
+	if d.drivers, err = d.registered(ctx); err != nil {
+		return err
+	}
+	d.before = node
+	err = d.env.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &node.UID},
+	})
+	if err != nil {
+		return fmt.Errorf("delete Node %q: %w", node.Name, err)
+	}
+	return nil
+}
+
+// registered returns the CSI drivers of the node, in order.
+func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
+	node, err := d.env.Kube.StorageV1().CSINodes().Get(ctx, d.env.Node.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get CSINode %q: %w", d.env.Node.Name(), err)
+	}
+	var names []string
+	for _, driver := range node.Spec.Drivers {
+		names = append(names, driver.Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Confirm shows that it is gone.
+func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	if d.before == nil {
+		return nil, errors.New("no Node was deleted yet")
+	}
+	what := fmt.Sprintf("Node %q (uid %s) to be gone from the API", d.before.Name, d.before.UID)
+	fact, err := awaitNode(ctx, d.env, what, actBound, func(node *corev1.Node) (string, string) {
+		switch {
+		case node == nil:
+			return fmt.Sprintf("the API server has no Node %q any more; its uid was %s", d.before.Name, d.before.UID), ""
+		case node.UID != d.before.UID:
+			return fmt.Sprintf("the API server has no Node %q with uid %s any more, but one with uid %s", node.Name,
+				d.before.UID, node.UID), ""
+		}
+		return "", fmt.Sprintf("it is there, with finalizers %q", node.Finalizers)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []fault.Fact{fact}, nil
+}
+
+// Heal brings the Node back and puts back what is missing of it.
+func (d *nodeDelete) Heal(ctx context.Context) error {
+	node, err := lookNode(ctx, d.env)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		if err := d.register(ctx); err != nil {
+			return err
+		}
+	}
+	if d.before == nil { // It was not deleted here; what it had before is not known.
+		return nil
+	}
+	return changeNode(ctx, d.env, func(node *corev1.Node) (bool, error) {
+		if node == nil {
+			return false, fmt.Errorf("put back what Node %q had: it is gone again", d.env.Node.Name())
+		}
+		return restore(node, d.before), nil
+	})
+}
+
+// register waits for the kubelet to register, and restarts it if it does not.
+func (d *nodeDelete) register(ctx context.Context) error {
+	name := d.env.Node.Name()
+	there := func(node *corev1.Node) (string, string) {
+		if node == nil {
+			return "", "there is none"
+		}
+		return "registered", ""
+	}
+	_, err := awaitNode(ctx, d.env, fmt.Sprintf("kubelet to register Node %q by itself", name), selfBound, there)
+	if !errors.Is(err, await.ErrTimeout) {
+		return err
+	}
+	if _, err := clusters.Run(ctx, d.env.Node, "systemctl", "restart", "kubelet"); err != nil {
+		return fmt.Errorf("restart the kubelet, so that it registers: %w", err)
+	}
+	d.restarted = true
+	_, err = awaitNode(ctx, d.env, fmt.Sprintf("restarted kubelet to register Node %q", name), registerBound, there)
+	return err
+}
+
+// restore puts back what a Node had before and has not now, and reports whether that was anything.
+func restore(node, before *corev1.Node) bool {
+	changed := false
+	for _, key := range missing(node.Labels, before.Labels) {
+		if node.Labels == nil {
+			node.Labels = map[string]string{}
+		}
+		node.Labels[key], changed = before.Labels[key], true
+	}
+	for _, key := range missing(node.Annotations, before.Annotations) {
+		annotate(node, key, before.Annotations[key])
+		changed = true
+	}
+	for _, taint := range before.Spec.Taints {
+		_, has := taintOf(node, taint.Key)
+		// Those are the control plane's, which goes by the state of the node; or of another fault, which is over.
+		if !has && !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			node.Spec.Taints, changed = append(node.Spec.Taints, taint), true
+		}
+	}
+	return changed
+}
+
+// missing returns the keys of before that now does not have, in order, but those that others are to bring back: marks
+// of faults, and what the kubelet says of CSI drivers when they register with it.
+func missing(now, before map[string]string) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		_, has := now[key]
+		if !has && !strings.HasPrefix(key, markPrefix) && key != "csi.volume.kubernetes.io/nodeid" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// ConfirmHealed shows a Node that is as the one before, but for its uid.
+func (d *nodeDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	what := fmt.Sprintf("Node %q to be registered anew, Ready, and with a pod range", d.env.Node.Name())
+	fact, err := awaitNode(ctx, d.env, what, backBound, d.back)
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := d.driversBack(ctx)
+	if err != nil {
+		return []fault.Fact{fact}, err
+	}
+	return append([]fault.Fact{fact}, drivers...), nil
+}
+
+// back gives a sentence for a Node that is.
+func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
+	if node == nil {
+		return "", "there is none"
+	}
+	ready, text := readyOf(node)
+	if !ready || node.Spec.PodCIDR == "" {
+		return "", fmt.Sprintf("Ready is %s, pod range %q", text, node.Spec.PodCIDR)
+	}
+	now := strings.Join(node.Spec.PodCIDRs, ", ")
+	sentence = fmt.Sprintf("Node %q is Ready with uid %s and the pod range %s", node.Name, node.UID, now)
+	if d.before == nil {
+		return sentence, ""
+	}
+	gone := append(missing(node.Labels, d.before.Labels), missing(node.Annotations, d.before.Annotations)...)
+	if len(gone) > 0 {
+		return "", "it lacks " + strings.Join(gone, ", ")
+	}
+	if node.UID == d.before.UID {
+		return sentence + ": it was never deleted", ""
+	}
+	if was := strings.Join(d.before.Spec.PodCIDRs, ", "); was != now {
+		sentence += fmt.Sprintf("; the range was %s before, and pods of then keep their addresses", was)
+	} else {
+		sentence += ", as before"
+	}
+	if d.restarted {
+		sentence += "; its kubelet was restarted to register it"
+	}
+	return sentence, ""
+}
+
+// driversBack waits for the CSI drivers of before, when there were any.
+func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
+	if len(d.drivers) == 0 {
+		return nil, nil
+	}
+	var fact fault.Fact
+	want := strings.Join(d.drivers, ", ")
+	err := await.Until(ctx, "CSI drivers "+want+" to be registered again", every, backBound,
+		func(ctx context.Context) (bool, string, error) {
+			begin := d.env.Clock()
+			now, err := d.registered(ctx)
+			if err != nil {
+				return false, "", err
+			}
+			fact = fault.Fact{Span: history.Between(begin, d.env.Clock()),
+				Sentence: "the CSI drivers of before are registered: " + want}
+			lacks := slices.ContainsFunc(d.drivers, func(name string) bool { return !slices.Contains(now, name) })
+			return !lacks, fmt.Sprintf("registered are %q", now), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	return []fault.Fact{fact}, nil
+}

@@ -1,0 +1,234 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// CSIPoint returns the fault that makes the shared disk's CSI driver misbehave in the calls of one method for the
+// volume of the victim's pod: they fail, come late, are held, fail although the work was done, or succeed although
+// nothing was done.
+//
+// What: a fault point of the driver, with our mark in its id. Calls of the node service go wrong on the victim's node,
+// those of the controller service on the control plane.
+//
+// Shown: the running driver has read the point. That it took part in a call is shown at the end of the hold: without
+// one it had no effect.
+//
+// Healed: the point is cleared, and calls that it held go on; the driver's list has no point of ours. A timer on the
+// node clears it when nobody heals it.
+func CSIPoint() fault.Definition {
+	return fault.Definition{
+		Name:    "csi-point",
+		Summary: "Makes the CSI driver fail, delay, hold, or lie about the calls of one method for the victim's volume.",
+		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
+			"least.",
+		Healed: "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
+		Needs:  []string{"systemd"},
+		CSI:    true,
+		// A detach that fails although the disk stays attached; a kubelet killed between two calls.
+		Upstream: "k/k#121937, k/k#124334",
+		New:      newCSIPoint,
+	}
+}
+
+// readBound is how long the driver may take to read a point. It is told by the kernel, and takes milliseconds.
+const readBound = 15 * time.Second
+
+type csiPoint struct {
+	env     fault.Env
+	owner   mark.Owner
+	spec    plan.CSI
+	life    time.Duration
+	service string // Of the driver: "node" or "controller".
+
+	node   clusters.Node // Where that service runs. Set by locate.
+	volume string        // Set by Inject.
+}
+
+func newCSIPoint(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	c := &csiPoint{
+		env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), service: "controller",
+	}
+	if spec.CSI == nil {
+		return nil, errors.New("the plan does not say which call: set csi")
+	}
+	c.spec = *spec.CSI
+	if strings.HasPrefix(c.spec.RPC, "Node") {
+		c.service = "node"
+	}
+	return c, c.owner.Check()
+}
+
+// locate finds the node where the service runs.
+func (c *csiPoint) locate(ctx context.Context) error {
+	if c.service == "node" {
+		c.node = c.env.Node
+	}
+	if c.node != nil {
+		return nil
+	}
+	nodes, err := c.env.Cluster.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	for _, n := range nodes {
+		if n.Role() == clusters.RoleControlPlane {
+			c.node = n
+			return nil
+		}
+	}
+	return errors.New("find the driver's controller service: the cluster lists no node of the control plane")
+}
+
+// Arm arms the timer that clears the point on the node.
+func (c *csiPoint) Arm(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	return deadman.Arm(ctx, c.node, c.owner, c.life)
+}
+
+// Disarm removes the timer.
+func (c *csiPoint) Disarm(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	return deadman.Disarm(ctx, c.node, c.owner)
+}
+
+// Inject finds out which volume it is, and sets the point.
+func (c *csiPoint) Inject(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	var err error
+	if c.volume, err = volumeHandle(ctx, c.env); err != nil {
+		return err
+	}
+	argv := []string{
+		mark.DiskPath, "points", "set", "--state", mark.DiskStates + c.service, "--id", c.owner.Name(),
+		"--rpc", c.spec.RPC, "--volume", c.volume, "--action", c.spec.Act,
+	}
+	if c.spec.Code != "" {
+		argv = append(argv, "--code", c.spec.Code)
+	}
+	if c.spec.Delay > 0 {
+		argv = append(argv, "--delay", c.spec.Delay.String())
+	}
+	if c.spec.Times > 0 {
+		argv = append(argv, "--times", strconv.Itoa(c.spec.Times))
+	}
+	if _, err := clusters.Run(ctx, c.node, argv...); err != nil {
+		return fmt.Errorf("set a fault point of the disk's %s service: %w", c.service, err)
+	}
+	return nil
+}
+
+// Confirm waits until the running driver has read the point.
+func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	var fact fault.Fact
+	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.owner.Name())
+	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
+		begin := c.env.Clock()
+		points, err := listPoints(ctx, c.node, c.service)
+		if err != nil {
+			return false, "", err
+		}
+		p, ok := findPoint(points, c.owner.Name())
+		if !ok || p.Driver == 0 {
+			return false, fmt.Sprintf("set is %t, read by pid %d", ok, p.Driver), nil
+		}
+		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
+			"the disk's %s service on node %q, pid %d, has read the fault point: %s of volume %s will %s",
+			c.service, c.node.Name(), p.Driver, c.spec.RPC, c.volume, c.spec.Act)}
+		return true, "", nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []fault.Fact{fact}, nil
+}
+
+// Held shows that the point is there and took part in a call. One that did not has had no effect.
+func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
+	begin := c.env.Clock()
+	points, err := listPoints(ctx, c.node, c.service)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := findPoint(points, c.owner.Name())
+	if !ok {
+		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.owner.Name(), c.service)
+	}
+	if p.Hits == 0 {
+		return nil, fmt.Errorf("it had no effect: no call of %s for volume %s came while the fault point was set",
+			c.spec.RPC, c.volume)
+	}
+	sentence := fmt.Sprintf("the fault point took part in %d calls of %s for volume %s", p.Hits, c.spec.RPC, c.volume)
+	if c.spec.Act == "hold" {
+		sentence += ", and holds " + c.holds(p)
+	}
+	return []fault.Fact{{Span: history.Between(begin, c.env.Clock()), Sentence: sentence}}, nil
+}
+
+// holds names the calls that are held now.
+func (c *csiPoint) holds(p point) string {
+	if len(p.Held) == 0 {
+		return "none of them now: who called has given up"
+	}
+	names := make([]string, len(p.Held))
+	for i, h := range p.Held {
+		names[i] = "call " + h.Call
+	}
+	return strings.Join(names, ", ")
+}
+
+// Heal clears the point, whether it is there or not.
+func (c *csiPoint) Heal(ctx context.Context) error {
+	if err := c.locate(ctx); err != nil {
+		return err
+	}
+	if _, err := clusters.Run(ctx, c.node, heal.ClearPoint(c.service, c.owner.Name())...); err != nil {
+		return fmt.Errorf("clear fault point %q of the disk's %s service: %w", c.owner.Name(), c.service, err)
+	}
+	return nil
+}
+
+// ConfirmHealed waits until the driver lists no point of ours.
+func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	if err := c.locate(ctx); err != nil {
+		return nil, err
+	}
+	var fact fault.Fact
+	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.owner.Name())
+	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
+		begin := c.env.Clock()
+		points, err := listPoints(ctx, c.node, c.service)
+		if err != nil {
+			return false, "", err
+		}
+		p, there := findPoint(points, c.owner.Name())
+		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
+			"the disk's %s service on node %q has no fault point %q, and holds no call by it", c.service, c.node.Name(),
+			c.owner.Name())}
+		return !there, fmt.Sprintf("it is there, and holds %d calls", len(p.Held)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []fault.Fact{fact}, nil
+}

@@ -48,7 +48,7 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 		return fail(err)
 	}
 	// A deletion that was broken off may have left something in the directory that the nodes will share.
-	if err := p.removeShared(ctx, []string{p.shared.dir(spec.Name)}); err != nil {
+	if err := p.removeShared(ctx, spec.Name, []string{p.shared.dir(spec.Name)}); err != nil {
 		return fail(err)
 	}
 	if err := p.shared.make(spec.Name); err != nil {

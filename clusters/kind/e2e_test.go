@@ -95,7 +95,7 @@ func listAndDelete(t *testing.T, p *Provider, spec clusters.Spec) {
 	if diff := cmp.Diff(&want, mine(t, p, spec.Name)); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
-	shared, err := filesIn([]string{p.shared.dir(spec.Name)})
+	shared, err := goneWith(spec.Name, []string{p.shared.dir(spec.Name)})
 	must(t, err)
 	if before, err := hostLoops().orphans(shared); err != nil || len(before) == 0 {
 		t.Errorf("loop devices over the file that nodes share: %v, %v, want some", before, err)

@@ -284,9 +284,9 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(fail(err), p.loops.release(ctx, p.log))
+		return errors.Join(fail(err), p.loops.release(ctx, p.log, gone{}))
 	}
-	if err := p.removeShared(ctx, dirs); err != nil {
+	if err := p.removeShared(ctx, name, dirs); err != nil {
 		return fail(err)
 	}
 	return nil

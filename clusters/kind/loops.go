@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,26 +21,47 @@ const releaseBound = 15 * time.Second
 
 // loopDevices are the loop devices of this machine. They outlive the containers that set them up.
 type loopDevices struct {
-	sys     string // "/sys/block".
-	backing func(name string) (fileID, error)
-	detach  func(name string) error
+	sys    string // "/sys/block".
+	status func(name string) (loopStatus, error)
+	detach func(name string) error
 }
 
 // fileID identifies a file on this machine by its file system's device and its inode.
 type fileID struct{ dev, inode uint64 }
 
-func hostLoops() loopDevices {
-	return loopDevices{sys: "/sys/block", backing: backingOf, detach: detachLoop}
+// loopStatus is what the kernel says of a device.
+type loopStatus struct {
+	label string // As it was set up; by default the path of the file.
+	file  fileID
 }
 
-// release frees the loop devices whose backing file was one of ours on a node that is gone, and those over files in
-// directories that only nodes shared that are gone. On another machine than the engine's there are none.
-func (l loopDevices) release(ctx context.Context, log *slog.Logger, shared ...string) error {
+// gone is what tells the loop devices of a cluster whose nodes are gone.
+type gone struct {
+	nodes *regexp.Regexp    // Matches labels that end in the name of one of its nodes.
+	files map[fileID]string // The files in the directory that they shared.
+}
+
+// goneWith returns what tells the loop devices of a cluster, with directories that its nodes shared.
+func goneWith(cluster string, shared []string) (gone, error) {
 	files, err := filesIn(shared)
-	if err != nil {
-		return err
-	}
-	left, err := l.orphans(files)
+	nodes := regexp.MustCompile(`/` + regexp.QuoteMeta(cluster) + `-(control-plane|worker)[0-9]*$`)
+	return gone{nodes: nodes, files: files}, err
+}
+
+// has reports whether a device was one of the cluster's.
+func (g gone) has(s loopStatus) bool {
+	_, shared := g.files[s.file]
+	return shared || g.nodes != nil && g.nodes.MatchString(s.label)
+}
+
+func hostLoops() loopDevices {
+	return loopDevices{sys: "/sys/block", status: statusOf, detach: detachLoop}
+}
+
+// release frees the loop devices whose backing file was one of ours on a node that is gone, and those of a cluster that
+// is gone. On another machine than the engine's there are none.
+func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) error {
+	left, err := l.orphans(of)
 	if err != nil || len(left) == 0 {
 		return err
 	}
@@ -57,17 +79,17 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, shared ...st
 	defer cancel()
 	return await(ctx, "loop devices of deleted nodes are free", 100*time.Millisecond,
 		func(context.Context) (string, bool, error) {
-			left, err := l.orphans(files)
+			left, err := l.orphans(of)
 			return fmt.Sprintf("still set up: %v", left), len(left) == 0, err
 		})
 }
 
-// orphans returns the devices, by name, whose backing file is deleted and was ours, and those over one of the files.
-// While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer
-// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared are still
-// there, and then seen by a path that begins at the directory that was shared: it says nothing, so they are told by
-// their inode.
-func (l loopDevices) orphans(files map[fileID]string) (map[string]string, error) {
+// orphans returns the devices, by name, whose backing file is deleted and was ours, and those of a cluster that is
+// gone. While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer
+// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared may still
+// be there, and are seen by a path that begins at the directory that was shared. It says nothing, so that these are
+// told by their inode, and by the label of the device, in which whoever set it up wrote the node's name.
+func (l loopDevices) orphans(of gone) (map[string]string, error) {
 	entries, err := filepath.Glob(filepath.Join(l.sys, "loop*", "loop", "backing_file"))
 	if err != nil {
 		return nil, fmt.Errorf("list loop devices: %w", err)
@@ -75,7 +97,7 @@ func (l loopDevices) orphans(files map[fileID]string) (map[string]string, error)
 	out := map[string]string{}
 	for _, entry := range entries {
 		name := filepath.Base(filepath.Dir(filepath.Dir(entry)))
-		backing, err := l.orphan(name, entry, files)
+		backing, err := l.orphan(name, entry, of)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
 			continue // Freed meanwhile.
 		}
@@ -90,7 +112,7 @@ func (l loopDevices) orphans(files map[fileID]string) (map[string]string, error)
 }
 
 // orphan returns the backing file of a device that is an orphan, and nothing for another.
-func (l loopDevices) orphan(name, entry string, files map[fileID]string) (string, error) {
+func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	text, err := os.ReadFile(entry)
 	if err != nil {
 		return "", err
@@ -99,11 +121,14 @@ func (l loopDevices) orphan(name, entry string, files map[fileID]string) (string
 	if strings.Contains(backing, "/lib/seatrial/") && strings.HasSuffix(backing, " (deleted)") {
 		return backing, nil
 	}
-	if len(files) == 0 {
-		return "", nil
+	status, err := l.status(name)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", nil // Whoever may not open it could not have set it up, nor free it.
 	}
-	id, err := l.backing(name)
-	return files[id], err
+	if err != nil || !of.has(status) {
+		return "", err
+	}
+	return backing, nil
 }
 
 // filesIn returns the paths of the files in directories, which need not be there, by their identity.
@@ -128,18 +153,20 @@ func filesIn(dirs []string) (map[fileID]string, error) {
 	return files, nil
 }
 
-// backingOf asks the kernel which file is behind a device.
-func backingOf(name string) (fileID, error) {
+// statusOf asks the kernel about a device.
+func statusOf(name string) (loopStatus, error) {
 	f, err := os.Open("/dev/" + name)
 	if err != nil {
-		return fileID{}, err
+		return loopStatus{}, err
 	}
 	defer func() { _ = f.Close() }() // Nothing was written to it.
 	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
 	if err != nil {
-		return fileID{}, fmt.Errorf("read status of %s: %w", name, err)
+		return loopStatus{}, fmt.Errorf("read status of %s: %w", name, err)
 	}
-	return fileID{info.Device, info.Inode}, nil
+	return loopStatus{
+		label: unix.ByteSliceToString(info.File_name[:]), file: fileID{info.Device, info.Inode},
+	}, nil
 }
 
 // detachLoop frees a device as soon as nothing has it mounted. One that is free already is no error.

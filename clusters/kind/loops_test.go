@@ -15,6 +15,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
+func unlabelled(string) (loopStatus, error) { return loopStatus{}, nil }
+
 func TestReleaseLoops(t *testing.T) {
 	dir := t.TempDir()
 	for name, backing := range map[string]string{
@@ -29,11 +31,11 @@ func TestReleaseLoops(t *testing.T) {
 	}
 	must(t, os.MkdirAll(filepath.Join(dir, "loop5"), 0o700)) // Free.
 	var detached []string
-	l := loopDevices{sys: dir, detach: func(name string) error {
+	l := loopDevices{sys: dir, status: unlabelled, detach: func(name string) error {
 		detached = append(detached, name)
 		return os.RemoveAll(filepath.Join(dir, name, "loop"))
 	}}
-	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler)))
+	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), gone{}))
 	slices.Sort(detached)
 	if diff := cmp.Diff([]string{"loop0", "loop1"}, detached); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)

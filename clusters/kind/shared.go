@@ -67,8 +67,12 @@ func (s sharedDirs) of(cluster string, nodes []container) []string {
 
 // removeShared removes the directories of a cluster whose nodes are gone, after the loop devices over files in them:
 // once those are gone nothing tells that such a device is ours.
-func (p *Provider) removeShared(ctx context.Context, dirs []string) error {
-	if err := p.loops.release(ctx, p.log, dirs...); err != nil {
+func (p *Provider) removeShared(ctx context.Context, cluster string, dirs []string) error {
+	of, err := goneWith(cluster, dirs)
+	if err != nil {
+		return err
+	}
+	if err := p.loops.release(ctx, p.log, of); err != nil {
 		return err
 	}
 	var errs []error

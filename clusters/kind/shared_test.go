@@ -80,38 +80,46 @@ func TestSharedDirOfAnotherKubeconfig(t *testing.T) {
 	}
 }
 
-func TestReleaseLoopsOverSharedFiles(t *testing.T) {
+func TestReleaseLoopsOfACluster(t *testing.T) {
 	sys, dir := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "volumes", "a.img")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	must(t, os.WriteFile(file, []byte("x"), 0o600))
 	var st unix.Stat_t
 	must(t, unix.Stat(file, &st))
-	ids := map[string]fileID{"loop0": {st.Dev, st.Ino}, "loop1": {st.Dev, st.Ino}, "loop2": {st.Dev, st.Ino + 1}}
-	for name := range ids {
+	shared, other := fileID{st.Dev, st.Ino}, fileID{st.Dev, st.Ino + 1}
+	devices := map[string]loopStatus{
+		"loop0": {file: shared}, "loop1": {file: shared, label: "disk/elsewhere"}, // Over a file that is there.
+		"loop2": {file: other, label: "disk/sea-worker2"}, // Its file was deleted.
+		"loop3": {file: other, label: "disk/sea-2-worker"}, "loop4": {file: other, label: "disk/deep-sea-worker"},
+		"loop5": {file: other},
+	}
+	for name := range devices {
 		must(t, os.MkdirAll(filepath.Join(sys, name, "loop"), 0o700))
 		must(t, os.WriteFile(filepath.Join(sys, name, "loop", "backing_file"), []byte("/volumes/a.img\n"), 0o600))
 	}
-	must(t, os.MkdirAll(filepath.Join(sys, "loop3", "loop"), 0o700))
-	must(t, os.WriteFile(filepath.Join(sys, "loop3", "loop", "backing_file"), []byte("/volumes/b.img\n"), 0o600))
+	must(t, os.MkdirAll(filepath.Join(sys, "loop6", "loop"), 0o700))
+	must(t, os.WriteFile(filepath.Join(sys, "loop6", "loop", "backing_file"), []byte("/volumes/b.img\n"), 0o600))
 	var detached []string
 	l := loopDevices{
 		sys: sys,
-		backing: func(name string) (fileID, error) {
-			id, ok := ids[name]
+		status: func(name string) (loopStatus, error) {
+			s, ok := devices[name]
 			if !ok {
-				return id, unix.ENXIO // It is freed at this moment.
+				return s, unix.ENXIO // It is freed at this moment.
 			}
-			return id, nil
+			return s, nil
 		},
 		detach: func(name string) error {
 			detached = append(detached, name)
 			return os.RemoveAll(filepath.Join(sys, name, "loop"))
 		},
 	}
-	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), filepath.Join(dir, "absent"), dir))
+	of, err := goneWith("sea", []string{filepath.Join(dir, "absent"), dir})
+	must(t, err)
+	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), of))
 	slices.Sort(detached)
-	if diff := cmp.Diff([]string{"loop0", "loop1"}, detached); diff != "" {
+	if diff := cmp.Diff([]string{"loop0", "loop1", "loop2"}, detached); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }

@@ -37,14 +37,15 @@ func TestLedgerSaysWhenItSees(t *testing.T) {
 		t.Fatalf("told systemd %q (%v)", message[:n], err)
 	}
 	words := wordsOf(t, path) // What was promised by READY is in the file now.
-	if words["mounts on"] != 1 || words["processes on"] != 1 || words["present"] == 0 {
+	if words["mounts on"] != 1 || words["processes on"] != 1 || words["holdings on"] != 1 || words["present"] == 0 {
 		t.Errorf("on READY the ledger holds %v", words)
 	}
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	if words := wordsOf(t, path); words["mounts off"] != 1 || words["processes off"] != 1 {
+	words = wordsOf(t, path)
+	if words["mounts off"] != 1 || words["processes off"] != 1 || words["holdings off"] != 1 {
 		t.Errorf("at the end the ledger holds %v", words)
 	}
 }

@@ -1,6 +1,5 @@
 // Package mounts brings the ledgers that the nodes keep into the history of a trial.
 //
-// Its promise: every line of a node's ledger becomes one fact, once and in its order, whatever happens to the node
-// meanwhile; and a time for which that cannot be said is recorded as a gap. It imports the port of clusters, the facts,
-// and the place of the ledger on a node.
+// Its promise is that of package tail, for the ledger of each node. It imports the port of clusters, the facts, the
+// place of the ledger on a node, and tail.
 package mounts

@@ -1,16 +1,17 @@
-package mounts
+package tail
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// mostLine bounds one line of a ledger in bytes. A fact of a mount is a few hundred, its paths are bounded by the
-// kernel at 4 KiB each.
+// mostLine bounds one line in bytes. A fact of a mount is a few hundred, its paths are bounded by the kernel at 4 KiB
+// each.
 const mostLine = 64 << 10
 
 // lines cuts a stream into lines. Offset is where in the file the first byte is that has not been handed on.
@@ -56,31 +57,53 @@ func (l *lines) Write(p []byte) (int, error) {
 // again makes the next part of the stream begin at offset: a line that had no end will come again.
 func (l *lines) again() { l.rest = l.rest[:0] }
 
-// decode reads one line of the ledger of a node. The node is believed about its own mounts, processes and ledger, and
-// about nothing else.
-func decode(node string, line []byte) (history.Event, error) {
+// decode reads one line of the file of a node. The node is believed about itself, in facts of the kinds that belong in
+// the file, and about nothing else.
+func (f File) decode(node string, line []byte) (history.Event, error) {
 	var e history.Event
 	if err := json.Unmarshal(line, &e); err != nil {
 		return e, err
 	}
-	var of string
+	if !slices.Contains(f.Kinds, e.Kind) {
+		return e, fmt.Errorf("%s holds no fact of kind %q", f.Name, e.Kind)
+	}
+	fact := history.Event{Kind: e.Kind, Source: f.Source + "/" + node, Span: e.Span}
+	of, ok := keepPayload(&fact, e)
 	switch {
-	case e.Kind == history.KindMount && e.Mount != nil:
-		of = e.Mount.Node
-	case e.Kind == history.KindProcess && e.Process != nil:
-		of = e.Process.Node
-	case e.Kind == history.KindObserver && e.Observer != nil:
-		of = e.Observer.Node
-	default:
-		return e, fmt.Errorf("a ledger holds no fact of kind %q", e.Kind)
-	}
-	if of != node {
+	case !ok:
+		return e, fmt.Errorf("it is of kind %q and has no such part", e.Kind)
+	case of != node:
 		return e, fmt.Errorf("it is about node %q", of)
-	}
-	if e.Span.NotAfter < e.Span.NotBefore {
+	case e.Span.NotAfter < e.Span.NotBefore:
 		return e, errors.New("its span ends before it begins")
 	}
-	return history.Event{
-		Kind: e.Kind, Source: "ledger/" + node, Span: e.Span, Mount: e.Mount, Process: e.Process, Observer: e.Observer,
-	}, nil
+	if f.Written != "" && fact.Observer != nil {
+		if fact.Observer.Name != f.Written {
+			return e, fmt.Errorf("%s holds no word of an observer %q", f.Name, fact.Observer.Name)
+		}
+		fact.Observer.Name = f.Observer
+	}
+	return fact, nil
+}
+
+// keepPayload sets the one payload that the kind names, and returns which node it is about.
+func keepPayload(fact *history.Event, e history.Event) (node string, ok bool) {
+	switch {
+	case e.Kind == history.KindMount && e.Mount != nil:
+		fact.Mount = e.Mount
+		return e.Mount.Node, true
+	case e.Kind == history.KindProcess && e.Process != nil:
+		fact.Process = e.Process
+		return e.Process.Node, true
+	case e.Kind == history.KindHolding && e.Holding != nil:
+		fact.Holding = e.Holding
+		return e.Holding.Node, true
+	case e.Kind == history.KindCSI && e.CSI != nil:
+		fact.CSI = e.CSI
+		return e.CSI.Node, true
+	case e.Kind == history.KindObserver && e.Observer != nil:
+		fact.Observer = e.Observer
+		return e.Observer.Node, true
+	}
+	return "", false
 }

@@ -1,0 +1,146 @@
+package csicalls
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fileNode is a node that has files and lets them be followed.
+type fileNode struct {
+	clusters.Node
+	name  string
+	role  clusters.Role
+	files map[string]string
+}
+
+func (n fileNode) Name() string        { return n.name }
+func (n fileNode) Role() clusters.Role { return n.role }
+
+func (n fileNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result, error) {
+	content, ok := n.files[cmd.Argv[len(cmd.Argv)-1]]
+	if ok && slices.Contains(cmd.Argv, "0") { // From its begin.
+		if _, err := io.WriteString(cmd.Stdout, content); err != nil {
+			return clusters.Result{}, err
+		}
+	}
+	if cmd.Stdin != nil {
+		_, _ = io.Copy(io.Discard, cmd.Stdin)
+	}
+	return clusters.Result{}, ctx.Err()
+}
+
+// kept is a Recorder that keeps what it is given.
+type kept struct {
+	mu     sync.Mutex
+	events []history.Event
+}
+
+func (k *kept) Record(e history.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, e)
+}
+
+// words renders what was recorded, sorted: the files are read side by side.
+func (k *kept) words() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var words []string
+	for _, e := range k.events {
+		word := fmt.Sprintf("%s: %s", e.Source, e.Kind)
+		if e.Observer != nil {
+			word += fmt.Sprintf(" %s %s", e.Observer.Name, e.Observer.State)
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	return words
+}
+
+func lines(t *testing.T, events ...history.Event) string {
+	t.Helper()
+	var buf bytes.Buffer
+	for _, e := range events {
+		if err := history.Append(&buf, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return buf.String()
+}
+
+func beat(name, node string) history.Event {
+	return history.Event{
+		Kind: history.KindObserver, Span: history.At(bootclock.Now().Add(time.Hour)),
+		Observer: &history.Observer{Name: name, Node: node, State: history.ObserverBeat},
+	}
+}
+
+// read has a tailer read nodes to their end and returns what is on record.
+func read(t *testing.T, nodes ...clusters.Node) []string {
+	t.Helper()
+	k := &kept{}
+	synctest.Test(t, func(t *testing.T) {
+		tailer := Start(t.Context(), nodes, k, slog.New(slog.DiscardHandler))
+		synctest.Wait()
+		tailer.Stop(t.Context())
+	})
+	return k.words()
+}
+
+func want(t *testing.T, got []string, words ...string) {
+	t.Helper()
+	if diff := cmp.Diff(words, got); diff != "" {
+		t.Errorf("on record (-want +got):\n%s", diff)
+	}
+}
+
+func call(node string) history.Event {
+	return history.Event{Kind: history.KindCSI, CSI: &history.CSI{Node: node, RPC: "Probe"}}
+}
+
+func TestTheServicesAreToldApart(t *testing.T) {
+	t.Parallel()
+	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
+		NodePath:       lines(t, call("c"), beat("csi", "c")),
+		ControllerPath: lines(t, call("c"), call("w"), beat("csi", "c")),
+	}}
+	worker := fileNode{name: "w", role: clusters.RoleWorker, files: map[string]string{
+		NodePath: lines(t, call("w"), beat("csi", "w"),
+			history.Event{Kind: history.KindMount, Mount: &history.Mount{Node: "w"}}),
+		ControllerPath: lines(t, call("w")), // It has none: this is not read.
+	}}
+	want(t, read(t, control, worker),
+		"csi-controller/c: csi", "csi-controller/c: observer csi-controller beat",
+		"csi/c: csi", "csi/c: observer csi beat", "csi/w: csi", "csi/w: observer csi beat",
+		"tail/c: observer csi-controller loss", "tail/w: observer csi loss")
+}
+
+func TestADriverThatIsSilentIsAGap(t *testing.T) {
+	t.Parallel()
+	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
+		NodePath: lines(t, call("c"), beat("csi", "c")),
+	}}
+	want(t, read(t, control),
+		"csi/c: csi", "csi/c: observer csi beat", "tail/c: observer csi-controller gap")
+	if strings.Contains(NodePath, "controller") || !strings.HasPrefix(ControllerPath, "/var/") {
+		t.Errorf("paths %q and %q", NodePath, ControllerPath)
+	}
+}

@@ -1,0 +1,75 @@
+package tail
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func line(t *testing.T, e history.Event) []byte {
+	t.Helper()
+	data, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func observer(name, node string) history.Event {
+	return history.Event{
+		Kind: history.KindObserver, Observer: &history.Observer{Name: name, Node: node, State: history.ObserverOn},
+	}
+}
+
+func TestDecodeKeepsToItsFile(t *testing.T) {
+	t.Parallel()
+	f := File{
+		Name: "the record", Source: "csi-controller", Observer: "csi-controller", Written: "csi",
+		Kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindHolding},
+	}
+	call := &history.CSI{Node: "n", RPC: "NodeStageVolume"}
+	holding := &history.Holding{Node: "n", Namespace: 1}
+	tests := []struct {
+		name string
+		in   history.Event
+		want history.Event
+		err  string
+	}{
+		{"call", history.Event{ID: 7, Kind: history.KindCSI, Source: "x", CSI: call, Holding: holding},
+			history.Event{Kind: history.KindCSI, Source: "csi-controller/n", CSI: call}, ""},
+		{"holding", history.Event{Kind: history.KindHolding, Holding: holding},
+			history.Event{Kind: history.KindHolding, Source: "csi-controller/n", Holding: holding}, ""},
+		{"observer", observer("csi", "n"), history.Event{
+			Kind: history.KindObserver, Source: "csi-controller/n", Observer: &history.Observer{
+				Name: "csi-controller", Node: "n", State: history.ObserverOn,
+			},
+		}, ""},
+		{"observer of another name", observer("mounts", "n"), history.Event{}, `no word of an observer "mounts"`},
+		{"observer of another node", observer("csi", "m"), history.Event{}, `about node "m"`},
+		{"call of another node", history.Event{Kind: history.KindCSI, CSI: &history.CSI{Node: "m"}},
+			history.Event{}, `about node "m"`},
+		{"holding of another node", history.Event{Kind: history.KindHolding, Holding: &history.Holding{}},
+			history.Event{}, `about node ""`},
+		{"kind that does not belong here", history.Event{Kind: history.KindMount, Mount: &history.Mount{Node: "n"}},
+			history.Event{}, `no fact of kind "mount"`},
+		{"no payload", history.Event{Kind: history.KindCSI, Holding: holding}, history.Event{}, "no such part"},
+		{"span", history.Event{Kind: history.KindCSI, CSI: call, Span: history.Span{NotBefore: 2, NotAfter: 1}},
+			history.Event{}, "span"},
+	}
+	for _, tt := range tests {
+		got, err := f.decode("n", line(t, tt.in))
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
+			}
+			continue
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s (-want +got): %v\n%s", tt.name, err, diff)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/observe/install"
+)
+
+const (
+	firstPause = 100 * time.Millisecond // Between two attempts to reach a node; doubled up to lastPause.
+	lastPause  = 2 * time.Second
+	// silence bounds the time without a byte after which a connection is given up: a writer beats every second.
+	silence = 10 * time.Second
+	// drainBound bounds how long Stop waits for one node.
+	drainBound = 10 * time.Second
+)
+
+// File says what is read: a file of facts that is appended to on every node, one line of JSON a fact. Its writer says
+// each second, in an observer fact, up to when it has seen everything.
+type File struct {
+	Path string // On the node.
+	Name string // In words, for errors and details: "the ledger".
+	// Source is who says the facts, before a slash and the node's name.
+	Source string
+	// Kinds are those of the facts that may be in the file; any other is a loss.
+	Kinds []history.Kind
+	// Observer is whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
+	Observer string
+	// Written is what the file itself calls Observer, where that is another name; empty where it is not.
+	Written string
+}
+
+// Tailer reads one file of each node.
+type Tailer struct {
+	stop    context.CancelFunc
+	readers []*reader
+	wait    sync.WaitGroup
+}
+
+// Start begins to read the file of every node, from its begin, waiting for it where it is not there. It goes on until
+// Stop, or until ctx ends; what ctx cuts off is recorded as a gap.
+func Start(
+	ctx context.Context, file File, nodes []clusters.Node, recorder history.Recorder, log *slog.Logger,
+) *Tailer {
+	ctx, stop := context.WithCancel(ctx)
+	t := &Tailer{stop: stop}
+	for _, node := range nodes {
+		r := newReader(file, node, recorder, log.With("node", node.Name(), "file", file.Path))
+		t.readers = append(t.readers, r)
+		t.wait.Go(func() { r.run(ctx) })
+	}
+	return t
+}
+
+// Stop reads every file up to this moment and ends. A node whose file could not be read so far within ten seconds, or
+// before ctx ended, gets a gap on record.
+func (t *Tailer) Stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainBound)
+	defer cancel()
+	now := bootclock.Now()
+	var drains sync.WaitGroup
+	for _, r := range t.readers {
+		drains.Go(func() { r.awaitSeen(ctx, now) })
+	}
+	drains.Wait()
+	t.stop()
+	t.wait.Wait()
+	for _, r := range t.readers {
+		drains.Go(func() { r.finish(ctx, now) })
+	}
+	drains.Wait()
+}
+
+// reader reads the file of one node.
+type reader struct {
+	file     File
+	node     clusters.Node
+	recorder history.Recorder
+	log      *slog.Logger
+	in       lines
+
+	mu    sync.Mutex
+	seen  history.Time  // The file's writer has said that it saw everything up to then.
+	boot  string        // The boot it last spoke of.
+	moved chan struct{} // Closed and made anew whenever seen moves.
+}
+
+func newReader(file File, node clusters.Node, recorder history.Recorder, log *slog.Logger) *reader {
+	r := &reader{
+		file: file, node: node, recorder: recorder, log: log, seen: bootclock.Now(), moved: make(chan struct{}),
+	}
+	r.in.line, r.in.broken = r.take, r.lose
+	return r
+}
+
+func (r *reader) run(ctx context.Context) {
+	pause := firstPause
+	for {
+		before := r.in.offset
+		err := r.follow(ctx)
+		r.in.again()
+		if ctx.Err() != nil {
+			return
+		}
+		if r.in.offset > before {
+			pause = firstPause
+		}
+		r.log.Debug("it is read again", "offset", r.in.offset, "pause", pause, "error", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// errSilent is why a connection that said nothing was given up.
+var errSilent = errors.New("the file was silent")
+
+// follow reads from the offset on until the connection ends, falls silent, or ctx ends.
+func (r *reader) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer quiet.Stop()
+	// The agent follows for as long as its standard input is open.
+	alive, end := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // The close of such a pipe never fails.
+	defer stop()
+	err := r.tail(ctx, clusters.Command{
+		Argv:   []string{install.AgentPath, "tail", "--follow", "--from", r.from(), r.file.Path},
+		Stdin:  alive,
+		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
+	})
+	_ = end.Close() // The close of such a pipe never fails.
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return cause
+	}
+	return err
+}
+
+func (r *reader) from() string { return strconv.FormatInt(r.in.offset, 10) }
+
+func (r *reader) tail(ctx context.Context, cmd clusters.Command) error {
+	if _, err := r.node.Exec(ctx, cmd); err != nil {
+		return fmt.Errorf("read %s of node %q: %w", r.file.Name, r.node.Name(), err)
+	}
+	return nil
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// take records one line.
+func (r *reader) take(offset int64, line []byte) {
+	if len(line) == 0 {
+		return // A writer ends a line that a crash has torn.
+	}
+	e, err := r.file.decode(r.node.Name(), line)
+	if err != nil {
+		r.lose(offset, err)
+		return
+	}
+	r.recorder.Record(e)
+	if e.Observer == nil || e.Observer.Name != r.file.Observer {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boot = e.Observer.Boot
+	if e.Observer.State == history.ObserverBeat && e.Span.NotBefore > r.seen {
+		r.seen = e.Span.NotBefore
+		close(r.moved)
+		r.moved = make(chan struct{})
+	}
+}
+
+// lose records that something is in the file and cannot be read.
+func (r *reader) lose(offset int64, why error) {
+	const mostDetail = 300 // The reason may quote the line, and that comes from the node.
+	detail := fmt.Sprintf("what %s holds at offset %d cannot be read: %v", r.file.Name, offset, why)
+	seen, _ := r.progress()
+	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()), detail[:min(len(detail), mostDetail)])
+}
+
+func (r *reader) progress() (history.Time, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen, r.moved
+}
+
+func (r *reader) say(state history.ObserverState, span history.Span, detail string) {
+	r.mu.Lock()
+	boot := r.boot
+	r.mu.Unlock()
+	r.recorder.Record(history.Event{
+		Kind: history.KindObserver, Source: "tail/" + r.node.Name(), Span: span,
+		Observer: &history.Observer{Name: r.file.Observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail},
+	})
+}
+
+// awaitSeen waits until the writer has said that it saw everything up to the given moment.
+func (r *reader) awaitSeen(ctx context.Context, until history.Time) {
+	for {
+		seen, moved := r.progress()
+		if seen >= until {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// finish reads what the file holds now, and records a gap when that does not reach the given moment.
+func (r *reader) finish(ctx context.Context, until history.Time) {
+	var err error
+	if seen, _ := r.progress(); seen < until {
+		// The time for waiting is over; one short look may still find the end of a node that was stopped.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPause)
+		defer cancel()
+		err = r.tail(ctx, clusters.Command{
+			Argv: []string{install.AgentPath, "tail", "--from", r.from(), r.file.Path}, Stdout: &r.in,
+		})
+		r.in.again()
+	}
+	if seen, _ := r.progress(); seen < until {
+		detail := r.file.Name + " has not said that it saw everything up to the end"
+		if err != nil {
+			detail += ": " + err.Error()
+		}
+		r.say(history.ObserverGap, history.Between(seen, bootclock.Now()), detail)
+	}
+}

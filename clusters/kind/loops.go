@@ -86,8 +86,8 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) err
 
 // orphans returns the devices, by name, whose backing file is deleted and was ours, and those of a cluster that is
 // gone. While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer
-// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared may still
-// be there, and are seen by a path that begins at the directory that was shared. It says nothing, so that these are
+// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared may
+// still be there, and are seen by a path that begins at the directory that was shared. It says nothing, so these are
 // told by their inode, and by the label of the device, in which whoever set it up wrote the node's name.
 func (l loopDevices) orphans(of gone) (map[string]string, error) {
 	entries, err := filepath.Glob(filepath.Join(l.sys, "loop*", "loop", "backing_file"))

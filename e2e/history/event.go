@@ -160,7 +160,8 @@ const (
 	VerbDeleted  Verb = "DELETED"
 )
 
-// Object is an API object at one resourceVersion. Raw is the object as the API server sent it, less managedFields.
+// Object is an API object at one resourceVersion. Raw is the object as the API server sent it, less managedFields and,
+// of a node, status.images.
 type Object struct {
 	Verb            Verb            `json:"verb"`
 	Resource        string          `json:"resource"` // Plural, lower-case: "pods", "statefulsets".

@@ -224,9 +224,18 @@ func (s *stream) event(e watch.Event) error {
 	return nil
 }
 
+// leaveOut removes what no check asks for: who managed which field; and of a node its images, which are most of it, are
+// the same in every version, and name the registries that the user pulls from.
+func (s *stream) leaveOut(object *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	if s.name == "nodes" {
+		unstructured.RemoveNestedField(object.Object, "status", "images")
+	}
+}
+
 // object records one version of one object.
 func (s *stream) object(verb history.Verb, object *unstructured.Unstructured, span history.Span) {
-	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	s.leaveOut(object)
 	o := history.Object{
 		Verb: verb, Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(object.GetUID()),
 		ResourceVersion: object.GetResourceVersion(),

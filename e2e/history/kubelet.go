@@ -16,8 +16,8 @@ type CSIGlobalMount struct {
 }
 
 // ParseCSIGlobalMount takes a path like
-// /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume handle>/globalmount apart. The layout is that
-// of k8s.io/kubernetes v1.37.0 pkg/volume/csi (makeDeviceMountPath). It returns false for every other path.
+// /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume handle>/globalmount apart. The layout is
+// that of k8s.io/kubernetes v1.37.0 pkg/volume/csi (makeDeviceMountPath). It returns false for every other path.
 func ParseCSIGlobalMount(path string) (CSIGlobalMount, bool) {
 	const sha256Size = 32
 	rest, ok := strings.CutPrefix(path, kubeletRoot+"plugins/kubernetes.io/csi/")

@@ -2,8 +2,8 @@
 // namespace, every process of given names that starts or ends, and every volume that a container has mounted in a
 // mount namespace of its own.
 //
-// Its promise: whatever it missed of the node's mounts, or saw and could not identify, is in the ledger as a fact of its
-// own. It runs on the nodes, so it imports the standard library, golang.org/x/sys/unix, moby/sys/mountinfo and the
+// Its promise: whatever it missed of the node's mounts, or saw and could not identify, is in the ledger as a fact of
+// its own. It runs on the nodes, so it imports the standard library, golang.org/x/sys/unix, moby/sys/mountinfo and the
 // facts only.
 //
 // What it cannot see: what a container mounted and unmounted between two looks at its namespace, file systems used

@@ -17,8 +17,8 @@ const (
 	lookAtSpacesEvery = 250 * time.Millisecond
 	// countEvery is how many looks there are for one count of the files that are open for writing.
 	countEvery = 4
-	// settingUp bounds how long a namespace in which only runc runs is left alone. It begins as a copy of the node's own
-	// and has every volume of the node in it until runc has turned to the container's root.
+	// settingUp bounds how long a namespace in which only runc runs is left alone. It begins as a copy of the node's
+	// own and has every volume of the node in it until runc has turned to the container's root.
 	settingUp     = 2 * time.Second
 	runcProcesses = "runc:["
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// TestRealBlockIdentity publishes a loop device in every way that a volume of volumeMode Block is, and as a file system:
-// all of them are mounts of one image, and have its key.
+// TestRealBlockIdentity publishes a loop device in every way that a volume of volumeMode Block is, and as a file
+// system: all of them are mounts of one image, and have its key.
 func TestRealBlockIdentity(t *testing.T) {
 	if !inNamespace(t, "-test.run=^TestRealBlockIdentity$") {
 		return
@@ -21,6 +21,24 @@ func TestRealBlockIdentity(t *testing.T) {
 	for _, method := range []Method{MethodFanotify, MethodPollPri} {
 		t.Run(string(method), func(t *testing.T) { testBlockIdentity(t, method) })
 	}
+}
+
+func makeFiles(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bind makes a bind mount until the test ends.
+func bind(t *testing.T, source, target string) {
+	t.Helper()
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mustUnmount(t, target) })
 }
 
 func testBlockIdentity(t *testing.T, method Method) {
@@ -46,18 +64,8 @@ func testBlockIdentity(t *testing.T, method Method) {
 	}
 	published, ownPublished := filepath.Join(base, "published"), filepath.Join(base, "own published")
 	before := filepath.Join(base, "before")
-	for _, target := range []string{published, ownPublished, before} {
-		if err := os.WriteFile(target, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bind := func(source, target string) {
-		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { mustUnmount(t, target) })
-	}
-	bind(loop, before)
+	makeFiles(t, published, ownPublished, before)
+	bind(t, loop, before)
 	sink, stop := startLedger(t, Config{Method: method})
 	defer stop()
 	key := func(action history.MountAction, path string) string {
@@ -74,29 +82,23 @@ func testBlockIdentity(t *testing.T, method Method) {
 		}
 	}
 	check(history.MountPresent, before)
-	bind(loop, published)
+	bind(t, loop, published)
 	check(history.MountAttach, published)
-	bind(node, ownPublished)
+	bind(t, node, ownPublished)
 	check(history.MountAttach, ownPublished)
 
 	over := attachLoop(t, published) // As the kubelet does it, to hold the device.
 	held, fs := filepath.Join(base, "held"), filepath.Join(base, "fs")
-	if err := os.WriteFile(held, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	bind(over, held)
+	makeFiles(t, held)
+	bind(t, over, held)
 	check(history.MountAttach, held)
 	mustMount(t, over, fs, "ext4", 0, "")
 	defer mustUnmount(t, fs)
 	check(history.MountAttach, fs)
 
 	plain, bound := filepath.Join(own, "plain"), filepath.Join(base, "bound")
-	for _, path := range []string{plain, bound} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bind(plain, bound) // A file that is no device is of its file system.
+	makeFiles(t, plain, bound)
+	bind(t, plain, bound) // A file that is no device is of its file system.
 	m := sink.find(t, "the plain file", mountAt(history.MountAttach, bound)).Mount
 	if m.Unknown || m.Identity.BackingInode != 0 || !strings.HasPrefix(m.Identity.Device, "0:") {
 		t.Errorf("a plain file: %+v", m)

@@ -54,8 +54,8 @@ func namespaceAt(path string, buf []byte) (uint64, bool) {
 	return inode, err == nil
 }
 
-// systemDevices returns the devices that the node itself lives on: what a container has of them (its log, its /etc/hosts)
-// is no volume.
+// systemDevices returns the devices that the node itself lives on: what a container has of them (its log, its
+// /etc/hosts) is no volume.
 func systemDevices() map[string]bool {
 	devices := map[string]bool{}
 	for _, path := range []string{
@@ -218,8 +218,8 @@ func (m *spaceMounts) devices() map[uint64]string {
 	return found
 }
 
-// countOpenForWriting adds to the counts, by the keys of volumes, the files on them that a process has open for writing.
-// A link in /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
+// countOpenForWriting adds to the counts, by the keys of volumes, the files on them that a process has open for
+// writing. A link in /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
 func countOpenForWriting(pid int, devices map[uint64]string, counts map[string]int) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	entries, err := os.ReadDir(dir)

@@ -13,6 +13,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
+	"github.com/seatrial/seatrial/e2e/observe/csicalls"
 	"github.com/seatrial/seatrial/e2e/observe/install"
 	"github.com/seatrial/seatrial/e2e/observe/mounts"
 )
@@ -20,6 +21,7 @@ import (
 // watchers are the observers that run beside a trial.
 type watchers struct {
 	mounts *mounts.Tailer
+	calls  *csicalls.Tailer // Nil where the volumes have no CSI driver.
 	api    *apiwatch.Watcher
 }
 
@@ -40,6 +42,9 @@ func (c *carrier) installAgents(ctx context.Context) error {
 func (c *carrier) startObservers(ctx context.Context, config *rest.Config) error {
 	alive := context.WithoutCancel(ctx)
 	c.watchers = &watchers{mounts: mounts.Start(alive, c.nodes, c.rec, c.log.With("part", "mounts"))}
+	if c.Plan.Workload.StorageName() == plan.StorageSharedDisk {
+		c.watchers.calls = csicalls.Start(alive, c.nodes, c.rec, c.log.With("part", "csicalls"))
+	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make dynamic client: %w", err)
@@ -59,6 +64,9 @@ func (c *carrier) stopObservers(ctx context.Context) error {
 	}
 	if c.watchers.api != nil {
 		c.watchers.api.Stop()
+	}
+	if c.watchers.calls != nil {
+		c.watchers.calls.Stop(ctx)
 	}
 	c.watchers.mounts.Stop(ctx)
 	return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
 	"github.com/seatrial/seatrial/fixtures/mysql/image"
+	"github.com/seatrial/seatrial/fixtures/shareddisk"
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
@@ -44,6 +45,7 @@ func AllParts() Parts {
 		// tidy:list
 		Storages: []fixtures.StorageDefinition{
 			localpv.Definition(),
+			shareddisk.Definition(),
 		},
 		// tidy:list
 		Workloads: []fixtures.Definition{

@@ -26,10 +26,13 @@ func (c *carrier) setUp(ctx context.Context) error {
 	if err := c.installAgents(ctx); err != nil {
 		return err
 	}
-	if err := c.startObservers(ctx, config); err != nil {
+	if err := c.makeWorkload(); err != nil {
 		return err
 	}
-	if err := c.makeWorkload(); err != nil {
+	if err := c.storage.Make(ctx); err != nil {
+		return fmt.Errorf("make storage %q: %w", c.Plan.Workload.StorageName(), err)
+	}
+	if err := c.startObservers(ctx, config); err != nil {
 		return err
 	}
 	if err := c.workload.Deploy(ctx); err != nil {
@@ -54,9 +57,10 @@ func (c *carrier) makeWorkload() error {
 		return fmt.Errorf("make storage: %q is not known", name)
 	}
 	var err error
-	if env.Storage, err = storage.New(env); err != nil {
+	if c.storage, err = storage.New(env); err != nil {
 		return fmt.Errorf("make storage %q: %w", name, err)
 	}
+	env.Storage = c.storage
 	def, ok := c.Parts.workload(c.Plan.Workload.Name)
 	if !ok {
 		return fmt.Errorf("make workload: %q is not known", c.Plan.Workload.Name)

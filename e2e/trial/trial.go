@@ -62,6 +62,7 @@ type carrier struct {
 	logFile  *os.File
 	kube     kubernetes.Interface
 	nodes    []clusters.Node
+	storage  fixtures.Storage
 	workload fixtures.Workload
 	watchers *watchers
 	journal  *os.File
@@ -160,6 +161,7 @@ func (c *carrier) end(ctx context.Context) error {
 	closeErr := errors.Join(c.rec.Close(), c.journal.Close())
 	if c.workload != nil && !c.Last {
 		c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
+		c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove)
 	}
 	return errors.Join(closeErr, c.logFile.Close())
 }

@@ -140,6 +140,7 @@ func TestRealCluster(t *testing.T) {
 	first := k.await(t, "the ledger of the worker", 10*time.Second, said(worker.Name(), "mounts", history.ObserverOn))
 
 	mountAndUnmount(t, k, worker, "/mnt/one")
+	holdVolume(t, k, worker)
 	restartLedger(t, k, worker)
 	pauseNode(t, k, worker)
 	rebootNode(t, k, worker, first.Observer.Boot)

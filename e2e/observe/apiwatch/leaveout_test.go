@@ -15,7 +15,7 @@ func withImages() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "n", "uid": "u", "resourceVersion": "1", "managedFields": []any{}},
 		"status": map[string]any{
-			"images":       []any{map[string]any{"names": []any{"registry.example.com/secret:1"}, "sizeBytes": int64(1)}},
+			"images":       []any{map[string]any{"names": []any{"registry.example.com/secret:1"}}},
 			"volumesInUse": []any{"kubernetes.io/csi/d^v"},
 		},
 	}}

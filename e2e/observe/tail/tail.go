@@ -209,7 +209,9 @@ func (r *reader) say(state history.ObserverState, span history.Span, detail stri
 	r.mu.Unlock()
 	r.recorder.Record(history.Event{
 		Kind: history.KindObserver, Source: "tail/" + r.node.Name(), Span: span,
-		Observer: &history.Observer{Name: r.file.Observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail},
+		Observer: &history.Observer{
+			Name: r.file.Observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail,
+		},
 	})
 }
 

@@ -100,7 +100,8 @@ func loopOver(t *testing.T, node clusters.Node, file string) string {
 func ledgerCost(t *testing.T, node clusters.Node, during time.Duration) {
 	t.Helper()
 	ticks := func() int {
-		pid, err := clusters.Run(t.Context(), node, "systemctl", "show", "--property=MainPID", "--value", install.UnitName)
+		show := []string{"systemctl", "show", "--property=MainPID", "--value", install.UnitName}
+		pid, err := clusters.Run(t.Context(), node, show...)
 		must(t, err)
 		stat, err := clusters.Run(t.Context(), node, "cat", "/proc/"+strings.TrimSpace(pid)+"/stat")
 		must(t, err)

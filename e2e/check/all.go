@@ -4,11 +4,19 @@ package check
 func All() []Check {
 	// tidy:list
 	return []Check{
+		AttachOrder(),
 		Checksums(),
 		Coverage(),
+		DetachOrder(),
+		MountResidue(),
 		Mounts(),
 		Order(),
+		PodIdentity(),
+		RightVolume(),
 		Rows(),
 		Settle(),
+		StageOrder(),
+		UnpublishInUse(),
+		Witness(),
 	}
 }

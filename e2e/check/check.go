@@ -62,20 +62,28 @@ type Check struct {
 	Name    string
 	Promise string
 	Source  string
+	// Applies says, from the plan and nothing else, whether the trial has what the promise is about; nil means that
+	// every trial has. What was merely not seen is no reason to leave a check out.
+	Applies func(history.History) bool
 	Judge   func(history.History) Result
 }
 
 // Report is the verdict of a whole trial.
 type Report struct {
-	Verdict Verdict  `json:"verdict"`
-	Results []Result `json:"results"` // In the order of the list of checks.
+	Verdict Verdict `json:"verdict"`
+	// Results are in the order of the list of checks, without those that do not apply.
+	Results []Result `json:"results"`
 }
 
-// Run judges a history with every check. A check that panics is Unknown and does not stop the others.
+// Run judges a history with every check that applies to its plan. A check that panics is Unknown and does
+// not stop the others.
 func Run(h history.History, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
 	for _, c := range checks {
+		if c.Applies != nil && !c.Applies(h) {
+			continue
+		}
 		res := runOne(h, c)
 		r.Results = append(r.Results, res)
 		verdicts = append(verdicts, res.Verdict)

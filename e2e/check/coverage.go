@@ -86,17 +86,18 @@ func judgePhase(p phaseSpan, what string, r *ruling, t told) bool {
 // returns what has been told by then.
 func judgeSteps(s *scene, r *ruling, t told) told {
 	last := -1
-	for i, st := range s.plan.Steps {
+	steps := s.plan.AllSteps()
+	for i, st := range steps {
 		if s.phases[phaseKey{history.PhaseStep, st.N}].begin != nil {
 			last = i
 		}
 	}
-	for i, st := range s.plan.Steps {
+	for i, st := range steps {
 		what := fmt.Sprintf("step %d (%s)", st.N, st.Do)
 		if st.Fault != nil {
 			what = fmt.Sprintf("step %d (%s)", st.N, st.Fault.Name)
 		}
-		if after := len(s.plan.Steps) - i - 1; i > last && after > 0 {
+		if after := len(steps) - i - 1; i > last && after > 0 {
 			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
 			return t
 		}
@@ -205,35 +206,43 @@ func judgeAtWork(h history.History, s *scene, r *ruling) {
 	}
 }
 
-// workWindows returns the windows of all faults that lived their whole life; of the others judgeLife has told.
+// workWindows returns the windows of all faults that lived their whole life; of the others judgeLife has told. A fault
+// that was injected while another was held bounds no window of that one.
 func workWindows(s *scene) []window {
 	var windows []window
-	last := s.start
-	for i, l := range s.faults {
+	for _, l := range s.faults {
 		injected, confirmed := l.facts[history.StageInjected], l.facts[history.StageConfirmed]
 		healed, over := l.facts[history.StageHealed], l.facts[history.StageConfirmedHealed]
 		if injected == nil || confirmed == nil || healed == nil || over == nil {
 			continue
 		}
-		next := forever
-		if i+1 < len(s.faults) {
-			if e := s.faults[i+1].facts[history.StageInjected]; e != nil {
-				next = e.Span.NotBefore
-			}
-		}
 		add := func(what, victim string, from, to history.Time) {
 			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(),
 				victim, 0})
 		}
+		last, next := s.between(injected.Span.NotBefore, over.Span.NotAfter)
 		add("before", "", last, injected.Span.NotBefore)
 		add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
 		add("after", "", over.Span.NotAfter, next)
 		if l.victim != "" {
 			add("by "+l.victim+" after", l.victim, over.Span.NotAfter, next)
 		}
-		last = over.Span.NotAfter
 	}
 	return windows
+}
+
+// between returns when the last fault before from was over, and when the first after to was injected.
+func (s *scene) between(from, to history.Time) (last, next history.Time) {
+	last, next = s.start, forever
+	for _, l := range s.faults {
+		if e := l.facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= from {
+			last = max(last, e.Span.NotAfter)
+		}
+		if e := l.facts[history.StageInjected]; e != nil && e.Span.NotBefore >= to {
+			next = min(next, e.Span.NotBefore)
+		}
+	}
+	return last, next
 }
 
 // observerKey names an observer.

@@ -3,9 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -16,10 +14,6 @@ const mountsObserver = "mounts"
 // beganEarly is in the detail of an on fact that says that neither the container runtime nor the kubelet ran yet when
 // the ledger of that boot began to see.
 const beganEarly = "; before "
-
-// startResolution is how much later than its start time says a node's PID 1 can have started: the kernel tells it in
-// clock ticks, cut off (proc_pid_stat(5), starttime).
-const startResolution = 10 * time.Millisecond
 
 // mountLife is one mount from its appearance to its end, as intervals. It was certainly there in [from, to) and can
 // only have been there in [maybeFrom, maybeTo).
@@ -35,22 +29,17 @@ type mountLife struct {
 	ended     bool // A detach was seen.
 	affirmed  history.Time
 	events    []int64
+	pod       string // The uid of the pod it is for, "" where the path does not say.
+	holder    string // For a volume that a container has: who. "" for a mount of the node's own.
 }
 
-// session is one run of the ledger on one node: from one on fact to the next. Mount ids are told apart within it, so
-// that a way of watching which counts mounts from one again after a restart confuses nobody.
+// session is one run of the ledger on one node. Mount ids are told apart within it, so that a way of watching which
+// counts mounts from one again after a restart confuses nobody.
 type session struct {
-	node, boot string
-	bootAt     history.Time
-	bootKnown  bool
-	on         *history.Event
-	early      bool
-	seenTo     history.Time   // Everything before it was seen, from on on, but for blind.
-	firstBeat  history.Time   // By then the first listing was complete.
-	blind      []history.Span // Gaps and losses.
-	open       map[uint64]*mountLife
-	lives      []*mountLife
-	named      map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
+	stretch
+	open  map[uint64]*mountLife
+	lives []*mountLife
+	named map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
 }
 
 // mountLedger is what the ledgers of all nodes say.
@@ -78,8 +67,9 @@ func readLedger(h history.History) *mountLedger {
 	}
 	for node, sessions := range l.sessions {
 		l.nodes = append(l.nodes, node)
+		runs := stretches(sessions)
 		for i, s := range sessions {
-			s.settleLives(sessions, i)
+			s.settleLives(runs, i)
 		}
 	}
 	slices.Sort(l.nodes)
@@ -93,8 +83,7 @@ func readLedger(h history.History) *mountLedger {
 
 func (l *mountLedger) begin(e *history.Event) {
 	s := newSession(e.Observer.Node, e.Observer.Boot)
-	s.on = e
-	s.seenTo = e.Span.NotAfter
+	s.begin(e)
 	s.early = strings.Contains(e.Observer.Detail, beganEarly)
 	l.sessions[s.node] = append(l.sessions[s.node], s)
 }
@@ -111,30 +100,16 @@ func (l *mountLedger) at(node, boot string) *session {
 }
 
 func newSession(node, boot string) *session {
-	s := &session{node: node, boot: boot, open: map[uint64]*mountLife{}, named: map[history.Time]bool{}}
-	s.bootAt, s.bootKnown = parseBoot(boot)
-	return s
+	return &session{stretch: newStretch(node, boot), open: map[uint64]*mountLife{}, named: map[history.Time]bool{}}
 }
 
-// parseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
-func parseBoot(boot string) (history.Time, bool) {
-	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
-		return history.Time(ns), ns >= 0
+// stretches returns the runs of the ledger on one node.
+func stretches(sessions []*session) []*stretch {
+	runs := make([]*stretch, 0, len(sessions))
+	for _, s := range sessions {
+		runs = append(runs, &s.stretch)
 	}
-	d, err := time.ParseDuration(boot)
-	return history.Time(d), err == nil && d >= 0
-}
-
-func (s *session) observe(e *history.Event) {
-	switch e.Observer.State {
-	case history.ObserverBeat, history.ObserverOff:
-		s.seenTo = max(s.seenTo, e.Span.NotBefore)
-		if s.firstBeat == 0 {
-			s.firstBeat = e.Span.NotAfter
-		}
-	case history.ObserverGap, history.ObserverLoss:
-		s.blind = append(s.blind, e.Span)
-	}
+	return runs
 }
 
 // mount takes one mount fact in. The facts of one ledger come in the kernel's order, so everything before the
@@ -179,7 +154,7 @@ func (s *session) mount(e *history.Event) {
 //
 // It is over at the latest when the node's next boot began: a mount namespace dies with the processes in it. Within
 // one boot, a ledger that begins again lists every mount anew; what it does not list is gone by its first beat.
-func (s *session) settleLives(all []*session, i int) {
+func (s *session) settleLives(all []*stretch, i int) {
 	over := s.over(all, i)
 	earliest := s.earliest(all, i)
 	for _, life := range s.lives {
@@ -200,76 +175,9 @@ func (s *session) settleLives(all []*session, i int) {
 	}
 }
 
-// over is when every mount of the session was gone, unless a later session saw it again.
-func (s *session) over(all []*session, i int) history.Time {
-	over := forever
-	for j, o := range all {
-		switch {
-		case o.bootKnown && s.bootKnown && o.bootAt > s.bootAt:
-			over = min(over, o.bootAt.Add(startResolution))
-		case j > i && o.boot == s.boot && o.firstBeat != 0:
-			over = min(over, o.firstBeat)
-		}
-	}
-	return over
-}
-
-// earliest is since when a mount that was already there can have been there.
-func (s *session) earliest(all []*session, i int) history.Time {
-	earliest := history.Time(0)
-	if s.bootKnown {
-		earliest = s.bootAt
-	}
-	for _, o := range all[:i] {
-		if o.boot == s.boot {
-			earliest = max(earliest, o.seenTo)
-		}
-	}
-	return earliest
-}
-
-// watched returns the spans in which the ledger of a node missed nothing, or there was nothing to miss: a node that
-// is down mounts nothing. It counts as down from its last sign of life (but not before the fault that explains it)
-// until its PID 1 started again, and as watched from there if the ledger began before the container runtime and the
-// kubelet did. Without such a fault nobody can tell a node that was down from a ledger that was dead.
+// watched returns the spans in which the ledger of a node missed nothing, or there was nothing to miss.
 func (l *mountLedger) watched(node string, sc *scene) []history.Span {
-	var spans []history.Span
-	for i, s := range l.sessions[node] {
-		if s.on == nil {
-			continue
-		}
-		spans = append(spans, history.Between(s.on.Span.NotAfter, max(s.seenTo, s.on.Span.NotAfter)))
-		if !s.early || !s.bootKnown || s.bootAt > s.on.Span.NotAfter {
-			continue
-		}
-		from := s.bootAt
-		if i > 0 {
-			down := history.Between(l.sessions[node][i-1].seenTo, s.bootAt)
-			if since, ok := sc.faultOn(node, down); ok {
-				from = min(from, max(down.NotBefore, since))
-			}
-		}
-		spans = append(spans, history.Between(from, s.on.Span.NotAfter))
-	}
-	return spans
-}
-
-// faultOn returns since when a fault was on its way on a node at some time in span.
-func (s *scene) faultOn(node string, span history.Span) (history.Time, bool) {
-	for _, l := range s.faults {
-		intent := l.facts[history.StageIntent]
-		if l.node != node || intent == nil {
-			continue
-		}
-		life := history.Span{NotBefore: intent.Span.NotBefore, NotAfter: forever}
-		if end := l.facts[history.StageConfirmedHealed]; end != nil {
-			life.NotAfter = end.Span.NotAfter
-		}
-		if life.PossiblyOverlaps(span) {
-			return life.NotBefore, true
-		}
-	}
-	return 0, false
+	return watched(stretches(l.sessions[node]), sc)
 }
 
 // unseen returns the spans in which the ledger of a node saw nothing, or saw a mount that it could not identify.
@@ -292,5 +200,9 @@ func (l *mountLedger) unseen(node string) []history.Span {
 
 // String names a mount by where it was.
 func (m *mountLife) String() string {
-	return fmt.Sprintf("%q on node %s", strings.Join(slices.Compact(slices.Clone(m.paths)), ", "), m.node)
+	where := fmt.Sprintf("%q on node %s", strings.Join(slices.Compact(slices.Clone(m.paths)), ", "), m.node)
+	if m.holder != "" {
+		return where + " within " + m.holder
+	}
+	return where
 }

@@ -19,6 +19,9 @@ import (
 // none. And with A gone at exactly 5 and B there from exactly 5 on, no instant has both.
 //
 // What may have overlapped and need not have is a reason for Unknown.
+//
+// What a container has mounted counts as a mount of its node, even when the node's own mount is gone. A volume that may
+// be on many nodes is left out; of one that is for a single pod, two pods on one node are a breach too.
 func Mounts() Check {
 	return Check{
 		Name:    "mounts",
@@ -32,9 +35,10 @@ func Mounts() Check {
 // volume is one storage and its mounts, on whatever node and by whoever.
 type volume struct {
 	key   string
-	name  string   // The PersistentVolume's.
-	used  bool     // It was seen where the kubelet mounts volumes for pods.
-	roots []string // For a device: the directories by which it is a volume. Others on the device are other things.
+	name  string    // The PersistentVolume's.
+	pv    *pvObject // Nil when the API never showed it.
+	used  bool      // It was seen where the kubelet mounts volumes, for a pod or for a node.
+	roots []string  // For a device: the directories by which it is a volume. Others on the device are other things.
 	lives []*mountLife
 }
 
@@ -45,19 +49,34 @@ func judgeMounts(h history.History) Result {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	ledger := readLedger(h)
-	volumes := findVolumes(h, ledger, r)
+	ledger, objects, seen := readLedger(h), readStorage(h), readContainers(h)
+	volumes := findVolumes(h, ledger, objects, seen.holdings, r)
 	for _, v := range volumes {
-		r.evidence += len(v.lives)
 		v.note(r)
-		v.judge(s, r)
+		if v.pv.manyNodes() {
+			continue
+		}
+		r.evidence += len(v.lives)
+		v.judge(s, objects, r)
 	}
 	used := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return !v.used })
 	if want := s.plan.Workload.Replicas; len(used) < want {
 		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched",
 			len(used), want)
 	}
-	judgeSight(h, s, ledger, volumes, r)
+	window := history.Span{NotBefore: forever, NotAfter: s.lastSight(h)}
+	for _, v := range volumes {
+		for _, life := range v.lives {
+			window.NotBefore = min(window.NotBefore, life.from)
+		}
+	}
+	ledger.judge(h, window, s, r)
+	if len(volumes) > 0 {
+		ledger.note(h, window, s, r)
+	}
+	if onSharedDisk(h) {
+		seen.holdingSight.judge(clusterNodes(h), window, s, r)
+	}
 	return r.result()
 }
 
@@ -72,12 +91,14 @@ func ephemeral(plugin string) bool {
 
 // findVolumes returns the volumes in the order of their names: what a volume fact names, and what was mounted, on any
 // node, where the kubelet mounts persistent volumes.
-func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
+func findVolumes(h history.History, ledger *mountLedger, objects *storageObjects, held []*mountLife,
+	r *ruling,
+) []*volume {
 	byKey := map[string]*volume{}
 	named := func(key, name string) *volume {
 		v := byKey[key]
 		if v == nil {
-			v = &volume{key: key, name: name}
+			v = &volume{key: key, name: name, pv: objects.pvs[name]}
 			byKey[key] = v
 		}
 		return v
@@ -96,17 +117,25 @@ func findVolumes(h history.History, ledger *mountLedger, r *ruling) []*volume {
 		v := named(key, e.Volume.PV)
 		v.roots = append(v.roots, ledger.rootAt(e.Volume.Node, e.Volume.Path, key))
 	}
-	for _, life := range ledger.lives {
-		for _, path := range life.paths {
-			if kv, ok := history.ParseKubeletPath(path); ok && !ephemeral(kv.Plugin) && life.key != "" {
-				v := named(life.key, kv.Name)
-				v.used = true
-				v.roots = append(v.roots, life.root)
+	for _, shared := range []bool{false, true} { // What all pods of a node share tells the name less plainly.
+		for _, life := range ledger.lives {
+			for _, path := range life.paths {
+				if p, ok := placeOf(path); ok && life.key != "" && shared == (p.pod == "") {
+					v := named(life.key, objects.volumeAt(p))
+					v.used = true
+					v.roots = append(v.roots, life.root)
+					life.pod = firstOf(life.pod, p.pod)
+				}
 			}
 		}
 	}
 	for _, life := range ledger.lives {
 		if v := byKey[life.key]; v != nil && v.has(life.root) {
+			v.lives = append(v.lives, life)
+		}
+	}
+	for _, life := range held {
+		if v := byKey[life.key]; v != nil && v.whole() {
 			v.lives = append(v.lives, life)
 		}
 	}
@@ -138,6 +167,13 @@ func (v *volume) has(root string) bool {
 	return slices.ContainsFunc(v.roots, func(r string) bool { return nested(r, root) })
 }
 
+// whole reports that the volume is all of a file or device: of what a container has mounted, the directory is not
+// known.
+func (v *volume) whole() bool {
+	return strings.HasPrefix(v.key, "file:") ||
+		!slices.ContainsFunc(v.roots, func(root string) bool { return root != "/" })
+}
+
 // nested reports that one directory is in the other, or the same.
 func nested(a, b string) bool {
 	a, b = strings.TrimSuffix(a, "/")+"/", strings.TrimSuffix(b, "/")+"/"
@@ -161,17 +197,22 @@ func (v *volume) note(r *ruling) {
 	if len(parts) == 0 {
 		parts = []string{"none"}
 	}
-	r.note("volume %s (%s): mounts %s", v.name, v.key, strings.Join(parts, ", "))
+	mode := ""
+	if v.pv.manyNodes() {
+		mode = "; not judged, since it may be on many nodes: " + strings.Join(v.pv.modes, ", ")
+	}
+	r.note("volume %s (%s): mounts %s%s", v.name, v.key, strings.Join(parts, ", "), mode)
 }
 
-// overlap is two mounts of one volume on two nodes that were, or may have been, there together.
+// overlap is two mounts of one volume that must not be together and were, or may have been.
 type overlap struct {
 	a, b *mountLife
 	span history.Span
 }
 
-// overlaps returns the pairs of lives on different nodes of which the given intervals share more than an end.
-func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, same func(a, b *mountLife) bool) []overlap {
+// overlaps returns the pairs of lives that must not be together and of which the given intervals share more than an
+// end.
+func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, apart func(a, b *mountLife) bool) []overlap {
 	lives = slices.Clone(lives)
 	slices.SortStableFunc(lives, func(a, b *mountLife) int {
 		return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore)
@@ -183,7 +224,7 @@ func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, same f
 		active = slices.DeleteFunc(active, func(a *mountLife) bool { return interval(a).NotAfter <= begin.NotBefore })
 		for _, a := range active {
 			end := min(interval(a).NotAfter, begin.NotAfter)
-			if a.node != b.node && begin.NotBefore < end && same(a, b) {
+			if begin.NotBefore < end && apart(a, b) {
 				out = append(out, overlap{a, b, history.Span{NotBefore: begin.NotBefore, NotAfter: end}})
 			}
 		}
@@ -200,10 +241,17 @@ func possibly(m *mountLife) history.Span {
 	return history.Span{NotBefore: m.maybeFrom, NotAfter: m.maybeTo}
 }
 
+// apart reports that two mounts must not be there together: they are of the same directory, and on two nodes, or, for a
+// volume of a single pod, for two pods.
+func (v *volume) apart(a, b *mountLife) bool {
+	if !strings.HasPrefix(v.key, "file:") && !nested(a.root, b.root) {
+		return false
+	}
+	return a.node != b.node || v.pv.allows("ReadWriteOncePod") && a.pod != b.pod && a.pod != "" && b.pod != ""
+}
+
 // judge looks for overlaps, and reports the first of each pair of nodes.
-func (v *volume) judge(s *scene, r *ruling) {
-	file := strings.HasPrefix(v.key, "file:")
-	same := func(a, b *mountLife) bool { return file || nested(a.root, b.root) }
+func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 	type pair struct{ a, b string }
 	told := map[pair]bool{}
 	first := func(o overlap) bool {
@@ -211,15 +259,25 @@ func (v *volume) judge(s *scene, r *ruling) {
 		defer func() { told[p] = true }()
 		return !told[p]
 	}
-	for _, o := range overlaps(v.lives, certainly, same) {
+	name := v.name
+	if v.pv != nil && len(v.pv.modes) > 0 {
+		name += " (" + strings.Join(v.pv.modes, ", ") + ")"
+	}
+	where := func(o overlap) string {
+		if o.a.node == o.b.node {
+			return fmt.Sprintf("for two pods on %s", o.a.node)
+		}
+		return fmt.Sprintf("on %s and on %s", o.a.node, o.b.node)
+	}
+	for _, o := range overlaps(v.lives, certainly, v.apart) {
 		if !first(o) {
 			continue
 		}
 		r.breach(Finding{
 			Promise: Mounts().Promise,
-			Sentence: fmt.Sprintf("Volume %s was mounted on %s and on %s at once, certainly from %s to %s (%s): "+
-				"as %s and as %s.", v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore), s.clock(o.span.NotAfter),
-				o.span.Length(), o.a, o.b),
+			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
+				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(), o.a.of(objects),
+				o.b.of(objects)),
 			Subject: "volume " + v.name,
 			Node:    o.b.node,
 			Span:    o.span,
@@ -227,61 +285,20 @@ func (v *volume) judge(s *scene, r *ruling) {
 			Faults:  s.faultsIn(o.span),
 		})
 	}
-	for _, o := range overlaps(v.lives, possibly, same) {
+	for _, o := range overlaps(v.lives, possibly, v.apart) {
 		if first(o) {
-			r.unknown("volume %s may have been mounted on %s and on %s at once from %s on: "+
-				"the ledgers do not say which came first", v.name, o.a.node, o.b.node, s.clock(o.span.NotBefore))
+			r.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
+				v.name, where(o), s.clock(o.span.NotBefore))
 		}
 	}
 }
 
-// judgeSight judges whether the ledgers saw enough: every node of the cluster watched from the first sight of a volume
-// to the end, with no hole longer than the bound.
-//
-// A mount that was seen and could not be identified, because it was gone at once, is a hole as long as its whole life
-// may have been: it can have been a volume for no longer than that, and a hole of that length is what the bound
-// allows. One that was never seen to end is a hole to the end.
-func judgeSight(h history.History, s *scene, ledger *mountLedger, volumes []*volume, r *ruling) {
-	window := history.Span{NotBefore: forever, NotAfter: s.lastSight(h)}
-	for _, v := range volumes {
-		for _, life := range v.lives {
-			window.NotBefore = min(window.NotBefore, life.from)
-		}
+// of names a mount and the pod that it is for.
+func (m *mountLife) of(objects *storageObjects) string {
+	if m.pod == "" {
+		return m.String()
 	}
-	nodes := clusterNodes(h)
-	if len(nodes) == 0 {
-		r.unknown("no node of the cluster is in the history: nobody knows whose ledgers are missing")
-	}
-	for _, node := range slices.Compact(slices.Sorted(slices.Values(append(nodes, ledger.nodes...)))) {
-		if !slices.ContainsFunc(ledger.sessions[node], func(se *session) bool { return se.on != nil }) {
-			r.unknown("node %s kept no mount ledger: what was mounted there is not known", node)
-			continue
-		}
-		unidentified := 0
-		for _, se := range ledger.sessions[node] {
-			if !se.bootKnown {
-				r.unknown("node %s: boot %q is no time on the boot clock", node, se.boot)
-			}
-			for _, life := range se.lives {
-				if life.unknown {
-					unidentified++
-				}
-			}
-		}
-		if len(volumes) == 0 {
-			continue
-		}
-		hole := longestHole(window, ledger.watched(node, s), ledger.unseen(node))
-		at := ""
-		if hole.Length() > 0 {
-			at = " from " + s.clock(hole.NotBefore)
-		}
-		r.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
-		if bound := s.plan.Bounds.BlindGap.D(); hole.Length() > bound {
-			r.unknown("the mount ledger of node %s was blind for %s%s, longer than the bound of %s",
-				node, hole.Length(), at, bound)
-		}
-	}
+	return m.String() + " for pod " + objects.podName(m.pod)
 }
 
 // clusterNodes returns the names of all nodes that the API ever showed.

@@ -261,7 +261,7 @@ func (o *ordering) judgeAmounts() {
 		}
 	}
 	want, replicas := 0, s.plan.Workload.Replicas
-	for _, st := range s.plan.Steps {
+	for _, st := range s.plan.AllSteps() {
 		if st.Do == plan.ActionScale && st.Replicas != nil {
 			want += max(replicas-*st.Replicas, 0)
 			replicas = *st.Replicas

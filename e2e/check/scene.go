@@ -70,9 +70,10 @@ func readPlan(raw []byte) (plan.Plan, error) {
 		return p, fmt.Errorf("the plan in the history cannot be read: %w", err)
 	}
 	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
-	for _, st := range p.Steps {
+	for _, st := range p.AllSteps() {
 		if st.Fault != nil {
-			caps.Faults = append(caps.Faults, plan.FaultCaps{Name: st.Fault.Name, Families: true})
+			caps.Faults = append(caps.Faults,
+				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil})
 		}
 	}
 	if err := p.Validate(caps); err != nil {
@@ -114,7 +115,7 @@ func (s *scene) instances(n int) []string {
 // replicasAt returns how many replicas the plan wants when step n begins.
 func (s *scene) replicasAt(n int) int {
 	replicas := s.plan.Workload.Replicas
-	for _, st := range s.plan.Steps {
+	for _, st := range s.plan.AllSteps() {
 		if st.N < n && st.Do == plan.ActionScale && st.Replicas != nil {
 			replicas = *st.Replicas
 		}
@@ -159,7 +160,7 @@ func lifeStages() []history.FaultStage {
 // heal before the injection, to begin clean, heals nothing.
 func faultLives(p plan.Plan, facts []*history.Event) []faultLife {
 	var lives []faultLife
-	for _, st := range p.Steps {
+	for _, st := range p.AllSteps() {
 		if st.Do != plan.ActionFault || st.Fault == nil {
 			continue
 		}

@@ -161,7 +161,7 @@ func (s *story) checks(p *page) {
 			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%d %s", r.Evidence, r.Unit), r.Promise}, r.Verdict,
 		})
 	}
-	p.table([]column{{"check", 12, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}},
+	p.table([]column{{"check", 16, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}},
 		rows)
 }
 
@@ -303,12 +303,25 @@ func (s *story) ending(p *page) {
 	}
 	in := ""
 	if len(names) > 0 {
-		in = " in " + strings.Join(names, ", ")
+		in = " in " + onOneLine(names)
 	}
 	p.blank()
 	p.verdict("verdict:   ", s.report.Verdict, in)
 	p.text("because:   ", s.why())
 	p.text("reproduce: ", s.reproduce())
+}
+
+// onOneLine lists as many names as fit beside a verdict, and counts the rest: the last lines are looked for by number.
+func onOneLine(names []string) string {
+	const room = 60
+	list := names[0]
+	for i, name := range names[1:] {
+		if len(list)+len(name) > room {
+			return fmt.Sprintf("%s and %d more", list, len(names)-1-i)
+		}
+		list += ", " + name
+	}
+	return list
 }
 
 // reproduce is the command that carries the same plan out again. A plan that was read from a file is not to be had from

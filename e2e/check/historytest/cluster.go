@@ -65,11 +65,15 @@ func (t *Trial) Node(name string, at float64) {
 // PodUID returns the uid of the living pod of that name.
 func (t *Trial) PodUID(name string) string { return t.uids[name] }
 
+// Runs says on which node the pods of that name run from now on.
+func (t *Trial) Runs(name, node string) { t.nodes[name] = node }
+
 // Pod adds one change of a pod. An added pod gets a new uid; phase is the pod's, and ending says that it has a
 // deletionTimestamp.
 func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, at float64) {
 	if verb == history.VerbAdded {
 		t.uids[name] = fmt.Sprintf("%s-uid-%d", name, t.version+1)
+		t.made[name] = append(t.made[name], t.uids[name])
 	}
 	status := "False"
 	if ready {
@@ -81,6 +85,10 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 	}
 	t.object("pods", "trial", name, t.uids[name], verb, map[string]any{
 		"metadata": metadata,
+		"spec": map[string]any{
+			"nodeName": t.nodes[name],
+			"volumes":  []any{map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "data-" + name}}},
+		},
 		"status": map[string]any{
 			"phase": phase, "conditions": []any{map[string]any{"type": "Ready", "status": status}},
 		},
@@ -111,12 +119,15 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 		Object: &o})
 }
 
-// Process adds a process of a pod that ran from one moment to another.
+// Process adds a process of a pod that ran from one moment to another, and to an unseen end when that is 0.
 func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
 	for _, p := range []struct {
 		action history.ProcessAction
 		at     float64
 	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
+		if p.at == 0 {
+			continue
+		}
 		t.Add(history.Event{Kind: history.KindProcess, Source: "ledger/" + node, Span: history.Between(At(p.at-0.2),
 			At(p.at)),
 			Process: &history.Process{Action: p.action, Node: node, Name: name, PID: pid, Start: At(from),

@@ -92,33 +92,50 @@ func (t *Trial) phases() {
 func (t *Trial) watching() {
 	for _, node := range []string{"control-plane", "worker", "worker2"} {
 		t.Node(node, 0.2)
-		t.Observer("mounts", node, FirstBoot, history.ObserverOn, early, 0.5, 0.5)
 	}
-	t.Beats("mounts", "control-plane", FirstBoot, 1, 79)
-	t.Beats("mounts", "worker", FirstBoot, 1, 79)
-	t.Beats("mounts", "worker2", FirstBoot, 1, 31)
-	t.Observer("mounts", "worker2", SecondBoot, history.ObserverOn, early, 33.2, 33.2)
-	t.Beats("mounts", "worker2", SecondBoot, 34, 79)
+	for _, o := range [][2]string{{"mounts", early}, {"processes", ""}} {
+		name, detail := o[0], o[1]
+		t.watch(name, detail, "control-plane", 79)
+		t.watch(name, detail, "worker", 79)
+		t.watch(name, detail, "worker2", 31)
+		t.Observer(name, "worker2", SecondBoot, history.ObserverOn, detail, 33.2, 33.2)
+		t.Beats(name, "worker2", SecondBoot, 34, 79)
+	}
 	for _, name := range []string{"api/pods", "api/statefulsets"} {
 		t.Observer(name, "", "", history.ObserverOn, "", 0.3, 0.3)
 		t.Beats(name, "", "", 1, 79)
 	}
 }
 
+// watch turns an observer of a node on and lets it live to a moment.
+func (t *Trial) watch(name, detail, node string, to float64) {
+	t.Observer(name, node, FirstBoot, history.ObserverOn, detail, 0.5, 0.5)
+	t.Beats(name, node, FirstBoot, 1, to)
+}
+
 func (t *Trial) pods() {
+	t.Runs("mysql-0", "worker")
+	t.Runs("mysql-1", "worker2")
+	t.Runs("mysql-2", "worker")
 	t.Set(history.VerbAdded, "mysql", 3, "OrderedReady", 1)
 	t.start("mysql-0", 1.1, 3)
 	t.start("mysql-1", 3.1, 5)
 	t.start("mysql-2", 5.1, 7)
+	t.Process("worker", "mysqld", t.PodUID("mysql-0"), 4003, 2, 0)
+	t.Process("worker2", "mysqld", t.PodUID("mysql-1"), 4001, 4, 0) // Until the reboot.
+	t.Process("worker2", "mysqld", t.PodUID("mysql-1"), 4002, 35.5, 51.7)
+	t.Process("worker", "mysqld", t.PodUID("mysql-2"), 4000, 6, 49.7)
 	// The reboot takes the readiness of mysql-1 and gives it back.
 	t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 35)
 	t.Pod(history.VerbModified, "mysql-1", "Running", true, false, 41)
 	t.Set(history.VerbModified, "mysql", 1, "OrderedReady", 48.1)
-	t.end("mysql-2", "worker", 48.2, 50)
-	t.end("mysql-1", "worker2", 50.1, 52)
+	t.end("mysql-2", 48.2, 50)
+	t.end("mysql-1", 50.1, 52)
 	t.Set(history.VerbModified, "mysql", 3, "OrderedReady", 56.1)
 	t.start("mysql-1", 56.2, 59)
 	t.start("mysql-2", 59.1, 62)
+	t.Process("worker2", "mysqld", t.PodUID("mysql-1"), 4004, 57.5, 0)
+	t.Process("worker", "mysqld", t.PodUID("mysql-2"), 4005, 60.5, 0)
 }
 
 func (t *Trial) start(name string, from, ready float64) {
@@ -127,9 +144,8 @@ func (t *Trial) start(name string, from, ready float64) {
 	t.Pod(history.VerbModified, name, "Running", true, false, ready)
 }
 
-func (t *Trial) end(name, node string, from, gone float64) {
+func (t *Trial) end(name string, from, gone float64) {
 	t.Pod(history.VerbModified, name, "Running", true, true, from)
-	t.Process(node, "mysqld", t.PodUID(name), 4000, from-1, gone-0.3)
 	t.Pod(history.VerbDeleted, name, "Succeeded", false, true, gone)
 }
 
@@ -142,7 +158,8 @@ func (t *Trial) mounts() {
 		t.Volume(pv, node, base, inode, 0.9)
 		t.Mount(history.MountAttach, node, FirstBoot, inode, base, 0.8)
 		pod := func(n int) string {
-			return fmt.Sprintf("/var/lib/kubelet/pods/%d-%d/volumes/kubernetes.io~local-volume/%s", k, n, pv)
+			uid := t.made[fmt.Sprintf("mysql-%d", k)][n-1]
+			return fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~local-volume/%s", uid, pv)
 		}
 		id := t.Mount(history.MountAttach, node, FirstBoot, inode, pod(1), 1.5+2*float64(k))
 		switch k {
@@ -158,9 +175,8 @@ func (t *Trial) mounts() {
 	}
 }
 
-// load lets the client of one instance work from +9.2 s to +70.4 s, at 5 operations a second.
+// load lets the client of one instance work from +9.2 s to +70.4 s.
 func (t *Trial) load(k int) {
-	name, client := fmt.Sprintf("mysql-%d", k), k+1
 	away := [][2]float64{{48.2 + 1.9*float64(2-k), 59 + 3*float64(k-1)}}
 	if k == 0 {
 		away = nil
@@ -168,7 +184,14 @@ func (t *Trial) load(k int) {
 	if k == 1 {
 		away = append(away, [2]float64{31.2, 36})
 	}
-	for i := range 306 {
+	t.work(k, 306, away)
+}
+
+// work lets the client of one instance work from +9.2 s on, at 5 operations a second. While the instance is away, each
+// fails; in the first half second of it the outcome is not known.
+func (t *Trial) work(k, operations int, away [][2]float64) {
+	name, client := fmt.Sprintf("mysql-%d", k), k+1
+	for i := range operations {
 		from := 9.2 + 0.2*float64(i)
 		stage := history.StageOK
 		for _, a := range away {

@@ -24,16 +24,20 @@ func At(seconds float64) history.Time {
 type Trial struct {
 	Plan    plan.Plan
 	events  []history.Event
-	version int               // The last resourceVersion given.
-	uids    map[string]string // The uid of the living pod of each name.
-	numbers map[int]int64     // The last operation number of each client.
+	version int                 // The last resourceVersion given.
+	uids    map[string]string   // The uid of the living pod of each name.
+	made    map[string][]string // All uids of each name, in order.
+	nodes   map[string]string   // Where the pod of each name runs; none runs nowhere.
+	calls   int
+	numbers map[int]int64 // The last operation number of each client.
 	rows    map[string][]history.Row
 	mountID uint64
 }
 
 // New begins a trial of p.
 func New(p plan.Plan) *Trial {
-	t := &Trial{Plan: p, uids: map[string]string{}, numbers: map[int]int64{}, rows: map[string][]history.Row{}}
+	t := &Trial{Plan: p, uids: map[string]string{}, made: map[string][]string{}, nodes: map[string]string{},
+		numbers: map[int]int64{}, rows: map[string][]history.Row{}}
 	raw, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // A plan is plain data.

@@ -1,0 +1,176 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// database is the name of the process that serves a database.
+const database = "mysqld"
+
+// processLife is one process from its start to its end, as intervals; see mountLife.
+type processLife struct {
+	node, pod, name string
+	pid             int
+	start           history.Time // As the kernel tells it: of the process, which may have had another name first.
+	from, to        history.Time
+	maybeFrom       history.Time
+	maybeTo         history.Time
+	ended           bool
+	affirmed        history.Time
+	run             int // In which stretch of the observer it was seen last.
+	events          []int64
+}
+
+// containers is what was seen on the nodes of processes and of the volumes that containers have.
+type containers struct {
+	processes    []*processLife
+	holdings     []*mountLife
+	processSight *sight
+	holdingSight *sight
+}
+
+// readContainers reads the processes and the holdings.
+func readContainers(h history.History) *containers {
+	c := &containers{}
+	c.processSight = readSight(h, processesObserver, func(e *history.Event) (string, string, bool) {
+		if e.Kind != history.KindProcess || e.Process == nil {
+			return "", "", false
+		}
+		return e.Process.Node, "", true
+	})
+	c.holdingSight = readSight(h, holdingsObserver, func(e *history.Event) (string, string, bool) {
+		if e.Kind != history.KindHolding || e.Holding == nil {
+			return "", "", false
+		}
+		return e.Holding.Node, e.Holding.Boot, true
+	})
+	c.readProcesses(h)
+	c.readHoldings(h)
+	return c
+}
+
+// place returns in which stretch of an observer a fact of that moment is: the last that was on by then.
+func (w *sight) place(node string, at history.Time) int {
+	runs := w.runs[node]
+	for i := len(runs) - 1; i > 0; i-- {
+		if runs[i].on != nil && runs[i].on.Span.NotBefore <= at {
+			return i
+		}
+	}
+	return 0
+}
+
+func (c *containers) readProcesses(h history.History) {
+	type key struct {
+		node  string
+		pid   int
+		start history.Time
+	}
+	all := map[key]*processLife{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindProcess || e.Process == nil {
+			continue
+		}
+		p := e.Process
+		k := key{p.Node, p.PID, p.Start}
+		life := all[k]
+		if p.Action == history.ProcessGone {
+			if life != nil && !life.ended {
+				life.ended, life.to, life.maybeTo = true, max(e.Span.NotBefore, life.from), e.Span.NotAfter
+				life.events = append(life.events, e.ID)
+			}
+			continue
+		}
+		if life == nil || life.ended {
+			life = &processLife{node: p.Node, name: p.Name, pid: p.PID, start: p.Start, from: e.Span.NotAfter,
+				maybeFrom: min(p.Start, e.Span.NotAfter)}
+			all[k] = life
+			c.processes = append(c.processes, life)
+		}
+		life.pod = firstOf(life.pod, p.PodUID)
+		life.affirmed, life.run = max(life.affirmed, e.Span.NotAfter), c.processSight.place(p.Node, e.Span.NotAfter)
+		life.events = append(life.events, e.ID)
+	}
+	for _, life := range c.processes {
+		if !life.ended {
+			life.to, life.maybeTo = c.processSight.end(life.node, life.run, life.affirmed)
+		}
+	}
+	slices.SortStableFunc(c.processes, func(a, b *processLife) int { return cmp.Compare(a.from, b.from) })
+}
+
+// end returns until when something was certainly, and possibly, there that was not seen to go: up to the last moment
+// that the observer vouches for, and no longer than to the first blind span after it was affirmed.
+func (w *sight) end(node string, run int, affirmed history.Time) (to, maybeTo history.Time) {
+	runs := w.runs[node]
+	if run >= len(runs) {
+		return affirmed, forever
+	}
+	s := runs[run]
+	to = s.seenTo
+	for _, b := range s.blind {
+		if b.NotAfter > affirmed {
+			to = min(to, b.NotBefore)
+		}
+	}
+	to = max(to, affirmed)
+	return to, max(to, s.over(runs, run))
+}
+
+func (c *containers) readHoldings(h history.History) {
+	type key struct {
+		node, boot string
+		namespace  uint64
+		identity   string
+	}
+	all := map[key]*mountLife{}
+	runs := map[*mountLife]int{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindHolding || e.Holding == nil || e.Holding.Identity.Key() == "" {
+			continue
+		}
+		v := e.Holding
+		k := key{v.Node, v.Boot, v.Namespace, v.Identity.Key()}
+		life := all[k]
+		if v.Action == history.ProcessGone {
+			if life != nil && !life.ended {
+				life.ended, life.to, life.maybeTo = true, max(e.Span.NotBefore, life.from), e.Span.NotAfter
+				life.events = append(life.events, e.ID)
+			}
+			continue
+		}
+		run := c.holdingSight.place(v.Node, e.Span.NotAfter)
+		if life == nil || life.ended {
+			life = &mountLife{node: v.Node, key: k.identity, root: "/", from: e.Span.NotAfter,
+				maybeFrom: e.Span.NotBefore, pod: v.PodUID,
+				holder: fmt.Sprintf("the container of %s (pid %d)", firstOf(v.Program, "a process"), v.PID)}
+			if v.Action == history.ProcessPresent {
+				life.maybeFrom = 0
+				if list := c.holdingSight.runs[v.Node]; run < len(list) {
+					life.maybeFrom = list[run].earliest(list, run)
+				}
+			}
+			all[k] = life
+			c.holdings = append(c.holdings, life)
+		}
+		life.paths = append(life.paths, v.Path)
+		life.affirmed, runs[life] = max(life.affirmed, e.Span.NotAfter), run
+		life.events = append(life.events, e.ID)
+	}
+	for _, life := range c.holdings {
+		if !life.ended {
+			life.to, life.maybeTo = c.holdingSight.end(life.node, runs[life], life.affirmed)
+		}
+	}
+}
+
+// String names a process as findings do.
+func (p *processLife) String() string {
+	return fmt.Sprintf("%s (pid %d) on node %s", p.name, p.pid, p.node)
+}

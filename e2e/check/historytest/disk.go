@@ -1,0 +1,166 @@
+package historytest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// DiskPlan is the plan of Disk: one fault, then scaling down to one and up again, on disks that are attached.
+func DiskPlan() plan.Plan {
+	one, two := 1, 2
+	p := SmokePlan()
+	p.Scenario = "disk"
+	p.Workload.Replicas = 2
+	p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single"
+	p.Bounds.Settle = plan.Duration(10 * time.Second)
+	p.Steps = []plan.Step{
+		{Do: plan.ActionLoad, Commits: 50},
+		{Do: plan.ActionChecksum, Label: "before"},
+		{Do: plan.ActionFault, Fault: &plan.Fault{Name: "kubelet-kill", Ordinal: 0,
+			Hold: plan.Duration(5 * time.Second)}},
+		{Do: plan.ActionLoad, Commits: 50},
+		{Do: plan.ActionChecksum, Label: "after"},
+		{Do: plan.ActionScale, Replicas: &one},
+		{Do: plan.ActionScale, Replicas: &two},
+		{Do: plan.ActionChecksum, Label: "scaled"},
+	}
+	for i := range p.Steps {
+		p.Steps[i].N = i + 1
+		p.Steps[i].Bound = plan.Duration(time.Minute)
+	}
+	return p
+}
+
+// Disk is a whole trial on attached disks in which every promise was kept. mysql-0 has volume pvc-0 on worker; its
+// kubelet is killed at +16 s. mysql-1 has volume pvc-1 on worker2 until it is scaled away at +31 s, and on worker from
+// +39 s on. The backing files are the inodes 100 and 101.
+func Disk() *Trial { return DiskWith(nil) }
+
+// DiskWith is Disk with more facts, told before everything is read back.
+func DiskWith(tell func(*Trial)) *Trial {
+	t := New(DiskPlan())
+	t.diskPhases()
+	t.diskWatching()
+	t.PV("pvc-0", "data-mysql-0", "ReadWriteOnce", 1.15)
+	t.PV("pvc-1", "data-mysql-1", "ReadWriteOnce", 3.15)
+	t.Set(history.VerbAdded, "mysql", 2, "OrderedReady", 1)
+	t.comes("mysql-0", "pvc-0", "worker", 100, 1.1).stays(t)
+	first := t.comes("mysql-1", "pvc-1", "worker2", 101, 3.1)
+	t.Set(history.VerbModified, "mysql", 1, "OrderedReady", 31.1)
+	first.goes(t, 31.2)
+	t.Set(history.VerbModified, "mysql", 2, "OrderedReady", 39.1)
+	t.comes("mysql-1", "pvc-1", "worker", 101, 39.2).stays(t)
+	t.Fault(3, "kubelet-kill", "worker", "mysql-0", FaultTimes{16.1, 16.2, 16.3, 18, 23, 23.5, 25})
+	t.work(0, 221, nil)
+	t.work(1, 221, [][2]float64{{31.2, 42}})
+	if tell != nil {
+		tell(t)
+	}
+	for k := range 2 {
+		name := fmt.Sprintf("mysql-%d", k)
+		t.diskReads(name, 0.1*float64(k))
+	}
+	zero := Writer{"start-a", "worker", t.PodUID("mysql-0"), 2.5, 40}
+	t.Witness("mysql-0", "pvc-0", "worker", "scaled", 47.5, zero)
+	zero.Entries = 50
+	t.Witness("mysql-0", "pvc-0", "worker", "settled", 55, zero)
+	one := Writer{"start-c", "worker", t.PodUID("mysql-1"), 41, 6}
+	away := Writer{"start-b", "worker2", first.uid, 4.5, 27}
+	t.Witness("mysql-1", "pvc-1", "worker", "scaled", 47.6, away, one)
+	one.Entries = 12
+	t.Witness("mysql-1", "pvc-1", "worker", "settled", 55.1, away, one)
+	return t
+}
+
+// stay is a pod on a node, with its volume mounted twice: for the node and for the pod.
+type stay struct {
+	name, uid, pv, node string
+	inode               uint64
+	from                float64
+	global, mounted     uint64
+}
+
+// comes lets a pod come up on a node.
+func (t *Trial) comes(name, pv, node string, inode uint64, from float64) stay {
+	at := func(after float64) float64 { return from + after }
+	t.Runs(name, node)
+	t.Pod(history.VerbAdded, name, "Pending", false, false, from)
+	s := stay{name: name, uid: t.PodUID(name), pv: pv, node: node, inode: inode, from: from}
+	t.Attachment(history.VerbAdded, pv, node, false, false, at(0.1))
+	t.Call("ControllerPublishVolume", pv, node, at(0.2), at(0.3), On(node))
+	t.Attachment(history.VerbModified, pv, node, true, false, at(0.35))
+	t.InUse(node, at(0.36), pv)
+	t.Call("NodeStageVolume", pv, node, at(0.4), at(0.6), nil)
+	s.global = t.Mount(history.MountAttach, node, FirstBoot, inode, GlobalPath(pv), at(0.5))
+	t.Call("NodePublishVolume", pv, node, at(0.7), at(0.8), Target(PodPath(s.uid, pv)))
+	s.mounted = t.Mount(history.MountAttach, node, FirstBoot, inode, PodPath(s.uid, pv), at(0.75))
+	t.Pod(history.VerbModified, name, "Running", false, false, at(1.2))
+	t.Pod(history.VerbModified, name, "Running", true, false, at(1.9))
+	return s
+}
+
+// stays lets the pod run to the end.
+func (s stay) stays(t *Trial) {
+	t.Process(s.node, "mysqld", s.uid, 4000+int(s.inode), s.from+1.1, 0)
+	t.Holding(s.node, s.inode, s.uid, s.from+1.1, 0)
+}
+
+// goes lets the pod end, and its volume be taken from the node.
+func (s stay) goes(t *Trial, gone float64) {
+	after := func(x float64) float64 { return gone + x }
+	t.Pod(history.VerbModified, s.name, "Running", true, true, gone)
+	t.Process(s.node, "mysqld", s.uid, 4000+int(s.inode), s.from+1.1, after(1.3))
+	t.Holding(s.node, s.inode, s.uid, s.from+1.1, after(1.4))
+	t.Call("NodeUnpublishVolume", s.pv, s.node, after(1.6), after(1.7), Target(PodPath(s.uid, s.pv)))
+	t.Unmount(s.node, FirstBoot, s.mounted, after(1.65))
+	t.Pod(history.VerbDeleted, s.name, "Succeeded", false, true, after(1.8))
+	t.Call("NodeUnstageVolume", s.pv, s.node, after(2), after(2.2), nil)
+	t.Unmount(s.node, FirstBoot, s.global, after(2.1))
+	t.InUse(s.node, after(2.4))
+	t.Attachment(history.VerbModified, s.pv, s.node, true, true, after(2.5))
+	t.Call("ControllerUnpublishVolume", s.pv, s.node, after(2.6), after(2.7), On())
+	t.Attachment(history.VerbDeleted, s.pv, s.node, false, true, after(2.8))
+}
+
+func (t *Trial) diskPhases() {
+	t.Phase(history.PhaseSetup, 0, 0.1, 9)
+	t.Phase(history.PhaseSteady, 0, 9, 10)
+	t.Phase(history.PhaseLoad, 0, 10, 48.5)
+	ends := []float64{10, 15, 16, 25.1, 30, 31, 39, 47, 48}
+	for i := range t.Plan.Steps {
+		t.Phase(history.PhaseStep, i+1, ends[i]+0.01, ends[i+1])
+	}
+	t.Phase(history.PhaseHeal, 0, 49, 50)
+	t.Phase(history.PhaseSettle, 0, 50, 53)
+	t.Phase(history.PhaseAudit, 0, 54, 56)
+	t.Done(60)
+}
+
+func (t *Trial) diskWatching() {
+	for _, node := range []string{"control-plane", "worker", "worker2"} {
+		t.Node(node, 0.2)
+		t.watch("mounts", early, node, 59)
+		for _, name := range []string{"processes", "holdings", "csi"} {
+			t.watch(name, "", node, 59)
+		}
+	}
+	t.watch("csi-controller", "", "control-plane", 59)
+	for _, name := range []string{"api/pods", "api/statefulsets"} {
+		t.Observer(name, "", "", history.ObserverOn, "", 0.3, 0.3)
+		t.Beats(name, "", "", 1, 59)
+	}
+}
+
+func (t *Trial) diskReads(name string, small float64) {
+	t.Checksum(name, "quiet", true, "filled", 0, 8+small)
+	t.Checksum(name, "quiet", true, "before", 2, 15.2+small)
+	t.Checksum(name, "quiet", true, "after", 5, 30.2+small)
+	t.Checksum(name, "quiet", true, "scaled", 8, 47.2+small)
+	t.FinalRows(name, 54.2+small)
+	t.Checksum(name, "quiet", true, "settled", 0, 55+small)
+	t.Checksum(name, "ledger", false, "settled", 0, 55.3+small)
+	t.Checksum(name, "ledger", false, "settled", 0, 55.6+small)
+}

@@ -1,0 +1,132 @@
+package historytest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Driver is the name of the made-up CSI driver.
+const Driver = "shared.disk"
+
+// Handle is the handle of a made-up volume: that of "pvc-0" is "disk-pvc-0".
+func Handle(pv string) string { return "disk-" + pv }
+
+// GlobalPath is where the kubelet mounts a volume for all pods of a node.
+func GlobalPath(pv string) string {
+	sum := sha256.Sum256([]byte(Handle(pv)))
+	return "/var/lib/kubelet/plugins/kubernetes.io/csi/" + Driver + "/" + hex.EncodeToString(sum[:]) + "/globalmount"
+}
+
+// PodPath is where the kubelet mounts a volume for one pod.
+func PodPath(podUID, pv string) string {
+	return "/var/lib/kubelet/pods/" + podUID + "/volumes/kubernetes.io~csi/" + pv + "/mount"
+}
+
+// PV adds a PersistentVolume of the CSI driver that is bound to a claim of the trial.
+func (t *Trial) PV(pv, claim, mode string, at float64) {
+	t.object("persistentvolumes", "", pv, pv+"-uid", history.VerbAdded, map[string]any{"spec": map[string]any{
+		"accessModes": []string{mode},
+		"claimRef":    map[string]any{"namespace": "trial", "name": claim},
+		"csi":         map[string]any{"driver": Driver, "volumeHandle": Handle(pv)},
+	}}, at)
+}
+
+// Attachment adds one state of the VolumeAttachment of a volume to a node.
+func (t *Trial) Attachment(verb history.Verb, pv, node string, attached, ending bool, at float64) {
+	metadata := map[string]any{}
+	if ending {
+		metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+	}
+	name := "csi-" + pv + "-" + node
+	t.object("volumeattachments", "", name, name+"-uid", verb, map[string]any{
+		"metadata": metadata,
+		"spec": map[string]any{"attacher": Driver, "nodeName": node,
+			"source": map[string]any{"persistentVolumeName": pv}},
+		"status": map[string]any{"attached": attached},
+	}, at)
+}
+
+// InUse adds what a node's status says of the volumes that it has in use.
+func (t *Trial) InUse(node string, at float64, pvs ...string) {
+	names := []string{}
+	for _, pv := range pvs {
+		names = append(names, "kubernetes.io/csi/"+Driver+"^"+Handle(pv))
+	}
+	t.object("nodes", "", node, "node-"+node, history.VerbModified,
+		map[string]any{"status": map[string]any{"volumesInUse": names}}, at)
+}
+
+// Call adds a call of the driver: its begin, and its end unless to is 0. A method of the controller runs on the
+// control plane. Its moments are known exactly.
+func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.CSI)) {
+	t.calls++
+	c := history.CSI{Node: node, Boot: FirstBoot, Call: fmt.Sprintf("call-%d", t.calls), RPC: rpc, Volume: Handle(pv),
+		For: node}
+	switch rpc {
+	case "ControllerPublishVolume", "ControllerUnpublishVolume":
+		c.Node = "control-plane"
+	case "NodeStageVolume", "NodeUnstageVolume":
+		c.Staging = GlobalPath(pv)
+	}
+	end := c
+	end.End, end.Code = true, "OK"
+	if more != nil {
+		more(&end)
+	}
+	c.Target, c.Staging, c.Boot = end.Target, end.Staging, end.Boot
+	t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.At(At(from)), CSI: &c})
+	if to != 0 {
+		t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.At(At(to)), CSI: &end})
+	}
+}
+
+// On is for Call: which nodes the table has the volume on afterwards.
+func On(nodes ...string) func(*history.CSI) {
+	return func(c *history.CSI) { c.Attached = nodes }
+}
+
+// Target is for Call: the path that it publishes at, or takes away.
+func Target(path string) func(*history.CSI) { return func(c *history.CSI) { c.Target = path } }
+
+// Holding adds that a container has a volume from one moment to another, and to an unseen end when that is 0.
+func (t *Trial) Holding(node string, inode uint64, podUID string, from, to float64) {
+	t.mountID++
+	for _, p := range []struct {
+		action history.ProcessAction
+		at     float64
+	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
+		if p.at == 0 {
+			continue
+		}
+		t.Add(history.Event{Kind: history.KindHolding, Source: "ledger/" + node,
+			Span: history.Between(At(p.at-0.2), At(p.at)),
+			Holding: &history.Holding{Action: p.action, Node: node, Boot: FirstBoot,
+				Namespace: 4_026_000_000 + t.mountID, Identity: Identity(inode), Path: "/var/lib/mysql",
+				PID: 5000, Start: At(from), Program: "mysqld",
+				PodUID: podUID}})
+	}
+}
+
+// Writer is one start of a writer of witness entries: one entry each second.
+type Writer struct {
+	Start, Node, PodUID string
+	From                float64
+	Entries             int
+}
+
+// Witness adds what was read in a volume, written by one writer after the other.
+func (t *Trial) Witness(instance, pv, node, label string, at float64, writers ...Writer) {
+	w := history.Witness{Instance: instance, PodUID: t.PodUID(instance), PV: pv, Node: node, Label: label,
+		Volume: Handle(pv)}
+	for _, by := range writers {
+		for i := range by.Entries {
+			w.Entries = append(w.Entries, history.WitnessEntry{Volume: Handle(pv), Node: by.Node, PodUID: by.PodUID,
+				Start: by.Start, Seq: int64(i + 1), At: At(by.From + float64(i))})
+		}
+	}
+	t.Add(history.Event{Kind: history.KindWitness, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
+		Witness: &w})
+}

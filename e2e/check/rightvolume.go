@@ -1,0 +1,85 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// RightVolume judges what was found in the volumes, as read from within the pods: the identity that was written into
+// each when it was made, and the entries that writers left there. The identity is that of the PersistentVolume that
+// the pod's claim is bound to; what one reading found, every later one finds too.
+func RightVolume() Check {
+	return Check{
+		Name:    "right-volume",
+		Promise: "A container never runs on an empty volume or on another's.",
+		Source: "Kubernetes documentation, StatefulSet Basics: a pod's claim stays bound to its volume; the identity " +
+			"in the volume is Seatrial's own",
+		Applies: onSharedDisk,
+		Judge:   judgeRightVolume,
+	}
+}
+
+func judgeRightVolume(h history.History) Result {
+	r := newRuling("witnesses read")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	objects := readStorage(h)
+	last := map[string]witnessRead{} // By PersistentVolume.
+	told := map[string]bool{}
+	for _, w := range readWitnesses(h, s, r) {
+		pv := objects.pvs[w.PV]
+		if pv == nil || pv.handle == "" {
+			r.unknown("PersistentVolume %q, which the witness %q of %s was read for, was not seen with a volume handle",
+				w.PV, w.Label, w.Instance)
+			continue
+		}
+		r.evidence++
+		what, proof := wrongVolume(w, pv, last[w.PV])
+		if what != "" && !told[w.PV] {
+			told[w.PV] = true
+			r.breach(witnessFinding(s, w, RightVolume().Promise, fmt.Sprintf("%s on node %s had volume %s, and %s.",
+				w.Instance, w.Node, w.PV, what), proof...))
+		}
+		last[w.PV] = w
+	}
+	return r.result()
+}
+
+// wrongVolume says what is wrong with what was found in a volume, given what was found before.
+func wrongVolume(w witnessRead, pv *pvObject, before witnessRead) (string, []int64) {
+	right := func(volume string) bool { return volume == pv.handle || volume == pv.name }
+	if w.Volume == "" {
+		return "there was no identity in it: it was empty, or not mounted", nil
+	}
+	if !right(w.Volume) {
+		return fmt.Sprintf("the identity in it was that of volume %s", w.Volume), nil
+	}
+	for _, e := range w.Entries {
+		if !right(e.Volume) {
+			return fmt.Sprintf("in it was %s, made by a writer that believed itself on volume %q", line(e),
+				e.Volume), nil
+		}
+	}
+	if before.Witness == nil {
+		return "", nil
+	}
+	type entry struct {
+		start string
+		seq   int64
+	}
+	there := map[entry]bool{}
+	for _, e := range w.Entries {
+		there[entry{e.Start, e.Seq}] = true
+	}
+	i := slices.IndexFunc(before.Entries, func(e history.WitnessEntry) bool { return !there[entry{e.Start, e.Seq}] })
+	if i < 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%s, which an earlier reading (%q) had found in it, was gone", line(before.Entries[i]),
+		before.Label), []int64{before.event.ID}
+}

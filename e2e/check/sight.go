@@ -1,0 +1,216 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// The observers on the nodes, by the names in which they speak of themselves.
+const (
+	processesObserver     = "processes"
+	holdingsObserver      = "holdings"
+	csiObserver           = "csi"
+	csiControllerObserver = "csi-controller"
+)
+
+// startResolution is how much later than its start time says a node's PID 1 can have started: the kernel tells it in
+// clock ticks, cut off (proc_pid_stat(5), starttime).
+const startResolution = 10 * time.Millisecond
+
+// stretch is one run of an observer on one node: from one on fact to the next.
+type stretch struct {
+	node, boot string
+	bootAt     history.Time
+	bootKnown  bool
+	on         *history.Event
+	early      bool           // What there was to see on that boot before it was on, it knows too.
+	seenTo     history.Time   // Everything before it was seen, from on on, but for blind.
+	firstBeat  history.Time   // By then the first listing was complete.
+	blind      []history.Span // Gaps and losses.
+}
+
+func newStretch(node, boot string) stretch {
+	s := stretch{node: node, boot: boot}
+	s.bootAt, s.bootKnown = parseBoot(boot)
+	return s
+}
+
+// parseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
+func parseBoot(boot string) (history.Time, bool) {
+	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
+		return history.Time(ns), ns >= 0
+	}
+	d, err := time.ParseDuration(boot)
+	return history.Time(d), err == nil && d >= 0
+}
+
+func (s *stretch) begin(on *history.Event) { s.on, s.seenTo = on, on.Span.NotAfter }
+
+func (s *stretch) observe(e *history.Event) {
+	switch e.Observer.State {
+	case history.ObserverBeat, history.ObserverOff:
+		s.seenTo = max(s.seenTo, e.Span.NotBefore)
+		if s.firstBeat == 0 {
+			s.firstBeat = e.Span.NotAfter
+		}
+	case history.ObserverGap, history.ObserverLoss:
+		s.blind = append(s.blind, e.Span)
+	}
+}
+
+// over is when everything seen in the run was gone, unless a later run saw it again: nothing outlives the boot, and a
+// run that begins again within one boot lists anew what is there.
+func (s *stretch) over(all []*stretch, i int) history.Time {
+	over := forever
+	for j, o := range all {
+		switch {
+		case o.bootKnown && s.bootKnown && o.bootAt > s.bootAt:
+			over = min(over, o.bootAt.Add(startResolution))
+		case j > i && o.boot == s.boot && o.firstBeat != 0:
+			over = min(over, o.firstBeat)
+		}
+	}
+	return over
+}
+
+// earliest is since when something that was already there can have been there.
+func (s *stretch) earliest(all []*stretch, i int) history.Time {
+	earliest := history.Time(0)
+	if s.bootKnown {
+		earliest = s.bootAt
+	}
+	for _, o := range all[:i] {
+		if o.boot == s.boot {
+			earliest = max(earliest, o.seenTo)
+		}
+	}
+	return earliest
+}
+
+// watched returns the spans in which the observer of a node missed nothing, or there was nothing to miss: on a node
+// that is down nothing happens. It counts as down from its last sign of life (but not before the fault that explains
+// it) until its PID 1 started again, and as watched from there if the observer knows what was before it was on.
+// Without such a fault nobody can tell a node that was down from an observer that was dead.
+func watched(runs []*stretch, sc *scene) []history.Span {
+	var spans []history.Span
+	for i, s := range runs {
+		if s.on == nil {
+			continue
+		}
+		spans = append(spans, history.Between(s.on.Span.NotAfter, max(s.seenTo, s.on.Span.NotAfter)))
+		if !s.bootKnown || s.bootAt > s.on.Span.NotAfter {
+			continue
+		}
+		if s.early {
+			spans = append(spans, history.Between(s.bootAt, s.on.Span.NotAfter))
+		}
+		if i == 0 {
+			continue
+		}
+		down := history.Between(runs[i-1].seenTo, s.bootAt)
+		if since, ok := sc.faultOn(s.node, down); ok && runs[i-1].seenTo < s.bootAt {
+			spans = append(spans, history.Between(min(s.bootAt, max(down.NotBefore, since)), s.bootAt))
+		}
+	}
+	return spans
+}
+
+// faultOn returns since when a fault was on its way on a node at some time in span.
+func (s *scene) faultOn(node string, span history.Span) (history.Time, bool) {
+	for _, l := range s.faults {
+		intent := l.facts[history.StageIntent]
+		if l.node != node || intent == nil {
+			continue
+		}
+		life := history.Span{NotBefore: intent.Span.NotBefore, NotAfter: forever}
+		if end := l.facts[history.StageConfirmedHealed]; end != nil {
+			life.NotAfter = end.Span.NotAfter
+		}
+		if life.PossiblyOverlaps(span) {
+			return life.NotBefore, true
+		}
+	}
+	return 0, false
+}
+
+// sight is what the observers of one name, one on each node, say of themselves.
+type sight struct {
+	name string
+	runs map[string][]*stretch
+}
+
+// readSight reads it. The facts that those observers tell are signs of life too: fact returns whose one is.
+func readSight(h history.History, name string, fact func(*history.Event) (node, boot string, ok bool)) *sight {
+	w := &sight{name: name, runs: map[string][]*stretch{}}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindObserver || e.Observer == nil || e.Observer.Name != name {
+			if node, boot, ok := fact(e); ok {
+				run := w.at(node, boot)
+				run.seenTo = max(run.seenTo, e.Span.NotBefore)
+			}
+			continue
+		}
+		if e.Observer.State == history.ObserverOn {
+			s := newStretch(e.Observer.Node, e.Observer.Boot)
+			s.begin(e)
+			w.runs[s.node] = append(w.runs[s.node], &s)
+			continue
+		}
+		w.at(e.Observer.Node, e.Observer.Boot).observe(e)
+	}
+	return w
+}
+
+// at returns the running stretch of a node, and begins one where there is none of that boot. An empty boot is that of
+// the last one.
+func (w *sight) at(node, boot string) *stretch {
+	all := w.runs[node]
+	if n := len(all); n > 0 && (boot == "" || all[n-1].boot == boot) {
+		return all[n-1]
+	}
+	s := newStretch(node, boot)
+	w.runs[node] = append(all, &s)
+	return &s
+}
+
+// on reports whether the observer was ever on on that node.
+func (w *sight) on(node string) bool {
+	return slices.ContainsFunc(w.runs[node], func(s *stretch) bool { return s.on != nil })
+}
+
+// holes returns the spans within window in which the observer of a node was blind.
+func (w *sight) holes(node string, window history.Span, s *scene) []history.Span {
+	var unseen []history.Span
+	for _, run := range w.runs[node] {
+		unseen = append(unseen, run.blind...)
+	}
+	return holes(window, watched(w.runs[node], s), unseen)
+}
+
+// judge holds that the observer of each of the nodes saw all of window, but for holes within the bound.
+func (w *sight) judge(nodes []string, window history.Span, s *scene, r *ruling) {
+	for _, node := range nodes {
+		if !w.on(node) {
+			r.unknown("the observer %s was never on on node %s: what happened there is not known", w.name, node)
+			continue
+		}
+		var longest history.Span
+		for _, hole := range w.holes(node, window, s) {
+			if hole.Length() > longest.Length() {
+				longest = hole
+			}
+		}
+		if bound := s.plan.Bounds.BlindGap.D(); longest.Length() > bound {
+			r.unknown("the observer %s of node %s was blind for %s from %s, longer than the bound of %s", w.name, node,
+				longest.Length(), s.clock(longest.NotBefore), bound)
+		}
+	}
+}
+
+// String names the observers.
+func (w *sight) String() string { return fmt.Sprintf("observer %s", w.name) }

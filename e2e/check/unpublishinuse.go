@@ -1,0 +1,202 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// reaping is how long after its volume was taken a container must have lived for that to be a breach. The kubelet takes
+// a volume once the runtime calls the containers dead; what is left of one then, a process not yet reaped or a mount
+// namespace not yet torn down, harms nothing, and the node's list of processes is taken five times a second. A second
+// is five such lists: what is in all of them lives.
+const reaping = time.Second
+
+// UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that takes one away,
+// against the processes of that pod and the volumes that its containers have.
+//
+// A node that goes down takes its mounts and its processes with it in any order: what is taken then, after the fault
+// began that explains it, is not judged.
+func UnpublishInUse() Check {
+	return Check{
+		Name:    "unpublish-in-use",
+		Promise: "No volume is taken from a container that lives.",
+		Source: "Kubernetes, pkg/kubelet/volumemanager: a volume is unmounted once the pod's containers have ended; " +
+			"kubernetes/kubernetes issues 113979 and 120150",
+		Judge: judgeUnpublishInUse,
+	}
+}
+
+// taking is one volume taken from a pod, or, without a pod, from a node.
+type taking struct {
+	node, pod, volume string
+	key               string // Of what was mounted, "" where only the volume is known.
+	span              history.Span
+	how               string
+	events            []int64
+}
+
+// user is something that lives and needs the volume.
+type user struct {
+	what, did         string
+	from, to, maybeTo history.Time
+	events            []int64
+}
+
+func judgeUnpublishInUse(h history.History) Result {
+	r := newRuling("mounts of volumes for pods")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	d := readDisks(h, s, r)
+	told := map[string]bool{}
+	for _, t := range d.takings() {
+		if d.goingDown(t) {
+			continue
+		}
+		d.judgeTaking(t, told)
+	}
+	window := d.podWindow()
+	d.ledger.judge(h, window, s, r)
+	d.containers.processSight.judge(clusterNodes(h), window, s, r)
+	if onSharedDisk(h) {
+		d.containers.holdingSight.judge(clusterNodes(h), window, s, r)
+		d.log.judgeSight(h, window, s, r)
+	}
+	return r.result()
+}
+
+// podWindow is from the first sight of a volume mounted for a pod to the last sight of anything.
+func (d *diskStory) podWindow() history.Span {
+	window := history.Span{NotBefore: forever, NotAfter: d.scene.lastSight(d.history)}
+	for _, life := range d.ledger.lives {
+		if _, ok := podPlace(life); ok {
+			window.NotBefore = min(window.NotBefore, life.from)
+		}
+	}
+	return window
+}
+
+// podPlace returns the place of a pod's that a mount is at.
+func podPlace(life *mountLife) (place, bool) {
+	for _, path := range life.paths {
+		if p, ok := placeOf(path); ok && p.pod != "" {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+// takings counts the pods' mounts as evidence, ended or not, and returns what was taken from whom.
+func (d *diskStory) takings() []taking {
+	var all []taking
+	for _, life := range d.ledger.lives {
+		p, ok := podPlace(life)
+		if !ok {
+			continue
+		}
+		d.ruling.evidence++
+		if life.ended && !d.twice(life, p) {
+			all = append(all, taking{life.node, p.pod, d.objects.volumeAt(p), life.key,
+				history.Span{NotBefore: life.to, NotAfter: life.maybeTo}, "its mount " + life.String() + " ended",
+				life.events})
+		}
+	}
+	for _, c := range d.log.of(rpcUnpublish, rpcUnstage) {
+		if !c.ok() || c.Point == "lie" {
+			continue
+		}
+		t := taking{node: c.target(), volume: c.Volume, span: c.ended(), how: c.RPC + " ended well", events: c.events()}
+		if v := d.disks[c.Volume]; v != nil {
+			t.volume = v.name
+		}
+		if c.RPC == rpcUnpublish {
+			p, ok := placeOf(c.Target)
+			if !ok || p.pod == "" {
+				continue // Not a pod's.
+			}
+			t.pod = p.pod
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// twice reports that the pod had the volume mounted by another mount when this one ended.
+func (d *diskStory) twice(life *mountLife, p place) bool {
+	return slices.ContainsFunc(d.ledger.lives, func(o *mountLife) bool {
+		other, ok := podPlace(o)
+		return ok && o != life && o.node == life.node && o.key == life.key && other.pod == p.pod &&
+			o.maybeFrom <= life.maybeTo && o.maybeTo > life.maybeTo
+	})
+}
+
+// goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
+func (d *diskStory) goingDown(t taking) bool {
+	for _, s := range d.ledger.sessions[t.node] {
+		if !s.bootKnown || s.bootAt < t.span.NotBefore {
+			continue
+		}
+		since, ok := d.scene.faultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.bootAt})
+		if ok && since <= t.span.NotBefore {
+			return true
+		}
+	}
+	return false
+}
+
+// users returns what needs the volume: the pod's processes, and the containers that have it.
+func (d *diskStory) users(t taking) []user {
+	var all []user
+	for _, p := range d.containers.processes {
+		if t.pod != "" && p.pod == t.pod && p.node == t.node {
+			all = append(all, user{fmt.Sprintf("%s (pid %d)", p.name, p.pid), "still ran", p.from, p.to, p.maybeTo,
+				p.events})
+		}
+	}
+	for _, hold := range d.containers.holdings {
+		mine := hold.key == t.key && t.key != ""
+		for _, v := range d.disks {
+			mine = mine || v.name == t.volume && slices.Contains(v.keys, hold.key)
+		}
+		if mine && hold.node == t.node && (t.pod == "" || hold.pod == t.pod) {
+			all = append(all, user{hold.holder, "still had it", hold.from, hold.to, hold.maybeTo, hold.events})
+		}
+	}
+	return all
+}
+
+func (d *diskStory) judgeTaking(t taking, told map[string]bool) {
+	after := t.span.NotAfter
+	if after < forever-history.Time(reaping) {
+		after = after.Add(reaping)
+	}
+	from := "node " + t.node
+	if t.pod != "" {
+		from = "pod " + d.objects.podName(t.pod) + " on node " + t.node
+	}
+	subject := t.node + "\x00" + t.pod + "\x00" + t.volume
+	for _, u := range d.users(t) {
+		switch {
+		case u.from > t.span.NotBefore || u.maybeTo <= after:
+		case u.to <= after:
+			d.ruling.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
+				d.scene.clock(t.span.NotAfter), u.what, u.did)
+		case !told[subject]:
+			told[subject] = true
+			span := history.Span{NotBefore: t.span.NotBefore, NotAfter: u.to}
+			d.ruling.breach(Finding{
+				Promise: UnpublishInUse().Promise,
+				Sentence: fmt.Sprintf("Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least "+
+					"until %s.", t.volume, from, d.scene.clock(t.span.NotAfter), t.how, u.what, u.did,
+					d.scene.clock(u.to)),
+				Subject: "volume " + t.volume, Node: t.node, Span: span,
+				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.scene.faultsIn(t.span),
+			})
+		}
+	}
+}

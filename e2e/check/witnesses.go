@@ -1,0 +1,145 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// witnessRead is one reading of what a volume says of who wrote to it.
+type witnessRead struct {
+	*history.Witness
+	event *history.Event
+}
+
+// readWitnesses returns the readings in order, and holds that each instance that the plan leaves was read, and could
+// be.
+func readWitnesses(h history.History, s *scene, r *ruling) []witnessRead {
+	var reads []witnessRead
+	read := map[string]bool{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindWitness || e.Witness == nil {
+			continue
+		}
+		if w := e.Witness; w.Error != "" {
+			r.unknown("the witness %q in the volume of %s could not be read: %s", w.Label, w.Instance, w.Error)
+			continue
+		}
+		read[e.Witness.Instance] = true
+		reads = append(reads, witnessRead{e.Witness, e})
+	}
+	for _, name := range s.instances(s.finally()) {
+		if !read[name] {
+			r.unknown("the witness in the volume of %s was never read", name)
+		}
+	}
+	return reads
+}
+
+// line names one entry as findings do.
+func line(e history.WitnessEntry) string {
+	return fmt.Sprintf("entry %d of start %s on node %s", e.Seq, e.Start, e.Node)
+}
+
+// Witness judges the witness file of each volume by itself. Entries of one writer come in a row, count from 1 without a
+// gap, and are whole; those of the next begin when that one has ended. Anything else was made by two writers at once,
+// or by a volume that lost what one had written: that shows even where no observer looked.
+func Witness() Check {
+	return Check{
+		Name:    "witness",
+		Promise: "Each volume was written by one writer at a time.",
+		Source: "Seatrial's design: entries that are mixed or torn are proof of two writers, even where the ledger " +
+			"was blind; the writer's clock is the boot clock, which all nodes of one kernel share",
+		Applies: onSharedDisk,
+		Judge:   judgeWitness,
+	}
+}
+
+// writing judges; told has the volumes and kinds of breach that were told.
+type writing struct {
+	scene  *scene
+	ruling *ruling
+	told   map[string]bool
+}
+
+func judgeWitness(h history.History) Result {
+	r := newRuling("entries of writers in volumes")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	j := &writing{s, r, map[string]bool{}}
+	judged := map[string]int{}
+	for _, w := range readWitnesses(h, s, r) {
+		if len(w.Entries) == 0 {
+			r.unknown("the witness %q in the volume of %s has no entry: nobody wrote to it", w.Label, w.Instance)
+		}
+		judged[w.PV] = max(judged[w.PV], len(w.Entries))
+		j.judge(w)
+	}
+	for _, n := range judged {
+		r.evidence += n
+	}
+	return r.result()
+}
+
+// start is one start of a writer, as far as its entries tell.
+type start struct {
+	name        string
+	seq         int64
+	first, last history.Time
+}
+
+func (j *writing) judge(w witnessRead) {
+	if w.Torn > 0 {
+		j.blame(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
+	}
+	byName := map[string]*start{}
+	var starts []*start // In the order of their first entries.
+	for i, e := range w.Entries {
+		st := byName[e.Start]
+		if st == nil {
+			st = &start{name: e.Start, first: e.At, last: e.At}
+			byName[e.Start] = st
+			starts = append(starts, st)
+		} else if w.Entries[i-1].Start != e.Start {
+			j.blame(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
+				line(w.Entries[i-1])))
+		}
+		if e.Seq != st.seq+1 {
+			j.blame(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
+				"start belongs", line(e), st.seq+1))
+		}
+		st.seq, st.first, st.last = e.Seq, min(st.first, e.At), max(st.last, e.At)
+	}
+	for i, b := range starts {
+		for _, a := range starts[:i] {
+			if a.last > b.first {
+				j.blame(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
+					"before start %s made its last", b.name, a.last.Sub(b.first), a.name))
+			}
+		}
+	}
+}
+
+// blame tells the first breach of a kind in a volume.
+func (j *writing) blame(w witnessRead, kind, what string) {
+	if key := w.PV + "\x00" + kind; !j.told[key] {
+		j.told[key] = true
+		j.ruling.breach(witnessFinding(j.scene, w, Witness().Promise,
+			fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what)))
+	}
+}
+
+func witnessFinding(s *scene, w witnessRead, promise, sentence string, more ...int64) Finding {
+	return Finding{Promise: promise, Sentence: sentence, Subject: "volume " + w.PV, Node: w.Node, Span: w.event.Span,
+		Events: slices.Concat([]int64{w.event.ID}, more), Faults: s.faultsUntil(w.event.Span.NotAfter)}
+}
+
+// faultsUntil names the faults that had begun by t: what a volume tells late may have been done by any of them.
+func (s *scene) faultsUntil(t history.Time) []string {
+	return s.faultsIn(history.Span{NotBefore: s.start, NotAfter: t})
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/e2e/observe/procs"
 )
 
 // holdVariable tells the process that TestRealHoldings starts which file to write to.
@@ -23,6 +25,12 @@ const holdVariable = "SEATRIAL_TEST_HOLD"
 // holdVolume is what this program does for TestRealHoldings: it stands for a container. It takes the mounts that are
 // there with it, and opens, closes, or ends when it is told.
 func holdVolume(file string) int {
+	code := make(chan int)
+	go func() { code <- holdUntilTold(file) }() // The first thread is left to whoever wants to end it.
+	return <-code
+}
+
+func holdUntilTold(file string) int {
 	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil {
 		return 1
 	}
@@ -36,6 +44,8 @@ func holdVolume(file string) int {
 			open, err = os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o600)
 		case "close":
 			err = open.Close()
+		case "end the first thread":
+			endFirstThread()
 		case "read only":
 			err = unix.Mount("", filepath.Dir(file), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		}
@@ -45,6 +55,25 @@ func holdVolume(file string) int {
 		}
 	}
 	return 0
+}
+
+// endFirstThread ends the thread by which the process is known, and no other.
+func endFirstThread() {
+	for {
+		ends := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			if unix.Gettid() == os.Getpid() {
+				ends <- true
+				_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) // It does not return.
+			}
+			ends <- false
+			select {}
+		}()
+		if <-ends {
+			return
+		}
+	}
 }
 
 // container is a process with a mount namespace of its own.
@@ -109,7 +138,8 @@ func TestRealHoldings(t *testing.T) {
 	await := func(what string, c container, match func(h history.Holding) bool) history.Event {
 		t.Helper()
 		return sink.find(t, what, func(e history.Event) bool {
-			return e.Holding != nil && e.Holding.PID == c.pid && match(*e.Holding)
+			h := e.Holding // Of this volume: others may be mounted on this machine as well.
+			return h != nil && h.PID == c.pid && h.Identity.BackingFile == image && match(*h)
 		})
 	}
 	action := func(a history.ProcessAction) func(history.Holding) bool {
@@ -138,22 +168,52 @@ func TestRealHoldings(t *testing.T) {
 	late.tell("close")
 	late.tell("read only")
 	await("the volume read only", late, func(h history.Holding) bool { return h.ReadOnly })
+	late.tell("end the first thread")
+	awaitZombie(t, late.pid)
+	wantNotGone(t, sink, late.pid)
 	begin := bootclock.Now()
 	late.end()
 	gone := await("its end", late, action(history.ProcessGone))
 	if gone.Span.NotAfter < begin || gone.Holding.Identity.Key() != h.Identity.Key() {
 		t.Errorf("gone at %v, ended after %v: %+v", gone.Span, begin, gone.Holding)
 	}
+	wantNotGone(t, sink, early.pid)
 	stop()
+	early.end()
+}
+
+// wantNotGone looks once more, and shows that the container is not said to be gone.
+func wantNotGone(t *testing.T, sink *kept, pid int) {
+	t.Helper()
+	since := bootclock.Now()
+	sink.find(t, "another look", func(e history.Event) bool {
+		return e.Observer != nil && e.Observer.Name == ObserverHoldings && e.Span.NotBefore > since
+	})
 	for _, e := range sink.copy() {
-		if e.Holding != nil && e.Holding.PID == early.pid && e.Holding.Action != history.ProcessPresent {
-			t.Errorf("the other container: %+v", e.Holding)
-		}
-		if e.Observer != nil && e.Observer.Name == ObserverHoldings && e.Observer.State == history.ObserverLoss {
-			t.Logf("loss: %s", e.Observer.Detail)
+		if e.Holding != nil && e.Holding.PID == pid && e.Holding.Action == history.ProcessGone {
+			t.Errorf("process %d runs, and the volume is gone: %+v", pid, e.Holding)
 		}
 	}
-	early.end()
+}
+
+// awaitZombie waits until the first thread of a process has ended.
+func awaitZombie(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stat, err := procs.ParseStat(data)
+		if err == nil && stat.State == 'Z' && stat.Threads > 1 && !stat.Ended() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 10 s for the end of the first thread of %d: %+v (%v)", pid, stat, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // TestRealTablesAgree reads namespaces in both ways.

@@ -36,14 +36,30 @@ func namespaces() (map[uint64][]int, error) {
 	found := map[uint64][]int{}
 	buf := make([]byte, 64)
 	for _, pid := range pids {
-		if inode, ok := namespaceAt("/proc/"+strconv.Itoa(pid)+"/ns/mnt", buf); ok {
+		inode, ok := namespaceAt("/proc/"+strconv.Itoa(pid)+"/ns/mnt", buf)
+		if !ok {
+			inode, ok = namespaceOfThreads(pid, buf)
+		}
+		if ok {
 			found[inode] = append(found[inode], pid)
 		}
 	}
 	return found, nil
 }
 
-// namespaceAt reads a link such as "mnt:[4026531841]"; false means that the process has ended, or is a zombie.
+// namespaceOfThreads returns the namespace of a process whose first thread has ended: another thread may go on, and for
+// as long as it waits for a disk although it was killed.
+func namespaceOfThreads(pid int, buf []byte) (uint64, bool) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	for _, thread := range readNames(dir) {
+		if inode, ok := namespaceAt(dir+thread+"/ns/mnt", buf); ok {
+			return inode, true
+		}
+	}
+	return 0, false
+}
+
+// namespaceAt reads a link such as "mnt:[4026531841]"; false means that the thread has ended.
 func namespaceAt(path string, buf []byte) (uint64, bool) {
 	n, err := unix.Readlink(path, buf)
 	if err != nil {
@@ -218,16 +234,42 @@ func (m *spaceMounts) devices() map[uint64]string {
 	return found
 }
 
+// openDescriptors returns the directory of a process's descriptors and their names in it. All threads have the same;
+// that of a first thread that has ended is empty.
+func openDescriptors(pid int) (dir string, names []string) {
+	process := "/proc/" + strconv.Itoa(pid)
+	dir = process + "/fd/"
+	if names = readNames(dir); len(names) > 0 {
+		return dir, names
+	}
+	for _, thread := range readNames(process + "/task") {
+		dir = process + "/task/" + thread + "/fd/"
+		if names = readNames(dir); len(names) > 0 {
+			return dir, names
+		}
+	}
+	return "", nil
+}
+
+// readNames returns what is in a directory of /proc, in no order, and nothing when the process has ended.
+func readNames(path string) []string {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	names, err := dir.Readdirnames(-1)
+	if closeErr := dir.Close(); err != nil || closeErr != nil {
+		return nil
+	}
+	return names
+}
+
 // countOpenForWriting adds to the counts, by the keys of volumes, the files on them that a process has open for
 // writing. A link in /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
 func countOpenForWriting(pid int, devices map[uint64]string, counts map[string]int) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return // It has ended.
-	}
-	for _, e := range entries {
-		path := dir + "/" + e.Name()
+	dir, descriptors := openDescriptors(pid)
+	for _, name := range descriptors {
+		path := dir + name
 		var link, file unix.Stat_t
 		if unix.Lstat(path, &link) != nil || link.Mode&unix.S_IWUSR == 0 {
 			continue

@@ -87,7 +87,7 @@ func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	if err != nil {
 		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	if stat.State == 'Z' || stat.State == 'X' || names != nil && !named(stat.Name, names) {
+	if stat.Ended() || names != nil && !named(stat.Name, names) {
 		return Process{}, false, nil
 	}
 	cgroup, err := readFile(filepath.Join(dir, "cgroup"))

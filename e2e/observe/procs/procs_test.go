@@ -18,7 +18,9 @@ const statTail = " S 7 1 1 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 135301 313344
 func TestParseStat(t *testing.T) {
 	t.Parallel()
 	want := func(name string) Stat {
-		return Stat{PID: 42, Name: name, State: 'S', Parent: 7, Start: history.Time(1353010 * time.Millisecond)}
+		return Stat{
+			PID: 42, Name: name, State: 'S', Parent: 7, Threads: 1, Start: history.Time(1353010 * time.Millisecond),
+		}
 	}
 	for _, name := range []string{"mysqld", "", "a b", ")", "(", ") S 1 1 (", "x\ny", "((()))", "\xff\xfe"} {
 		got, err := ParseStat([]byte("42 (" + name + ")" + statTail))
@@ -146,7 +148,10 @@ func TestList(t *testing.T) {
 	writeProc(t, proc, "42", "42 (mysqld)"+statTail, "0::/kubepods/pod"+strings.Repeat("a", 32)+"/x")
 	writeProc(t, proc, "7", "7 (containerd-shim)"+statTail, "0::/system.slice")
 	writeProc(t, proc, "8", "8 (mysqld_safe)"+statTail, "0::/")
-	writeProc(t, proc, "9", "9 (mysqld)"+strings.Replace(statTail, " S ", " Z ", 1), "0::/")
+	zombie := strings.Replace(statTail, " S ", " Z ", 1)
+	writeProc(t, proc, "9", "9 (mysqld)"+zombie, "0::/")
+	// Its first thread has ended; another has not.
+	writeProc(t, proc, "11", "11 (mysqld)"+strings.Replace(zombie, " 20 0 1 0 ", " 20 0 2 0 ", 1), "0::/")
 	if err := os.MkdirAll(filepath.Join(proc, "10"), 0o755); err != nil { // It ended between two reads.
 		t.Fatal(err)
 	}
@@ -157,6 +162,7 @@ func TestList(t *testing.T) {
 	start := history.Time(1353010 * time.Millisecond)
 	want := []Process{
 		{PID: 7, Name: "containerd-shim", Start: start},
+		{PID: 11, Name: "mysqld", Start: start},
 		{PID: 42, Name: "mysqld", Start: start, PodUID: strings.Repeat("a", 32)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -15,12 +15,17 @@ const tick = 10 * time.Millisecond
 
 // Stat is what /proc/PID/stat says of a process.
 type Stat struct {
-	PID    int
-	Name   string // The kernel's name of it (comm), at most 15 bytes, chosen by the process itself: any bytes.
-	State  byte   // "R", "S", "D", "Z" and so on.
-	Parent int
-	Start  history.Time // Rounded down to 10 ms by the kernel.
+	PID     int
+	Name    string // The kernel's name of it (comm), at most 15 bytes, chosen by the process itself: any bytes.
+	State   byte   // "R", "S", "D", "Z" and so on.
+	Parent  int
+	Threads int
+	Start   history.Time // Rounded down to 10 ms by the kernel.
 }
+
+// Ended reports that the process runs no more. One whose first thread has ended is shown as a zombie, and may go on for
+// as long as another thread waits for a disk.
+func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
 // ParseStat takes the content of /proc/PID/stat apart. The name may hold spaces, parentheses and line feeds, so the
 // last closing parenthesis ends it.
@@ -33,7 +38,8 @@ func ParseStat(data []byte) (Stat, error) {
 	if err != nil || pid <= 0 {
 		return Stat{}, fmt.Errorf("parse stat %q: no pid before the name", clip(data))
 	}
-	// The fields after the name are numbered from 3 in proc_pid_stat(5): state 3, ppid 4, starttime 22.
+	// The fields after the name are numbered from 3 in proc_pid_stat(5): state 3, ppid 4, num_threads 20,
+	// starttime 22.
 	fields := bytes.Fields(data[end+1:])
 	if len(fields) < 20 || len(fields[0]) != 1 {
 		return Stat{}, fmt.Errorf("parse stat %q: %d fields after the name, want at least 20", clip(data), len(fields))
@@ -42,12 +48,16 @@ func ParseStat(data []byte) (Stat, error) {
 	if err != nil {
 		return Stat{}, fmt.Errorf("parse stat %q: read parent: %w", clip(data), err)
 	}
+	threads, err := strconv.Atoi(string(fields[17]))
+	if err != nil {
+		return Stat{}, fmt.Errorf("parse stat %q: read number of threads: %w", clip(data), err)
+	}
 	ticks, err := strconv.ParseInt(string(fields[19]), 10, 64)
 	if err != nil || ticks < 0 || ticks > int64(1<<62)/int64(tick) {
 		return Stat{}, fmt.Errorf("parse stat %q: bad start time %q", clip(data), fields[19])
 	}
 	return Stat{
-		PID: pid, Name: string(data[open+1 : end]), State: fields[0][0], Parent: parent,
+		PID: pid, Name: string(data[open+1 : end]), State: fields[0][0], Parent: parent, Threads: threads,
 		Start: history.Time(ticks * int64(tick)),
 	}, nil
 }

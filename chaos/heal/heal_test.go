@@ -147,6 +147,8 @@ func TestNodeClearsOurFaultPoints(t *testing.T) {
 	c := cluster()
 	c.On([]string{"find", "/usr/local/bin", "-maxdepth", "1", "-name", "seatrial-disk"},
 		fake.Reply{Stdout: mark.DiskPath + "\n"})
+	c.On([]string{"find", "/var/lib", "..."},
+		fake.Reply{Stdout: "/var/lib/seatrial/disk/node\n/var/lib/seatrial/disk/controller\n"})
 	c.On(disk("list", "--state", "/var/lib/seatrial/disk/node"), fake.Reply{Stdout: points})
 	c.On(disk("list", "--state", "/var/lib/seatrial/disk/controller"), fake.Reply{ExitCode: 1, Stderr: "torn"},
 		fake.Reply{Stdout: points}, fake.Reply{Stdout: "no JSON"})

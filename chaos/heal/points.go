@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/mark"
 )
-
-// DiskServices are the services of the shared disk's driver that have fault points on a node. Each has a state
-// directory of its name below mark.DiskStates.
-func DiskServices() []string { return []string{"controller", "node"} }
 
 // ListPoints is the command that lists the fault points of a service as JSON.
 func ListPoints(service string) []string {
@@ -25,25 +22,41 @@ func ClearPoint(service, id string) []string {
 	return []string{mark.DiskPath, "points", "clear", "--state", mark.DiskStates + service, "--id", id}
 }
 
-// HasDisk reports whether the shared disk's program is on the node.
-func HasDisk(ctx context.Context, run Runner) (bool, error) {
+// diskServices returns the services of the shared disk's driver that keep state on the node; none without its program.
+// It looks at what is there: to ask the program for a service that was never started is an error, and so is a node
+// that fails.
+func diskServices(ctx context.Context, run Runner) ([]string, error) {
 	dir, name := path.Split(mark.DiskPath)
-	// Unlike running it and looking at the error, this tells a program that is not there from a node that fails.
 	out, err := run(ctx, []string{"find", path.Clean(dir), "-maxdepth", "1", "-name", name}, "")
 	if err != nil {
-		return false, fmt.Errorf("look for %s: %w", mark.DiskPath, err)
+		return nil, fmt.Errorf("look for %s: %w", mark.DiskPath, err)
 	}
-	return strings.TrimSpace(out) == mark.DiskPath, nil
+	if strings.TrimSpace(out) != mark.DiskPath {
+		return nil, nil
+	}
+	out, err = run(ctx, []string{
+		"find", "/var/lib", "-ignore_readdir_race", "-mindepth", "3", "-maxdepth", "3", "-type", "d",
+		"-path", mark.DiskStates + "*",
+	}, "")
+	if err != nil {
+		return nil, fmt.Errorf("look for what is below %s: %w", mark.DiskStates, err)
+	}
+	var services []string
+	for line := range strings.Lines(out) {
+		services = append(services, strings.TrimPrefix(strings.TrimSpace(line), mark.DiskStates))
+	}
+	slices.Sort(services)
+	return services, nil
 }
 
 // points clears the fault points of the shared disk's driver; calls that they hold go on then.
 func points(ctx context.Context, run Runner, only Only, report *Report) error {
-	there, err := HasDisk(ctx, run)
-	if err != nil || !there {
+	services, err := diskServices(ctx, run)
+	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, service := range DiskServices() {
+	for _, service := range services {
 		out, err := run(ctx, ListPoints(service), "")
 		if err != nil {
 			errs = append(errs, fmt.Errorf("list fault points of the disk's %s service: %w", service, err))
@@ -55,8 +68,8 @@ func points(ctx context.Context, run Runner, only Only, report *Report) error {
 			} `json:"points"`
 		}
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
-			errs = append(errs, fmt.Errorf("list fault points of the disk's %s service: decode answer %.80q: %w", service,
-				out, err))
+			errs = append(errs, fmt.Errorf("list fault points of the disk's %s service: decode answer %.80q: %w",
+				service, out, err))
 			continue
 		}
 		for _, p := range list.Points {

@@ -46,7 +46,9 @@ func TestNamesOfOthersAreNotOurs(t *testing.T) {
 			t.Errorf("timer %q passes for one of %v", name, o)
 		}
 	}
-	for _, name := range []string{"", "r-1", "seatrial-", "seatrial-run", "seatrial-run-01", "seatrial--1", "seatrial_r_1"} {
+	for _, name := range []string{
+		"", "r-1", "seatrial-", "seatrial-run", "seatrial-run-01", "seatrial--1", "seatrial_r_1",
+	} {
 		if o, ok := mark.FromName(name); ok {
 			t.Errorf("name %q passes for one of %v", name, o)
 		}

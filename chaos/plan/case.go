@@ -8,6 +8,8 @@ type Case struct {
 	Fixed    string // The first without it; "none" when it is open.
 	// Finding is what must be found for the case to count as reproduced: another failure is another matter.
 	Finding Sign
+	// Volumes is how many volumes a run brings into it, each an attempt of its own; 0 is one.
+	Volumes int
 	// Control is set for a case that must not show the finding: it differs from an affected one in what prevents it.
 	Control bool
 }

@@ -61,6 +61,8 @@ type Workload struct {
 	Storage string `json:"storage,omitempty"`
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict".
 	Fencing string `json:"fencing,omitempty"`
+	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
+	Packed bool `json:"packed,omitempty"`
 }
 
 // What volumes can be.

@@ -23,6 +23,9 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	if wl.StorageName() != StorageLocal {
 		fmt.Fprintf(&b, "  volumes   %s, fencing %s\n", wl.StorageName(), wl.Fencing)
 	}
+	if wl.Packed {
+		b.WriteString("  pods      on one node where possible\n")
+	}
 	fmt.Fprintf(&b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
 		wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
 	fmt.Fprintf(&b, "  bounds    ready in %s, settled in %s, blind for at most %s;\n",

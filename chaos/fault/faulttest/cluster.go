@@ -50,7 +50,7 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 	}
 	var errs []error
 	for _, def := range definitions {
-		b, err := t.bench(ctx, def)
+		b, err := t.bench(def)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -62,56 +62,61 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 	return errors.Join(errs...)
 }
 
-// bench waits for the anchor and takes its node for the victim.
-func (t Target) bench(ctx context.Context, def fault.Definition) (Bench, error) {
+// bench is a bench whose victim is the worker that runs the anchor.
+func (t Target) bench(def fault.Definition) (Bench, error) {
 	b := Bench{
-		Env: fault.Env{
-			Cluster: t.Cluster, Kube: t.Kube, Pod: anchor + "-0", Namespace: namespace,
-			RunID: t.RunID + "-" + def.Name, Clock: t.Clock, Log: t.Log,
-		},
+		Env:  fault.Env{RunID: t.RunID + "-" + def.Name},
 		Spec: plan.Fault{Name: def.Name, Hold: plan.Duration(3 * time.Second)},
+	}
+	if def.CSI {
+		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of a CSI driver", def.Name)
+	}
+	b.Before = func(ctx context.Context) (fault.Env, error) { return t.fit(ctx, b.Env.RunID) }
+	return b, nil
+}
+
+// fit waits until the anchor, which a fault may have made anew elsewhere, its node, and all pods there are Ready.
+func (t Target) fit(ctx context.Context, run string) (fault.Env, error) {
+	env := fault.Env{
+		Cluster: t.Cluster, Kube: t.Kube, Pod: anchor + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
+		Log: t.Log,
 	}
 	nodes, err := t.Cluster.Nodes(ctx)
 	if err != nil {
-		return b, fmt.Errorf("list nodes: %w", err)
+		return env, fmt.Errorf("list nodes: %w", err)
 	}
-	err = await.Until(ctx, "anchor pod to be scheduled", time.Second, 2*time.Minute,
+	err = await.Until(ctx, "anchor and all pods beside it to be Ready", time.Second, 4*time.Minute,
 		func(ctx context.Context) (bool, string, error) {
-			p, err := t.Kube.CoreV1().Pods(namespace).Get(ctx, b.Env.Pod, metav1.GetOptions{})
+			p, err := t.Kube.CoreV1().Pods(namespace).Get(ctx, env.Pod, metav1.GetOptions{})
 			if err != nil {
 				return false, "", err
 			}
+			env.Node = nil
 			for _, n := range nodes {
 				if n.Name() == p.Spec.NodeName {
-					b.Env.Node = n
+					env.Node = n
 				}
 			}
-			return b.Env.Node != nil, fmt.Sprintf("it is %s on node %q", p.Status.Phase, p.Spec.NodeName), nil
-		})
-	b.Before = func(ctx context.Context) error { return t.fit(ctx, b.Env) }
-	return b, err
-}
-
-// fit waits until the victim and all pods on it are Ready.
-func (t Target) fit(ctx context.Context, env fault.Env) error {
-	if _, err := evidence.NodeReady(ctx, env, 2*time.Minute); err != nil {
-		return err
-	}
-	return await.Until(ctx, "pods of the victim to be Ready", time.Second, 2*time.Minute,
-		func(ctx context.Context) (bool, string, error) {
+			if env.Node == nil || p.DeletionTimestamp != nil {
+				return false, fmt.Sprintf("the anchor is %s on node %q, being deleted: %t", p.Status.Phase,
+					p.Spec.NodeName, p.DeletionTimestamp != nil), nil
+			}
 			pods, err := evidence.PodsOn(ctx, env)
 			if err != nil {
 				return false, "", err
 			}
-			found := false
-			for _, p := range pods {
-				if !p.Ready {
-					return false, p.Namespace + "/" + p.Name + " is not", nil
+			for _, q := range pods {
+				if !q.Ready {
+					return false, q.Namespace + "/" + q.Name + " is not", nil
 				}
-				found = found || p.Namespace == namespace
 			}
-			return found, "the anchor is not there", nil
+			return true, "", nil
 		})
+	if err != nil {
+		return env, err
+	}
+	_, err = evidence.NodeReady(ctx, env, 2*time.Minute)
+	return env, err
 }
 
 // makeAnchor makes a StatefulSet of one pod from an image that every node has.

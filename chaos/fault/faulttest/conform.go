@@ -19,8 +19,9 @@ import (
 type Bench struct {
 	Env  fault.Env
 	Spec plan.Fault
-	// Before, when set, waits until the bench is fit for the next check, for example until all pods are Ready.
-	Before func(ctx context.Context) error
+	// Before, when set, waits until the bench is fit for the next check, for example until all pods are Ready, and
+	// returns it with the node that the victim's pod is on by then.
+	Before func(ctx context.Context) (fault.Env, error)
 }
 
 // Check is one thing that every fault must do.
@@ -44,12 +45,13 @@ func Checks() []Check {
 func Conform(ctx context.Context, def fault.Definition, b Bench) error {
 	var errs []error
 	for i, c := range Checks() {
+		one := b
 		if b.Before != nil {
-			if err := b.Before(ctx); err != nil {
+			var err error
+			if one.Env, err = b.Before(ctx); err != nil {
 				return errors.Join(append(errs, fmt.Errorf("make the bench fit for %q: %w", c.Name, err))...)
 			}
 		}
-		one := b
 		one.Env.RunID = fmt.Sprintf("%s-%d", b.Env.RunID, i)
 		if err := c.Run(ctx, def, one); err != nil {
 			errs = append(errs, fmt.Errorf("fault %q: %s: %w", def.Name, c.Name, err))
@@ -237,8 +239,7 @@ func nothingLeft(ctx context.Context, b Bench) error {
 	errs := []error{err}
 	for _, r := range reports {
 		if !r.Nothing() {
-			errs = append(errs, fmt.Errorf("left on node %q: tables %q, timers %q, power %q",
-				r.Node, r.Tables, r.Timers, r.Power))
+			errs = append(errs, fmt.Errorf("left on node %q: %s", r.Node, r))
 		}
 	}
 	return errors.Join(errs...)

@@ -20,6 +20,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/fault/object"
+	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
@@ -32,7 +34,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func definitions() []fault.Definition {
-	return []fault.Definition{node.KubeletKill(), network.Partition(), node.Reboot()}
+	return []fault.Definition{
+		node.KubeletKill(), network.Partition(), node.Reboot(), object.Cordon(), object.NodeDelete(),
+		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
+	}
 }
 
 // each runs a test for every fault in a world of its own.
@@ -64,7 +69,7 @@ func TestGoldenCommands(t *testing.T) {
 		}
 		var text strings.Builder
 		text.WriteString("# commands, node by node; repeated ones once\n")
-		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2"} { // Some run beside each other.
+		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2", "api"} { // Some run beside each other.
 			seen := map[string]bool{}
 			for _, a := range w.cluster.Transcript.Acts() {
 				if line := a.String() + "\n"; a.Node == n && !seen[line] {
@@ -223,8 +228,10 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		"kubelet-kill":   {"systemctl", mark.AgentPath},
 		"node-partition": {"nft", "systemctl", "systemd-run", mark.AgentPath},
 		"node-reboot":    {"systemctl", mark.AgentPath},
+		"node-delete":    {"systemctl"},
+		"csi-point":      {"systemctl", "systemd-run", mark.DiskPath},
 	}
-	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath} {
+	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath, mark.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
 			w.cluster.Node("worker").On([]string{program, "..."}, fake.Reply{Hang: true})
 			begin := time.Now()

@@ -13,13 +13,7 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	kubefake "k8s.io/client-go/kubernetes/fake"
-	k8stesting "k8s.io/client-go/testing"
-
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/mark"
@@ -36,9 +30,13 @@ type world struct {
 	cluster *fake.Cluster
 	begin   time.Time
 	inert   bool // Acts are accepted and do nothing.
+	quiet   bool // Nobody calls the disk's driver.
+
+	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.
 
 	mu    sync.Mutex
 	nodes map[string]*machine
+	objects
 }
 
 // machine is one node of the world.
@@ -52,6 +50,7 @@ type machine struct {
 	renewed  time.Time
 	tables   map[string]map[string]bool // By table: the families that it cuts.
 	timers   map[string]*time.Timer
+	points   map[string]diskPoint // By service and id.
 }
 
 const workloadUID = "0a-1b"
@@ -63,13 +62,14 @@ func newWorld() *world {
 	for _, suffix := range []string{"control-plane", "worker", "worker2"} {
 		n := w.cluster.Node(suffix)
 		m := &machine{node: n, boots: n.Boots(), booted: w.begin, pid: 214, started: w.begin, renewed: w.begin,
-			tables: map[string]map[string]bool{}, timers: map[string]*time.Timer{}}
+			tables: map[string]map[string]bool{}, timers: map[string]*time.Timer{}, points: map[string]diskPoint{}}
 		w.nodes[n.Name()] = m
 		do := func(ctx context.Context, cmd clusters.Command, stdin string) (clusters.Result, error) {
 			return w.exec(ctx, m, cmd, stdin)
 		}
 		n.On([]string{"..."}, fake.Reply{Do: do})
 	}
+	w.makeObjects()
 	return w
 }
 
@@ -144,6 +144,9 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 		return "", 0
 	case line == "systemctl start kubelet":
 		return "", 0
+	case line == "systemctl restart kubelet":
+		w.register(m)
+		return "", 0
 	case strings.HasPrefix(line, "systemctl list-units"):
 		out := ""
 		for _, name := range slices.Sorted(maps.Keys(m.timers)) {
@@ -164,6 +167,12 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 		return w.arm(m, argv)
 	case argv[0] == "nft":
 		return w.nft(m, line, stdin)
+	case line == "find /usr/local/bin -maxdepth 1 -name seatrial-disk":
+		return mark.DiskPath + "\n", 0
+	case strings.HasPrefix(line, "find /var/lib "):
+		return mark.DiskStates + "node\n" + mark.DiskStates + "controller\n", 0
+	case strings.HasPrefix(line, mark.DiskPath+" points"):
+		return w.points(m, argv[2:])
 	case strings.HasPrefix(line, "curl"):
 		return "ok", 0
 	case strings.HasPrefix(line, "ip -json -4"):
@@ -200,6 +209,11 @@ func (w *world) arm(m *machine, argv []string) (string, int) {
 		defer w.mu.Unlock()
 		delete(m.tables, owner.Table())
 		delete(m.timers, unit)
+		for key := range m.points {
+			if strings.HasSuffix(key, "/"+owner.Name()) {
+				delete(m.points, key)
+			}
+		}
 	})
 	return "", 0
 }
@@ -306,50 +320,6 @@ func encode(v any) string {
 	return string(data)
 }
 
-// kube is the API server of the world.
-func (w *world) kube() *kubefake.Clientset {
-	kube := kubefake.NewClientset()
-	react := func(verb, resource string, do func() runtime.Object) {
-		kube.PrependReactor(verb, resource, func(k8stesting.Action) (bool, runtime.Object, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for _, m := range w.nodes {
-				w.catchUp(m)
-			}
-			return true, do(), nil
-		})
-	}
-	react("list", "leases", func() runtime.Object {
-		list := &coordinationv1.LeaseList{}
-		seconds := int32(40)
-		for name, m := range w.nodes {
-			at := metav1.NewMicroTime(m.renewed)
-			list.Items = append(list.Items, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds, RenewTime: &at}})
-		}
-		return list
-	})
-	react("get", "nodes", func() runtime.Object {
-		return &corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.0.0/24"}}, Status: corev1.NodeStatus{
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
-	})
-	react("list", "pods", func() runtime.Object {
-		m := w.nodes["c-worker"]
-		return &corev1.PodList{Items: []corev1.Pod{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "trial", Name: "mysql-1", UID: workloadUID},
-			Spec:       corev1.PodSpec{NodeName: "c-worker"},
-			Status: corev1.PodStatus{
-				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-				ContainerStatuses: []corev1.ContainerStatus{{
-					Name: "mysql", ContainerID: "boot-" + strconv.Itoa(m.boots),
-					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-				}},
-			},
-		}}}
-	})
-	return kube
-}
-
 // idle is a node whose power switch does nothing.
 type idle struct{ *fake.Node }
 
@@ -363,11 +333,23 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	if w.inert {
 		node = idle{w.cluster.Node("worker")}
 	}
-	return faulttest.Bench{
+	b := faulttest.Bench{
 		Env: fault.Env{
 			Cluster: w.cluster, Kube: w.kube(), Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
 			Clock: func() history.Time { return w.time(time.Now()) },
 		},
-		Spec: plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second)},
+		Spec: spec(name),
 	}
+	b.Before = func(ctx context.Context) (fault.Env, error) {
+		return b.Env, await.For(ctx, 10*time.Second) // The pod is there again.
+	}
+	return b
+}
+
+func spec(name string) plan.Fault {
+	f := plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second)}
+	if name == "csi-point" {
+		f.CSI = &plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
+	}
+	return f
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -23,6 +22,9 @@ const (
 	cordonMark       = markPrefix + "cordon"
 	outOfServiceMark = markPrefix + "out-of-service"
 )
+
+// changeBound is how long others may be quicker in changing a Node, again and again.
+const changeBound = 10 * time.Second
 
 // lookNode returns the victim's Node, nil when there is none.
 func lookNode(ctx context.Context, env fault.Env) (*corev1.Node, error) {
@@ -39,20 +41,24 @@ func lookNode(ctx context.Context, env fault.Env) (*corev1.Node, error) {
 // changeNode changes the victim's Node, again when somebody else did so in between. A change that returns false is
 // none; without a Node, it is called with nil.
 func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (bool, error)) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	what := fmt.Sprintf("change of Node %q to be taken", env.Node.Name())
+	return await.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) (bool, string, error) {
 		node, err := lookNode(ctx, env)
 		if err != nil {
-			return err
+			return false, "", await.Stop(err)
 		}
 		changed, err := change(node)
-		if err != nil || !changed {
-			return err
+		if err != nil {
+			return false, "", await.Stop(err)
+		}
+		if !changed {
+			return true, "", nil
 		}
 		_, err = env.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
-		if err != nil {
-			return fmt.Errorf("update Node %q: %w", env.Node.Name(), err)
+		if err != nil && !apierrors.IsConflict(err) {
+			err = await.Stop(fmt.Errorf("update: %w", err))
 		}
-		return nil
+		return true, "", err
 	})
 }
 

@@ -36,8 +36,8 @@ func NodeDelete() fault.Definition {
 		Name:    "node-delete",
 		Summary: "Deletes the Node object of the victim's node; the machine and its pods go on.",
 		Shown:   "The API server has no Node of that uid.",
-		Healed: "The kubelet registers anew, restarted if it must be; labels, annotations and taints are put back; the " +
-			"Node has another uid, is Ready, and has a pod range and its CSI drivers.",
+		Healed: "The kubelet registers anew, restarted if it must be; labels, annotations and taints are put back; " +
+			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
 		Needs: []string{"api", "systemd"},
 		// Volumes of a Node that is gone are detached, whatever it still has mounted.
 		Upstream: "k/k#61832",
@@ -109,7 +109,8 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	fact, err := awaitNode(ctx, d.env, what, actBound, func(node *corev1.Node) (string, string) {
 		switch {
 		case node == nil:
-			return fmt.Sprintf("the API server has no Node %q any more; its uid was %s", d.before.Name, d.before.UID), ""
+			return fmt.Sprintf("the API server has no Node %q any more; its uid was %s", d.before.Name,
+				d.before.UID), ""
 		case node.UID != d.before.UID:
 			return fmt.Sprintf("the API server has no Node %q with uid %s any more, but one with uid %s", node.Name,
 				d.before.UID, node.UID), ""

@@ -33,7 +33,7 @@ import (
 func CSIPoint() fault.Definition {
 	return fault.Definition{
 		Name:    "csi-point",
-		Summary: "Makes the CSI driver fail, delay, hold, or lie about the calls of one method for the victim's volume.",
+		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume.",
 		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
 			"least.",
 		Healed: "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
@@ -144,17 +144,17 @@ func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.owner.Name())
 	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
 		begin := c.env.Clock()
-		points, err := listPoints(ctx, c.node, c.service)
+		list, err := listPoints(ctx, c.node, c.service)
 		if err != nil {
 			return false, "", err
 		}
-		p, ok := findPoint(points, c.owner.Name())
-		if !ok || p.Driver == 0 {
-			return false, fmt.Sprintf("set is %t, read by pid %d", ok, p.Driver), nil
+		p, ok := list.find(c.owner.Name())
+		if !p.Read {
+			return false, fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error), nil
 		}
 		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
-			"the disk's %s service on node %q, pid %d, has read the fault point: %s of volume %s will %s",
-			c.service, c.node.Name(), p.Driver, c.spec.RPC, c.volume, c.spec.Act)}
+			"the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of volume %s",
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volume)}
 		return true, "", nil
 	})
 	if err != nil {
@@ -166,11 +166,11 @@ func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // Held shows that the point is there and took part in a call. One that did not has had no effect.
 func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := c.env.Clock()
-	points, err := listPoints(ctx, c.node, c.service)
+	list, err := listPoints(ctx, c.node, c.service)
 	if err != nil {
 		return nil, err
 	}
-	p, ok := findPoint(points, c.owner.Name())
+	p, ok := list.find(c.owner.Name())
 	if !ok {
 		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.owner.Name(), c.service)
 	}
@@ -180,21 +180,9 @@ func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	}
 	sentence := fmt.Sprintf("the fault point took part in %d calls of %s for volume %s", p.Hits, c.spec.RPC, c.volume)
 	if c.spec.Act == "hold" {
-		sentence += ", and holds " + c.holds(p)
+		sentence += ", and holds " + p.holds()
 	}
 	return []fault.Fact{{Span: history.Between(begin, c.env.Clock()), Sentence: sentence}}, nil
-}
-
-// holds names the calls that are held now.
-func (c *csiPoint) holds(p point) string {
-	if len(p.Held) == 0 {
-		return "none of them now: who called has given up"
-	}
-	names := make([]string, len(p.Held))
-	for i, h := range p.Held {
-		names[i] = "call " + h.Call
-	}
-	return strings.Join(names, ", ")
 }
 
 // Heal clears the point, whether it is there or not.
@@ -217,15 +205,15 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.owner.Name())
 	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
 		begin := c.env.Clock()
-		points, err := listPoints(ctx, c.node, c.service)
+		list, err := listPoints(ctx, c.node, c.service)
 		if err != nil {
 			return false, "", err
 		}
-		p, there := findPoint(points, c.owner.Name())
+		p, there := list.find(c.owner.Name())
 		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
 			"the disk's %s service on node %q has no fault point %q, and holds no call by it", c.service, c.node.Name(),
 			c.owner.Name())}
-		return !there, fmt.Sprintf("it is there, and holds %d calls", len(p.Held)), nil
+		return !there, fmt.Sprintf("it is there, and holds %d calls", len(p.Holding)), nil
 	})
 	if err != nil {
 		return nil, err

@@ -5,50 +5,66 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// point is one fault point as the driver's program lists it.
-type point struct {
-	ID     string `json:"id"`
-	RPC    string `json:"rpc"`
-	Volume string `json:"volume"`
-	Action string `json:"action"`
-	Hits   int    `json:"hits"` // Calls that it took part in.
-	// Held are the calls that it holds now.
-	Held []heldCall `json:"held"`
-	// Driver is the process that has read it, 0 when none has, or when the one that had is gone.
-	Driver int `json:"driver"`
+// listing is what the driver's program says of the fault points in a state directory.
+type listing struct {
+	Driver struct {
+		PID int `json:"pid"` // Of the process that has read them.
+	} `json:"driver"`
+	Points []point `json:"points"`
+	Error  string  `json:"error"` // Why the driver could not read them.
 }
 
-// heldCall is one call that a point holds.
+// point is one fault point.
+type point struct {
+	ID      string     `json:"id"`
+	Read    bool       `json:"read"` // The running driver has it.
+	Hits    int        `json:"hits"` // Calls that it took part in.
+	Holding []heldCall `json:"holding"`
+}
+
+// heldCall is one call that a point holds now.
 type heldCall struct {
-	Call string `json:"call"`
-	RPC  string `json:"rpc"`
+	Call  string       `json:"call"`  // As in history.CSI.
+	Since history.Time `json:"since"` // Boot clock.
 }
 
 // listPoints asks for the fault points of a service on a node.
-func listPoints(ctx context.Context, node clusters.Node, service string) ([]point, error) {
+func listPoints(ctx context.Context, node clusters.Node, service string) (listing, error) {
 	out, err := clusters.Run(ctx, node, heal.ListPoints(service)...)
 	if err != nil {
-		return nil, fmt.Errorf("list fault points: %w", err)
+		return listing{}, fmt.Errorf("list fault points: %w", err)
 	}
-	var list struct {
-		Points []point `json:"points"`
+	var l listing
+	if err := json.Unmarshal([]byte(out), &l); err != nil {
+		return listing{}, fmt.Errorf("list fault points: decode answer %.80q: %w", out, err)
 	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, fmt.Errorf("list fault points: decode answer %.80q: %w", out, err)
-	}
-	return list.Points, nil
+	return l, nil
 }
 
-// findPoint returns the point with an id.
-func findPoint(points []point, id string) (point, bool) {
-	i := slices.IndexFunc(points, func(p point) bool { return p.ID == id })
+// find returns the point with an id.
+func (l listing) find(id string) (point, bool) {
+	i := slices.IndexFunc(l.Points, func(p point) bool { return p.ID == id })
 	if i < 0 {
 		return point{}, false
 	}
-	return points[i], true
+	return l.Points[i], true
+}
+
+// holds names the calls that are held now.
+func (p point) holds() string {
+	if len(p.Holding) == 0 {
+		return "none of them now: the callers have given up"
+	}
+	names := make([]string, len(p.Holding))
+	for i, h := range p.Holding {
+		names[i] = fmt.Sprintf("call %s since %s", h.Call, h.Since)
+	}
+	return strings.Join(names, ", ")
 }

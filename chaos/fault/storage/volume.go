@@ -30,7 +30,8 @@ func volumeHandle(ctx context.Context, env fault.Env) (string, error) {
 		return "", fmt.Errorf("get claim %q: %w", claim, err)
 	}
 	if pvc.Spec.VolumeName == "" {
-		return "", fmt.Errorf("find the volume of pod %q: its claim %q is %s, not bound", env.Pod, claim, pvc.Status.Phase)
+		return "", fmt.Errorf("find the volume of pod %q: its claim %q is %s, not bound", env.Pod, claim,
+			pvc.Status.Phase)
 	}
 	pv, err := core.PersistentVolumes().Get(ctx, pvc.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 // All returns every case, in alphabetical order. A new one is one new file and one line here.
 func All() []plan.Case {
 	return []plan.Case{
+		k8s120328(),
 		k8s121937(),
 		k8s124334(),
 		k8s61832(),

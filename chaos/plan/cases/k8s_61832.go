@@ -8,40 +8,48 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
 
-// k8s61832 cuts a node off and force-deletes its pod. Six minutes after the pod is gone the attach/detach controller
+// k8s61832 cuts a node off and force-deletes its pods. Six minutes after a pod is gone the attach/detach controller
 // stops to wait for the node's unmount (maxWaitForUnmountDuration in pkg/controller/volume/attachdetach) and detaches;
 // the node, which nobody could tell, goes on writing.
 func k8s61832() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{
 			Name: "k8s-61832",
-			Summary: "A node is cut off and its pod force-deleted: after six minutes the volume is detached by " +
+			Summary: "A node is cut off and its pods force-deleted: after six minutes each volume is detached by " +
 				"force, the pod's twin starts elsewhere, and two databases write to one volume.",
 			Expect: "FAIL",
-			Build: func(r *rand.Rand) plan.Plan {
-				return forceDetach(r, draft.Disk(1, "single"))
-			},
+			Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
 		},
 		Report:   "kubernetes/kubernetes issue 61832",
 		Affected: "all to v1.37.0",
 		Fixed:    "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
+		Volumes:  forced,
 		Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 	}
 }
 
-// forceDetach is the way to a forced detach: node cut off and not Ready, pod force-deleted, its twin on another node.
-func forceDetach(r *rand.Rand, w plan.Workload) plan.Plan {
+// forced is how many volumes share the six minutes.
+const forced = 5
+
+// forceDetach is the way to a forced detach: a node is cut off and not Ready, the pods on it are force-deleted, and
+// their twins come up on another.
+func forceDetach(r *rand.Rand, fencing string) plan.Plan {
+	w := draft.Disk(forced, fencing)
+	w.Packed, w.Clients, w.Interval, w.VolumeMiB = true, 1, plan.Duration(100*time.Millisecond), 320
+	during := []plan.Step{draft.Await(plan.AwaitNotReady, 0, 3*time.Minute)}
+	for ordinal := range forced {
+		during = append(during, draft.Fault("pod-force-delete", ordinal, time.Second, 2*time.Minute))
+	}
+	for ordinal := range forced {
+		during = append(during, draft.Await(plan.AwaitMoved, ordinal, 9*time.Minute))
+	}
+	during = append(during, draft.Load(50))
 	return plan.Plan{
 		Workers: 2, Workload: w, Bounds: bounds(),
 		Steps: []plan.Step{
-			draft.Load(50 + r.IntN(50)),
-			draft.Within("node-partition", 0, 15*time.Minute,
-				draft.Await(plan.AwaitNotReady, 0, 2*time.Minute),
-				draft.Fault("pod-force-delete", 0, time.Second, 2*time.Minute),
-				draft.Await(plan.AwaitMoved, 0, 9*time.Minute),
-				draft.Load(20),
-			),
-			draft.Load(20),
+			draft.Load(100 + r.IntN(100)),
+			draft.Within("node-partition", 0, 20*time.Minute, during...),
+			draft.Load(50),
 		},
 	}
 }

@@ -107,7 +107,13 @@ func Run(ctx context.Context, def fault.Definition, b Bench, on func(history.Fau
 	if err != nil {
 		return r, fmt.Errorf("make the fault: %w", err)
 	}
-	return r, fault.NewGuard(fault.Config{Step: Step(b.Spec), Env: b.Env, Recorder: r}, f).Run(ctx)
+	err = fault.NewGuard(fault.Config{Step: Step(b.Spec), Env: b.Env, Recorder: r}, f).Run(ctx)
+	if b.Env.Log != nil {
+		for _, fact := range r.Facts() {
+			b.Env.Log.Info("evidence", "fault", fact.Name, "stage", fact.Stage, "shown", fact.Evidence, "error", fact.Error)
+		}
+	}
+	return r, err
 }
 
 func described(_ context.Context, def fault.Definition, _ Bench) error {

@@ -52,6 +52,7 @@ func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writ
 	}
 	return trial.Moorings{
 		Engine: found.Path, ClusterName: f.cluster, Workers: p.Workers, KubernetesVersion: f.kubernetes,
-		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache, Reuse: f.reuse, Progress: stderr, Log: log,
+		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
+		Reuse: f.reuse, Progress: stderr, Log: log,
 	}, nil
 }

@@ -70,12 +70,20 @@ func writePlan(w io.Writer, p plan.Plan, output string) error {
 	case "text":
 		return p.Render(w)
 	case "json":
-		data, err := json.MarshalIndent(p, "", "  ")
+		text, err := encode(p)
 		if err != nil {
-			return fmt.Errorf("encode plan: %w", err)
+			return err
 		}
-		_, err = fmt.Fprintln(w, string(data))
+		_, err = fmt.Fprintln(w, text)
 		return err
 	}
 	return badArguments("output %q is not known; give text or json", output)
+}
+
+func encode(p plan.Plan) (string, error) {
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("encode plan: %w", err)
+	}
+	return string(data), nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -21,65 +21,50 @@ type reproduceFlags struct {
 func newReproduce() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce CASE",
-		Short: "Bring a reported bug about on a real kind cluster, and say whether it was the one",
-		Long: `Reproduce carries a case out, once or more often, and looks for the finding that the case is known by: another
+		Use:   "reproduce CASE...",
+		Short: "Bring reported bugs about on a real kind cluster, and say whether they are the ones",
+		Long: `Reproduce carries cases out, once or more often, and looks for the finding that each is known by: another
 failure is another matter. A control differs from a case in what prevents it: there the finding must not appear.
+Cases that do the same and look for different findings share their runs.
 The exit code is 0 when every run came out as the case says, 1 when one did not, 2 when one could not be judged.`,
 		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5",
-		Args:    exactly("CASE"),
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			parts := trial.AllParts()
-			c, ok := parts.Case(args[0])
-			if !ok {
-				var names []string
-				for _, known := range parts.Cases {
-					names = append(names, known.Name)
-				}
-				return badArguments("case %q is not known%s; see `seatrial list cases`",
-					args[0], didYouMean(args[0], names))
+			if len(args) == 0 {
+				return badArguments("CASE is missing; see `seatrial list cases`")
 			}
 			if f.times < 1 || f.times > 100 {
 				return badArguments("--times is %d: use 1 to 100", f.times)
 			}
-			return f.reproduce(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			found, err := casesNamed(args)
+			if err != nil {
+				return err
+			}
+			return f.reproduce(cmd.Context(), voyages(found), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.run.register(cmd)
-	cmd.Flags().IntVar(&f.times, "times", 1, "how often the case is carried out, each time with the next seed")
+	cmd.Flags().IntVar(&f.times, "times", 1, "how often each case is carried out, each time with the next seed")
 	return cmd
 }
 
-// attempt is what one run of a case came to.
-type attempt struct {
-	seed    uint64
-	verdict check.Verdict
-	finding check.Finding
-	found   bool
-	dir     string
-}
-
-// asSaid tells whether the run came out as the case says. A control that is Unknown has shown nothing.
-func (a attempt) asSaid(c plan.Case) bool {
-	if c.Control {
-		return !a.found && a.verdict == check.Pass
-	}
-	return a.found
-}
-
-func (f *reproduceFlags) reproduce(ctx context.Context, c plan.Case, stdout, stderr io.Writer) error {
+func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, stderr io.Writer) error {
 	seed, err := seedOrNew(f.run.seed)
 	if err != nil {
 		return err
 	}
-	first := plan.Make(c.Scenario, seed)
-	if err := trial.Validate(trial.AllParts(), first); err != nil {
-		return badArguments("the plan is not legal:\n%w", err)
+	wish := plan.Plan{}
+	for _, v := range all {
+		p := plan.Make(v.cases[0].Scenario, seed)
+		if err := trial.Validate(trial.AllParts(), p); err != nil {
+			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
+		}
+		if err := p.Render(stderr); err != nil {
+			return fmt.Errorf("print plan: %w", err)
+		}
+		wish.Workers, wish.Workload.Storage = max(wish.Workers, p.Workers), plan.StorageSharedDisk
 	}
-	if err := first.Render(stderr); err != nil {
-		return fmt.Errorf("print plan: %w", err)
-	}
-	m, err := f.run.moorings.moorings(ctx, first, stderr)
+	m, err := f.run.moorings.moorings(ctx, wish, stderr)
 	if err != nil {
 		return err
 	}
@@ -87,75 +72,45 @@ func (f *reproduceFlags) reproduce(ctx context.Context, c plan.Case, stdout, std
 	if err != nil {
 		return err
 	}
-	attempts, sailErr := f.sail(ctx, place, c, seed, stderr)
-	f.run.leave(ctx, place, "reproduce "+c.Name, stderr)
-	writeAttempts(stdout, c, attempts)
+	var sailErr error
+	for i, v := range all {
+		if sailErr = f.sail(ctx, place, v, seed, i == len(all)-1, stderr); sailErr != nil {
+			break
+		}
+	}
+	var names []string
+	for _, v := range all {
+		names = append(names, v.cases[0].Name)
+	}
+	f.run.leave(ctx, place, "reproduce "+strings.Join(names, " "), stderr)
+	writeVoyages(stdout, all)
 	if sailErr != nil {
 		return sailErr
 	}
-	return attemptsExit(c, attempts)
+	return voyagesExit(all)
 }
 
-// sail carries the case out as often as asked for, or until one run could not be carried out at all.
+// sail carries a plan out as often as asked for, or until one run could not be carried out at all.
 func (f *reproduceFlags) sail(
-	ctx context.Context, place *trial.Place, c plan.Case, seed uint64, stderr io.Writer,
-) ([]attempt, error) {
-	var done []attempt
+	ctx context.Context, place *trial.Place, v *voyage, seed uint64, last bool, stderr io.Writer,
+) error {
 	for i := range f.times {
-		p := plan.Make(c.Scenario, seed+uint64(i))
+		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
 		out, err := place.Sail(ctx, trial.Orders{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: stderr, Debug: f.run.level(),
-			Last: !f.run.keep && i == f.times-1,
+			Last: last && !f.run.keep && i == f.times-1,
 		})
 		if err != nil {
-			return done, err
+			return err
 		}
-		a := attempt{seed: p.Seed, verdict: out.Report.Verdict, dir: out.Dir.Path()}
-		a.finding, a.found = out.Report.Shows(c.Finding)
-		done = append(done, a)
-		say(stderr, "run %d of %d: %s", i+1, f.times, a.line())
+		a := attempt{seed: p.Seed, report: out.Report, dir: out.Dir.Path()}
+		v.runs = append(v.runs, a)
+		for _, c := range v.cases {
+			say(stderr, "%s, run %d of %d: %s", c.Name, i+1, f.times, a.line(c))
+		}
 		if out.Interrupted {
-			return done, fmt.Errorf("interrupted after %d of %d runs", len(done), f.times)
+			return fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), f.times, p.Scenario)
 		}
 	}
-	return done, nil
-}
-
-func (a attempt) line() string {
-	if !a.found {
-		return fmt.Sprintf("seed %d, %s, not found (%s)", a.seed, a.verdict, a.dir)
-	}
-	return fmt.Sprintf("seed %d, %s: %s (%s)", a.seed, a.verdict, a.finding.Sentence, a.dir)
-}
-
-// writeAttempts ends with the rate, as the last line.
-func writeAttempts(w io.Writer, c plan.Case, attempts []attempt) {
-	say(w, "%s: %s", c.Name, c.Report)
-	say(w, "%s", c.Summary)
-	good := 0
-	for i, a := range attempts {
-		say(w, "  run %d: %s", i+1, a.line())
-		if a.asSaid(c) {
-			good++
-		}
-	}
-	what := "reproduced"
-	if c.Control {
-		what = "prevented"
-	}
-	say(w, "%s: %s %d of %d", c.Name, what, good, len(attempts))
-}
-
-func attemptsExit(c plan.Case, attempts []attempt) error {
-	verdicts := []check.Verdict{check.Pass}
-	for _, a := range attempts {
-		switch {
-		case a.asSaid(c):
-		case a.verdict == check.Unknown:
-			verdicts = append(verdicts, check.Unknown)
-		default:
-			verdicts = append(verdicts, check.Fail)
-		}
-	}
-	return verdictExit(check.Worst(verdicts...))
+	return nil
 }

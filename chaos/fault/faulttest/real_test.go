@@ -48,7 +48,7 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = faulttest.OnCluster(ctx, []fault.Definition{
-		object.NodeDelete(), object.OutOfService(),
+		object.PodDelete(), object.PodForceDelete(), object.Cordon(), object.OutOfService(), object.NodeDelete(),
 	}, faulttest.Target{Cluster: cluster, Kube: kube, RunID: "rfaulttest", Clock: bootclock.Now, Log: log})
 	if err != nil {
 		t.Error(err)

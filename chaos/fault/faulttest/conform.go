@@ -110,7 +110,8 @@ func Run(ctx context.Context, def fault.Definition, b Bench, on func(history.Fau
 	err = fault.NewGuard(fault.Config{Step: Step(b.Spec), Env: b.Env, Recorder: r}, f).Run(ctx)
 	if b.Env.Log != nil {
 		for _, fact := range r.Facts() {
-			b.Env.Log.Info("evidence", "fault", fact.Name, "stage", fact.Stage, "shown", fact.Evidence, "error", fact.Error)
+			b.Env.Log.Info("evidence", "fault", fact.Name, "stage", fact.Stage, "shown", fact.Evidence,
+				"error", fact.Error)
 		}
 	}
 	return r, err

@@ -15,8 +15,9 @@ import (
 
 const (
 	lookAtSpacesEvery = 250 * time.Millisecond
-	// countEvery is how many looks there are for one count of the files that are open for writing.
-	countEvery = 4
+	// wholeEvery is how many looks there are for a whole one. That takes every process for one that may have changed
+	// its namespace, reads again whether volumes can be written to, and counts the files that are open for writing.
+	wholeEvery = 4
 	// settingUp bounds how long a namespace in which only runc runs is left alone. It begins as a copy of the node's
 	// own and has every volume of the node in it until runc has turned to the container's root.
 	settingUp     = 2 * time.Second
@@ -27,9 +28,11 @@ const (
 // them open: a namespace lives as long as its last user, and its volumes stay mounted with it.
 type holdings struct {
 	own    uint64          // The node's own namespace, by its inode.
+	inOwn  map[int]bool    // The processes that lived in it at the last look.
 	system map[string]bool // The devices that the node itself lives on.
 	spaces map[uint64]*space
 	looked history.Time // When the last look began.
+	whole  history.Time // When the last whole one began.
 	looks  int
 }
 
@@ -86,16 +89,19 @@ func newHoldings() (*holdings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch mount namespaces: %w", err)
 	}
-	return &holdings{own: own, system: systemDevices(), spaces: map[uint64]*space{}}, nil
+	return &holdings{own: own, inOwn: map[int]bool{}, system: systemDevices(), spaces: map[uint64]*space{}}, nil
 }
 
 // look finds the namespaces and what changed in them since the last look.
 func (h *holdings) look(begin history.Time) ([]history.Event, error) {
-	found, err := namespaces()
+	whole := h.looks%wholeEvery == 0
+	if whole {
+		clear(h.inOwn)
+	}
+	found, err := namespaces(h.own, h.inOwn)
 	if err != nil {
 		return nil, fmt.Errorf("watch mount namespaces: %w", err)
 	}
-	delete(found, h.own)
 	var events []history.Event
 	before := h.looked
 	for inode, s := range h.spaces {
@@ -108,19 +114,23 @@ func (h *holdings) look(begin history.Time) ([]history.Event, error) {
 	for inode, pids := range found {
 		s, known := h.spaces[inode]
 		if !known {
-			s = &space{inode: inode, since: before, volumes: map[string]*history.Holding{}}
+			// Who made it may have left the node's own namespace at any time since that was looked at.
+			s = &space{inode: inode, since: h.whole, volumes: map[string]*history.Holding{}}
 			h.spaces[inode] = s
 		}
 		s.pids = pids
-		events = append(events, h.lookInto(s, begin)...)
+		events = append(events, h.lookInto(s, begin, whole)...)
 	}
 	h.looked = begin
+	if whole {
+		h.whole = begin
+	}
 	h.looks++
 	return events, nil
 }
 
 // lookInto looks into one namespace.
-func (h *holdings) lookInto(s *space, begin history.Time) []history.Event {
+func (h *holdings) lookInto(s *space, begin history.Time, whole bool) []history.Event {
 	if s.first.PID == 0 {
 		first, ok := firstOf(s.pids)
 		if !ok {
@@ -135,8 +145,7 @@ func (h *holdings) lookInto(s *space, begin history.Time) []history.Event {
 	if since == 0 { // The first look of all.
 		action, since = history.ProcessPresent, begin
 	}
-	count := h.looks%countEvery == 0
-	changed, err := s.mounts.read(s.pids, h.system, count)
+	changed, err := s.mounts.read(s.pids, h.system, whole)
 	switch {
 	case errors.Is(err, errGone):
 		return nil
@@ -155,7 +164,7 @@ func (h *holdings) lookInto(s *space, begin history.Time) []history.Event {
 	if changed {
 		events = s.compare(action, since)
 	}
-	if len(s.volumes) > 0 && (changed || count) {
+	if len(s.volumes) > 0 && (changed || whole) {
 		events = append(events, s.countWriters(begin)...)
 	}
 	s.since = begin

@@ -132,8 +132,9 @@ func (c *containers) readHoldings(h history.History) {
 	runs := map[*mountLife]int{}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if e.Kind != history.KindHolding || e.Holding == nil || e.Holding.Identity.Key() == "" {
-			continue
+		if e.Kind != history.KindHolding || e.Holding == nil || e.Holding.Identity.Key() == "" ||
+			e.Holding.PodUID == "" {
+			continue // Services of the node have mounts of their own too, which follow the node's.
 		}
 		v := e.Holding
 		k := key{v.Node, v.Boot, v.Namespace, v.Identity.Key()}

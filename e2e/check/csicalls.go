@@ -62,13 +62,22 @@ func readCalls(h history.History) *callLog {
 	for _, w := range []*sight{l.driver, l.controller} {
 		for _, runs := range w.runs {
 			for _, run := range runs {
-				// What a driver does it writes itself: before its observer was on, a boot had no calls, or they were
-				// read from the driver's own file.
-				run.early = true
+				run.selfTold()
 			}
 		}
 	}
 	return l
+}
+
+// driverAway is the detail of a gap in which the driver did not run.
+const driverAway = "the driver did not run"
+
+// selfTold makes of the stretch that of an observer which writes down what it does itself, as a driver does: before it
+// was on, a boot had no calls, and while it did not run there were none to miss.
+func (s *stretch) selfTold() {
+	s.early = true
+	s.seenTo = max(s.seenTo, s.awayTo)
+	s.blind = slices.DeleteFunc(s.blind, func(b history.Span) bool { return slices.Contains(s.away, b) })
 }
 
 // callsOf returns whose fact a call is: the controller's or a node's.
@@ -100,12 +109,13 @@ func (c *csiCall) began() history.Span {
 	return c.begin.Span
 }
 
-// ended is when it ended; a call that was cut off may end at any later time.
+// ended is when it ended; a call that was cut off may end at any later time. The span of an end is that of the whole
+// call, from which it follows that it ended at the end of it.
 func (c *csiCall) ended() history.Span {
 	if c.end == nil {
 		return history.Span{NotBefore: c.begin.Span.NotBefore, NotAfter: forever}
 	}
-	return history.Span{NotBefore: max(c.began().NotBefore, c.end.Span.NotBefore), NotAfter: c.end.Span.NotAfter}
+	return history.At(c.end.Span.NotAfter)
 }
 
 // events are the ids of its facts.

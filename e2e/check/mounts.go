@@ -276,8 +276,8 @@ func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 		r.breach(Finding{
 			Promise: Mounts().Promise,
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(), o.a.of(objects),
-				o.b.of(objects)),
+				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(),
+				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
 			Subject: "volume " + v.name,
 			Node:    o.b.node,
 			Span:    o.span,
@@ -293,12 +293,26 @@ func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 	}
 }
 
-// of names a mount and the pod that it is for.
-func (m *mountLife) of(objects *storageObjects) string {
+// describe names a mount and the pod that it is for, or the pods for which its node had the volume mounted then.
+func (v *volume) describe(m *mountLife, span history.Span, objects *storageObjects) string {
+	uids := []string{m.pod}
 	if m.pod == "" {
+		uids = nil
+		for _, life := range v.lives {
+			if life.node == m.node && life.pod != "" && !slices.Contains(uids, life.pod) &&
+				possibly(life).PossiblyOverlaps(span) {
+				uids = append(uids, life.pod)
+			}
+		}
+	}
+	var names []string
+	for _, uid := range uids {
+		names = append(names, objects.podName(uid))
+	}
+	if len(names) == 0 {
 		return m.String()
 	}
-	return m.String() + " for pod " + objects.podName(m.pod)
+	return m.String() + " for pod " + strings.Join(names, " and ")
 }
 
 // clusterNodes returns the names of all nodes that the API ever showed.

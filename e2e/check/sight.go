@@ -31,6 +31,8 @@ type stretch struct {
 	seenTo     history.Time   // Everything before it was seen, from on on, but for blind.
 	firstBeat  history.Time   // By then the first listing was complete.
 	blind      []history.Span // Gaps and losses.
+	away       []history.Span // Gaps in which a driver did not run.
+	awayTo     history.Time
 }
 
 func newStretch(node, boot string) stretch {
@@ -59,6 +61,9 @@ func (s *stretch) observe(e *history.Event) {
 		}
 	case history.ObserverGap, history.ObserverLoss:
 		s.blind = append(s.blind, e.Span)
+		if e.Observer.Detail == driverAway {
+			s.away, s.awayTo = append(s.away, e.Span), max(s.awayTo, e.Span.NotAfter)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (d *diskStory) standing(c *csiCall, do, undo string) (stands, *csiCall) {
 
 // blindBefore reports that the observer whose calls c stands on was blind at some time before c.
 func (d *diskStory) blindBefore(c *csiCall, w *sight) bool {
-	window := history.Span{NotBefore: d.window().NotBefore, NotAfter: c.began().NotBefore}
+	window := history.Span{NotBefore: d.scene.start, NotAfter: c.began().NotBefore}
 	for node := range w.runs {
 		if (w != d.log.driver || node == c.Node) && len(w.holes(node, window, d.scene)) > 0 {
 			return true

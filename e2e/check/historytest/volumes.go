@@ -60,7 +60,7 @@ func (t *Trial) InUse(node string, at float64, pvs ...string) {
 }
 
 // Call adds a call of the driver: its begin, and its end unless to is 0. A method of the controller runs on the
-// control plane. Its moments are known exactly.
+// control plane. Its moments are known exactly; the span of its end is the whole call.
 func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.CSI)) {
 	t.calls++
 	c := history.CSI{Node: node, Boot: FirstBoot, Call: fmt.Sprintf("call-%d", t.calls), RPC: rpc, Volume: Handle(pv),
@@ -79,7 +79,8 @@ func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.
 	c.Target, c.Staging, c.Boot = end.Target, end.Staging, end.Boot
 	t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.At(At(from)), CSI: &c})
 	if to != 0 {
-		t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.At(At(to)), CSI: &end})
+		t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.Between(At(from), At(to)),
+			CSI: &end})
 	}
 }
 

@@ -117,7 +117,8 @@ type Step struct {
 	Bound    Duration `json:"bound"`              // The step is given up, and the trial UNKNOWN, after this long.
 }
 
-// Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts.
+// Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts; within another
+// fault, when that one started.
 type Fault struct {
 	Name     string   `json:"name"` // In the list of faults, for example "kubelet-kill".
 	Ordinal  int      `json:"ordinal"`

@@ -65,7 +65,7 @@ func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in en
 		return err
 	}
 	end := a.For == plan.AwaitCSIEnd
-	is := func(e history.Event) bool {
+	is := func(e arrival) bool {
 		call := e.CSI
 		return call.RPC == a.RPC && call.Volume == handle && call.End == end && e.Span.NotAfter >= in.since &&
 			(!end || call.Code == "OK")
@@ -73,9 +73,9 @@ func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in en
 	for {
 		e, ok, moved := c.rec.call(is)
 		if ok {
-			late := bootclock.Now().Sub(e.Span.NotAfter)
+			late := e.at.Sub(e.Span.NotAfter)
 			c.log.Info("call seen", "rpc", a.RPC, "node", e.CSI.Node, "volume", handle, "late", late)
-			fmt.Fprintf(c.Progress, "%8s  %s on %s, seen %s later\n", c.sinceBegin(e.Span.NotAfter), a.RPC,
+			fmt.Fprintf(c.Progress, "%8s  %s on %s, known here %s later\n", c.sinceBegin(e.Span.NotAfter), a.RPC,
 				e.CSI.Node, late.Round(100*time.Microsecond))
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
@@ -13,8 +14,14 @@ type feed struct {
 	*rundir.HistoryWriter
 
 	mu    sync.Mutex
-	calls []history.Event // CSI calls, in the order in which they came.
-	moved chan struct{}   // Closed and made anew whenever one comes.
+	calls []arrival
+	moved chan struct{} // Closed and made anew whenever one comes.
+}
+
+// arrival is a CSI call, and when the harness had it.
+type arrival struct {
+	history.Event
+	at history.Time
 }
 
 func newFeed(w *rundir.HistoryWriter) *feed {
@@ -29,17 +36,17 @@ func (f *feed) Record(e history.Event) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, e)
+	f.calls = append(f.calls, arrival{e, bootclock.Now()})
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
 
 // call returns the first CSI call for which is holds, and what to wait for when there is none.
-func (f *feed) call(is func(history.Event) bool) (history.Event, bool, <-chan struct{}) {
+func (f *feed) call(is func(arrival) bool) (arrival, bool, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := slices.IndexFunc(f.calls, is); i >= 0 {
 		return f.calls[i], true, nil
 	}
-	return history.Event{}, false, f.moved
+	return arrival{}, false, f.moved
 }

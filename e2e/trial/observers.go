@@ -89,10 +89,9 @@ func (c *carrier) healAll(ctx context.Context) error {
 		if r.Nothing() {
 			continue
 		}
-		c.log.Warn("left behind", "node", r.Node, "tables", r.Tables, "timers", r.Timers, "power", r.Power)
+		c.log.Warn("left behind", "node", r.Node, "what", r.String())
 		if err == nil {
-			err = fmt.Errorf("heal node %q: found tables %v, timers %v, power %q left behind by a healed fault",
-				r.Node, r.Tables, r.Timers, r.Power)
+			err = fmt.Errorf("heal node %q: found left behind by a healed fault: %s", r.Node, r)
 		}
 	}
 	return err

@@ -62,7 +62,7 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing) error {
 	case plan.ActionLoad:
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
-		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, log) })
+		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
 	case plan.ActionScale:
 		return c.workload.Scale(ctx, *s.Replicas)
 	case plan.ActionChecksum:
@@ -88,13 +88,13 @@ func (c *carrier) load(ctx context.Context, commits int) error {
 }
 
 // fault resolves the victim and hands the fault to the guard.
-func (c *carrier) fault(ctx context.Context, s plan.Step, log *slog.Logger) error {
+func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slog.Logger) error {
 	def, ok := c.Parts.fault(s.Fault.Name)
 	if !ok {
 		return fmt.Errorf("carry out step %d: fault %q is not known", s.N, s.Fault.Name)
 	}
 	pod := c.podName(s.Fault.Ordinal)
-	node, err := c.nodeOf(ctx, pod)
+	node, err := c.victim(ctx, pod, in)
 	if err != nil {
 		return fmt.Errorf("find the node of the victim %q: %w", pod, err)
 	}
@@ -117,18 +117,23 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, log *slog.Logger) erro
 	}).Run(ctx)
 }
 
-// nodeOf returns the node that a pod of the workload runs on.
-func (c *carrier) nodeOf(ctx context.Context, pod string) (clusters.Node, error) {
-	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("get pod: %w", err)
+// victim returns the node that a pod of the workload runs on. Within a fault it is the one that ran the pod when that
+// fault began: what happens within may move the pod.
+func (c *carrier) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
+	name := in.nodes[pod]
+	if name == "" {
+		p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("get pod: %w", err)
+		}
+		name = p.Spec.NodeName
 	}
 	for _, n := range c.nodes {
-		if n.Name() == p.Spec.NodeName {
+		if n.Name() == name {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, p.Spec.NodeName)
+	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, name)
 }
 
 // stopLoad ends the clients although the trial's context has ended: an operation left in flight could never be judged.

@@ -137,7 +137,7 @@ func healCluster(ctx context.Context, p clusters.Provider, name string, only hea
 			say(stdout, "%s: nothing to undo", r.Node)
 			continue
 		}
-		say(stdout, "%s: undone: tables %v, timers %v, power %q", r.Node, r.Tables, r.Timers, r.Power)
+		say(stdout, "%s: undone: %s", r.Node, r)
 	}
 	return err
 }

@@ -336,7 +336,11 @@ func (s *story) reproduce() string {
 	if scenario == "" {
 		return "not known: neither the history nor run.json names a scenario"
 	}
-	return fmt.Sprintf("seatrial run %s --seed %d", quote(scenario), seed)
+	verb := "run"
+	if len(s.run.CommandLine) > 1 && s.run.CommandLine[1] == "reproduce" {
+		verb = "reproduce"
+	}
+	return fmt.Sprintf("seatrial %s %s --seed %d", verb, quote(scenario), seed)
 }
 
 func quoteAll(args []string) []string {

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// describe says in one line what a fact is.
+func describe(e *history.Event) string {
+	switch {
+	case e.Op != nil:
+		return describeOp(e.Op)
+	case e.Rows != nil:
+		return fmt.Sprintf("%s read of %s, chunk %d of %d: %d rows%s",
+			e.Rows.Read, e.Rows.Instance, e.Rows.Chunk, e.Rows.Chunks, len(e.Rows.Rows), because(e.Rows.Error))
+	case e.Object != nil:
+		o := e.Object
+		return fmt.Sprintf("%s %s %s, resourceVersion %s", o.Resource, o.Name, o.Verb, o.ResourceVersion)
+	case e.Fault != nil:
+		f := e.Fault
+		return fmt.Sprintf("step %d %s on %s (%s): %s%s %s",
+			f.Step, f.Name, f.Node, f.Victim, f.Stage, because(f.Error), strings.Join(f.Evidence, "; "))
+	case e.Phase != nil:
+		return fmt.Sprintf("%s %s %s%s", phaseName(e.Phase), edge(e.Phase.End), e.Phase.Detail,
+			because(e.Phase.Error))
+	case e.Process != nil:
+		return fmt.Sprintf("%s process %s (pid %d) %s", e.Process.Node, e.Process.Name, e.Process.PID,
+			e.Process.Action)
+	case e.Checksum != nil:
+		c := e.Checksum
+		return fmt.Sprintf("checksum %q of %s.%s: %d rows, CHECKSUM TABLE %d, row hash %.12s%s",
+			c.Label, c.Instance, c.Table, c.Rows, c.Table64, c.RowHash, because(c.Error))
+	case e.Observer != nil:
+		return fmt.Sprintf("observer %s %s %s %s", e.Observer.Name, e.Observer.Node, e.Observer.State,
+			e.Observer.Detail)
+	}
+	return describeStorage(e)
+}
+
+// describeStorage is describe for the facts of volumes.
+func describeStorage(e *history.Event) string {
+	switch {
+	case e.Mount != nil:
+		m := e.Mount
+		what := firstOf(m.Identity.BackingFile, m.Identity.Key())
+		return fmt.Sprintf("%s %s of mount %d %s %s", m.Node, m.Action, m.MountID, m.Path, what)
+	case e.Volume != nil:
+		return fmt.Sprintf("volume %s on %s at %s", e.Volume.PV, e.Volume.Node, e.Volume.Path)
+	case e.CSI != nil:
+		return describeCall(e.CSI)
+	case e.Holding != nil:
+		h := e.Holding
+		return fmt.Sprintf("%s %s (pid %d, pod %s) has %s at %s: %s", h.Node, h.Program, h.PID, h.PodUID,
+			firstOf(h.Identity.BackingFile, h.Identity.Key()), h.Path, h.Action)
+	case e.Witness != nil:
+		w := e.Witness
+		return fmt.Sprintf("witness %q of %s on %s: volume %s says it is %q, %d entries, %d torn%s",
+			w.Label, w.Instance, w.Node, w.PV, w.Volume, len(w.Entries), w.Torn, because(w.Error))
+	}
+	return string(e.Kind)
+}
+
+func describeCall(c *history.CSI) string {
+	what := fmt.Sprintf("%s of volume %s for node %s", c.RPC, c.Volume, c.For)
+	if c.Point != "" {
+		what += fmt.Sprintf(", fault point %s", c.Point)
+	}
+	if !c.End {
+		return what + ": begins"
+	}
+	attached := ""
+	if len(c.Attached) > 0 {
+		attached = ", attached to " + strings.Join(c.Attached, " and ")
+	}
+	return fmt.Sprintf("%s: %s%s%s", what, c.Code, because(c.Error), attached)
+}
+
+func describeOp(o *history.Op) string {
+	what := fmt.Sprintf("client %d: %s of seq %d", o.Client, o.F, o.Seq)
+	switch {
+	case o.Stage == history.StageInvoke:
+		return what + " sent to " + o.Instance
+	case o.Found != nil && !*o.Found:
+		return what + ": not found on " + o.Instance
+	case o.Found != nil:
+		return fmt.Sprintf("%s: found on %s, crc %08x", what, o.Instance, o.CRC)
+	}
+	return fmt.Sprintf("%s: %s on %s%s", what, o.Stage, o.Instance, because(o.Error))
+}
+
+func phaseName(p *history.Phase) string {
+	if p.Name == history.PhaseStep {
+		return fmt.Sprintf("step %d", p.Step)
+	}
+	return "phase " + string(p.Name)
+}
+
+func edge(end bool) string {
+	if end {
+		return "ended"
+	}
+	return "began"
+}
+
+func because(err string) string {
+	if err == "" {
+		return ""
+	}
+	return " (" + err + ")"
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -59,7 +59,7 @@ func detachOrderMutations() []mutation {
 	return []mutation{
 		{"nothing changed", "detach-order", onDisk(nil), pass, ""},
 		{"detached while mounted", "detach-order", onDisk(early()), fail,
-			"Volume pvc-1 was detached from node worker2 at +32.000 s while the node still had it mounted, at least until"},
+			"Volume pvc-1 was detached from node worker2 at +32.000 s while the node still had it mounted"},
 		{"volumesInUse named it", "detach-order", onDisk(early()), fail, "the node's volumesInUse still named it"},
 		{"detached between unpublish and unstage, forgotten", "detach-order", addDisk(func(t *historytest.Trial) {
 			t.InUse("worker", 20)
@@ -81,7 +81,8 @@ func detachOrderMutations() []mutation {
 		{"cut off while mounted", "detach-order", onDisk(then(early(), cut())), unknown, "was cut off"},
 		{"cut off when unmounted", "detach-order", onDisk(cut()), pass, ""},
 		{"a container still had it", "detach-order", onDisk(editAll(func(e *history.Event) bool {
-			return e.Kind == history.KindHolding && e.Holding.Node == "worker2" && e.Holding.Action == history.ProcessGone
+			return e.Kind == history.KindHolding && e.Holding.Node == "worker2" &&
+				e.Holding.Action == history.ProcessGone
 		}, func(e *history.Event) { e.Span = history.Between(historytest.At(34.5), historytest.At(34.7)) })), fail,
 			"within the container of mysqld"},
 		{"unmount seen late, unstaged in time", "detach-order", onDisk(editAll(unmountOn("worker2"),
@@ -148,7 +149,7 @@ func attachOrderMutations() []mutation {
 		}), unknown, "was cut off while it was attached to worker"},
 		{"two VolumeAttachments", "attach-order", addDisk(func(t *historytest.Trial) {
 			t.Attachment(history.VerbAdded, "pvc-0", "worker2", true, false, 20)
-		}), fail, "Volume pvc-0 was attached to node worker2 at +20.000 s, by its VolumeAttachment, while that to node"},
+		}), fail, "Volume pvc-0 was attached to node worker2 at +20.000 s, by its VolumeAttachment, while that to"},
 		{"two VolumeAttachments, one not attached", "attach-order", addDisk(func(t *historytest.Trial) {
 			t.Attachment(history.VerbAdded, "pvc-0", "worker2", false, false, 20)
 		}), pass, ""},
@@ -164,8 +165,8 @@ func stageOrderMutations() []mutation {
 	return []mutation{
 		{"nothing changed", "stage-order", onDisk(nil), pass, ""},
 		{"staged before attached", "stage-order", onDisk(moved("ControllerPublishVolume", "pvc-0", 1, 1.3, 1.55)), fail,
-			"NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no ControllerPublishVolume had " +
-				"ended well for it there"},
+			"NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no " +
+				"ControllerPublishVolume had ended well for it there"},
 		{"attach failed", "stage-order", onDisk(edit(call("ControllerPublishVolume", "pvc-0", true, 1),
 			func(e *history.Event) { e.CSI.Code = "Internal" })), fail, "no ControllerPublishVolume had ended well"},
 		{"attach never ended", "stage-order", onDisk(drop(call("ControllerPublishVolume", "pvc-0", true, 1))), unknown,

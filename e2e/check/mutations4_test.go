@@ -61,8 +61,16 @@ func left(node, path string) func([]history.Event) []history.Event {
 	}
 }
 
+// settles gives the plan another bound of settling.
+func settles(old, bound string) func([]history.Event) []history.Event {
+	return edit(kind(history.KindPlan), func(e *history.Event) {
+		e.Plan = []byte(strings.Replace(string(e.Plan), `"settle":"`+old+`"`, `"settle":"`+bound+`"`, 1))
+	})
+}
+
 func residueMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	healed := faultStage(3, history.StageConfirmedHealed)
 	lateUnmount := func(at float64) func([]history.Event) []history.Event {
 		return onDisk(editAll(unmountOn("worker2"), func(e *history.Event) {
 			e.Span = history.Between(historytest.At(at), historytest.At(at+0.0001))
@@ -75,15 +83,16 @@ func residueMutations() []mutation {
 		{"the global mount left behind", "mount-residue", onDisk(left("worker2", "/globalmount")), fail,
 			"The mount of volume pvc-1 as \"/var/lib/kubelet/plugins/kubernetes.io/csi/shared.disk/"},
 		{"gone within the bound", "mount-residue", lateUnmount(42.9), pass, ""},
-		{"gone after the bound", "mount-residue", lateUnmount(43.1), fail, "after the bound of 10s had run out at +43.000 s"},
-		{"fault healed later", "mount-residue", then(lateUnmount(43.1), editAll(faultStage(3, history.StageConfirmedHealed),
-			func(e *history.Event) { e.Span = history.At(historytest.At(34)) })), pass, ""},
-		{"fault never healed", "mount-residue", then(lateUnmount(43.1), drop(faultStage(3, history.StageConfirmedHealed))),
-			unknown, "was never shown to be healed"},
-		{"over before the bound", "mount-residue", onDisk(then(left("worker2", "/globalmount"), edit(kind(history.KindPlan),
-			func(e *history.Event) {
-				e.Plan = []byte(strings.Replace(string(e.Plan), `"settle":"10s"`, `"settle":"1m"`, 1))
-			}))), unknown, "may have been left behind"},
+		{"gone after the bound", "mount-residue", lateUnmount(43.1), fail,
+			"after the bound of 10s had run out at +43.000 s"},
+		{"fault healed later", "mount-residue", then(lateUnmount(43.1), editAll(healed, func(e *history.Event) {
+			e.Span = history.At(historytest.At(34))
+		})), pass, ""},
+		{"fault never healed", "mount-residue", then(lateUnmount(43.1), drop(healed)), unknown,
+			"was never shown to be healed"},
+		{"over before the bound", "mount-residue", onDisk(then(left("worker2", "/globalmount"),
+			settles("10s", "1m0s"))),
+			unknown, "may have been left behind"},
 		{"global mount used by the next pod in time", "mount-residue", addDisk(func(t *historytest.Trial) {
 			t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 101, historytest.GlobalPath("pvc-1"), 36)
 		}), pass, ""},
@@ -93,10 +102,8 @@ func residueMutations() []mutation {
 		{"pods not watched", "mount-residue", onDisk(drop(observer("api/pods", "", history.ObserverOn))), unknown,
 			"api/pods was never on"},
 		{"nothing mounted", "mount-residue", onDisk(drop(kind(history.KindMount))), unknown, "nothing to judge"},
-		{"local volume left behind", "mount-residue", then(left("worker2", "/pods/"), edit(kind(history.KindPlan),
-			func(e *history.Event) {
-				e.Plan = []byte(strings.Replace(string(e.Plan), `"settle":"30s"`, `"settle":"5s"`, 1))
-			})), fail, "The mount of volume data-mysql-1"},
+		{"local volume left behind", "mount-residue", then(left("worker2", "/pods/"), settles("30s", "5s")), fail,
+			"The mount of volume data-mysql-1"},
 	}
 }
 
@@ -117,8 +124,11 @@ func inUseMutations() []mutation {
 			"Volume pvc-1 was taken from pod mysql-1 on node worker2 by +32.850 s"},
 		{"mysqld outlives the mount by less than is told apart", "unpublish-in-use", onDisk(edit(mysqld, until(33.8))),
 			pass, ""},
+		{"mysqld's end seen late", "unpublish-in-use", onDisk(edit(mysqld, func(e *history.Event) {
+			e.Span = history.Between(historytest.At(32), historytest.At(36))
+		})), pass, ""},
 		{"mysqld may have outlived the mount", "unpublish-in-use", onDisk(edit(mysqld, func(e *history.Event) {
-			e.Span = history.Between(historytest.At(33), historytest.At(36))
+			e.Span = history.Between(historytest.At(33), historytest.At(39))
 		})), unknown, "whether mysqld (pid 4101) still ran then is not known"},
 		{"the container outlives the mount", "unpublish-in-use", onDisk(edit(held, until(36))), fail,
 			"the container of mysqld (pid 5000) still had it"},
@@ -151,7 +161,8 @@ func identityMutations() []mutation {
 	// The pod of mysql-1 is force-deleted and its twin made, while its process lives on.
 	lives := func(until float64) func([]history.Event) []history.Event {
 		return onDisk(edit(func(e *history.Event) bool {
-			return e.Kind == history.KindProcess && e.Process.Node == "worker2" && e.Process.Action == history.ProcessGone
+			return e.Kind == history.KindProcess && e.Process.Node == "worker2" &&
+				e.Process.Action == history.ProcessGone
 		}, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
 	}
 	return []mutation{
@@ -205,7 +216,7 @@ func witnessMutations() []mutation {
 		{"at once", "witness", entries(func(all []history.WitnessEntry) []history.WitnessEntry {
 			all[26].At = historytest.At(43)
 			return all
-		}), fail, "was written by two at once: start start-c made its first entry 2s before start start-b made its last"},
+		}), fail, "was written by two at once: start start-c made its first entry 2s before start start-b made"},
 		{"an entry missing", "witness", entries(func(all []history.WitnessEntry) []history.WitnessEntry {
 			return append(all[:5], all[6:]...)
 		}), fail, "has a line too few or too many: entry 7 of start start-b on node worker2 comes where entry 6"},
@@ -223,7 +234,9 @@ func witnessMutations() []mutation {
 		{"nothing changed", "right-volume", onDisk(nil), pass, ""},
 		{"another's volume", "right-volume", alter(func(w *history.Witness) { w.Volume = "disk-pvc-0" }), fail,
 			"mysql-1 on node worker had volume pvc-1, and the identity in it was that of volume disk-pvc-0."},
-		{"named by the PersistentVolume", "right-volume", alter(func(w *history.Witness) { w.Volume = "pvc-1" }), pass, ""},
+		{"named by the PersistentVolume", "right-volume", alter(func(w *history.Witness) {
+			w.Volume = "pvc-1"
+		}), pass, ""},
 		{"empty volume", "right-volume", alter(func(w *history.Witness) { w.Volume, w.Entries = "", nil }), fail,
 			"there was no identity in it"},
 		{"entries of another volume", "right-volume", alter(func(w *history.Witness) {
@@ -231,7 +244,8 @@ func witnessMutations() []mutation {
 		}), fail, `made by a writer that believed itself on volume "disk-pvc-0"`},
 		{"earlier entries gone", "right-volume", alter(func(w *history.Witness) { w.Entries = w.Entries[27:] }), fail,
 			`entry 1 of start start-b on node worker2, which an earlier reading ("scaled") had found in it, was gone`},
-		{"could not be read", "right-volume", alter(func(w *history.Witness) { w.Error = "no node" }), unknown, "no node"},
+		{"could not be read", "right-volume", alter(func(w *history.Witness) { w.Error = "no node" }), unknown,
+			"no node"},
 		{"volume not in the API", "right-volume", onDisk(drop(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Resource == "persistentvolumes"
 		})), unknown, "was not seen with a volume handle"},

@@ -17,8 +17,9 @@ const reaping = time.Second
 // UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that takes one away,
 // against the processes of that pod and the volumes that its containers have.
 //
-// A node that goes down takes its mounts and its processes with it in any order: what is taken then, after the fault
-// began that explains it, is not judged.
+// That a process ended in time is believed where its end is known no better than to the bound of blind gaps; where it is
+// known worse, the result is Unknown. A node that goes down takes its mounts and its processes with it in any order:
+// what is taken then, after the fault began that explains it, is not judged.
 func UnpublishInUse() Check {
 	return Check{
 		Name:    "unpublish-in-use",
@@ -183,6 +184,8 @@ func (d *diskStory) judgeTaking(t taking, told map[string]bool) {
 	for _, u := range d.users(t) {
 		switch {
 		case u.from > t.span.NotBefore || u.maybeTo <= after:
+		case u.to <= after && u.maybeTo != forever && u.maybeTo.Sub(u.to) <= d.scene.plan.Bounds.BlindGap.D():
+			// Its end fell into a gap that the bound allows.
 		case u.to <= after:
 			d.ruling.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
 				d.scene.clock(t.span.NotAfter), u.what, u.did)

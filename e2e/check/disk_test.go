@@ -199,3 +199,19 @@ func TestEveryDiskCheckNamesItsFindings(t *testing.T) {
 		}
 	}
 }
+
+// TestForgottenGlobalMount tells the story of kubernetes/kubernetes issue 121937: the global mount is never taken down,
+// and the volume goes on to another node. Four checks see it, each its own part.
+func TestForgottenGlobalMount(t *testing.T) {
+	h := trialOf(then(onDisk(left("worker2", "/globalmount")), drop(call("NodeUnstageVolume", "pvc-1", false, 1)),
+		drop(call("NodeUnstageVolume", "pvc-1", true, 1))))
+	var failed []string
+	for _, res := range judgeTwice(t, h).Results {
+		if res.Verdict == check.Fail {
+			failed = append(failed, res.Check)
+		}
+	}
+	if want := []string{"attach-order", "detach-order", "mount-residue", "mounts"}; !slices.Equal(failed, want) {
+		t.Errorf("failed: %q, want %q", failed, want)
+	}
+}

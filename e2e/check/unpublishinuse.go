@@ -17,8 +17,8 @@ const reaping = time.Second
 // UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that takes one away,
 // against the processes of that pod and the volumes that its containers have.
 //
-// That a process ended in time is believed where its end is known no better than to the bound of blind gaps; where it is
-// known worse, the result is Unknown. A node that goes down takes its mounts and its processes with it in any order:
+// That a process ended in time is believed where its end is known no better than to the bound of blind gaps; where it
+// is known worse, the result is Unknown. A node that goes down takes its mounts and its processes with it in any order:
 // what is taken then, after the fault began that explains it, is not judged.
 func UnpublishInUse() Check {
 	return Check{

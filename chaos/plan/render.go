@@ -26,6 +26,9 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	if wl.Packed {
 		b.WriteString("  pods      on one node where possible\n")
 	}
+	if wl.PreStop > 0 {
+		fmt.Fprintf(&b, "  pods      stop %s after they were told to\n", wl.PreStop)
+	}
 	fmt.Fprintf(&b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
 		wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
 	fmt.Fprintf(&b, "  bounds    ready in %s, settled in %s, blind for at most %s;\n",

@@ -113,6 +113,9 @@ func (v *validator) workload(w Workload) {
 	}
 	v.within("workload.quietRows", w.QuietRows, 0, MaxRows)
 	v.storage(w)
+	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
+		v.errs.add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
+	}
 }
 
 func (v *validator) storage(w Workload) {

@@ -8,10 +8,13 @@ import (
 // All returns every case, in alphabetical order. A new one is one new file and one line here.
 func All() []plan.Case {
 	return []plan.Case{
+		k8s113979(),
 		k8s120328(),
 		k8s121937(),
 		k8s124334(),
 		k8s61832(),
+		podRemount(),
+		residue(),
 	}
 }
 

@@ -1,0 +1,50 @@
+package cases
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
+)
+
+// podRemount has a pod come back on its node while the kubelet is killed at each of five moments: when the pod has just
+// been deleted, and within each of the four calls that take its volume down and up again.
+func podRemount() plan.Case {
+	return plan.Case{
+		Scenario: plan.Scenario{
+			Name: "pod-remount",
+			Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at each " +
+				"of five moments: every time the pod must come up on its volume.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := draft.Disk(1, "single")
+				steps := []plan.Step{
+					draft.Load(50 + r.IntN(50)), draft.Checksum("before"),
+					draft.Within("pod-delete", 0, 4*time.Minute,
+						draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute), draft.Load(10)),
+					draft.Load(20), draft.Checksum("after"),
+				}
+				for _, rpc := range []string{
+					"NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
+				} {
+					delay := plan.CSI{RPC: rpc, Act: "delay", Delay: plan.Duration(4 * time.Second), Times: 1}
+					steps = append(steps,
+						draft.CSIPoint(delay, 0, 6*time.Minute,
+							draft.Fault("pod-delete", 0, time.Second, 3*time.Minute),
+							draft.AwaitCall(plan.AwaitCSIBegin, rpc, 0, 2*time.Minute),
+							draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute),
+							draft.Load(10),
+						),
+						draft.Load(20), draft.Checksum("after"))
+				}
+				return plan.Plan{Workers: 1, Workload: w, Bounds: bounds(), Steps: steps}
+			},
+		},
+		Report:   "a pod that is made again on its node must come up on its volume (Kubernetes documentation, StatefulSet)",
+		Affected: "none known",
+		Fixed:    "kept as a control",
+		Control:  true,
+		Finding:  plan.Sign{Check: "settle", Says: "mysql"},
+	}
+}

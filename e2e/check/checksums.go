@@ -165,10 +165,11 @@ func judgeTaken(s *scene, quiet map[tableKey][]*history.Event, r *ruling) {
 			needLabel(key, quiet[key], labelSettled, r)
 		}
 	}
-	for i, l := range s.faults {
+	faults := s.outermost()
+	for i, l := range faults {
 		for _, name := range s.instances(s.replicasAt(l.step)) {
 			for _, key := range tables[name] {
-				judgeAround(s, i, key, quiet[key], r)
+				judgeAround(s, faults, i, key, quiet[key], r)
 			}
 		}
 	}
@@ -181,8 +182,8 @@ func needLabel(key tableKey, taken []*history.Event, label string, r *ruling) {
 }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
-func judgeAround(s *scene, i int, key tableKey, taken []*history.Event, r *ruling) {
-	l := s.faults[i]
+func judgeAround(s *scene, faults []faultLife, i int, key tableKey, taken []*history.Event, r *ruling) {
+	l := faults[i]
 	begin, end := l.facts[history.StageInjected], l.facts[history.StageConfirmedHealed]
 	if begin == nil || end == nil {
 		r.unknown("%s was not carried out to its end: checksums before and after it mean nothing", l)
@@ -190,12 +191,12 @@ func judgeAround(s *scene, i int, key tableKey, taken []*history.Event, r *rulin
 	}
 	after, before := s.start, forever
 	if i > 0 {
-		if e := s.faults[i-1].facts[history.StageConfirmedHealed]; e != nil {
+		if e := faults[i-1].facts[history.StageConfirmedHealed]; e != nil {
 			after = e.Span.NotAfter
 		}
 	}
-	if i+1 < len(s.faults) {
-		if e := s.faults[i+1].facts[history.StageInjected]; e != nil {
+	if i+1 < len(faults) {
+		if e := faults[i+1].facts[history.StageInjected]; e != nil {
 			before = e.Span.NotBefore
 		}
 	}

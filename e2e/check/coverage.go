@@ -206,11 +206,11 @@ func judgeAtWork(h history.History, s *scene, r *ruling) {
 	}
 }
 
-// workWindows returns the windows of all faults that lived their whole life; of the others judgeLife has told. A fault
-// that was injected while another was held bounds no window of that one.
+// workWindows returns the windows of the outermost faults that lived their whole life; of the others judgeLife has
+// told.
 func workWindows(s *scene) []window {
 	var windows []window
-	for _, l := range s.faults {
+	for _, l := range s.outermost() {
 		injected, confirmed := l.facts[history.StageInjected], l.facts[history.StageConfirmed]
 		healed, over := l.facts[history.StageHealed], l.facts[history.StageConfirmedHealed]
 		if injected == nil || confirmed == nil || healed == nil || over == nil {
@@ -234,7 +234,7 @@ func workWindows(s *scene) []window {
 // between returns when the last fault before from was over, and when the first after to was injected.
 func (s *scene) between(from, to history.Time) (last, next history.Time) {
 	last, next = s.start, forever
-	for _, l := range s.faults {
+	for _, l := range s.outermost() {
 		if e := l.facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= from {
 			last = max(last, e.Span.NotAfter)
 		}

@@ -200,7 +200,11 @@ func (l *mountLedger) unseen(node string) []history.Span {
 
 // String names a mount by where it was.
 func (m *mountLife) String() string {
-	where := fmt.Sprintf("%q on node %s", strings.Join(slices.Compact(slices.Clone(m.paths)), ", "), m.node)
+	var paths []string
+	for _, p := range slices.Compact(slices.Clone(m.paths)) {
+		paths = append(paths, shortPath(p))
+	}
+	where := fmt.Sprintf("%q on node %s", strings.Join(paths, ", "), m.node)
 	if m.holder != "" {
 		return where + " within " + m.holder
 	}

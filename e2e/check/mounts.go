@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -276,7 +277,8 @@ func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 		r.breach(Finding{
 			Promise: Mounts().Promise,
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter), o.span.Length(),
+				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter),
+				o.span.Length().Round(time.Millisecond),
 				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
 			Subject: "volume " + v.name,
 			Node:    o.b.node,

@@ -15,14 +15,9 @@ type place struct {
 	hash   string // Of the volume's handle, see handleHash.
 }
 
-// pluginsDir is where the kubelet mounts what all pods of a node share, and where it publishes block devices.
-const pluginsDir = "/var/lib/kubelet/plugins/kubernetes.io/csi/"
-
 // placeOf takes a path apart. It returns false for every path that is not the place of a persistent volume.
 //
-// The layouts are those of k8s.io/kubernetes: pkg/kubelet/config (GetPodVolumeDir, GetPodVolumeSubpathsDir),
-// pkg/volume/csi/csi_attacher.go (makeDeviceMountPath: <driver>/<hash>/globalmount) and pkg/volume/csi/csi_block.go
-// (volumeDevices/staging/<volume>, volumeDevices/publish/<volume>/<pod>, volumeDevices/<volume>/dev/<pod>).
+// The layout of subpaths is that of k8s.io/kubernetes pkg/kubelet/config (GetPodVolumeSubpathsDir).
 func placeOf(path string) (place, bool) {
 	if kv, ok := history.ParseKubeletPath(path); ok {
 		return place{pod: kv.PodUID, volume: kv.Name}, !ephemeral(kv.Plugin)
@@ -34,22 +29,23 @@ func placeOf(path string) (place, bool) {
 		}
 		return place{}, false
 	}
-	rest, ok := strings.CutPrefix(path, pluginsDir)
-	if !ok {
-		return place{}, false
+	if g, ok := history.ParseCSIGlobalMount(path); ok {
+		return place{hash: g.Hash}, true
 	}
-	parts := strings.Split(rest, "/")
-	switch {
-	case parts[0] != "volumeDevices" && len(parts) == 3 && parts[2] == "globalmount":
-		return place{hash: parts[1]}, true
-	case parts[0] == "volumeDevices" && len(parts) >= 3 && parts[1] == "staging":
-		return place{volume: parts[2]}, true
-	case parts[0] == "volumeDevices" && len(parts) == 4 && parts[1] == "publish":
-		return place{pod: parts[3], volume: parts[2]}, true
-	case parts[0] == "volumeDevices" && len(parts) == 4 && parts[2] == "dev":
-		return place{pod: parts[3], volume: parts[1]}, true
+	if b, ok := history.ParseKubeletBlockPath(path); ok {
+		return place{pod: b.PodUID, volume: b.Name}, true
 	}
 	return place{}, false
+}
+
+// shortPath leaves the hash of a global mount out: it is as long as the rest of a sentence, and the volume is named
+// beside it.
+func shortPath(path string) string {
+	g, ok := history.ParseCSIGlobalMount(path)
+	if !ok {
+		return path
+	}
+	return strings.Replace(path, g.Hash, g.Hash[:8]+"...", 1)
 }
 
 // handleHash is the name by which the kubelet calls the directory of a global mount: the SHA-256 of the handle.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -92,7 +93,8 @@ func judgeTwins(name string, all []*processLife, objects *storageObjects, s *sce
 			r.breach(Finding{
 				Promise: PodIdentity().Promise,
 				Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
-					"and %s; %s.", name, s.clock(span.NotBefore), s.clock(span.NotAfter), span.Length(), a, b,
+					"and %s; %s.", name, s.clock(span.NotBefore), s.clock(span.NotAfter),
+					span.Length().Round(time.Millisecond), a, b,
 					objects.fate(a.pod, s)),
 				Subject: name, Node: b.node, Span: span, Events: slices.Concat(a.events, b.events),
 				Faults: s.faultsIn(span),

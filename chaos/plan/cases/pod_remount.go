@@ -41,7 +41,7 @@ func podRemount() plan.Case {
 				return plan.Plan{Workers: 1, Workload: w, Bounds: bounds(), Steps: steps}
 			},
 		},
-		Report:   "a pod that is made again on its node must come up on its volume (Kubernetes documentation, StatefulSet)",
+		Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",
 		Affected: "none known",
 		Fixed:    "kept as a control",
 		Control:  true,

@@ -14,8 +14,8 @@ func residue() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{
 			Name: "residue",
-			Summary: "A pod is force-deleted while its node's kubelet is down: when it is back, the mounts of the pod " +
-				"and of the node must be gone within the bound.",
+			Summary: "A pod is force-deleted while its node's kubelet is down: when it is back, the mounts of the " +
+				"pod and of the node must be gone within the bound.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				return plan.Plan{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -278,7 +277,7 @@ func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 			Promise: Mounts().Promise,
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
 				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter),
-				o.span.Length().Round(time.Millisecond),
+				lasting(o.span),
 				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
 			Subject: "volume " + v.name,
 			Node:    o.b.node,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -94,7 +93,7 @@ func judgeTwins(name string, all []*processLife, objects *storageObjects, s *sce
 				Promise: PodIdentity().Promise,
 				Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
 					"and %s; %s.", name, s.clock(span.NotBefore), s.clock(span.NotAfter),
-					span.Length().Round(time.Millisecond), a, b,
+					lasting(span), a, b,
 					objects.fate(a.pod, s)),
 				Subject: name, Node: b.node, Span: span, Events: slices.Concat(a.events, b.events),
 				Faults: s.faultsIn(span),

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -59,4 +60,12 @@ func joinSpans(spans []history.Span) []history.Span {
 		out = append(out, s)
 	}
 	return out
+}
+
+// lasting renders the length of a span, without what is of no account.
+func lasting(s history.Span) string {
+	if d := s.Length(); d >= time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return s.Length().String()
 }

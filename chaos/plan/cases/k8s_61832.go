@@ -35,7 +35,8 @@ const forced = 5
 // their twins come up on another.
 func forceDetach(r *rand.Rand, fencing string) plan.Plan {
 	w := draft.Disk(forced, fencing)
-	w.Packed, w.Clients, w.Interval, w.VolumeMiB = true, 1, plan.Duration(100*time.Millisecond), 320
+	w.Packed, w.Parallel, w.VolumeMiB = true, true, 320
+	w.Clients, w.Interval = 1, plan.Duration(200*time.Millisecond)
 	during := []plan.Step{draft.Await(plan.AwaitNotReady, 0, 3*time.Minute)}
 	for ordinal := range forced {
 		during = append(during, draft.Fault("pod-force-delete", ordinal, time.Second, 2*time.Minute))

@@ -82,15 +82,22 @@ func runsDir() string {
 	return filepath.Join("..", "..", "runs")
 }
 
-// sail runs one scenario with the spec's seed and leaves its report with the spec.
+// sail runs one scenario with the spec's seed.
 func sail(ctx context.Context, scenario string) trial.Outcome {
 	GinkgoHelper()
-	seed := uint64(GinkgoRandomSeed())
 	s, ok := trial.AllParts().Scenario(scenario)
 	Expect(ok).To(BeTrue(), "scenario %q", scenario)
+	return carryOut(ctx, s, "run")
+}
+
+// carryOut makes a plan with the spec's seed, carries it out, and leaves its report with the spec. Command is what a
+// person would give to carry it out again.
+func carryOut(ctx context.Context, s plan.Scenario, command string) trial.Outcome {
+	GinkgoHelper()
+	seed := uint64(GinkgoRandomSeed())
 	out, err := at.place.Sail(ctx, trial.Orders{
 		Plan: plan.Make(s, seed), RunsDir: runsDir(), Progress: GinkgoWriter,
-		Header: report.Run{CommandLine: []string{"seatrial", "run", scenario, "--seed", fmt.Sprint(seed)}},
+		Header: report.Run{CommandLine: []string{"seatrial", command, s.Name, "--seed", fmt.Sprint(seed)}},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	AddReportEntry("seed", seed)

@@ -13,6 +13,9 @@ func All() []plan.Case {
 		k8s121937(),
 		k8s124334(),
 		k8s61832(),
+		k8s61832Flag(),
+		k8s61832Local(),
+		outOfService(),
 		podRemount(),
 		residue(),
 	}

@@ -12,8 +12,8 @@ import (
 func known() plan.Caps {
 	caps := plan.Caps{Workloads: []string{"ledger"}}
 	for _, name := range []string{
-		"cordon", "kubelet-kill", "kubelet-stop", "node-delete", "node-reboot", "out-of-service", "pod-delete",
-		"pod-force-delete",
+		"cordon", "force-detach-off", "kubelet-kill", "kubelet-stop", "node-delete", "node-reboot", "out-of-service",
+		"pod-delete", "pod-force-delete",
 	} {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name})
 	}

@@ -31,12 +31,17 @@ func k8s61832() plan.Case {
 // forced is how many volumes share the six minutes.
 const forced = 5
 
-// forceDetach is the way to a forced detach: a node is cut off and not Ready, the pods on it are force-deleted, and
-// their twins come up on another.
-func forceDetach(r *rand.Rand, fencing string) plan.Plan {
+// together is so many databases on one node, each on a volume of its own, with little to do: what counts is the wait.
+func together(fencing string) plan.Workload {
 	w := draft.Disk(forced, fencing)
 	w.Packed, w.Parallel, w.VolumeMiB = true, true, 320
 	w.Clients, w.Interval = 1, plan.Duration(200*time.Millisecond)
+	return w
+}
+
+// forceDetach is the way to a forced detach: a node is cut off and not Ready, the pods on it are force-deleted, and
+// their twins come up on another.
+func forceDetach(r *rand.Rand, fencing string) plan.Plan {
 	during := []plan.Step{draft.Await(plan.AwaitNotReady, 0, 3*time.Minute)}
 	for ordinal := range forced {
 		during = append(during, draft.Fault("pod-force-delete", ordinal, time.Second, 2*time.Minute))
@@ -46,7 +51,7 @@ func forceDetach(r *rand.Rand, fencing string) plan.Plan {
 	}
 	during = append(during, draft.Load(50))
 	return plan.Plan{
-		Workers: 2, Workload: w, Bounds: bounds(),
+		Workers: 2, Workload: together(fencing), Bounds: bounds(),
 		Steps: []plan.Step{
 			draft.Load(100 + r.IntN(100)),
 			draft.Within("node-partition", 0, 20*time.Minute, during...),

@@ -9,6 +9,7 @@ func All() []plan.Scenario {
 		selftestIPv6Open(),
 		selftestSilentClients(),
 		smoke(),
+		smokeDisk(),
 	}
 }
 

@@ -18,6 +18,7 @@ func caps() plan.Caps {
 	return plan.Caps{
 		Faults: []plan.FaultCaps{
 			{Name: "kubelet-kill"}, {Name: "node-partition", Families: true}, {Name: "node-reboot"},
+			{Name: "runtime-kill"},
 		},
 		Workloads: []string{"ledger"},
 	}

@@ -5,15 +5,18 @@
 #   SCENARIO=name   what `make trial` runs (bin/seatrial list scenarios)
 #   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
+#   TIMES=5         how many attempts `make cases` gives each case
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e bench verify fix clean doctor build linter modules always \
+.PHONY: help trial test unit e2e cases demo bench verify fix clean doctor build linter modules always \
 	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
+TIMES ?= 5
+DEMO ?= fixtures/recorded/k8s-61832-5-fail
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 
@@ -55,14 +58,16 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env
 	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
-	@: > bin/e2e.log
-	@$(if $(strip $(GATED)),env $$(cat bin/e2e.env) SEATRIAL_E2E=1 \
-		go test -v -count=1 -p 1 -timeout 25m $(GATED) 2>&1 | tee -a bin/e2e.log)
-	@env $$(cat bin/e2e.env) SEATRIAL_E2E=1 \
-		go test -v -count=1 -timeout 45m ./e2e/suites $(SPEC_FLAGS) 2>&1 | tee -a bin/e2e.log
-	@if grep -n -E '\.go:[0-9]+: NOT RUN:$(if $(LABELS),,|\| [1-9][0-9]* Skipped)' bin/e2e.log; \
-		then echo "FAIL: these tests are required, and were not run"; exit 1; fi
-	@awk -f .ci/digest.awk bin/e2e.log
+	@GATED="$(GATED)" LABELS='$(LABELS)' bash .ci/e2e $(SPEC_FLAGS)
+
+cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in two lanes; 45 min
+	@$(SAY) "cases: $(TIMES) attempts each; in one lane those that wait six minutes, in the other the rest"
+	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
+
+demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost
+	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial
+	@bin/seatrial report $(DEMO)
 
 bench: build ## Measure: the mount ledger against its targets, codecs, checks; 10 min, needs root
 	SEATRIAL_E2E=1 go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)
@@ -78,18 +83,10 @@ verify-gofmt:
 	@$(SAY) "gofmt"
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
-verify-vet:
-	@$(SAY) "go vet ./..."; go vet ./...
-
-verify-tidy:
-	@$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
-
-verify-modules:
-	@$(SAY) "go mod tidy -diff"; go mod tidy -diff
-
-verify-sums:
-	@$(SAY) "go mod verify"; go mod verify
-
+verify-vet: ; @$(SAY) "go vet ./..."; go vet ./...
+verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
+verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff
+verify-sums: ; @$(SAY) "go mod verify"; go mod verify
 verify-lint: linter
 	@$(SAY) "golangci-lint run"; bin/golangci-lint run
 

@@ -30,6 +30,15 @@ func voyages(all []plan.Case) []*voyage {
 	return out
 }
 
+// runsFor is how many runs give every case of the voyage so many attempts.
+func (v *voyage) runsFor(attempts int) int {
+	runs := 1
+	for _, c := range v.cases {
+		runs = max(runs, (attempts+volumes(c)-1)/volumes(c))
+	}
+	return runs
+}
+
 // samePlan compares what two cases do, not what they are called.
 func samePlan(a, b plan.Case) bool {
 	pa, pb := plan.Make(a.Scenario, 1), plan.Make(b.Scenario, 1)

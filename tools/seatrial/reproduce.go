@@ -44,7 +44,7 @@ The exit code is 0 when every run came out as the case says, 1 when one did not,
 		},
 	}
 	f.run.register(cmd)
-	cmd.Flags().IntVar(&f.times, "times", 1, "how often each case is carried out, each time with the next seed")
+	cmd.Flags().IntVar(&f.times, "times", 1, "how many attempts each case is given; each volume of a run is one")
 	return cmd
 }
 
@@ -94,11 +94,12 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 func (f *reproduceFlags) sail(
 	ctx context.Context, place *trial.Place, v *voyage, seed uint64, last bool, stderr io.Writer,
 ) error {
-	for i := range f.times {
+	runs := v.runsFor(f.times)
+	for i := range runs {
 		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
 		out, err := place.Sail(ctx, trial.Orders{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: stderr, Debug: f.run.level(),
-			Last: last && !f.run.keep && i == f.times-1,
+			Last: last && !f.run.keep && i == runs-1,
 		})
 		if err != nil {
 			return err
@@ -106,10 +107,10 @@ func (f *reproduceFlags) sail(
 		a := attempt{seed: p.Seed, report: out.Report, dir: out.Dir.Path()}
 		v.runs = append(v.runs, a)
 		for _, c := range v.cases {
-			say(stderr, "%s, run %d of %d: %s", c.Name, i+1, f.times, a.line(c))
+			say(stderr, "%s, run %d of %d: %s", c.Name, i+1, runs, a.line(c))
 		}
 		if out.Interrupted {
-			return fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), f.times, p.Scenario)
+			return fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), runs, p.Scenario)
 		}
 	}
 	return nil

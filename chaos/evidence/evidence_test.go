@@ -217,22 +217,22 @@ func create(t *testing.T, env fault.Env, pods ...*corev1.Pod) {
 	}
 }
 
-func TestReadKubelet(t *testing.T) {
+func TestReadUnit(t *testing.T) {
 	for _, tc := range []struct {
 		out  string
-		want evidence.Kubelet
+		want evidence.Unit
 		fail bool
 	}{
 		{"NRestarts=3\nMainPID=214\nActiveState=active\nSubState=running\n",
-			evidence.Kubelet{PID: 214, Restarts: 3, State: "active (running)"}, false},
+			evidence.Unit{PID: 214, Restarts: 3, State: "active (running)"}, false},
 		{"MainPID=0\nNRestarts=0\nActiveState=activating\nSubState=auto-restart\n",
-			evidence.Kubelet{State: "activating (auto-restart)"}, false},
-		{"", evidence.Kubelet{}, true},
-		{"MainPID=7\nActiveState=active\n", evidence.Kubelet{}, true},
+			evidence.Unit{State: "activating (auto-restart)"}, false},
+		{"", evidence.Unit{}, true},
+		{"MainPID=7\nActiveState=active\n", evidence.Unit{}, true},
 	} {
 		n := fakecluster.NewNode("worker", clusters.RoleWorker, nil)
 		n.On([]string{"systemctl", "show", "..."}, fakecluster.Reply{Stdout: tc.out})
-		got, err := evidence.ReadKubelet(t.Context(), n)
+		got, err := evidence.ReadUnit(t.Context(), n, "kubelet")
 		if (err != nil) != tc.fail {
 			t.Errorf("%q: got %v", tc.out, err)
 		}

@@ -41,50 +41,50 @@ func NodeReady(ctx context.Context, env fault.Env, bound time.Duration) (fault.F
 	return fact, err
 }
 
-// Kubelet is what systemd knows of the kubelet.
-type Kubelet struct {
-	PID      int // 0 when there is none.
+// Unit is what systemd knows of a service.
+type Unit struct {
+	PID      int // Of its main process; 0 when there is none.
 	Restarts int
 	State    string // For example "active (running)".
 }
 
-// ReadKubelet asks systemd on the node.
-func ReadKubelet(ctx context.Context, node clusters.Node) (Kubelet, error) {
-	out, err := clusters.Run(ctx, node, "systemctl", "show", "kubelet",
+// ReadUnit asks systemd on the node for a service.
+func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error) {
+	out, err := clusters.Run(ctx, node, "systemctl", "show", name,
 		"--property=MainPID,NRestarts,ActiveState,SubState")
 	if err != nil {
-		return Kubelet{}, fmt.Errorf("ask for the kubelet: %w", err)
+		return Unit{}, fmt.Errorf("ask for service %q: %w", name, err)
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(out) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		values[key] = value
 	}
-	k := Kubelet{State: fmt.Sprintf("%s (%s)", values["ActiveState"], values["SubState"])}
-	if k.PID, err = strconv.Atoi(values["MainPID"]); err != nil {
-		return Kubelet{}, fmt.Errorf("ask for the kubelet: MainPID is %q", values["MainPID"])
+	u := Unit{State: fmt.Sprintf("%s (%s)", values["ActiveState"], values["SubState"])}
+	if u.PID, err = strconv.Atoi(values["MainPID"]); err != nil {
+		return Unit{}, fmt.Errorf("ask for service %q: MainPID is %q", name, values["MainPID"])
 	}
-	if k.Restarts, err = strconv.Atoi(values["NRestarts"]); err != nil {
-		return Kubelet{}, fmt.Errorf("ask for the kubelet: NRestarts is %q", values["NRestarts"])
+	if u.Restarts, err = strconv.Atoi(values["NRestarts"]); err != nil {
+		return Unit{}, fmt.Errorf("ask for service %q: NRestarts is %q", name, values["NRestarts"])
 	}
-	return k, nil
+	return u, nil
 }
 
 // Running reports whether it runs.
-func (k Kubelet) Running() bool { return k.PID > 0 && k.State == "active (running)" }
+func (u Unit) Running() bool { return u.PID > 0 && u.State == "active (running)" }
 
-// KubeletActive waits until the kubelet runs.
-func KubeletActive(ctx context.Context, env fault.Env, bound time.Duration) (fault.Fact, error) {
+// UnitActive waits until a service runs.
+func UnitActive(ctx context.Context, env fault.Env, name string, bound time.Duration) (fault.Fact, error) {
 	var fact fault.Fact
-	err := await.Until(ctx, "kubelet to be active", look, bound, func(ctx context.Context) (bool, string, error) {
+	err := await.Until(ctx, name+" to be active", look, bound, func(ctx context.Context) (bool, string, error) {
 		begin := env.Clock()
-		k, err := ReadKubelet(ctx, env.Node)
+		u, err := ReadUnit(ctx, env.Node, name)
 		if err != nil {
 			return false, "", err
 		}
 		fact = fault.Fact{Span: history.Between(begin, env.Clock()),
-			Sentence: fmt.Sprintf("the kubelet is active with pid %d", k.PID)}
-		return k.Running(), k.State, nil
+			Sentence: fmt.Sprintf("the %s is active with pid %d", name, u.PID)}
+		return u.Running(), u.State, nil
 	})
 	return fact, err
 }

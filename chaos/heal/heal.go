@@ -28,17 +28,19 @@ type Report struct {
 	Tables []string `json:"tables"`           // Names of nftables tables.
 	Timers []string `json:"timers"`           // Names of dead-man timers.
 	Points []string `json:"points,omitempty"` // Ids of fault points of the shared disk's driver.
+	Held   []string `json:"held,omitempty"`   // What was held: the mark's owner, and the name of the thing.
 	Power  string   `json:"power,omitempty"`
 }
 
 // Nothing reports that there was nothing to undo.
 func (r Report) Nothing() bool {
-	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && r.Power == ""
+	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && len(r.Held) == 0 && r.Power == ""
 }
 
 // String lists what was undone, in one line.
 func (r Report) String() string {
-	return fmt.Sprintf("tables %v, timers %v, fault points %v, power %q", r.Tables, r.Timers, r.Points, r.Power)
+	return fmt.Sprintf("tables %v, timers %v, fault points %v, held %v, power %q", r.Tables, r.Timers, r.Points,
+		r.Held, r.Power)
 }
 
 // Node undoes what is left on one node and returns what that was; what was gone already is not in it. It goes on
@@ -50,7 +52,7 @@ func Node(ctx context.Context, run Runner, only Only) (Report, error) {
 	report := Report{Tables: []string{}, Timers: []string{}}
 	// The timers come last: until the rest is gone, they are what still would undo it.
 	return report, errors.Join(tables(ctx, run, only, &report), points(ctx, run, only, &report),
-		timers(ctx, run, only, &report))
+		held(ctx, run, only, &report), timers(ctx, run, only, &report))
 }
 
 func tables(ctx context.Context, run Runner, only Only, report *Report) error {
@@ -89,12 +91,10 @@ func TableGone(owner mark.Owner) string {
 // bootBound is how long systemd may take to answer on a node that was started a moment ago.
 const bootBound = 30 * time.Second
 
-// listTimers asks systemd for the dead-man timers. On a node that is just coming up it waits for systemd to be there.
-func listTimers(ctx context.Context, run Runner) (out string, err error) {
-	argv := []string{
-		"systemctl", "list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern,
-	}
-	err = await.Until(ctx, "systemd to list the dead-man timers", 500*time.Millisecond, bootBound,
+// systemctl asks systemd for something. On a node that is just coming up it waits for systemd to be there.
+func systemctl(ctx context.Context, run Runner, what string, args ...string) (out string, err error) {
+	argv := append([]string{"systemctl"}, args...)
+	err = await.Until(ctx, "systemd to "+what, 500*time.Millisecond, bootBound,
 		func(ctx context.Context) (bool, string, error) {
 			out, err = run(ctx, argv, "")
 			comingUp := err != nil && strings.Contains(err.Error(), "Failed to connect to bus")
@@ -107,7 +107,8 @@ func listTimers(ctx context.Context, run Runner) (out string, err error) {
 }
 
 func timers(ctx context.Context, run Runner, only Only, report *Report) error {
-	out, err := listTimers(ctx, run)
+	out, err := systemctl(ctx, run, "list the dead-man timers",
+		"list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern)
 	if err != nil {
 		return err
 	}

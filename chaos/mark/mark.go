@@ -2,6 +2,7 @@ package mark
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,6 +24,9 @@ const (
 	DiskPath   = "/usr/local/bin/seatrial-disk"
 	DiskStates = "/var/lib/seatrial/disk/"
 )
+
+// HeldDir is where a node keeps what faults hold on it, as long as they do: one directory for each owner, by its Name.
+const HeldDir = "/var/lib/seatrial/held/"
 
 // TimerPattern matches the names of all dead-man timers, for systemctl.
 const TimerPattern = unitPrefix + "*.timer"
@@ -59,6 +63,9 @@ func (o Owner) Timer() string { return o.Unit() + ".timer" }
 
 // Name is the owner's name for what has no grammar of its own: a fault point, the value of an annotation.
 func (o Owner) Name() string { return fmt.Sprintf("%s%s-%d", namePrefix, o.Run, o.Step) }
+
+// Held is the path of the mark that the owner holds a thing on a node.
+func (o Owner) Held(thing string) string { return path.Join(HeldDir, o.Name(), thing) }
 
 // FromName returns the owner that a name stands for, and whether it is one of ours.
 func FromName(name string) (Owner, bool) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
@@ -31,9 +32,12 @@ func AllParts() Parts {
 		Checks: check.All(),
 		// tidy:list
 		Faults: []fault.Definition{
+			controlplane.ForceDetachOff(),
 			network.Partition(),
 			node.KubeletKill(),
+			node.KubeletStop(),
 			node.Reboot(),
+			node.RuntimeKill(),
 			object.Cordon(),
 			object.NodeDelete(),
 			object.OutOfService(),

@@ -64,6 +64,9 @@ func TestHealUndoesOneStep(t *testing.T) {
 	}
 	want := "nft list tables\nnft -f -\nadd table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n" +
 		"find /usr/local/bin -maxdepth 1 -name seatrial-disk\n" +
+		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
+		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +
+		"-o -path /var/lib/seatrial/held/* -print\n" +
 		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
 	if d := cmp.Diff(want, string(did)); d != "" {
 		t.Errorf("commands (-want +got):\n%s", d)

@@ -194,6 +194,7 @@ func (w *world) kube() *kubefake.Clientset {
 		}
 		return list
 	})
+	read("get", "leases", func(string) runtime.Object { return w.leadership() })
 	read("get", "nodes", func(name string) runtime.Object {
 		if n := w.known[name]; n != nil {
 			return n

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
@@ -35,8 +36,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func definitions() []fault.Definition {
 	return []fault.Definition{
-		node.KubeletKill(), network.Partition(), node.Reboot(), object.Cordon(), object.NodeDelete(),
-		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
+		controlplane.ForceDetachOff(), node.KubeletKill(), node.KubeletStop(), network.Partition(), node.Reboot(),
+		node.RuntimeKill(), object.Cordon(), object.NodeDelete(), object.OutOfService(), object.PodDelete(),
+		object.PodForceDelete(), storage.CSIPoint(),
 	}
 }
 
@@ -211,9 +213,11 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 		w.cluster.Transcript.CrashAt(1, fake.CrashError)
 		time.Sleep(fault.Life(b.Spec) + time.Second)
 		w.cluster.Transcript.CrashAt(0, fake.CrashNever)
-		left, err := heal.Node(t.Context(), heal.On(w.cluster.Node("worker")), nil)
-		if err != nil || !left.Nothing() {
-			t.Errorf("left %+v, %v", left, err)
+		for _, suffix := range []string{"control-plane", "worker"} {
+			left, err := heal.Node(t.Context(), heal.On(w.cluster.Node(suffix)), nil)
+			if err != nil || !left.Nothing() {
+				t.Errorf("left %+v, %v", left, err)
+			}
 		}
 		if err := f.Heal(t.Context()); err != nil { // Ends the watch of its flows.
 			t.Error(err)
@@ -226,6 +230,8 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
 		"kubelet-kill":   {"systemctl", mark.AgentPath},
+		"kubelet-stop":   {"systemctl", "systemd-run", mark.AgentPath},
+		"runtime-kill":   {"systemctl", mark.AgentPath},
 		"node-partition": {"nft", "systemctl", "systemd-run", mark.AgentPath},
 		"node-reboot":    {"systemctl", mark.AgentPath},
 		"node-delete":    {"systemctl"},

@@ -2,6 +2,7 @@ package faulttest_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,12 +14,21 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/e2e/observe/agentbin"
+	"github.com/seatrial/seatrial/e2e/observe/install"
 )
 
 // TestObjectFaultsOnARealCluster runs all checks of the faults of API objects on a cluster of its own; they need no
@@ -29,8 +39,93 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	cluster := realCluster(t, log)
-	kubeconfig, err := cluster.Kubeconfig(ctx)
+	cluster := realCluster(t, log, "seatrial-dev-faulttest")
+	err := faulttest.OnCluster(ctx, []fault.Definition{
+		object.PodDelete(), object.PodForceDelete(), object.Cordon(), object.OutOfService(), object.NodeDelete(),
+	}, faulttest.Target{
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rfaulttest", Clock: bootclock.Now, Log: log,
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServiceFaultsOnARealCluster does the same for the faults of services and of the control plane, which need the
+// agent, and lets the timers on the nodes undo those that have one.
+func TestServiceFaultsOnARealCluster(t *testing.T) {
+	if os.Getenv("SEATRIAL_E2E") != "1" {
+		t.Skip("NOT RUN: faults of services on a real kind cluster; it needs an engine and a node image: make e2e")
+	}
+	ctx := t.Context()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	cluster := realCluster(t, log, "seatrial-dev-services")
+	nodes, err := cluster.Nodes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := agentbin.Find(ctx, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if _, err := install.Install(ctx, n, agent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := faulttest.Target{
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rservices", Clock: bootclock.Now, Log: log,
+	}
+	err = faulttest.OnCluster(ctx, []fault.Definition{
+		node.RuntimeKill(), node.KubeletStop(), controlplane.ForceDetachOff(),
+	}, target)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, def := range []fault.Definition{node.KubeletStop(), controlplane.ForceDetachOff()} {
+		if err := leftAlone(t, def, target, nodes); err != nil {
+			t.Errorf("fault %q is left alone: %v", def.Name, err)
+		}
+	}
+}
+
+// leftAlone carries a fault out and forgets it. The timer that every node has must undo it, without any heal of ours.
+func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, nodes []clusters.Node) error {
+	ctx := t.Context()
+	env := fault.Env{
+		Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "none",
+		RunID: "rleft-" + def.Name, Clock: target.Clock, Log: target.Log,
+	}
+	f, err := def.New(plan.Fault{Name: def.Name, Hold: plan.Duration(time.Second)}, 1, env)
+	if err != nil {
+		return err
+	}
+	if err := f.Inject(ctx); err != nil {
+		return err
+	}
+	const life = 30 * time.Second // Long enough to be shown, short of what the fault arms itself.
+	owner := mark.Owner{Run: env.RunID, Step: 1}
+	for _, n := range nodes {
+		if err := deadman.Arm(ctx, n, owner, life); err != nil {
+			return err
+		}
+	}
+	if err := await.For(ctx, life); err != nil {
+		return err
+	}
+	facts, err := f.ConfirmHealed(ctx)
+	target.Log.Info("left alone", "fault", def.Name, "shown", facts)
+	reports, err2 := heal.Cluster(ctx, nodes, heal.Of(env.RunID, 0))
+	for _, r := range reports {
+		if !r.Nothing() {
+			t.Errorf("fault %q: left on node %q: %s", def.Name, r.Node, r)
+		}
+	}
+	return errors.Join(err, err2)
+}
+
+func realKube(t *testing.T, cluster clusters.Cluster) kubernetes.Interface {
+	t.Helper()
+	kubeconfig, err := cluster.Kubeconfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,20 +137,15 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
+	t.Cleanup(client.CloseIdleConnections)
 	kube, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = faulttest.OnCluster(ctx, []fault.Definition{
-		object.PodDelete(), object.PodForceDelete(), object.Cordon(), object.OutOfService(), object.NodeDelete(),
-	}, faulttest.Target{Cluster: cluster, Kube: kube, RunID: "rfaulttest", Clock: bootclock.Now, Log: log})
-	if err != nil {
-		t.Error(err)
-	}
+	return kube
 }
 
-func realCluster(t *testing.T, log *slog.Logger) clusters.Cluster {
+func realCluster(t *testing.T, log *slog.Logger, name string) clusters.Cluster {
 	t.Helper()
 	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
 	if image == "" || engine == "" {
@@ -68,7 +158,7 @@ func realCluster(t *testing.T, log *slog.Logger) clusters.Cluster {
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	version, _, _ := strings.Cut(tag, "-")
 	spec := clusters.Spec{
-		Name: "seatrial-dev-faulttest", Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rfaulttest",
+		Name: name, Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rfaulttest",
 	}
 	ctx := t.Context()
 	if err := p.Delete(ctx, spec.Name); err != nil {

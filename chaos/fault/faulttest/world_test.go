@@ -51,6 +51,7 @@ type machine struct {
 	tables   map[string]map[string]bool // By table: the families that it cuts.
 	timers   map[string]*time.Timer
 	points   map[string]diskPoint // By service and id.
+	services
 }
 
 const workloadUID = "0a-1b"
@@ -64,6 +65,7 @@ func newWorld() *world {
 		m := &machine{node: n, boots: n.Boots(), booted: w.begin, pid: 214, started: w.begin, renewed: w.begin,
 			tables: map[string]map[string]bool{}, timers: map[string]*time.Timer{}, points: map[string]diskPoint{}}
 		w.nodes[n.Name()] = m
+		w.makeServices(m)
 		do := func(ctx context.Context, cmd clusters.Command, stdin string) (clusters.Result, error) {
 			return w.exec(ctx, m, cmd, stdin)
 		}
@@ -96,6 +98,10 @@ func (w *world) catchUp(m *machine) {
 		now := time.Now()
 		m.boots, m.booted, m.pid, m.started, m.renewed = boots, now, 180, now, now
 		m.tables, m.timers, m.restarts = map[string]map[string]bool{}, map[string]*time.Timer{}, 0
+		m.stopped = false
+	}
+	if m.stopped {
+		return
 	}
 	if !w.cut(m, "ipv4") || !w.cut(m, "ipv6") {
 		if tick := w.begin.Add(time.Since(w.begin).Truncate(10 * time.Second)); tick.After(m.renewed) {
@@ -134,6 +140,9 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 // answer carries out a command. The lock is held.
 func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	last := argv[len(argv)-1]
+	if out, exit, known := w.service(m, argv, stdin); known {
+		return out, exit
+	}
 	switch line := strings.Join(argv, " "); {
 	case strings.HasPrefix(line, "systemctl show kubelet"):
 		return fmt.Sprintf("MainPID=%d\nNRestarts=%d\nActiveState=active\nSubState=running\n", m.pid, m.restarts), 0
@@ -141,8 +150,6 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 		if !w.inert {
 			m.pid, m.started, m.restarts, m.renewed = m.pid+100, time.Now(), m.restarts+1, time.Now()
 		}
-		return "", 0
-	case line == "systemctl start kubelet":
 		return "", 0
 	case line == "systemctl restart kubelet":
 		w.register(m)
@@ -209,6 +216,7 @@ func (w *world) arm(m *machine, argv []string) (string, int) {
 		defer w.mu.Unlock()
 		delete(m.tables, owner.Table())
 		delete(m.timers, unit)
+		w.release(m, owner)
 		for key := range m.points {
 			if strings.HasSuffix(key, "/"+owner.Name()) {
 				delete(m.points, key)
@@ -268,8 +276,14 @@ func (w *world) probeTCP(m *machine, addresses []string) string {
 func (w *world) probeProcess(m *machine, argv []string) string {
 	found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
 	all := []probe.Process{
-		{PID: m.pid, Start: w.time(m.started), Name: "kubelet"},
 		{PID: 900 + m.boots, Start: w.time(m.booted), Name: "mysqld", PodUID: workloadUID},
+		{PID: m.runtime, Start: w.time(m.runtimeBegan), Name: "containerd"},
+	}
+	if !m.stopped {
+		all = append(all, probe.Process{PID: m.pid, Start: w.time(m.started), Name: "kubelet"})
+	}
+	if !m.shimless {
+		all = append(all, probe.Process{PID: 800 + m.boots, Start: w.time(m.booted), Name: "containerd-shim"})
 	}
 	for _, p := range all {
 		if slices.Contains(argv, strconv.Itoa(p.PID)) || p.PodUID != "" && slices.Contains(argv, p.PodUID) {

@@ -53,20 +53,9 @@ type kubeletKill struct {
 
 // Inject notes which process is the kubelet, and kills it.
 func (k *kubeletKill) Inject(ctx context.Context) error {
-	before, err := evidence.ReadKubelet(ctx, k.env.Node)
+	before, old, err := mainProcess(ctx, k.env.Node, kubelet)
 	if err != nil {
 		return err
-	}
-	if !before.Running() {
-		return fmt.Errorf("the kubelet is not there to be killed: it is %s", before.State)
-	}
-	found, err := processes(ctx, k.env.Node, []int{before.PID}, nil)
-	if err != nil {
-		return err
-	}
-	old, ok := find(found.Processes, before.PID)
-	if !ok {
-		return fmt.Errorf("the kubelet's pid %d is gone already", before.PID)
 	}
 	k.restarts, k.old = before.Restarts, old
 	_, err = clusters.Run(ctx, k.env.Node, "systemctl", "kill", "-s", "KILL", "kubelet")
@@ -89,7 +78,7 @@ func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // killed looks once. It returns no facts until there is one for each thing to be shown.
 func (k *kubeletKill) killed(ctx context.Context, begin history.Time) ([]fault.Fact, string, error) {
-	now, err := evidence.ReadKubelet(ctx, k.env.Node)
+	now, err := evidence.ReadUnit(ctx, k.env.Node, kubelet)
 	if err != nil {
 		return nil, "", err
 	}
@@ -112,12 +101,8 @@ func (k *kubeletKill) killed(ctx context.Context, begin history.Time) ([]fault.F
 	case now.Restarts <= k.restarts:
 		return nil, fmt.Sprintf("systemd counts %d restarts as before", now.Restarts), nil
 	}
-	health, err := clusters.Run(ctx, k.env.Node, "curl", "-fsS", "--max-time", "2", "http://127.0.0.1:10248/healthz")
-	if err != nil {
-		return nil, "", err
-	}
-	if strings.TrimSpace(health) != "ok" {
-		return nil, fmt.Sprintf("its health is %.40q", health), nil
+	if state, err := unhealthy(ctx, k.env.Node); err != nil || state != "" {
+		return nil, state, err
 	}
 	span := history.Between(begin, found.At)
 	return []fault.Fact{
@@ -137,17 +122,32 @@ func (k *kubeletKill) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that the kubelet is back and that the node is.
 func (k *kubeletKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	active, err := evidence.KubeletActive(ctx, k.env, restartBound)
+	return kubeletBack(ctx, k.env, k.leases)
+}
+
+// unhealthy asks the kubelet for its health, and returns what it says when it is not healthy.
+func unhealthy(ctx context.Context, node clusters.Node) (state string, err error) {
+	health, err := clusters.Run(ctx, node, "curl", "-fsS", "--max-time", "2", "http://127.0.0.1:10248/healthz")
+	if err != nil || strings.TrimSpace(health) == "ok" {
+		return "", err
+	}
+	return fmt.Sprintf("the kubelet's health is %.40q", health), nil
+}
+
+// kubeletBack shows that the kubelet is back and that the node is. Since is of a moment at which the old kubelet was
+// gone; when there was none, whatever is renewed from now on is good enough.
+func kubeletBack(ctx context.Context, env fault.Env, since evidence.Leases) ([]fault.Fact, error) {
+	active, err := evidence.UnitActive(ctx, env, kubelet, restartBound)
 	if err != nil {
 		return nil, err
 	}
-	if k.leases.At == 0 { // It was never shown to be gone: whatever is renewed from now on is good enough.
-		if k.leases, err = evidence.ReadLeases(ctx, k.env); err != nil {
+	if since.At == 0 {
+		if since, err = evidence.ReadLeases(ctx, env); err != nil {
 			return nil, err
 		}
 	}
-	renewed, err1 := evidence.LeaseRenewed(ctx, k.env, k.leases, time.Minute)
-	ready, err2 := evidence.NodeReady(ctx, k.env, time.Minute)
+	renewed, err1 := evidence.LeaseRenewed(ctx, env, since, time.Minute)
+	ready, err2 := evidence.NodeReady(ctx, env, time.Minute)
 	if err := errors.Join(err1, err2); err != nil {
 		return []fault.Fact{active}, err
 	}

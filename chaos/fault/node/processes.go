@@ -6,11 +6,85 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/seatrial/seatrial/chaos/evidence"
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
 )
+
+// The services of a node, by the names of their units.
+const (
+	kubelet    = "kubelet"
+	containerd = "containerd"
+)
+
+// mainProcess returns what systemd knows of a service that is to be hurt, and its process. One that does not run is an
+// error: what is not there cannot be taken away.
+func mainProcess(ctx context.Context, node clusters.Node, service string) (evidence.Unit, probe.Process, error) {
+	unit, err := evidence.ReadUnit(ctx, node, service)
+	if err != nil {
+		return unit, probe.Process{}, err
+	}
+	if !unit.Running() {
+		return unit, probe.Process{}, fmt.Errorf("the %s does not run: it is %s; start it first", service, unit.State)
+	}
+	found, err := processes(ctx, node, []int{unit.PID}, nil)
+	if err != nil {
+		return unit, probe.Process{}, err
+	}
+	p, ok := find(found.Processes, unit.PID)
+	if !ok {
+		return unit, p, fmt.Errorf("pid %d of the %s is gone already", unit.PID, service)
+	}
+	return unit, p, nil
+}
+
+// workload returns the processes of the workload's pods on the victim, and when they were seen.
+func workload(ctx context.Context, env fault.Env) (probe.Processes, error) {
+	pods, err := evidence.PodsOn(ctx, env)
+	if err != nil {
+		return probe.Processes{}, err
+	}
+	var uids []string
+	for _, p := range pods {
+		if p.Namespace == env.Namespace {
+			uids = append(uids, p.UID)
+		}
+	}
+	if len(uids) == 0 {
+		return probe.Processes{}, nil
+	}
+	return processes(ctx, env.Node, nil, uids)
+}
+
+// young is the age up to which a process may well end by itself: the command of a container's probe does.
+const young = 10 * time.Second
+
+// goOn returns how many of the workload's processes of before are among those of now, and the first that should be and
+// is not.
+func goOn(before []probe.Process, at history.Time, now []probe.Process) (live int, ended *probe.Process) {
+	for _, p := range before {
+		if same(now, p) {
+			live++
+		} else if ended == nil && at.Sub(p.Start) > young {
+			ended = &p
+		}
+	}
+	return live, ended
+}
+
+// pidsOf returns the pids of processes.
+func pidsOf(all ...probe.Process) []int {
+	pids := make([]int, len(all))
+	for i, p := range all {
+		pids[i] = p.PID
+	}
+	return pids
+}
 
 // processes asks the agent on the node for the processes with the pids, and those of the pods with the UIDs.
 func processes(ctx context.Context, node clusters.Node, pids []int, pods []string) (probe.Processes, error) {

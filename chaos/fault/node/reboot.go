@@ -173,7 +173,7 @@ func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	}
 	var facts []fault.Fact
 	for _, look := range []func() (fault.Fact, error){
-		func() (fault.Fact, error) { return evidence.KubeletActive(ctx, r.env, bootBound) },
+		func() (fault.Fact, error) { return evidence.UnitActive(ctx, r.env, kubelet, bootBound) },
 		func() (fault.Fact, error) { return evidence.LeaseRenewed(ctx, r.env, r.leases, time.Minute) },
 		func() (fault.Fact, error) { return evidence.NodeReady(ctx, r.env, time.Minute) },
 		func() (fault.Fact, error) { return evidence.PodsBack(ctx, r.env, r.gone(), backBound) },

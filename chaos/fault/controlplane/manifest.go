@@ -1,0 +1,79 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/nodefile"
+)
+
+// manifestMode is what kubeadm gives manifests.
+const manifestMode = "0600"
+
+// withFlag returns the manifest of a static pod with one flag more on the command line of its container. A manifest
+// that sets the flag to that value already is an error, and so is one with a field that the API's types do not know:
+// it would be lost.
+func withFlag(manifest []byte, container, flag, value string) ([]byte, error) {
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
+		return nil, fmt.Errorf("read manifest of %q: %w", container, err)
+	}
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	if i < 0 {
+		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", container)
+	}
+	c := &pod.Spec.Containers[i]
+	set := flag + "=" + value
+	for _, args := range []*[]string{&c.Command, &c.Args} {
+		if slices.Contains(*args, set) || value == "true" && slices.Contains(*args, flag) {
+			return nil, fmt.Errorf("set %s of %q: it is set already", set, container)
+		}
+		*args = slices.DeleteFunc(*args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
+	}
+	if len(c.Args) > 0 || len(c.Command) == 0 {
+		c.Args = append(c.Args, set)
+	} else {
+		c.Command = append(c.Command, set)
+	}
+	changed, err := yaml.Marshal(&pod)
+	if err != nil {
+		return nil, fmt.Errorf("write manifest of %q: %w", container, err)
+	}
+	return changed, nil
+}
+
+// swap changes a manifest on a node, at once for whoever reads it. What was there is kept first, with the owner's mark.
+func swap(ctx context.Context, node clusters.Node, owner mark.Owner, name string,
+	change func([]byte) ([]byte, error),
+) error {
+	before, err := clusters.Run(ctx, node, "cat", heal.ManifestDir+name)
+	if err != nil {
+		return fmt.Errorf("read manifest %q: %w", name, err)
+	}
+	after, err := change([]byte(before))
+	if err != nil {
+		return err
+	}
+	if _, err := clusters.Run(ctx, node, "mkdir", "-p", owner.Held("")); err != nil {
+		return fmt.Errorf("keep manifest %q: %w", name, err)
+	}
+	if _, err := nodefile.Place(ctx, node, owner.Held(name), []byte(before), manifestMode); err != nil {
+		return fmt.Errorf("keep manifest %q: %w", name, err)
+	}
+	beside := heal.BesideManifests(owner)
+	if _, err := nodefile.Place(ctx, node, beside, after, manifestMode); err != nil {
+		return fmt.Errorf("change manifest %q: %w", name, err)
+	}
+	if _, err := clusters.Run(ctx, node, "mv", "-f", beside, heal.ManifestDir+name); err != nil {
+		return fmt.Errorf("change manifest %q: %w", name, err)
+	}
+	return nil
+}

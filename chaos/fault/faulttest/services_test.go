@@ -1,0 +1,205 @@
+package faulttest_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+// services are what runs on a node beside its kubelet, and the files that it is made of.
+type services struct {
+	stopped      bool // The kubelet.
+	files        map[string]string
+	runtime      int // Pid of containerd.
+	runtimeBegan time.Time
+	runtimeAgain int  // How often it was started again.
+	shimless     bool // The shims have ended.
+	shimsFall    bool // They end with containerd, as they do when all of its unit is killed.
+
+	manager      int       // Pid of the kube-controller-manager; 0 on a worker.
+	managerArgs  []string  // Its command line.
+	managerBegan time.Time // The first begins at once, a later one leads when the lease of the one before is over.
+}
+
+const (
+	managerFile = heal.ManifestDir + "kube-controller-manager.yaml"
+	// aDirectory is the content of what is none.
+	aDirectory = "\x00directory"
+	// leaseOver is how long a kube-controller-manager waits for the lease of one that has ended.
+	leaseOver = 15 * time.Second
+)
+
+// managerManifest is cut down from what kubeadm writes.
+const managerManifest = `apiVersion: v1
+kind: Pod
+metadata:
+  name: kube-controller-manager
+  namespace: kube-system
+spec:
+  containers:
+  - command:
+    - kube-controller-manager
+    - --leader-elect=true
+    image: kube-controller-manager:v1
+    name: kube-controller-manager
+    resources: {}
+  hostNetwork: true
+status: {}
+`
+
+func (w *world) makeServices(m *machine) {
+	m.files, m.runtime, m.runtimeBegan = map[string]string{}, 193, w.begin
+	if strings.HasSuffix(m.node.Name(), "control-plane") {
+		m.files[managerFile] = managerManifest
+		m.manager, m.managerBegan = 581, w.begin.Add(-leaseOver)
+		m.managerArgs = commandOf(managerManifest)
+	}
+}
+
+func commandOf(manifest string) []string {
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
+		panic(err)
+	}
+	return slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args)
+}
+
+// reconcile is what the kubelet does when a manifest was changed. The lock is held.
+func (w *world) reconcile(m *machine) {
+	for name := range m.files {
+		if rest, ok := strings.CutPrefix(name, heal.ManifestDir); ok && rest != path.Base(managerFile) {
+			panic("a second file in the directory of static pods: " + name)
+		}
+	}
+	now := commandOf(m.files[managerFile])
+	if !w.inert && !slices.Equal(now, m.managerArgs) {
+		m.manager, m.managerArgs, m.managerBegan = m.manager+100, now, time.Now()
+	}
+}
+
+// leadership is the lease of the kube-controller-manager, which renews it every 2 s.
+func (w *world) leadership() *coordinationv1.Lease {
+	m := w.nodes["c-control-plane"]
+	holder, renewed := fmt.Sprintf("c-control-plane_%d", m.manager), time.Since(w.begin).Truncate(2*time.Second)
+	if lost := m.managerBegan.Add(leaseOver).Sub(w.begin); renewed < lost {
+		holder, renewed = "c-control-plane_before", m.managerBegan.Sub(w.begin).Truncate(2*time.Second)
+	}
+	at := metav1.NewMicroTime(w.begin.Add(renewed))
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
+}
+
+// service carries out a command about services and files, if it is one. The lock is held.
+func (w *world) service(m *machine, argv []string, stdin string) (out string, exit int, known bool) {
+	switch line := strings.Join(argv, " "); {
+	case strings.HasPrefix(line, "systemctl show kubelet") && m.stopped:
+		return "MainPID=0\nNRestarts=0\nActiveState=inactive\nSubState=dead\n", 0, true
+	case line == "systemctl stop kubelet":
+		m.stopped = !w.inert
+	case line == "systemctl start kubelet":
+		w.startKubelet(m)
+	case strings.HasPrefix(line, "systemctl show containerd"):
+		return fmt.Sprintf("MainPID=%d\nNRestarts=%d\nActiveState=active\nSubState=running\n", m.runtime,
+			m.runtimeAgain), 0, true
+	case line == "systemctl kill --kill-who=main -s KILL containerd":
+		if !w.inert {
+			m.runtime, m.runtimeBegan, m.runtimeAgain = m.runtime+100, time.Now(), m.runtimeAgain+1
+			m.shimless = m.shimsFall
+		}
+	case line == "systemctl start containerd", line == "ctr version":
+	case strings.HasPrefix(line, "ps -o ppid= -p "):
+		return strings.ReplaceAll(argv[4], "90", " 80") + "\n", 0, true
+	case line == "pgrep -x kube-controller":
+		if m.manager == 0 {
+			return "", 1, true
+		}
+		return strconv.Itoa(m.manager) + "\n", 0, true
+	case line == fmt.Sprintf("cat /proc/%d/cmdline", m.manager):
+		return strings.Join(m.managerArgs, "\x00") + "\x00", 0, true
+	default:
+		return w.file(m, argv, stdin)
+	}
+	return "", 0, true
+}
+
+func (w *world) startKubelet(m *machine) {
+	if m.stopped {
+		m.stopped, m.pid, m.started, m.renewed = false, m.pid+100, time.Now(), time.Now()
+		w.register(m)
+	}
+}
+
+// file carries out a command about files, if it is one. The kubelet that may be inert is not asked: files stay as they
+// are made. The lock is held.
+func (w *world) file(m *machine, argv []string, stdin string) (out string, exit int, known bool) {
+	defer func() {
+		if m.manager != 0 {
+			w.reconcile(m)
+		}
+	}()
+	last := argv[len(argv)-1]
+	content, there := m.files[last]
+	switch {
+	case argv[0] == "mkdir":
+		m.files[path.Clean(last)], m.files[path.Dir(path.Clean(last))] = aDirectory, aDirectory
+	case argv[0] == "dd":
+		m.files[strings.TrimPrefix(argv[1], "of=")] = stdin
+	case argv[0] == "chmod" || argv[0] == "cat" || argv[0] == "sha256sum":
+		if !there {
+			return "", 1, last != "/proc/1/mountinfo"
+		}
+		if argv[0] == "sha256sum" {
+			sum := sha256.Sum256([]byte(content))
+			return hex.EncodeToString(sum[:]) + "  " + last + "\n", 0, true
+		}
+		return map[string]string{"cat": content}[argv[0]], 0, true
+	case argv[0] == "cp" || argv[0] == "mv":
+		from := argv[2]
+		if _, ok := m.files[from]; !ok {
+			return "", 1, true
+		}
+		m.files[last] = m.files[from]
+		if argv[0] == "mv" {
+			delete(m.files, from)
+		}
+	case argv[0] == "rm":
+		for _, gone := range argv[2:] {
+			maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", gone+"/") })
+		}
+	case argv[0] == "find" && slices.Contains(argv, mark.HeldDir+"*"):
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			if strings.HasPrefix(name, mark.HeldDir) {
+				out += name + "\n"
+			}
+		}
+		return out, 0, true
+	default:
+		return "", 0, false
+	}
+	return "", 0, true
+}
+
+// release is what the timer of a fault does about what it holds. The lock is held.
+func (w *world) release(m *machine, owner mark.Owner) {
+	if _, held := m.files[owner.Held(heal.HeldKubelet)]; held {
+		w.startKubelet(m)
+	}
+	if was, held := m.files[owner.Held(path.Base(managerFile))]; held {
+		m.files[managerFile] = was
+		w.reconcile(m)
+	}
+	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, owner.Held("")) })
+}

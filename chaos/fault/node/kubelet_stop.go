@@ -1,0 +1,167 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/evidence"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// KubeletStop returns the fault that takes the kubelet away for a time, as a person who stops the service does, or a
+// kubelet that cannot start. Its pods go on, and nobody looks after them.
+//
+// What: a mark on the node that says whose it is, and systemctl stop kubelet.
+//
+// Shown: the unit is inactive, the process is gone, and the node's lease is not renewed while that of another node is.
+//
+// Healed: a kubelet that bears our mark is started; it is active, the node's lease is renewed by it, and the node is
+// Ready. A timer on the node does it when nobody heals it. A reboot in between starts the kubelet as well.
+func KubeletStop() fault.Definition {
+	return fault.Definition{
+		Name:    "kubelet-stop",
+		Summary: "Stops the kubelet of the victim's node and keeps it stopped; its pods go on.",
+		Shown: "The unit is inactive, its process is gone, and the node's lease is not renewed while that of " +
+			"another node is.",
+		Healed: "It is started if it bears our mark; it is active, the node's lease renewed by it, and the node Ready.",
+		Needs:  []string{"systemd"},
+		// A kubelet that is started again finds what became of its pods and volumes without it.
+		Upstream: "k/k#113979",
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			k := &kubeletStop{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			return k, k.owner.Check()
+		},
+	}
+}
+
+// The bounds of what is to be shown; both are within fault.ConfirmLimit.
+const (
+	stopBound    = 10 * time.Second // Systemctl has waited for the end already.
+	silenceBound = 40 * time.Second // Two renew intervals, and room for a lease renewed just before.
+)
+
+type kubeletStop struct {
+	env    fault.Env
+	owner  mark.Owner
+	life   time.Duration
+	old    probe.Process   // The one that was stopped.
+	pods   probe.Processes // The workload's, before.
+	leases evidence.Leases // When the old one was gone.
+}
+
+// Arm arms the timer that starts it again on the node.
+func (k *kubeletStop) Arm(ctx context.Context) error {
+	return deadman.Arm(ctx, k.env.Node, k.owner, k.life)
+}
+
+// Disarm removes the timer.
+func (k *kubeletStop) Disarm(ctx context.Context) error {
+	return deadman.Disarm(ctx, k.env.Node, k.owner)
+}
+
+// Inject notes which process is the kubelet and what runs beside it, leaves the mark, and stops it.
+func (k *kubeletStop) Inject(ctx context.Context) error {
+	_, old, err := mainProcess(ctx, k.env.Node, kubelet)
+	if err != nil {
+		return err
+	}
+	if k.pods, err = workload(ctx, k.env); err != nil {
+		return err
+	}
+	k.old = old
+	for _, argv := range [][]string{
+		{"mkdir", "-p", k.owner.Held(heal.HeldKubelet)}, {"systemctl", "stop", kubelet},
+	} {
+		if _, err := clusters.Run(ctx, k.env.Node, argv...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Confirm shows that it is gone, then that the node is silent, and then that its pods go on.
+func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	what := fmt.Sprintf("kubelet pid %d to be gone and none in its place", k.old.PID)
+	begin := k.env.Clock()
+	err := await.Until(ctx, what, 200*time.Millisecond, stopBound, func(ctx context.Context) (bool, string, error) {
+		fact, state, err := k.down(ctx)
+		if err != nil || state != "" {
+			return false, state, err
+		}
+		found, err := processes(ctx, k.env.Node, pidsOf(k.old), nil)
+		if err != nil {
+			return false, "", err
+		}
+		if same(found.Processes, k.old) {
+			return false, fmt.Sprintf("pid %d is still there", k.old.PID), nil
+		}
+		gone := fault.Fact{Span: history.Between(begin, found.At),
+			Sentence: fmt.Sprintf("kubelet pid %d, started at %s, is gone", k.old.PID, k.old.Start)}
+		facts = []fault.Fact{fact, gone}
+		return true, "", nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.leases, err = evidence.ReadLeases(ctx, k.env); err != nil {
+		return facts, err
+	}
+	silent, err := evidence.LeaseSilent(ctx, k.env, k.leases, silenceBound)
+	if err != nil {
+		return facts, err
+	}
+	facts = append(facts, silent)
+	if len(k.pods.Processes) == 0 {
+		return facts, nil // The victim's pod was gone before, and there is nothing to go on.
+	}
+	now, err := processes(ctx, k.env.Node, pidsOf(k.pods.Processes...), nil)
+	live, _ := goOn(k.pods.Processes, k.pods.At, now.Processes) // That they must is for the checks to say.
+	return append(facts, fault.Fact{Span: history.At(now.At), Sentence: fmt.Sprintf(
+		"%d of %d processes of the workload's pods go on", live, len(k.pods.Processes))}), err
+}
+
+// down looks once whether the unit is inactive. A state that is not empty says why not.
+func (k *kubeletStop) down(ctx context.Context) (fault.Fact, string, error) {
+	begin := k.env.Clock()
+	now, err := evidence.ReadUnit(ctx, k.env.Node, kubelet)
+	if err != nil {
+		return fault.Fact{}, "", err
+	}
+	if now.PID > 0 || now.State != "inactive (dead)" {
+		return fault.Fact{}, fmt.Sprintf("the kubelet is %s with pid %d", now.State, now.PID), nil
+	}
+	return fault.Fact{Span: history.Between(begin, k.env.Clock()), Sentence: "the kubelet is " + now.State}, "", nil
+}
+
+// Held shows that it is still inactive.
+func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
+	fact, state, err := k.down(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state != "" {
+		return nil, errors.New(state)
+	}
+	return []fault.Fact{fact}, nil
+}
+
+// Heal starts a kubelet that bears our mark.
+func (k *kubeletStop) Heal(ctx context.Context) error {
+	return heal.Release(ctx, heal.On(k.env.Node), k.owner)
+}
+
+// ConfirmHealed shows that the kubelet is back and that the node is.
+func (k *kubeletStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	return kubeletBack(ctx, k.env, k.leases)
+}

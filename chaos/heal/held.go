@@ -1,0 +1,130 @@
+package heal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+// The things that a fault may hold on a node, by the names of their marks. The mark of a manifest is the file as it
+// was, by the name that it has in ManifestDir.
+const (
+	HeldKubelet = "kubelet" // The kubelet is stopped.
+	manifestExt = ".yaml"
+)
+
+// ManifestDir is where kubeadm has the kubelet take static pods from. The kubelet reads every file in it, whatever its
+// name ends with.
+const ManifestDir = "/etc/kubernetes/manifests/"
+
+// BesideManifests is the path at which the owner makes a manifest ready: in the file system of ManifestDir, so that it
+// can be moved there at once, and where the kubelet does not look.
+func BesideManifests(owner mark.Owner) string {
+	return path.Join(path.Dir(path.Clean(ManifestDir)), owner.Name()+manifestExt)
+}
+
+// holding is what one owner holds.
+type holding struct {
+	owner  mark.Owner
+	things []string
+}
+
+// String names the owner and the things.
+func (h holding) String() string {
+	return strings.Join(append([]string{h.owner.Name()}, h.things...), " ")
+}
+
+// listHeld returns what is held on the node, in the order of the owners' names. It looks at what is there: a node that
+// no fault ever held anything on has no directory for it.
+func listHeld(ctx context.Context, run Runner) ([]holding, error) {
+	dir := path.Clean(mark.HeldDir)
+	out, err := run(ctx, []string{
+		"find", "/var/lib", "-ignore_readdir_race", "-mindepth", "1", "-maxdepth", "4",
+		"!", "-path", path.Dir(dir), "!", "-path", dir, "!", "-path", mark.HeldDir + "*", "-prune",
+		"-o", "-path", mark.HeldDir + "*", "-print",
+	}, "")
+	if err != nil {
+		return nil, fmt.Errorf("look for what is below %s: %w", dir, err)
+	}
+	lines := strings.Fields(out)
+	slices.Sort(lines) // A directory comes before what is in it.
+	var all []holding
+	for _, line := range lines {
+		name, thing, within := strings.Cut(strings.TrimPrefix(line, mark.HeldDir), "/")
+		owner, ours := mark.FromName(name)
+		if !ours {
+			continue
+		}
+		if n := len(all); n == 0 || all[n-1].owner != owner {
+			all = append(all, holding{owner: owner})
+		}
+		if within {
+			all[len(all)-1].things = append(all[len(all)-1].things, thing)
+		}
+	}
+	return all, nil
+}
+
+// held releases what is held on the node.
+func held(ctx context.Context, run Runner, only Only, report *Report) error {
+	all, err := listHeld(ctx, run)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, h := range all {
+		if !only(h.owner) {
+			continue
+		}
+		if err := h.release(ctx, run); err != nil {
+			errs = append(errs, fmt.Errorf("release %s: %w", h, err))
+			continue
+		}
+		report.Held = append(report.Held, h.String())
+	}
+	return errors.Join(errs...)
+}
+
+// Release undoes what the owner holds on the node, if it does. The mark goes last.
+func Release(ctx context.Context, run Runner, owner mark.Owner) error {
+	return held(ctx, run, func(o mark.Owner) bool { return o == owner }, &Report{})
+}
+
+func (h holding) release(ctx context.Context, run Runner) error {
+	gone := []string{"rm", "-rf", h.owner.Held("")}
+	for _, thing := range h.things {
+		switch {
+		case thing == HeldKubelet:
+			if _, err := systemctl(ctx, run, "start the kubelet", "start", "kubelet"); err != nil {
+				return err
+			}
+		case path.Ext(thing) == manifestExt:
+			if err := h.restore(ctx, run, thing); err != nil {
+				return err
+			}
+			beside := BesideManifests(h.owner)
+			gone = append(gone, beside, beside+".new")
+		} // Anything else is a mark that was never finished, and nothing was done yet.
+	}
+	_, err := run(ctx, gone, "")
+	return err
+}
+
+// restore puts a manifest back as it was, at once.
+func (h holding) restore(ctx context.Context, run Runner, name string) error {
+	beside := BesideManifests(h.owner)
+	for _, argv := range [][]string{
+		{"cp", "-p", h.owner.Held(name), beside},
+		{"mv", "-f", beside, ManifestDir + name},
+	} {
+		if _, err := run(ctx, argv, ""); err != nil {
+			return fmt.Errorf("put manifest %q back: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -63,6 +63,8 @@ type Workload struct {
 	Fencing string `json:"fencing,omitempty"`
 	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
 	Packed bool `json:"packed,omitempty"`
+	// Pinned keeps all pods on the first worker, by name: they come back where they were.
+	Pinned bool `json:"pinned,omitempty"`
 	// Parallel makes and ends pods without waiting for each other (podManagementPolicy).
 	Parallel bool `json:"parallel,omitempty"`
 	// PreStop is how long the kubelet waits before it tells the database of a deleted pod to stop (lifecycle.preStop,

@@ -26,6 +26,9 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	if wl.Packed {
 		b.WriteString("  pods      on one node where possible\n")
 	}
+	if wl.Pinned {
+		b.WriteString("  pods      on the first worker, and nowhere else\n")
+	}
 	if wl.Parallel {
 		b.WriteString("  pods      not in order: podManagementPolicy Parallel\n")
 	}

@@ -19,6 +19,7 @@ func podRemount() plan.Case {
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := draft.Disk(1, "single")
+				w.Pinned = true
 				steps := []plan.Step{
 					draft.Load(50 + r.IntN(50)), draft.Checksum("before"),
 					draft.Within("pod-delete", 0, 4*time.Minute,
@@ -38,7 +39,7 @@ func podRemount() plan.Case {
 						),
 						draft.Load(20), draft.Checksum("after"))
 				}
-				return plan.Plan{Workers: 1, Workload: w, Bounds: bounds(), Steps: steps}
+				return plan.Plan{Workers: 2, Workload: w, Bounds: bounds(), Steps: steps}
 			},
 		},
 		Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",

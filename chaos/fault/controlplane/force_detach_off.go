@@ -61,6 +61,8 @@ type forceDetachOff struct {
 	env   fault.Env
 	owner mark.Owner
 	life  time.Duration
+
+	foreign bool // Somebody else had set the flag before.
 }
 
 // nodes returns the nodes of the control plane.
@@ -101,11 +103,13 @@ func (f *forceDetachOff) Disarm(ctx context.Context) error {
 
 // Inject changes the manifests.
 func (f *forceDetachOff) Inject(ctx context.Context) error {
-	return f.each(ctx, func(n clusters.Node) error {
+	err := f.each(ctx, func(n clusters.Node) error {
 		return swap(ctx, n, f.owner, managerFile, func(manifest []byte) ([]byte, error) {
 			return withFlag(manifest, manager, flag, "true")
 		})
 	})
+	f.foreign = errors.Is(err, errSet)
+	return err
 }
 
 // Confirm shows that it runs with the flag, and leads.
@@ -126,14 +130,20 @@ func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 	return facts(seen, history.Between(begin, f.env.Clock()), true), nil
 }
 
-// Heal puts back what bears our mark.
+// Heal puts back what bears our mark. It removes the timers then: without a mark they find nothing to do, and a new
+// leader takes longer than the guard waits when a person has given up.
 func (f *forceDetachOff) Heal(ctx context.Context) error {
-	return f.each(ctx, func(n clusters.Node) error { return heal.Release(ctx, heal.On(n), f.owner) })
+	return f.each(ctx, func(n clusters.Node) error {
+		if err := heal.Release(ctx, heal.On(n), f.owner); err != nil {
+			return err
+		}
+		return deadman.Disarm(ctx, n, f.owner)
+	})
 }
 
-// ConfirmHealed shows that it runs without the flag, and leads.
+// ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.
 func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return f.leads(ctx, false, healedBound)
+	return f.leads(ctx, f.foreign, healedBound)
 }
 
 // look returns the kube-controller-managers of all nodes if each node has one and all of them run with the flag, or

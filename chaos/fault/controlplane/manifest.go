@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodefile"
 )
+
+// errSet is wrapped by the error of a flag that somebody else has set.
+var errSet = errors.New("it is set already")
 
 // manifestMode is what kubeadm gives manifests.
 const manifestMode = "0600"
@@ -34,7 +38,7 @@ func withFlag(manifest []byte, container, flag, value string) ([]byte, error) {
 	set := flag + "=" + value
 	for _, args := range []*[]string{&c.Command, &c.Args} {
 		if slices.Contains(*args, set) || value == "true" && slices.Contains(*args, flag) {
-			return nil, fmt.Errorf("set %s of %q: it is set already", set, container)
+			return nil, fmt.Errorf("set %s of %q: %w", set, container, errSet)
 		}
 		*args = slices.DeleteFunc(*args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
 	}

@@ -156,9 +156,12 @@ func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return []fault.Fact{fact}, nil
 }
 
-// Heal starts a kubelet that bears our mark.
+// Heal starts a kubelet that bears our mark, and removes the timer: without a mark it finds nothing to do.
 func (k *kubeletStop) Heal(ctx context.Context) error {
-	return heal.Release(ctx, heal.On(k.env.Node), k.owner)
+	if err := heal.Release(ctx, heal.On(k.env.Node), k.owner); err != nil {
+		return err
+	}
+	return k.Disarm(ctx)
 }
 
 // ConfirmHealed shows that the kubelet is back and that the node is.

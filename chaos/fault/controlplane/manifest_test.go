@@ -1,0 +1,78 @@
+package controlplane
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestWithFlagChangesNothingElse edits a manifest of kubeadm's, as a kind node of Kubernetes v1.37.0 has it.
+func TestWithFlagChangesNothingElse(t *testing.T) {
+	before, err := os.ReadFile("testdata/kube-controller-manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := withFlag(before, manager, flag, "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got corev1.Pod
+	if err := yaml.UnmarshalStrict(before, &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(after, &got); err != nil {
+		t.Fatal(err)
+	}
+	c := &want.Spec.Containers[0]
+	c.Command = append(c.Command, "--disable-force-detach-on-timeout=true")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("manifest (-want +got):\n%s", d)
+	}
+	if _, err := withFlag(after, manager, flag, "true"); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("again: got %v", err)
+	}
+}
+
+func TestWithFlag(t *testing.T) {
+	const head = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: kube-controller-manager\n"
+	for _, tc := range []struct {
+		name, manifest string
+		command, args  []string
+		fail           string
+	}{
+		{"command", head + "    command: [a, --b=c]\n", []string{"a", "--b=c", flagSet}, nil, ""},
+		{"args", head + "    command: [a]\n    args: [--b]\n", []string{"a"}, []string{"--b", flagSet}, ""},
+		{"neither", head, nil, []string{flagSet}, ""},
+		{"off before", head + "    command: [a, " + flag + "=false, --b]\n", []string{"a", "--b", flagSet}, nil, ""},
+		{"on before", head + "    args: [" + flag + "]\n", nil, nil, "already"},
+		{"another container", strings.ReplaceAll(head, "manager", "watcher"), nil, nil, "no container"},
+		{"empty", "", nil, nil, "no container"},
+		{"unknown field", head + "    newer: 1\n", nil, nil, `unknown field "newer"`},
+		{"torn", head + "    command: [a", nil, nil, "read manifest"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			after, err := withFlag([]byte(tc.manifest), manager, flag, "true")
+			if tc.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fail) {
+					t.Errorf("got %v, want %q", err, tc.fail)
+				}
+				return
+			}
+			var pod corev1.Pod
+			if err := yaml.UnmarshalStrict(after, &pod); err != nil {
+				t.Fatal(err)
+			}
+			c := pod.Spec.Containers[0]
+			if d := cmp.Diff([][]string{tc.command, tc.args}, [][]string{c.Command, c.Args}); d != "" {
+				t.Errorf("command and args (-want +got):\n%s", d)
+			}
+		})
+	}
+}

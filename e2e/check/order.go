@@ -25,8 +25,16 @@ func Order() Check {
 		Promise: "The StatefulSet makes pods in order, each once all before it are Ready, and ends them in reverse.",
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",
-		Judge: judgeOrder,
+		Applies: inOrder,
+		Judge:   judgeOrder,
 	}
+}
+
+// inOrder reports that the plan's StatefulSet promises an order; one that is Parallel does not. Where the plan cannot be
+// read, it does.
+func inOrder(h history.History) bool {
+	s, err := setScene(h)
+	return err != nil || !s.plan.Workload.Parallel
 }
 
 // ordering walks the pods' states in their order.

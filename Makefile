@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e cases demo bench verify fix clean doctor build linter modules always \
+.PHONY: help trial test unit e2e long cases demo bench verify fix clean doctor build linter modules always \
 	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
@@ -21,10 +21,11 @@ override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 
 # The packages with tests that need root, an engine or a cluster, found by their gate.
-GATED = $(shell grep -rl --include='*_test.go' 'SEATRIAL_E2E' chaos clusters e2e fixtures tools | \
+WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites -e tools/tidy | sort -u | sed 's,^,./,')
-BENCHED = $(shell grep -rl --include='*_test.go' '^func Benchmark' chaos clusters e2e fixtures tools | \
-	xargs -rn1 dirname | sort -u | sed 's,^,./,')
+GATED = $(call WITH,SEATRIAL_E2E)
+LONG = $(call WITH,SEATRIAL_LONG)
+BENCHED = $(call WITH,^func Benchmark)
 RUN_FLAGS = $(if $(KEEP),--keep --reuse) $(if $(SEED),--seed $(SEED))
 SPEC_FLAGS = -ginkgo.v -ginkgo.no-color $(if $(SEED),-ginkgo.seed $(SEED)) \
 	$(if $(LABELS),-ginkgo.label-filter '$(LABELS)')
@@ -60,8 +61,10 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
 	@GATED="$(GATED)" LABELS='$(LABELS)' bash .ci/e2e $(SPEC_FLAGS)
 
+long: build ## Run the tests on clusters that take longest: every fault, the disks, the workload; 15 min
+	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m $(LONG) 2>&1 | awk -f .ci/digest.awk
+
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in two lanes; 45 min
-	@$(SAY) "cases: $(TIMES) attempts each; in one lane those that wait six minutes, in the other the rest"
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 

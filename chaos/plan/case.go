@@ -10,7 +10,8 @@ type Case struct {
 	Finding Sign
 	// Volumes is how many volumes a run brings into it, each an attempt of its own; 0 is one.
 	Volumes int
-	// Control is set for a case that must not show the finding: it differs from an affected one in what prevents it.
+	// Control is set for a case that must not show the finding, as it differs from an affected one in what prevents
+	// it. The check of Finding must pass then, whatever the others say.
 	Control bool
 }
 

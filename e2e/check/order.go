@@ -30,7 +30,7 @@ func Order() Check {
 	}
 }
 
-// inOrder reports that the plan's StatefulSet promises an order; one that is Parallel does not. Where the plan cannot be
+// inOrder reports that the StatefulSet promises an order; one that is Parallel does not. Where the plan cannot be
 // read, it does.
 func inOrder(h history.History) bool {
 	s, err := setScene(h)

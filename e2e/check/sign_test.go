@@ -21,6 +21,10 @@ func TestShowsCountsSubjectsOfTheSign(t *testing.T) {
 	if len(got) != 2 || got[0].Subject != "volume a" || got[1].Subject != "volume b" {
 		t.Errorf("got %+v, want the first of volume a and of volume b", got)
 	}
+	r.Results = append(r.Results, check.Result{Check: "order", Verdict: check.Pass})
+	if r.Holds(plan.Sign{Check: "mounts"}) || !r.Holds(plan.Sign{Check: "order"}) || r.Holds(plan.Sign{Check: "no"}) {
+		t.Error("a sign holds where its check is a Pass, and nowhere else")
+	}
 	if got := r.Shows(plan.Sign{Check: "order", Says: "at once"}); got != nil {
 		t.Errorf("got %+v of a check that has no result", got)
 	}

@@ -58,13 +58,13 @@ type attempt struct {
 // volumes is how many volumes a run of the case brings into it.
 func volumes(c plan.Case) int { return max(1, c.Volumes) }
 
-// good is how many volumes came out as the case says. A control that is not a Pass has shown nothing.
+// good is how many volumes came out as the case says. In a control the check must be a Pass: one that could not be
+// judged has shown nothing.
 func (a attempt) good(c plan.Case) int {
-	found := len(a.report.Shows(c.Finding))
 	switch {
 	case !c.Control:
-		return min(found, volumes(c))
-	case a.report.Verdict == check.Pass && found == 0:
+		return min(len(a.report.Shows(c.Finding)), volumes(c))
+	case a.report.Holds(c.Finding):
 		return volumes(c)
 	}
 	return 0

@@ -24,7 +24,7 @@ func newReproduce() *cobra.Command {
 		Use:   "reproduce CASE...",
 		Short: "Bring reported bugs about on a real kind cluster, and say whether they are the ones",
 		Long: `Reproduce carries cases out, once or more often, and looks for the finding that each is known by: another
-failure is another matter. A control differs from a case in what prevents it: there the finding must not appear.
+failure is another matter. A control differs from a case in what prevents it: there the check must pass.
 Cases that do the same and look for different findings share their runs.
 The exit code is 0 when every run came out as the case says, 1 when one did not, 2 when one could not be judged.`,
 		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5",

@@ -34,8 +34,8 @@ import (
 // TestObjectFaultsOnARealCluster runs all checks of the faults of API objects on a cluster of its own; they need no
 // agent on the nodes. It needs an engine, and in SEATRIAL_NODE_IMAGE the reference of a node image that the engine has.
 func TestObjectFaultsOnARealCluster(t *testing.T) {
-	if os.Getenv("SEATRIAL_E2E") != "1" {
-		t.Skip("NOT RUN: faults of API objects on a real kind cluster; it needs an engine and a node image: make e2e")
+	if os.Getenv("SEATRIAL_LONG") != "1" {
+		t.Skip("NOT RUN: faults of API objects on a real kind cluster; it needs an engine and a node image: make long")
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -53,8 +53,8 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 // TestServiceFaultsOnARealCluster does the same for the faults of services and of the control plane, which need the
 // agent, and lets the timers on the nodes undo those that have one.
 func TestServiceFaultsOnARealCluster(t *testing.T) {
-	if os.Getenv("SEATRIAL_E2E") != "1" {
-		t.Skip("NOT RUN: faults of services on a real kind cluster; it needs an engine and a node image: make e2e")
+	if os.Getenv("SEATRIAL_LONG") != "1" {
+		t.Skip("NOT RUN: faults of services on a real kind cluster; it needs an engine and a node image: make long")
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -62,15 +62,15 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 	@GATED="$(GATED)" LABELS='$(LABELS)' bash .ci/e2e $(SPEC_FLAGS)
 
 long: build ## Run the tests on clusters that take longest: every fault, the disks, the workload; 15 min
-	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m $(LONG) 2>&1 | awk -f .ci/digest.awk
+	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m \
+		$(LONG) 2>&1 | awk -f .ci/digest.awk
 
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in two lanes; 45 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost
-	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial
-	@bin/seatrial report $(DEMO)
+	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO)
 
 bench: build ## Measure: the mount ledger against its targets, codecs, checks; 10 min, needs root
 	SEATRIAL_E2E=1 go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
@@ -28,6 +29,7 @@ type stretch struct {
 	bootKnown  bool
 	on         *history.Event
 	early      bool           // What there was to see on that boot before it was on, it knows too.
+	idleTo     history.Time   // Up to then no container of that boot can have run.
 	seenTo     history.Time   // Everything before it was seen, from on on, but for blind.
 	firstBeat  history.Time   // By then the first listing was complete.
 	blind      []history.Span // Gaps and losses.
@@ -113,6 +115,9 @@ func watched(runs []*stretch, sc *scene) []history.Span {
 		if s.early {
 			spans = append(spans, history.Between(s.bootAt, s.on.Span.NotAfter))
 		}
+		if s.idleTo > s.bootAt {
+			spans = append(spans, history.Between(s.bootAt, s.idleTo))
+		}
 		if i == 0 {
 			continue
 		}
@@ -151,6 +156,7 @@ type sight struct {
 // readSight reads it. The facts that those observers tell are signs of life too: fact returns whose one is.
 func readSight(h history.History, name string, fact func(*history.Event) (node, boot string, ok bool)) *sight {
 	w := &sight{name: name, runs: map[string][]*stretch{}}
+	idle := idleBoots(h)
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Kind != history.KindObserver || e.Observer == nil || e.Observer.Name != name {
@@ -162,6 +168,7 @@ func readSight(h history.History, name string, fact func(*history.Event) (node, 
 		}
 		if e.Observer.State == history.ObserverOn {
 			s := newStretch(e.Observer.Node, e.Observer.Boot)
+			s.idleTo = idle[nodeBoot{s.node, s.boot}]
 			s.begin(e)
 			w.runs[s.node] = append(w.runs[s.node], &s)
 			continue
@@ -169,6 +176,24 @@ func readSight(h history.History, name string, fact func(*history.Event) (node, 
 		w.at(e.Observer.Node, e.Observer.Boot).observe(e)
 	}
 	return w
+}
+
+// nodeBoot is one boot of one node.
+type nodeBoot struct{ node, boot string }
+
+// idleBoots returns up to when no container can have run on each boot: what keeps the mount ledger looks, when it is
+// on, for the container runtime and the kubelet, and says so when neither ran yet.
+func idleBoots(h history.History) map[nodeBoot]history.Time {
+	idle := map[nodeBoot]history.Time{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindObserver || e.Observer == nil || e.Observer.Name != mountsObserver ||
+			e.Observer.State != history.ObserverOn || !strings.Contains(e.Observer.Detail, beganEarly) {
+			continue
+		}
+		idle[nodeBoot{e.Observer.Node, e.Observer.Boot}] = e.Span.NotBefore
+	}
+	return idle
 }
 
 // at returns the running stretch of a node, and begins one where there is none of that boot. An empty boot is that of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,22 +18,28 @@ import (
 
 func newClean() *cobra.Command {
 	var all bool
+	var one string
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Delete every cluster that Seatrial made; with --all also undo what setup did to this host",
 		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them.
+It does not ask whether a trial runs on one of them: name one with --cluster, and the others are left alone.
 Run directories and built images are kept. With --all an engine that setup
 started is stopped and its configuration restored.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.ErrOrStderr()
-			err := deleteClusters(ctx, out)
+			if all && one != "" {
+				return badArguments("--all concerns every cluster; give it or --cluster, not both")
+			}
+			err := deleteClusters(ctx, one, out)
 			if all {
 				err = errors.Join(err, engine.Clean(ctx, engine.Options{Log: quiet(out), Out: out}))
 			}
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
 	return cmd
 }
@@ -56,7 +63,8 @@ func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, erro
 	return p, err == nil, err
 }
 
-func deleteClusters(ctx context.Context, out io.Writer) error {
+// deleteClusters deletes our clusters, or the one of that name when it is given.
+func deleteClusters(ctx context.Context, one string, out io.Writer) error {
 	p, ok, err := provider(ctx, out)
 	if !ok {
 		return err
@@ -65,8 +73,15 @@ func deleteClusters(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("list clusters: %w", err)
 	}
+	named := func(c clusters.Owned) bool { return c.Name == one }
+	if one != "" && !slices.ContainsFunc(owned, named) {
+		return badArguments("--cluster: no cluster is called %q", one)
+	}
 	var errs []error
 	for _, c := range owned {
+		if one != "" && !named(c) {
+			continue
+		}
 		if !c.Ours {
 			say(out, "cluster %s is not ours and is left alone", c.Name)
 			continue

@@ -51,7 +51,8 @@ func newReport() *cobra.Command {
 			return writeJudged(cmd.OutOrStdout(), j, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json (the verdict) or junit")
+	cmd.Flags().StringVarP(&output, "output", "o", "text",
+		"text, json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
 	return cmd
 }
 
@@ -75,8 +76,10 @@ func writeJudged(w io.Writer, j trial.Judged, output string) error {
 		return report.WriteVerdict(w, j.Report)
 	case "junit":
 		return report.WriteJUnit(w, j.Run, j.History, j.Report)
+	case "chronicle":
+		return report.WriteChronicle(w, j.Run, j.History, j.Report, report.Options{Color: wantsColor(w)})
 	}
-	return badArguments("output %q is not known; give text, json or junit", output)
+	return badArguments("output %q is not known; give text, json, junit or chronicle", output)
 }
 
 // verdictExit is nil for a Pass and the verdict's exit code otherwise.

@@ -25,20 +25,20 @@ const manifestMode = "0600"
 // withFlag returns the manifest of a static pod with one flag more on the command line of its container. A manifest
 // that sets the flag to that value already is an error, and so is one with a field that the API's types do not know:
 // it would be lost.
-func withFlag(manifest []byte, container, flag, value string) ([]byte, error) {
+func withFlag(manifest []byte, flag, value string) ([]byte, error) {
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
-		return nil, fmt.Errorf("read manifest of %q: %w", container, err)
+		return nil, fmt.Errorf("read manifest of %q: %w", manager, err)
 	}
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == manager })
 	if i < 0 {
-		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", container)
+		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", manager)
 	}
 	c := &pod.Spec.Containers[i]
 	set := flag + "=" + value
 	for _, args := range []*[]string{&c.Command, &c.Args} {
 		if slices.Contains(*args, set) || value == "true" && slices.Contains(*args, flag) {
-			return nil, fmt.Errorf("set %s of %q: %w", set, container, errSet)
+			return nil, fmt.Errorf("set %s of %q: %w", set, manager, errSet)
 		}
 		*args = slices.DeleteFunc(*args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
 	}
@@ -49,7 +49,7 @@ func withFlag(manifest []byte, container, flag, value string) ([]byte, error) {
 	}
 	changed, err := yaml.Marshal(&pod)
 	if err != nil {
-		return nil, fmt.Errorf("write manifest of %q: %w", container, err)
+		return nil, fmt.Errorf("write manifest of %q: %w", manager, err)
 	}
 	return changed, nil
 }

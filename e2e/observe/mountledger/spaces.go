@@ -189,7 +189,7 @@ func (m *spaceMounts) readTable(pid int, system map[string]bool) (bool, error) {
 		err := addVolume(next, id, history.Mount{
 			Identity: history.Identity{Device: deviceName(uint32(line.Major), uint32(line.Minor))},
 			Path:     line.Mountpoint,
-			ReadOnly: hasOption(line.Options, "ro") || hasOption(line.VFSOptions, "ro"),
+			ReadOnly: readOnly(line.Options) || readOnly(line.VFSOptions),
 		}, system)
 		if err != nil {
 			return false, err

@@ -126,7 +126,7 @@ func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history
 		MountID:  w.serial,
 		Identity: history.Identity{Device: deviceName(uint32(line.Major), uint32(line.Minor))},
 		Root:     line.Root, Path: line.Mountpoint, FSType: line.FSType,
-		ReadOnly: hasOption(line.Options, "ro") || hasOption(line.VFSOptions, "ro"),
+		ReadOnly: readOnly(line.Options) || readOnly(line.VFSOptions),
 	}
 	var err error
 	if m.Identity, err = identifyMount(m, uint64(line.ID), unix.STATX_MNT_ID); err == nil {
@@ -137,9 +137,10 @@ func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history
 	return m, []history.Event{lossFact(span, detail)}
 }
 
-func hasOption(options, want string) bool {
+// readOnly reports that "ro" is among the options of a mount or of its file system (mount(8)).
+func readOnly(options string) bool {
 	for o := range strings.SplitSeq(options, ",") {
-		if o == want {
+		if o == "ro" {
 			return true
 		}
 	}

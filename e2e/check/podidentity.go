@@ -112,11 +112,11 @@ func judgeTwins(name string, all []*processLife, objects *storageObjects, s *sce
 }
 
 // fate says what the API knew of the pod of the elder process.
-func (o *storageObjects) fate(uid string, s *scene) string {
-	pod := o.pods[uid]
+func (s *storageObjects) fate(uid string, sc *scene) string {
+	pod := s.pods[uid]
 	if pod == nil || pod.gone == nil {
 		return "the API still had the pod of the first"
 	}
 	return fmt.Sprintf("the API had given up the pod of the first (uid %s) by %s", cmp.Or(uid, "unknown"),
-		s.clock(pod.gone.Span.NotAfter))
+		sc.clock(pod.gone.Span.NotAfter))
 }

@@ -70,7 +70,7 @@ cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, i
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost
-	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO)
+	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
 
 bench: build ## Measure: the mount ledger against its targets, codecs, checks; 10 min, needs root
 	SEATRIAL_E2E=1 go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)

@@ -1,0 +1,263 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// How long a chronicle may become, in lines, and how much of that its drawing has at least.
+const (
+	chronicleMost = 64
+	drawnLeast    = 24
+)
+
+// WriteChronicle writes what happened to one volume, in the order of time, in about 60 lines of at most 100 characters:
+// the volume that the findings are about most, or, without findings, that of the first victim of a fault. A column for
+// each node draws where the volume was attached and mounted and where its database ran; only what is certain is drawn.
+// It ends in the verdict, what was found about the volume, and the command that reproduces the trial.
+func WriteChronicle(w io.Writer, run Run, h history.History, r check.Report, o Options) error {
+	s := newStory(run, h, r)
+	cast := readCast(h)
+	of := s.pick(cast)
+	end := &page{color: o.Color}
+	s.moral(end, cast, of)
+	p := &page{color: o.Color}
+	s.opening(p, of)
+	if of == nil {
+		p.text("  ", "The history shows no volume of a pod, so there is nothing to tell.")
+	} else {
+		c := newChronicle(s, cast, of)
+		c.tell()
+		room := chronicleMost - p.lines() - end.lines() - len(c.nodes) - 1
+		c.draw(p, max(room, drawnLeast))
+	}
+	p.b.Write(end.b.Bytes())
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write chronicle: %w", err)
+	}
+	return nil
+}
+
+func (p *page) lines() int { return strings.Count(p.b.String(), "\n") }
+
+// opening says which volume of which trial this is about.
+func (s *story) opening(p *page, of *subject) {
+	scenario, seed := s.name()
+	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
+	if scenario == "" {
+		what = "  a trial of which no plan is known"
+	}
+	if of != nil {
+		what += fmt.Sprintf(": what happened to the volume of %s", firstOf(of.instance, "nobody"))
+	}
+	p.verdict("", s.report.Verdict, what)
+	p.blank()
+	if of == nil {
+		return
+	}
+	about := of.pv
+	for _, part := range []string{strings.Join(of.modes, ", "), of.size} {
+		if part != "" {
+			about += ", " + part
+		}
+	}
+	p.text("  volume    ", about)
+	p.raw("  drawing   : attached to that node   | mounted there   # and its mysqld runs there   . nothing")
+	p.raw("            ! mounted on two nodes at once   !! two mysqld of one pod's name run at once")
+	p.blank()
+}
+
+// moral puts the verdict and what was found about the volume.
+func (s *story) moral(p *page, cast *cast, of *subject) {
+	var names []string
+	for _, r := range s.report.Results {
+		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
+			names = append(names, r.Check)
+		}
+	}
+	in := ""
+	if len(names) > 0 {
+		in = " in " + onOneLine(names)
+	}
+	p.blank()
+	p.verdict("verdict:   ", s.report.Verdict, in)
+	told := s.foundAbout(cast, of)
+	for i, f := range told {
+		p.text(fmt.Sprintf("        %d. ", i+1), f)
+	}
+	if len(told) == 0 {
+		p.text("because:   ", s.why())
+	}
+	if others := s.others(cast, of); others != "" {
+		p.text("others:    ", others)
+	}
+	p.text("reproduce: ", s.reproduce())
+}
+
+// foundMost bounds the findings that a chronicle tells, and sentenceMost their length in characters.
+const (
+	foundMost    = 5
+	sentenceMost = 176
+)
+
+// foundAbout returns the findings about a volume: the first of each check, then others.
+func (s *story) foundAbout(cast *cast, of *subject) []string {
+	var first, more []string
+	for _, r := range s.report.Results {
+		n := 0
+		for _, f := range r.Findings {
+			if of == nil || !cast.about(f, of) {
+				continue
+			}
+			if n++; n == 1 {
+				first = append(first, opens(f.Sentence, of))
+			} else {
+				more = append(more, opens(f.Sentence, of))
+			}
+		}
+	}
+	all := slices.Concat(first, more)
+	return all[:min(len(all), foundMost)]
+}
+
+// opens returns the begin of a sentence: to its end, or to the last joint before it becomes too long.
+func opens(sentence string, of *subject) string {
+	text := clean(sentence)
+	if of.pv != "" {
+		text = strings.ReplaceAll(text, "Volume "+of.pv, "The volume")
+	}
+	r := []rune(text)
+	if len(r) <= sentenceMost {
+		return text
+	}
+	head := string(r[:sentenceMost])
+	for _, joint := range []string{"; ", ": ", ", as ", ", "} {
+		if i := strings.LastIndex(head, joint); i > sentenceMost/3 {
+			return head[:i] + "."
+		}
+	}
+	if i := strings.LastIndex(head, " "); i > sentenceMost/3 {
+		head = head[:i]
+	}
+	return head + " ..."
+}
+
+// others says how many other volumes had findings of the same checks.
+func (s *story) others(cast *cast, of *subject) string {
+	if of == nil {
+		return ""
+	}
+	mine, same := s.checksAbout(cast, of), map[string]bool{}
+	n := 0
+	for _, other := range cast.volumes {
+		if other == of {
+			continue
+		}
+		shared := false
+		for name := range s.checksAbout(cast, other) {
+			if mine[name] {
+				shared, same[name] = true, true
+			}
+		}
+		if shared {
+			n++
+		}
+	}
+	if len(mine) == 0 || len(cast.volumes) < 2 {
+		return ""
+	}
+	all := len(cast.volumes) - 1
+	switch n {
+	case 0:
+		return fmt.Sprintf("nothing of the kind was found about %s", number(all, "other volume"))
+	case all:
+		return fmt.Sprintf("%s had the same: %s", number(all, "other volume"), onOneLine(sortedKeys(same)))
+	}
+	return fmt.Sprintf("%d of %s had the same: %s", n, number(all, "other volume"), onOneLine(sortedKeys(same)))
+}
+
+func (s *story) checksAbout(cast *cast, of *subject) map[string]bool {
+	names := map[string]bool{}
+	for _, r := range s.report.Results {
+		for _, f := range r.Findings {
+			if cast.about(f, of) {
+				names[r.Check] = true
+			}
+		}
+	}
+	return names
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// pick chooses the volume that the findings are about most, in the number of broken promises first; else that of the
+// first victim; else the first one. It is nil where there is none.
+func (s *story) pick(cast *cast) *subject {
+	var best *subject
+	broken, found := 0, 0
+	for _, v := range cast.volumes {
+		n := 0
+		for _, r := range s.report.Results {
+			for _, f := range r.Findings {
+				if cast.about(f, v) {
+					n++
+				}
+			}
+		}
+		if checks := len(s.checksAbout(cast, v)); cmp.Or(cmp.Compare(checks, broken), cmp.Compare(n, found)) > 0 {
+			best, broken, found = v, checks, n
+		}
+	}
+	if best != nil {
+		return best
+	}
+	for i := range s.history.Events {
+		f := s.history.Events[i].Fault
+		if f == nil || f.Victim == "" {
+			continue
+		}
+		for _, v := range cast.volumes {
+			if v.instance == f.Victim {
+				return v
+			}
+		}
+	}
+	if len(cast.volumes) == 0 {
+		return nil
+	}
+	return cast.volumes[0]
+}
+
+// drawn puts one line of the drawing; what does not fit goes on below, beside the drawing. Lead is the time, the
+// drawing, the mark and who tells, each as wide as its column.
+func drawn(p *page, lead [4]string, text string, alarm bool) {
+	wide := 0
+	for _, part := range lead {
+		wide += utf8.RuneCountInString(part) + 2
+	}
+	for i, l := range wrap(text, width-wide) {
+		picture, mark := lead[1], lead[2]
+		if i > 0 {
+			lead[0] = strings.Repeat(" ", utf8.RuneCountInString(lead[0]))
+			lead[3] = strings.Repeat(" ", utf8.RuneCountInString(lead[3]))
+		}
+		if alarm {
+			picture, mark = p.paint(picture, check.Fail), p.paint(mark, check.Fail)
+		}
+		p.b.WriteString(strings.TrimRight(strings.Join([]string{lead[0], picture, mark, lead[3], l}, "  "), " ") + "\n")
+	}
+}

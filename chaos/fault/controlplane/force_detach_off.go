@@ -105,7 +105,7 @@ func (f *forceDetachOff) Disarm(ctx context.Context) error {
 func (f *forceDetachOff) Inject(ctx context.Context) error {
 	err := f.each(ctx, func(n clusters.Node) error {
 		return swap(ctx, n, f.owner, managerFile, func(manifest []byte) ([]byte, error) {
-			return withFlag(manifest, flag, "true")
+			return withFlag(manifest)
 		})
 	})
 	f.foreign = errors.Is(err, errSet)

@@ -22,10 +22,9 @@ var errSet = errors.New("it is set already")
 // manifestMode is what kubeadm gives manifests.
 const manifestMode = "0600"
 
-// withFlag returns the manifest of a static pod with one flag more on the command line of its container. A manifest
-// that sets the flag to that value already is an error, and so is one with a field that the API's types do not know:
-// it would be lost.
-func withFlag(manifest []byte, flag, value string) ([]byte, error) {
+// withFlag returns the manifest of the kube-controller-manager with the flag on its command line. A manifest
+// that sets it already is an error, and so is one with a field that the API's types do not know: it would be lost.
+func withFlag(manifest []byte) ([]byte, error) {
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
 		return nil, fmt.Errorf("read manifest of %q: %w", manager, err)
@@ -35,9 +34,9 @@ func withFlag(manifest []byte, flag, value string) ([]byte, error) {
 		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", manager)
 	}
 	c := &pod.Spec.Containers[i]
-	set := flag + "=" + value
+	set := flag + "=true"
 	for _, args := range []*[]string{&c.Command, &c.Args} {
-		if slices.Contains(*args, set) || value == "true" && slices.Contains(*args, flag) {
+		if slices.Contains(*args, set) || slices.Contains(*args, flag) {
 			return nil, fmt.Errorf("set %s of %q: %w", set, manager, errSet)
 		}
 		*args = slices.DeleteFunc(*args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })

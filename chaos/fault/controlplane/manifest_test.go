@@ -19,7 +19,7 @@ func TestWithFlagChangesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := withFlag(before, flag, "true")
+	after, err := withFlag(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestWithFlagChangesNothingElse(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("manifest (-want +got):\n%s", d)
 	}
-	if _, err := withFlag(after, flag, "true"); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := withFlag(after); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("again: got %v", err)
 	}
 }
@@ -58,7 +58,7 @@ func TestWithFlag(t *testing.T) {
 		{"torn", head + "    command: [a", nil, nil, "read manifest"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			after, err := withFlag([]byte(tc.manifest), flag, "true")
+			after, err := withFlag([]byte(tc.manifest))
 			if tc.fail != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fail) {
 					t.Errorf("got %v, want %q", err, tc.fail)

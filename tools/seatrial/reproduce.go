@@ -62,7 +62,10 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 		if err := p.Render(stderr); err != nil {
 			return fmt.Errorf("print plan: %w", err)
 		}
-		wish.Workers, wish.Workload.Storage = max(wish.Workers, p.Workers), plan.StorageSharedDisk
+		wish.Workers = max(wish.Workers, p.Workers)
+		if p.Workload.StorageName() == plan.StorageSharedDisk { // The only one that has programs to be built.
+			wish.Workload.Storage = plan.StorageSharedDisk
+		}
 	}
 	m, err := f.run.moorings.moorings(ctx, wish, stderr)
 	if err != nil {

@@ -204,6 +204,36 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestRunOpenLeavesTheEffectThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, n := &puppet{}, &notes{}
+		end, err := guard(p, n).RunOpen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		so := []history.FaultStage{intent, armed, injected, shown}
+		if slices.Contains(p.calls[1:], "heal") || !slices.Equal(n.stages(), so) {
+			t.Errorf("while open: calls %q, facts %q", p.calls, n.stages())
+		}
+		if err := end(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		whole := &puppet{}
+		if err := guard(whole, &notes{}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(whole.calls, p.calls); d != "" {
+			t.Errorf("calls, against those of Run (-want +got):\n%s", d)
+		}
+		p, n = &puppet{bad: map[string]func(context.Context) error{"confirm": boom}}, &notes{}
+		end, err = guard(p, n).RunOpen(t.Context())
+		checkError(t, err, []string{"boom"})
+		if last := p.calls[len(p.calls)-1]; end != nil || last != "disarm" {
+			t.Errorf("after an effect that was not shown: end is there: %t, the last call was %q", end != nil, last)
+		}
+	})
+}
+
 func checkError(t *testing.T, err error, want []string) {
 	t.Helper()
 	if (err == nil) != (len(want) == 0) {

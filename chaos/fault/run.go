@@ -12,8 +12,19 @@ import (
 // Run takes a fault through its whole life. Whatever goes wrong, what was done is healed before Run returns, with a
 // context of its own when ctx has ended; the error says which stage was not reached (StageError) and, joined to it,
 // what went wrong while healing. The hold ends early when ctx ends, which is an error as well.
-func (g *Guard) Run(ctx context.Context) error {
-	failure := g.hurt(ctx)
+func (g *Guard) Run(ctx context.Context) error { return g.finish(ctx, g.hurt(ctx)) }
+
+// RunOpen takes a fault to the end of its hold and leaves it there: end takes it through the rest, and must be called.
+// Of a fault that does not come so far, what was done is healed before RunOpen returns its error, and end is nil.
+func (g *Guard) RunOpen(ctx context.Context) (end func(context.Context) error, err error) {
+	if failure := g.hurt(ctx); failure != nil {
+		return nil, g.finish(ctx, failure)
+	}
+	return func(ctx context.Context) error { return g.finish(ctx, nil) }, nil
+}
+
+// finish goes from the end of the hold, or from a failure before it, to the end of the fault's life.
+func (g *Guard) finish(ctx context.Context, failure error) error {
 	if g.state == StateFresh || g.state == StateHurt && !g.injected && !g.armed {
 		return failure // Nothing was touched.
 	}

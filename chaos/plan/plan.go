@@ -134,6 +134,9 @@ type Fault struct {
 	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
 	// During are steps carried out when the effect was shown, before the time of Hold begins.
 	During []Step `json:"during,omitempty"`
+	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
+	// be healed before: a Node that was deleted is registered by its kubelet, which a partition keeps from it.
+	Outlast bool `json:"outlast,omitempty"`
 }
 
 // CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume.

@@ -99,8 +99,8 @@ func (p Plan) Describe(s Step) string {
 		if len(s.Fault.Families) > 0 {
 			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
 		}
-		return fmt.Sprintf("fault: %s on the node of %s, held %s%s%s",
-			s.Fault.name(), p.pod(s.Fault.Ordinal), s.Fault.Hold, families, s.Fault.duringNote())
+		return fmt.Sprintf("fault: %s on the node of %s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
+			s.Fault.outlastNote(), s.Fault.Hold, families, s.Fault.duringNote())
 	case s.Do == ActionScale && s.Replicas != nil:
 		return fmt.Sprintf("scale: StatefulSet %q to %s", p.Workload.StatefulSet, count(*s.Replicas, "replica"))
 	case s.Do == ActionChecksum:
@@ -136,6 +136,13 @@ func (f Fault) name() string {
 		parts = append(parts, f.CSI.Code)
 	}
 	return strings.Join(append(parts, f.CSI.RPC), " ")
+}
+
+func (f Fault) outlastNote() string {
+	if !f.Outlast {
+		return ""
+	}
+	return ", healed after the one around it"
 }
 
 func (f Fault) duringNote() string {

@@ -33,6 +33,7 @@ type FaultCaps struct {
 	Needs    []string // What the cluster must be able to do.
 	Families bool     // The fault can be limited to address families.
 	CSI      bool     // The fault is one of a CSI driver.
+	Outlasts bool     // The fault can outlast the one within which it is.
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,

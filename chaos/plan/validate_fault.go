@@ -32,6 +32,7 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 			f.Hold, bound)
 	}
 	v.families(at+".families", f, known)
+	v.outlast(at+".outlast", f, known, deep)
 	if deep >= MaxDepth && len(f.During) > 0 {
 		v.errs.add(at+".during", "leave it out", "is within %d faults already", deep)
 		return
@@ -51,6 +52,16 @@ func (v *validator) families(at string, f Fault, known *FaultCaps) {
 		} else if slices.Contains(f.Families[:i], family) {
 			v.errs.add(field, "leave it out", "%q is there twice", family)
 		}
+	}
+}
+
+func (v *validator) outlast(at string, f Fault, known *FaultCaps, deep int) {
+	switch {
+	case !f.Outlast:
+	case deep == 0:
+		v.errs.add(at, "leave it out", "the step is within no fault that it could outlast")
+	case known != nil && !known.Outlasts:
+		v.errs.add(at, "leave it out", "fault %q can be healed before the one within which it is", f.Name)
 	}
 }
 

@@ -73,7 +73,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	for _, st := range p.AllSteps() {
 		if st.Fault != nil {
 			caps.Faults = append(caps.Faults,
-				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil})
+				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

@@ -2,7 +2,9 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +24,21 @@ const lookEvery = 200 * time.Millisecond
 type enclosing struct {
 	since history.Time
 	nodes map[string]string // Where each pod of the workload was.
+	// open are the ends of the faults that outlast the one around them; nil where no fault is around.
+	open *[]func(context.Context) error
+}
+
+// over ends the faults that have outlasted the one around them, the last one first.
+func (in enclosing) over(ctx context.Context) error {
+	var errs []error
+	for _, end := range slices.Backward(*in.open) {
+		errs = append(errs, end(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
-	in := enclosing{since: bootclock.Now(), nodes: map[string]string{}}
+	in := enclosing{since: bootclock.Now(), nodes: map[string]string{}, open: &[]func(context.Context) error{}}
 	pods, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return in, fmt.Errorf("list pods: %w", err)

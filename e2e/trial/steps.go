@@ -112,9 +112,16 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	if err != nil {
 		return err
 	}
-	return c.guard(s, env, f, func(ctx context.Context) error {
-		return c.inOrder(ctx, s.Fault.During, within)
-	}).Run(ctx)
+	g := c.guard(s, env, f, func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.During, within) })
+	if !s.Fault.Outlast || in.open == nil {
+		return errors.Join(g.Run(ctx), within.over(ctx))
+	}
+	end, err := g.RunOpen(ctx)
+	if err != nil {
+		return errors.Join(err, within.over(ctx))
+	}
+	*in.open = append(*in.open, func(ctx context.Context) error { return errors.Join(end(ctx), within.over(ctx)) })
+	return nil
 }
 
 // victim returns the node that a pod of the workload runs on. Within a fault it is the one that ran the pod when that

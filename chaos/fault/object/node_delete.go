@@ -38,7 +38,8 @@ func NodeDelete() fault.Definition {
 		Shown:   "The API server has no Node of that uid.",
 		Healed: "The kubelet registers anew, restarted if it must be; labels, annotations and taints are put back; " +
 			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
-		Needs: []string{"api", "systemd"},
+		Needs:    []string{"api", "systemd"},
+		Outlasts: true, // Behind a partition nothing can register.
 		// Volumes of a Node that is gone are detached, whatever it still has mounted.
 		Upstream: "k/k#61832",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {

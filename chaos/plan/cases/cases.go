@@ -15,6 +15,7 @@ func All() []plan.Case {
 		k8s61832(),
 		k8s61832Flag(),
 		k8s61832Local(),
+		k8s61832Node(),
 		outOfService(),
 		podRemount(),
 		residue(),

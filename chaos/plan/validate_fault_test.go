@@ -1,0 +1,87 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// nested is a legal plan on shared disks with a fault of a CSI driver, a wait and a fault that outlasts, each within
+// the one before it.
+func nested() plan.Plan {
+	second, minute := plan.Duration(time.Second), plan.Duration(time.Minute)
+	p := legal()
+	p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single"
+	gone := &plan.Fault{Name: "node-delete", Hold: second, Outlast: true}
+	point := &plan.Fault{
+		Name: "csi-point", Hold: second, CSI: &plan.CSI{RPC: "NodeStageVolume", Act: "fail", Code: "Internal"},
+		During: []plan.Step{
+			{N: 3, Do: plan.ActionAwait, Bound: minute,
+				Await: &plan.Await{For: plan.AwaitCSIEnd, RPC: "NodeStageVolume"}},
+			{N: 4, Do: plan.ActionFault, Fault: gone, Bound: minute},
+		},
+	}
+	p.Steps = []plan.Step{
+		{N: 1, Do: plan.ActionLoad, Commits: 1, Bound: minute},
+		{N: 2, Do: plan.ActionFault, Fault: point, Bound: minute},
+	}
+	return p
+}
+
+func nestedCaps() plan.Caps {
+	c := caps()
+	c.Faults = append(c.Faults, plan.FaultCaps{Name: "csi-point", CSI: true},
+		plan.FaultCaps{Name: "node-delete", Outlasts: true})
+	return c
+}
+
+func TestMistakesInFaultsWithinFaults(t *testing.T) {
+	if err := nested().Validate(nestedCaps()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		make func(outer, inner *plan.Fault, wait *plan.Await)
+		want []string
+	}{
+		{"outlasts nothing", func(outer, _ *plan.Fault, _ *plan.Await) { outer.Outlast = true },
+			[]string{"steps[1].fault.outlast", "within no fault"}},
+		{"is healed before", func(_, inner *plan.Fault, _ *plan.Await) { inner.Name = "kubelet-kill" },
+			[]string{"steps[1].fault.during[1].fault.outlast", `"kubelet-kill"`, "leave it out"}},
+		{"no point", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI = nil },
+			[]string{"steps[1].fault.csi", "is missing"}},
+		{"a point of another fault", func(outer, inner *plan.Fault, _ *plan.Await) { inner.CSI = outer.CSI },
+			[]string{"steps[1].fault.during[1].fault.csi", "not one of a CSI driver"}},
+		{"no such method", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.RPC = "NodeStageVolumes" },
+			[]string{"steps[1].fault.csi.rpc", `"NodeStageVolume"`}},
+		{"no such act", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.Act = "fial" },
+			[]string{"steps[1].fault.csi.act", `"fail"`}},
+		{"a code that is none", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.Code = "OK" },
+			[]string{"steps[1].fault.csi.code", `"OK"`}},
+		{"a delay without a length", func(outer, _ *plan.Fault, _ *plan.Await) {
+			*outer.CSI = plan.CSI{
+				RPC: "NodeStageVolume", Act: "delay"}
+		}, []string{"steps[1].fault.csi.delay"}},
+		{"nothing that could be awaited", func(_, _ *plan.Fault, wait *plan.Await) { wait.For = "christmas" },
+			[]string{"steps[1].fault.during[0].await.for", `"christmas"`}},
+		{"a method where none is", func(_, _ *plan.Fault, wait *plan.Await) { wait.For = plan.AwaitMoved },
+			[]string{"steps[1].fault.during[0].await.rpc", "leave it out"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := nested()
+			outer := p.Steps[1].Fault
+			tc.make(outer, outer.During[1].Fault, outer.During[0].Await)
+			err := p.Validate(nestedCaps())
+			if err == nil {
+				t.Fatal("it is legal")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want it to have %q", err, want)
+				}
+			}
+		})
+	}
+}

@@ -21,6 +21,8 @@ const (
 	KindCSI      Kind = "csi"      // A call of a CSI driver began or ended.
 	KindHolding  Kind = "holding"  // A container has a volume mounted, or no longer has.
 	KindWitness  Kind = "witness"  // What a volume itself says of who wrote to it.
+	// What a program that looks for damage said of a table or a file system.
+	KindInspection Kind = "inspection"
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -45,6 +47,8 @@ type Event struct {
 	CSI      *CSI            `json:"csi,omitempty"`
 	Holding  *Holding        `json:"holding,omitempty"`
 	Witness  *Witness        `json:"witness,omitempty"`
+
+	Inspection *Inspection `json:"inspection,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for
@@ -65,6 +69,7 @@ const (
 	PhaseHeal   PhaseName = "heal"   // Everything is healed.
 	PhaseSettle PhaseName = "settle" // The workload converges within the bound.
 	PhaseAudit  PhaseName = "audit"  // Final reads and checksums.
+	PhaseEnd    PhaseName = "end"    // The instances are ended, and the file systems that they leave inspected.
 	PhaseDone   PhaseName = "done"   // The last fact of a whole history; without it the end is missing.
 )
 

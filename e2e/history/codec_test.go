@@ -21,7 +21,7 @@ func drawEvent(t *rapid.T) history.Event {
 	span := history.Span{NotBefore: history.Time(number("nb")), NotAfter: history.Time(number("na"))}
 	e := history.Event{Source: text("source"), Span: span}
 	yes := rapid.Bool().Draw(t, "flag")
-	switch rapid.IntRange(0, 10).Draw(t, "kind") {
+	switch rapid.IntRange(0, 11).Draw(t, "kind") {
 	case 0:
 		e.Kind, e.Plan = history.KindPlan, json.RawMessage(`{"schema":1}`)
 	case 1:
@@ -64,6 +64,11 @@ func drawEvent(t *rapid.T) history.Event {
 			Detail: text("detail")}
 	case 10:
 		e.Kind, e.Volume = history.KindVolume, &history.Volume{PV: text("pv"), Node: text("node"), Path: text("path")}
+	case 11:
+		e.Kind, e.Pull = history.KindPull, &history.Pull{Node: text("node"), Volume: text("volume"),
+			Identity: history.Identity{Device: text("device")}, ShutDown: text("path"), Error: text("error"),
+			Tries: []history.Try{{Of: history.TryDevice, What: text("what"), Bytes: number("bytes"),
+				Errno: text("errno")}}}
 	}
 	return e
 }

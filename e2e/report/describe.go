@@ -58,8 +58,19 @@ func describeStorage(e *history.Event) string {
 		w := e.Witness
 		return fmt.Sprintf("witness %q of %s on %s: volume %s says it is %q, %d entries, %d torn%s",
 			w.Label, w.Instance, w.Node, w.PV, w.Volume, len(w.Entries), w.Torn, because(w.Error))
+	case e.Pull != nil:
+		return describePull(e.Pull)
 	}
 	return string(e.Kind)
+}
+
+func describePull(p *history.Pull) string {
+	tries := make([]string, 0, len(p.Tries))
+	for _, t := range p.Tries {
+		tries = append(tries, t.String())
+	}
+	return fmt.Sprintf("%s volume %s is pulled out of it%s; %s", p.Node, p.Volume, because(p.Error),
+		strings.Join(tries, "; "))
 }
 
 func describeCall(c *history.CSI) string {

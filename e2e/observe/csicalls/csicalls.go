@@ -32,7 +32,8 @@ type Tailer struct{ node, controller *tail.Tailer }
 func nodeCalls() tail.File {
 	return tail.File{
 		Path: NodePath, Name: "the record of the node service's calls",
-		Source: ObserverNode, Observer: ObserverNode, Written: written, Kinds: kinds(),
+		Source: ObserverNode, Observer: ObserverNode, Written: written,
+		Kinds: append(kinds(), history.KindPull), // Only a node's own driver knows what it lost.
 	}
 }
 

@@ -116,6 +116,20 @@ func call(node string) history.Event {
 	return history.Event{Kind: history.KindCSI, CSI: &history.CSI{Node: node, RPC: "Probe"}}
 }
 
+// TestPullsAreTheNodesOwn holds that a node's own driver tells of the disks that were pulled out of it, and that nobody
+// else is believed.
+func TestPullsAreTheNodesOwn(t *testing.T) {
+	t.Parallel()
+	pull := history.Event{Kind: history.KindPull, Pull: &history.Pull{Node: "c", Volume: "v"}}
+	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
+		NodePath:       lines(t, pull, beat("csi", "c")),
+		ControllerPath: lines(t, pull, beat("csi", "c")),
+	}}
+	want(t, read(t, control),
+		"csi-controller/c: observer csi-controller beat", "csi/c: observer csi beat", "csi/c: pull",
+		"tail/c: observer csi-controller loss")
+}
+
 func TestTheServicesAreToldApart(t *testing.T) {
 	t.Parallel()
 	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{

@@ -29,10 +29,11 @@ func TestDecodeKeepsToItsFile(t *testing.T) {
 	t.Parallel()
 	f := File{
 		Name: "the record", Source: "csi-controller", Observer: "csi-controller", Written: "csi",
-		Kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindHolding},
+		Kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindHolding, history.KindPull},
 	}
 	call := &history.CSI{Node: "n", RPC: "NodeStageVolume"}
 	holding := &history.Holding{Node: "n", Namespace: 1}
+	pull := &history.Pull{Node: "n", Volume: "v"}
 	tests := []struct {
 		name string
 		in   history.Event
@@ -43,6 +44,10 @@ func TestDecodeKeepsToItsFile(t *testing.T) {
 			history.Event{Kind: history.KindCSI, Source: "csi-controller/n", CSI: call}, ""},
 		{"holding", history.Event{Kind: history.KindHolding, Holding: holding},
 			history.Event{Kind: history.KindHolding, Source: "csi-controller/n", Holding: holding}, ""},
+		{"pull", history.Event{Kind: history.KindPull, Pull: pull, CSI: call},
+			history.Event{Kind: history.KindPull, Source: "csi-controller/n", Pull: pull}, ""},
+		{"pull out of another node", history.Event{Kind: history.KindPull, Pull: &history.Pull{Node: "m"}},
+			history.Event{}, `about node "m"`},
 		{"observer", observer("csi", "n"), history.Event{
 			Kind: history.KindObserver, Source: "csi-controller/n", Observer: &history.Observer{
 				Name: "csi-controller", Node: "n", State: history.ObserverOn,

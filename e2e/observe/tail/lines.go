@@ -101,6 +101,9 @@ func keepPayload(fact *history.Event, e history.Event) (node string, ok bool) {
 	case e.Kind == history.KindCSI && e.CSI != nil:
 		fact.CSI = e.CSI
 		return e.CSI.Node, true
+	case e.Kind == history.KindPull && e.Pull != nil:
+		fact.Pull = e.Pull
+		return e.Pull.Node, true
 	case e.Kind == history.KindObserver && e.Observer != nil:
 		fact.Observer = e.Observer
 		return e.Observer.Node, true

@@ -66,6 +66,8 @@ type Check struct {
 	// every trial has. What was merely not seen is no reason to leave a check out.
 	Applies func(history.History) bool
 	Judge   func(history.History) Result
+
+	judge func(*facts) Result // In place of Judge, for a check that shares what it reads with others.
 }
 
 // Report is the verdict of a whole trial.
@@ -80,11 +82,12 @@ type Report struct {
 func Run(h history.History, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
+	shared := &facts{history: h}
 	for _, c := range checks {
 		if c.Applies != nil && !c.Applies(h) {
 			continue
 		}
-		res := runOne(h, c)
+		res := runOne(shared, c)
 		r.Results = append(r.Results, res)
 		verdicts = append(verdicts, res.Verdict)
 	}
@@ -92,7 +95,7 @@ func Run(h history.History, checks []Check) Report {
 	return r
 }
 
-func runOne(h history.History, c Check) (res Result) {
+func runOne(f *facts, c Check) (res Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Verdict: Unknown, Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
@@ -102,10 +105,13 @@ func runOne(h history.History, c Check) (res Result) {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "there was nothing to judge")
 		}
-		if res.Verdict == Pass && h.Truncated {
+		if res.Verdict == Pass && f.history.Truncated {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "the history is torn: facts after its end are missing")
 		}
 	}()
-	return c.Judge(h)
+	if c.judge != nil {
+		return c.judge(f)
+	}
+	return c.Judge(f.history)
 }

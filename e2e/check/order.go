@@ -1,24 +1,21 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// cacheLag is how old the state that a controller acted on may be before it is held against it: controllers read from a
-// cache that a watch keeps, so a pod that lost its readiness a moment ago may still count as ready.
-const cacheLag = 2 * time.Second
-
 // Order judges in which order the StatefulSet made and ended its pods.
 //
-// Created pods are judged one by one: at that resourceVersion every pod of a lower ordinal is Running and Ready. Ended
-// pods are judged when it was the scaling that ended them: no pod of a higher ordinal is left then, neither its object
-// nor, where processes were watched, any process of it. A pod whose ordinal the StatefulSet still wants was ended by
-// something else, as was one that carries the condition DisruptionTarget: there is no promise about these.
+// Created pods are judged one by one: at that resourceVersion every pod of a lower ordinal is Running and Ready, and has
+// been for minReadySeconds. Ended pods are judged when it was the scaling that ended them: no pod of a higher ordinal is
+// left then, neither its object nor, where processes were watched, any process of it, and every pod of a lower ordinal
+// that is to stay is Running and Ready. A pod whose ordinal the StatefulSet still wants was ended by something else, as
+// was one that carries the condition DisruptionTarget: there is no promise about these.
 func Order() Check {
 	return Check{
 		Name:    "order",
@@ -26,22 +23,21 @@ func Order() Check {
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",
 		Applies: inOrder,
-		Judge:   judgeOrder,
+		judge:   judgeOrder,
 	}
 }
 
 // inOrder reports that the StatefulSet promises an order; one that is Parallel does not. Where the plan cannot be
 // read, it does.
 func inOrder(h history.History) bool {
-	s, err := setScene(h)
-	return err != nil || !s.plan.Workload.Parallel
+	p, ok := planOf(h)
+	return !ok || !p.Workload.Parallel
 }
 
-// ordering walks the pods' states in their order.
+// ordering walks the states of one StatefulSet's pods in their order.
 type ordering struct {
-	scene   *scene
-	ruling  *ruling
-	watch   *podWatch
+	*setJudge
+	set     *setLife
 	now     map[int]*podState // The latest state of each ordinal, deleted ones included.
 	gone    map[string]*history.Event
 	made    map[int]bool
@@ -50,22 +46,30 @@ type ordering struct {
 	arrived history.Time // When the state before this one became known.
 }
 
-func judgeOrder(h history.History) Result {
+func judgeOrder(f *facts) Result {
 	r := newRuling("creations and scale-downs of pods")
-	s, err := setScene(h)
+	s, err := f.setting()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	o := &ordering{
-		scene: s, ruling: r, watch: readPods(h, s.plan.Workload.StatefulSet),
-		now: map[int]*podState{}, gone: lastProcesses(h), made: map[int]bool{},
+	w := f.watch()
+	j := &setJudge{facts: f, scene: s, watch: w, ruling: r, promise: Order().Promise,
+		planned: w.planned(s.plan.Workload.StatefulSet)}
+	judgeOrderSight(j)
+	sets := w.judged()
+	if !slices.Contains(sets, j.planned) {
+		sets = append(sets, j.planned)
 	}
-	o.judgeWatch()
-	for _, p := range o.watch.pods {
-		o.step(p)
+	for _, set := range sets {
+		o := &ordering{setJudge: j, set: set, now: map[int]*podState{}, gone: f.lastProcesses(), made: map[int]bool{}}
+		for _, p := range set.pods {
+			o.step(p)
+		}
+		if set == j.planned {
+			o.judgeAmounts()
+		}
 	}
-	o.judgeAmounts()
 	return r.result()
 }
 
@@ -85,48 +89,48 @@ func lastProcesses(h history.History) map[string]*history.Event {
 	return gone
 }
 
-func (o *ordering) judgeWatch() {
+func judgeOrderSight(j *setJudge) {
+	w, r := j.watch, j.ruling
 	for _, name := range []string{podsObserver, setsObserver} {
-		if !o.watch.on[name] {
-			o.ruling.unknown("the observer %s was never on: creations and deletions may be missing", name)
+		if !w.on[name] {
+			r.unknown("the observer %s was never on: creations and deletions may be missing", name)
 		}
 	}
-	if len(o.watch.sets) == 0 {
-		o.ruling.unknown("StatefulSet %s was never seen", o.scene.plan.Workload.StatefulSet)
+	if len(j.planned.sets) == 0 {
+		r.unknown("StatefulSet %s was never seen", j.scene.plan.Workload.StatefulSet)
 	}
-	if o.watch.strange > 0 {
-		o.ruling.unknown("%d events of pods or of the StatefulSet have no content or no place in the order",
-			o.watch.strange)
+	if n := w.strange["pods"] + w.strange["statefulsets"]; n > 0 {
+		r.unknown("%d events of pods or of the StatefulSet have no content or no place in the order", n)
 	}
-	if slices.ContainsFunc(o.watch.sets, func(s *setState) bool { return s.parallel }) {
-		o.ruling.unknown("the StatefulSet's podManagementPolicy is Parallel: it promises no order")
+	if n := w.jumbled["pods"] + w.jumbled["statefulsets"]; n > 0 {
+		r.unknown("%d events of pods or of the StatefulSet came twice, or after one with a higher resourceVersion", n)
+	}
+	if slices.ContainsFunc(j.planned.sets, func(s *setState) bool { return s.parallel }) {
+		r.unknown("the StatefulSet's podManagementPolicy is Parallel: it promises no order")
 	}
 }
 
 // step takes one state of one pod in.
 func (o *ordering) step(p *podState) {
-	old := o.now[p.ordinal]
-	same := old != nil && old.uid == p.uid && !old.deleted
-	if same && !p.ok() {
-		p.lost = old.lost
-		if old.ok() {
-			p.lost = p.event
-		}
-	}
-	set := o.watch.setAt(p.version)
+	l := p.pod
+	old := o.now[l.ordinal]
+	same := old != nil && old.pod == l && !old.deleted
+	set := o.set.at(p.version)
 	if p.guessed {
-		o.ruling.unknown("pod %s ended while the API watch was blind: when, and in which order, is not known", p.name)
-		o.now[p.ordinal] = p
+		o.ruling.unknown("pod %s ended while the API watch was blind: when, and in which order, is not known", l.name)
+		o.now[l.ordinal] = p
 		return
 	}
 	if !same && !p.deleted {
 		switch {
 		case p.event.Object.Verb != history.VerbAdded:
 			o.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed",
-				p.name, o.scene.clock(p.event.Span.NotAfter))
+				l.name, o.clock(p.event))
 		case set == nil:
-			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", p.name,
+			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.name,
 				p.version)
+		case !l.owned:
+			o.ruling.unknown("pod %s was created at %s by something else than the StatefulSet", l.name, o.clock(p.event))
 		case !set.parallel:
 			o.judgeCreation(p, set)
 		}
@@ -134,19 +138,22 @@ func (o *ordering) step(p *podState) {
 	if p.deleting && (!same || !old.deleting) {
 		o.judgeDeletion(p, set)
 	}
-	o.now[p.ordinal] = p
+	o.now[l.ordinal] = p
 	o.arrived = max(o.arrived, p.event.Span.NotAfter)
 }
 
 // judgeCreation holds that all predecessors are Running and Ready.
 func (o *ordering) judgeCreation(p *podState, set *setState) {
 	o.ruling.evidence++
-	o.made[p.ordinal] = true
-	for k := min(max(set.start, 0), p.ordinal); k < p.ordinal; k++ {
+	o.made[p.pod.ordinal] = true
+	for k := min(max(set.start, 0), p.pod.ordinal); k < p.pod.ordinal; k++ {
 		before := o.now[k]
 		if before != nil && before.ok() {
-			if o.watch.gapBetween(before.event.Span.NotAfter, p.event.Span.NotAfter) {
+			if o.watch.blindTo(before.event.Span.NotAfter, p.event.Span.NotAfter) {
 				o.blind(p, k)
+			}
+			if o.early(p, before, p.pod.created) {
+				return
 			}
 			continue
 		}
@@ -154,49 +161,103 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 			o.blind(p, k)
 			continue
 		}
-		if before != nil && before.lost != nil && p.event.Span.NotBefore.Sub(before.lost.Span.NotAfter) < cacheLag {
+		if before != nil && before.lost != nil && before.lost.Span.NotAfter > o.since(p.event.Span) {
 			o.ruling.unknown("pod %s was created at a time that may be less than %s after %s had lost its readiness: "+
-				"the controller may not have known of it", p.name, cacheLag, before.name)
+				"the controller may not have known of it", p.pod.name, cacheLag, before.pod.name)
 			continue
 		}
-		o.blame(p, before, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.name,
-			o.scene.clock(p.event.Span.NotAfter), o.scene.plan.Workload.StatefulSet, k, before.describe()))
+		o.blame(p, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.pod.name, o.clock(p.event),
+			o.set.name, k, before.describe()), before)
 		return // The first predecessor is the one that counts.
 	}
 }
 
-// judgeDeletion holds, for a pod that the scaling ended, that all successors are gone.
+// early holds that a predecessor that is Ready has been so for minReadySeconds.
+func (o *ordering) early(p, before *podState, stamp int64) bool {
+	states := o.set.around(p.version, o.since(p.event.Span))
+	if !every(states, func(st *setState) bool { return before.waiting(st.minReady, stamp) }) {
+		return false
+	}
+	did := "created"
+	if p.deleting {
+		did = "ended by scaling down"
+	}
+	o.blame(p, fmt.Sprintf("Pod %s was %s at %s although %s had been Ready for less than the %d s of minReadySeconds.",
+		p.pod.name, did, o.clock(p.event), before.pod.name, states[0].minReady), before)
+	return true
+}
+
+// judgeDeletion holds, for a pod that the scaling ended, that all successors are gone and all predecessors healthy.
 func (o *ordering) judgeDeletion(p *podState, set *setState) {
+	l := p.pod
 	switch {
 	case set == nil:
-		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", p.name,
-			p.version)
+		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", l.name, p.version)
 		return
 	case set.parallel:
 		return
-	case set.deleting || p.disrupted || p.ordinal >= set.start && p.ordinal-set.start < set.replicas:
+	case set.deleting || p.disrupted || set.wants(l.ordinal):
 		o.spared++
 		return
 	}
 	o.ruling.evidence++
 	o.ended++
-	for _, k := range o.successors(p.ordinal) {
+	for _, k := range o.successors(l.ordinal) {
 		after := o.now[k]
+		if set.wants(k) {
+			continue // It is to stay: the StatefulSet now begins at a higher ordinal.
+		}
 		if !after.deleted {
 			if o.unsure(after, p) {
 				o.blind(p, k)
 				continue
 			}
-			o.blame(p, after, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s was still %s.", p.name,
-				o.scene.clock(p.event.Span.NotAfter), after.name, after.describe()))
+			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s was still %s.", l.name,
+				o.clock(p.event), after.pod.name, after.describe()), after)
 			return
 		}
-		if e := o.gone[after.uid]; e != nil && e.Span.NotBefore > p.event.Span.NotAfter {
-			o.blame(p, after,
+		if e := o.gone[after.pod.uid]; e != nil && e.Span.NotBefore > p.event.Span.NotAfter && !o.forced(after) {
+			o.breach("pod "+l.name, p.event.Span,
 				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
-					"at least until %s.", p.name, o.scene.clock(p.event.Span.NotAfter), e.Process.Name, e.Process.PID,
-					after.name,
-					e.Process.Node, o.scene.clock(e.Span.NotBefore)), e.ID)
+					"at least until %s.", l.name, o.clock(p.event), e.Process.Name, e.Process.PID, after.pod.name,
+					e.Process.Node, o.scene.clock(e.Span.NotBefore)), p.event.ID, after.event.ID, e.ID)
+			return
+		}
+	}
+	o.judgePredecessors(p, set)
+}
+
+// forced reports that a pod's object was taken away before its node had said that its containers had ended: by one who
+// deleted it by force, who answers for what still ran. Since Kubernetes 1.27 the kubelet brings a pod to the phase
+// Succeeded or Failed before it lets its object go.
+func (o *ordering) forced(p *podState) bool {
+	if p.disrupted {
+		return true
+	}
+	var before *podState
+	for _, st := range p.pod.states {
+		if st.deleted {
+			break
+		}
+		before = st
+	}
+	return before != nil && before.node != "" && !before.over && !p.over
+}
+
+// judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
+func (o *ordering) judgePredecessors(p *podState, set *setState) {
+	for k := max(set.start, 0); k < p.pod.ordinal && set.wants(k); k++ {
+		before := o.now[k]
+		switch {
+		case before != nil && before.ok():
+			if o.early(p, before, p.endAsked) {
+				return
+			}
+		case o.unsure(before, p):
+			o.blind(p, k)
+		case before.fell(o.since(p.event.Span)):
+			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s-%d was %s.", p.pod.name,
+				o.clock(p.event), o.set.name, k, before.describe()), before)
 			return
 		}
 	}
@@ -210,8 +271,7 @@ func (o *ordering) successors(k int) []int {
 			above = append(above, n)
 		}
 	}
-	slices.Sort(above)
-	slices.Reverse(above)
+	slices.SortFunc(above, func(a, b int) int { return cmp.Compare(b, a) })
 	return above
 }
 
@@ -221,47 +281,20 @@ func (o *ordering) unsure(known, p *podState) bool {
 	if known != nil {
 		from = known.event.Span.NotAfter
 	}
-	return o.watch.gapBetween(from, p.event.Span.NotAfter)
+	return o.watch.blindTo(from, p.event.Span.NotAfter)
 }
 
 func (o *ordering) blind(p *podState, k int) {
 	o.ruling.unknown("the API watch was blind between what it knew of %s-%d and the change of %s at %s",
-		o.scene.plan.Workload.StatefulSet, k, p.name, o.scene.clock(p.event.Span.NotAfter))
-}
-
-func (o *ordering) blame(p, other *podState, sentence string, more ...int64) {
-	span := p.event.Span
-	events := append([]int64{p.event.ID}, more...)
-	if other != nil {
-		events = append(events, other.event.ID)
-	}
-	o.ruling.breach(Finding{
-		Promise: Order().Promise, Sentence: sentence, Subject: "pod " + p.name, Span: span, Events: events,
-		Faults: o.scene.faultsIn(span),
-	})
-}
-
-// describe says in words what a pod is; it takes nil, for a pod that is not there.
-func (p *podState) describe() string {
-	switch {
-	case p == nil || p.deleted:
-		return "not there"
-	case p.deleting:
-		return "terminating"
-	case !p.running:
-		return "not Running"
-	case !p.ready:
-		return "Running and not Ready"
-	}
-	return "there"
+		o.set.name, k, p.pod.name, o.clock(p.event))
 }
 
 // judgeAmounts demands the creations and scale-downs that the plan calls for.
 func (o *ordering) judgeAmounts() {
 	s := o.scene
 	start := 0
-	if len(o.watch.sets) > 0 {
-		start = max(o.watch.sets[0].start, 0)
+	if len(o.set.sets) > 0 {
+		start = max(o.set.sets[0].start, 0)
 	}
 	for k := range s.plan.Workload.Replicas {
 		if !o.made[start+k] {

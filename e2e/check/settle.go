@@ -17,13 +17,14 @@ func Settle() Check {
 		Name:    "settle",
 		Promise: "After the last heal every instance is Ready and takes a write within the bound.",
 		Source:  "Seatrial's design: safety while it hurts, liveness after the last heal",
-		Judge:   judgeSettle,
+		judge:   judgeSettle,
 	}
 }
 
-func judgeSettle(h history.History) Result {
+func judgeSettle(f *facts) Result {
+	h := f.history
 	r := newRuling("instances settled")
-	s, err := setScene(h)
+	s, err := f.setting()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -37,9 +38,10 @@ func judgeSettle(h history.History) Result {
 		r.unknown("not everything was healed: %s", heal.Phase.Error)
 		return r.result()
 	}
-	watch := readPods(h, s.plan.Workload.StatefulSet)
+	watch := f.watch()
+	set := watch.planned(s.plan.Workload.StatefulSet)
 	j := &settling{
-		scene: s, ruling: r, watch: watch,
+		scene: s, ruling: r, watch: watch, set: set,
 		bounds: history.Span{NotBefore: heal.Span.NotAfter,
 			NotAfter: heal.Span.NotAfter.Add(s.plan.Bounds.Settle.D())},
 		writes: map[string]*writes{},
@@ -69,7 +71,8 @@ type writes struct {
 type settling struct {
 	scene  *scene
 	ruling *ruling
-	watch  *podWatch
+	watch  *setWatch
+	set    *setLife
 	bounds history.Span // From the end of the healing to the end of the bound.
 	writes map[string]*writes
 	whole  bool // The harness waited for the whole bound and saw not everything settle.
@@ -122,7 +125,7 @@ func (j *settling) of(instance string) *writes {
 // judge judges one instance.
 func (j *settling) judge(ordinal int, name string) {
 	w := j.of(name)
-	ready := j.watch.readyWithin(name, j.bounds)
+	ready := j.set.readyWithin(name, j.bounds)
 	if ready && w.first != nil {
 		j.ruling.evidence++
 		j.ruling.note("%s: Ready, and a write was acknowledged %s after the healing", name,
@@ -136,14 +139,14 @@ func (j *settling) judge(ordinal int, name string) {
 		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name,
 			j.scene.plan.Bounds.Settle)
 	}
-	if !j.whole || !j.watch.demands(ordinal, j.bounds) {
+	if !j.whole || !j.set.demands(ordinal, j.bounds) {
 		return
 	}
 	switch {
 	case w.first == nil && w.before > 0 && w.tried > 0:
 		j.blame(name, fmt.Sprintf("%s took no write within %s after everything was healed: %d inserts were tried.",
 			name, j.scene.plan.Bounds.Settle, w.tried), w.lastID)
-	case !ready && j.watch.certainlyNotReady(name, j.bounds):
+	case !ready && j.watch.certainlyNotReady(j.set, name, j.bounds):
 		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.",
 			name, j.scene.plan.Bounds.Settle), 0)
 	}
@@ -154,7 +157,7 @@ func (j *settling) blame(name, sentence string, id int64) {
 	if id != 0 {
 		events = append(events, id)
 	}
-	if e := j.watch.last(name, j.bounds.NotAfter); e != nil {
+	if e := j.set.last(name, j.bounds.NotAfter); e != nil {
 		events = append(events, e.event.ID)
 	}
 	j.ruling.breach(Finding{

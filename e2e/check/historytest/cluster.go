@@ -3,6 +3,7 @@ package historytest
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -79,7 +80,9 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 	if ready {
 		status = "True"
 	}
-	metadata := map[string]any{"name": name}
+	metadata := map[string]any{"name": name, "ownerReferences": []any{
+		map[string]any{"kind": "StatefulSet", "name": name[:max(0, strings.LastIndexByte(name, '-'))], "controller": true},
+	}}
 	if ending {
 		metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
 	}

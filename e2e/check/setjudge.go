@@ -1,0 +1,171 @@
+package check
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// eventLag is how long after a deletion the event that tells of it is looked for.
+const eventLag = 5 * time.Second
+
+// setJudge is what the checks of StatefulSets share.
+type setJudge struct {
+	facts   *facts
+	scene   *scene
+	watch   *setWatch
+	ruling  *ruling
+	promise string
+	until   history.Time // What came later is no longer the trial's.
+	planned *setLife     // The StatefulSet of the plan.
+}
+
+// judgeSets judges each StatefulSet that was seen; each is called for them in the order of their names.
+func judgeSets(f *facts, unit, promise string, observers []string, each func(*setJudge, *setLife)) Result {
+	r := newRuling(unit)
+	s, err := f.setting()
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	w := f.watch()
+	j := &setJudge{facts: f, scene: s, watch: w, ruling: r, promise: promise, until: s.lastSight(f.history),
+		planned: w.planned(s.plan.Workload.StatefulSet)}
+	w.judgeSight(s, r, w.lastFact(), observers...)
+	if len(j.planned.sets) == 0 {
+		r.unknown("StatefulSet %s was never seen", s.plan.Workload.StatefulSet)
+	}
+	for _, set := range w.judged() {
+		each(j, set)
+	}
+	return r.result()
+}
+
+// walk goes through the states of a StatefulSet's pods in their order. Now is what was known of each ordinal before.
+func (j *setJudge) walk(set *setLife, step func(p *podState, now map[int]*podState)) {
+	now := map[int]*podState{}
+	for _, p := range set.pods {
+		if p.event.Span.NotBefore > j.until {
+			continue
+		}
+		step(p, now)
+		now[p.pod.ordinal] = p
+	}
+}
+
+// made reports that the state is that of a pod just created, by the StatefulSet.
+func (p *podState) made() bool {
+	return p == p.pod.first && p.event.Object.Verb == history.VerbAdded && p.pod.owned
+}
+
+// asked reports that the state is the first one of a pod whose end was asked for, and that this was seen.
+func (p *podState) asked() bool { return p == p.pod.asked && !p.guessed && p != p.pod.first }
+
+// since is how old what a controller knew may have been when it made a change: as old as its cache, and older while
+// what it talks to, or itself, was hurt: a request that was sent before may have been carried out after.
+func (j *setJudge) since(at history.Span) history.Time {
+	since := at.NotBefore.Add(-cacheLag)
+	for _, l := range j.scene.faults {
+		active, ok := l.active()
+		if ok && l.controlPlane() && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) {
+			since = min(since, active.NotBefore.Add(-cacheLag))
+		}
+	}
+	return since
+}
+
+// controlPlane reports that a fault hurts what the controllers run on or talk to.
+func (l faultLife) controlPlane() bool {
+	return strings.Contains(l.node, "control-plane") || slices.ContainsFunc(
+		[]string{"apiserver", "api-server", "etcd", "manager", "scheduler", "control-plane"},
+		func(part string) bool { return strings.Contains(l.name, part) })
+}
+
+// controlHurt reports whether such a fault was active at some time in span, or had just been.
+func (j *setJudge) controlHurt(span history.Span) bool {
+	return slices.ContainsFunc(j.scene.faults, func(l faultLife) bool {
+		active, ok := l.active()
+		return ok && l.controlPlane() && active.NotBefore <= span.NotAfter &&
+			(active.NotAfter == forever || active.NotAfter.Add(cacheLag) >= span.NotBefore)
+	})
+}
+
+// explained reports that the plan, or the pod itself, says why the pod was ended by something other than its
+// StatefulSet: it had failed or was evicted, its node was lost, or a fault was at work on it or on its node.
+func (j *setJudge) explained(p *podState) bool {
+	if p.disrupted || p.over || p.version != 0 && j.watch.nodeGone(p.node) != nil {
+		return true
+	}
+	for _, l := range j.scene.faults {
+		active, ok := l.active()
+		if ok && (l.victim == p.pod.name || l.node != "" && l.node == p.node) && active.PossiblyOverlaps(p.event.Span) {
+			return true
+		}
+	}
+	return j.during("delete", p.event.Span)
+}
+
+// during reports whether a step of the plan whose action or fault has a word in its name was carried out at some time
+// in span.
+func (j *setJudge) during(word string, span history.Span) bool {
+	for _, st := range j.scene.plan.AllSteps() {
+		name := string(st.Do)
+		if st.Fault != nil {
+			name += " " + st.Fault.Name
+		}
+		if !strings.Contains(name, word) {
+			continue
+		}
+		step := j.scene.phases[phaseKey{history.PhaseStep, st.N}]
+		if step.begin == nil || step.begin.Span.NotBefore > span.NotAfter {
+			continue
+		}
+		if step.end == nil || step.end.Span.NotAfter.Add(cacheLag) >= span.NotBefore {
+			return true
+		}
+	}
+	return false
+}
+
+// fell reports that a pod was certainly known not to be Running and Ready, or to be on its way out, by one who knew all
+// that was so at since. It takes nil, for a pod that is not there.
+func (p *podState) fell(since history.Time) bool {
+	switch {
+	case p == nil:
+		return true
+	case p.ok() && !p.deleting:
+		return false
+	}
+	from := p.lost
+	if asked := p.pod.asked; asked != nil && asked.version <= p.version &&
+		(from == nil && wasOK(p.pod, asked.version) || from != nil && asked.event.Span.NotAfter < from.Span.NotAfter) {
+		from = asked.event
+	}
+	return from == nil || from.Span.NotAfter < since
+}
+
+// wasOK reports that a pod had been Running and Ready by a version.
+func wasOK(l *podLife, version uint64) bool {
+	return slices.ContainsFunc(l.states, func(p *podState) bool { return p.version <= version && p.ok() })
+}
+
+func (j *setJudge) blame(p *podState, sentence string, others ...*podState) {
+	events := []int64{p.event.ID}
+	for _, other := range others {
+		if other != nil {
+			events = append(events, other.event.ID)
+		}
+	}
+	j.breach("pod "+p.pod.name, p.event.Span, sentence, events...)
+}
+
+func (j *setJudge) breach(subject string, span history.Span, sentence string, events ...int64) {
+	j.ruling.breach(Finding{
+		Promise: j.promise, Sentence: sentence, Subject: subject, Span: span, Events: events,
+		Faults: j.scene.faultsIn(span),
+	})
+}
+
+func (j *setJudge) clock(e *history.Event) string { return j.scene.clock(e.Span.NotAfter) }

@@ -1,0 +1,355 @@
+package check
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// podState is one pod at one resourceVersion.
+type podState struct {
+	event      *history.Event
+	version    uint64
+	pod        *podLife
+	revision   string // The label controller-revision-hash.
+	images     string // Of its containers, in order.
+	node       string
+	readySince int64          // When it became Ready, by the clock of its node, in seconds since 1970; 0 if unknown.
+	endAsked   int64          // When its end was asked for, by the clock of the API server; 0 if unknown.
+	lost       *history.Event // Since when it has not been Running and Ready, having been so; nil when it never was.
+	running    bool
+	ready      bool
+	over       bool // It has succeeded or failed: no container of it runs any more.
+	deleting   bool // It has a deletionTimestamp, or is deleted.
+	deleted    bool
+	guessed    bool // It was missing in a list after a gap: that it was deleted is all there is to know.
+	disrupted  bool // Something other than the StatefulSet asked for its end.
+}
+
+// podLife is one pod, told by its uid, from its creation to its end. What never changes in a pod is kept here.
+type podLife struct {
+	set                 *setLife
+	name, uid           string
+	ordinal             int
+	owned               bool // A StatefulSet of that name is its controller.
+	foreign             bool // Something else is.
+	created             int64
+	hostname, subdomain string
+	labelled, index     string // statefulset.kubernetes.io/pod-name and apps.kubernetes.io/pod-index.
+	claims              []podClaim
+	states              []*podState
+	first, asked, end   *podState // Where it was first seen, where its end was asked for, where it was gone.
+}
+
+// podClaim is a volume of a pod that is a claim.
+type podClaim struct{ volume, claim string }
+
+// ordinalOf takes the name of a StatefulSet's pod apart (pkg/controller/statefulset, getParentNameAndOrdinal).
+func ordinalOf(pod string) (set string, ordinal int, ok bool) {
+	i := strings.LastIndexByte(pod, '-')
+	if i < 0 {
+		return "", 0, false
+	}
+	ordinal, err := strconv.Atoi(pod[i+1:])
+	return pod[:i], ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == pod[i+1:]
+}
+
+func (w *setWatch) addPod(e *history.Event, version uint64) bool {
+	o := e.Object
+	set, ordinal, ok := ordinalOf(o.Name)
+	if !ok {
+		return true
+	}
+	guessed := o.Verb == history.VerbDeleted && len(o.Raw) == 0
+	life := w.life(o.Namespace, set)
+	p := life.lives[o.UID]
+	fresh := p == nil
+	if fresh {
+		p = &podLife{set: life, name: o.Name, uid: o.UID, ordinal: ordinal}
+	}
+	st := w.newPod()
+	*st = podState{event: e, version: version, pod: p, guessed: guessed, deleted: o.Verb == history.VerbDeleted}
+	if !guessed && !st.read(o.Raw, w) {
+		return false
+	}
+	if p.foreign {
+		return true
+	}
+	st.deleting = st.deleting || st.deleted
+	if fresh {
+		life.lives[o.UID] = p
+	}
+	life.pods = append(life.pods, st)
+	return true
+}
+
+// newPod returns room for one state; rooms are made many at a time.
+func (w *setWatch) newPod() *podState {
+	if len(w.pool) == 0 {
+		w.pool = make([]podState, 512)
+	}
+	st := &w.pool[0]
+	w.pool = w.pool[1:]
+	return st
+}
+
+func (st *podState) read(raw []byte, w *setWatch) bool {
+	s := &scan{text: raw}
+	s.object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			st.readMetadata(s, w)
+		case "spec":
+			st.readSpec(s, w.names)
+		case "status":
+			st.readStatus(s, w.names)
+		}
+	})
+	return !s.bad && len(raw) > 0
+}
+
+func (st *podState) readMetadata(s *scan, w *setWatch) {
+	p, ending, grace := st.pod, int64(0), int64(0)
+	s.object(func(name []byte) {
+		switch string(name) {
+		case "creationTimestamp":
+			p.created = s.seconds()
+			if st.event.Object.Verb == history.VerbAdded {
+				w.wall.add(p.created, st.event.Span)
+			}
+		case "deletionGracePeriodSeconds":
+			grace = s.num()
+		case "deletionTimestamp":
+			st.deleting = s.peek() == '"'
+			ending = s.seconds()
+		case "labels":
+			s.object(func(name []byte) {
+				switch string(name) {
+				case "controller-revision-hash":
+					st.revision = s.str(w.names)
+				case "statefulset.kubernetes.io/pod-name":
+					p.labelled = s.str(w.names)
+				case "apps.kubernetes.io/pod-index":
+					p.index = s.str(w.names)
+				}
+			})
+		case "ownerReferences":
+			p.readOwners(s, w.names)
+		}
+	})
+	if ending != 0 {
+		st.endAsked = ending - grace
+	}
+}
+
+func (p *podLife) readOwners(s *scan, names interned) {
+	s.array(func() {
+		kind, owner, controls := "", "", false
+		s.object(func(name []byte) {
+			switch string(name) {
+			case "controller":
+				controls = s.yes()
+			case "kind":
+				kind = s.str(names)
+			case "name":
+				owner = s.str(names)
+			}
+		})
+		if controls {
+			p.owned = kind == "StatefulSet" && owner == p.set.name
+			p.foreign = !p.owned
+		}
+	})
+}
+
+func (st *podState) readSpec(s *scan, names interned) {
+	p := st.pod
+	known := len(p.claims) > 0
+	s.object(func(name []byte) {
+		switch string(name) {
+		case "containers":
+			st.images = readImages(s, names)
+		case "hostname":
+			p.hostname = s.str(names)
+		case "nodeName":
+			st.node = s.str(names)
+		case "subdomain":
+			p.subdomain = s.str(names)
+		case "volumes":
+			if known {
+				return
+			}
+			s.array(func() {
+				var c podClaim
+				s.object(func(name []byte) {
+					switch string(name) {
+					case "name":
+						c.volume = s.str(names)
+					case "persistentVolumeClaim":
+						s.object(func(name []byte) {
+							if string(name) == "claimName" {
+								c.claim = s.str(names)
+							}
+						})
+					}
+				})
+				if c.claim != "" {
+					p.claims = append(p.claims, c)
+				}
+			})
+		}
+	})
+}
+
+// readImages returns the images of containers, in order.
+func readImages(s *scan, names interned) string {
+	images := ""
+	s.array(func() {
+		s.object(func(name []byte) {
+			switch {
+			case string(name) != "image":
+			case images == "":
+				images = s.str(names)
+			default:
+				images += " " + s.str(names)
+			}
+		})
+	})
+	return images
+}
+
+func (st *podState) readStatus(s *scan, names interned) {
+	s.object(func(name []byte) {
+		switch string(name) {
+		case "phase":
+			switch s.str(names) {
+			case "Running":
+				st.running = true
+			case "Succeeded", "Failed":
+				st.over = true
+			}
+		case "conditions":
+			s.array(func() {
+				kind, yes, since := "", false, int64(0)
+				s.object(func(name []byte) {
+					switch string(name) {
+					case "lastTransitionTime":
+						since = s.seconds()
+					case "status":
+						yes = s.str(names) == "True"
+					case "type":
+						kind = s.str(names)
+					}
+				})
+				switch {
+				case kind == "Ready" && yes:
+					st.ready, st.readySince = true, since
+				case kind == "DisruptionTarget" && yes:
+					st.disrupted = true
+				}
+			})
+		}
+	})
+}
+
+// connect tells each pod's states from each other, now that they are in order.
+func (s *setLife) connect() {
+	for _, p := range s.pods {
+		l := p.pod
+		var old *podState
+		if n := len(l.states); n > 0 {
+			old = l.states[n-1]
+		}
+		switch {
+		case old == nil:
+			l.first = p
+		case !p.ok():
+			p.lost = old.lost
+			if old.ok() {
+				p.lost = p.event
+			}
+		}
+		if p.deleting && l.asked == nil {
+			l.asked = p
+		}
+		if p.deleted && l.end == nil {
+			l.end = p
+		}
+		l.states = append(l.states, p)
+	}
+}
+
+// ok reports that the pod is Running and Ready.
+func (p *podState) ok() bool { return p.running && p.ready && !p.deleted }
+
+// waiting reports that the pod had not been Ready for minReady seconds when something else was stamped: certainly, by
+// times that are cut off to the second and may be of two clocks.
+func (p *podState) waiting(minReady, stamp int64) bool {
+	return minReady > 0 && p.readySince != 0 && stamp != 0 &&
+		stamp+1+int64(stampSlack.Seconds()) <= p.readySince+minReady
+}
+
+// describe says in words what a pod is; it takes nil, for a pod that is not there.
+func (p *podState) describe() string {
+	switch {
+	case p == nil || p.deleted:
+		return "not there"
+	case p.deleting:
+		return "terminating"
+	case !p.running:
+		return "not Running"
+	case !p.ready:
+		return "Running and not Ready"
+	}
+	return "there"
+}
+
+// last returns the state of a pod as it was known at t, nil when it was not known.
+func (s *setLife) last(name string, t history.Time) *podState {
+	var last *podState
+	for _, p := range s.pods {
+		if p.pod.name == name && p.event.Span.NotAfter <= t {
+			last = p
+		}
+	}
+	return last
+}
+
+// readyWithin reports that a pod was known to be Ready at the begin of span or became so within it.
+func (s *setLife) readyWithin(name string, span history.Span) bool {
+	if p := s.last(name, span.NotBefore); p != nil && p.ok() {
+		return true
+	}
+	for _, p := range s.pods {
+		if p.pod.name == name && p.ok() && p.event.Span.NotAfter > span.NotBefore &&
+			p.event.Span.NotAfter <= span.NotAfter {
+			return true
+		}
+	}
+	return false
+}
+
+// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it. The
+// pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
+func (w *setWatch) certainlyNotReady(s *setLife, name string, span history.Span) bool {
+	last := s.last(name, span.NotBefore)
+	return w.on[podsObserver] && w.alive >= span.NotAfter && last != nil &&
+		!w.blindTo(last.event.Span.NotBefore, span.NotAfter) && !s.readyWithin(name, span)
+}
+
+// demands reports that the StatefulSet wanted the ordinal all through span.
+func (s *setLife) demands(ordinal int, span history.Span) bool {
+	known := false
+	for _, st := range s.sets {
+		if st.event.Span.NotBefore > span.NotAfter {
+			break
+		}
+		wanted := !st.deleting && st.wants(ordinal)
+		if st.event.Span.NotAfter > span.NotBefore && !wanted {
+			return false
+		}
+		known = wanted
+	}
+	return known
+}

@@ -8,6 +8,7 @@ func All() []Check {
 		Checksums(),
 		Coverage(),
 		DetachOrder(),
+		Integrity(),
 		MountResidue(),
 		Mounts(),
 		Order(),

@@ -129,6 +129,7 @@ func (c *containers) readHoldings(h history.History) {
 		identity   string
 	}
 	all := map[key]*mountLife{}
+	copied := map[key]history.Time{}
 	runs := map[*mountLife]int{}
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -144,6 +145,15 @@ func (c *containers) readHoldings(h history.History) {
 				life.ended, life.to, life.maybeTo = true, max(e.Span.NotBefore, life.from), e.Span.NotAfter
 				life.events = append(life.events, e.ID)
 			}
+			delete(copied, k)
+			continue
+		}
+		if _, ok := placeOf(v.Path); ok {
+			// A container is in the making: until it has a root of its own, its namespace is a copy of the node's, with
+			// all that is mounted there, for whatever pod. The copies go when the node's mounts go.
+			if _, known := copied[k]; !known {
+				copied[k] = e.Span.NotBefore
+			}
 			continue
 		}
 		run := c.holdingSight.place(v.Node, e.Span.NotAfter)
@@ -151,7 +161,9 @@ func (c *containers) readHoldings(h history.History) {
 			life = &mountLife{node: v.Node, key: k.identity, root: "/", from: e.Span.NotAfter,
 				maybeFrom: e.Span.NotBefore, pod: v.PodUID,
 				holder: fmt.Sprintf("the container of %s (pid %d)", firstOf(v.Program, "a process"), v.PID)}
-			if v.Action == history.ProcessPresent {
+			if since, ok := copied[k]; ok {
+				life.maybeFrom = since
+			} else if v.Action == history.ProcessPresent {
 				life.maybeFrom = 0
 				if list := c.holdingSight.runs[v.Node]; run < len(list) {
 					life.maybeFrom = list[run].earliest(list, run)

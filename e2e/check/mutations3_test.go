@@ -214,5 +214,5 @@ func stageOrderMutations() []mutation {
 // diskMutations returns all of them that begin with the trial on attached disks.
 func diskMutations() []mutation {
 	return slices.Concat(attachOrderMutations(), detachOrderMutations(), stageOrderMutations(), diskMountMutations(),
-		residueMutations(), inUseMutations(), identityMutations(), witnessMutations())
+		residueMutations(), integrityMutations(), inUseMutations(), identityMutations(), witnessMutations())
 }

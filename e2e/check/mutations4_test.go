@@ -41,9 +41,27 @@ func diskMountMutations() []mutation {
 		{"a container on a second node", "mounts", addDisk(func(t *historytest.Trial) {
 			t.Holding("worker2", 100, "other-uid", 20, 21)
 		}), fail, "within the container of mysqld (pid 5000)"},
+		{"a container of another pod, of a volume for one", "mounts", then(strangerHolds(""), mode("ReadWriteOncePod")),
+			fail, "Volume pvc-0 (ReadWriteOncePod) was mounted for two pods on worker at once"},
+		{"a container in the making, of a volume for one", "mounts",
+			then(strangerHolds(historytest.GlobalPath("pvc-0")), mode("ReadWriteOncePod")), pass, ""},
 		{"containers not watched", "mounts", onDisk(drop(observer("holdings", "worker", history.ObserverOn))), unknown,
 			"the observer holdings was never on on node worker"},
 	}
+}
+
+// strangerHolds has a container of another pod hold the volume of mysql-0 on its node, at that path when it is not
+// empty.
+func strangerHolds(path string) func([]history.Event) []history.Event {
+	stranger := func(e *history.Event) bool {
+		return e.Kind == history.KindHolding && e.Holding.PodUID == "stranger-uid"
+	}
+	return then(addDisk(func(t *historytest.Trial) { t.Holding("worker", 100, "stranger-uid", 20, 21) }),
+		editAll(stranger, func(e *history.Event) {
+			if path != "" {
+				e.Holding.Path = path
+			}
+		}))
 }
 
 // left leaves the mounts of a path on a node to the end.

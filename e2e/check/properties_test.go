@@ -205,8 +205,8 @@ func TestAll(t *testing.T) {
 	for _, c := range check.All() {
 		names = append(names, c.Name)
 	}
-	want := []string{"attach-order", "checksums", "coverage", "detach-order", "mount-residue", "mounts", "order",
-		"pod-identity", "right-volume", "rows", "settle", "stage-order", "unpublish-in-use", "witness"}
+	want := []string{"attach-order", "checksums", "coverage", "detach-order", "integrity", "mount-residue", "mounts",
+		"order", "pod-identity", "right-volume", "rows", "settle", "stage-order", "unpublish-in-use", "witness"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names of checks are kept, since dashboards follow them: %s", diff)
 	}

@@ -89,7 +89,7 @@ func Execute(ctx context.Context, req Request) (Outcome, error) {
 	return out, errors.Join(err, endErr)
 }
 
-// goTheWay is the trial from the first observer to the last read.
+// goTheWay is the trial from the first observer to the last look.
 func (c *carrier) goTheWay(ctx context.Context) error {
 	if err := c.phase(ctx, history.PhaseSetup, "observers on, workload made", c.setUp); err != nil {
 		return err
@@ -109,7 +109,14 @@ func (c *carrier) goTheWay(ctx context.Context) error {
 	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
-	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr)
+	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system looked over", c.inspect)
+	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
+}
+
+// inspect ends the instances and has the file systems that they leave looked over. Of instances that do not end, those
+// are looked over which nobody has mounted.
+func (c *carrier) inspect(ctx context.Context) error {
+	return errors.Join(c.workload.End(ctx), c.storage.Inspect(ctx))
 }
 
 // heal heals although ctx has ended: a fault must not outlive the trial that was given up.

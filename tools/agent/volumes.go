@@ -7,14 +7,15 @@ import (
 	"flag"
 	"io"
 
+	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/fixtures/localpv/nodevolume"
 )
 
 func volumesCommand() command {
 	return command{
 		name:    "volumes",
-		usage:   "make --file-system FS --size-mib N NAME... | mount | remove NAME...",
-		summary: "make, mount and remove the node's local volumes; prints JSON",
+		usage:   "make --file-system FS --size-mib N NAME... | mount | inspect NAME... | remove NAME...",
+		summary: "make, mount, inspect and remove the node's local volumes; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
 			return runVolumes(ctx, nodevolume.OnNode(), std.out, args)
 		},
@@ -23,7 +24,7 @@ func volumesCommand() command {
 
 func runVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, args []string) error {
 	if len(args) == 0 {
-		return badArguments("volumes needs one of make, mount, remove")
+		return badArguments("volumes needs one of make, mount, inspect, remove")
 	}
 	switch args[0] {
 	case "make":
@@ -34,10 +35,12 @@ func runVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, args
 		}
 		reports, err := store.MountAll(ctx)
 		return errors.Join(err, printReports(out, reports))
+	case "inspect":
+		return inspectVolumes(ctx, store, out, args[1:])
 	case "remove":
 		return removeVolumes(ctx, store, args[1:])
 	}
-	return badArguments("volumes has no %q: want make, mount or remove", args[0])
+	return badArguments("volumes has no %q: want make, mount, inspect or remove", args[0])
 }
 
 func makeVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, args []string) error {
@@ -68,6 +71,22 @@ func makeVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, arg
 		reports = append(reports, report)
 	}
 	return printReports(out, reports)
+}
+
+// inspectVolumes prints what is said of each volume; that one could not be looked at is said of it as well.
+func inspectVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, names []string) error {
+	if len(names) == 0 {
+		return badArguments("volumes inspect needs the name of a volume")
+	}
+	said := []history.Inspection{}
+	for _, name := range names {
+		in, err := store.Inspect(ctx, name)
+		if err != nil {
+			in = history.Inspection{PV: name, Error: err.Error()}
+		}
+		said = append(said, in)
+	}
+	return json.NewEncoder(out).Encode(said)
 }
 
 func removeVolumes(ctx context.Context, store nodevolume.Store, names []string) error {

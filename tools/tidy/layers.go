@@ -33,8 +33,8 @@ func place(dir string) (rank int, part string, ok bool) {
 		return rankPorts, head, true // What every fault is made with stands beside the port of faults.
 	case "clusters", "clusters/bootclock", "clusters/nodefile", "clusters/program", "fixtures":
 		return rankPorts, head, true
-	case "fixtures/loopdev":
-		return rankPorts, head, true // Every fixture that makes volumes on a node stands on loop devices.
+	case "fixtures/fsck", "fixtures/loopdev":
+		return rankPorts, head, true // Every fixture that makes volumes on a node stands on images and loop devices.
 	case "e2e/observe", "e2e/rundir":
 		if dir == "e2e/observe/ledgerfile" || dir == "e2e/observe/procs" {
 			return rankPorts, dir, true // What runs on a node and keeps facts stands on these two.

@@ -163,4 +163,5 @@ func (t *Trial) diskReads(name string, small float64) {
 	t.Checksum(name, "quiet", true, "settled", 0, 55+small)
 	t.Checksum(name, "ledger", false, "settled", 0, 55.3+small)
 	t.Checksum(name, "ledger", false, "settled", 0, 55.6+small)
+	t.Inspections(name, "pvc-"+name, 55.9+small)
 }

@@ -224,5 +224,6 @@ func (t *Trial) reads() {
 		t.Checksum(name, "quiet", true, "settled", 0, 72+small)
 		t.Checksum(name, "ledger", false, "settled", 0, 72.3+small)
 		t.Checksum(name, "ledger", false, "settled", 0, 72.6+small)
+		t.Inspections(name, fmt.Sprintf("local-%d", k), 72.9+small)
 	}
 }

@@ -1,0 +1,106 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Integrity judges what programs that look for damage have said: MySQL of its tables, and, when every instance had
+// ended and nobody had a volume mounted any more, the file system's own checker of each volume.
+//
+// It goes beyond what the clients wrote and read back: two writers on one volume may leave every row of the last one in
+// place, and the file system below it with blocks that belong to two files.
+func Integrity() Check {
+	return Check{
+		Name:    "integrity",
+		Promise: "No table and no file system is damaged.",
+		Source: "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and change " +
+			"nothing",
+		Judge: judgeIntegrity,
+	}
+}
+
+func judgeIntegrity(h history.History) Result {
+	r := newRuling("tables and file systems looked over")
+	s, err := setScene(h)
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	objects := readStorage(h)
+	tables, volumes := map[string]bool{}, map[string]bool{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindInspection || e.Inspection == nil {
+			continue
+		}
+		in := e.Inspection
+		if in.Error != "" {
+			r.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
+			continue
+		}
+		r.evidence++
+		if in.Table != "" {
+			tables[in.Instance] = true
+		} else {
+			volumes[in.PV] = true
+		}
+		if !in.Clean {
+			r.breach(Finding{
+				Promise: Integrity().Promise, Subject: inspected(in), Span: e.Span,
+				Node:     firstOf(in.Node, objects.nodeOf(in.Instance)),
+				Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), firstWords(in.Messages)),
+				Events:   []int64{e.ID}, Faults: s.faultsUntil(e.Span.NotAfter),
+			})
+		}
+	}
+	missing := slices.DeleteFunc(s.instances(s.finally()), func(name string) bool { return tables[name] })
+	if len(missing) > 0 {
+		r.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
+	}
+	if want := s.finally(); len(volumes) < want {
+		r.unknown("the file systems of %d volumes were looked over for damage, the workload has %d", len(volumes), want)
+	}
+	return r.result()
+}
+
+// nodeOf returns the node of the last pod of that name, and "" when none was seen.
+func (s *storageObjects) nodeOf(pod string) string {
+	var last *podObject
+	for _, p := range s.pods {
+		if p.name == pod && p.node != "" && (last == nil || p.made.ID > last.made.ID) {
+			last = p
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.node
+}
+
+// inspected names what was looked at.
+func inspected(in *history.Inspection) string {
+	if in.Table != "" {
+		return fmt.Sprintf("table %s of %s", in.Table, in.Instance)
+	}
+	return "the file system of volume " + in.PV
+}
+
+// firstWords are the first few messages of a tool.
+func firstWords(messages []string) string {
+	const few = 3
+	if len(messages) == 0 {
+		return "it does not say which"
+	}
+	var words []string
+	for _, m := range messages[:min(few, len(messages))] {
+		words = append(words, strings.TrimSuffix(strings.TrimSpace(m), "."))
+	}
+	if len(messages) > few {
+		words = append(words, "and more")
+	}
+	return strings.Join(words, "; ")
+}

@@ -11,8 +11,12 @@ type Case struct {
 	// Volumes is how many volumes a run brings into it, each an attempt of its own; 0 is one.
 	Volumes int
 	// Control is set for a case that must not show the finding, as it differs from an affected one in what prevents
-	// it. The check of Finding must pass then, whatever the others say.
+	// it. The check of Finding must pass then, and those of Holds, whatever the others say: what prevents a loss need
+	// not keep every promise. Expect is the verdict of them all.
 	Control bool
+	// Holds names more checks that must pass for a control to have held: that the finding is not there would mean
+	// little where something else was lost, or nothing happened.
+	Holds []string
 }
 
 // Sign is how a finding is recognised.

@@ -9,7 +9,9 @@ import (
 )
 
 // AttachOrder judges whether a volume was on one node at a time, as far as attaching goes: by the driver's own table
-// of attachments, by what was mounted elsewhere when a call to attach ended well, and by the VolumeAttachments.
+// of attachments, by what was mounted elsewhere when a call to attach ended well, and by the VolumeAttachments. A mount
+// of a disk that was pulled out of its node, and shown to be, is not mounted elsewhere: such a volume is detached from
+// that node more surely than by any table.
 //
 // Two VolumeAttachments of one volume are compared by resourceVersion, which is the order in which the API server
 // stored them (KEP-5504): no clock comes into it.
@@ -28,6 +30,7 @@ func AttachOrder() Check {
 type attaching struct {
 	*diskStory
 	told map[string]bool
+	out  *pulls
 }
 
 func judgeAttachOrder(h history.History) Result {
@@ -37,7 +40,7 @@ func judgeAttachOrder(h history.History) Result {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	a := &attaching{readDisks(h, s, r), map[string]bool{}}
+	a := &attaching{readDisks(h, s, r), map[string]bool{}, readPulls(h, s)}
 	a.judgeCalls(rpcAttach, rpcDetach, rpcStage, rpcPublish)
 	a.ledger.judge(h, a.window(), s, r)
 	table := map[string]*csiCall{} // By volume: the last call that told the table.
@@ -81,6 +84,7 @@ func (a *attaching) judgeAttach(v *disk, c, before *csiCall) {
 		}
 	}
 	for _, life := range v.lives {
+		life, _ = a.out.cut(life)
 		if life.node != c.target() && life.from <= c.ended().NotBefore && life.to > c.ended().NotAfter {
 			a.blame(v, life.node, c, c.ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
 				"still had it mounted, as %s.", v.name, c.target(), a.scene.clock(c.end.Span.NotAfter), life.node,

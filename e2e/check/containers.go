@@ -158,7 +158,8 @@ func (c *containers) readHoldings(h history.History) {
 		}
 		run := c.holdingSight.place(v.Node, e.Span.NotAfter)
 		if life == nil || life.ended {
-			life = &mountLife{node: v.Node, key: k.identity, root: "/", from: e.Span.NotAfter,
+			life = &mountLife{node: v.Node, boot: v.Boot, device: v.Identity.Device, key: k.identity, root: "/",
+				from:      e.Span.NotAfter,
 				maybeFrom: e.Span.NotBefore, pod: v.PodUID,
 				holder: fmt.Sprintf("the container of %s (pid %d)", firstOf(v.Program, "a process"), v.PID)}
 			if since, ok := copied[k]; ok {

@@ -13,6 +13,9 @@ import (
 // A detach is one that was answered with success, or after which the driver's table of attachments no longer has the
 // node. Mounted is what was certainly there when the call certainly began: the driver may act at any time after that.
 // Where the ledger leaves it open, a call of NodeUnstageVolume that ended well before settles it.
+//
+// That the storage pulls the disk out of the node when it is told to detach changes nothing: the order was broken when
+// the call came. It saves what is on the disk from a second writer (Mounts), and not the database that had it mounted.
 func DetachOrder() Check {
 	return Check{
 		Name:    "detach-order",

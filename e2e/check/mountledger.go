@@ -19,7 +19,9 @@ const beganEarly = "; before "
 // only have been there in [maybeFrom, maybeTo).
 type mountLife struct {
 	node      string
-	key       string // Identity.Key; "" when it was never identified.
+	boot      string
+	device    string // Identity.Device; "" when it was never identified.
+	key       string // Identity.Key, the same.
 	root      string
 	paths     []string
 	from, to  history.Time
@@ -127,7 +129,7 @@ func (s *session) mount(e *history.Event) {
 		return
 	}
 	if life == nil {
-		life = &mountLife{node: s.node, from: e.Span.NotAfter, maybeFrom: e.Span.NotBefore, unknown: true,
+		life = &mountLife{node: s.node, boot: s.boot, from: e.Span.NotAfter, maybeFrom: e.Span.NotBefore, unknown: true,
 			maybeTo: forever}
 		if m.Action == history.MountPresent {
 			life.maybeFrom = 0 // Since when is not known; settleLives narrows it.
@@ -139,7 +141,7 @@ func (s *session) mount(e *history.Event) {
 	life.events = append(life.events, e.ID)
 	life.paths = append(life.paths, m.Path)
 	if key := m.Identity.Key(); key != "" && !m.Unknown && life.unknown {
-		life.unknown, life.key, life.root = false, key, m.Root
+		life.unknown, life.key, life.root, life.device = false, key, m.Root, m.Identity.Device
 	}
 	if m.Unknown {
 		s.named[e.Span.NotAfter] = true

@@ -13,7 +13,8 @@ import (
 // A pod's mount is for the pod: from the end of its object on it is residue. A global mount is for the pods of its
 // node that use the volume: it is residue while there is none. Residue must be gone within the bound of settling, which
 // runs from the later of that moment and of the last fault's being shown to be healed: while it hurts, a node may do
-// nothing.
+// nothing. The mount of a disk that was pulled out of its node is residue like any other: it is in the way of the next
+// one.
 func MountResidue() Check {
 	return Check{
 		Name:    "mount-residue",

@@ -22,6 +22,10 @@ import (
 //
 // What a container has mounted counts as a mount of its node, even when the node's own mount is gone. A volume that may
 // be on many nodes is left out; of one that is for a single pod, two pods on one node are a breach too.
+//
+// A mount is over once the disk was pulled out of its node, if that was shown (history.Pull): what is left of it in the
+// mount table, and in containers, reaches nothing. When it was over is known as the span of the pull, like the end of
+// any other mount. It is not over for mounts that come when the volume has been staged anew on that node.
 func Mounts() Check {
 	return Check{
 		Name:    "mounts",
@@ -51,8 +55,11 @@ func judgeMounts(h history.History) Result {
 	}
 	ledger, objects, seen := readLedger(h), readStorage(h), readContainers(h)
 	volumes := findVolumes(h, ledger, objects, seen.holdings, r)
+	out := readPulls(h, s)
+	out.noteUnproven(objects, s, r)
 	for _, v := range volumes {
 		v.note(r)
+		v.cutPulled(out, seen, s, r)
 		if v.pv.manyNodes() {
 			continue
 		}

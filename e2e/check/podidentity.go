@@ -13,7 +13,8 @@ import (
 // belong to different pods, by their uids, must never both live. Processes of one uid are one pod's own affair: the one
 // that initializes the data directory and the one that serves it.
 //
-// They are claimed to have lived at once only if they certainly did, see Mounts.
+// They are claimed to have lived at once only if they certainly did, see Mounts. One whose disk was pulled out of its
+// node lives until it ends, like any other: it can still answer clients from what it has in memory.
 func PodIdentity() Check {
 	return Check{
 		Name:    "pod-identity",

@@ -7,9 +7,25 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Holds reports that the check which makes the findings of a sign has shown that there are none: it is a Pass.
-func (r Report) Holds(s plan.Sign) bool {
-	return slices.ContainsFunc(r.Results, func(res Result) bool { return res.Check == s.Check && res.Verdict == Pass })
+// Holds reports that a control has held: the check which makes its finding, and each that it names beside it, has shown
+// that there is nothing to find. One that judged nothing has not.
+func (r Report) Holds(c plan.Case) bool {
+	return len(r.Broken(c)) == 0
+}
+
+// Broken says which of the checks that a control stands on have not passed, and what each came to.
+func (r Report) Broken(c plan.Case) []string {
+	var all []string
+	for _, name := range append([]string{c.Finding.Check}, c.Holds...) {
+		i := slices.IndexFunc(r.Results, func(res Result) bool { return res.Check == name })
+		switch {
+		case i < 0:
+			all = append(all, name+" did not judge")
+		case r.Results[i].Verdict != Pass:
+			all = append(all, name+" is "+string(r.Results[i].Verdict))
+		}
+	}
+	return all
 }
 
 // Shows returns the findings that bear a sign, the first of each subject.

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -21,11 +22,30 @@ func TestShowsCountsSubjectsOfTheSign(t *testing.T) {
 	if len(got) != 2 || got[0].Subject != "volume a" || got[1].Subject != "volume b" {
 		t.Errorf("got %+v, want the first of volume a and of volume b", got)
 	}
-	r.Results = append(r.Results, check.Result{Check: "order", Verdict: check.Pass})
-	if r.Holds(plan.Sign{Check: "mounts"}) || !r.Holds(plan.Sign{Check: "order"}) || r.Holds(plan.Sign{Check: "no"}) {
-		t.Error("a sign holds where its check is a Pass, and nowhere else")
-	}
 	if got := r.Shows(plan.Sign{Check: "order", Says: "at once"}); got != nil {
 		t.Errorf("got %+v of a check that has no result", got)
+	}
+}
+
+// TestHoldsNeedsEveryCheckOfTheControl holds that a control has held only where each check that it names is a Pass.
+func TestHoldsNeedsEveryCheckOfTheControl(t *testing.T) {
+	r := check.Report{Verdict: check.Fail, Results: []check.Result{
+		{Check: "coverage", Verdict: check.Unknown}, {Check: "mounts", Verdict: check.Pass},
+		{Check: "order", Verdict: check.Fail}, {Check: "rows", Verdict: check.Pass},
+	}}
+	for _, c := range []struct {
+		checks []string
+		want   []string
+	}{
+		{[]string{"mounts"}, nil},
+		{[]string{"mounts", "rows"}, nil},
+		{[]string{"order"}, []string{"order is FAIL"}},
+		{[]string{"mounts", "coverage", "rows", "order"}, []string{"coverage is UNKNOWN", "order is FAIL"}},
+		{[]string{"rows", "witness"}, []string{"witness did not judge"}},
+	} {
+		control := plan.Case{Control: true, Finding: plan.Sign{Check: c.checks[0]}, Holds: c.checks[1:]}
+		if got := r.Broken(control); !slices.Equal(got, c.want) || r.Holds(control) != (len(c.want) == 0) {
+			t.Errorf("%q: broken %q, holds %t, want %q", c.checks, got, r.Holds(control), c.want)
+		}
 	}
 }

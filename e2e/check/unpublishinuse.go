@@ -20,6 +20,8 @@ const reaping = time.Second
 // That a process ended in time is believed where its end is known no better than to the bound of blind gaps; where it
 // is known worse, the result is Unknown. A node that goes down takes its mounts and its processes with it in any order:
 // what is taken then, after the fault began that explains it, is not judged.
+//
+// A disk that is pulled out of a node is no mount taken by the kubelet: the call that did it is DetachOrder's to judge.
 func UnpublishInUse() Check {
 	return Check{
 		Name:    "unpublish-in-use",

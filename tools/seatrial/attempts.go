@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -58,13 +59,13 @@ type attempt struct {
 // volumes is how many volumes a run of the case brings into it.
 func volumes(c plan.Case) int { return max(1, c.Volumes) }
 
-// good is how many volumes came out as the case says. In a control the check must be a Pass: one that could not be
-// judged has shown nothing.
+// good is how many volumes came out as the case says. In a control each check that it stands on must be a Pass: one
+// that could not be judged has shown nothing.
 func (a attempt) good(c plan.Case) int {
 	switch {
 	case !c.Control:
 		return min(len(a.report.Shows(c.Finding)), volumes(c))
-	case a.report.Holds(c.Finding):
+	case a.report.Holds(c):
 		return volumes(c)
 	}
 	return 0
@@ -72,6 +73,10 @@ func (a attempt) good(c plan.Case) int {
 
 func (a attempt) line(c plan.Case) string {
 	shown := a.report.Shows(c.Finding)
+	if broken := a.report.Broken(c); c.Control && len(shown) == 0 && len(broken) > 0 {
+		return fmt.Sprintf("seed %d, verdict %s: the finding is not there, and yet it did not hold: %s (%s)", a.seed,
+			a.report.Verdict, strings.Join(broken, ", "), a.dir)
+	}
 	if len(shown) == 0 {
 		return fmt.Sprintf("seed %d, verdict %s: the finding is not there (%s)", a.seed, a.report.Verdict, a.dir)
 	}

@@ -66,6 +66,9 @@ func caseDetails(c plan.Case) [][2]string {
 	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
 	if c.Control {
 		sign = fmt.Sprintf("a control: check %s must not find %q", c.Finding.Check, c.Finding.Says)
+		if len(c.Holds) > 0 {
+			sign += ", and these must pass: " + strings.Join(c.Holds, ", ")
+		}
 	}
 	return [][2]string{
 		{"report", c.Report}, {"affected", c.Affected}, {"fixed", c.Fixed}, {"expect", c.Expect}, {"shown by", sign},

@@ -13,6 +13,7 @@ func All() []plan.Case {
 		k8s121937(),
 		k8s124334(),
 		k8s61832(),
+		k8s61832Evict(),
 		k8s61832Flag(),
 		k8s61832Local(),
 		k8s61832Node(),

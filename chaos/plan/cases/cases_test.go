@@ -32,8 +32,13 @@ func TestEveryCaseIsWholeAndLegal(t *testing.T) {
 			t.Errorf("case %s: report %q, affected %q, fixed %q, finding %+v: want all of them",
 				c.Name, c.Report, c.Affected, c.Fixed, c.Finding)
 		}
-		if want := "FAIL"; !c.Control && c.Expect != want || c.Control && c.Expect == want {
-			t.Errorf("case %s: expects %s, control is %t", c.Name, c.Expect, c.Control)
+		// A control that fails all the same has to say what it is that holds.
+		if want := "FAIL"; !c.Control && c.Expect != want || c.Control && c.Expect == want && len(c.Holds) == 0 {
+			t.Errorf("case %s: expects %s, control is %t, holds %q", c.Name, c.Expect, c.Control, c.Holds)
+		}
+		if !c.Control && len(c.Holds) > 0 || slices.Contains(c.Holds, c.Finding.Check) || !slices.IsSorted(c.Holds) {
+			t.Errorf("case %s: control is %t, holds %q beside %s: want them only of a control, each once, in order",
+				c.Name, c.Control, c.Holds, c.Finding.Check)
 		}
 		for seed := range uint64(20) {
 			p := plan.Make(c.Scenario, seed)

@@ -82,7 +82,7 @@ func orderMutations() []mutation {
 // renumbered adds pod events and gives all objects versions in the order of their time.
 func renumbered(tell func(*historytest.Trial)) func([]history.Event) []history.Event {
 	return func([]history.Event) []history.Event {
-		return historytest.SmokeWith(tell).Renumbered().Events
+		return historytest.SmokeWith(tell).History().Events
 	}
 }
 

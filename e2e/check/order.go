@@ -11,11 +11,11 @@ import (
 
 // Order judges in which order the StatefulSet made and ended its pods.
 //
-// Created pods are judged one by one: at that resourceVersion every pod of a lower ordinal is Running and Ready, and has
-// been for minReadySeconds. Ended pods are judged when it was the scaling that ended them: no pod of a higher ordinal is
-// left then, neither its object nor, where processes were watched, any process of it, and every pod of a lower ordinal
-// that is to stay is Running and Ready. A pod whose ordinal the StatefulSet still wants was ended by something else, as
-// was one that carries the condition DisruptionTarget: there is no promise about these.
+// Created pods are judged one by one: at that resourceVersion every pod of a lower ordinal is Running and Ready, and
+// has been for minReadySeconds. Ended pods are judged when it was the scaling that ended them: no pod of a higher
+// ordinal is left then, neither its object nor, where processes were watched, any process of it, and every pod of a
+// lower ordinal that is to stay is Running and Ready. A pod whose ordinal the StatefulSet still wants was ended by
+// something else, as was one that carries the condition DisruptionTarget: there is no promise about these.
 func Order() Check {
 	return Check{
 		Name:    "order",
@@ -130,7 +130,8 @@ func (o *ordering) step(p *podState) {
 			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.name,
 				p.version)
 		case !l.owned:
-			o.ruling.unknown("pod %s was created at %s by something else than the StatefulSet", l.name, o.clock(p.event))
+			o.ruling.unknown("pod %s was created at %s by something else than the "+
+				"StatefulSet", l.name, o.clock(p.event))
 		case !set.parallel:
 			o.judgeCreation(p, set)
 		}

@@ -206,7 +206,10 @@ func TestAll(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	want := []string{"attach-order", "checksums", "coverage", "detach-order", "integrity", "mount-residue", "mounts",
-		"order", "pod-identity", "right-volume", "rows", "settle", "stage-order", "unpublish-in-use", "witness"}
+		"order", "pod-identity", "right-volume", "rows", "set-binding",
+		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy", "set-status", "set-update",
+		"settle",
+		"stage-order", "unpublish-in-use", "witness"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names of checks are kept, since dashboards follow them: %s", diff)
 	}

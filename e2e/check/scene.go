@@ -73,7 +73,8 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	for _, st := range p.AllSteps() {
 		if st.Fault != nil {
 			caps.Faults = append(caps.Faults,
-				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true})
+				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
+					Triggers: true})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

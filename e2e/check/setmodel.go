@@ -31,6 +31,7 @@ type setWatch struct {
 	claims    map[string][]*claimState // By namespace/name.
 	volumes   map[string][]*volumeState
 	nodes     map[string][]*nodeState
+	users     map[string]bool           // Claims, by namespace/name, that other pods use too.
 	classes   map[string]bool           // The StorageClasses that were seen: whether they wait for the first consumer.
 	revisions map[string][]*revision    // Of each StatefulSet, by its key.
 	deletes   map[string][]history.Span // Deletions that the StatefulSet controller told of, by the pod's key.
@@ -52,6 +53,7 @@ type setLife struct {
 	sets            []*setState
 	pods            []*podState
 	lives           map[string]*podLife // By uid.
+	order           []*podLife          // As they were first seen.
 }
 
 // key names the StatefulSet in maps; String names it to people.
@@ -62,8 +64,9 @@ func (s *setLife) String() string { return "StatefulSet " + s.name }
 func readSets(h history.History) *setWatch {
 	w := &setWatch{
 		byKey: map[string]*setLife{}, claims: map[string][]*claimState{}, volumes: map[string][]*volumeState{},
-		nodes: map[string][]*nodeState{}, classes: map[string]bool{}, revisions: map[string][]*revision{},
-		deletes: map[string][]history.Span{}, gaps: map[string][]history.Span{}, on: map[string]bool{},
+		nodes: map[string][]*nodeState{}, classes: map[string]bool{}, users: map[string]bool{},
+		revisions: map[string][]*revision{},
+		deletes:   map[string][]history.Span{}, gaps: map[string][]history.Span{}, on: map[string]bool{},
 		strange: map[string]int{}, jumbled: map[string]int{}, names: interned{},
 	}
 	last := map[string]uint64{}
@@ -167,8 +170,8 @@ func (w *setWatch) life(namespace, name string) *setLife {
 	return s
 }
 
-// judged returns the StatefulSets that were seen, in the order of their keys. Pods that only have such a name, and whose
-// StatefulSet was never seen, are nobody's: they are in none.
+// judged returns the StatefulSets that were seen, in the order of their keys. Pods that only have such a name, and
+// whose StatefulSet was never seen, are nobody's: they are in none.
 func (w *setWatch) judged() []*setLife {
 	return slices.DeleteFunc(slices.Clone(w.sets), func(s *setLife) bool { return len(s.sets) == 0 })
 }
@@ -211,7 +214,8 @@ func (w *setWatch) judgeSight(s *scene, r *ruling, until history.Time, observers
 		}
 		for _, gap := range w.gaps[name] {
 			if gap.NotBefore <= until {
-				r.unknown("the observer %s was blind from %s to %s", name, s.clock(gap.NotBefore), s.clock(gap.NotAfter))
+				r.unknown("the observer %s was blind from %s to "+
+					"%s", name, s.clock(gap.NotBefore), s.clock(gap.NotAfter))
 				break
 			}
 		}

@@ -59,6 +59,7 @@ func (w *setWatch) addPod(e *history.Event, version uint64) bool {
 	o := e.Object
 	set, ordinal, ok := ordinalOf(o.Name)
 	if !ok {
+		w.noteUser(e, version)
 		return true
 	}
 	guessed := o.Verb == history.VerbDeleted && len(o.Raw) == 0
@@ -74,6 +75,7 @@ func (w *setWatch) addPod(e *history.Event, version uint64) bool {
 		return false
 	}
 	if p.foreign {
+		w.noteUses(p, o.Namespace)
 		return true
 	}
 	st.deleting = st.deleting || st.deleted
@@ -82,6 +84,20 @@ func (w *setWatch) addPod(e *history.Event, version uint64) bool {
 	}
 	life.pods = append(life.pods, st)
 	return true
+}
+
+// noteUser remembers which claims a pod uses that has no StatefulSet's name.
+func (w *setWatch) noteUser(e *history.Event, version uint64) {
+	st := &podState{event: e, version: version, pod: &podLife{set: &setLife{}}}
+	if st.read(e.Object.Raw, w) {
+		w.noteUses(st.pod, e.Object.Namespace)
+	}
+}
+
+func (w *setWatch) noteUses(p *podLife, namespace string) {
+	for _, c := range p.claims {
+		w.users[namespace+"/"+c.claim] = true
+	}
 }
 
 // newPod returns room for one state; rooms are made many at a time.
@@ -264,6 +280,7 @@ func (s *setLife) connect() {
 		switch {
 		case old == nil:
 			l.first = p
+			s.order = append(s.order, l)
 		case !p.ok():
 			p.lost = old.lost
 			if old.ok() {

@@ -18,8 +18,8 @@ const cacheLag = 2 * time.Second
 // to the second. On kind all nodes have one clock; elsewhere they are kept by NTP.
 const stampSlack = 2 * time.Second
 
-// setState is a StatefulSet at one resourceVersion: what is demanded, and what its controller says there is. Values that
-// the API server would have filled in are its defaults (k8s.io/api apps/v1, StatefulSetSpec).
+// setState is a StatefulSet at one resourceVersion: what is demanded, and what its controller says there is. Values
+// that the API server would have filled in are its defaults (k8s.io/api apps/v1, StatefulSetSpec).
 type setState struct {
 	event      *history.Event
 	version    uint64
@@ -30,7 +30,8 @@ type setState struct {
 	generation int64
 
 	replicas, start, partition int
-	unavailable                int // maxUnavailable, or 1.
+	unavailable                int  // maxUnavailable, or 1.
+	limited                    bool // maxUnavailable is set: since 1.37 it always is.
 	minReady                   int64
 	historyLimit               int
 	strategy                   string // Of updates: "RollingUpdate", "OnDelete" or another.
@@ -130,7 +131,7 @@ func (st *setState) readSpec(s *scan, names interned, life *setLife) {
 			st.readTemplates(s, names)
 		}
 	})
-	st.unavailable = scaled(unavailable, st.replicas)
+	st.unavailable, st.limited = scaled(unavailable, st.replicas), unavailable != ""
 	if n := len(life.sets); n > 0 && slices.Equal(life.sets[n-1].templates, st.templates) {
 		st.templates = life.sets[n-1].templates // Kept once: they never change.
 	}
@@ -199,8 +200,8 @@ func (st *setState) readStatus(s *scan, names interned) {
 	})
 }
 
-// scaled is pkg/controller/statefulset getStatefulSetMaxUnavailable: a part of the replicas is rounded down, and nothing
-// is less than 1.
+// scaled is pkg/controller/statefulset getStatefulSetMaxUnavailable: a part of the replicas is rounded down, and
+// nothing is less than 1.
 func scaled(value string, replicas int) int {
 	part, percent := strings.CutSuffix(value, "%")
 	n, err := strconv.Atoi(part)
@@ -235,8 +236,8 @@ func (s *setLife) index(version uint64) int {
 	return sort.Search(len(s.sets), func(i int) bool { return s.sets[i].version > version }) - 1
 }
 
-// around returns the states that a controller may have acted on when it made the change of event, the newest first: that
-// in force at its resourceVersion, and those in force at some time since long before it.
+// around returns the states that a controller may have acted on when it made the change of event, the newest first:
+// that in force at its resourceVersion, and those in force at some time since long before it.
 func (s *setLife) around(version uint64, since history.Time) []*setState {
 	i := s.index(version)
 	var states []*setState
@@ -284,4 +285,9 @@ func (s *setLife) revisionsFor(
 // every reports that all of the states are so; there is at least one.
 func every(states []*setState, is func(*setState) bool) bool {
 	return len(states) > 0 && !slices.ContainsFunc(states, func(st *setState) bool { return !is(st) })
+}
+
+// wanting returns those of the states that want an ordinal: a controller that made its pod acted on one of them.
+func wanting(states []*setState, ordinal int) []*setState {
+	return slices.DeleteFunc(slices.Clone(states), func(st *setState) bool { return !st.wants(ordinal) || st.deleting })
 }

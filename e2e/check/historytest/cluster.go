@@ -80,17 +80,29 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 	if ready {
 		status = "True"
 	}
-	metadata := map[string]any{"name": name, "ownerReferences": []any{
-		map[string]any{"kind": "StatefulSet", "name": name[:max(0, strings.LastIndexByte(name, '-'))], "controller": true},
-	}}
+	set, ordinal := name, ""
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		set, ordinal = name[:i], name[i+1:]
+	}
+	metadata := map[string]any{
+		"name": name,
+		"labels": map[string]any{
+			"controller-revision-hash":           Revision(set, t.images[set]),
+			"statefulset.kubernetes.io/pod-name": name,
+			"apps.kubernetes.io/pod-index":       ordinal,
+		},
+		"ownerReferences": []any{map[string]any{"kind": "StatefulSet", "name": set, "controller": true}},
+	}
 	if ending {
 		metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
 	}
 	t.object("pods", "trial", name, t.uids[name], verb, map[string]any{
 		"metadata": metadata,
 		"spec": map[string]any{
-			"nodeName": t.nodes[name],
-			"volumes":  []any{map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "data-" + name}}},
+			"nodeName": t.nodes[name], "hostname": name, "subdomain": set,
+			"volumes": []any{map[string]any{
+				"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "data-" + name},
+			}},
 		},
 		"status": map[string]any{
 			"phase": phase, "conditions": []any{map[string]any{"type": "Ready", "status": status}},
@@ -101,7 +113,9 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 // Set adds one change of the StatefulSet.
 func (t *Trial) Set(verb history.Verb, name string, replicas int, policy string, at float64) {
 	t.object("statefulsets", "trial", name, name+"-uid", verb, map[string]any{
-		"spec": map[string]any{"replicas": replicas, "podManagementPolicy": policy},
+		"spec": map[string]any{"replicas": replicas, "podManagementPolicy": policy, "serviceName": name,
+			"image":                t.images[name],
+			"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}}}},
 	}, at)
 }
 
@@ -120,6 +134,51 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 	}
 	t.Add(history.Event{Kind: history.KindObject, Source: "api", Span: history.Between(At(at-0.001), At(at)),
 		Object: &o})
+}
+
+// Claim adds a claim that is made, and bound to a volume a little later.
+func (t *Trial) Claim(name, pv string, at float64) {
+	state := func(verb history.Verb, volume, phase string, at float64) {
+		t.object("persistentvolumeclaims", "trial", name, name+"-uid", verb, map[string]any{
+			"metadata": map[string]any{"name": name},
+			"spec": map[string]any{"volumeName": volume, "storageClassName": "made-up",
+				"resources": map[string]any{"requests": map[string]any{"storage": "512Mi"}}},
+			"status": map[string]any{"phase": phase},
+		}, at)
+	}
+	state(history.VerbAdded, "", "Pending", at)
+	state(history.VerbModified, pv, "Bound", at+0.04)
+}
+
+// LocalPV adds a PersistentVolume of a node's own that is bound to a claim a little after it was wanted.
+func (t *Trial) LocalPV(pv, node, claim string, at, wanted float64) {
+	state := func(verb history.Verb, claim any, phase string, at float64) {
+		t.object("persistentvolumes", "", pv, pv+"-uid", verb, map[string]any{
+			"metadata": map[string]any{"name": pv},
+			"spec": map[string]any{
+				"accessModes": []string{"ReadWriteOnce"}, "capacity": map[string]any{"storage": "512Mi"},
+				"claimRef": claim, "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "made-up",
+				"nodeAffinity": map[string]any{"required": map[string]any{"nodeSelectorTerms": []any{
+					map[string]any{"matchExpressions": []any{map[string]any{
+						"key": "kubernetes.io/hostname", "operator": "In", "values": []string{node}}}},
+				}}},
+			},
+			"status": map[string]any{"phase": phase},
+		}, at)
+	}
+	state(history.VerbAdded, nil, "Available", at)
+	state(history.VerbModified, map[string]any{"namespace": "trial", "name": claim, "uid": claim + "-uid"}, "Bound",
+		wanted+0.03)
+}
+
+// watchAPI turns the watches of the API on and lets them live to a moment.
+func (t *Trial) watchAPI(to float64) {
+	for _, resource := range []string{
+		"controllerrevisions", "events", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "statefulsets",
+	} {
+		t.Observer("api/"+resource, "", "", history.ObserverOn, "", 0.3, 0.3)
+		t.Beats("api/"+resource, "", "", 1, to)
+	}
 }
 
 // Process adds a process of a pod that ran from one moment to another, and to an unseen end when that is 0.

@@ -46,6 +46,8 @@ func DiskWith(tell func(*Trial)) *Trial {
 	t.diskWatching()
 	t.PV("pvc-0", "data-mysql-0", "ReadWriteOnce", 1.15)
 	t.PV("pvc-1", "data-mysql-1", "ReadWriteOnce", 3.15)
+	t.Claim("data-mysql-0", "pvc-0", 1.12)
+	t.Claim("data-mysql-1", "pvc-1", 3.12)
 	t.Set(history.VerbAdded, "mysql", 2, "OrderedReady", 1)
 	t.comes("mysql-0", "pvc-0", "worker", 100, 1.1).stays(t)
 	first := t.comes("mysql-1", "pvc-1", "worker2", 101, 3.1)
@@ -148,10 +150,7 @@ func (t *Trial) diskWatching() {
 		}
 	}
 	t.watch("csi-controller", "", "control-plane", 59)
-	for _, name := range []string{"api/pods", "api/statefulsets"} {
-		t.Observer(name, "", "", history.ObserverOn, "", 0.3, 0.3)
-		t.Beats(name, "", "", 1, 59)
-	}
+	t.watchAPI(59)
 }
 
 func (t *Trial) diskReads(name string, small float64) {

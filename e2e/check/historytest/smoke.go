@@ -101,10 +101,7 @@ func (t *Trial) watching() {
 		t.Observer(name, "worker2", SecondBoot, history.ObserverOn, detail, 33.2, 33.2)
 		t.Beats(name, "worker2", SecondBoot, 34, 79)
 	}
-	for _, name := range []string{"api/pods", "api/statefulsets"} {
-		t.Observer(name, "", "", history.ObserverOn, "", 0.3, 0.3)
-		t.Beats(name, "", "", 1, 79)
-	}
+	t.watchAPI(79)
 }
 
 // watch turns an observer of a node on and lets it live to a moment.
@@ -156,6 +153,9 @@ func (t *Trial) mounts() {
 		base := "/var/lib/seatrial/" + pv
 		inode := uint64(100 + k)
 		t.Volume(pv, node, base, inode, 0.9)
+		wanted := 1.1 + 2*float64(k)
+		t.LocalPV(pv, node, pv, 0.95, wanted)
+		t.Claim(pv, pv, wanted-0.01)
 		t.Mount(history.MountAttach, node, FirstBoot, inode, base, 0.8)
 		pod := func(n int) string {
 			uid := t.made[fmt.Sprintf("mysql-%d", k)][n-1]

@@ -28,6 +28,7 @@ type Trial struct {
 	uids    map[string]string   // The uid of the living pod of each name.
 	made    map[string][]string // All uids of each name, in order.
 	nodes   map[string]string   // Where the pod of each name runs; none runs nowhere.
+	images  map[string]string   // The image in the template of each StatefulSet.
 	calls   int
 	numbers map[int]int64 // The last operation number of each client.
 	rows    map[string][]history.Row
@@ -37,6 +38,7 @@ type Trial struct {
 // New begins a trial of p.
 func New(p plan.Plan) *Trial {
 	t := &Trial{Plan: p, uids: map[string]string{}, made: map[string][]string{}, nodes: map[string]string{},
+		images:  map[string]string{},
 		numbers: map[int]int64{}, rows: map[string][]history.Row{}}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -49,13 +51,22 @@ func New(p plan.Plan) *Trial {
 // Add adds any fact.
 func (t *Trial) Add(e history.Event) { t.events = append(t.events, e) }
 
-// History returns the facts in the order of their latest moments, numbered.
+// History returns the facts in the order of their latest moments, numbered, with what the StatefulSets' controller
+// would have written into their status, and the objects' resourceVersions in the order of their time.
 func (t *Trial) History() history.History {
 	events := slices.Clone(t.events)
 	slices.SortStableFunc(events,
 		func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
+	events = told(events)
+	version := 0
 	for i := range events {
 		events[i].ID = int64(i + 1)
+		if o := events[i].Object; o != nil {
+			version++
+			fresh := *o
+			fresh.ResourceVersion = strconv.Itoa(version)
+			events[i].Object = &fresh
+		}
 	}
 	return history.History{Events: events}
 }
@@ -160,17 +171,4 @@ func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
 	add(history.StageConfirmed, at.Confirmed, at.Confirmed, name+" was seen to have taken effect on "+node)
 	add(history.StageHealed, at.Healed, at.HealedEnd)
 	add(history.StageConfirmedHealed, at.Over, at.Over, name+" was seen to be gone from "+node)
-}
-
-// Renumbered is History with the objects' resourceVersions given anew in the order of their time.
-func (t *Trial) Renumbered() history.History {
-	h := t.History()
-	version := 0
-	for i := range h.Events {
-		if o := h.Events[i].Object; o != nil {
-			version++
-			o.ResourceVersion = strconv.Itoa(version)
-		}
-	}
-	return h
 }

@@ -1,0 +1,148 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// SetBinding judges how claims whose class waits for the first consumer came by their volumes: static ones, as local
+// volumes are. The scheduler chooses volume and node together and binds the claim before the pod, so a claim that is
+// bound has a pod that wants it, and that pod goes to a node that the volume allows.
+//
+// Of the volumes that were free, fit, and are allowed on that node, the smallest is taken
+// (k8s.io/component-helpers/storage/volume, FindMatchingVolume). Which class waits is the class's own word, or, where
+// no class was watched, that of the plan: its local volumes wait.
+func SetBinding() Check {
+	return Check{
+		Name: "set-binding",
+		Promise: "With WaitForFirstConsumer a claim is bound only once a pod wants it, to the smallest free volume " +
+			"that " +
+			"fits, on that pod's node.",
+		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
+			"Persistent " +
+			"Volumes, Binding",
+		Applies: bindsLocal,
+		judge:   judgeSetBinding,
+	}
+}
+
+func judgeSetBinding(f *facts) Result {
+	return judgeSets(f, "claims bound", SetBinding().Promise,
+		[]string{podsObserver, setsObserver, claimsObserver, volumesObserver}, func(j *setJudge, set *setLife) {
+			for _, key := range keys(j.watch.claims) {
+				if set.has(key) {
+					j.bound(set, key)
+				}
+			}
+		})
+}
+
+// bound judges each time that a claim of one name got a volume.
+func (j *setJudge) bound(set *setLife, key string) {
+	var old *claimState
+	for _, c := range j.watch.claims[key] {
+		if j.late(c.event) {
+			return
+		}
+		fresh := old == nil || old.uid != c.uid
+		switch {
+		case c.guessed || c.deleted || c.volume == "":
+		case fresh && c.event.Object.Verb == history.VerbAdded:
+			// Somebody made it with its volume: there was nothing to choose.
+		case fresh:
+			j.ruling.unknown("claim %s was bound when it was first seen, at %s: to what it was bound when is not known",
+				c.name(), j.clock(c.event))
+		case old.volume == "" && j.waits(c):
+			j.ruling.evidence++
+			j.wanted(set, c)
+			j.smallest(set, c)
+		}
+		old = c
+	}
+}
+
+// waits reports that the class of a claim waits for the first consumer.
+func (j *setJudge) waits(c *claimState) bool {
+	waits, seen := j.watch.classes[c.class]
+	return waits || !seen && setPlanOf(j.facts.history).local
+}
+
+// wanted holds that a pod that uses the claim was there when the claim was bound.
+func (j *setJudge) wanted(set *setLife, c *claimState) {
+	if j.watch.users[c.event.Object.Namespace+"/"+c.name()] {
+		return // Another pod than one of the StatefulSet's uses it too.
+	}
+	for _, l := range set.order {
+		if l.first.version > c.version || l.end != nil && l.end.version < c.version && !l.end.guessed {
+			continue
+		}
+		for _, use := range l.claims {
+			if use.claim == c.name() {
+				return
+			}
+		}
+	}
+	if j.watch.blind(j.scene.start, c.event.Span.NotAfter, podsObserver) {
+		return
+	}
+	j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
+		"wanted it.",
+		c.name(), c.volume, j.clock(c.event)), c.event.ID)
+}
+
+// smallest holds that no smaller volume would have done.
+func (j *setJudge) smallest(set *setLife, c *claimState) {
+	chosen := j.watch.volumeAt(c.volume, c.version)
+	if chosen == nil || c.selects || chosen.size == 0 || c.size == 0 {
+		return
+	}
+	if chosen.size < c.size {
+		j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+			"volume %s, "+
+			"which has %d.", c.name(), c.size, j.clock(c.event), c.volume, chosen.size), c.event.ID, chosen.event.ID)
+		return
+	}
+	node := j.nodeFor(set, c)
+	labels, ok := j.watch.labelsOf(node)
+	if !ok {
+		labels = map[string]string{"kubernetes.io/hostname": node}
+	}
+	since := j.since(c.event.Span)
+	if node == "" || j.watch.blind(j.scene.start, c.event.Span.NotAfter, volumesObserver) {
+		return
+	}
+	for _, name := range keys(j.watch.volumes) {
+		v := j.watch.volumeAt(name, c.version)
+		if v.version > c.version || v.event.Span.NotAfter > since || v.deleted || v.phase != "Available" ||
+			v.claim != "" ||
+			v.class != chosen.class || v.mode != chosen.mode || v.size < c.size || v.size >= chosen.size ||
+			!strings.Contains(v.modes, chosen.modes) || !v.allows(node, labels) {
+			continue
+		}
+		j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+			"volume %s "+
+			"with %d, although %s with %d was free on node "+
+			"%s.", c.name(), c.size, j.clock(c.event), c.volume, chosen.size,
+			name, v.size, node), c.event.ID, chosen.event.ID, v.event.ID)
+		return
+	}
+}
+
+// nodeFor returns the node of the first pod that used the claim after it was bound, empty when none was put anywhere.
+func (j *setJudge) nodeFor(set *setLife, c *claimState) string {
+	for _, l := range set.order {
+		for _, use := range l.claims {
+			if use.claim != c.name() || l.end != nil && l.end.version < c.version {
+				continue
+			}
+			for _, p := range l.states {
+				if p.node != "" {
+					return p.node
+				}
+			}
+		}
+	}
+	return ""
+}

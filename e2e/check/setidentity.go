@@ -1,0 +1,259 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// SetIdentity judges what of a pod belongs to its ordinal and not to the pod: its name, its DNS name, its claims, their
+// volumes, and where those allow it to be. Real processes are PodIdentity's.
+//
+// The API server lets no two objects have one name: that two pods of one ordinal seem to be there shows that the record
+// is not whole.
+func SetIdentity() Check {
+	return Check{
+		Name: "set-identity",
+		Promise: "Name, DNS name, claims and volumes stick to the ordinal: one pod at a time, its own claims, each " +
+			"bound " +
+			"to one volume for good, on a node the volume allows.",
+		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +
+			"pkg/controller/statefulset, initIdentity and updateStorage",
+		judge: judgeSetIdentity,
+	}
+}
+
+func judgeSetIdentity(f *facts) Result {
+	watched := []string{podsObserver, setsObserver}
+	if claims(f.history) {
+		watched = append(watched, claimsObserver, volumesObserver, nodesObserver)
+	}
+	return judgeSets(f, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
+		placed := map[*podLife]bool{}
+		j.walk(set, func(p *podState, now map[int]*podState) {
+			if old := now[p.pod.ordinal]; old != nil && old.pod != p.pod && !old.deleted && !p.deleted {
+				j.ruling.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was "+
+					"there",
+					p.pod.name, old.pod.uid, j.clock(p.event), p.pod.uid)
+			} else if old != nil && old.pod == p.pod && old.deleted {
+				j.ruling.unknown("pod %s (uid %s) was seen again at %s, after its "+
+					"end", p.pod.name, p.pod.uid, j.clock(p.event))
+			}
+			if verb := p.event.Object.Verb; p == p.pod.first && verb != history.VerbAdded &&
+				verb != history.VerbListed {
+				j.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed", p.pod.name,
+					j.clock(p.event))
+			}
+			if p.made() {
+				j.ruling.evidence++
+				j.names(set, p)
+				j.itsClaims(set, p)
+			}
+			j.stays(p, now[p.pod.ordinal])
+			if p.node != "" && !placed[p.pod] {
+				placed[p.pod] = true
+				j.placed(p)
+			}
+		})
+		j.bindings(set)
+	})
+}
+
+// names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
+func (j *setJudge) names(set *setLife, p *podState) {
+	l := p.pod
+	states := set.around(p.version, j.since(p.event.Span))
+	if len(states) == 0 {
+		j.ruling.unknown("pod %s was made at %s, before its StatefulSet was known", l.name, j.clock(p.event))
+		return
+	}
+	services := make([]string, 0, len(states))
+	for _, st := range states {
+		services = append(services, st.service)
+	}
+	switch {
+	case l.hostname != l.name:
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.name, j.clock(p.event), l.hostname))
+	case !slices.Contains(services, l.subdomain):
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it has "+
+			"another DNS name.", l.name, j.clock(p.event), l.subdomain, states[0].service))
+	case l.labelled != l.name:
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.name,
+			j.clock(p.event), l.labelled))
+	case l.index != "" && l.index != strconv.Itoa(l.ordinal): // The label came with Kubernetes 1.28.
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label apps.kubernetes.io/pod-index %q.", l.name,
+			j.clock(p.event), l.index))
+	}
+}
+
+// itsClaims holds that a pod has a claim of its own from each template.
+func (j *setJudge) itsClaims(set *setLife, p *podState) {
+	states := set.around(p.version, j.since(p.event.Span))
+	if len(states) == 0 {
+		return
+	}
+	for _, template := range states[0].templates {
+		want := podClaim{template, template + "-" + p.pod.name}
+		if !slices.Contains(p.pod.claims, want) {
+			j.blame(p, fmt.Sprintf("Pod %s was made at %s and its volume %s is not the claim %s, its ordinal's own.",
+				p.pod.name, j.clock(p.event), template, want.claim))
+		}
+	}
+	for _, c := range p.pod.claims {
+		owner, _, ok := ordinalOf(c.claim)
+		own := strings.HasSuffix(c.claim, "-"+p.pod.name)
+		if ok && !own && strings.HasSuffix(owner, "-"+set.name) {
+			j.blame(p, fmt.Sprintf("Pod %s was made at %s with the claim %s, which is another ordinal's.", p.pod.name,
+				j.clock(p.event), c.claim))
+		}
+	}
+}
+
+// stays holds that a pod does not move: its node is set once.
+func (j *setJudge) stays(p, old *podState) {
+	if old == nil || old.pod != p.pod || p.guessed || old.guessed || old.node == "" || p.node == old.node {
+		return
+	}
+	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod "+
+		"moves.", p.pod.name, p.pod.uid, old.node,
+		j.clock(p.event), p.node), old)
+}
+
+// placed holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
+// nowhere: it stays Pending.
+func (j *setJudge) placed(p *podState) {
+	for _, c := range p.pod.claims {
+		claim := j.watch.claimAt(p.event.Object.Namespace+"/"+c.claim, p.version)
+		if claim == nil || claim.volume == "" {
+			continue // Bound later, or not seen: then where it is bound to is judged.
+		}
+		v := j.watch.volumeAt(claim.volume, p.version)
+		if v == nil || len(v.terms) == 0 {
+			continue
+		}
+		labels, ok := j.watch.labelsOf(p.node)
+		if !ok {
+			labels = map[string]string{"kubernetes.io/hostname": p.node} // What a kubelet calls itself.
+		}
+		j.ruling.evidence++
+		if !v.allows(p.node, labels) {
+			j.breach("pod "+p.pod.name, p.event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
+				"volume %s "+
+				"(claim %s) does not allow.", p.pod.name, p.node, j.clock(p.event), v.name, c.claim), p.event.ID,
+				claim.event.ID, v.event.ID)
+		}
+	}
+}
+
+// bindings holds that a claim keeps its volume, and a volume its claim.
+func (j *setJudge) bindings(set *setLife) {
+	byVolume := map[string]*claimState{}
+	for _, key := range keys(j.watch.claims) {
+		if !set.has(key) {
+			continue
+		}
+		j.ruling.evidence++
+		var old *claimState
+		for _, c := range j.watch.claims[key] {
+			if c.event.Span.NotBefore > j.until || c.guessed {
+				continue
+			}
+			name := key[strings.Index(key, "/")+1:]
+			if old != nil && old.uid == c.uid && old.volume != "" && c.volume != old.volume {
+				j.breach("claim "+name, c.event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to "+
+					"%q.", name,
+					old.volume, j.clock(c.event), c.volume), old.event.ID, c.event.ID)
+			}
+			if c.volume != "" {
+				j.alone(name, c, byVolume)
+			}
+			old = c
+		}
+	}
+}
+
+// alone holds that no two claims that are there at one time have one volume.
+func (j *setJudge) alone(name string, c *claimState, byVolume map[string]*claimState) {
+	other := byVolume[c.volume]
+	byVolume[c.volume] = c
+	if other == nil || other.event.Object.Name == name || !other.bound || !c.bound {
+		return
+	}
+	end := j.watch.claimEnd(other.event.Object.Namespace+"/"+other.event.Object.Name, other.uid)
+	ended := end != nil && (end.version < c.version || end.guessed)
+	if ended || c.version < other.version {
+		return
+	}
+	j.breach("volume "+c.volume, c.event.Span, fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
+		"%s too.",
+		c.volume, other.event.Object.Name, j.clock(c.event), name), other.event.ID, c.event.ID)
+}
+
+// has reports whether a claim's name, with its namespace, is that of an ordinal of the StatefulSet.
+func (s *setLife) has(claim string) bool {
+	_, ok := s.ordinal(claim)
+	return ok
+}
+
+// ordinal returns whose claim it is: TEMPLATE-NAME-ORDINAL.
+func (s *setLife) ordinal(claim string) (int, bool) {
+	name, ok := strings.CutPrefix(claim, s.namespace+"/")
+	if !ok {
+		return 0, false
+	}
+	head, ordinal, ok := ordinalOf(name)
+	if !ok {
+		return 0, false
+	}
+	template, ok := strings.CutSuffix(head, "-"+s.name)
+	if !ok {
+		return 0, false
+	}
+	return ordinal, slices.ContainsFunc(s.sets, func(st *setState) bool {
+		return slices.Contains(st.templates,
+			template)
+	})
+}
+
+// claimAt returns a claim as it was at a resourceVersion, nil where none was seen.
+func (w *setWatch) claimAt(key string, version uint64) *claimState {
+	var at *claimState
+	for _, c := range w.claims[key] {
+		if c.version > version {
+			break
+		}
+		at = c
+	}
+	if at == nil || at.deleted {
+		return nil
+	}
+	return at
+}
+
+// claimEnd returns where a claim was deleted, nil where that was not seen.
+func (w *setWatch) claimEnd(key, uid string) *claimState {
+	for _, c := range w.claims[key] {
+		if c.uid == uid && c.deleted {
+			return c
+		}
+	}
+	return nil
+}
+
+// volumeAt returns a volume as it was at a resourceVersion; where it was seen only later, as it was first.
+func (w *setWatch) volumeAt(name string, version uint64) *volumeState {
+	var at *volumeState
+	for _, v := range w.volumes[name] {
+		if v.version > version && at != nil {
+			break
+		}
+		at = v
+	}
+	return at
+}
+
+// late reports whether an event came when the trial was over.
+func (j *setJudge) late(e *history.Event) bool { return e.Span.NotBefore > j.until }

@@ -1,0 +1,79 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SetOnDelete judges a StatefulSet whose pods are updated only when somebody deletes them. A pod that failed is made
+// anew by the controller: that is no update.
+func SetOnDelete() Check {
+	return Check{
+		Name: "set-on-delete",
+		Promise: "With OnDelete the StatefulSet replaces no pod by itself, and a pod that was deleted comes back " +
+			"at the " +
+			"update revision.",
+		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +
+			"OnDeleteStatefulSetStrategyType",
+		Applies: updatesOnDelete,
+		judge:   judgeSetOnDelete,
+	}
+}
+
+func judgeSetOnDelete(f *facts) Result {
+	return judgeSets(f, "pods made or ended under OnDelete", SetOnDelete().Promise,
+		[]string{podsObserver, setsObserver, eventsObserver}, func(j *setJudge, set *setLife) {
+			j.walk(set, func(p *podState, _ map[int]*podState) {
+				switch {
+				case p.made():
+					j.madeOnDelete(set, p)
+				case p.asked():
+					j.endedOnDelete(set, p)
+				}
+			})
+			var names []string
+			for _, st := range set.sets {
+				if st.updateRevision != "" && !slices.Contains(names, st.updateRevision) {
+					names = append(names, st.updateRevision)
+				}
+			}
+			if set == j.planned && len(names) < 2 && setPlanOf(f.history).updates > 0 {
+				j.ruling.unknown("%s was never seen to have another update revision than its first: there was nothing "+
+					"to hold back", set)
+			}
+		})
+}
+
+func (j *setJudge) onDelete(set *setLife, p *podState) bool {
+	states := wanting(set.around(p.version, j.since(p.event.Span)), p.pod.ordinal)
+	return every(states, func(st *setState) bool { return st.strategy == onDelete })
+}
+
+func (j *setJudge) madeOnDelete(set *setLife, p *podState) {
+	since := j.since(p.event.Span)
+	names := set.updateRevisions(j.watch, p.version, p.event.Span, since)
+	if !j.onDelete(set, p) || len(names) == 0 || j.watch.blindTo(since, p.event.Span.NotAfter.Add(cacheLag)) {
+		return
+	}
+	j.ruling.evidence++
+	if !slices.Contains(names, p.revision) {
+		j.blame(p, fmt.Sprintf("Pod %s came back at %s at revision %q, not at the update revision %s.", p.pod.name,
+			j.clock(p.event), p.revision, strings.Join(names, " or ")))
+	}
+}
+
+func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
+	if !j.onDelete(set, p) || p.over || p.disrupted {
+		return
+	}
+	j.ruling.evidence++
+	switch {
+	case j.watch.byController(p):
+		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
+			"strategy "+
+			"is OnDelete.", p.pod.name, p.revision, j.clock(p.event)))
+	case !j.explained(p):
+		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.event))
+	}
+}

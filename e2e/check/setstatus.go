@@ -1,0 +1,293 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+const (
+	// statusLag is how old the pods may be that a status was counted from: a sync counts them, acts, and then writes.
+	statusLag = 5 * time.Second
+	// statusBound is how long a status may be wrong while nothing changes. The controller is told of every change of a
+	// pod and needs some ten milliseconds.
+	statusBound = 30 * time.Second
+)
+
+// SetStatus judges what a StatefulSet's status says of its pods, in two ways: when it is written, its numbers are
+// such as there were at some time since the controller may last have looked; and while the pods do not change it
+// does not go on saying what is not so. No time counts in which the control plane was hurt.
+//
+// The current revision becomes the update revision when the update is complete. With minReadySeconds that is when all
+// pods are available; Kubernetes up to 1.37 does it when they are Ready (kubernetes/kubernetes issue 136831), which is
+// told of as the breach that it is.
+func SetStatus() Check {
+	return Check{
+		Name: "set-status",
+		Promise: "The status agrees with the pods: as they were when it was written, and within 30 s with what " +
+			"they then " +
+			"stay.",
+		Source: "k8s.io/api apps/v1, StatefulSetStatus; KEP-2599 (availableReplicas); pkg/controller/statefulset, " +
+			"computeReplicaStatus and completeUpdate",
+		judge: judgeSetStatus,
+	}
+}
+
+// tally is how many pods there were from one event on.
+type tally struct {
+	at              *history.Event // Nil before the first.
+	version         uint64
+	replicas, ready int
+}
+
+// telling follows one StatefulSet: its pods and its status, in one order.
+type telling struct {
+	*setJudge
+	set     *setLife
+	now     map[int]*podState
+	tallies []tally
+	changed history.Time // When a number of the pods last changed.
+	wrong   history.Time // Since when the status has been wrong; 0 while it is not.
+	why     string
+	said    bool
+	status  *setState
+}
+
+func judgeSetStatus(f *facts) Result {
+	return judgeSets(f, "statuses written", SetStatus().Promise, []string{podsObserver, setsObserver},
+		func(j *setJudge, set *setLife) {
+			t := &telling{setJudge: j, set: set, now: map[int]*podState{}, tallies: []tally{{}}}
+			i := 0
+			for _, st := range set.sets {
+				for ; i < len(set.pods) && set.pods[i].version < st.version; i++ {
+					t.pod(set.pods[i])
+				}
+				t.written(st)
+			}
+			for ; i < len(set.pods); i++ {
+				t.pod(set.pods[i])
+			}
+			t.until(min(j.until, j.watch.alive))
+		})
+}
+
+// pod takes a state of a pod in.
+func (t *telling) pod(p *podState) {
+	if t.late(p.event) || !p.pod.owned {
+		return
+	}
+	t.until(p.event.Span.NotBefore)
+	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
+	next := last
+	next.at, next.version = p.event, p.version
+	if old != nil && !old.deleted {
+		next.replicas--
+		next.ready -= one(old.ok())
+	}
+	if !p.deleted {
+		next.replicas++
+		next.ready += one(p.ok())
+	}
+	t.now[p.pod.ordinal] = p
+	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.revision != p.revision ||
+		old.deleting != p.deleting || old.pod != p.pod {
+		t.changed = p.event.Span.NotAfter
+	}
+	t.tallies = append(t.tallies, next)
+	t.look(p.event)
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// written takes a state of the StatefulSet in.
+func (t *telling) written(st *setState) {
+	if t.late(st.event) || st.guessed {
+		return
+	}
+	t.until(st.event.Span.NotBefore)
+	old := t.status
+	fresh := old == nil || old.uid != st.uid
+	switch {
+	case fresh && st.event.Object.Verb != history.VerbAdded && st.event.Object.Verb != history.VerbListed:
+		t.ruling.unknown("%s was there when it was first seen, at %s: what came before was "+
+			"missed", t.set, t.clock(st.event))
+	case !fresh && old.deleted:
+		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.event))
+	case !fresh && st.generation > old.generation+1:
+		t.ruling.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.generation,
+			t.clock(st.event), st.generation)
+	}
+	t.status = st
+	if st.deleted {
+		return
+	}
+	if fresh || old.counts != st.counts || old.updateRevision != st.updateRevision ||
+		old.currentRevision != st.currentRevision || old.observed != st.observed {
+		t.numbers(st, fresh)
+		t.promoted(st, old, fresh)
+	}
+	t.look(st.event)
+}
+
+// numbers holds that a status that was written says what was so at some time since the controller may last have looked.
+func (t *telling) numbers(st *setState, fresh bool) {
+	if st.observed == 0 && st.counts == (statusCounts{}) {
+		return // Nothing was counted yet.
+	}
+	t.ruling.evidence++
+	if st.observed > st.generation {
+		t.wrongNumber(st, fmt.Sprintf("observedGeneration is %d, and the generation %d", st.observed, st.generation))
+		return
+	}
+	since := min(t.since(st.event.Span), st.event.Span.NotBefore.Add(-statusLag))
+	if fresh || t.watch.blindTo(since, st.event.Span.NotAfter) {
+		return // Its pods may be those of one before it, or be missing.
+	}
+	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
+	for i := len(t.tallies) - 1; i >= 0; i-- {
+		a := t.tallies[i]
+		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
+		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
+		if a.at == nil || a.at.Span.NotAfter < since {
+			break
+		}
+	}
+	c := st.counts
+	switch {
+	case c.replicas < low.replicas || c.replicas > high.replicas:
+		t.wrongNumber(st, fmt.Sprintf("replicas is %d, and there were "+
+			"%s", c.replicas, span(low.replicas, high.replicas)))
+	case c.ready < low.ready || c.ready > high.ready:
+		t.wrongNumber(st, fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ready, span(low.ready, high.ready)))
+	case c.available > high.ready || st.minReady == 0 && c.available < low.ready:
+		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.available,
+			span(low.ready, high.ready)))
+	case st.minReady > 0:
+		t.available(st, high.ready)
+	}
+}
+
+func span(low, high int) string {
+	if low == high {
+		return fmt.Sprint(low)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
+}
+
+// available holds that no pod counts as available before it has been Ready for minReadySeconds.
+func (t *telling) available(st *setState, ready int) {
+	_, latest, ok := t.watch.wall.between(st.event.Span)
+	if !ok {
+		t.ruling.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
+			"disagree", t.set,
+			t.clock(st.event))
+		return
+	}
+	waiting := 0
+	for _, p := range t.now {
+		if p.ok() && p.pod.owned && p.waiting(st.minReady, int64(latest)+1) {
+			waiting++
+		}
+	}
+	if st.counts.available > ready-waiting {
+		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %d of %d Ready pods had not been Ready for the "+
+			"%d s of "+
+			"minReadySeconds", st.counts.available, waiting, ready, st.minReady))
+	}
+}
+
+func (t *telling) wrongNumber(st *setState, what string) {
+	events := []int64{st.event.ID}
+	if last := t.tallies[len(t.tallies)-1].at; last != nil {
+		events = append(events, last.ID)
+	}
+	t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
+		t.clock(st.event), what), events...)
+}
+
+// promoted holds that the current revision becomes the update revision only when the update is complete.
+func (t *telling) promoted(st, old *setState, fresh bool) {
+	if fresh || old.currentRevision == "" || old.currentRevision == st.currentRevision ||
+		st.currentRevision != st.updateRevision || st.minReady == 0 {
+		return
+	}
+	_, latest, ok := t.watch.wall.between(st.event.Span)
+	for _, p := range t.now {
+		if ok && p.ok() && st.wants(p.pod.ordinal) && p.waiting(st.minReady, int64(latest)+1) {
+			t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
+				"although "+
+				"pod %s had not been Ready for the %d s of "+
+				"minReadySeconds.", t.set, st.updateRevision, t.clock(st.event),
+				p.pod.name, st.minReady), st.event.ID, old.event.ID, p.event.ID)
+			return
+		}
+	}
+}
+
+// look says whether the status is wrong from an event on.
+func (t *telling) look(e *history.Event) {
+	why := t.mismatch()
+	if why == "" || why != t.why {
+		t.wrong, t.said = 0, false
+	}
+	if t.why = why; why != "" && t.wrong == 0 {
+		t.wrong = e.Span.NotAfter
+	}
+}
+
+// mismatch says what in the status is not so now, "" if all is.
+func (t *telling) mismatch() string {
+	st := t.status
+	if st == nil || st.deleting {
+		return ""
+	}
+	last, c := t.tallies[len(t.tallies)-1], st.counts
+	updated, labelled := 0, true
+	for _, p := range t.now {
+		if !p.deleted {
+			labelled = labelled && p.revision != ""
+			updated += one(!p.deleting && p.revision == st.updateRevision)
+		}
+	}
+	switch {
+	case st.observed < st.generation:
+		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.observed, st.generation)
+	case c.replicas != last.replicas:
+		return fmt.Sprintf("replicas is %d, and there are %d", c.replicas, last.replicas)
+	case c.ready != last.ready:
+		return fmt.Sprintf("readyReplicas is %d, and %d are Ready", c.ready, last.ready)
+	case st.minReady == 0 && c.available != last.ready:
+		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.available, last.ready)
+	case labelled && c.updated != updated:
+		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.updated, updated, st.updateRevision)
+	case labelled && st.strategy == rollingUpdate && st.currentRevision != st.updateRevision &&
+		updated == st.replicas && last.ready == st.replicas && last.replicas == st.replicas:
+		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.currentRevision, updated,
+			st.updateRevision)
+	}
+	return ""
+}
+
+// until holds that up to a moment the status has not been wrong for too long.
+func (t *telling) until(at history.Time) {
+	if t.wrong == 0 || t.said {
+		return
+	}
+	from := max(t.wrong, t.changed)
+	bound := statusBound
+	if t.status.minReady > 0 {
+		bound += time.Duration(t.status.minReady) * time.Second // Until then the update is not complete.
+	}
+	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
+		!t.watch.blindTo(span.NotBefore, span.NotAfter) {
+		t.said = true
+		t.breach(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
+			t.scene.clock(span.NotBefore), t.scene.clock(span.NotAfter), t.why), t.status.event.ID)
+	}
+}

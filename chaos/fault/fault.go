@@ -63,6 +63,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
+			Triggers: d.Triggers,
 		})
 	}
 	return caps
@@ -77,6 +78,7 @@ type Definition struct {
 	Needs    []string // What the cluster must be able to do: "power", "nftables", "systemd".
 	Families bool     // It can be limited to address families (plan.Fault.Families).
 	CSI      bool     // It is one of a CSI driver (plan.Fault.CSI).
+	Triggers bool     // Its act can wait on the node for a CSI call (plan.Fault.When).
 	Outlasts bool     // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
 	Upstream string   // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)

@@ -41,8 +41,10 @@ func DefaultLimits() Limits {
 // is armed with. It is longer than any fault that the guard heals in time.
 func Life(spec plan.Fault) time.Duration {
 	life := ConfirmLimit + spec.Hold.D() + 15*time.Second
-	for _, s := range spec.During {
-		life += s.Bound.D()
+	for _, steps := range [][]plan.Step{spec.Provoke, spec.During} {
+		for _, s := range steps {
+			life += s.Bound.D()
+		}
 	}
 	return life
 }
@@ -53,6 +55,9 @@ type Config struct {
 	Env      Env
 	Recorder history.Recorder
 	Journal  Journal // Optional: without one, nothing is known of the fault after a crash of the harness.
+	// Provoke runs when Inject has returned, before the effect is looked for. It is for a fault whose act waits for
+	// something (plan.Fault.When). Its error ends the fault early.
+	Provoke func(ctx context.Context) error
 	// During runs when the effect was shown, before the hold begins. Its error ends the fault early.
 	During func(ctx context.Context) error
 	// Before runs when the node is clean and nothing was done yet, After when the fault was shown to be gone. An

@@ -39,7 +39,7 @@ func (g *Guard) finish(ctx context.Context, failure error) error {
 
 // hurt goes as far as the end of the hold.
 func (g *Guard) hurt(ctx context.Context) error {
-	for _, stage := range []func(context.Context) error{g.Begin, g.Arm, g.Inject, g.Confirm} {
+	for _, stage := range []func(context.Context) error{g.Begin, g.Arm, g.Inject, g.provoke, g.Confirm} {
 		if err := ctx.Err(); err != nil {
 			return g.abandon(ctx, "the next stage after "+string(g.state))
 		}
@@ -56,6 +56,16 @@ func (g *Guard) hurt(ctx context.Context) error {
 		return g.abandon(ctx, verbHold)
 	}
 	return g.stillHeld(ctx)
+}
+
+func (g *Guard) provoke(ctx context.Context) error {
+	if g.cfg.Provoke == nil {
+		return nil
+	}
+	if err := g.cfg.Provoke(ctx); err != nil {
+		return g.fail(verbProvoke, err)
+	}
+	return nil
 }
 
 // stillHeld asks a fault that can tell whether its effect has lasted to the end of the hold. What it saw is evidence of

@@ -65,6 +65,7 @@ const (
 	verbInject        = "inject"
 	verbConfirm       = "confirm"
 	verbDuring        = "carry out the steps within"
+	verbProvoke       = "carry out the steps that provoke"
 	verbHold          = "hold"
 	verbHeal          = "heal"
 	verbConfirmHealed = "confirm healed"

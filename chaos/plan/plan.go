@@ -132,6 +132,10 @@ type Fault struct {
 	Hold     Duration `json:"hold"`               // How long the shown effect is left in place.
 	Families []string `json:"families,omitempty"` // Network faults: "ipv4", "ipv6"; empty means both.
 	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
+	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
+	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
+	When    *Await `json:"when,omitempty"`
+	Provoke []Step `json:"provoke,omitempty"`
 	// During are steps carried out when the effect was shown, before the time of Hold begins.
 	During []Step `json:"during,omitempty"`
 	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
@@ -179,13 +183,15 @@ const (
 // Awaits returns what a step can wait for.
 func Awaits() []string { return []string{AwaitCSIBegin, AwaitCSIEnd, AwaitMoved, AwaitNotReady} }
 
-// AllSteps returns every step in the order of N: a fault, then the steps carried out while it is held.
+// AllSteps returns every step in the order of N: a fault, then the steps that provoke it, then those carried out while
+// it is held.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
 
 func flatten(into, steps []Step) []Step {
 	for _, s := range steps {
 		into = append(into, s)
 		if s.Fault != nil {
+			into = flatten(into, s.Fault.Provoke)
 			into = flatten(into, s.Fault.During)
 		}
 	}

@@ -58,6 +58,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
 		}
 		fmt.Fprintf(b, "  %s %3d  %-58s within %s\n", mark, s.N, indent+p.Describe(s), s.Bound)
 		if s.Fault != nil {
+			p.renderSteps(b, s.Fault.Provoke, n, indent+"  ")
 			p.renderSteps(b, s.Fault.During, n, indent+"  ")
 		}
 	}
@@ -99,8 +100,8 @@ func (p Plan) Describe(s Step) string {
 		if len(s.Fault.Families) > 0 {
 			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
 		}
-		return fmt.Sprintf("fault: %s on the node of %s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
-			s.Fault.outlastNote(), s.Fault.Hold, families, s.Fault.duringNote())
+		return fmt.Sprintf("fault: %s on the node of %s%s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
+			p.whenNote(*s.Fault), s.Fault.outlastNote(), s.Fault.Hold, families, s.Fault.duringNote())
 	case s.Do == ActionScale && s.Replicas != nil:
 		return fmt.Sprintf("scale: StatefulSet %q to %s", p.Workload.StatefulSet, count(*s.Replicas, "replica"))
 	case s.Do == ActionChecksum:
@@ -136,6 +137,13 @@ func (f Fault) name() string {
 		parts = append(parts, f.CSI.Code)
 	}
 	return strings.Join(append(parts, f.CSI.RPC), " ")
+}
+
+func (p Plan) whenNote(f Fault) string {
+	if f.When == nil {
+		return ""
+	}
+	return ", as soon as " + p.describeAwait(*f.When)
 }
 
 func (f Fault) outlastNote() string {

@@ -34,7 +34,7 @@ func number(steps []Step, n int) int {
 		steps[i].N = n
 		n++
 		if f := steps[i].Fault; f != nil {
-			n = number(f.During, n)
+			n = number(f.During, number(f.Provoke, n))
 		}
 	}
 	return n

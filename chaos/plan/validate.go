@@ -34,6 +34,7 @@ type FaultCaps struct {
 	Families bool     // The fault can be limited to address families.
 	CSI      bool     // The fault is one of a CSI driver.
 	Outlasts bool     // The fault can outlast the one within which it is.
+	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // MaxDepth is how many faults can be within each other.
@@ -32,11 +33,17 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 			f.Hold, bound)
 	}
 	v.families(at+".families", f, known)
+	v.when(at, f, known)
 	v.outlast(at+".outlast", f, known, deep)
+	if deep >= MaxDepth && len(f.Provoke) > 0 {
+		v.errs.add(at+".provoke", "leave it out", "is within %d faults already", deep)
+		return
+	}
 	if deep >= MaxDepth && len(f.During) > 0 {
 		v.errs.add(at+".during", "leave it out", "is within %d faults already", deep)
 		return
 	}
+	v.steps(at+".provoke", f.Provoke, deep+1)
 	v.steps(at+".during", f.During, deep+1)
 }
 
@@ -62,6 +69,34 @@ func (v *validator) outlast(at string, f Fault, known *FaultCaps, deep int) {
 		v.errs.add(at, "leave it out", "the step is within no fault that it could outlast")
 	case known != nil && !known.Outlasts:
 		v.errs.add(at, "leave it out", "fault %q can be healed before the one within which it is", f.Name)
+	}
+}
+
+// when holds a fault's trigger against the rules: what the driver's node service does is seen on the victim's node, and
+// only what is provoked after the node has begun to wait can be waited for.
+func (v *validator) when(at string, f Fault, known *FaultCaps) {
+	switch {
+	case f.When == nil && len(f.Provoke) > 0:
+		v.errs.add(at+".provoke", "leave it out, or set when", "nothing waits for what it brings about")
+		return
+	case f.When == nil:
+		return
+	case known != nil && !known.Triggers:
+		v.errs.add(at+".when", "leave it out", "fault %q cannot wait on the node for a call", f.Name)
+	case len(f.Provoke) == 0:
+		v.errs.add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
+	}
+	v.await(at+".when", *f.When, 1)
+	call := f.When.For == AwaitCSIBegin || f.When.For == AwaitCSIEnd
+	switch {
+	case !call:
+		v.errs.add(at+".when.for", fmt.Sprintf("use %q or %q", AwaitCSIBegin, AwaitCSIEnd),
+			"%q is not seen on the node", f.When.For)
+	case !strings.HasPrefix(f.When.RPC, "Node"):
+		v.errs.add(at+".when.rpc", "use a method of the node service", "%q is not called on the victim's node",
+			f.When.RPC)
+	case f.When.Ordinal != f.Ordinal:
+		v.errs.add(at+".when.ordinal", fmt.Sprintf("use %d", f.Ordinal), "%d is not the victim's", f.When.Ordinal)
 	}
 }
 

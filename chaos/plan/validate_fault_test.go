@@ -32,6 +32,7 @@ func nested() plan.Plan {
 
 func nestedCaps() plan.Caps {
 	c := caps()
+	c.Faults[0].Triggers = true // kubelet-kill.
 	c.Faults = append(c.Faults, plan.FaultCaps{Name: "csi-point", CSI: true},
 		plan.FaultCaps{Name: "node-delete", Outlasts: true})
 	return c
@@ -73,6 +74,59 @@ func TestMistakesInFaultsWithinFaults(t *testing.T) {
 			p := nested()
 			outer := p.Steps[1].Fault
 			tc.make(outer, outer.During[1].Fault, outer.During[0].Await)
+			err := p.Validate(nestedCaps())
+			if err == nil {
+				t.Fatal("it is legal")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want it to have %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// waiting is a legal plan with a fault that waits on the node for a call.
+func waiting() plan.Plan {
+	p := nested()
+	minute := plan.Duration(time.Minute)
+	p.Steps[1].Fault = &plan.Fault{
+		Name: "kubelet-kill", Hold: plan.Duration(time.Second),
+		When:    &plan.Await{For: plan.AwaitCSIEnd, RPC: "NodeUnpublishVolume"},
+		Provoke: []plan.Step{{N: 3, Do: plan.ActionLoad, Commits: 1, Bound: minute}},
+		During:  []plan.Step{{N: 4, Do: plan.ActionLoad, Commits: 1, Bound: minute}},
+	}
+	return p
+}
+
+func TestMistakesInTriggers(t *testing.T) {
+	if err := waiting().Validate(nestedCaps()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(waiting().AllSteps()); n != 4 {
+		t.Errorf("%d steps in all, want 4", n)
+	}
+	const at = "steps[1].fault."
+	for _, tc := range []struct {
+		name string
+		make func(f *plan.Fault)
+		want []string
+	}{
+		{"nothing provokes it", func(f *plan.Fault) { f.Provoke, f.During = nil, nil },
+			[]string{at + "provoke", "is missing beside when"}},
+		{"nothing waits", func(f *plan.Fault) { f.When = nil }, []string{at + "provoke", "nothing waits"}},
+		{"cannot wait", func(f *plan.Fault) { f.Name = "node-delete" },
+			[]string{at + "when", `"node-delete" cannot wait`}},
+		{"not a call", func(f *plan.Fault) { *f.When = plan.Await{For: plan.AwaitMoved} },
+			[]string{at + "when.for", `"moved" is not seen on the node`}},
+		{"a call of the controller", func(f *plan.Fault) { f.When.RPC = "ControllerPublishVolume" },
+			[]string{at + "when.rpc", "node service"}},
+		{"another's volume", func(f *plan.Fault) { f.When.Ordinal = 1 }, []string{at + "when.ordinal", "use 0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := waiting()
+			tc.make(p.Steps[1].Fault)
 			err := p.Validate(nestedCaps())
 			if err == nil {
 				t.Fatal("it is legal")

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -73,7 +73,7 @@ func (c *carrier) podName(ordinal int) string {
 
 // awaitCall waits for a CSI call, and tells how long after the fact it was seen.
 func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) error {
-	handle, err := c.volumeHandle(ctx, pod)
+	handle, err := evidence.VolumeHandle(ctx, c.kube, c.namespace(), pod)
 	if err != nil {
 		return err
 	}
@@ -99,27 +99,6 @@ func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in en
 				c.sinceBegin(in.since), context.Cause(ctx))
 		}
 	}
-}
-
-// volumeHandle returns the CSI handle of the volume that a pod's claim is bound to. The pod need not be there.
-func (c *carrier) volumeHandle(ctx context.Context, pod string) (string, error) {
-	claims, err := c.kube.CoreV1().PersistentVolumeClaims(c.namespace()).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", fmt.Errorf("list claims: %w", err)
-	}
-	for _, claim := range claims.Items {
-		if !strings.HasSuffix(claim.Name, "-"+pod) || claim.Spec.VolumeName == "" {
-			continue // The controller names a claim <template>-<pod>.
-		}
-		pv, err := c.kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-		if err != nil {
-			return "", fmt.Errorf("get PersistentVolume %q: %w", claim.Spec.VolumeName, err)
-		}
-		if pv.Spec.CSI != nil {
-			return pv.Spec.CSI.VolumeHandle, nil
-		}
-	}
-	return "", fmt.Errorf("find the volume of pod %q: no claim of it is bound to a CSI volume", pod)
 }
 
 func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, string, error) {

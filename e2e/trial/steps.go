@@ -112,7 +112,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	if err != nil {
 		return err
 	}
-	g := c.guard(s, env, f, func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.During, within) })
+	g := c.guard(s, env, f, func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) })
 	if !s.Fault.Outlast || in.open == nil {
 		return errors.Join(g.Run(ctx), within.over(ctx))
 	}

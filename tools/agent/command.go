@@ -39,6 +39,7 @@ func commands() []command {
 		probeCommand(),
 		procsCommand(),
 		tailCommand(),
+		triggerCommand(),
 		versionCommand(),
 		volumesCommand(),
 	}

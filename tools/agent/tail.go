@@ -123,6 +123,18 @@ func awaitFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
+// endOf returns the length of a file in bytes, 0 when it is not there.
+func endOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the end: %w", err)
+	}
+	return info.Size(), nil
+}
+
 func watchFile(path string) (int, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -19,7 +20,8 @@ import (
 // KubeletKill returns the fault that kills the kubelet as the kernel does when memory runs out: with SIGKILL, at any
 // moment of whatever it is doing. Its pods go on.
 //
-// What: systemctl kill -s KILL kubelet. Systemd starts it again after a second.
+// What: systemctl kill -s KILL kubelet. Systemd starts it again after a second. With plan.Fault.When the node itself
+// does it, as soon as it sees the call.
 //
 // Shown: the process with the old pid and start time is gone, systemd counts one restart more, a later process is the
 // kubelet, and its health endpoint answers.
@@ -28,15 +30,16 @@ import (
 // the new one, and the node is Ready.
 func KubeletKill() fault.Definition {
 	return fault.Definition{
-		Name:    "kubelet-kill",
-		Summary: "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
-		Shown:   "The old process is gone, systemd counts a restart more, and a later process answers for its health.",
-		Healed:  "Systemd starts it again; the kubelet is active, the node's lease renewed by it, and the node Ready.",
-		Needs:   []string{"systemd"},
+		Name:     "kubelet-kill",
+		Summary:  "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
+		Shown:    "The old process is gone, systemd counts a restart more, and a later process answers for its health.",
+		Healed:   "Systemd starts it again; the kubelet is active, the node's lease renewed by it, and the node Ready.",
+		Needs:    []string{"systemd"},
+		Triggers: true,
 		// What a restarted kubelet has forgotten: volumes that are still mounted.
 		Upstream: "k/k#121937",
-		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &kubeletKill{env: env}, nil
+		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+			return &kubeletKill{env: env, when: spec.When}, nil
 		},
 	}
 }
@@ -46,9 +49,12 @@ const restartBound = 40 * time.Second
 
 type kubeletKill struct {
 	env      fault.Env
-	restarts int             // Before.
-	old      probe.Process   // The one that was killed.
-	leases   evidence.Leases // When the old one was gone: what is renewed then was renewed by the new one.
+	when     *plan.Await
+	trigger  *trigger.Trigger // Nil unless when is set and the node waits.
+	fired    []fault.Fact     // When and how the trigger did it.
+	restarts int              // Before.
+	old      probe.Process    // The one that was killed.
+	leases   evidence.Leases  // When the old one was gone: what is renewed then was renewed by the new one.
 }
 
 // Inject notes which process is the kubelet, and kills it.
@@ -58,12 +64,39 @@ func (k *kubeletKill) Inject(ctx context.Context) error {
 		return err
 	}
 	k.restarts, k.old = before.Restarts, old
-	_, err = clusters.Run(ctx, k.env.Node, "systemctl", "kill", "-s", "KILL", "kubelet")
+	kill := []string{"systemctl", "kill", "-s", "KILL", "kubelet"}
+	if k.when == nil {
+		_, err = clusters.Run(ctx, k.env.Node, kill...)
+		return err
+	}
+	volume, err := evidence.VolumeHandle(ctx, k.env.Kube, k.env.Namespace, k.env.Pod)
+	if err != nil {
+		return err
+	}
+	k.trigger, err = trigger.Start(ctx, k.env.Node, *k.when, volume, kill...)
 	return err
+}
+
+// await waits until the trigger has done it.
+func (k *kubeletKill) await(ctx context.Context) error {
+	if k.trigger == nil || k.fired != nil {
+		return nil
+	}
+	said, err := k.trigger.Wait(ctx, restartBound)
+	if err != nil {
+		return err
+	}
+	k.fired = []fault.Fact{{Span: history.Between(said.Seen, said.Done),
+		Sentence: fmt.Sprintf("SIGKILL was sent to the kubelet when %s of volume %s was seen on the node: %s",
+			k.when.RPC, k.trigger.Volume(), said)}}
+	return nil
 }
 
 // Confirm shows that the old process is gone and that a later one serves.
 func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	if err := k.await(ctx); err != nil {
+		return nil, err
+	}
 	var facts []fault.Fact
 	what := fmt.Sprintf("kubelet pid %d to be gone and a later one to serve", k.old.PID)
 	begin := k.env.Clock()
@@ -73,7 +106,7 @@ func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 			facts = seen
 			return seen != nil, state, err
 		})
-	return facts, err
+	return append(k.fired, facts...), err
 }
 
 // killed looks once. It returns no facts until there is one for each thing to be shown.
@@ -114,8 +147,14 @@ func (k *kubeletKill) killed(ctx context.Context, begin history.Time) ([]fault.F
 	}, "", nil
 }
 
-// Heal starts the kubelet if systemd does not do it.
+// Heal has the node wait for nothing any more, and starts the kubelet if systemd does not do it.
 func (k *kubeletKill) Heal(ctx context.Context) error {
+	if k.trigger != nil {
+		if err := k.trigger.Stop(); err != nil {
+			return err
+		}
+		k.trigger = nil
+	}
 	_, err := clusters.Run(ctx, k.env.Node, "systemctl", "start", "kubelet")
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
@@ -116,7 +117,7 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if c.volume, err = volumeHandle(ctx, c.env); err != nil {
+	if c.volume, err = evidence.VolumeHandle(ctx, c.env.Kube, c.env.Namespace, c.env.Pod); err != nil {
 		return err
 	}
 	argv := []string{

@@ -15,7 +15,8 @@ func known() plan.Caps {
 		"cordon", "force-detach-off", "kubelet-kill", "kubelet-stop", "node-delete", "node-reboot", "out-of-service",
 		"pod-delete", "pod-force-delete",
 	} {
-		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name, Outlasts: name == "node-delete"})
+		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name, Outlasts: name == "node-delete",
+			Triggers: name == "kubelet-kill"})
 	}
 	return plan.Caps{
 		Workloads: caps.Workloads,

@@ -9,7 +9,8 @@ import (
 )
 
 // podRemount has a pod come back on its node while the kubelet is killed at each of five moments: when the pod has just
-// been deleted, and within each of the four calls that take its volume down and up again.
+// been deleted, and within each of the four calls that take its volume down and up again. The calls take four seconds
+// then, and the node itself kills the kubelet when it sees one begin.
 func podRemount() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{
@@ -32,9 +33,8 @@ func podRemount() plan.Case {
 					delay := plan.CSI{RPC: rpc, Act: "delay", Delay: plan.Duration(4 * time.Second), Times: 1}
 					steps = append(steps,
 						draft.CSIPoint(delay, 0, 6*time.Minute,
-							draft.Fault("pod-delete", 0, time.Second, 3*time.Minute),
-							draft.AwaitCall(plan.AwaitCSIBegin, rpc, 0, 2*time.Minute),
-							draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute),
+							draft.Provoked("kubelet-kill", rpc, 0, 5*time.Minute,
+								draft.Fault("pod-delete", 0, time.Second, 3*time.Minute)),
 							draft.Load(10),
 						),
 						draft.Load(20), draft.Checksum("after"))

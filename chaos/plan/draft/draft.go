@@ -67,6 +67,15 @@ func Within(name string, ordinal int, bound time.Duration, during ...plan.Step) 
 	return s
 }
 
+// Provoked is a fault whose act waits on the node of an ordinal until a CSI call for its volume begins, which the steps
+// bring about.
+func Provoked(name, rpc string, ordinal int, bound time.Duration, provoke ...plan.Step) plan.Step {
+	s := Fault(name, ordinal, time.Second, bound)
+	s.Fault.When = &plan.Await{For: plan.AwaitCSIBegin, RPC: rpc, Ordinal: ordinal}
+	s.Fault.Provoke = provoke
+	return s
+}
+
 // CSIPoint is a fault point of the CSI driver during which steps are carried out.
 func CSIPoint(point plan.CSI, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	s := Within("csi-point", ordinal, bound, during...)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/trigger"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func triggerCommand() command {
+	return command{
+		name:    "trigger",
+		usage:   "--rpc METHOD --volume HANDLE --on begin|end FILE -- COMMAND...",
+		summary: "run a command once a CSI call is written to a file of facts, unless standard input ends before",
+		run:     runTrigger,
+	}
+}
+
+// awaited is the call that a trigger waits for.
+type awaited struct {
+	rpc, volume string
+	end         bool
+}
+
+func runTrigger(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("trigger", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	rpc := fs.String("rpc", "", "method of the call, for example NodeUnstageVolume")
+	volume := fs.String("volume", "", "handle of the volume that the call is for")
+	on := fs.String("on", "begin", "begin, or end: its end with the code OK")
+	if err := fs.Parse(args); err != nil {
+		return badArguments("%w", err)
+	}
+	rest := fs.Args()
+	switch {
+	case *rpc == "" || *volume == "":
+		return badArguments("--rpc and --volume must not be empty")
+	case *on != "begin" && *on != "end":
+		return badArguments("--on is %q, want begin or end", *on)
+	case len(rest) < 3 || rest[1] != "--":
+		return badArguments("a file, --, and a command are missing, got %q", rest)
+	}
+	want := awaited{rpc: *rpc, volume: *volume, end: *on == "end"}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, std.in) // Its end is all that matters.
+		cancel()
+	}()
+	return want.then(ctx, std.out, rest[0], rest[2:])
+}
+
+// errSeen ends the reading of a file: what was waited for is in it.
+var errSeen = errors.New("seen")
+
+// then waits until the call is written to the file, runs the command, and prints both.
+func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []string) error {
+	from, err := endOf(path)
+	if err != nil {
+		return err
+	}
+	said := json.NewEncoder(out)
+	if err := said.Encode(trigger.Said{Waits: true}); err != nil {
+		return fmt.Errorf("say that it waits: %w", err)
+	}
+	var done trigger.Said
+	seek := &lineSeeker{match: func(line []byte) bool {
+		at, ok := a.in(line)
+		if ok {
+			done.Call, done.Seen = at, bootclock.Now()
+		}
+		return ok
+	}}
+	err = followFile(ctx, seek, path, from)
+	if !errors.Is(err, errSeen) {
+		return err // Also when it was told to wait no longer, which is no error.
+	}
+	text, err := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...).CombinedOutput()
+	done.Done = bootclock.Now()
+	if err != nil {
+		done.Error = fmt.Sprintf("run %q: %v: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(text)))
+	}
+	if err := said.Encode(done); err != nil {
+		return fmt.Errorf("say what was done: %w", err)
+	}
+	return nil
+}
+
+// in reports whether a line is the awaited call, and when it began or ended.
+func (a awaited) in(line []byte) (history.Time, bool) {
+	if !bytes.Contains(line, []byte(a.rpc)) { // Most lines are others, and to decode takes time.
+		return 0, false
+	}
+	var e history.Event
+	if json.Unmarshal(line, &e) != nil || e.CSI == nil {
+		return 0, false
+	}
+	ok := e.CSI.RPC == a.rpc && e.CSI.Volume == a.volume && e.CSI.End == a.end && (!a.end || e.CSI.Code == "OK")
+	return e.Span.NotAfter, ok
+}
+
+// lineSeeker takes what is appended to a file, in whatever pieces, and ends the reading with errSeen at the first line
+// that matches.
+type lineSeeker struct {
+	match func(line []byte) bool
+	part  []byte
+}
+
+// Write looks at the lines that data completes.
+func (s *lineSeeker) Write(data []byte) (int, error) {
+	s.part = append(s.part, data...)
+	for {
+		line, rest, whole := bytes.Cut(s.part, []byte("\n"))
+		if !whole {
+			return len(data), nil
+		}
+		if s.match(line) {
+			return 0, errSeen
+		}
+		s.part = append(s.part[:0], rest...)
+	}
+}

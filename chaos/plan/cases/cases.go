@@ -9,6 +9,7 @@ import (
 func All() []plan.Case {
 	return []plan.Case{
 		k8s113979(),
+		k8s113979Force(),
 		k8s120328(),
 		k8s121937(),
 		k8s124334(),

@@ -20,13 +20,14 @@ func k8s113979() plan.Case {
 			Build: func(r *rand.Rand) plan.Plan {
 				w := draft.Disk(2, "single")
 				w.PreStop = plan.Duration(20 * time.Second)
+				victim := r.IntN(2)
 				return plan.Plan{
 					Workers: 2, Workload: w, Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
 						draft.Checksum("before"),
-						draft.Within("pod-delete", r.IntN(2), 3*time.Minute,
-							draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute),
+						draft.Within("pod-delete", victim, 3*time.Minute,
+							draft.Fault("kubelet-kill", victim, time.Second, 2*time.Minute),
 							draft.Load(20),
 						),
 						draft.Checksum("after"),

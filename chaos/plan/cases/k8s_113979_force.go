@@ -15,19 +15,20 @@ func k8s113979Force() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{
 			Name: "k8s-113979-force",
-			Summary: "A pod with a long preStop is force-deleted while its node's kubelet is down: when it is back, it " +
-				"takes the volume down first and ends the container later.",
+			Summary: "A pod with a long preStop is force-deleted while its node's kubelet is down: when it is back, " +
+				"it takes the volume down first and ends the container later.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := draft.Disk(2, "single")
 				w.PreStop = plan.Duration(20 * time.Second)
+				victim := r.IntN(2)
 				return plan.Plan{
 					Workers: 2, Workload: w, Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
 						draft.Checksum("before"),
-						draft.Within("kubelet-stop", r.IntN(2), 4*time.Minute,
-							draft.Fault("pod-force-delete", 0, time.Second, 2*time.Minute), draft.Load(10)),
+						draft.Within("kubelet-stop", victim, 4*time.Minute,
+							draft.Fault("pod-force-delete", victim, time.Second, 2*time.Minute), draft.Load(10)),
 						draft.Load(20),
 						draft.Checksum("after"),
 					},

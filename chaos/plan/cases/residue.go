@@ -18,13 +18,14 @@ func residue() plan.Case {
 				"pod and of the node must be gone within the bound.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
+				victim := r.IntN(2)
 				return plan.Plan{
 					Workers: 2, Workload: draft.Disk(2, "single"), Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
 						draft.Checksum("before"),
-						draft.Within("kubelet-stop", r.IntN(2), 4*time.Minute,
-							draft.Fault("pod-force-delete", 0, time.Second, 2*time.Minute), draft.Load(10)),
+						draft.Within("kubelet-stop", victim, 4*time.Minute,
+							draft.Fault("pod-force-delete", victim, time.Second, 2*time.Minute), draft.Load(10)),
 						draft.Load(20),
 						draft.Checksum("after"),
 					},

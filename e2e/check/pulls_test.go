@@ -108,8 +108,17 @@ func TestPullIsNoted(t *testing.T) {
 	const over = "volume pvc-0: 3 mounts on worker count as over from +20.400 s on, at the latest: its disk was " +
 		"pulled out of that node (read of 4096 bytes at 0 with O_DIRECT of the device: no byte, sync of the root of " +
 		"the file system: EIO); mysqld (pid 4100) was not seen to end"
-	if got := notes(evicted(nil, nil)); !strings.Contains(got, over) || strings.Contains(got, none) {
-		t.Errorf("notes:\n%s\nwant\n%s", got, over)
+	for name, change := range map[string]func([]history.Event) []history.Event{
+		"pulled": evicted(nil, nil),
+		"one that was over before is not counted": evicted(nil, func(t *historytest.Trial) {
+			path := historytest.PodPath("early-uid", "pvc-0")
+			id := t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 100, path, 12)
+			t.Unmount("worker", historytest.FirstBoot, id, 13)
+		}),
+	} {
+		if got := notes(change); !strings.Contains(got, over) || strings.Contains(got, none) {
+			t.Errorf("%s: notes:\n%s\nwant\n%s", name, got, over)
+		}
 	}
 	for why, change := range map[string]func(*history.Pull){
 		"busy": func(p *history.Pull) { p.Error = "busy" },
@@ -145,6 +154,23 @@ func TestPullAgainstSpans(t *testing.T) {
 		if res := result(t, h, "mounts"); res.Verdict != want {
 			rt.Fatalf("%s, want %s: pulled from %v to %v, mounted at %v: %q", res.Verdict, want, from, to, mounted,
 				said(res))
+		}
+	})
+}
+
+// TestPullGarbage spoils the facts of a trial in which a disk was pulled: no check that heeds pulls crashes.
+func TestPullGarbage(t *testing.T) {
+	whole := evicted(nil, nil)(nil)
+	rapid.Check(t, func(rt *rapid.T) {
+		h := history.History{Events: slices.Clone(whole)}
+		near := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindPull })
+		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
+			spoil(rt, h.Events, rapid.IntRange(max(0, near-40), min(near+40, len(h.Events)-1)).Draw(rt, "at"))
+		}
+		for _, name := range []string{"mounts", "attach-order"} {
+			if said := said(result(t, h, name)); strings.Contains(said, "crashed") {
+				rt.Fatalf("%s: %s", name, said)
+			}
 		}
 	})
 }

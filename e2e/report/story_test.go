@@ -33,6 +33,14 @@ func tales() map[string]example {
 		t.Pod(history.VerbAdded, "mysql-0", "Pending", false, false, 19.5)
 		t.Process("worker2", "mysqld", t.PodUID("mysql-0"), 4711, 21, 24)
 	}).History())
+	all["disk-pulled"] = judged(historytest.DiskWith(func(t *historytest.Trial) {
+		t.Pod(history.VerbDeleted, "mysql-0", "Running", false, true, 19)
+		t.Pod(history.VerbAdded, "mysql-0", "Pending", false, false, 19.2)
+		t.Call("ControllerUnpublishVolume", "pvc-0", "worker", 19.5, 19.8, historytest.On())
+		t.Pull("pvc-0", "worker", 100, 19.6, 19.7, nil)
+		t.Call("ControllerPublishVolume", "pvc-0", "worker2", 19.8, 19.9, historytest.On("worker2"))
+		t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 100, historytest.GlobalPath("pvc-0"), 20)
+	}).History())
 	return all
 }
 
@@ -106,7 +114,7 @@ func TestChronicleTorn(t *testing.T) {
 
 // TestChronicleHostile drops, doubles, disorders and spoils facts, and puts evil where a chronicle takes text from.
 func TestChronicleHostile(t *testing.T) {
-	whole := historytest.Disk().History().Events
+	whole := tales()["disk-pulled"].history.Events
 	rapid.Check(t, func(rt *rapid.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)), rapid.Just(""))
 		s := func(old string) string {
@@ -137,6 +145,10 @@ func TestChronicleHostile(t *testing.T) {
 // spoil gives a fact copies of its payload with other names in them.
 func spoil(e *history.Event, s func(string) string) {
 	switch {
+	case e.Pull != nil:
+		p := *e.Pull
+		p.Node, p.Boot = s(p.Node), s(p.Boot)
+		e.Pull = &p
 	case e.Mount != nil:
 		m := *e.Mount
 		m.Node, m.Path, m.Boot = s(m.Node), s(m.Path), s(m.Boot)

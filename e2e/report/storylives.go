@@ -51,17 +51,24 @@ type openMount struct {
 type ledger struct {
 	c     *chronicle
 	open  map[openMount]bool // False for one that a ledger which began again has not named yet.
+	dead  map[openMount]bool // Those whose disk was pulled out of the node: they are there and reach nothing.
 	count map[string]int     // By node.
 	boots *boots
 }
 
 // mounts tells what the kernels had mounted. All mounts of the volume on one node are one to the reader.
 func (c *chronicle) mounts() {
-	l := &ledger{c: c, open: map[openMount]bool{}, count: map[string]int{}, boots: newBoots()}
+	l := &ledger{
+		c: c, open: map[openMount]bool{}, dead: map[openMount]bool{}, count: map[string]int{}, boots: newBoots(),
+	}
 	for i := range c.s.history.Events {
 		e := &c.s.history.Events[i]
 		if e.Mount != nil {
 			l.mount(e)
+			continue
+		}
+		if e.Pull != nil {
+			l.pull(e)
 			continue
 		}
 		if e.Observer == nil || e.Observer.Name != "mounts" {
@@ -100,7 +107,7 @@ func (l *ledger) mount(e *history.Event) {
 		}
 		return
 	}
-	if !there && !l.c.of.has(e.Mount) {
+	if !there && !l.c.of.has(e.Mount) || l.dead[m] {
 		return
 	}
 	l.open[m] = true
@@ -115,6 +122,18 @@ func (l *ledger) mount(e *history.Event) {
 		text = "is mounted already when the ledger begins"
 	}
 	l.c.add(entry{at: e.Span.NotAfter, node: m.node, who: m.node, text: text, weight: turn, change: change{mounted: 1}})
+}
+
+// pull ends the mounts of a disk that was pulled out of its node, if that was shown.
+func (l *ledger) pull(e *history.Event) {
+	if !e.Pull.Proven() || !l.c.of.keys[e.Pull.Identity.Key()] {
+		return
+	}
+	for m := range l.open {
+		l.dead[m] = l.dead[m] || m.node == e.Pull.Node && m.boot == e.Pull.Boot
+	}
+	l.closeAll(e.Pull.Node, func(m openMount) bool { return l.dead[m] }, e.Span.NotAfter,
+		"the disk is pulled out of the node while mounted: every access there is an I/O error")
 }
 
 // closeAll ends the mounts of a node that are meant, and says so when none is left.

@@ -10,8 +10,8 @@ import (
 
 // podRemount has a pod come back on its node while the kubelet is killed at each of five moments: when the pod has just
 // been deleted, and within each of the four calls that take its volume down and up again. The calls take four seconds
-// then, and the node itself kills the kubelet when it sees one begin. Killed within NodeUnstageVolume it forgets what is
-// staged, which detach-order finds: that is k8s-121937, and no reason for the pod not to come up.
+// then, and the node itself kills the kubelet when it sees one begin. Killed within NodeUnstageVolume it forgets what
+// is staged, which detach-order finds: that is k8s-121937, and no reason for the pod not to come up.
 func podRemount() plan.Case {
 	return plan.Case{
 		Scenario: plan.Scenario{

@@ -45,15 +45,12 @@ func judgeSetOnDelete(f *facts) Result {
 		})
 }
 
-func (j *setJudge) onDelete(set *setLife, p *podState) bool {
-	states := wanting(set.around(p.version, j.since(p.event.Span)), p.pod.ordinal)
-	return every(states, func(st *setState) bool { return st.strategy == onDelete })
-}
-
 func (j *setJudge) madeOnDelete(set *setLife, p *podState) {
 	since := j.since(p.event.Span)
 	names := set.updateRevisions(j.watch, p.version, p.event.Span, since)
-	if !j.onDelete(set, p) || len(names) == 0 || j.watch.blindTo(since, p.event.Span.NotAfter.Add(cacheLag)) {
+	states := wanting(set.around(p.version, since), p.pod.ordinal)
+	if !every(states, (*setState).waitsForDelete) || len(names) == 0 || j.watch.blindTo(since,
+		p.event.Span.NotAfter.Add(cacheLag)) {
 		return
 	}
 	j.ruling.evidence++
@@ -64,7 +61,11 @@ func (j *setJudge) madeOnDelete(set *setLife, p *podState) {
 }
 
 func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
-	if !j.onDelete(set, p) || p.over || p.disrupted {
+	states := set.around(p.version, j.since(p.event.Span))
+	wanted := every(states, func(st *setState) bool {
+		return st.waitsForDelete() && st.wants(p.pod.ordinal) && !st.deleting
+	})
+	if !wanted || p.over || p.disrupted {
 		return
 	}
 	j.ruling.evidence++
@@ -77,3 +78,5 @@ func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
 		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.event))
 	}
 }
+
+func (st *setState) waitsForDelete() bool { return st.strategy == onDelete }

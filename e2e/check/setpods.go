@@ -38,6 +38,7 @@ type podLife struct {
 	hostname, subdomain string
 	labelled, index     string // statefulset.kubernetes.io/pod-name and apps.kubernetes.io/pod-index.
 	claims              []podClaim
+	fixed               bool // It was read once: what is set at creation is known.
 	states              []*podState
 	first, asked, end   *podState // Where it was first seen, where its end was asked for, where it was gone.
 }
@@ -74,6 +75,10 @@ func (w *setWatch) addPod(e *history.Event, version uint64) bool {
 	if !guessed && !st.read(o.Raw, w) {
 		return false
 	}
+	if p.name != o.Name {
+		return false // A uid is one pod's for ever.
+	}
+	p.fixed = !guessed
 	if p.foreign {
 		w.noteUses(p, o.Namespace)
 		return true
@@ -130,7 +135,9 @@ func (st *podState) readMetadata(s *scan, w *setWatch) {
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "creationTimestamp":
-			p.created = s.seconds()
+			if !p.fixed {
+				p.created = s.seconds()
+			}
 			if st.event.Object.Verb == history.VerbAdded {
 				w.wall.add(p.created, st.event.Span)
 			}
@@ -145,9 +152,9 @@ func (st *podState) readMetadata(s *scan, w *setWatch) {
 				case "controller-revision-hash":
 					st.revision = s.str(w.names)
 				case "statefulset.kubernetes.io/pod-name":
-					p.labelled = s.str(w.names)
+					p.once(&p.labelled, s, w.names)
 				case "apps.kubernetes.io/pod-index":
-					p.index = s.str(w.names)
+					p.once(&p.index, s, w.names)
 				}
 			})
 		case "ownerReferences":
@@ -156,6 +163,13 @@ func (st *podState) readMetadata(s *scan, w *setWatch) {
 	})
 	if ending != 0 {
 		st.endAsked = ending - grace
+	}
+}
+
+// once reads a string that is kept as it was first seen.
+func (p *podLife) once(into *string, s *scan, names interned) {
+	if !p.fixed {
+		*into = s.str(names)
 	}
 }
 
@@ -181,19 +195,18 @@ func (p *podLife) readOwners(s *scan, names interned) {
 
 func (st *podState) readSpec(s *scan, names interned) {
 	p := st.pod
-	known := len(p.claims) > 0
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "containers":
 			st.images = readImages(s, names)
 		case "hostname":
-			p.hostname = s.str(names)
+			p.once(&p.hostname, s, names)
 		case "nodeName":
 			st.node = s.str(names)
 		case "subdomain":
-			p.subdomain = s.str(names)
+			p.once(&p.subdomain, s, names)
 		case "volumes":
-			if known {
+			if p.fixed {
 				return
 			}
 			s.array(func() {

@@ -172,5 +172,6 @@ func (j *setJudge) dropped(set *setLife, r *revision) {
 		j.breach(set.String(), r.event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at "+
 			"it.", r.name,
 			j.clock(r.event), l.name), r.event.ID, at.event.ID)
+		return
 	}
 }

@@ -138,8 +138,9 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 
 // Claim adds a claim that is made, and bound to a volume a little later.
 func (t *Trial) Claim(name, pv string, at float64) {
+	t.uids["claim/"+name] = fmt.Sprintf("%s-uid-%d", name, t.version+1)
 	state := func(verb history.Verb, volume, phase string, at float64) {
-		t.object("persistentvolumeclaims", "trial", name, name+"-uid", verb, map[string]any{
+		t.object("persistentvolumeclaims", "trial", name, t.uids["claim/"+name], verb, map[string]any{
 			"metadata": map[string]any{"name": name},
 			"spec": map[string]any{"volumeName": volume, "storageClassName": "made-up",
 				"resources": map[string]any{"requests": map[string]any{"storage": "512Mi"}}},
@@ -167,7 +168,8 @@ func (t *Trial) LocalPV(pv, node, claim string, at, wanted float64) {
 		}, at)
 	}
 	state(history.VerbAdded, nil, "Available", at)
-	state(history.VerbModified, map[string]any{"namespace": "trial", "name": claim, "uid": claim + "-uid"}, "Bound",
+	state(history.VerbModified, map[string]any{"namespace": "trial", "name": claim, "uid": t.uids["claim/"+claim]},
+		"Bound",
 		wanted+0.03)
 }
 

@@ -154,8 +154,8 @@ func (t *Trial) mounts() {
 		inode := uint64(100 + k)
 		t.Volume(pv, node, base, inode, 0.9)
 		wanted := 1.1 + 2*float64(k)
-		t.LocalPV(pv, node, pv, 0.95, wanted)
 		t.Claim(pv, pv, wanted-0.01)
+		t.LocalPV(pv, node, pv, 0.95, wanted)
 		t.Mount(history.MountAttach, node, FirstBoot, inode, base, 0.8)
 		pod := func(n int) string {
 			uid := t.made[fmt.Sprintf("mysql-%d", k)][n-1]

@@ -3,15 +3,17 @@ package historytest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// statusDelay is how long after a change, in seconds, the made-up controller writes its status.
-const statusDelay = 0.002
+// statusDelay is how long after a change the made-up controller writes its status.
+const statusDelay = 2 * time.Millisecond
 
 // told adds to events in the order of their time what the controller of each StatefulSet would have written into its
 // status after each change: that of its generation, or that of one of its pods.
@@ -19,6 +21,9 @@ func told(events []history.Event) []history.Event {
 	var out []history.Event
 	sets := map[string]*teller{}
 	for _, e := range events {
+		for _, key := range slices.Sorted(maps.Keys(sets)) {
+			out = append(out, sets[key].becomeDue(e.Span.NotAfter)...)
+		}
 		o := e.Object
 		if e.Kind != history.KindObject || o == nil || len(o.Raw) == 0 {
 			out = append(out, e)
@@ -57,11 +62,13 @@ type teller struct {
 	generation int
 	pods       map[string]toldPod
 	current    string
-	silent     bool // The StatefulSet was deleted, or made up without its beginning.
+	due        []history.Time // When pods become available.
+	silent     bool           // The StatefulSet was deleted, or made up without its beginning.
 }
 
 type toldPod struct {
 	ready, ending bool
+	readyAt       history.Time
 	revision      string
 }
 
@@ -124,11 +131,37 @@ func (c *teller) pod(e history.Event) *history.Event {
 	for _, cond := range raw.Status.Conditions {
 		p.ready = p.ready || cond.Type == "Ready" && cond.Status == "True" && raw.Status.Phase == "Running"
 	}
+	if old := c.pods[e.Object.Name]; p.ready {
+		p.readyAt = e.Span.NotAfter
+		if old.ready {
+			p.readyAt = old.readyAt
+		} else if wait := c.minReady(); wait > 0 {
+			c.due = append(c.due, e.Span.NotAfter.Add(wait+1100*time.Millisecond)) // The stamp is cut off.
+		}
+	}
 	c.pods[e.Object.Name] = p
 	if e.Object.Verb == history.VerbDeleted {
 		delete(c.pods, e.Object.Name)
 	}
 	return c.write(e.Span.NotAfter)
+}
+
+func (c *teller) minReady() time.Duration {
+	spec, _ := c.demand.(map[string]any)
+	seconds, _ := spec["minReadySeconds"].(float64)
+	return time.Duration(seconds) * time.Second
+}
+
+// becomeDue writes the status where pods became available by a moment.
+func (c *teller) becomeDue(by history.Time) []history.Event {
+	var out []history.Event
+	for len(c.due) > 0 && c.due[0] <= by {
+		if e := c.write(c.due[0]); e != nil {
+			out = append(out, *e)
+		}
+		c.due = c.due[1:]
+	}
+	return out
 }
 
 // write returns the new status, nil when it is the old one.
@@ -145,10 +178,13 @@ func (c *teller) write(at history.Time) *history.Event {
 	if c.current == "" {
 		c.current = update
 	}
-	ready, updated, current := 0, 0, 0
+	ready, available, updated, current := 0, 0, 0, 0
 	for _, p := range c.pods {
 		if p.ready {
 			ready++
+			if c.minReady() == 0 || at.Sub(p.readyAt) > c.minReady()+time.Second {
+				available++
+			}
 		}
 		if p.revision == update && !p.ending {
 			updated++
@@ -157,11 +193,11 @@ func (c *teller) write(at history.Time) *history.Event {
 			current++
 		}
 	}
-	if updated == wanted && ready == wanted && len(c.pods) == wanted {
+	if updated == wanted && available == wanted && len(c.pods) == wanted {
 		c.current, current = update, updated
 	}
 	status := map[string]any{"observedGeneration": c.generation, "replicas": len(c.pods), "readyReplicas": ready,
-		"availableReplicas": ready, "updatedReplicas": updated, "currentReplicas": current,
+		"availableReplicas": available, "updatedReplicas": updated, "currentReplicas": current,
 		"currentRevision": c.current, "updateRevision": update}
 	if reflect.DeepEqual(status, c.raw["status"]) {
 		return nil
@@ -175,7 +211,7 @@ func (c *teller) write(at history.Time) *history.Event {
 	e := c.last
 	e.Object = withRaw(e.Object, raw)
 	e.Object.Verb = history.VerbModified
-	e.Span = history.Between(at.Add(0), at+history.Time(statusDelay*1e9))
+	e.Span = history.Between(at, at.Add(statusDelay))
 	return &e
 }
 

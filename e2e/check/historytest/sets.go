@@ -1,0 +1,313 @@
+package historytest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// SetSpec is what a made-up StatefulSet demands. Image stands for its whole template.
+type SetSpec struct {
+	Replicas, Start, Partition, MinReady int
+	HistoryLimit                         int // 10 when it is 0.
+	Parallel, OnDelete                   bool
+	MaxUnavailable                       any // A number or a text; none when nil.
+	WhenDeleted, WhenScaled              string
+	Image                                string
+}
+
+// Tale tells the life of the StatefulSet "web", one thing after the other. What its controller does is told by whoever
+// tells the tale, rightly or wrongly; its status is told by History, rightly.
+type Tale struct {
+	*Trial
+	Spec    SetSpec
+	Now     float64 // When the next thing happens, in seconds since the begin of the trial.
+	Pause   float64 // How long after it the one after that does.
+	pods    map[string]*TalePod
+	current string
+	volumes map[string]string // Of each claim that there is.
+	edition int
+}
+
+// TalePod is a pod as it is now. It can be changed between two things.
+type TalePod struct {
+	UID, Node, Revision, Phase, Hostname, Image string
+	Ready, Ending, Disrupted                    bool
+	readyAt, askedAt, madeAt                    float64
+}
+
+// SetPlan is the plan of a Tale: it loads, and that is all.
+func SetPlan(replicas int) plan.Plan {
+	p := SmokePlan()
+	p.Scenario = "sets"
+	p.Workload.StatefulSet, p.Workload.Replicas = "web", replicas
+	p.Bounds.Settle, p.Bounds.Ready = plan.Duration(20*time.Second), plan.Duration(10*time.Second)
+	p.Steps = []plan.Step{{N: 1, Do: plan.ActionLoad, Commits: 1, Bound: plan.Duration(time.Minute)}}
+	return p
+}
+
+// Web begins a tale: the nodes, the watches, and the StatefulSet at +1 s.
+func Web(spec SetSpec) *Tale {
+	if spec.Image == "" {
+		spec.Image = "v1"
+	}
+	w := &Tale{Trial: New(SetPlan(spec.Replicas)), Spec: spec, Now: 1, Pause: 3, pods: map[string]*TalePod{},
+		current: Revision("web", spec.Image), volumes: map[string]string{}}
+	for _, node := range []string{"worker", "worker2"} {
+		w.object("nodes", "", node, "node-"+node, history.VerbListed, map[string]any{"metadata": map[string]any{
+			"labels": map[string]any{"kubernetes.io/hostname": node}}}, 0.2)
+	}
+	w.set(history.VerbAdded)
+	return w
+}
+
+func (w *Tale) tick() float64 {
+	at := w.Now
+	w.Now += w.Pause
+	return at
+}
+
+// Wait lets time pass.
+func (w *Tale) Wait(seconds float64) *Tale { w.Now += seconds; return w }
+
+// stamp is a moment as the API writes it.
+func stamp(at float64) string {
+	return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(At(at).Sub(Start)).Format(time.RFC3339)
+}
+
+func (w *Tale) set(verb history.Verb) {
+	at := w.tick()
+	s := w.Spec
+	rolling := map[string]any{"partition": s.Partition}
+	if s.MaxUnavailable != nil {
+		rolling["maxUnavailable"] = s.MaxUnavailable
+	}
+	strategy := map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}
+	if s.OnDelete {
+		strategy = map[string]any{"type": "OnDelete"}
+	}
+	policy := "OrderedReady"
+	if s.Parallel {
+		policy = "Parallel"
+	}
+	limit := s.HistoryLimit
+	if limit == 0 {
+		limit = 10
+	}
+	if verb == history.VerbAdded {
+		w.edition++
+	}
+	w.object("statefulsets", "trial", "web", fmt.Sprintf("web-uid-%d", w.edition), verb, map[string]any{
+		"metadata": map[string]any{"name": "web", "creationTimestamp": stamp(at)},
+		"spec": map[string]any{
+			"replicas": s.Replicas, "podManagementPolicy": policy, "serviceName": "web", "image": s.Image,
+			"minReadySeconds": s.MinReady, "revisionHistoryLimit": limit, "updateStrategy": strategy,
+			"ordinals": map[string]any{"start": s.Start},
+			"persistentVolumeClaimRetentionPolicy": map[string]any{
+				"whenDeleted": s.WhenDeleted, "whenScaled": s.WhenScaled},
+			"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}}},
+		},
+	}, at)
+}
+
+// Change changes the StatefulSet.
+func (w *Tale) Change(change func(*SetSpec)) *Tale {
+	change(&w.Spec)
+	w.set(history.VerbModified)
+	return w
+}
+
+// Drop deletes the StatefulSet.
+func (w *Tale) Drop() *Tale { w.set(history.VerbDeleted); return w }
+
+// Again makes a StatefulSet of the same name anew.
+func (w *Tale) Again() *Tale { w.set(history.VerbAdded); return w }
+
+// Update is the revision of the template as it is now.
+func (w *Tale) Update() string { return Revision("web", w.Spec.Image) }
+
+// Revision is the one that a pod of an ordinal has to be made at.
+func (w *Tale) Revision(ordinal int) string {
+	if !w.Spec.OnDelete && ordinal < w.Spec.Start+w.Spec.Partition {
+		return w.current
+	}
+	return w.Update()
+}
+
+// Pod returns the pod of an ordinal as it is now.
+func (w *Tale) Pod(ordinal int) *TalePod { return w.pods[fmt.Sprintf("web-%d", ordinal)] }
+
+// Make makes the pod of an ordinal, and its claim before, if it has none.
+func (w *Tale) Make(ordinal int) *Tale { return w.MakeAt(ordinal, w.Revision(ordinal)) }
+
+// MakeAt makes it at a revision.
+func (w *Tale) MakeAt(ordinal int, revision string) *Tale {
+	name := fmt.Sprintf("web-%d", ordinal)
+	node := []string{"worker", "worker2"}[ordinal%2]
+	if claim := "data-" + name; w.volumes[claim] == "" {
+		pv := "pv-" + name
+		if w.uids["claim/"+claim] != "" {
+			pv = fmt.Sprintf("pv-%s-%d", name, w.version)
+		}
+		w.volumes[claim] = pv
+		w.Claim(claim, pv, w.Now-0.01)
+		w.LocalPV(pv, node, claim, 0.95, w.Now)
+	}
+	w.pods[name] = &TalePod{UID: fmt.Sprintf("%s-uid-%.0f", name, 1000*w.Now), Revision: revision, Phase: "Pending",
+		Hostname: name, Image: revision, madeAt: w.Now}
+	w.Say(history.VerbAdded, ordinal)
+	w.Pod(ordinal).Node = node
+	return w
+}
+
+// Ready makes the pod of an ordinal Running and Ready.
+func (w *Tale) Ready(ordinal int) *Tale {
+	p := w.Pod(ordinal)
+	p.Phase, p.Ready, p.readyAt = "Running", true, w.Now
+	w.Say(history.VerbModified, ordinal)
+	w.complete()
+	return w
+}
+
+// complete makes the update revision the current one as soon as it is that of all pods, and all are Ready.
+func (w *Tale) complete() {
+	ready := 0
+	for _, p := range w.pods {
+		if p.Ready && p.Revision == w.Update() {
+			ready++
+		}
+	}
+	if ready == w.Spec.Replicas && len(w.pods) == ready {
+		w.current = w.Update()
+	}
+}
+
+// Unready takes its readiness from the pod of an ordinal.
+func (w *Tale) Unready(ordinal int) *Tale {
+	w.Pod(ordinal).Ready = false
+	return w.Say(history.VerbModified, ordinal)
+}
+
+// Up makes pods and makes each Ready before the next.
+func (w *Tale) Up(ordinals ...int) *Tale {
+	for _, k := range ordinals {
+		w.Make(k).Ready(k)
+	}
+	return w
+}
+
+// Ask asks for the end of the pod of an ordinal; nobody says who did.
+func (w *Tale) Ask(ordinal int) *Tale {
+	p := w.Pod(ordinal)
+	p.Ending, p.askedAt = true, w.Now
+	return w.Say(history.VerbModified, ordinal)
+}
+
+// End is Ask, and the controller says that it did it.
+func (w *Tale) End(ordinal int) *Tale {
+	at := w.Now
+	w.Ask(ordinal)
+	name := fmt.Sprintf("web-%d", ordinal)
+	w.object("events", "trial", fmt.Sprintf("web.%d", int(1000*at)), "", history.VerbAdded, map[string]any{
+		"involvedObject": map[string]any{"kind": "StatefulSet", "name": "web"}, "reason": "SuccessfulDelete",
+		"message": "delete Pod " + name + " in StatefulSet web successful",
+	}, at+0.01)
+	return w
+}
+
+// Gone is the end of the pod of an ordinal.
+func (w *Tale) Gone(ordinal int) *Tale {
+	p := w.Pod(ordinal)
+	p.Phase, p.Ready, p.Ending = "Succeeded", false, true
+	w.Say(history.VerbDeleted, ordinal)
+	delete(w.pods, fmt.Sprintf("web-%d", ordinal))
+	return w
+}
+
+// Away ends pods as the controller does, each wholly before the next.
+func (w *Tale) Away(ordinals ...int) *Tale {
+	for _, k := range ordinals {
+		w.End(k).Gone(k)
+	}
+	return w
+}
+
+// Replace ends pods as the controller does, and makes each anew and Ready before the next.
+func (w *Tale) Replace(ordinals ...int) *Tale {
+	for _, k := range ordinals {
+		w.Away(k).Up(k)
+	}
+	return w
+}
+
+// Say tells the pod of an ordinal as it is now.
+func (w *Tale) Say(verb history.Verb, ordinal int) *Tale {
+	at, name, p := w.tick(), fmt.Sprintf("web-%d", ordinal), w.Pod(ordinal)
+	status := func(yes bool) string { return map[bool]string{true: "True", false: "False"}[yes] }
+	metadata := map[string]any{
+		"name": name, "creationTimestamp": stamp(p.madeAt),
+		"labels": map[string]any{"controller-revision-hash": p.Revision,
+			"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": fmt.Sprint(ordinal)},
+		"ownerReferences": []any{map[string]any{"kind": "StatefulSet", "name": "web", "controller": true}},
+	}
+	if p.Ending {
+		metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = stamp(p.askedAt+30), 30
+	}
+	conditions := []any{map[string]any{"type": "Ready", "status": status(p.Ready),
+		"lastTransitionTime": stamp(p.readyAt)}}
+	if p.Disrupted {
+		conditions = append(conditions, map[string]any{"type": "DisruptionTarget", "status": "True"})
+	}
+	w.object("pods", "trial", name, p.UID, verb, map[string]any{
+		"metadata": metadata,
+		"spec": map[string]any{
+			"nodeName": p.Node, "hostname": p.Hostname, "subdomain": "web",
+			"containers": []any{map[string]any{"name": "web", "image": p.Image}},
+			"volumes": []any{map[string]any{"name": "data",
+				"persistentVolumeClaim": map[string]any{"claimName": "data-" + name}}},
+		},
+		"status": map[string]any{"phase": p.Phase, "conditions": conditions},
+	}, at)
+	return w
+}
+
+// Keep adds a ControllerRevision.
+func (w *Tale) Keep(verb history.Verb, image string, number int) *Tale {
+	name := Revision("web", image)
+	w.object("controllerrevisions", "trial", name, name+"-uid", verb, map[string]any{
+		"metadata": map[string]any{"name": name, "ownerReferences": []any{
+			map[string]any{"kind": "StatefulSet", "name": "web", "uid": fmt.Sprintf("web-uid-%d", w.edition)}}},
+		"revision": number,
+		"data": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"containers": []any{map[string]any{"name": "web", "image": name}}}}}},
+	}, w.tick())
+	return w
+}
+
+// ClaimEnds asks for the end of a claim, or ends it, of an ordinal; owner is the uid of what owned it, "" for none.
+func (w *Tale) ClaimEnds(verb history.Verb, ordinal int, owner string) *Tale {
+	name := fmt.Sprintf("data-web-%d", ordinal)
+	metadata := map[string]any{"name": name, "deletionTimestamp": stamp(w.Now)}
+	if owner != "" {
+		metadata["ownerReferences"] = []any{map[string]any{"uid": owner}}
+	}
+	w.object("persistentvolumeclaims", "trial", name, w.uids["claim/"+name], verb, map[string]any{
+		"metadata": metadata, "spec": map[string]any{"volumeName": w.volumes[name]},
+		"status": map[string]any{"phase": "Bound"},
+	}, w.tick())
+	if verb == history.VerbDeleted {
+		delete(w.volumes, name)
+	}
+	return w
+}
+
+// Told ends the tale a while later, in which nothing happened and the watches lived, and returns the history.
+func (w *Tale) Told(after float64) history.History {
+	end := w.Now + after
+	w.watchAPI(end + 1)
+	w.Phase(history.PhaseAudit, 0, end, end+0.5)
+	w.Done(end + 2)
+	return w.History()
+}

@@ -24,7 +24,7 @@ func k8s61832Evict() plan.Case {
 		Volumes:  forced,
 		Control:  true,
 		Finding:  plan.Sign{Check: "mounts", Says: "at once"},
-		// Coverage: that the twins did start. Witness: that none of them had company.
-		Holds: []string{"attach-order", "checksums", "coverage", "rows", "witness"},
+		// Coverage: that the twins did start. Integrity and witness: that none of them had company.
+		Holds: []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
 	}
 }

@@ -35,12 +35,10 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	if wl.PreStop > 0 {
 		fmt.Fprintf(&b, "  pods      stop %s after they were told to\n", wl.PreStop)
 	}
-	fmt.Fprintf(&b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
-		wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
-	fmt.Fprintf(&b, "  bounds    ready in %s, settled in %s, blind for at most %s;\n",
-		p.Bounds.Ready, p.Bounds.Settle, p.Bounds.BlindGap)
-	fmt.Fprintf(&b, "            at least %d inserts for each instance,\n", p.Bounds.MinOps)
-	fmt.Fprintf(&b, "            at least %d operations before, during and after each fault\n", p.Bounds.MinAround)
+	for _, line := range wl.options() {
+		b.WriteString("  set       " + line + "\n")
+	}
+	p.renderWork(&b)
 	b.WriteString("  steps\n")
 	p.renderSteps(&b, p.Steps, n, "")
 	p.renderHurt(&b)
@@ -50,6 +48,24 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	return nil
 }
 
+// renderWork tells of the clients and of what is held against them.
+func (p Plan) renderWork(b *bytes.Buffer) {
+	wl, end := p.Workload, ";"
+	if wl.Light {
+		b.WriteString("  clients   none: the containers do nothing, and there is no data\n")
+		end = ""
+	} else {
+		fmt.Fprintf(b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
+			wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
+	}
+	fmt.Fprintf(b, "  bounds    ready in %s, settled in %s, blind for at most %s%s\n",
+		p.Bounds.Ready, p.Bounds.Settle, p.Bounds.BlindGap, end)
+	if !wl.Light {
+		fmt.Fprintf(b, "            at least %d inserts for each instance,\n", p.Bounds.MinOps)
+		fmt.Fprintf(b, "            at least %d operations before, during and after each fault\n", p.Bounds.MinAround)
+	}
+}
+
 func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
 	for _, s := range steps {
 		mark := "   "
@@ -57,9 +73,8 @@ func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
 			mark = "-->"
 		}
 		fmt.Fprintf(b, "  %s %3d  %-58s within %s\n", mark, s.N, indent+p.Describe(s), s.Bound)
-		if s.Fault != nil {
-			p.renderSteps(b, s.Fault.Provoke, n, indent+"  ")
-			p.renderSteps(b, s.Fault.During, n, indent+"  ")
+		for _, within := range s.inner() {
+			p.renderSteps(b, within, n, indent+"  ")
 		}
 	}
 }
@@ -79,6 +94,10 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 				p.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Hold, s.Bound)
 		case s.Tamper != nil:
 			fmt.Fprintf(b, "    the data of %s, for good: %s\n", p.pod(s.Tamper.Ordinal), s.Tamper.Kind)
+		case s.Do == ActionDeleteClaim && s.Ordinal != nil:
+			fmt.Fprintf(b, "    the claim of %s, for good: deleted\n", p.pod(*s.Ordinal))
+		case s.Do == ActionDeleteSet:
+			fmt.Fprintf(b, "    StatefulSet %q: deleted, %s\n", p.Workload.StatefulSet, s.Cascade)
 		default:
 			continue
 		}
@@ -88,43 +107,6 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 		b.WriteString("    nothing\n")
 	}
 	fmt.Fprintf(b, "  all steps together take at most %s\n", longest)
-}
-
-// Describe says in one line what a step of the plan does.
-func (p Plan) Describe(s Step) string {
-	switch {
-	case s.Do == ActionLoad:
-		return fmt.Sprintf("load: %s more", count(s.Commits, "acknowledged insert"))
-	case s.Do == ActionFault && s.Fault != nil:
-		families := ""
-		if len(s.Fault.Families) > 0 {
-			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
-		}
-		return fmt.Sprintf("fault: %s on the node of %s%s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
-			p.whenNote(*s.Fault), s.Fault.outlastNote(), s.Fault.Hold, families, s.Fault.duringNote())
-	case s.Do == ActionScale && s.Replicas != nil:
-		return fmt.Sprintf("scale: StatefulSet %q to %s", p.Workload.StatefulSet, count(*s.Replicas, "replica"))
-	case s.Do == ActionChecksum:
-		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
-	case s.Do == ActionTamper && s.Tamper != nil:
-		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
-	}
-	if s.Do == ActionAwait && s.Await != nil {
-		return "await: " + p.describeAwait(*s.Await)
-	}
-	return string(s.Do)
-}
-
-func (p Plan) describeAwait(a Await) string {
-	switch a.For {
-	case AwaitCSIBegin:
-		return fmt.Sprintf("%s of the volume of %s begins", a.RPC, p.pod(a.Ordinal))
-	case AwaitCSIEnd:
-		return fmt.Sprintf("%s of the volume of %s ends with OK", a.RPC, p.pod(a.Ordinal))
-	case AwaitNotReady:
-		return fmt.Sprintf("the node of %s is not Ready", p.pod(a.Ordinal))
-	}
-	return fmt.Sprintf("%s is Ready on another node", p.pod(a.Ordinal))
 }
 
 // name is the fault's name, and for a CSI driver's which call and what becomes of it.
@@ -153,8 +135,8 @@ func (f Fault) outlastNote() string {
 	return ", healed after the one around it"
 }
 
-func (f Fault) duringNote() string {
-	if len(f.During) == 0 {
+func afterNote(during []Step) string {
+	if len(during) == 0 {
 		return ""
 	}
 	return " after:"

@@ -33,8 +33,8 @@ func number(steps []Step, n int) int {
 	for i := range steps {
 		steps[i].N = n
 		n++
-		if f := steps[i].Fault; f != nil {
-			n = number(f.During, number(f.Provoke, n))
+		for _, within := range steps[i].inner() {
+			n = number(within, n)
 		}
 	}
 	return n

@@ -40,7 +40,7 @@ type FaultCaps struct {
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
 // and nothing outside caps is asked.
 func (p Plan) Validate(caps Caps) error {
-	v := validator{caps: caps, replicas: p.Workload.Replicas}
+	v := validator{caps: caps, set: newSetPlan(p.Workload)}
 	if p.Schema != SchemaVersion {
 		v.errs.add("schema", fmt.Sprintf("use %d", SchemaVersion), "%d is not known", p.Schema)
 	}
@@ -49,16 +49,17 @@ func (p Plan) Validate(caps Caps) error {
 	}
 	v.within("workers", p.Workers, 1, MaxReplicas)
 	v.workload(p.Workload)
-	v.bounds(p.Bounds)
+	v.bounds(p.Bounds, p.Workload.Light)
 	if n := len(p.AllSteps()); n == 0 || n > MaxSteps {
 		v.errs.add("steps", fmt.Sprintf("use 1 to %d steps", MaxSteps), "%d steps", n)
 	}
 	v.disk = p.Workload.StorageName() == StorageSharedDisk
 	v.steps("steps", p.Steps, 0)
+	v.finally(p.Steps)
 	return v.errs.Err()
 }
 
-// steps walks steps in the order of their numbers. Deep is how many faults they are within.
+// steps walks steps in the order of their numbers. Deep is how many other steps they are within.
 func (v *validator) steps(at string, steps []Step, deep int) {
 	for i, s := range steps {
 		v.n++
@@ -76,13 +77,13 @@ func legalName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// validator walks a plan in order; replicas is how many instances there are at the step it has reached.
+// validator walks a plan in order.
 type validator struct {
-	caps     Caps
-	errs     FieldErrors
-	replicas int
-	n        int  // The number of the step it has reached.
-	disk     bool // The volumes are shared disks.
+	caps Caps
+	errs FieldErrors
+	set  setPlan // As it is at the step that was reached.
+	n    int     // The number of that step.
+	disk bool    // The volumes are shared disks.
 }
 
 func (v *validator) within(field string, value, low, high int) {
@@ -109,12 +110,16 @@ func (v *validator) workload(w Workload) {
 		v.errs.add("workload.fileSystem", `use "ext4" or "xfs"`, "no file system %q", w.FileSystem)
 	}
 	v.within("workload.volumeMiB", w.VolumeMiB, 1, MaxVolume)
-	v.within("workload.clients", w.Clients, 1, MaxClients)
+	if !w.Light {
+		v.within("workload.clients", w.Clients, 1, MaxClients)
+	}
 	if w.Interval < 0 || w.Interval.D() > time.Minute {
 		v.errs.add("workload.interval", "use 0s to 1m0s", "%s is out of range", w.Interval)
 	}
 	v.within("workload.quietRows", w.QuietRows, 0, MaxRows)
+	v.light(w)
 	v.storage(w)
+	v.options(w)
 	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
 		v.errs.add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
 	}
@@ -134,10 +139,15 @@ func (v *validator) storage(w Workload) {
 	}
 }
 
-func (v *validator) bounds(b Bounds) {
+func (v *validator) bounds(b Bounds, light bool) {
 	v.lasting("bounds.ready", b.Ready)
 	v.lasting("bounds.settle", b.Settle)
 	v.lasting("bounds.blindGap", b.BlindGap)
+	if light {
+		v.none("bounds.minOps", b.MinOps)
+		v.none("bounds.minAround", b.MinAround)
+		return
+	}
 	v.within("bounds.minOps", b.MinOps, 1, math.MaxInt32)
 	v.within("bounds.minAround", b.MinAround, 1, math.MaxInt32)
 }
@@ -147,38 +157,47 @@ func (v *validator) step(at string, n int, s Step, deep int) {
 		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
 	}
 	v.lasting(at+".bound", s.Bound)
-	known := []string{
-		string(ActionAwait), string(ActionChecksum), string(ActionFault), string(ActionLoad), string(ActionScale),
-		string(ActionTamper),
+	known := make([]string, 0, len(Actions()))
+	for _, a := range Actions() {
+		known = append(known, string(a))
 	}
 	if !slices.Contains(known, string(s.Do)) {
 		v.errs.add(at+".do", oneOf(string(s.Do), known), "no action %q", s.Do)
 		return
 	}
 	v.fields(at, s)
-	switch s.Do {
-	case ActionLoad:
+	switch {
+	case s.Do.ChangesSet():
+		v.change(at, s, deep)
+	case s.Do == ActionFault && s.Fault != nil:
+		v.victim(at)
+		v.fault(at+".fault", *s.Fault, s.Bound, deep)
+	case s.Do == ActionAwait && s.Await != nil:
+		v.await(at+".await", *s.Await, deep)
+	case s.Do == ActionDeleteClaim && s.Ordinal != nil:
+		v.ordinal(at+".ordinal", *s.Ordinal)
+	default:
+		v.data(at, s)
+	}
+}
+
+// data holds the rules of the steps that concern the workload's data.
+func (v *validator) data(at string, s Step) {
+	if s.Do != ActionLoad && s.Do != ActionChecksum && s.Do != ActionTamper {
+		return
+	}
+	if v.set.light {
+		v.errs.add(at+".do", "leave the step out", "a light workload has no data to %s", s.Do)
+		return
+	}
+	v.victim(at)
+	switch {
+	case s.Do == ActionLoad:
 		v.within(at+".commits", s.Commits, 1, math.MaxInt32)
-	case ActionFault:
-		if s.Fault != nil {
-			v.fault(at+".fault", *s.Fault, s.Bound, deep)
-		}
-	case ActionAwait:
-		if s.Await != nil {
-			v.await(at+".await", *s.Await, deep)
-		}
-	case ActionScale:
-		if s.Replicas != nil {
-			v.scale(at+".replicas", *s.Replicas)
-		}
-	case ActionChecksum:
-		if !legalName(s.Label) {
-			v.errs.add(at+".label", nameRule, "%q is not a name", s.Label)
-		}
-	case ActionTamper:
-		if s.Tamper != nil {
-			v.tamper(at+".tamper", *s.Tamper)
-		}
+	case s.Do == ActionChecksum && !legalName(s.Label):
+		v.errs.add(at+".label", nameRule, "%q is not a name", s.Label)
+	case s.Do == ActionTamper && s.Tamper != nil:
+		v.tamper(at+".tamper", *s.Tamper)
 	}
 }
 
@@ -188,7 +207,7 @@ func (v *validator) fields(at string, s Step) {
 		name   string
 		set    bool
 		action Action
-		needed bool // Its absence is an error of its own; the others have a range that excludes the zero value.
+		needed bool // Its absence is an error of its own; the others have a rule that excludes the zero value.
 	}{
 		{"commits", s.Commits != 0, ActionLoad, false},
 		{"fault", s.Fault != nil, ActionFault, true},
@@ -196,6 +215,11 @@ func (v *validator) fields(at string, s Step) {
 		{"label", s.Label != "", ActionChecksum, false},
 		{"tamper", s.Tamper != nil, ActionTamper, true},
 		{"await", s.Await != nil, ActionAwait, true},
+		{"update", s.Update != nil, ActionUpdate, true},
+		{"revision", s.Revision != "", ActionRollback, true},
+		{"partition", s.Partition != nil, ActionPartition, true},
+		{"cascade", s.Cascade != "", ActionDeleteSet, false},
+		{"ordinal", s.Ordinal != nil, ActionDeleteClaim, true},
 	} {
 		switch {
 		case f.set && f.action != s.Do:
@@ -204,23 +228,22 @@ func (v *validator) fields(at string, s Step) {
 			v.errs.add(at+"."+f.name, "set it", "is missing in a %q step", s.Do)
 		}
 	}
-}
-
-func (v *validator) ordinal(at string, ordinal int) {
-	if ordinal < 0 || ordinal >= v.replicas {
-		v.errs.add(at, fmt.Sprintf("use 0 to %d: there are %d replicas at this step", v.replicas-1, v.replicas),
-			"%d is out of range", ordinal)
+	if s.Do.ChangesSet() {
+		return
+	}
+	if s.Wait != "" {
+		v.errs.add(at+".wait", "leave it out", "a %q step does not change the StatefulSet", s.Do)
+	}
+	if len(s.During) > 0 {
+		v.errs.add(at+".during", "leave it out, or use fault.during", "a %q step does not change the StatefulSet", s.Do)
 	}
 }
 
-func (v *validator) scale(at string, replicas int) {
-	switch {
-	case replicas < 0 || replicas > MaxReplicas:
-		v.errs.add(at, fmt.Sprintf("use 0 to %d", MaxReplicas), "%d is out of range", replicas)
-	case replicas == v.replicas:
-		v.errs.add(at, "use another number, or leave the step out", "there are %d replicas already", replicas)
-	default:
-		v.replicas = replicas
+func (v *validator) ordinal(at string, ordinal int) {
+	low, n := v.set.start, v.set.reach
+	if ordinal < low || ordinal >= low+n {
+		v.errs.add(at, fmt.Sprintf("use %d to %d: there are %d replicas at this step", low, low+n-1, n),
+			"%d is out of range", ordinal)
 	}
 }
 

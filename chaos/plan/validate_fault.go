@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// MaxDepth is how many faults can be within each other.
+// MaxDepth is how many steps can be within each other.
 const MaxDepth = 4
 
 func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
@@ -40,7 +40,7 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 		return
 	}
 	if deep >= MaxDepth && len(f.During) > 0 {
-		v.errs.add(at+".during", "leave it out", "is within %d faults already", deep)
+		v.errs.add(at+".during", "leave it out", "is within %d steps already", deep)
 		return
 	}
 	v.steps(at+".provoke", f.Provoke, deep+1)
@@ -146,21 +146,35 @@ func codes() []string {
 }
 
 func (v *validator) await(at string, a Await, deep int) {
-	v.ordinal(at+".ordinal", a.Ordinal)
-	call := a.For == AwaitCSIBegin || a.For == AwaitCSIEnd
 	switch {
 	case !slices.Contains(Awaits(), a.For):
 		v.errs.add(at+".for", oneOf(a.For, Awaits()), "nothing called %q can be awaited", a.For)
-	case call && !slices.Contains(CSIRPCs(), a.RPC):
+	case a.call() && !slices.Contains(CSIRPCs(), a.RPC):
 		v.errs.add(at+".rpc", oneOf(a.RPC, CSIRPCs()), "no method %q", a.RPC)
-	case call && !v.disk:
+	case a.call() && !v.disk:
 		v.errs.add(at+".for", fmt.Sprintf("use workload.storage: %q", StorageSharedDisk),
 			"the volumes have no CSI driver")
-	case !call && a.RPC != "":
+	case !a.call() && a.RPC != "":
 		v.errs.add(at+".rpc", "leave it out", "%q is no CSI call", a.For)
 	}
-	if deep == 0 {
-		v.errs.add(at, "put the step into the during of a fault", "nothing happens that could be awaited")
+	if a.For == AwaitStill {
+		v.lasting(at+".lasting", a.Lasting)
+	} else if a.Lasting != 0 {
+		v.errs.add(at+".lasting", "leave it out", "%q is not of a length", a.For)
+	}
+	if !a.whole() {
+		v.ordinal(at+".ordinal", a.Ordinal)
+	} else if a.Ordinal != 0 {
+		v.errs.add(at+".ordinal", "leave it at 0", "%q concerns the whole StatefulSet", a.For)
+	}
+	switch {
+	case a.For == AwaitSettled:
+		v.settles(at + ".for")
+	case a.Moment() && deep == 0 && !v.set.changed:
+		v.errs.add(at, "put the step into the during of another, or after one that changes the StatefulSet",
+			"nothing happens that could be awaited")
+	case !a.whole() && !a.Moment() && deep == 0:
+		v.errs.add(at, "put the step into the during of another", "nothing happens that could be awaited")
 	}
 }
 

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Describe says in one line what a step of the plan does.
+func (p Plan) Describe(s Step) string {
+	switch {
+	case s.Do == ActionLoad:
+		return fmt.Sprintf("load: %s more", count(s.Commits, "acknowledged insert"))
+	case s.Do == ActionFault && s.Fault != nil:
+		families := ""
+		if len(s.Fault.Families) > 0 {
+			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
+		}
+		return fmt.Sprintf("fault: %s on the node of %s%s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
+			p.whenNote(*s.Fault), s.Fault.outlastNote(), s.Fault.Hold, families, afterNote(s.Fault.During))
+	case s.Do == ActionChecksum:
+		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
+	case s.Do == ActionTamper && s.Tamper != nil:
+		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
+	case s.Do == ActionDeleteClaim && s.Ordinal != nil:
+		return fmt.Sprintf("delete-claim: that of %s", p.pod(*s.Ordinal))
+	case s.Do == ActionAwait && s.Await != nil:
+		return "await: " + p.describeAwait(*s.Await)
+	}
+	if change := p.describeChange(s); change != "" {
+		return change + s.changeNote()
+	}
+	return string(s.Do)
+}
+
+// describeChange says what is changed of the StatefulSet; empty when it is nothing that is known.
+func (p Plan) describeChange(s Step) string {
+	set := fmt.Sprintf("StatefulSet %q", p.Workload.StatefulSet)
+	switch {
+	case s.Do == ActionScale && s.Replicas != nil:
+		return fmt.Sprintf("scale: %s to %s", set, count(*s.Replicas, "replica"))
+	case s.Do == ActionUpdate && s.Update != nil:
+		switch s.Update.Broken {
+		case BrokenImage:
+			return fmt.Sprintf("update: %s to revision %q, whose image is nowhere to be had", set, s.Update.Revision)
+		case BrokenReadiness:
+			return fmt.Sprintf("update: %s to revision %q, whose pods are never Ready", set, s.Update.Revision)
+		}
+		return fmt.Sprintf("update: %s to revision %q", set, s.Update.Revision)
+	case s.Do == ActionRollback:
+		return fmt.Sprintf("rollback: %s to revision %q", set, s.Revision)
+	case s.Do == ActionPartition && s.Partition != nil:
+		return fmt.Sprintf("partition: of %s to %d", set, *s.Partition)
+	case s.Do == ActionDeleteSet:
+		return fmt.Sprintf("delete-set: %s, %s", set, cascadeNote(s.Cascade))
+	case s.Do == ActionCreateSet:
+		return fmt.Sprintf("create-set: %s, as it was", set)
+	}
+	return ""
+}
+
+func cascadeNote(cascade string) string {
+	switch cascade {
+	case CascadeForeground:
+		return "its pods before it"
+	case CascadeOrphan:
+		return "not its pods"
+	case "background":
+		return "its pods after it"
+	}
+	return cascade
+}
+
+// changeNote says how a change of the StatefulSet goes on.
+func (s Step) changeNote() string {
+	note := ""
+	if s.Wait == WaitObserved {
+		note = ", not waiting for what comes of it"
+	}
+	if len(s.During) > 0 {
+		note += "; meanwhile:"
+	}
+	return note
+}
+
+func (p Plan) describeAwait(a Await) string {
+	pod := p.pod(a.Ordinal)
+	switch a.For {
+	case AwaitCSIBegin:
+		return fmt.Sprintf("%s of the volume of %s begins", a.RPC, pod)
+	case AwaitCSIEnd:
+		return fmt.Sprintf("%s of the volume of %s ends with OK", a.RPC, pod)
+	case AwaitNotReady:
+		return fmt.Sprintf("the node of %s is not Ready", pod)
+	case AwaitMoved:
+		return fmt.Sprintf("%s is Ready on another node", pod)
+	case AwaitClaimGone:
+		return fmt.Sprintf("the claim of %s is deleted", pod)
+	case AwaitCreated:
+		return fmt.Sprintf("%s is made", pod)
+	case AwaitGone:
+		return fmt.Sprintf("%s is gone from the API", pod)
+	case AwaitPending:
+		return fmt.Sprintf("the scheduler finds no node for %s", pod)
+	case AwaitReady:
+		return fmt.Sprintf("%s is Ready", pod)
+	case AwaitScheduled:
+		return fmt.Sprintf("%s is given a node", pod)
+	case AwaitTerminating:
+		return fmt.Sprintf("%s gets its deletionTimestamp", pod)
+	case AwaitUnready:
+		return fmt.Sprintf("%s has been started and is not Ready", pod)
+	case AwaitUpdated:
+		return fmt.Sprintf("%s is Ready on the revision asked for", pod)
+	case AwaitSettled:
+		return "the StatefulSet has come to what was asked of it"
+	case AwaitStill:
+		return fmt.Sprintf("no pod is made, ended or told to end for %s", a.Lasting)
+	}
+	return fmt.Sprintf("%q of %s", a.For, pod)
+}
+
+// options describes what is set of the StatefulSet's options, one line each.
+func (w Workload) options() []string {
+	var lines []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	add(w.UpdateStrategy != "", "updateStrategy %s", w.UpdateStrategy)
+	add(w.Partition != 0, "partition %d", w.Partition)
+	add(w.MaxUnavailable != 0, "maxUnavailable %d", w.MaxUnavailable)
+	add(w.MinReadySeconds != 0, "minReadySeconds %d", w.MinReadySeconds)
+	add(w.Start != 0, "first ordinal %d", w.Start)
+	add(w.WhenDeleted != "", "claims when it is deleted: %s", w.WhenDeleted)
+	add(w.WhenScaled != "", "claims when it is scaled down: %s", w.WhenScaled)
+	return lines
+}

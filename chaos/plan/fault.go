@@ -1,0 +1,42 @@
+package plan
+
+// Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts; within another
+// fault, when that one started.
+type Fault struct {
+	Name     string   `json:"name"` // In the list of faults, for example "kubelet-kill".
+	Ordinal  int      `json:"ordinal"`
+	Hold     Duration `json:"hold"`               // How long the shown effect is left in place.
+	Families []string `json:"families,omitempty"` // Network faults: "ipv4", "ipv6"; empty means both.
+	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
+	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
+	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
+	When    *Await `json:"when,omitempty"`
+	Provoke []Step `json:"provoke,omitempty"`
+	// During are steps carried out when the effect was shown, before the time of Hold begins.
+	During []Step `json:"during,omitempty"`
+	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
+	// be healed before: a Node that was deleted is registered by its kubelet, which a partition keeps from it.
+	Outlast bool `json:"outlast,omitempty"`
+}
+
+// CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume.
+type CSI struct {
+	RPC   string   `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
+	Act   string   `json:"act"`             // "fail", "delay", "hold", "late" or "lie", see CSIActs.
+	Code  string   `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
+	Delay Duration `json:"delay,omitempty"` // Of delay.
+	Times int      `json:"times,omitempty"` // How many calls; 0 is all of them.
+}
+
+// CSIActs returns what a fault point can do to a call: answer an error and do nothing; do it later; hold it until the
+// fault is healed; do it and answer an error; answer success and do nothing.
+func CSIActs() []string { return []string{"fail", "delay", "hold", "late", "lie"} }
+
+// CSIRPCs returns the methods that a fault point can be at (CSI specification 1.11).
+func CSIRPCs() []string {
+	return []string{
+		"ControllerExpandVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "CreateVolume",
+		"DeleteVolume", "NodeExpandVolume", "NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume",
+		"NodeUnstageVolume",
+	}
+}

@@ -20,10 +20,10 @@ import (
 // lookEvery is how often the API is asked for what a step waits for.
 const lookEvery = 200 * time.Millisecond
 
-// enclosing is how things were when the fault began within which steps are carried out.
+// enclosing is how things were when a step began within which others are carried out, or a change before them.
 type enclosing struct {
 	since history.Time
-	nodes map[string]string // Where each pod of the workload was.
+	pods  map[string]sighting // By their names.
 	// open are the ends of the faults that outlast the one around them; nil where no fault is around.
 	open *[]func(context.Context) error
 }
@@ -38,29 +38,36 @@ func (in enclosing) over(ctx context.Context) error {
 }
 
 func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
-	in := enclosing{since: bootclock.Now(), nodes: map[string]string{}, open: &[]func(context.Context) error{}}
-	pods, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
+	in := enclosing{since: bootclock.Now(), pods: map[string]sighting{}, open: &[]func(context.Context) error{}}
+	list, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return in, fmt.Errorf("list pods: %w", err)
 	}
-	for _, p := range pods.Items {
-		in.nodes[p.Name] = p.Spec.NodeName
+	for _, p := range list.Items {
+		in.pods[p.Name] = sightOfPod(p)
 	}
 	return in, nil
 }
 
-// await carries out a step that waits.
-func (c *carrier) await(ctx context.Context, s plan.Step, in enclosing) error {
+// await carries out a step that waits. In is the step that encloses it, base the last change before it.
+func (c *carrier) await(ctx context.Context, s plan.Step, in, base enclosing) error {
 	a := *s.Await
 	pod := c.podName(a.Ordinal)
+	if a.Moment() {
+		return c.awaitMoment(ctx, a, base)
+	}
 	switch a.For {
+	case plan.AwaitSettled:
+		return c.workload.Converge(ctx, s.Bound.D())
+	case plan.AwaitStill:
+		return c.awaitStill(ctx, a.Lasting.D())
 	case plan.AwaitCSIBegin, plan.AwaitCSIEnd:
 		return c.awaitCall(ctx, a, pod, in)
 	case plan.AwaitMoved:
-		return await.Until(ctx, fmt.Sprintf("%s to be Ready on another node than %s", pod, in.nodes[pod]),
+		return await.Until(ctx, fmt.Sprintf("%s to be Ready on another node than %s", pod, in.pods[pod].node),
 			lookEvery, s.Bound.D(), func(ctx context.Context) (bool, string, error) { return c.moved(ctx, pod, in) })
 	case plan.AwaitNotReady:
-		node := in.nodes[pod]
+		node := in.pods[pod].node
 		return await.Until(ctx, fmt.Sprintf("node %s not to be Ready", node), lookEvery, s.Bound.D(),
 			func(ctx context.Context) (bool, string, error) { return c.notReady(ctx, node) })
 	}
@@ -109,7 +116,7 @@ func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, st
 	state := fmt.Sprintf("%s on node %q", p.Status.Phase, p.Spec.NodeName)
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-			return p.Spec.NodeName != in.nodes[pod] && p.DeletionTimestamp == nil, state + ", Ready", nil
+			return p.Spec.NodeName != in.pods[pod].node && p.DeletionTimestamp == nil, state + ", Ready", nil
 		}
 	}
 	return false, state, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/fixtures"
+	"github.com/seatrial/seatrial/fixtures/light"
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
 	"github.com/seatrial/seatrial/fixtures/mysql/image"
@@ -53,6 +54,7 @@ func AllParts() Parts {
 		},
 		// tidy:list
 		Workloads: []fixtures.Definition{
+			light.Definition(),
 			mysql.Definition(),
 		},
 	}

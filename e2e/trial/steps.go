@@ -28,13 +28,14 @@ func (c *carrier) steps(ctx context.Context) error { return c.inOrder(ctx, c.Pla
 // inOrder carries steps out, one after another. It stops at the first that goes wrong: what follows was planned on the
 // state that this one should have left.
 func (c *carrier) inOrder(ctx context.Context, steps []plan.Step, in enclosing) error {
+	base := in
 	for _, s := range steps {
 		p := history.Phase{Name: history.PhaseStep, Step: s.N, Detail: c.Plan.Describe(s)}
 		err := c.recorded(ctx, p, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeoutCause(ctx, s.Bound.D(),
 				fmt.Errorf("the step's bound of %s is over", s.Bound))
 			defer cancel()
-			return c.step(ctx, s, in)
+			return c.step(ctx, s, in, &base)
 		})
 		if err != nil {
 			return err
@@ -55,22 +56,53 @@ func (c *carrier) logged(s plan.Step, do func(*slog.Logger) error) error {
 	return errors.Join(err, file.Close())
 }
 
-func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing) error {
+// step carries out one step. In is how things were when the step that encloses it began, base when the last change in
+// the same sequence did.
+func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
+	if s.Do.ChangesSet() {
+		return c.change(ctx, s, in, base)
+	}
 	switch s.Do {
 	case plan.ActionAwait:
-		return c.await(ctx, s, in)
+		return c.await(ctx, s, in, *base)
 	case plan.ActionLoad:
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
-	case plan.ActionScale:
-		return c.workload.Scale(ctx, *s.Replicas)
+	case plan.ActionDeleteClaim:
+		return c.workload.Change(ctx, s)
 	case plan.ActionChecksum:
 		return c.workload.Checksum(ctx, s.Label, s.N)
 	case plan.ActionTamper:
 		return c.workload.Tamper(ctx, *s.Tamper)
 	}
 	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
+}
+
+// change changes the StatefulSet, carries out what is to be done meanwhile, and waits for what comes of the change.
+func (c *carrier) change(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
+	before, err := c.enclose(ctx)
+	if err != nil {
+		return err
+	}
+	before.open = in.open // What outlasts, outlasts a fault.
+	*base = before
+	switch s.Do {
+	case plan.ActionUpdate:
+		c.revision = s.Update.Revision
+	case plan.ActionRollback:
+		c.revision = s.Revision
+	}
+	if err := c.workload.Change(ctx, s); err != nil {
+		return err
+	}
+	if err := c.inOrder(ctx, s.During, before); err != nil {
+		return err
+	}
+	if s.Wait == plan.WaitObserved {
+		return c.workload.Observed(ctx, s.Bound.D())
+	}
+	return c.workload.Converge(ctx, s.Bound.D())
 }
 
 // load lets the clients write until so many more inserts are acknowledged.
@@ -124,10 +156,10 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	return nil
 }
 
-// victim returns the node that a pod of the workload runs on. Within a fault it is the one that ran the pod when that
-// fault began: what happens within may move the pod.
+// victim returns the node that a pod of the workload runs on. Within another step it is the one that ran the pod when
+// that step began: what happens within may move the pod.
 func (c *carrier) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
-	name := in.nodes[pod]
+	name := in.pods[pod].node
 	if name == "" {
 		p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
 		if err != nil {

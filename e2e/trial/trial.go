@@ -67,6 +67,7 @@ type carrier struct {
 	watchers *watchers
 	journal  *os.File
 	began    history.Time
+	revision string // Of the pod template: the name that was last asked for.
 }
 
 // Execute carries a plan out and judges the record: observers on, workload made, steady state shown, steps carried out
@@ -148,7 +149,8 @@ func begin(req Request) (*carrier, error) {
 	if err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close())
 	}
-	c := &carrier{Request: req, dir: dir, rec: newFeed(rec), logFile: logFile, journal: journal, began: bootclock.Now()}
+	c := &carrier{Request: req, dir: dir, rec: newFeed(rec), logFile: logFile, journal: journal, began: bootclock.Now(),
+		revision: plan.RevisionFirst}
 	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
 	if err := c.recordPlan(); err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())

@@ -33,6 +33,8 @@ func place(dir string) (rank int, part string, ok bool) {
 		return rankPorts, head, true // What every fault is made with stands beside the port of faults.
 	case "clusters", "clusters/bootclock", "clusters/nodefile", "clusters/program", "fixtures":
 		return rankPorts, head, true
+	case "fixtures/stateful":
+		return rankPorts, head, true // Every workload is a StatefulSet.
 	case "fixtures/fsck", "fixtures/loopdev":
 		return rankPorts, head, true // Every fixture that makes volumes on a node stands on images and loop devices.
 	case "e2e/observe", "e2e/rundir":

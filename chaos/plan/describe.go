@@ -74,7 +74,7 @@ func cascadeNote(cascade string) string {
 func (s Step) changeNote() string {
 	note := ""
 	if s.Wait == WaitObserved {
-		note = ", not waiting for what comes of it"
+		note = ", not waiting for it"
 	}
 	if len(s.During) > 0 {
 		note += "; meanwhile:"

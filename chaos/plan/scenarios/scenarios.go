@@ -1,15 +1,45 @@
 package scenarios
 
-import "github.com/seatrial/seatrial/chaos/plan"
+import (
+	"slices"
+	"strings"
 
-// All returns every scenario, in alphabetical order. A new one is one new file and one line here.
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// All returns every scenario, in alphabetical order. A new one is one new file and one line here or in sets.
 func All() []plan.Scenario {
-	return []plan.Scenario{
+	// tidy:list
+	all := []plan.Scenario{
 		selftestDeletedRow(),
 		selftestIPv6Open(),
 		selftestSilentClients(),
 		smoke(),
 		smokeDisk(),
+	}
+	for _, s := range sets() {
+		all = append(all, s.variants()...)
+	}
+	slices.SortFunc(all, func(a, b plan.Scenario) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// sets are the scenarios of a StatefulSet; each is several.
+func sets() []setScenario {
+	return []setScenario{
+		setBlocked(),
+		setBurst(),
+		setCanary(),
+		setMaxUnavailable(),
+		setMinReady(),
+		setOnDelete(),
+		setRecreate(),
+		setRetention("", ""),
+		setRetention(plan.PolicyDelete, ""),
+		setRetention("", plan.PolicyDelete),
+		setRetention(plan.PolicyDelete, plan.PolicyDelete),
+		setScale(),
+		setStart(),
 	}
 }
 

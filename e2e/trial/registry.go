@@ -34,6 +34,7 @@ func AllParts() Parts {
 		// tidy:list
 		Faults: []fault.Definition{
 			controlplane.ForceDetachOff(),
+			controlplane.ManagerKill(),
 			network.Partition(),
 			node.KubeletKill(),
 			node.KubeletStop(),

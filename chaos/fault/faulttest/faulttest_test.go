@@ -36,8 +36,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func definitions() []fault.Definition {
 	return []fault.Definition{
-		controlplane.ForceDetachOff(), node.KubeletKill(), node.KubeletStop(), network.Partition(), node.Reboot(),
-		node.RuntimeKill(), object.Cordon(), object.NodeDelete(), object.OutOfService(), object.PodDelete(),
+		controlplane.ForceDetachOff(), controlplane.ManagerKill(), node.KubeletKill(), node.KubeletStop(),
+		network.Partition(), node.Reboot(), node.RuntimeKill(), object.Cordon(), object.NodeDelete(), object.OutOfService(), object.PodDelete(),
 		object.PodForceDelete(), storage.CSIPoint(),
 	}
 }

@@ -76,7 +76,7 @@ func TestServiceFaultsOnARealCluster(t *testing.T) {
 		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rservices", Clock: bootclock.Now, Log: log,
 	}
 	err = faulttest.OnCluster(ctx, []fault.Definition{
-		node.RuntimeKill(), node.KubeletStop(), controlplane.ForceDetachOff(),
+		node.RuntimeKill(), node.KubeletStop(), controlplane.ForceDetachOff(), controlplane.ManagerKill(),
 	}, target)
 	if err != nil {
 		t.Error(err)

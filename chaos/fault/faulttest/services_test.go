@@ -129,6 +129,10 @@ func (w *world) service(m *machine, argv []string, stdin string) (out string, ex
 		return strconv.Itoa(m.manager) + "\n", 0, true
 	case line == fmt.Sprintf("cat /proc/%d/cmdline", m.manager):
 		return strings.Join(m.managerArgs, "\x00") + "\x00", 0, true
+	case line == fmt.Sprintf("kill -s KILL %d", m.manager):
+		if !w.inert {
+			m.manager, m.managerBegan = m.manager+100, time.Now()
+		}
 	default:
 		return w.file(m, argv, stdin)
 	}

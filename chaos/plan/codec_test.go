@@ -54,6 +54,11 @@ func FuzzDecodeThenValidate(f *testing.F) {
 	if err := legal().Encode(&b); err != nil {
 		f.Fatal(err)
 	}
+	f.Add(bytes.Clone(b.Bytes()))
+	b.Reset()
+	if err := setPlan().Encode(&b); err != nil {
+		f.Fatal(err)
+	}
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"steps":[{"do":"fault"},{"do":"scale","replicas":-1},{"do":"tamper"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

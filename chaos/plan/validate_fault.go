@@ -36,7 +36,7 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 	v.when(at, f, known)
 	v.outlast(at+".outlast", f, known, deep)
 	if deep >= MaxDepth && len(f.Provoke) > 0 {
-		v.errs.add(at+".provoke", "leave it out", "is within %d faults already", deep)
+		v.errs.add(at+".provoke", "leave it out", "is within %d steps already", deep)
 		return
 	}
 	if deep >= MaxDepth && len(f.During) > 0 {

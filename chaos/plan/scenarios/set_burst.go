@@ -7,8 +7,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
 
-// setBurst scales a StatefulSet that promises no order: a pod that cannot be scheduled keeps no other from being deleted
-// or made.
+// setBurst scales a StatefulSet that promises no order: a pod that cannot be scheduled keeps no other from being
+// deleted or made.
 func setBurst() setScenario {
 	return setScenario{
 		name:    "set-burst",

@@ -7,8 +7,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
 
-// setCanary rolls a revision out by its partition: first above all pods, then to the last one, then step by step to all.
-// A pod below the partition that is deleted comes back as it was.
+// setCanary rolls a revision out by its partition: first above all pods, then to the last one, then step by step to
+// all. A pod below the partition that is deleted comes back as it was.
 func setCanary() setScenario {
 	return setScenario{
 		name: "set-canary",

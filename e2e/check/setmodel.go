@@ -43,8 +43,9 @@ type setWatch struct {
 	jumbled map[string]int // Events that came twice or not in the order of their resourceVersions.
 	wall    wallClock
 
-	names interned
-	pool  []podState
+	names  interned
+	pool   []podState
+	demand setSpec // Of the StatefulSet that is being read.
 }
 
 // setLife is everything of one namespace and name: the StatefulSets that had it, one after the other, and their pods.

@@ -210,25 +210,30 @@ func (st *podState) readSpec(s *scan, names interned) {
 				return
 			}
 			s.array(func() {
-				var c podClaim
-				s.object(func(name []byte) {
-					switch string(name) {
-					case "name":
-						c.volume = s.str(names)
-					case "persistentVolumeClaim":
-						s.object(func(name []byte) {
-							if string(name) == "claimName" {
-								c.claim = s.str(names)
-							}
-						})
-					}
-				})
+				c := readClaim(s, names)
 				if c.claim != "" {
 					p.claims = append(p.claims, c)
 				}
 			})
 		}
 	})
+}
+
+// readClaim reads one of a pod's volumes; the claim is empty where it is none.
+func readClaim(s *scan, names interned) (c podClaim) {
+	s.object(func(name []byte) {
+		switch string(name) {
+		case "name":
+			c.volume = s.str(names)
+		case "persistentVolumeClaim":
+			s.object(func(name []byte) {
+				if string(name) == "claimName" {
+					c.claim = s.str(names)
+				}
+			})
+		}
+	})
+	return c
 }
 
 // readImages returns the images of containers, in order.

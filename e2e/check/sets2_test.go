@@ -168,7 +168,9 @@ func onDeleteTales() []tale {
 		}), check.Fail, "Pod web-1 came back at +31.000 s at revision \"web-v1\", not at the update revision web-v2"},
 		{"ended by nobody knows who", name, three(s, func(w *web) { w.Change(image("v2")).Ask(1).Gone(1).Up(1) }),
 			check.Unknown, "nobody said who ended it"},
-		{"scaled down", name, three(s, func(w *web) { w.Change(image("v2")).Change(replicas(2)).Away(2) }), check.Pass, ""},
+		{"scaled down", name, three(s, func(w *web) {
+			w.Change(image("v2")).Change(replicas(2)).Away(2)
+		}), check.Pass, ""},
 	}
 }
 
@@ -278,7 +280,8 @@ func bindingTales() []tale {
 		return but(plain, func(events []history.Event) []history.Event {
 			raw := `{"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"512Mi"},` +
 				`"storageClassName":"made-up","nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
-				`{"key":"kubernetes.io/hostname","operator":"In","values":["worker2"]}]}]}}},"status":{"phase":"` + phase + `"}}`
+				`{"key":"kubernetes.io/hostname","operator":"In","values":["worker2"]}]}]}}},` +
+				`"status":{"phase":"` + phase + `"}}`
 			for i := range events {
 				if o := events[i].Object; o != nil && o.Resource == "persistentvolumes" && o.Name == "pv-web-1" {
 					rewrite(`"512Mi"`, `"1Gi"`)(&events[i])

@@ -21,6 +21,7 @@ const stampSlack = 2 * time.Second
 // setState is a StatefulSet at one resourceVersion: what is demanded, and what its controller says there is. Values
 // that the API server would have filled in are its defaults (k8s.io/api apps/v1, StatefulSetSpec).
 type setState struct {
+	*setSpec
 	event      *history.Event
 	version    uint64
 	uid        string
@@ -29,6 +30,18 @@ type setState struct {
 	guessed    bool // It was missing in a list after a gap.
 	generation int64
 
+	observed                        int64 // status.observedGeneration.
+	counts                          statusCounts
+	currentRevision, updateRevision string
+}
+
+// setSpec is what a StatefulSet demands. States of one after another that demand the same share it.
+type setSpec struct {
+	setDemand
+	templates []string // The names of the volumeClaimTemplates.
+}
+
+type setDemand struct {
 	replicas, start, partition int
 	unavailable                int  // maxUnavailable, or 1.
 	limited                    bool // maxUnavailable is set: since 1.37 it always is.
@@ -39,20 +52,15 @@ type setState struct {
 	deleteScaled               bool // persistentVolumeClaimRetentionPolicy.whenScaled is Delete.
 	deleteDeleted              bool // whenDeleted is.
 	service                    string
-	templates                  []string // The names of the volumeClaimTemplates.
-
-	observed                        int64 // status.observedGeneration.
-	counts                          statusCounts
-	currentRevision, updateRevision string
 }
 
 // statusCounts are the numbers in a StatefulSet's status.
-type statusCounts struct{ replicas, ready, available, current, updated int }
+type statusCounts struct{ replicas, ready, available, current, updated int32 }
 
 func (w *setWatch) addSet(e *history.Event, version uint64) bool {
 	o := e.Object
-	st := &setState{event: e, version: version, uid: o.UID, deleted: o.Verb == history.VerbDeleted, replicas: 1,
-		unavailable: 1, historyLimit: 10, strategy: rollingUpdate}
+	w.demand = setSpec{setDemand: setDemand{replicas: 1, unavailable: 1, historyLimit: 10, strategy: rollingUpdate}}
+	st := &setState{setSpec: &w.demand, event: e, version: version, uid: o.UID, deleted: o.Verb == history.VerbDeleted}
 	life := w.life(o.Namespace, o.Name)
 	if st.deleted && len(o.Raw) == 0 {
 		st.guessed = true
@@ -60,8 +68,21 @@ func (w *setWatch) addSet(e *history.Event, version uint64) bool {
 		return false
 	}
 	st.deleting = st.deleting || st.deleted
+	st.setSpec = life.share(&w.demand)
 	life.sets = append(life.sets, st)
 	return true
+}
+
+// share returns the demand of the last state where it is the same, so that it is kept once.
+func (s *setLife) share(demand *setSpec) *setSpec {
+	if n := len(s.sets); n > 0 {
+		last := s.sets[n-1].setSpec
+		if last.setDemand == demand.setDemand && slices.Equal(last.templates, demand.templates) {
+			return last
+		}
+	}
+	kept := *demand
+	return &kept
 }
 
 // The strategies of updates.
@@ -128,13 +149,14 @@ func (st *setState) readSpec(s *scan, names interned, life *setLife) {
 		case "updateStrategy":
 			unavailable = st.readStrategy(s, names)
 		case "volumeClaimTemplates":
+			if n := len(life.sets); n > 0 && life.sets[n-1].uid == st.uid && life.sets[n-1].templates != nil {
+				st.templates = life.sets[n-1].templates // They never change.
+				return
+			}
 			st.readTemplates(s, names)
 		}
 	})
 	st.unavailable, st.limited = scaled(unavailable, st.replicas), unavailable != ""
-	if n := len(life.sets); n > 0 && slices.Equal(life.sets[n-1].templates, st.templates) {
-		st.templates = life.sets[n-1].templates // Kept once: they never change.
-	}
 }
 
 func (st *setState) readStrategy(s *scan, names interned) (unavailable string) {
@@ -181,21 +203,21 @@ func (st *setState) readStatus(s *scan, names interned) {
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "availableReplicas":
-			st.counts.available = int(s.num())
+			st.counts.available = int32(s.num())
 		case "currentReplicas":
-			st.counts.current = int(s.num())
+			st.counts.current = int32(s.num())
 		case "currentRevision":
 			st.currentRevision = s.str(names)
 		case "observedGeneration":
 			st.observed = s.num()
 		case "readyReplicas":
-			st.counts.ready = int(s.num())
+			st.counts.ready = int32(s.num())
 		case "replicas":
-			st.counts.replicas = int(s.num())
+			st.counts.replicas = int32(s.num())
 		case "updateRevision":
 			st.updateRevision = s.str(names)
 		case "updatedReplicas":
-			st.counts.updated = int(s.num())
+			st.counts.updated = int32(s.num())
 		}
 	})
 }

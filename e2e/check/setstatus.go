@@ -37,8 +37,7 @@ func SetStatus() Check {
 // tally is how many pods there were from one event on.
 type tally struct {
 	at              *history.Event // Nil before the first.
-	version         uint64
-	replicas, ready int
+	replicas, ready int32
 }
 
 // telling follows one StatefulSet: its pods and its status, in one order.
@@ -80,7 +79,7 @@ func (t *telling) pod(p *podState) {
 	t.until(p.event.Span.NotBefore)
 	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
 	next := last
-	next.at, next.version = p.event, p.version
+	next.at = p.event
 	if old != nil && !old.deleted {
 		next.replicas--
 		next.ready -= one(old.ok())
@@ -98,7 +97,7 @@ func (t *telling) pod(p *podState) {
 	t.look(p.event)
 }
 
-func one(yes bool) int {
+func one(yes bool) int32 {
 	if yes {
 		return 1
 	}
@@ -173,7 +172,7 @@ func (t *telling) numbers(st *setState, fresh bool) {
 	}
 }
 
-func span(low, high int) string {
+func span(low, high int32) string {
 	if low == high {
 		return fmt.Sprint(low)
 	}
@@ -181,7 +180,7 @@ func span(low, high int) string {
 }
 
 // available holds that no pod counts as available before it has been Ready for minReadySeconds.
-func (t *telling) available(st *setState, ready int) {
+func (t *telling) available(st *setState, ready int32) {
 	_, latest, ok := t.watch.wall.between(st.event.Span)
 	if !ok {
 		t.ruling.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
@@ -189,7 +188,7 @@ func (t *telling) available(st *setState, ready int) {
 			t.clock(st.event))
 		return
 	}
-	waiting := 0
+	waiting := int32(0)
 	for _, p := range t.now {
 		if p.ok() && p.pod.owned && p.waiting(st.minReady, int64(latest)+1) {
 			waiting++
@@ -248,7 +247,7 @@ func (t *telling) mismatch() string {
 		return ""
 	}
 	last, c := t.tallies[len(t.tallies)-1], st.counts
-	updated, labelled := 0, true
+	updated, labelled := int32(0), true
 	for _, p := range t.now {
 		if !p.deleted {
 			labelled = labelled && p.revision != ""
@@ -267,7 +266,7 @@ func (t *telling) mismatch() string {
 	case labelled && c.updated != updated:
 		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.updated, updated, st.updateRevision)
 	case labelled && st.strategy == rollingUpdate && st.currentRevision != st.updateRevision &&
-		updated == st.replicas && last.ready == st.replicas && last.replicas == st.replicas:
+		int(updated) == st.replicas && int(last.ready) == st.replicas && int(last.replicas) == st.replicas:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.currentRevision, updated,
 			st.updateRevision)
 	}

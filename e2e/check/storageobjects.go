@@ -17,6 +17,7 @@ type storageObjects struct {
 	claims      map[string]string
 	inUse       map[string][]nodeVolumes // By node, in order.
 	podsOn      bool                     // The pods were watched.
+	names       interned
 }
 
 // pvObject is a PersistentVolume as it was last seen.
@@ -30,6 +31,7 @@ type pvObject struct {
 type podObject struct {
 	uid, name, namespace, node string
 	claims                     []string
+	read                       bool           // Its claims are known: they never change.
 	made                       *history.Event // Where it was first seen.
 	gone                       *history.Event // Its end, nil while it is there.
 }
@@ -72,17 +74,6 @@ type claimJSON struct {
 	} `json:"spec"`
 }
 
-type podVolumesJSON struct {
-	Spec struct {
-		NodeName string `json:"nodeName"`
-		Volumes  []struct {
-			Claim *struct {
-				Name string `json:"claimName"`
-			} `json:"persistentVolumeClaim"`
-		} `json:"volumes"`
-	} `json:"spec"`
-}
-
 type attachmentJSON struct {
 	Metadata struct {
 		DeletionTimestamp *string `json:"deletionTimestamp"`
@@ -107,7 +98,7 @@ type nodeVolumesJSON struct {
 // readStorage reads the API's side. An object without content tells only that it is there, or gone.
 func readStorage(h history.History) *storageObjects {
 	s := &storageObjects{pvs: map[string]*pvObject{}, pods: map[string]*podObject{}, claims: map[string]string{},
-		inUse: map[string][]nodeVolumes{}}
+		inUse: map[string][]nodeVolumes{}, names: interned{}}
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Kind == history.KindObserver && e.Observer != nil && e.Observer.Name == podsObserver &&
@@ -163,19 +154,36 @@ func (s *storageObjects) addPod(e *history.Event) {
 		p = &podObject{uid: e.Object.UID, name: e.Object.Name, namespace: e.Object.Namespace, made: e}
 		s.pods[p.uid] = p
 	}
-	var pod podVolumesJSON
-	if json.Unmarshal(e.Object.Raw, &pod) == nil {
-		p.node = firstOf(pod.Spec.NodeName, p.node)
-		if len(p.claims) == 0 {
-			for _, v := range pod.Spec.Volumes {
-				if v.Claim != nil {
-					p.claims = append(p.claims, p.namespace+"/"+v.Claim.Name)
-				}
-			}
-		}
+	if !p.read || p.node == "" { // Neither ever changes: to read them again would be most of the work of judging.
+		p.readVolumes(e.Object.Raw, s.names)
 	}
 	if e.Object.Verb == history.VerbDeleted && p.gone == nil {
 		p.gone = e
+	}
+}
+
+func (p *podObject) readVolumes(raw []byte, names interned) {
+	var claims []string
+	s := &scan{text: raw}
+	s.object(func(name []byte) {
+		if string(name) != "spec" {
+			return
+		}
+		s.object(func(name []byte) {
+			switch string(name) {
+			case "nodeName":
+				p.node = firstOf(s.str(names), p.node)
+			case "volumes":
+				s.array(func() {
+					if c := readClaim(s, names); c.claim != "" {
+						claims = append(claims, p.namespace+"/"+c.claim)
+					}
+				})
+			}
+		})
+	})
+	if p.read = p.read || !s.bad && len(raw) > 0; len(p.claims) == 0 {
+		p.claims = claims
 	}
 }
 

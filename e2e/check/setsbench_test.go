@@ -1,0 +1,125 @@
+package check_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// watching is a trial in which the API watch told at least so many events: a StatefulSet of three pods is updated,
+// scaled down and up, and rolled back, again and again. Padding makes each object as large as real ones are.
+func watching(events, padding int) history.History {
+	w := historytest.Web(historytest.SetSpec{Replicas: 3})
+	w.Up(0, 1, 2)
+	begin := w.Now
+	w.Change(image("v2")).Replace(2, 1, 0).Unready(1).Ready(1).Change(replicas(1)).Away(2,
+		1).Change(replicas(3)).Up(1, 2)
+	w.Change(image("v1")).Replace(2, 1, 0)
+	length := time.Duration((w.Now - begin) * float64(time.Second))
+	h := w.Told(0.5)
+	pad := []byte(`"status":{"padding":"` + strings.Repeat("x", padding) + `",`)
+	var head, round, tail []history.Event
+	for _, e := range h.Events {
+		if e.Object != nil && padding > 0 {
+			o := *e.Object
+			o.Raw = []byte(strings.Replace(string(o.Raw), `"status":{`, string(pad), 1))
+			e.Object = &o
+		}
+		switch {
+		case e.Object == nil && e.Span.NotAfter > historytest.At(1) && e.Kind != history.KindPlan:
+			tail = append(tail, e)
+		case e.Span.NotAfter < historytest.At(begin-0.5):
+			head = append(head, e)
+		case e.Object != nil:
+			round = append(round, e)
+		}
+	}
+	all, version, n := head, 100_000, 0
+	for ; len(all) < events; n++ {
+		for _, e := range round {
+			version++
+			o := *e.Object
+			o.ResourceVersion = strconv.Itoa(version)
+			if o.Resource == "pods" { // Of three pods each round begins with those with which the last one ended.
+				o.UID = uidOf(h, round, e, n)
+			}
+			e.Object = &o
+			shift := time.Duration(n) * length
+			e.Span = history.Between(e.Span.NotBefore.Add(shift), e.Span.NotAfter.Add(shift))
+			all = append(all, e)
+		}
+	}
+	for _, e := range tail {
+		shift := time.Duration(n-1) * length
+		e.Span = history.Between(e.Span.NotBefore.Add(shift), e.Span.NotAfter.Add(shift))
+		all = append(all, e)
+	}
+	for i := range all {
+		all[i].ID = int64(i + 1)
+	}
+	return history.History{Events: all}
+}
+
+// uidOf gives a pod of a round its uid: that of the last pod of its name in the round before, until it ends.
+func uidOf(h history.History, round []history.Event, e history.Event, n int) string {
+	first, last := "", ""
+	for i := range h.Events {
+		if o := h.Events[i].Object; o != nil && o.Resource == "pods" && o.Name == e.Object.Name {
+			if first == "" {
+				first = o.UID
+			}
+			last = o.UID
+		}
+	}
+	switch {
+	case e.Object.UID == first && n == 0:
+		return first
+	case e.Object.UID == first:
+		return fmt.Sprintf("%s/%d", last, n-1)
+	}
+	return fmt.Sprintf("%s/%d", e.Object.UID, n)
+}
+
+// BenchmarkWatch judges what the API watch told of a StatefulSet with every check: a million events have to take less
+// than 5 s and 500 MB, and at most 12 times as long as a tenth of them.
+func BenchmarkWatch(b *testing.B) {
+	for _, events := range []int{100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {
+			h := watching(events, 0)
+			b.ReportAllocs()
+			began := processorTime(b)
+			for b.Loop() {
+				judgeWatched(b, h)
+			}
+			perEvent(b, len(h.Events), began)
+		})
+	}
+}
+
+// BenchmarkWatchLarge is BenchmarkWatch with objects of some 5 KiB, as pods are.
+func BenchmarkWatchLarge(b *testing.B) {
+	h := watching(100_000, 4096)
+	b.ReportAllocs()
+	began := processorTime(b)
+	for b.Loop() {
+		judgeWatched(b, h)
+	}
+	perEvent(b, len(h.Events), began)
+}
+
+func judgeWatched(t testing.TB, h history.History) {
+	for _, res := range check.Run(h, check.All()).Results {
+		if strings.HasPrefix(res.Check, "set-") && res.Verdict != check.Pass {
+			t.Fatalf("%s: %s: %.2000s", res.Check, res.Verdict, fmt.Sprintf("%+v", res))
+		}
+	}
+}
+
+// TestWatching holds that what is judged in BenchmarkWatch passes.
+func TestWatching(t *testing.T) { judgeWatched(t, watching(2000, 100)) }

@@ -21,6 +21,7 @@ func All() []Check {
 		SetOnDelete(),
 		SetPartition(),
 		SetPolicy(),
+		SetPromotion(),
 		SetStatus(),
 		SetUpdate(),
 		Settle(),

@@ -32,7 +32,9 @@ func TestDiskPasses(t *testing.T) {
 }
 
 // notOnDisk names the checks that judge what a trial of DiskPlan does not have: local volumes, and updates.
-func notOnDisk() []string { return []string{"set-binding", "set-on-delete", "set-update"} }
+func notOnDisk() []string {
+	return []string{"set-binding", "set-on-delete", "set-promotion", "set-update"}
+}
 
 // TestChecksApplyByPlan holds that a check is left out because of the plan alone: a trial on attached disks of which
 // nothing was seen keeps all of them, and none of them passes.

@@ -147,7 +147,8 @@ func (o *ordering) step(p *podState) {
 func (o *ordering) judgeCreation(p *podState, set *setState) {
 	o.ruling.evidence++
 	o.made[p.pod.ordinal] = true
-	for k := min(max(set.start, 0), p.pod.ordinal); k < p.pod.ordinal; k++ {
+	first := min(max(set.start, 0), p.pod.ordinal)
+	for k := first; k < min(p.pod.ordinal, first+mostOrdinals); k++ {
 		before := o.now[k]
 		if before != nil && before.ok() {
 			if o.watch.blindTo(before.event.Span.NotAfter, p.event.Span.NotAfter) {
@@ -247,7 +248,8 @@ func (o *ordering) forced(p *podState) bool {
 
 // judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
 func (o *ordering) judgePredecessors(p *podState, set *setState) {
-	for k := max(set.start, 0); k < p.pod.ordinal && set.wants(k); k++ {
+	first := max(set.start, 0)
+	for k := first; k < min(p.pod.ordinal, first+mostOrdinals) && set.wants(k); k++ {
 		before := o.now[k]
 		switch {
 		case before != nil && before.ok():

@@ -207,7 +207,8 @@ func TestAll(t *testing.T) {
 	}
 	want := []string{"attach-order", "checksums", "coverage", "detach-order", "integrity", "mount-residue", "mounts",
 		"order", "pod-identity", "right-volume", "rows", "set-binding",
-		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy", "set-status", "set-update",
+		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
+		"set-promotion", "set-status", "set-update",
 		"settle",
 		"stage-order", "unpublish-in-use", "witness"}
 	if diff := cmp.Diff(want, names); diff != "" {

@@ -21,8 +21,7 @@ func SetClaims() Check {
 		Source: "Kubernetes documentation, StatefulSets, PersistentVolumeClaim retention (KEP-1847); Persistent " +
 			"Volumes, " +
 			"Storage Object in Use Protection, Reclaiming",
-		Applies: claims,
-		judge:   judgeSetClaims,
+		judge: judgeSetClaims,
 	}
 }
 

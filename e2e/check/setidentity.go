@@ -27,10 +27,7 @@ func SetIdentity() Check {
 }
 
 func judgeSetIdentity(f *facts) Result {
-	watched := []string{podsObserver, setsObserver}
-	if claims(f.history) {
-		watched = append(watched, claimsObserver, volumesObserver, nodesObserver)
-	}
+	watched := []string{podsObserver, setsObserver, claimsObserver, volumesObserver, nodesObserver}
 	return judgeSets(f, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
 		placed := map[*podLife]bool{}
 		j.walk(set, func(p *podState, now map[int]*podState) {

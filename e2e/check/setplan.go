@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -10,9 +11,9 @@ import (
 // know it.
 type setPlan struct {
 	known    bool // The plan could be read.
-	parallel bool
 	onDelete bool
-	light    bool
+	minReady bool // minReadySeconds is set.
+	reported bool // It is made after a reported bug.
 	local    bool // The volumes are a node's own.
 	updates  int  // Steps that change the template.
 	rollouts int  // Steps by which a pod has to be replaced by a rolling update.
@@ -20,23 +21,25 @@ type setPlan struct {
 
 // setPlanJSON is the part of a plan that is read: the plan's own type may know less than an older or a newer plan.
 type setPlanJSON struct {
+	Scenario string `json:"scenario"`
 	Workload struct {
-		Replicas       int    `json:"replicas"`
-		Parallel       bool   `json:"parallel"`
-		UpdateStrategy string `json:"updateStrategy"`
-		Partition      int    `json:"partition"`
-		Light          bool   `json:"light"`
-		Storage        string `json:"storage"`
+		Replicas        int    `json:"replicas"`
+		MinReadySeconds int    `json:"minReadySeconds"`
+		UpdateStrategy  string `json:"updateStrategy"`
+		Partition       int    `json:"partition"`
+		Storage         string `json:"storage"`
 	} `json:"workload"`
 	Steps []setStepJSON `json:"steps"`
 }
 
 type setStepJSON struct {
-	Do        string `json:"do"`
-	Replicas  *int   `json:"replicas"`
-	Partition *int   `json:"partition"`
+	Do        string        `json:"do"`
+	Replicas  *int          `json:"replicas"`
+	Partition *int          `json:"partition"`
+	During    []setStepJSON `json:"during"`
 	Fault     *struct {
-		During []setStepJSON `json:"during"`
+		Provoke []setStepJSON `json:"provoke"`
+		During  []setStepJSON `json:"during"`
 	} `json:"fault"`
 }
 
@@ -51,8 +54,9 @@ func setPlanOf(h history.History) setPlan {
 			return setPlan{}
 		}
 		w := raw.Workload
-		p := setPlan{known: true, parallel: w.Parallel, onDelete: w.UpdateStrategy == onDelete, light: w.Light,
-			local: w.Storage == "" || w.Storage == "local"}
+		p := setPlan{known: true, minReady: w.MinReadySeconds > 0, reported: strings.HasPrefix(raw.Scenario, "k8s-"),
+			onDelete: w.UpdateStrategy == onDelete,
+			local:    w.Storage == "" || w.Storage == "local"}
 		p.count(raw.Steps, &rollout{replicas: w.Replicas, partition: w.Partition})
 		return p
 	}
@@ -85,7 +89,9 @@ func (p *setPlan) count(steps []setStepJSON, at *rollout) {
 			st.Do == "partition") {
 			p.rollouts++
 		}
+		p.count(st.During, at)
 		if st.Fault != nil {
+			p.count(st.Fault.Provoke, at)
 			p.count(st.Fault.During, at)
 		}
 	}
@@ -106,12 +112,12 @@ func updatesOnDelete(h history.History) bool {
 	return !p.known || p.onDelete && p.updates > 0
 }
 
-func claims(h history.History) bool {
-	p := setPlanOf(h)
-	return !p.known || !p.light
-}
-
 func bindsLocal(h history.History) bool {
 	p := setPlanOf(h)
-	return !p.known || p.local && !p.light
+	return !p.known || p.local
+}
+
+func promotes(h history.History) bool {
+	p := setPlanOf(h)
+	return !p.known || p.reported && p.minReady && p.updates > 0 && !p.onDelete
 }

@@ -101,7 +101,7 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 				j.scene.clock(span.NotBefore), bound), st.event.ID, l.first.event.ID)
 		}
 	}
-	for k := st.start; k-st.start < min(st.replicas, 1000); k++ {
+	for k := st.start; k-st.start < min(st.replicas, mostOrdinals); k++ {
 		j.ruling.evidence++
 		if !there[k] {
 			j.breach(fmt.Sprintf("pod %s-%d", set.name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},

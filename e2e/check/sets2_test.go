@@ -401,8 +401,8 @@ func statusTales() []tale {
 		{"the StatefulSet's creation was " +
 			"missed", name, but(plain, drop(object("statefulsets", "web", 1))), check.Unknown,
 			"what came before was missed"},
-		{"promoted before it was available", name, promotedEarly, check.Fail,
-			"was called complete at"},
+		{"promoted before it was available", "set-promotion", promotedEarly, check.Fail, "was called complete at"},
+		{"promoted in time", "set-promotion", slow(false), check.Pass, ""},
 	}
 }
 

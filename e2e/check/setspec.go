@@ -14,6 +14,10 @@ import (
 // cache that a watch keeps, so a pod that lost its readiness a moment ago may still count as ready.
 const cacheLag = 2 * time.Second
 
+// mostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to keep a
+// judge busy for ever.
+const mostOrdinals = 4096
+
 // stampSlack is by how much two times that two machines stamped may differ from the truth, beside that they are cut off
 // to the second. On kind all nodes have one clock; elsewhere they are kept by NTP.
 const stampSlack = 2 * time.Second

@@ -18,10 +18,6 @@ const (
 // SetStatus judges what a StatefulSet's status says of its pods, in two ways: when it is written, its numbers are
 // such as there were at some time since the controller may last have looked; and while the pods do not change it
 // does not go on saying what is not so. No time counts in which the control plane was hurt.
-//
-// The current revision becomes the update revision when the update is complete. With minReadySeconds that is when all
-// pods are available; Kubernetes up to 1.37 does it when they are Ready (kubernetes/kubernetes issue 136831), which is
-// told of as the breach that it is.
 func SetStatus() Check {
 	return Check{
 		Name: "set-status",
@@ -129,7 +125,6 @@ func (t *telling) written(st *setState) {
 	if fresh || old.counts != st.counts || old.updateRevision != st.updateRevision ||
 		old.currentRevision != st.currentRevision || old.observed != st.observed {
 		t.numbers(st, fresh)
-		t.promoted(st, old, fresh)
 	}
 	t.look(st.event)
 }
@@ -145,8 +140,8 @@ func (t *telling) numbers(st *setState, fresh bool) {
 		return
 	}
 	since := min(t.since(st.event.Span), st.event.Span.NotBefore.Add(-statusLag))
-	if fresh || t.watch.blindTo(since, st.event.Span.NotAfter) {
-		return // Its pods may be those of one before it, or be missing.
+	if fresh || st.deleting || t.watch.blindTo(since, st.event.Span.NotAfter) {
+		return // Its pods may be those of one before it, or no longer its own, or be missing.
 	}
 	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
 	for i := len(t.tallies) - 1; i >= 0; i-- {
@@ -208,25 +203,6 @@ func (t *telling) wrongNumber(st *setState, what string) {
 	}
 	t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
 		t.clock(st.event), what), events...)
-}
-
-// promoted holds that the current revision becomes the update revision only when the update is complete.
-func (t *telling) promoted(st, old *setState, fresh bool) {
-	if fresh || old.currentRevision == "" || old.currentRevision == st.currentRevision ||
-		st.currentRevision != st.updateRevision || st.minReady == 0 {
-		return
-	}
-	_, latest, ok := t.watch.wall.between(st.event.Span)
-	for _, p := range t.now {
-		if ok && p.ok() && st.wants(p.pod.ordinal) && p.waiting(st.minReady, int64(latest)+1) {
-			t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
-				"although "+
-				"pod %s had not been Ready for the %d s of "+
-				"minReadySeconds.", t.set, st.updateRevision, t.clock(st.event),
-				p.pod.name, st.minReady), st.event.ID, old.event.ID, p.event.ID)
-			return
-		}
-	}
 }
 
 // look says whether the status is wrong from an event on.

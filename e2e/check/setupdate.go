@@ -117,7 +117,7 @@ func (u *updating) breaks(p *podState, states []*setState, names []string, now m
 	}
 	var away []string
 	var proof *podState
-	for h := high - 1; h >= max(low, 0); h-- {
+	for h := min(high, low+mostOrdinals) - 1; h >= max(low, 0); h-- {
 		other := now[h]
 		if h == p.pod.ordinal || !every(states, func(st *setState) bool { return st.wants(h) }) {
 			continue

@@ -169,18 +169,26 @@ func (c *carrier) end(ctx context.Context) error {
 	})
 	closeErr := errors.Join(c.rec.Close(), c.journal.Close())
 	if c.workload != nil && !c.Last {
-		c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
-		c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove)
+		begin := bootclock.Now()
+		removed := c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
+		if c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove) && removed {
+			end := bootclock.Now()
+			fmt.Fprintf(c.Progress, "%8s  no pod, claim or volume of the trial is left, after %.1f s\n",
+				c.sinceBegin(end), end.Sub(begin).Seconds())
+		}
 	}
 	return errors.Join(closeErr, c.logFile.Close())
 }
 
-// bounded does something that must not keep the trial from its end: an error is told and recorded, not returned.
-func (c *carrier) bounded(ctx context.Context, bound time.Duration, what string, do func(context.Context) error) {
+// bounded does something that must not keep the trial from its end: an error is told and recorded, not returned. It
+// reports whether there was none.
+func (c *carrier) bounded(ctx context.Context, bound time.Duration, what string, do func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	if err := do(ctx); err != nil {
+	err := do(ctx)
+	if err != nil {
 		c.log.Error(what, "err", err)
 		fmt.Fprintf(c.Progress, "  could not %s: %v\n", what, err)
 	}
+	return err == nil
 }

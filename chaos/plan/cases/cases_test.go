@@ -10,7 +10,7 @@ import (
 
 // known is what the cases may name.
 func known() plan.Caps {
-	caps := plan.Caps{Workloads: []string{"ledger"}}
+	caps := plan.Caps{Workloads: []string{"ledger", "light"}}
 	for _, name := range []string{
 		"cordon", "force-detach-off", "kubelet-kill", "kubelet-stop", "node-delete", "node-reboot", "out-of-service",
 		"pod-delete", "pod-force-delete",

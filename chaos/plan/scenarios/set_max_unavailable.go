@@ -11,9 +11,8 @@ func setMaxUnavailable() setScenario {
 		name:    "set-max-unavailable",
 		summary: "A rolling update that may have two pods unavailable at once, and no more.",
 		build: func(c crew) plan.Plan {
-			w := c.workload(4)
+			w := c.workload(4 + c.r.IntN(2))
 			w.MaxUnavailable = 2
-			w.MinReadySeconds = c.r.IntN(3)
 			return c.plan(w, draft.Update("v2", c.meanwhile(plan.AwaitTerminating, 2+c.r.IntN(2))...))
 		},
 	}

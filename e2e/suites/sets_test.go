@@ -1,0 +1,64 @@
+package suites_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/scenarios"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// The scenarios of StatefulSets are all of one shape, so the table is made of their list. LABELS picks among them:
+// "set" is all, "set && plain" those in a calm sea, "set && light" those without databases, and a fault's name those
+// with that fault.
+var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"), func() {
+	for _, s := range sets() {
+		It(s.Name+": "+s.Summary, setLabels(s), SpecTimeout(15*time.Minute), func(ctx SpecContext) {
+			out := carryOut(ctx, s, "run")
+			expectVerdict(out, check.Pass)
+			Expect(result(out, "coverage").Evidence).To(BeNumerically(">", 0), "evidence of coverage")
+		})
+	}
+})
+
+// sets returns the scenarios of StatefulSets.
+func sets() []plan.Scenario {
+	return slices.DeleteFunc(scenarios.All(), func(s plan.Scenario) bool { return !strings.HasPrefix(s.Name, "set-") })
+}
+
+// setLabels tells what a scenario is of.
+func setLabels(s plan.Scenario) Labels {
+	p := plan.Make(s, 1)
+	kind := Label("mysql", "slow")
+	if p.Workload.Light {
+		kind = Label("light")
+	}
+	for _, fault := range []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"} {
+		if strings.HasSuffix(s.Name, "-"+fault) {
+			return append(kind, "disruptive", fault)
+		}
+	}
+	return append(kind, "plain")
+}
+
+// The cases of StatefulSets that no database makes slower.
+var _ = DescribeTable("reported bugs of StatefulSets", Serial, Label("cases", "set", "light", "statefulset"),
+	func(ctx SpecContext, name string) {
+		c, ok := trial.AllParts().Case(name)
+		Expect(ok).To(BeTrue(), "case %q", name)
+		out := carryOut(ctx, c.Scenario, "reproduce")
+		if c.Control {
+			Expect(result(out, c.Finding.Check).Verdict).To(Equal(check.Pass))
+			return
+		}
+		Expect(out.Report.Shows(c.Finding)).NotTo(BeEmpty(), "%s finds %q", c.Finding.Check, c.Finding.Says)
+	},
+	Entry("an update is complete before its last pod is available", "k8s-136831", SpecTimeout(6*time.Minute)),
+	Entry("a broken revision stays although it is rolled back", "k8s-67250", SpecTimeout(6*time.Minute)),
+)

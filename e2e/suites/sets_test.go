@@ -14,10 +14,13 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// The scenarios of StatefulSets are all of one shape, so the table is made of their list. LABELS picks among them:
-// "set" is all, "set && plain" those in a calm sea, "set && light" those without databases, and a fault's name those
-// with that fault.
+// The scenarios of StatefulSets are all of one shape, so the table is made of their list. They take two hours, and are
+// there for a label filter that asks for them: "set" is all, "set && plain" those in a calm sea, "set && light" those
+// without databases, "set && kubelet-kill" those with that fault.
 var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"), func() {
+	if !strings.Contains(GinkgoLabelFilter(), "set") {
+		return
+	}
 	for _, s := range sets() {
 		It(s.Name+": "+s.Summary, setLabels(s), SpecTimeout(15*time.Minute), func(ctx SpecContext) {
 			out := carryOut(ctx, s, "run")
@@ -47,7 +50,7 @@ func setLabels(s plan.Scenario) Labels {
 	return append(kind, "plain")
 }
 
-// The cases of StatefulSets that no database makes slower.
+// The cases of StatefulSets, which no database makes slower.
 var _ = DescribeTable("reported bugs of StatefulSets", Serial, Label("cases", "set", "light", "statefulset"),
 	func(ctx SpecContext, name string) {
 		c, ok := trial.AllParts().Case(name)

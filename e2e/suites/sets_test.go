@@ -1,6 +1,7 @@
 package suites_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 // there for a label filter that asks for them: "set" is all, "set && plain" those in a calm sea, "set && light" those
 // without databases, "set && kubelet-kill" those with that fault.
 var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"), func() {
-	if !strings.Contains(GinkgoLabelFilter(), "set") {
+	if !regexp.MustCompile(`\bset\b`).MatchString(GinkgoLabelFilter()) {
 		return
 	}
 	for _, s := range sets() {

@@ -27,6 +27,6 @@ func k8s136831() plan.Case {
 		Report:   "kubernetes/kubernetes issue 136831",
 		Affected: "all to v1.37.0",
 		Fixed:    "none",
-		Finding:  plan.Sign{Check: "set-status", Says: "called complete"},
+		Finding:  plan.Sign{Check: "set-promotion", Says: "called complete"},
 	}
 }

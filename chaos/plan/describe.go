@@ -23,6 +23,8 @@ func (p Plan) Describe(s Step) string {
 		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
 	case s.Do == ActionDeleteClaim && s.Ordinal != nil:
 		return fmt.Sprintf("delete-claim: that of %s", p.pod(*s.Ordinal))
+	case s.Do == ActionDeletePod && s.Ordinal != nil:
+		return fmt.Sprintf("delete-pod: %s", p.pod(*s.Ordinal))
 	case s.Do == ActionAwait && s.Await != nil:
 		return "await: " + p.describeAwait(*s.Await)
 	}

@@ -96,6 +96,8 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 			fmt.Fprintf(b, "    the data of %s, for good: %s\n", p.pod(s.Tamper.Ordinal), s.Tamper.Kind)
 		case s.Do == ActionDeleteClaim && s.Ordinal != nil:
 			fmt.Fprintf(b, "    the claim of %s, for good: deleted\n", p.pod(*s.Ordinal))
+		case s.Do == ActionDeletePod && s.Ordinal != nil:
+			fmt.Fprintf(b, "    %s: deleted\n", p.pod(*s.Ordinal))
 		case s.Do == ActionDeleteSet:
 			fmt.Fprintf(b, "    StatefulSet %q: deleted, %s\n", p.Workload.StatefulSet, s.Cascade)
 		default:

@@ -54,6 +54,7 @@ func setPlan() plan.Plan {
 		{Do: plan.ActionDeleteClaim, Ordinal: new(4), Bound: bound},
 		{Do: plan.ActionDeleteSet, Cascade: plan.CascadeOrphan, Bound: bound},
 		{Do: plan.ActionCreateSet, Bound: bound},
+		{Do: plan.ActionDeletePod, Ordinal: new(4), Bound: bound},
 	}
 	numbered(p.Steps, 1)
 	return p
@@ -126,6 +127,8 @@ func moreSetMistakes() []mistake {
 		{"rollback to the same", func(p *plan.Plan) { p.Steps[7].Revision = "v2" },
 			`steps[7].revision: the template is at "v2" already; use an earlier one`},
 		{"claim of nobody", func(p *plan.Plan) { p.Steps[8].Ordinal = new(0) }, "steps[8].ordinal: 0 is out of range"},
+		{"pod of nobody", func(p *plan.Plan) { p.Steps[11].Ordinal = nil },
+			`steps[11].ordinal: is missing in a "delete-pod" step; set it`},
 		{"cascade", func(p *plan.Plan) { p.Steps[9].Cascade = "" },
 			`steps[9].cascade: no cascade ""; known: background, foreground, orphan`},
 		{"left deleted", func(p *plan.Plan) { p.Steps = p.Steps[:10] },

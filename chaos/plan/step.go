@@ -9,6 +9,7 @@ const (
 	ActionChecksum    Action = "checksum"     // Checksum the quiet tables of all instances.
 	ActionCreateSet   Action = "create-set"   // Make the StatefulSet again, as it was when it was deleted.
 	ActionDeleteClaim Action = "delete-claim" // Delete the claim of one pod. While the pod is there, it stays.
+	ActionDeletePod   Action = "delete-pod"   // Delete one pod, with its own grace, whether or not another comes.
 	ActionDeleteSet   Action = "delete-set"   // Delete the StatefulSet.
 	ActionFault       Action = "fault"        // One fault: inject, confirm, hold, heal, confirm healed.
 	ActionLoad        Action = "load"         // Let the clients write until Commits more inserts are acknowledged.
@@ -22,8 +23,8 @@ const (
 // Actions returns the actions a step can be, in alphabetical order.
 func Actions() []Action {
 	return []Action{
-		ActionAwait, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeleteSet, ActionFault, ActionLoad,
-		ActionPartition, ActionRollback, ActionScale, ActionTamper, ActionUpdate,
+		ActionAwait, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet, ActionFault,
+		ActionLoad, ActionPartition, ActionRollback, ActionScale, ActionTamper, ActionUpdate,
 	}
 }
 
@@ -51,7 +52,7 @@ type Step struct {
 	Revision  string   `json:"revision,omitempty"`  // ActionRollback: an earlier update's, or RevisionFirst.
 	Partition *int     `json:"partition,omitempty"` // ActionPartition.
 	Cascade   string   `json:"cascade,omitempty"`   // ActionDeleteSet: one of Cascades.
-	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim: whose.
+	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod: whose.
 	During    []Step   `json:"during,omitempty"`    // Of a change: what is done while it is under way.
 	Wait      string   `json:"wait,omitempty"`      // Of a change: WaitSettled (also when empty) or WaitObserved.
 	Bound     Duration `json:"bound"`               // The step is given up, and the trial UNKNOWN, after this long.

@@ -174,7 +174,7 @@ func (v *validator) step(at string, n int, s Step, deep int) {
 		v.fault(at+".fault", *s.Fault, s.Bound, deep)
 	case s.Do == ActionAwait && s.Await != nil:
 		v.await(at+".await", *s.Await, deep)
-	case s.Do == ActionDeleteClaim && s.Ordinal != nil:
+	case s.Ordinal != nil && (s.Do == ActionDeleteClaim || s.Do == ActionDeletePod):
 		v.ordinal(at+".ordinal", *s.Ordinal)
 	default:
 		v.data(at, s)
@@ -203,6 +203,10 @@ func (v *validator) data(at string, s Step) {
 
 // fields holds that exactly the fields of the step's action are set.
 func (v *validator) fields(at string, s Step) {
+	ordinal := ActionDeleteClaim
+	if s.Do == ActionDeletePod {
+		ordinal = s.Do
+	}
 	for _, f := range []struct {
 		name   string
 		set    bool
@@ -219,7 +223,7 @@ func (v *validator) fields(at string, s Step) {
 		{"revision", s.Revision != "", ActionRollback, true},
 		{"partition", s.Partition != nil, ActionPartition, true},
 		{"cascade", s.Cascade != "", ActionDeleteSet, false},
-		{"ordinal", s.Ordinal != nil, ActionDeleteClaim, true},
+		{"ordinal", s.Ordinal != nil, ordinal, true},
 	} {
 		switch {
 		case f.set && f.action != s.Do:

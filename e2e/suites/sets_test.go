@@ -64,5 +64,6 @@ var _ = DescribeTable("reported bugs of StatefulSets", Serial, Label("cases", "s
 		Expect(out.Report.Shows(c.Finding)).NotTo(BeEmpty(), "%s finds %q", c.Finding.Check, c.Finding.Says)
 	},
 	Entry("an update is complete before its last pod is available", "k8s-136831", SpecTimeout(6*time.Minute)),
+	Entry("a pod that cannot be made keeps others from being deleted", "k8s-140858", SpecTimeout(8*time.Minute)),
 	Entry("a broken revision stays although it is rolled back", "k8s-67250", SpecTimeout(6*time.Minute)),
 )

@@ -35,6 +35,7 @@ func AllParts() Parts {
 		Faults: []fault.Definition{
 			controlplane.ForceDetachOff(),
 			controlplane.ManagerKill(),
+			controlplane.PodQuota(),
 			network.Partition(),
 			node.KubeletKill(),
 			node.KubeletStop(),

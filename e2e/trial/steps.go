@@ -69,7 +69,7 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
-	case plan.ActionDeleteClaim:
+	case plan.ActionDeleteClaim, plan.ActionDeletePod:
 		return c.workload.Change(ctx, s)
 	case plan.ActionChecksum:
 		return c.workload.Checksum(ctx, s.Label, s.N)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -223,7 +224,20 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("delete", "pods", w.deletePod)
 	kube.PrependReactor("delete", "nodes", w.deleteNode)
 	kube.PrependReactor("update", "nodes", w.updateNode)
+	kube.PrependReactor("create", "resourcequotas", w.countQuota)
 	return kube
+}
+
+// countQuota is what the quota's controller does with a new one.
+func (w *world) countQuota(a k8stesting.Action) (bool, runtime.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if create, ok := a.(k8stesting.CreateAction); ok && !w.inert && w.pod != nil {
+		quota := create.GetObject().(*corev1.ResourceQuota)
+		quota.Status.Hard = quota.Spec.Hard
+		quota.Status.Used = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
+	}
+	return false, nil, nil
 }
 
 // stale is the error of a deletion whose condition does not hold.

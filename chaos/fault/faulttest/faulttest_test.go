@@ -36,7 +36,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func definitions() []fault.Definition {
 	return []fault.Definition{
-		controlplane.ForceDetachOff(), controlplane.ManagerKill(), node.KubeletKill(), node.KubeletStop(),
+		controlplane.ForceDetachOff(), controlplane.ManagerKill(), controlplane.PodQuota(),
+		node.KubeletKill(), node.KubeletStop(),
 		network.Partition(), node.Reboot(), node.RuntimeKill(), object.Cordon(), object.NodeDelete(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
 	}

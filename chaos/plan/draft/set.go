@@ -73,6 +73,11 @@ func DeleteSet(cascade string, during ...plan.Step) plan.Step {
 // CreateSet makes the StatefulSet again.
 func CreateSet(during ...plan.Step) plan.Step { return change(plan.ActionCreateSet, during) }
 
+// DeletePod deletes a pod, whether or not another can come.
+func DeletePod(ordinal int) plan.Step {
+	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+}
+
 // Observed makes a change not wait for what comes of it.
 func Observed(s plan.Step) plan.Step {
 	s.Wait = plan.WaitObserved

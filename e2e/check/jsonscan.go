@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // scan reads JSON once, front to back, and keeps only what is asked for: an API object is thousands of bytes, of which
@@ -228,6 +230,24 @@ func (s *scan) seconds() int64 {
 		return 0
 	}
 	return at.Unix()
+}
+
+// same holds a member of an object's metadata against what the record says of the object beside it.
+func (s *scan) same(member []byte, o *history.Object) {
+	want := ""
+	switch string(member) {
+	case "name":
+		want = o.Name
+	case "resourceVersion":
+		want = o.ResourceVersion
+	case "uid":
+		want = o.UID
+	default:
+		return
+	}
+	if got := s.token(); string(got) != want {
+		s.bad = true
+	}
 }
 
 // interned keeps strings once.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -35,9 +36,8 @@ func judgeSetIdentity(f *facts) Result {
 				j.ruling.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was "+
 					"there",
 					p.pod.name, old.pod.uid, j.clock(p.event), p.pod.uid)
-			} else if old != nil && old.pod == p.pod && old.deleted {
-				j.ruling.unknown("pod %s (uid %s) was seen again at %s, after its "+
-					"end", p.pod.name, p.pod.uid, j.clock(p.event))
+			} else if old != nil && old.pod == p.pod {
+				j.follows(p, old)
 			}
 			if verb := p.event.Object.Verb; p == p.pod.first && verb != history.VerbAdded &&
 				verb != history.VerbListed {
@@ -57,6 +57,24 @@ func judgeSetIdentity(f *facts) Result {
 		})
 		j.bindings(set)
 	})
+}
+
+// catchUp is how long a kubelet may take, after a fault, to tell what it could not tell before: it tries again every
+// 10 s (pkg/kubelet/status, syncPeriod).
+const catchUp = 15 * time.Second
+
+// follows says what in a state of a pod shows that the record of it is not whole.
+func (j *setJudge) follows(p, old *podState) {
+	what := p.contradicts(old)
+	before := history.Span{NotBefore: p.event.Span.NotBefore.Add(-catchUp), NotAfter: p.event.Span.NotAfter}
+	if what == "" && !p.deleting && len(j.scene.faultsIn(before)) == 0 {
+		from, _, ok := j.watch.wall.between(old.event.Span)
+		what = p.missed(old, from, ok)
+	}
+	if what != "" {
+		j.ruling.unknown("pod %s (uid %s) at %s is not what it can be after what it was: %s", p.pod.name, p.pod.uid,
+			j.clock(p.event), what)
+	}
 }
 
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
@@ -147,7 +165,7 @@ func (j *setJudge) placed(p *podState) {
 
 // bindings holds that a claim keeps its volume, and a volume its claim.
 func (j *setJudge) bindings(set *setLife) {
-	byVolume := map[string]*claimState{}
+	byVolume, volumes := map[string]*claimState{}, map[string]string{}
 	for _, key := range keys(j.watch.claims) {
 		if !set.has(key) {
 			continue
@@ -164,11 +182,54 @@ func (j *setJudge) bindings(set *setLife) {
 					"%q.", name,
 					old.volume, j.clock(c.event), c.volume), old.event.ID, c.event.ID)
 			}
+			if old != nil && old.uid == c.uid && (old.bound && !c.bound && !c.deleting || old.deleting && !c.deleting) {
+				j.ruling.unknown("claim %s at %s is not what it can be after what it was: it was bound, or its end "+
+					"was asked "+
+					"for, and it is so no more", name, j.clock(c.event))
+			}
 			if c.volume != "" {
 				j.alone(name, c, byVolume)
+				volumes[c.volume] = name
 			}
 			old = c
 		}
+	}
+	for _, volume := range keys(volumes) {
+		j.told(volume, volumes[volume])
+	}
+}
+
+// told holds that what was told of a volume that a claim has is whole.
+func (j *setJudge) told(volume, claim string) {
+	var old *volumeState
+	for _, v := range j.watch.volumes[volume] {
+		if j.late(v.event) || v.guessed {
+			break
+		}
+		verb, what := v.event.Object.Verb, ""
+		switch {
+		case old == nil && verb != history.VerbAdded && verb != history.VerbListed:
+			what = "its creation was missed"
+		case old == nil:
+		case old.uid != v.uid && !old.deleted:
+			what = "one of its name had been there, and its end was missed"
+		case old.uid == v.uid && old.deleted:
+			what = "it had ended"
+		case old.uid == v.uid && old.phase == "Bound" && v.phase == "Available",
+			old.uid == v.uid && old.claim != "" && old.phase != "Released" && v.claim == "":
+			what = "it had been bound to a claim, and not yet"
+		case old.uid == v.uid && old.phase != "Pending" && v.phase == "Pending":
+			what = "it had been there to be bound, and not yet"
+		}
+		if what != "" {
+			j.ruling.unknown("volume %s at %s is not what it can be after what it was: "+
+				"%s", volume, j.clock(v.event), what)
+		}
+		old = v
+	}
+	unbound := old != nil && !old.deleted && (old.claim == "" || old.phase == "Available")
+	if unbound && !j.watch.blind(j.scene.start, j.until, volumesObserver) {
+		j.ruling.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
 	}
 }
 

@@ -40,7 +40,8 @@ type setWatch struct {
 	on      map[string]bool
 	alive   history.Time // The last sign of life of the API watch, of whatever resource.
 	strange map[string]int
-	jumbled map[string]int // Events that came twice or not in the order of their resourceVersions.
+	named   map[string]string // The names of claims and volumes, by uid.
+	jumbled map[string]int    // Events that came twice or not in the order of their resourceVersions.
 	wall    wallClock
 
 	names  interned
@@ -69,6 +70,7 @@ func readSets(h history.History) *setWatch {
 		revisions: map[string][]*revision{},
 		deletes:   map[string][]history.Span{}, gaps: map[string][]history.Span{}, on: map[string]bool{},
 		strange: map[string]int{}, jumbled: map[string]int{}, names: interned{},
+		named: map[string]string{},
 	}
 	last := map[string]uint64{}
 	for i := range h.Events {
@@ -85,7 +87,7 @@ func readSets(h history.History) *setWatch {
 			continue
 		}
 		version, err := strconv.ParseUint(e.Object.ResourceVersion, 10, 64)
-		if err != nil || !read(e, version) {
+		if err != nil || !read(e, version) || !w.sameName(e.Object) {
 			w.strange[e.Object.Resource]++
 			continue
 		}
@@ -121,6 +123,16 @@ func (w *setWatch) reader(resource string) func(*history.Event, uint64) bool {
 		return w.addDelete
 	}
 	return nil
+}
+
+// sameName reports that a claim or a volume has the name that its uid has always had. A pod's is seen to as it is read.
+func (w *setWatch) sameName(o *history.Object) bool {
+	if o.Resource != "persistentvolumeclaims" && o.Resource != "persistentvolumes" || o.UID == "" {
+		return true
+	}
+	name, known := w.named[o.UID]
+	w.named[o.UID] = o.Name
+	return !known || name == o.Name
 }
 
 func (w *setWatch) observe(e *history.Event) {

@@ -88,7 +88,7 @@ func (d *parting) made(p *podState) {
 // keeps holds that a pod stays what it was made as: nothing but its maker may say at which revision it is, and below
 // the partition it never runs the images of the update.
 func (d *parting) keeps(p, old *podState) {
-	if p.deleted || p.guessed || old.guessed {
+	if p.guessed || old.guessed {
 		return
 	}
 	if old.revision != p.revision {

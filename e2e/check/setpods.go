@@ -15,6 +15,7 @@ type podState struct {
 	revision   string // The label controller-revision-hash.
 	images     string // Of its containers, in order.
 	node       string
+	turned     int64          // When its readiness last changed, by the clock of its node; 0 if unknown.
 	readySince int64          // When it became Ready, by the clock of its node, in seconds since 1970; 0 if unknown.
 	endAsked   int64          // When its end was asked for, by the clock of the API server; 0 if unknown.
 	lost       *history.Event // Since when it has not been Running and Ready, having been so; nil when it never was.
@@ -159,6 +160,8 @@ func (st *podState) readMetadata(s *scan, w *setWatch) {
 			})
 		case "ownerReferences":
 			p.readOwners(s, w.names)
+		default:
+			s.same(name, st.event.Object)
 		}
 	})
 	if ending != 0 {
@@ -276,6 +279,9 @@ func (st *podState) readStatus(s *scan, names interned) {
 						kind = s.str(names)
 					}
 				})
+				if kind == "Ready" {
+					st.turned = since
+				}
 				switch {
 				case kind == "Ready" && yes:
 					st.ready, st.readySince = true, since
@@ -313,78 +319,4 @@ func (s *setLife) connect() {
 		}
 		l.states = append(l.states, p)
 	}
-}
-
-// ok reports that the pod is Running and Ready.
-func (p *podState) ok() bool { return p.running && p.ready && !p.deleted }
-
-// waiting reports that the pod had not been Ready for minReady seconds when something else was stamped: certainly, by
-// times that are cut off to the second and may be of two clocks.
-func (p *podState) waiting(minReady, stamp int64) bool {
-	return minReady > 0 && p.readySince != 0 && stamp != 0 &&
-		stamp+1+int64(stampSlack.Seconds()) <= p.readySince+minReady
-}
-
-// describe says in words what a pod is; it takes nil, for a pod that is not there.
-func (p *podState) describe() string {
-	switch {
-	case p == nil || p.deleted:
-		return "not there"
-	case p.deleting:
-		return "terminating"
-	case !p.running:
-		return "not Running"
-	case !p.ready:
-		return "Running and not Ready"
-	}
-	return "there"
-}
-
-// last returns the state of a pod as it was known at t, nil when it was not known.
-func (s *setLife) last(name string, t history.Time) *podState {
-	var last *podState
-	for _, p := range s.pods {
-		if p.pod.name == name && p.event.Span.NotAfter <= t {
-			last = p
-		}
-	}
-	return last
-}
-
-// readyWithin reports that a pod was known to be Ready at the begin of span or became so within it.
-func (s *setLife) readyWithin(name string, span history.Span) bool {
-	if p := s.last(name, span.NotBefore); p != nil && p.ok() {
-		return true
-	}
-	for _, p := range s.pods {
-		if p.pod.name == name && p.ok() && p.event.Span.NotAfter > span.NotBefore &&
-			p.event.Span.NotAfter <= span.NotAfter {
-			return true
-		}
-	}
-	return false
-}
-
-// certainlyNotReady reports that a watch without a gap, which outlived span, never showed the pod Ready in it. The
-// pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
-func (w *setWatch) certainlyNotReady(s *setLife, name string, span history.Span) bool {
-	last := s.last(name, span.NotBefore)
-	return w.on[podsObserver] && w.alive >= span.NotAfter && last != nil &&
-		!w.blindTo(last.event.Span.NotBefore, span.NotAfter) && !s.readyWithin(name, span)
-}
-
-// demands reports that the StatefulSet wanted the ordinal all through span.
-func (s *setLife) demands(ordinal int, span history.Span) bool {
-	known := false
-	for _, st := range s.sets {
-		if st.event.Span.NotBefore > span.NotAfter {
-			break
-		}
-		wanted := !st.deleting && st.wants(ordinal)
-		if st.event.Span.NotAfter > span.NotBefore && !wanted {
-			return false
-		}
-		known = wanted
-	}
-	return known
 }

@@ -1,7 +1,9 @@
 package check_test
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,8 +26,15 @@ func watching(events, padding int) history.History {
 	length := time.Duration((w.Now - begin) * float64(time.Second))
 	h := w.Told(0.5)
 	pad := []byte(`"status":{"padding":"` + strings.Repeat("x", padding) + `",`)
+	stamps := regexp.MustCompile(`"lastTransitionTime":"[^"]*",`)
+	generation := regexp.MustCompile(`"(observedG|g)eneration":([0-9]+)`)
 	var head, round, tail []history.Event
 	for _, e := range h.Events {
+		if e.Object != nil { // Stamps and generations would be the same in each round.
+			o := *e.Object
+			o.Raw = stamps.ReplaceAll(o.Raw, nil)
+			e.Object = &o
+		}
 		if e.Object != nil && padding > 0 {
 			o := *e.Object
 			o.Raw = []byte(strings.Replace(string(o.Raw), `"status":{`, string(pad), 1))
@@ -40,12 +49,20 @@ func watching(events, padding int) history.History {
 			round = append(round, e)
 		}
 	}
+	const rounds = 4 // Changes of the demand in each.
 	all, version, n := head, 100_000, 0
 	for ; len(all) < events; n++ {
 		for _, e := range round {
 			version++
 			o := *e.Object
 			o.ResourceVersion = strconv.Itoa(version)
+			if o.Resource == "statefulsets" {
+				o.Raw = generation.ReplaceAllFunc(o.Raw, func(text []byte) []byte {
+					i := bytes.IndexByte(text, ':') + 1
+					g, _ := strconv.Atoi(string(text[i:]))
+					return strconv.AppendInt(text[:i:i], int64(g+n*rounds), 10)
+				})
+			}
 			if o.Resource == "pods" { // Of three pods each round begins with those with which the last one ended.
 				o.UID = uidOf(h, round, e, n)
 			}

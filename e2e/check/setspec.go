@@ -14,8 +14,8 @@ import (
 // cache that a watch keeps, so a pod that lost its readiness a moment ago may still count as ready.
 const cacheLag = 2 * time.Second
 
-// mostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to keep a
-// judge busy for ever.
+// mostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to
+// keep a judge busy for ever.
 const mostOrdinals = 4096
 
 // stampSlack is by how much two times that two machines stamped may differ from the truth, beside that they are cut off
@@ -110,6 +110,8 @@ func (st *setState) read(raw []byte, w *setWatch, life *setLife) bool {
 					st.deleting = s.str(w.names) != ""
 				case "generation":
 					st.generation = s.num()
+				default:
+					s.same(name, st.event.Object)
 				}
 			})
 		case "spec":

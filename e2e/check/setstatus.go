@@ -34,6 +34,7 @@ func SetStatus() Check {
 type tally struct {
 	at              *history.Event // Nil before the first.
 	replicas, ready int32
+	lost, won       string // The revisions that had one pod less, and one more, than before; "" for none.
 }
 
 // telling follows one StatefulSet: its pods and its status, in one order.
@@ -75,14 +76,20 @@ func (t *telling) pod(p *podState) {
 	t.until(p.event.Span.NotBefore)
 	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
 	next := last
-	next.at = p.event
+	next.at, next.lost, next.won = p.event, "", ""
 	if old != nil && !old.deleted {
 		next.replicas--
 		next.ready -= one(old.ok())
+		if !old.deleting {
+			next.lost = old.revision
+		}
 	}
 	if !p.deleted {
 		next.replicas++
 		next.ready += one(p.ok())
+		if !p.deleting {
+			next.won = p.revision
+		}
 	}
 	t.now[p.pod.ordinal] = p
 	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.revision != p.revision ||
@@ -114,6 +121,12 @@ func (t *telling) written(st *setState) {
 			"missed", t.set, t.clock(st.event))
 	case !fresh && old.deleted:
 		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.event))
+	case !fresh && (st.generation < old.generation || st.observed < old.observed || old.deleting && !st.deleting):
+		t.ruling.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
+			t.clock(st.event))
+	case !fresh && st.generation == old.generation && st.setDemand != old.setDemand:
+		t.ruling.unknown("%s demands at %s what it did not before, and its generation is the "+
+			"same", t.set, t.clock(st.event))
 	case !fresh && st.generation > old.generation+1:
 		t.ruling.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.generation,
 			t.clock(st.event), st.generation)
@@ -144,13 +157,17 @@ func (t *telling) numbers(st *setState, fresh bool) {
 		return // Its pods may be those of one before it, or no longer its own, or be missing.
 	}
 	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
+	updated, labelled := t.updated(st)
+	fewest, most := updated, updated
 	for i := len(t.tallies) - 1; i >= 0; i-- {
 		a := t.tallies[i]
 		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
 		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
+		fewest, most = min(fewest, updated), max(most, updated)
 		if a.at == nil || a.at.Span.NotAfter < since {
 			break
 		}
+		updated += one(a.lost == st.updateRevision) - one(a.won == st.updateRevision)
 	}
 	c := st.counts
 	switch {
@@ -162,9 +179,24 @@ func (t *telling) numbers(st *setState, fresh bool) {
 	case c.available > high.ready || st.minReady == 0 && c.available < low.ready:
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.available,
 			span(low.ready, high.ready)))
+	case labelled && (c.updated < fewest || c.updated > most):
+		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.updated, span(fewest, most),
+			st.updateRevision))
 	case st.minReady > 0:
 		t.available(st, high.ready)
 	}
+}
+
+// updated returns how many pods are at the update revision now, false where not all say at which they are.
+func (t *telling) updated(st *setState) (n int32, labelled bool) {
+	labelled = st.updateRevision != ""
+	for _, p := range t.now {
+		if !p.deleted {
+			labelled = labelled && p.revision != ""
+			n += one(!p.deleting && p.revision == st.updateRevision)
+		}
+	}
+	return n, labelled
 }
 
 func span(low, high int32) string {
@@ -223,13 +255,7 @@ func (t *telling) mismatch() string {
 		return ""
 	}
 	last, c := t.tallies[len(t.tallies)-1], st.counts
-	updated, labelled := int32(0), true
-	for _, p := range t.now {
-		if !p.deleted {
-			labelled = labelled && p.revision != ""
-			updated += one(!p.deleting && p.revision == st.updateRevision)
-		}
-	}
+	updated, labelled := t.updated(st)
 	switch {
 	case st.observed < st.generation:
 		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.observed, st.generation)

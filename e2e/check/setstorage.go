@@ -62,6 +62,8 @@ func (w *setWatch) addClaim(e *history.Event, version uint64) bool {
 		case "metadata":
 			s.object(func(name []byte) {
 				switch string(name) {
+				default:
+					s.same(name, o)
 				case "deletionTimestamp":
 					c.deleting = s.peek() == '"'
 				case "ownerReferences":
@@ -142,6 +144,8 @@ func (w *setWatch) addVolume(e *history.Event, version uint64) bool {
 	s := &scan{text: o.Raw}
 	s.object(func(name []byte) {
 		switch string(name) {
+		case "metadata":
+			s.object(func(name []byte) { s.same(name, o) })
 		case "spec":
 			v.readSpec(s, w.names)
 		case "status":

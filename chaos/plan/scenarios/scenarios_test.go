@@ -94,6 +94,39 @@ func TestSmokeHurtsEachWayOnce(t *testing.T) {
 	}
 }
 
+// TestFaultsOfSetsComeAtAMoment holds that a scenario of a StatefulSet with a fault in its name has that fault once,
+// right after the moment on the API watch that chooses its time, and that the others have none of these faults.
+func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
+	faults := []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
+	for _, s := range scenarios.All() {
+		if !strings.HasPrefix(s.Name, "set-") {
+			continue
+		}
+		want := ""
+		for _, f := range faults {
+			if strings.HasSuffix(s.Name, "-"+f) {
+				want = f
+			}
+		}
+		for seed := range uint64(50) {
+			var had []string
+			steps := plan.Make(s, seed).AllSteps()
+			for i, step := range steps {
+				if step.Fault == nil || !slices.Contains(faults, step.Fault.Name) {
+					continue
+				}
+				had = append(had, step.Fault.Name)
+				if before := steps[i-1].Await; before == nil || !before.Moment() {
+					t.Fatalf("scenario %q, seed %d: step %d comes after %q", s.Name, seed, step.N, steps[i-1].Do)
+				}
+			}
+			if got := strings.Join(had, " "); got != want {
+				t.Fatalf("scenario %q, seed %d: has the faults %q, want %q", s.Name, seed, got, want)
+			}
+		}
+	}
+}
+
 func mustFind(t *testing.T, name string) plan.Scenario {
 	t.Helper()
 	s, ok := scenarios.Find(name)

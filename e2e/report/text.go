@@ -56,6 +56,7 @@ func WriteText(w io.Writer, run Run, h history.History, r check.Report, o Option
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
+	s.stuck(p)
 	s.planSection(p)
 	s.faults(p)
 	s.volumes(p)

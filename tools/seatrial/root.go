@@ -36,6 +36,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newClean(),
 		newDescribe(),
 		newDoctor(),
+		newExplain(),
 		newHeal(),
 		newJudge(),
 		newList(),

@@ -27,7 +27,7 @@ func place(dir string) (rank int, part string, ok bool) {
 	switch head {
 	case "e2e/history", "chaos/plan":
 		return rankFacts, head, true
-	case "e2e/check", "e2e/report":
+	case "e2e/check", "e2e/explain", "e2e/report":
 		return rankJudging, head, true
 	case "chaos/await", "chaos/deadman", "chaos/evidence", "chaos/heal", "chaos/mark", "chaos/probe", "chaos/trigger":
 		return rankPorts, head, true // What every fault is made with stands beside the port of faults.

@@ -1,0 +1,328 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// step is what the controller of a StatefulSet does next, and what it waits for before it does. Without blockers it
+// does it now.
+type step struct {
+	action   Action
+	ordinal  int
+	blockers []blocker
+	rule     string
+}
+
+// blocker is a pod that the controller waits for; pod is nil when it is not there.
+type blocker struct {
+	ordinal int
+	pod     *pod
+	state   state
+}
+
+// key tells steps apart that are not the same one: as long as it stays the same nothing has moved.
+func (s step) key() string {
+	key := fmt.Sprintf("%s %d", s.action, s.ordinal)
+	for _, b := range s.blockers {
+		key += fmt.Sprintf(" %d %s", b.ordinal, b.state)
+		if b.pod != nil {
+			key += " " + b.pod.uid
+		}
+	}
+	return key
+}
+
+// The rules by which a controller waits, in words.
+const (
+	ruleOrder = "OrderedReady: nothing is created, deleted or updated before every pod that is to stay is Running, " +
+		"Ready and available for minReadySeconds, the lowest ordinal first"
+	ruleGone      = "OrderedReady: a pod is deleted only when every higher ordinal is gone"
+	ruleCondemned = "OrderedReady: a pod that is to go is deleted only when no other pod is unavailable"
+	ruleReborn    = "a pod is created only when the one of the same name is gone from the API"
+	ruleMost      = "no more than maxUnavailable pods are unavailable during an update"
+	ruleHighest   = "a rolling update goes from the highest ordinal down, each pod available before the next"
+	ruleBatch     = "Parallel: while a pod cannot be created nothing is scaled down or updated"
+	ruleRecreate  = "Recreate: no pod is created before every one of an old revision is gone"
+)
+
+// view is a StatefulSet and its pods as the controller sorts them (updateStatefulSet).
+type view struct {
+	o         *Objects
+	set       *set
+	replicas  []*pod // By place; nil where one is missing.
+	condemned []*pod // The highest ordinal first.
+}
+
+func (o *Objects) view(s *set) *view {
+	v := &view{o: o, set: s, replicas: make([]*pod, s.replicas)}
+	for _, p := range o.pods {
+		if p.set != s.key || p.foreign {
+			continue
+		}
+		if i := p.ordinal - s.start; i >= 0 && i < s.replicas {
+			v.replicas[i] = p
+		} else {
+			v.condemned = append(v.condemned, p)
+		}
+	}
+	slices.SortFunc(v.condemned, func(a, b *pod) int { return cmp.Compare(b.ordinal, a.ordinal) })
+	return v
+}
+
+func (v *view) block(i int) blocker {
+	return blocker{v.set.start + i, v.replicas[i], v.replicas[i].state(v.o, v.set.minReady)}
+}
+
+func (v *view) blockOf(p *pod) blocker { return blocker{p.ordinal, p, p.state(v.o, v.set.minReady)} }
+
+// next is the controller's next step.
+func (v *view) next() step {
+	switch {
+	case v.set.deleting:
+		return step{action: ActionNone, ordinal: -1}
+	case v.set.strategy == recreate:
+		if s, waits := v.recreates(); waits {
+			return s
+		}
+	}
+	if v.set.parallel {
+		return v.burst()
+	}
+	return v.ordered()
+}
+
+// recreates waits for the pods of old revisions (recreateDeleteAndWait).
+func (v *view) recreates() (step, bool) {
+	s := step{action: ActionUpdate, rule: ruleRecreate}
+	for _, p := range v.everyPod() {
+		if p.revision == v.set.update || v.set.update == "" {
+			continue
+		}
+		s.ordinal = p.ordinal
+		if !p.terminating() {
+			return step{action: ActionUpdate, ordinal: p.ordinal}, true
+		}
+		s.blockers = append(s.blockers, v.blockOf(p))
+	}
+	return s, len(s.blockers) > 0
+}
+
+func (v *view) everyPod() []*pod {
+	return slices.DeleteFunc(slices.Concat(v.replicas, v.condemned), func(p *pod) bool { return p == nil })
+}
+
+// ordered is the way of OrderedReady (processReplica, processCondemned).
+func (v *view) ordered() step {
+	for i, p := range v.replicas {
+		b := v.block(i)
+		switch {
+		case p == nil:
+			return v.creates(b)
+		case b.state == stateOver && !p.terminating():
+			return step{action: ActionReplace, ordinal: b.ordinal}
+		case b.state == stateOver || b.state == stateTerminating:
+			return step{ActionCreate, b.ordinal, []blocker{b}, ruleReborn}
+		case b.state != "":
+			s := v.after(i)
+			s.blockers, s.rule = []blocker{b}, ruleOrder
+			return s
+		}
+	}
+	if len(v.condemned) > 0 {
+		return v.condemn()
+	}
+	if i := v.stale(); i >= 0 {
+		return step{action: ActionUpdate, ordinal: v.set.start + i}
+	}
+	return step{action: ActionNone, ordinal: -1}
+}
+
+// creates is the creation of a pod, which waits for a claim of the pod before it (PodClaimIsStale).
+func (v *view) creates(b blocker) step {
+	s := step{action: ActionCreate, ordinal: b.ordinal}
+	if v.o.refusal(v.set, b.ordinal) != nil || v.o.staleClaim(v.set, b.ordinal) != nil {
+		s.blockers = []blocker{b}
+	}
+	return s
+}
+
+// after is what comes next once the pod in place i is available.
+func (v *view) after(i int) step {
+	for j := i + 1; j < len(v.replicas); j++ {
+		if v.replicas[j] == nil {
+			return step{action: ActionCreate, ordinal: v.set.start + j}
+		}
+	}
+	if len(v.condemned) > 0 {
+		return step{action: ActionDelete, ordinal: v.toGo().ordinal}
+	}
+	if j := v.stale(); j >= 0 {
+		return step{action: ActionUpdate, ordinal: v.set.start + j}
+	}
+	return step{action: ActionSettle, ordinal: v.set.start + i}
+}
+
+// toGo is the condemned pod that is deleted next, and the first one where all are terminating.
+func (v *view) toGo() *pod {
+	for _, p := range v.condemned {
+		if !p.terminating() {
+			return p
+		}
+	}
+	return v.condemned[0]
+}
+
+// condemn is the scale-down of OrderedReady, when all pods that are to stay are available: the first condemned pod goes
+// when it is healthy, or when it is the lowest one of those that are not.
+func (v *view) condemn() step {
+	first := v.condemned[0]
+	s := step{action: ActionDelete, ordinal: first.ordinal}
+	if first.terminating() {
+		s.ordinal, s.blockers, s.rule = v.toGo().ordinal, []blocker{v.blockOf(first)}, ruleGone
+		return s
+	}
+	if v.blockOf(first).state == "" {
+		return s
+	}
+	for _, p := range slices.Backward(v.condemned) {
+		if b := v.blockOf(p); b.state != "" {
+			if p != first {
+				s.blockers, s.rule = []blocker{b}, ruleCondemned
+			}
+			return s
+		}
+	}
+	return s
+}
+
+// stale is the place of the highest pod that an update has to replace and did not ask to end yet, -1 where there is
+// none.
+func (v *view) stale() int {
+	if v.set.strategy != rollingUpdate || v.set.update == "" {
+		return -1
+	}
+	for i := len(v.replicas) - 1; i >= max(0, v.set.partition); i-- {
+		if p := v.replicas[i]; p != nil && p.revision != v.set.update && !p.terminating() {
+			return i
+		}
+	}
+	return -1
+}
+
+// burst is the way of Parallel: nothing waits for anything but a creation that is refused, and updates.
+func (v *view) burst() step {
+	for i, p := range v.replicas {
+		b := v.block(i)
+		switch {
+		case p == nil:
+			s := v.creates(b)
+			if goes := v.alive(); len(s.blockers) > 0 && goes != nil {
+				s.action, s.ordinal, s.rule = ActionDelete, goes.ordinal, ruleBatch
+			}
+			return s
+		case b.state == stateOver && !p.terminating():
+			return step{action: ActionReplace, ordinal: b.ordinal}
+		}
+	}
+	if p := v.alive(); p != nil {
+		return step{action: ActionDelete, ordinal: p.ordinal}
+	}
+	for i := range v.replicas {
+		if b := v.block(i); b.state == stateTerminating || b.state == stateOver {
+			return step{ActionCreate, b.ordinal, []blocker{b}, ruleReborn}
+		}
+	}
+	if len(v.condemned) > 0 {
+		return step{ActionDelete, v.condemned[0].ordinal, []blocker{v.blockOf(v.condemned[0])}, ""}
+	}
+	return v.roll()
+}
+
+// alive is the highest condemned pod that is not terminating, nil where there is none.
+func (v *view) alive() *pod {
+	if len(v.condemned) == 0 || v.toGo().terminating() {
+		return nil
+	}
+	return v.toGo()
+}
+
+// roll is the rolling update of Parallel, with the feature MaxUnavailableStatefulSet and without.
+func (v *view) roll() step {
+	var waits []blocker
+	broken := -1
+	stale := v.stale()
+	for i := len(v.replicas) - 1; i >= 0; i-- {
+		b := v.block(i)
+		if b.state == "" {
+			continue
+		}
+		waits = append(waits, b)
+		if i >= v.set.partition && stale >= 0 && b.pod.revision != v.set.update && broken < 0 {
+			broken = i
+		}
+	}
+	switch {
+	case len(waits) == 0 && stale < 0:
+		return step{action: ActionNone, ordinal: -1}
+	case stale < 0:
+		slices.Reverse(waits)
+		return step{ActionSettle, waits[0].ordinal, waits, ""}
+	case v.set.limited && broken >= 0:
+		return step{action: ActionUpdate, ordinal: v.set.start + broken}
+	case v.set.limited && len(waits) >= v.set.unavailable:
+		return step{ActionUpdate, v.set.start + stale, waits, ruleMost}
+	case !v.set.limited && len(waits) > 0 && waits[0].ordinal-v.set.start > stale:
+		return step{ActionUpdate, v.set.start + stale, waits[:1], ruleHighest}
+	}
+	return step{action: ActionUpdate, ordinal: v.set.start + stale}
+}
+
+// refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
+// StatefulSet was created after it.
+func (o *Objects) refusal(s *set, ordinal int) *notice {
+	name := s.pod(ordinal)
+	var refused *notice
+	for _, n := range o.notices["StatefulSet "+s.key] {
+		if n.Reason == "FailedCreate" && mentions(n.Message, name) && (refused == nil || n.last.At >= refused.last.At) {
+			refused = n
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	for _, n := range o.notices["StatefulSet "+s.key] {
+		if n.Reason == "SuccessfulCreate" && mentions(n.Message, name) && n.last.At > refused.last.At {
+			return nil
+		}
+	}
+	return refused
+}
+
+// staleClaim is the claim that belongs to a pod before the one that is missing, nil where there is none: it is to be
+// deleted with it, and the new pod is not created before it is (hasStaleOwnerRef).
+func (o *Objects) staleClaim(s *set, ordinal int) *claim {
+	if !s.deleteScaled {
+		return nil
+	}
+	for _, template := range s.templates {
+		c := o.claims[s.namespace()+"/"+template+"-"+s.pod(ordinal)]
+		if c == nil {
+			continue
+		}
+		for _, r := range c.Metadata.OwnerReferences {
+			if r.Kind == "Pod" && r.Name == s.pod(ordinal) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// mentions reports that a message has a name as a word of its own.
+func mentions(message, name string) bool {
+	words := strings.FieldsFunc(message, func(c rune) bool { return strings.ContainsRune(` ",`, c) })
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Trim(word, ":.") == name })
+}

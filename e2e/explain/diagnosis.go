@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Action is the next thing that the controller of a StatefulSet has to do.
+type Action string
+
+// The actions.
+const (
+	ActionNone    Action = "none"    // Everything is as it was asked for.
+	ActionCreate  Action = "create"  // A pod is missing.
+	ActionDelete  Action = "delete"  // A pod is one too many.
+	ActionUpdate  Action = "update"  // A pod is of a revision that it is not to be of.
+	ActionReplace Action = "replace" // A pod has failed or succeeded, and is to be made anew.
+	ActionSettle  Action = "settle"  // All pods are there and at their revision; one is not available yet.
+	ActionUnknown Action = "unknown" // The facts do not say.
+)
+
+// Outlook is whether what is in the way looks as if it would go away by itself.
+type Outlook string
+
+// The outlooks. Permanent means that it stays until somebody does something about it.
+const (
+	Transient Outlook = "transient"
+	Permanent Outlook = "permanent"
+	NotKnown  Outlook = "not known"
+)
+
+// Moment is when something was first seen to be so, and the event of the history that says it (0 where there is none).
+// Known is false for what was never seen. A moment read from a time stamp in an object is right to the second.
+type Moment struct {
+	At    history.Time
+	Event int64
+	Known bool
+}
+
+// Evidence is where a sentence comes from: an event of the history where there is one, an API object ("pods
+// trial/web-1") and the field of it that says so.
+type Evidence struct {
+	Event  int64  `json:"event,omitempty"`
+	Object string `json:"object,omitempty"`
+	Field  string `json:"field,omitempty"`
+}
+
+// String tells the evidence in words.
+func (e Evidence) String() string {
+	s := e.Object
+	if e.Event != 0 {
+		s = fmt.Sprintf("event %d", e.Event)
+		if e.Object != "" {
+			s += ": " + e.Object
+		}
+	}
+	if e.Field != "" {
+		s += " " + e.Field
+	}
+	return s
+}
+
+// Cause is one link of the chain that explains why a pod is in the way: the link after it explains it further.
+type Cause struct {
+	Sentence string     `json:"sentence"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Blocker is a pod that is in the way.
+type Blocker struct {
+	Pod   string        `json:"pod"`
+	State string        `json:"state"`           // "not Ready", "terminating".
+	Since string        `json:"since,omitempty"` // For people; empty when it is not known.
+	For   time.Duration `json:"forNanoseconds,omitempty"`
+
+	since Moment
+}
+
+// Diagnosis is what is to be said of one StatefulSet at one moment. Times are told as people read them: "+31.2 s" is
+// since the begin of the trial, and UTC where there is no trial.
+type Diagnosis struct {
+	StatefulSet string    `json:"statefulSet"` // "namespace/name".
+	At          string    `json:"at"`
+	Action      Action    `json:"action"`
+	Ordinal     int       `json:"ordinal"`           // Of the pod that the action is about; -1 where it is about none.
+	Wants       string    `json:"wants"`             // The action as a sentence.
+	Rule        string    `json:"rule,omitempty"`    // Why the controller waits, when it does.
+	Blockers    []Blocker `json:"blockers"`          // The pods that are in its way; none when none is.
+	Causes      []Cause   `json:"causes"`            // Why the first of them is.
+	Outlook     Outlook   `json:"outlook,omitempty"` // Empty when there is nothing to do.
+	Reason      string    `json:"reason,omitempty"`  // Why the outlook is so, and what would end it.
+	// Since is since when nothing has moved; empty when only the present is known. For is how long, in nanoseconds.
+	Since string        `json:"since,omitempty"`
+	For   time.Duration `json:"forNanoseconds,omitempty"`
+	// Stuck says that the controller has something to do and did not come any nearer to it for as long as the bound.
+	Stuck bool `json:"stuck"`
+}
+
+// Spell is a time in which the controller had something to do and nothing moved.
+type Spell struct {
+	From string        `json:"from"`
+	To   string        `json:"to"`
+	For  time.Duration `json:"forNanoseconds"`
+	// Open says that it lasted to the end of what is known.
+	Open bool `json:"open,omitempty"`
+	// Diagnosis is the one for the middle of the spell, and for its end where it is open.
+	Diagnosis Diagnosis `json:"diagnosis"`
+}

@@ -1,0 +1,381 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// DefaultBound is how long nothing has to move before it is called stuck. A pod that does little is made and Ready
+// within a few seconds.
+const DefaultBound = 5 * time.Second
+
+// Diagnose says what the StatefulSet "namespace/name" waits for at o.At. One that is not among the objects gets a
+// diagnosis that says so. Bound is how long a pod has to be in the way before that is called stuck.
+func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
+	d := Diagnosis{StatefulSet: key, At: o.clock(Moment{At: o.At, Known: true}), Ordinal: -1, Blockers: []Blocker{},
+		Causes: []Cause{}}
+	s := o.sets[key]
+	if s == nil {
+		d.Action, d.Outlook = ActionUnknown, NotKnown
+		d.Wants = "nothing that is known of: the StatefulSet was not seen"
+		d.Reason = "without the StatefulSet nobody knows what is wanted"
+		d.add(o.missing())
+		return d
+	}
+	v := o.view(s)
+	next := v.next()
+	d.Action, d.Ordinal, d.Rule, d.Wants = next.action, next.ordinal, next.rule, v.wants(next)
+	if next.action == ActionNone {
+		return d
+	}
+	if next.action == ActionSettle {
+		d.Rule = "" // Nothing else is kept waiting.
+	}
+	for _, b := range next.blockers {
+		d.Blockers = append(d.Blockers, v.tell(b))
+	}
+	r := &reasoner{o: o, set: s, view: v, step: next}
+	if len(next.blockers) > 0 {
+		r.blocked(next.blockers[0])
+		d.Stuck = d.Blockers[0].For >= bound
+	} else {
+		r.idle()
+	}
+	d.add(r.causes)
+	if r.outlook == NotKnown {
+		d.add(o.missing())
+	}
+	d.Outlook, d.Reason = r.outlook, r.reason
+	d.Stuck = d.Stuck || d.Outlook == Permanent
+	return d
+}
+
+func (d *Diagnosis) add(causes []Cause) { d.Causes = append(d.Causes, causes...) }
+
+// missing says what could not be seen.
+func (o *Objects) missing() []Cause {
+	var causes []Cause
+	for _, m := range o.Missing {
+		causes = append(causes, Cause{Sentence: m})
+	}
+	return causes
+}
+
+// wants tells a step as a sentence that goes on after "the controller wants".
+func (v *view) wants(s step) string {
+	name := v.set.pod(s.ordinal)
+	wanted := count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
+	switch s.action {
+	case ActionNone:
+		if v.set.deleting {
+			return "nothing: the StatefulSet is being deleted, and its controller does no more than count"
+		}
+		if n := v.old(); n > 0 {
+			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
+				count(n, "pod"), isAre(n), v.leaves())
+		}
+		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
+	case ActionCreate:
+		if p := v.o.pods[v.set.key+fmt.Sprintf("-%d", s.ordinal)]; p != nil {
+			return fmt.Sprintf("to create %s anew", name)
+		}
+		return fmt.Sprintf("to create %s: %s", name, wanted)
+	case ActionDelete:
+		return fmt.Sprintf("to delete %s: %s, from ordinal %d on", name, wanted, v.set.start)
+	case ActionUpdate:
+		from := ""
+		if p := v.o.pods[v.set.key+fmt.Sprintf("-%d", s.ordinal)]; p != nil && p.revision != "" {
+			from = " from revision " + p.revision
+		}
+		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.update)
+	case ActionReplace:
+		return fmt.Sprintf("to replace %s, which is over", name)
+	}
+	return fmt.Sprintf("nothing but to see %s available: all pods are there and at their revision", name)
+}
+
+// old counts the pods that are not of the update revision.
+func (v *view) old() int {
+	n := 0
+	for _, p := range v.replicas {
+		if p != nil && v.set.update != "" && p.revision != v.set.update {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *view) leaves() string {
+	if v.set.strategy == rollingUpdate {
+		return fmt.Sprintf("partition %d", v.set.partition)
+	}
+	return "strategy " + v.set.strategy
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// tell tells a blocker.
+func (v *view) tell(b blocker) Blocker {
+	since := Moment{}
+	if p := b.pod; p != nil {
+		switch b.state {
+		case stateTerminating:
+			since = p.asked
+		case stateOver:
+			since = p.over
+		case stateNotAvailable:
+			since = p.ready
+		default:
+			since = p.unready
+		}
+	}
+	state := string(b.state)
+	if left := b.pod; b.state == stateNotAvailable && left != nil {
+		state = "not available for another " + Lasting(left.unavailableFor(v.o, v.set.minReady).Round(time.Second))
+	}
+	return Blocker{Pod: v.set.pod(b.ordinal), State: state, Since: v.o.clock(since), For: v.o.lasted(since),
+		since: since}
+}
+
+// reasoner puts the chain of causes together.
+type reasoner struct {
+	o       *Objects
+	set     *set
+	view    *view
+	step    step
+	causes  []Cause
+	outlook Outlook
+	reason  string
+	nodal   bool // What is permanent is so because of a node, which a fault may have hurt.
+}
+
+// because adds a link.
+func (r *reasoner) because(evidence []Evidence, format string, args ...any) {
+	r.causes = append(r.causes, Cause{Sentence: oneLine(fmt.Sprintf(format, args...)), Evidence: evidence})
+}
+
+// looks says how it looks; what was said first stands, unless it was not known.
+func (r *reasoner) looks(as Outlook, format string, args ...any) {
+	if r.outlook == "" || r.outlook == NotKnown && as != NotKnown {
+		r.outlook, r.reason = as, oneLine(fmt.Sprintf(format, args...))
+	}
+}
+
+// quote repeats what a program said: on one line, and without what does not print.
+func quote(message string) string {
+	printed := strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return ' '
+	}, message)
+	return `"` + oneLine(printed) + `"`
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// proof returns evidence of one object.
+func proof(h *head, fields ...string) []Evidence {
+	if len(fields) == 0 {
+		return []Evidence{h.evidence("")}
+	}
+	var out []Evidence
+	for _, f := range fields {
+		out = append(out, h.evidence(f))
+	}
+	return out
+}
+
+// blocked explains one blocker.
+func (r *reasoner) blocked(b blocker) {
+	switch b.state {
+	case stateMissing:
+		r.refused(b.ordinal)
+	case stateTerminating:
+		r.terminating(b.pod)
+	case stateOver:
+		r.over(b.pod)
+	case stateNotAvailable:
+		left := b.pod.unavailableFor(r.o, r.set.minReady).Round(time.Second)
+		r.because(proof(&b.pod.head, "status.conditions[Ready].lastTransitionTime"),
+			"%s is Ready%s and counts as available after %d s (minReadySeconds): in another %s", b.pod.name(),
+			r.o.since(b.pod.ready), r.set.minReady, Lasting(left))
+		r.looks(Transient, "it is available in %s if it stays Ready", Lasting(left))
+	default:
+		r.notReady(b.pod)
+	}
+	if b.pod != nil {
+		r.brokenRevision(b)
+		r.faultsOn(b)
+	}
+	r.looks(NotKnown, "nothing in what is known says why")
+}
+
+// over explains a pod that has ended and is still there.
+func (r *reasoner) over(p *pod) {
+	why := strings.Trim(p.Status.Reason+": "+p.Status.Message, ": ")
+	if why != "" {
+		why = ": " + quote(why)
+	}
+	r.because(proof(&p.head, "status.phase"), "%s has %s%s%s", p.name(), strings.ToLower(p.Status.Phase),
+		r.o.since(p.over), why)
+	if p.terminating() {
+		r.terminating(p)
+		return
+	}
+	r.looks(Transient, "the controller deletes a pod that is over and makes it anew")
+}
+
+// refused explains why a pod that is missing is not created.
+func (r *reasoner) refused(ordinal int) {
+	name := r.set.pod(ordinal)
+	if n := r.o.refusal(r.set, ordinal); n != nil {
+		r.because(proof(&n.head, "message"), "creating %s was refused, last at %s: %s", name,
+			r.o.clock(n.last), quote(n.Message))
+		switch {
+		case strings.Contains(n.Message, "exceeded quota"):
+			r.looks(Permanent, "the quota stands until somebody raises it or something else that counts is deleted; "+
+				"the controller tries again by itself")
+		case strings.Contains(n.Message, "forbidden"), strings.Contains(n.Message, "is invalid"),
+			strings.Contains(n.Message, "denied the request"):
+			r.looks(Permanent, "the API server refuses the pod as it is: the template has to change, or "+
+				"what refuses it")
+		default:
+			r.looks(NotKnown, "the controller tries again by itself")
+		}
+	}
+	if c := r.o.staleClaim(r.set, ordinal); c != nil {
+		r.because(proof(&c.head, "metadata.ownerReferences"),
+			"PVC %s still belongs to the pod %s before this one; it is to be deleted first "+
+				"(persistentVolumeClaimRetentionPolicy.whenScaled is Delete)", c.name(), name)
+		if len(c.Metadata.Finalizers) > 0 && c.Metadata.DeletionTimestamp != nil {
+			r.because(proof(&c.head, "metadata.finalizers"), "PVC %s is being deleted and held by %s", c.name(),
+				strings.Join(c.Metadata.Finalizers, ", "))
+		}
+		r.looks(Transient, "the garbage collector deletes the claim of a pod that is gone")
+	}
+}
+
+// reasonIdle is why a step that nothing is in the way of looks transient.
+const reasonIdle = "no pod is in the way: the controller does it as soon as it gets to it"
+
+// idle explains a controller that could act and was not yet seen to.
+func (r *reasoner) idle() {
+	if r.set.observed < r.set.generation {
+		r.because(proof(&r.set.head, "status.observedGeneration"),
+			"the controller has not taken in what is wanted%s: it has seen generation %d of %d",
+			r.o.since(r.set.changed), r.set.observed, r.set.generation)
+	}
+	for _, f := range r.o.Faults {
+		if f.controlPlane && !f.Healed.Known {
+			r.fault(f)
+			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be healed",
+				f.Step)
+		}
+	}
+	if n := r.o.noticed("StatefulSet", r.set.key, "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
+		r.o.lasted(n.last) < time.Minute {
+		r.because(proof(&n.head, "message"), "the last that the controller said of a failure, at %s: %s",
+			r.o.clock(n.last), quote(n.Message))
+	}
+	r.looks(Transient, "%s", reasonIdle)
+}
+
+// brokenRevision explains what makes a rollout stay stuck although the template was put right (kubernetes/kubernetes
+// issue 67250, "Forced rollback" in the documentation): OrderedReady waits for the pod before it would replace it.
+func (r *reasoner) brokenRevision(b blocker) {
+	p := b.pod
+	if b.state != stateNotReady || r.set.parallel || r.set.strategy != rollingUpdate || r.set.update == "" ||
+		p.revision == "" || p.ordinal-r.set.start >= r.set.replicas {
+		return
+	}
+	switch {
+	case p.revision != r.set.update && p.ordinal-r.set.start >= r.set.partition:
+		r.because([]Evidence{p.evidence("metadata.labels[controller-revision-hash]"),
+			r.set.evidence("status.updateRevision")},
+			"%s is of revision %s, and %s is wanted; the controller does not replace it, because it waits for it to "+
+				"become Ready first (kubernetes/kubernetes issue 67250)", p.name(), p.revision, r.set.update)
+		if r.outlook == Permanent || !p.everReady && r.outlook == NotKnown {
+			r.outlook, r.reason = Permanent, fmt.Sprintf("a right template is not enough: delete pod %s, and the "+
+				"controller makes it anew at %s", p.name(), r.set.update)
+		}
+	case r.outlook == Permanent && r.set.update != r.set.current && p.revision == r.set.update:
+		r.reason += fmt.Sprintf("; once the template is put right, pod %s has to be deleted by hand too "+
+			"(kubernetes/kubernetes issue 67250)", p.name())
+	}
+}
+
+// faultsOn adds the faults that were at work on the pod or on its node when it got into the way.
+func (r *reasoner) faultsOn(b blocker) {
+	since := r.view.tell(b).since
+	nodes := r.nodesOf(b.pod)
+	for _, f := range r.o.Faults {
+		hits := f.Victim == b.pod.name() || slices.Contains(nodes, f.Node)
+		if !hits && !(b.pod.Spec.NodeName == "" && f.controlPlane) {
+			continue
+		}
+		if since.Known && f.Injected.At > since.At.Add(time.Second) && f.Healed.Known ||
+			f.Healed.Known && since.Known && f.Healed.At < since.At {
+			continue
+		}
+		r.fault(f)
+		if !f.Healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
+			r.outlook, r.reason = Transient, fmt.Sprintf("as far as the fault of step %d (%s) is the cause: it is "+
+				"still at work and will be healed", f.Step, f.Name)
+		}
+		if ago := r.o.lasted(f.Healed); f.Healed.Known && ago < usualStart && r.outlook == NotKnown {
+			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and what it hurt takes "+
+				"a while to come back; should it not: %s", f.Step, f.Name, Lasting(ago), r.reason)
+		}
+	}
+}
+
+// nodesOf returns the node of a pod, or the nodes that its volumes bind it to.
+func (r *reasoner) nodesOf(p *pod) []string {
+	if p.Spec.NodeName != "" {
+		return []string{p.Spec.NodeName}
+	}
+	var names []string
+	for _, key := range p.claims() {
+		if c := r.o.claims[key]; c != nil {
+			if v := r.o.volumes[c.Spec.VolumeName]; v != nil && len(v.Spec.NodeAffinity.Required.Terms) > 0 {
+				names = append(names, v.named()...)
+			}
+		}
+	}
+	return names
+}
+
+func (r *reasoner) fault(f Fault) {
+	on := f.Node
+	if on != "" {
+		on = " on node " + on
+	}
+	end := "is still at work"
+	if f.Healed.Known {
+		end = "was healed at " + r.o.clock(f.Healed)
+	}
+	var evidence []Evidence
+	for _, id := range f.injectedEvents {
+		evidence = append(evidence, Evidence{Event: id})
+	}
+	if f.Healed.Event != 0 {
+		evidence = append(evidence, Evidence{Event: f.Healed.Event})
+	}
+	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on, r.o.clock(f.Injected), end)
+}

@@ -1,0 +1,188 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// unscheduled explains a pod that is on no node.
+func (r *reasoner) unscheduled(p *pod) {
+	c := p.condition("PodScheduled")
+	switch {
+	case c.Reason == "SchedulingGated":
+		r.because(proof(&p.head, "spec.schedulingGates"), "its scheduling gates hold it back: %s", quote(c.Message))
+		r.looks(Permanent, "whoever set the scheduling gates has to take them away")
+	case c.Status == "False":
+		r.because(proof(&p.head, "status.conditions[PodScheduled]"), "the scheduler finds no node for it: %s",
+			quote(c.Message))
+	default:
+		r.because(proof(&p.head, "status.conditions"), "the scheduler has not said anything of it")
+		if r.o.lasted(p.first) < DefaultBound {
+			r.looks(Transient, "it was made only %s ago", Lasting(r.o.lasted(p.first)))
+		}
+	}
+	for _, key := range p.claims() {
+		r.claim(p, key)
+	}
+	switch {
+	case r.outlook != "":
+	case strings.Contains(c.Message, "Insufficient"):
+		r.looks(NotKnown, "it is scheduled when a node has room for it")
+	case c.Status == "False":
+		r.looks(NotKnown, "it is scheduled when a node fits, or is made to")
+	default:
+		r.looks(NotKnown, "the scheduler may not be running")
+	}
+}
+
+// claim explains what a claim of a pod that is on no node has to do with that.
+func (r *reasoner) claim(p *pod, key string) {
+	c := r.o.claims[key]
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	if c == nil {
+		gone := r.o.gone["persistentvolumeclaims "+key]
+		r.because([]Evidence{{Event: gone.Event, Object: "persistentvolumeclaims " + key}}, "PVC %s does not exist%s",
+			name, r.o.since(gone))
+		r.looks(Transient, "the controller makes a claim that is missing of a pod that is Pending")
+		return
+	}
+	if c.Metadata.DeletionTimestamp != nil {
+		r.because(proof(&c.head, "metadata.deletionTimestamp"), "PVC %s is being deleted (held by: %s)", name,
+			strings.Join(c.Metadata.Finalizers, ", "))
+		r.looks(Transient, "the claim goes when no pod on a node uses it, and is made anew")
+	}
+	if c.Spec.VolumeName == "" || c.Status.Phase == "Pending" {
+		r.unbound(c)
+		return
+	}
+	if v := r.o.volumes[c.Spec.VolumeName]; v != nil {
+		r.bound(c, v)
+		return
+	}
+	if gone, known := r.o.gone["persistentvolumes "+c.Spec.VolumeName]; known || c.Status.Phase == "Lost" {
+		r.because([]Evidence{c.evidence("spec.volumeName"), {Event: gone.Event,
+			Object: "persistentvolumes " + c.Spec.VolumeName}},
+			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.o.since(gone))
+		r.looks(Permanent, "a claim stays bound to its volume for ever: the data is lost or has to be brought back "+
+			"under that name, or the claim be deleted")
+	}
+}
+
+func (r *reasoner) unbound(c *claim) {
+	r.because(proof(&c.head, "status.phase"), "PVC %s is not bound to a volume", c.name())
+	if n := r.o.noticed("PersistentVolumeClaim", c.key, c.uid, "ProvisioningFailed", "FailedBinding"); n != nil {
+		r.because(proof(&n.head, "message"), "it was said of it at %s: %s", r.o.clock(n.last), quote(n.Message))
+		r.looks(NotKnown, "a volume has to be made that fits")
+	}
+}
+
+// bound explains what the node affinity of a bound volume leaves.
+func (r *reasoner) bound(c *claim, v *volume) {
+	if len(v.Spec.NodeAffinity.Required.Terms) == 0 || len(r.o.nodes) == 0 {
+		return
+	}
+	nodes := r.o.allowed(v)
+	evidence := []Evidence{c.evidence("spec.volumeName"), v.evidence("spec.nodeAffinity")}
+	if len(nodes) == 0 {
+		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
+			c.name(), v.name(), v.asks(), count(len(r.o.nodes), "node"))
+		for _, name := range v.named() {
+			if gone, ok := r.o.gone["nodes "+name]; ok {
+				r.because([]Evidence{{Event: gone.Event, Object: "nodes " + name}}, "node %s was deleted at %s", name,
+					r.o.clock(gone))
+			}
+		}
+		r.looks(Permanent, "it lasts until such a node comes back, or until PVC %s is deleted and the pod begins with "+
+			"an empty volume", c.name())
+		return
+	}
+	var names []string
+	down := 0
+	for _, n := range nodes {
+		names = append(names, n.name())
+		if !n.ready() || len(n.barred()) > 0 || n.Spec.Unschedulable {
+			down++
+		}
+	}
+	if down < len(nodes) {
+		return
+	}
+	r.because(evidence, "PVC %s is bound to PV %s, which only node %s may use", c.name(), v.name(),
+		strings.Join(names, ", "))
+	for _, n := range nodes {
+		switch {
+		case !n.ready():
+			r.because(proof(&n.head, "status.conditions[Ready]"), "node %s is not Ready%s: %s", n.name(),
+				r.o.since(n.unready), quote(n.condition().Message))
+			r.looks(NotKnown, "it ends when node %s is Ready again", n.name())
+		case n.Spec.Unschedulable:
+			r.because(proof(&n.head, "spec.unschedulable"), "node %s is cordoned%s", n.name(), r.o.since(n.cordoned))
+			r.nodal = r.outlook == ""
+			r.looks(Permanent, "it lasts until somebody uncordons node %s", n.name())
+		default:
+			r.because(proof(&n.head, "spec.taints"), "node %s is tainted %s", n.name(), strings.Join(n.barred(), ", "))
+			r.looks(NotKnown, "it ends when node %s loses its taints", n.name())
+		}
+	}
+}
+
+// terminating explains a pod whose end was asked for.
+func (r *reasoner) terminating(p *pod) {
+	grace := time.Duration(p.Metadata.DeletionGracePeriodSeconds) * time.Second
+	r.because(proof(&p.head, "metadata.deletionTimestamp"), "the end of %s was asked for%s, with %s to end in",
+		p.name(), at(r.o.clock(p.asked)), Lasting(grace))
+	left := r.graceLeft(p)
+	if len(p.Metadata.Finalizers) > 0 {
+		r.because(proof(&p.head, "metadata.finalizers"), "it is held by %s", strings.Join(p.Metadata.Finalizers, ", "))
+		if p.isOver() || left <= 0 {
+			r.looks(Permanent, "it stays until whoever set the finalizers takes them away")
+		}
+	}
+	if name := p.Spec.NodeName; name != "" && r.nodeDown(name) {
+		r.stranded(p, name)
+		return
+	}
+	if left > 0 {
+		r.looks(Transient, "it is killed in %s at the latest", Lasting(left))
+		return
+	}
+	if n := r.o.noticed("Pod", p.key, p.uid, "FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
+		r.because(proof(&n.head, "message"), "the kubelet said at %s: %s", r.o.clock(n.last), quote(n.Message))
+	}
+	r.looks(NotKnown, "its time to end is over; it goes when the kubelet of its node says that its containers ended")
+}
+
+// stranded says how the end of a pod looks whose node does not answer.
+func (r *reasoner) stranded(p *pod, name string) {
+	n := r.o.nodes[name]
+	switch {
+	case r.outlook == Permanent:
+	case n == nil:
+		r.outlook = Transient
+		r.reason = "the pod garbage collector deletes pods of a node that has not existed for 40 s"
+	case n.outOfService():
+		r.outlook, r.reason = Transient, fmt.Sprintf("node %s is tainted out-of-service: the pod garbage collector "+
+			"deletes its pods", name)
+	default:
+		r.outlook, r.reason = NotKnown, fmt.Sprintf("only node %s can confirm the end of %s, and a StatefulSet never "+
+			"makes a second pod of a name: the node has to answer again, be tainted out-of-service, or be deleted; "+
+			"until then it stays", name, p.name())
+	}
+}
+
+// graceLeft is how much of the time to end is left.
+func (r *reasoner) graceLeft(p *pod) time.Duration {
+	now, ok := r.o.wall(r.o.At)
+	if !ok || p.Metadata.DeletionTimestamp == nil || p.Metadata.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return time.Duration(p.Metadata.DeletionTimestamp.UnixNano() - now)
+}
+
+func at(clock string) string {
+	if clock == "" {
+		return ""
+	}
+	return " at " + clock
+}

@@ -1,0 +1,115 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// WriteDiagnosis writes for people what a StatefulSet waits for, at most 100 characters wide.
+func WriteDiagnosis(w io.Writer, d explain.Diagnosis) error {
+	p := &page{}
+	p.diagnosis("", d)
+	return p.write(w)
+}
+
+// WriteSpell writes the longest time of a trial in which nothing moved.
+func WriteSpell(w io.Writer, s explain.Spell) error {
+	p := &page{}
+	end := "then it moved"
+	if s.Open {
+		end = "it had not moved by the end of what was looked at"
+	}
+	p.text("", fmt.Sprintf("The longest time in which nothing moved: %s to %s, %s; %s. What was in the way then:",
+		s.From, s.To, explain.Lasting(s.For), end))
+	p.diagnosis("  ", s.Diagnosis)
+	return p.write(w)
+}
+
+// stuck tells, of a trial that did not pass, what each StatefulSet was stuck at in the end: when it had had its time to
+// settle, or as far as the trial came.
+func (s *story) stuck(p *page) {
+	if s.report.Verdict == check.Pass {
+		return
+	}
+	moment, ok := explain.EndOf(s.history, history.PhaseSettle)
+	if !ok {
+		moment = explain.Trialled(s.history)
+	}
+	titled := false
+	for _, d := range explain.At(s.history, moment, explain.DefaultBound) {
+		if d.Stuck && !titled {
+			p.heading("WHAT IS STUCK")
+			titled = true
+		}
+		if d.Stuck {
+			p.diagnosis("  ", d)
+		}
+	}
+}
+
+func (p *page) write(w io.Writer) error {
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write diagnosis: %w", err)
+	}
+	return nil
+}
+
+// diagnosis puts one StatefulSet's.
+func (p *page) diagnosis(indent string, d explain.Diagnosis) {
+	state := "it is not stuck"
+	switch {
+	case d.Action == explain.ActionNone:
+		state = "nothing is stuck"
+	case d.Action == explain.ActionUnknown:
+		state = "it is not known whether it is stuck"
+	case d.Stuck && d.Outlook == explain.Transient:
+		state = "it waits"
+	case d.Stuck:
+		state = "it is STUCK"
+	}
+	p.text(indent, fmt.Sprintf("StatefulSet %s at %s: %s", d.StatefulSet, d.At, state))
+	item := func(name, text string) {
+		if text != "" {
+			p.text(fmt.Sprintf("%s  %-8s ", indent, name), text)
+		}
+	}
+	item("wants", d.Wants)
+	if d.Since != "" {
+		item("stands", fmt.Sprintf("nothing has moved since %s (%s)", d.Since, explain.Lasting(d.For)))
+	}
+	for _, b := range d.Blockers {
+		text := fmt.Sprintf("pod %s, %s", b.Pod, b.State)
+		if b.Since != "" {
+			text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
+		}
+		item("blocked", text)
+	}
+	item("rule", d.Rule)
+	for i, c := range d.Causes {
+		name := "why"
+		if i > 0 {
+			name = ""
+		}
+		item(name, c.Sentence+proof(c))
+	}
+	if d.Outlook != "" {
+		item("outlook", string(d.Outlook)+": "+d.Reason)
+	}
+}
+
+// proof lists where a cause comes from.
+func proof(c explain.Cause) string {
+	var parts []string
+	for _, e := range c.Evidence {
+		parts = append(parts, e.String())
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " [" + strings.Join(parts, "; ") + "]"
+}

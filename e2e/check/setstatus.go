@@ -32,9 +32,13 @@ func SetStatus() Check {
 
 // tally is how many pods there were from one event on.
 type tally struct {
-	at              *history.Event // Nil before the first.
+	from, to        *podState // What changed: from is nil for a pod that was not there, both before the first event.
 	replicas, ready int32
-	lost, won       string // The revisions that had one pod less, and one more, than before; "" for none.
+}
+
+// counted is 1 for a pod that counts as being at a revision, 0 for another.
+func (p *podState) counted(revision string) int32 {
+	return one(p != nil && !p.deleting && p.revision == revision)
 }
 
 // telling follows one StatefulSet: its pods and its status, in one order.
@@ -76,20 +80,14 @@ func (t *telling) pod(p *podState) {
 	t.until(p.event.Span.NotBefore)
 	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
 	next := last
-	next.at, next.lost, next.won = p.event, "", ""
+	next.from, next.to = old, p
 	if old != nil && !old.deleted {
 		next.replicas--
 		next.ready -= one(old.ok())
-		if !old.deleting {
-			next.lost = old.revision
-		}
 	}
 	if !p.deleted {
 		next.replicas++
 		next.ready += one(p.ok())
-		if !p.deleting {
-			next.won = p.revision
-		}
 	}
 	t.now[p.pod.ordinal] = p
 	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.revision != p.revision ||
@@ -164,10 +162,10 @@ func (t *telling) numbers(st *setState, fresh bool) {
 		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
 		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
 		fewest, most = min(fewest, updated), max(most, updated)
-		if a.at == nil || a.at.Span.NotAfter < since {
+		if a.to == nil || a.to.event.Span.NotAfter < since {
 			break
 		}
-		updated += one(a.lost == st.updateRevision) - one(a.won == st.updateRevision)
+		updated += a.from.counted(st.updateRevision) - a.to.counted(st.updateRevision)
 	}
 	c := st.counts
 	switch {
@@ -230,8 +228,8 @@ func (t *telling) available(st *setState, ready int32) {
 
 func (t *telling) wrongNumber(st *setState, what string) {
 	events := []int64{st.event.ID}
-	if last := t.tallies[len(t.tallies)-1].at; last != nil {
-		events = append(events, last.ID)
+	if last := t.tallies[len(t.tallies)-1].to; last != nil {
+		events = append(events, last.event.ID)
 	}
 	t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
 		t.clock(st.event), what), events...)

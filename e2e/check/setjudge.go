@@ -107,6 +107,28 @@ func (j *setJudge) explained(p *podState) bool {
 	return j.during("delete", p.event.Span)
 }
 
+// byController reports that the StatefulSet controller said that it ended the pod. It says so after it did; what may be
+// said of a later pod of the name is said of that one. While the plan has somebody else end the pod, it proves nothing.
+func (j *setJudge) byController(p *podState) bool {
+	asked := p.event.Span
+	for _, l := range j.scene.faults {
+		active, ok := l.active()
+		if ok && l.victim == p.pod.name && strings.HasPrefix(l.name, "pod-") && active.PossiblyOverlaps(asked) {
+			return false
+		}
+	}
+	later := forever
+	for _, l := range p.pod.set.byOrdinal[p.pod.ordinal] {
+		if l.asked != nil && l.asked.version > p.version {
+			later = l.asked.event.Span.NotBefore
+			break
+		}
+	}
+	return slices.ContainsFunc(j.watch.deletes[p.event.Object.Namespace+"/"+p.pod.name], func(told history.Span) bool {
+		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) && told.NotAfter < later
+	})
+}
+
 // during reports whether a step of the plan whose action or fault has a word in its name was carried out at some time
 // in span.
 func (j *setJudge) during(word string, span history.Span) bool {

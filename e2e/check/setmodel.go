@@ -56,6 +56,7 @@ type setLife struct {
 	pods            []*podState
 	lives           map[string]*podLife // By uid.
 	order           []*podLife          // As they were first seen.
+	byOrdinal       map[int][]*podLife  // Likewise.
 }
 
 // key names the StatefulSet in maps; String names it to people.
@@ -177,7 +178,7 @@ func (w *setWatch) life(namespace, name string) *setLife {
 	key := namespace + "/" + name
 	s := w.byKey[key]
 	if s == nil {
-		s = &setLife{namespace: namespace, name: name, lives: map[string]*podLife{}}
+		s = &setLife{namespace: namespace, name: name, lives: map[string]*podLife{}, byOrdinal: map[int][]*podLife{}}
 		w.byKey[key] = s
 	}
 	return s

@@ -70,7 +70,7 @@ func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
 	}
 	j.ruling.evidence++
 	switch {
-	case j.watch.byController(p):
+	case j.byController(p):
 		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
 			"strategy "+
 			"is OnDelete.", p.pod.name, p.revision, j.clock(p.event)))

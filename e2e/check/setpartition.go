@@ -131,7 +131,7 @@ func (d *parting) ended(p *podState) {
 		return
 	}
 	d.ruling.evidence++
-	if d.watch.byController(p) {
+	if d.byController(p) {
 		d.blame(p, fmt.Sprintf("Pod %s, below the partition of %d, was ended by its StatefulSet at %s.", p.pod.name,
 			states[0].partition, d.clock(p.event)))
 	}

@@ -305,6 +305,7 @@ func (s *setLife) connect() {
 		case old == nil:
 			l.first = p
 			s.order = append(s.order, l)
+			s.byOrdinal[l.ordinal] = append(s.byOrdinal[l.ordinal], l)
 		case !p.ok():
 			p.lost = old.lost
 			if old.ok() {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/e2e/history"
@@ -123,14 +122,4 @@ func (w *setWatch) addDelete(e *history.Event, _ uint64) bool {
 		w.deletes[key] = append(w.deletes[key], e.Span)
 	}
 	return true
-}
-
-// byController reports that the StatefulSet controller said that it deleted a pod, at about the time of its end. It
-// says so after it did.
-func (w *setWatch) byController(p *podState) bool {
-	all := w.deletes[p.event.Object.Namespace+"/"+p.pod.name]
-	asked := p.event.Span
-	return slices.ContainsFunc(all, func(told history.Span) bool {
-		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag)
-	})
 }

@@ -132,6 +132,11 @@ func partitionTales() []tale {
 			w.Pause = 0.5
 			w.Gone(0).Change(partition(0)).MakeAt(0, "web-v1")
 		}), check.Pass, ""},
+		{"deleted by somebody, and at once by the update", name, three(half, func(w *web) {
+			w.Change(image("v2")).Replace(2).Change(partition(1)).Replace(1)
+			w.Pause = 0.5
+			w.Ask(0).Gone(0).Up(0).Change(partition(0)).Replace(0)
+		}), check.Pass, ""},
 		{"a status that names no revision", name, but(three(spec{}, nil), editAll(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Resource == "statefulsets"
 		}, func(e *history.Event) {

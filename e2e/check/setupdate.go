@@ -73,7 +73,7 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 	switch {
 	case breach == "":
 		u.judged++
-	case u.watch.byController(p):
+	case u.byController(p):
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by the rolling update to %s at %s although %s.", p.pod.name,
 			strings.Join(names, " or "), u.clock(p.event), breach), other)
@@ -88,7 +88,7 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 
 // again judges a pod that was ended although it was at the update revision.
 func (u *updating) again(p *podState, names []string) {
-	if len(names) == 1 && u.watch.on[revisionsObserver] && u.watch.byController(p) {
+	if len(names) == 1 && u.watch.on[revisionsObserver] && u.byController(p) {
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
 			"%s and "+

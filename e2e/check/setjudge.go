@@ -125,7 +125,8 @@ func (j *setJudge) byController(p *podState) bool {
 		}
 	}
 	return slices.ContainsFunc(j.watch.deletes[p.event.Object.Namespace+"/"+p.pod.name], func(told history.Span) bool {
-		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) && told.NotAfter < later
+		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) &&
+			told.NotAfter < later
 	})
 }
 

@@ -65,8 +65,10 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 	case p.over || p.disrupted:
 		u.spared++ // A pod that has failed is made anew; an evicted one was another's.
 		return
-	case slices.Contains(names, p.revision):
-		u.again(p, names)
+	}
+	// A controller ends a pod for an update only if it is not at the update revision, as that controller knows it.
+	if names = slices.DeleteFunc(names, func(name string) bool { return name == p.revision }); len(names) == 0 {
+		u.again(p)
 		return
 	}
 	breach, other := u.breaks(p, states, names, now)
@@ -87,8 +89,8 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 }
 
 // again judges a pod that was ended although it was at the update revision.
-func (u *updating) again(p *podState, names []string) {
-	if len(names) == 1 && u.watch.on[revisionsObserver] && u.byController(p) {
+func (u *updating) again(p *podState) {
+	if u.watch.on[revisionsObserver] && u.byController(p) {
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
 			"%s and "+

@@ -42,6 +42,7 @@ func resources() []resource {
 		in("", "persistentvolumes", scopeCluster),
 		in("", "pods", scopeTrial),
 		in("apps", "statefulsets", scopeTrial),
+		in("storage.k8s.io", "storageclasses", scopeCluster),
 		in("storage.k8s.io", "volumeattachments", scopeCluster),
 	}
 }

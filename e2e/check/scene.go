@@ -127,8 +127,8 @@ func (s *scene) replicasAt(n int) int {
 // finally returns how many replicas the plan leaves.
 func (s *scene) finally() int { return s.replicasAt(math.MaxInt) }
 
-// lastSight is when the observers could stop looking: when the instances had ended, when all was read back where a trial
-// did not go so far, or the end of everything there is.
+// lastSight is when the observers could stop looking: when the instances had ended, when all was read back where a
+// trial did not go so far, or the end of everything there is.
 func (s *scene) lastSight(h history.History) history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
 		if end := s.phase(name).end; end != nil {

@@ -40,7 +40,7 @@ const (
 	ruleOrder = "OrderedReady: nothing is created, deleted or updated before every pod that is to stay is Running, " +
 		"Ready and available for minReadySeconds, the lowest ordinal first"
 	ruleGone      = "OrderedReady: a pod is deleted only when every higher ordinal is gone"
-	ruleCondemned = "OrderedReady: a pod that is to go is deleted only when no other pod is unavailable"
+	ruleCondemned = "OrderedReady: a pod that is to go and is not available goes only when no lower one is unavailable"
 	ruleReborn    = "a pod is created only when the one of the same name is gone from the API"
 	ruleMost      = "no more than maxUnavailable pods are unavailable during an update"
 	ruleHighest   = "a rolling update goes from the highest ordinal down, each pod available before the next"

@@ -22,7 +22,7 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 		d.Action, d.Outlook = ActionUnknown, NotKnown
 		d.Wants = "nothing that is known of: the StatefulSet was not seen"
 		d.Reason = "without the StatefulSet nobody knows what is wanted"
-		d.add(o.missing())
+		d.add(o.unknowns())
 		return d
 	}
 	v := o.view(s)
@@ -46,7 +46,7 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 	}
 	d.add(r.causes)
 	if r.outlook == NotKnown {
-		d.add(o.missing())
+		d.add(o.unknowns())
 	}
 	d.Outlook, d.Reason = r.outlook, r.reason
 	d.Stuck = d.Stuck || d.Outlook == Permanent
@@ -55,10 +55,10 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 
 func (d *Diagnosis) add(causes []Cause) { d.Causes = append(d.Causes, causes...) }
 
-// missing says what could not be seen.
-func (o *Objects) missing() []Cause {
+// unknowns says what could not be seen.
+func (o *Objects) unknowns() []Cause {
 	var causes []Cause
-	for _, m := range o.Missing {
+	for _, m := range o.missing {
 		causes = append(causes, Cause{Sentence: m})
 	}
 	return causes
@@ -248,6 +248,9 @@ func (r *reasoner) refused(ordinal int) {
 		r.because(proof(&n.head, "message"), "creating %s was refused, last at %s: %s", name,
 			r.o.clock(n.last), quote(n.Message))
 		switch {
+		case strings.Contains(n.Message, "exceeded quota") && r.step.rule == ruleBatch:
+			r.looks(Permanent, "the pods that would free the quota are those that wait for it (kubernetes/kubernetes "+
+				"issue 140858): somebody has to raise the quota or delete one of them")
 		case strings.Contains(n.Message, "exceeded quota"):
 			r.looks(Permanent, "the quota stands until somebody raises it or something else that counts is deleted; "+
 				"the controller tries again by itself")

@@ -66,10 +66,11 @@ type book struct {
 	objects *Objects
 	on      map[string]bool
 	faults  map[int]*Fault
+	due     map[string]history.Time // When a pod that is waited for becomes available, by StatefulSet.
 }
 
 func newBook(h history.History) *book {
-	b := &book{objects: NewObjects(), on: map[string]bool{}, faults: map[int]*Fault{}}
+	b := &book{objects: NewObjects(), on: map[string]bool{}, faults: map[int]*Fault{}, due: map[string]history.Time{}}
 	b.objects.Start = Begin(h)
 	return b
 }
@@ -92,7 +93,7 @@ func (b *book) observe(e *history.Event) {
 	case history.ObserverOn:
 		b.on[strings.TrimPrefix(e.Observer.Name, "api/")] = true
 	case history.ObserverGap, history.ObserverLoss:
-		b.objects.Missing = append(b.objects.Missing, fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)",
+		b.objects.missing = append(b.objects.missing, fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)",
 			strings.TrimPrefix(e.Observer.Name, "api/"), b.clock(e.Span.NotBefore), b.clock(e.Span.NotAfter), e.ID))
 	}
 }
@@ -133,7 +134,7 @@ func (b *book) finish() {
 	for _, name := range []string{"statefulsets", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes",
 		"volumeattachments", "events"} {
 		if !b.on[name] {
-			o.Missing = append(o.Missing, fmt.Sprintf("%s were not watched: what they would tell is not known", name))
+			o.Unseen(name, name+" were not watched: what they would tell is not known")
 		}
 	}
 	o.Faults = b.listFaults()
@@ -156,8 +157,7 @@ func (b *book) listFaults() []Fault {
 
 // At diagnoses every StatefulSet of a trial at a moment.
 func At(h history.History, moment history.Time, bound time.Duration) []Diagnosis {
-	o := FromHistory(h, moment)
-	spells := stretches(h, moment)
+	o, spells := stretches(h, moment)
 	var out []Diagnosis
 	for _, key := range o.Sets() {
 		d := Diagnose(o, key, bound)
@@ -188,8 +188,8 @@ type stretch struct {
 	open     bool
 }
 
-// stretches returns the steps of each StatefulSet up to a moment, in order.
-func stretches(h history.History, until history.Time) map[string][]stretch {
+// stretches returns the steps of each StatefulSet up to a moment, in order, and what was known then.
+func stretches(h history.History, until history.Time) (*Objects, map[string][]stretch) {
 	b := newBook(h)
 	all := map[string][]stretch{}
 	for i := range h.Events {
@@ -197,6 +197,7 @@ func stretches(h history.History, until history.Time) map[string][]stretch {
 		if e.Span.NotAfter > until {
 			continue
 		}
+		b.ripen(all, e.Span.NotAfter)
 		b.take(e)
 		if e.Kind != history.KindObject || e.Object == nil {
 			continue
@@ -206,13 +207,16 @@ func stretches(h history.History, until history.Time) map[string][]stretch {
 			all[key] = b.walk(all[key], key)
 		}
 	}
+	b.ripen(all, until)
 	for key, list := range all {
 		if n := len(list); n > 0 {
 			list[n-1].to, list[n-1].open = max(until, list[n-1].from), true
 			all[key] = list
 		}
 	}
-	return all
+	b.objects.At = until
+	b.finish()
+	return b.objects, all
 }
 
 // touched returns the StatefulSets whose next step an object can change.
@@ -231,11 +235,27 @@ func (b *book) touched(o *history.Object) []string {
 	return nil
 }
 
+// ripen takes the steps that only the time brought, up to a moment: no fact says that a pod becomes available.
+func (b *book) ripen(all map[string][]stretch, to history.Time) {
+	for _, key := range keysOf(b.due) {
+		if due := b.due[key]; due <= to && due > b.objects.At {
+			b.objects.At = due
+			all[key] = b.walk(all[key], key)
+		}
+	}
+}
+
 func (b *book) walk(list []stretch, key string) []stretch {
 	now := ""
+	delete(b.due, key)
 	if s := b.objects.sets[key]; s != nil {
 		if next := b.objects.view(s).next(); next.action != ActionNone {
 			now = next.key()
+			for _, w := range next.blockers {
+				if w.state == stateNotAvailable && b.due[key] == 0 {
+					b.due[key] = b.objects.At.Add(w.pod.unavailableFor(b.objects, s.minReady))
+				}
+			}
 		}
 	}
 	n := len(list)
@@ -251,7 +271,7 @@ func (b *book) walk(list []stretch, key string) []stretch {
 // Longest returns the longest time of a trial in which the controller of a StatefulSet had something to do, nothing
 // moved, and which lasted for as long as the bound; false when there was none. What came after until is not looked at.
 func Longest(h history.History, until history.Time, bound time.Duration) (Spell, bool) {
-	all := stretches(h, until)
+	_, all := stretches(h, until)
 	var found stretch
 	of := ""
 	for _, key := range keysOf(all) {

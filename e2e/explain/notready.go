@@ -26,10 +26,8 @@ func (r *reasoner) notReady(p *pod) {
 		r.unscheduled(p)
 		return
 	}
-	if r.nodeDown(p.Spec.NodeName) {
-		return
-	}
-	if r.containers(p) {
+	down := r.nodeDown(p.Spec.NodeName)
+	if r.containers(p) || down {
 		return
 	}
 	c := p.condition("Ready")
@@ -76,10 +74,10 @@ func (r *reasoner) nodeDown(name string) bool {
 	n := r.o.nodes[name]
 	if n == nil {
 		gone, known := r.o.gone["nodes "+name]
-		if !known && len(r.o.nodes) == 0 {
-			return false // Nothing is known of nodes.
+		if !known && (r.o.unseen["nodes"] || len(r.o.nodes) == 0) {
+			return false
 		}
-		r.because([]Evidence{{Event: gone.Event, Object: "nodes " + name}}, "its node %s does not exist%s", name,
+		r.because([]Evidence{{Event: gone.Event, Object: "nodes " + name}}, "node %s does not exist%s", name,
 			r.o.since(gone))
 		r.looks(Transient, "the pod garbage collector deletes pods of a node that has not existed for 40 s; what the "+
 			"controller makes in its place has to find another node")
@@ -91,7 +89,7 @@ func (r *reasoner) nodeDown(name string) bool {
 	}
 	if !n.ready() {
 		c := n.condition()
-		r.because(proof(&n.head, "status.conditions[Ready]"), "its node %s is not Ready%s: the condition is %s, %s",
+		r.because(proof(&n.head, "status.conditions[Ready]"), "node %s is not Ready%s: the condition is %s, %s",
 			name, r.o.since(n.unready), c.Status, quote(c.Message))
 	}
 	if old {

@@ -31,8 +31,6 @@ type Objects struct {
 	Start history.Time // The begin of the trial.
 	// Live says that there is no trial: moments are nanoseconds since 1970.
 	Live bool
-	// Missing names what was not to be seen, with why, a sentence each: it may hold the cause.
-	Missing []string
 	// Faults are those of a trial that were injected by At.
 	Faults []Fault
 
@@ -45,6 +43,8 @@ type Objects struct {
 	attached map[string]*attachment
 	notices  map[string][]*notice // By what they are about: "Pod namespace/name".
 	gone     map[string]Moment    // Nodes, claims, volumes that were deleted, by "resource key".
+	missing  []string             // What was not to be seen, and why, a sentence each.
+	unseen   map[string]bool      // The resources of which nothing is known.
 	offset   history.Time         // What to add to a moment to get nanoseconds since 1970.
 	offsetOK bool
 }
@@ -65,7 +65,7 @@ func NewObjects() *Objects {
 	return &Objects{
 		sets: map[string]*set{}, pods: map[string]*pod{}, claims: map[string]*claim{}, volumes: map[string]*volume{},
 		nodes: map[string]*node{}, leases: map[string]*lease{}, attached: map[string]*attachment{},
-		notices: map[string][]*notice{}, gone: map[string]Moment{},
+		notices: map[string][]*notice{}, gone: map[string]Moment{}, unseen: map[string]bool{},
 	}
 }
 
@@ -74,6 +74,12 @@ func NewLive(now time.Time) *Objects {
 	o := NewObjects()
 	o.Live, o.At, o.offsetOK = true, history.Time(now.UnixNano()), true
 	return o
+}
+
+// Unseen says that nothing is known of the objects of a resource, and why, as a sentence: they may hold the cause.
+func (o *Objects) Unseen(resource, why string) {
+	o.unseen[resource] = true
+	o.missing = append(o.missing, why)
 }
 
 // Sets returns the StatefulSets there are, as "namespace/name", in order.

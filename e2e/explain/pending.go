@@ -40,11 +40,17 @@ func (r *reasoner) unscheduled(p *pod) {
 func (r *reasoner) claim(p *pod, key string) {
 	c := r.o.claims[key]
 	name := key[strings.LastIndexByte(key, '/')+1:]
+	if c == nil && r.o.unseen["persistentvolumeclaims"] {
+		return
+	}
 	if c == nil {
 		gone := r.o.gone["persistentvolumeclaims "+key]
 		r.because([]Evidence{{Event: gone.Event, Object: "persistentvolumeclaims " + key}}, "PVC %s does not exist%s",
 			name, r.o.since(gone))
-		r.looks(Transient, "the controller makes a claim that is missing of a pod that is Pending")
+		if r.o.lasted(p.unready) < DefaultBound {
+			r.looks(Transient, "the controller makes a claim that is missing of a pod that is Pending")
+		}
+		r.looks(NotKnown, "the controller makes a claim that is missing of a pod that is Pending, and has not")
 		return
 	}
 	if c.Metadata.DeletionTimestamp != nil {

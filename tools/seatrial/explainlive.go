@@ -78,7 +78,7 @@ func askCluster(
 			return nil, fmt.Errorf("list pods in namespace %q: %w", namespace, err)
 		}
 		if err != nil {
-			o.Missing = append(o.Missing, fmt.Sprintf("%s could not be read: %v", l.resource, err))
+			o.Unseen(l.resource, fmt.Sprintf("%s could not be read: %v", l.resource, err))
 			continue
 		}
 		each := func(obj runtime.Object) error { return apply(o, l.resource, obj) }

@@ -1,0 +1,21 @@
+package explain
+
+import "github.com/seatrial/seatrial/e2e/history"
+
+// Step is a time in which the controller's next step was the same: "create 1", and the pods it waits for.
+type Step struct {
+	From, To history.Time
+	Key      string
+}
+
+// Steps returns them for each StatefulSet, in order.
+func Steps(h history.History, until history.Time) map[string][]Step {
+	out := map[string][]Step{}
+	_, all := stretches(h, until)
+	for key, list := range all {
+		for _, s := range list {
+			out[key] = append(out[key], Step{s.from, s.to, s.key})
+		}
+	}
+	return out
+}

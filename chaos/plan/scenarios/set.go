@@ -85,6 +85,9 @@ func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
 	if c.fault == "" {
 		return nil
 	}
+	if c.fault == "node-reboot" && moment == plan.AwaitScheduled {
+		moment = plan.AwaitReady // A reboot is shown by the processes that it ends.
+	}
 	return []plan.Step{
 		draft.Await(moment, ordinal, 2*time.Minute),
 		draft.Fault(c.fault, ordinal, time.Second, max(2*time.Minute, bounds[c.fault])),

@@ -17,7 +17,7 @@ func setBurst() setScenario {
 			w := c.workload(3 + c.r.IntN(2))
 			w.Parallel = true
 			last := w.Replicas - 1
-			down, up := c.either(c.meanwhile(plan.AwaitTerminating, last), c.meanwhile(plan.AwaitCreated, last))
+			down, up := c.either(c.meanwhile(plan.AwaitTerminating, last), c.meanwhile(plan.AwaitScheduled, last))
 			return c.plan(w,
 				draft.Within("cordon", 0, 8*time.Minute,
 					draft.Fault("pod-delete", 0, time.Second, 2*time.Minute),

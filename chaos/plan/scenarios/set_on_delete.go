@@ -18,7 +18,7 @@ func setOnDelete() setScenario {
 			victim := c.r.IntN(3)
 			return c.plan(w,
 				draft.Update("v2"), draft.Still(5*time.Second), draft.Load(60),
-				draft.Within("pod-delete", victim, 6*time.Minute, c.meanwhile(plan.AwaitCreated, victim)...),
+				draft.Within("pod-delete", victim, 6*time.Minute, c.meanwhile(plan.AwaitScheduled, victim)...),
 				draft.Await(plan.AwaitUpdated, victim, 2*time.Minute), draft.Settled(), draft.Load(60),
 				draft.ScaleTo(2), draft.Load(30), draft.ScaleTo(3),
 			)

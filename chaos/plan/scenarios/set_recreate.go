@@ -14,7 +14,7 @@ func setRecreate() setScenario {
 			"come back on their volumes.",
 		build: func(c crew) plan.Plan {
 			cascade := []string{"background", plan.CascadeForeground}[c.r.IntN(2)]
-			gone, back := c.either(c.meanwhile(plan.AwaitTerminating, 1), c.meanwhile(plan.AwaitCreated, 1))
+			gone, back := c.either(c.meanwhile(plan.AwaitTerminating, 1), c.meanwhile(plan.AwaitScheduled, 1))
 			return c.plan(c.workload(3),
 				draft.DeleteSet(plan.CascadeOrphan), draft.Load(30), draft.CreateSet(), draft.Load(30),
 				draft.DeleteSet(cascade, gone...), draft.CreateSet(back...),

@@ -13,7 +13,7 @@ func setScale() setScenario {
 		summary: "Scaled from 3 pods, or 4, to 1 and back, in order.",
 		build: func(c crew) plan.Plan {
 			most := 3 + c.r.IntN(2)
-			down, up := c.either(c.meanwhile(plan.AwaitTerminating, most-1), c.meanwhile(plan.AwaitCreated, 1))
+			down, up := c.either(c.meanwhile(plan.AwaitTerminating, most-1), c.meanwhile(plan.AwaitScheduled, 1))
 			return c.plan(c.workload(most), draft.ScaleTo(1, down...), draft.Load(30), draft.ScaleTo(most, up...))
 		},
 	}

@@ -25,6 +25,7 @@ func Checksums() Check {
 		Name:    "checksums",
 		Promise: "A table that nobody writes to never changes.",
 		Source:  "MySQL 9 Reference Manual, CHECKSUM TABLE Statement; the row hash beside it is Seatrial's own",
+		Applies: hasData,
 		Judge:   judgeChecksums,
 	}
 }

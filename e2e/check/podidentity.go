@@ -21,7 +21,8 @@ func PodIdentity() Check {
 		Promise: "There are never two live database processes of one ordinal.",
 		Source: "Kubernetes documentation, Force Delete StatefulSet Pods: at most one pod with a given identity at " +
 			"any time; kubernetes/kubernetes issue 61832",
-		Judge: judgePodIdentity,
+		Applies: hasData,
+		Judge:   judgePodIdentity,
 	}
 }
 

@@ -16,7 +16,7 @@ func RightVolume() Check {
 		Promise: "A container never runs on an empty volume or on another's.",
 		Source: "Kubernetes documentation, StatefulSet Basics: a pod's claim stays bound to its volume; the identity " +
 			"in the volume is Seatrial's own",
-		Applies: onSharedDisk,
+		Applies: witnessed,
 		Judge:   judgeRightVolume,
 	}
 }

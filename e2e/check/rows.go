@@ -25,7 +25,8 @@ func Rows() Check {
 		Promise: "Every acknowledged row is there, once and intact, and nothing is there that nobody wrote.",
 		Source: "MySQL 9 Reference Manual, InnoDB and the ACID Model: a committed change survives any crash " +
 			"(innodb_flush_log_at_trx_commit=1, sync_binlog=1)",
-		Judge: judgeRows,
+		Applies: hasData,
+		Judge:   judgeRows,
 	}
 }
 

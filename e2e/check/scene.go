@@ -104,11 +104,18 @@ func (s *scene) clock(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(s.start).Seconds())
 }
 
+// hasData reports that the plan's workload is a database that clients write to. A history without a plan may have
+// planned anything.
+func hasData(h history.History) bool {
+	s, err := setScene(h)
+	return err != nil || !s.plan.Workload.Light
+}
+
 // instances returns the names of the first n pods of the StatefulSet.
 func (s *scene) instances(n int) []string {
 	names := make([]string, 0, max(n, 0))
 	for i := range n {
-		names = append(names, fmt.Sprintf("%s-%d", s.plan.Workload.StatefulSet, i))
+		names = append(names, fmt.Sprintf("%s-%d", s.plan.Workload.StatefulSet, s.plan.Workload.Start+i))
 	}
 	return names
 }

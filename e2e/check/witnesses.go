@@ -38,6 +38,9 @@ func readWitnesses(h history.History, s *scene, r *ruling) []witnessRead {
 	return reads
 }
 
+// witnessed reports that there are writers who leave a witness: databases on volumes that can move.
+func witnessed(h history.History) bool { return onSharedDisk(h) && hasData(h) }
+
 // line names one entry as findings do.
 func line(e history.WitnessEntry) string {
 	return fmt.Sprintf("entry %d of start %s on node %s", e.Seq, e.Start, e.Node)
@@ -52,7 +55,7 @@ func Witness() Check {
 		Promise: "Each volume was written by one writer at a time.",
 		Source: "Seatrial's design: entries that are mixed or torn are proof of two writers, even where the ledger " +
 			"was blind; the writer's clock is the boot clock, which all nodes of one kernel share",
-		Applies: onSharedDisk,
+		Applies: witnessed,
 		Judge:   judgeWitness,
 	}
 }

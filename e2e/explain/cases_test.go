@@ -60,6 +60,13 @@ func orderTales() []tale {
 			w.pod(50.5, 2, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 2, ending: 50})
 		}, action: explain.ActionDelete, ordinal: 1, blocker: "web-2", outlook: explain.Transient,
 			says: []string{"killed in 20.0 s", "every higher ordinal is gone"}},
+		{name: "scale-down-behind-partition", tell: func(w *world) {
+			w.up(2, 0, 1, 2)
+			w.set(50, m{"replicas": 1})
+			w.fault(5, "node-partition", "worker", 50.3, 0)
+			w.pod(50.5, 2, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 2, ending: 50})
+		}, action: explain.ActionDelete, ordinal: 1, blocker: "web-2", outlook: explain.Transient,
+			says: []string{"over in 20.0 s; node worker has to end it", "step 5 (node-partition) is still at work"}},
 		{name: "condemned-unhealthy", tell: func(w *world) {
 			w.up(2, 0, 1, 2)
 			w.pod(20, 2, podOf{phase: "Running", node: "worker", made: 2, turned: 20, containers: runs()})
@@ -134,6 +141,12 @@ func burstTales() []tale {
 			w.say(21)
 		}, action: explain.ActionDelete, ordinal: 2, outlook: explain.Transient,
 			says: []string{"has seen generation 1 of 2", "step 3, manager-kill"}},
+		{name: "manager-killed-and-back", tell: func(w *world) {
+			w.up(2, 0, 1, 2)
+			w.fault(3, "manager-kill", "control-plane", 45, 48)
+			w.drop(46, "pods", "trial", "web-2")
+		}, action: explain.ActionCreate, ordinal: 2, outlook: explain.Transient,
+			says: []string{"healed only 12.0 s ago", "the leader before it acts"}},
 		{name: "controller-idle", tell: func(w *world) { w.up(2, 0, 1, 2); w.set(20, m{"replicas": 1}) },
 			action: explain.ActionDelete, ordinal: 2, outlook: explain.NotKnown,
 			says: []string{"the controller has not done it for 40.0 s"}},

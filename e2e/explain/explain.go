@@ -285,10 +285,16 @@ func (r *reasoner) idle() {
 			r.o.since(r.set.changed), r.set.observed, r.set.generation)
 	}
 	for _, f := range r.o.Faults {
-		if f.controlPlane && !f.Healed.Known {
+		switch ago := r.o.lasted(f.Healed); {
+		case !f.controlPlane:
+		case !f.Healed.Known:
 			r.fault(f)
-			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be healed",
-				f.Step)
+			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be "+
+				"healed", f.Step)
+		case ago < usualStart:
+			r.fault(f)
+			r.looks(Transient, "step %d (%s) was healed only %s ago; a controller that was started again has to "+
+				"become the leader before it acts", f.Step, f.Name, Lasting(ago))
 		}
 	}
 	if n := r.o.noticed("StatefulSet", r.set.key, "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
@@ -321,64 +327,4 @@ func (r *reasoner) brokenRevision(b blocker) {
 		r.reason += fmt.Sprintf("; once the template is put right, pod %s has to be deleted by hand too "+
 			"(kubernetes/kubernetes issue 67250)", p.name())
 	}
-}
-
-// faultsOn adds the faults that were at work on the pod or on its node when it got into the way.
-func (r *reasoner) faultsOn(b blocker) {
-	since := r.view.tell(b).since
-	nodes := r.nodesOf(b.pod)
-	for _, f := range r.o.Faults {
-		hits := f.Victim == b.pod.name() || slices.Contains(nodes, f.Node)
-		if !hits && !(b.pod.Spec.NodeName == "" && f.controlPlane) {
-			continue
-		}
-		if since.Known && f.Injected.At > since.At.Add(time.Second) && f.Healed.Known ||
-			f.Healed.Known && since.Known && f.Healed.At < since.At {
-			continue
-		}
-		r.fault(f)
-		if !f.Healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
-			r.outlook, r.reason = Transient, fmt.Sprintf("as far as the fault of step %d (%s) is the cause: it is "+
-				"still at work and will be healed", f.Step, f.Name)
-		}
-		if ago := r.o.lasted(f.Healed); f.Healed.Known && ago < usualStart && r.outlook == NotKnown {
-			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and what it hurt takes "+
-				"a while to come back; should it not: %s", f.Step, f.Name, Lasting(ago), r.reason)
-		}
-	}
-}
-
-// nodesOf returns the node of a pod, or the nodes that its volumes bind it to.
-func (r *reasoner) nodesOf(p *pod) []string {
-	if p.Spec.NodeName != "" {
-		return []string{p.Spec.NodeName}
-	}
-	var names []string
-	for _, key := range p.claims() {
-		if c := r.o.claims[key]; c != nil {
-			if v := r.o.volumes[c.Spec.VolumeName]; v != nil && len(v.Spec.NodeAffinity.Required.Terms) > 0 {
-				names = append(names, v.named()...)
-			}
-		}
-	}
-	return names
-}
-
-func (r *reasoner) fault(f Fault) {
-	on := f.Node
-	if on != "" {
-		on = " on node " + on
-	}
-	end := "is still at work"
-	if f.Healed.Known {
-		end = "was healed at " + r.o.clock(f.Healed)
-	}
-	var evidence []Evidence
-	for _, id := range f.injectedEvents {
-		evidence = append(evidence, Evidence{Event: id})
-	}
-	if f.Healed.Event != 0 {
-		evidence = append(evidence, Evidence{Event: f.Healed.Event})
-	}
-	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on, r.o.clock(f.Injected), end)
 }

@@ -149,6 +149,11 @@ func (r *reasoner) terminating(p *pod) {
 		r.stranded(p, name)
 		return
 	}
+	if f, hurt := r.atWork(p); left > 0 && hurt && p.Spec.NodeName == f.Node {
+		r.looks(Transient, "its time to end is over in %s; node %s has to end it, and say so, and step %d (%s) is "+
+			"still at work there", Lasting(left), f.Node, f.Step, f.Name)
+		return
+	}
 	if left > 0 {
 		r.looks(Transient, "it is killed in %s at the latest", Lasting(left))
 		return

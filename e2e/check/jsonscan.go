@@ -234,7 +234,7 @@ func (s *scan) seconds() int64 {
 
 // same holds a member of an object's metadata against what the record says of the object beside it.
 func (s *scan) same(member []byte, o *history.Object) {
-	want := ""
+	var want string
 	switch string(member) {
 	case "name":
 		want = o.Name

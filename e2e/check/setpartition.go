@@ -61,7 +61,7 @@ func (d *parting) made(p *podState) {
 	var allowed []string
 	side := "from the partition on"
 	if slices.ContainsFunc(states, held) {
-		allowed = d.set.currentRevisions(d.watch, p.version, p.event.Span, since)
+		allowed = d.set.currentRevisions(p.version, p.event.Span, since)
 		side = "below the partition"
 	}
 	if !every(states, held) {

@@ -116,56 +116,56 @@ func (w *setWatch) newPod() *podState {
 	return st
 }
 
-func (st *podState) read(raw []byte, w *setWatch) bool {
+func (p *podState) read(raw []byte, w *setWatch) bool {
 	s := &scan{text: raw}
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "metadata":
-			st.readMetadata(s, w)
+			p.readMetadata(s, w)
 		case "spec":
-			st.readSpec(s, w.names)
+			p.readSpec(s, w.names)
 		case "status":
-			st.readStatus(s, w.names)
+			p.readStatus(s, w.names)
 		}
 	})
 	return !s.bad && len(raw) > 0
 }
 
-func (st *podState) readMetadata(s *scan, w *setWatch) {
-	p, ending, grace := st.pod, int64(0), int64(0)
+func (p *podState) readMetadata(s *scan, w *setWatch) {
+	life, ending, grace := p.pod, int64(0), int64(0)
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "creationTimestamp":
-			if !p.fixed {
-				p.created = s.seconds()
+			if !life.fixed {
+				life.created = s.seconds()
 			}
-			if st.event.Object.Verb == history.VerbAdded {
-				w.wall.add(p.created, st.event.Span)
+			if p.event.Object.Verb == history.VerbAdded {
+				w.wall.add(life.created, p.event.Span)
 			}
 		case "deletionGracePeriodSeconds":
 			grace = s.num()
 		case "deletionTimestamp":
-			st.deleting = s.peek() == '"'
+			p.deleting = s.peek() == '"'
 			ending = s.seconds()
 		case "labels":
 			s.object(func(name []byte) {
 				switch string(name) {
 				case "controller-revision-hash":
-					st.revision = s.str(w.names)
+					p.revision = s.str(w.names)
 				case "statefulset.kubernetes.io/pod-name":
-					p.once(&p.labelled, s, w.names)
+					life.once(&life.labelled, s, w.names)
 				case "apps.kubernetes.io/pod-index":
-					p.once(&p.index, s, w.names)
+					life.once(&life.index, s, w.names)
 				}
 			})
 		case "ownerReferences":
-			p.readOwners(s, w.names)
+			life.readOwners(s, w.names)
 		default:
-			s.same(name, st.event.Object)
+			s.same(name, p.event.Object)
 		}
 	})
 	if ending != 0 {
-		st.endAsked = ending - grace
+		p.endAsked = ending - grace
 	}
 }
 
@@ -196,26 +196,26 @@ func (p *podLife) readOwners(s *scan, names interned) {
 	})
 }
 
-func (st *podState) readSpec(s *scan, names interned) {
-	p := st.pod
+func (p *podState) readSpec(s *scan, names interned) {
+	life := p.pod
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "containers":
-			st.images = readImages(s, names)
+			p.images = readImages(s, names)
 		case "hostname":
-			p.once(&p.hostname, s, names)
+			life.once(&life.hostname, s, names)
 		case "nodeName":
-			st.node = s.str(names)
+			p.node = s.str(names)
 		case "subdomain":
-			p.once(&p.subdomain, s, names)
+			life.once(&life.subdomain, s, names)
 		case "volumes":
-			if p.fixed {
+			if life.fixed {
 				return
 			}
 			s.array(func() {
 				c := readClaim(s, names)
 				if c.claim != "" {
-					p.claims = append(p.claims, c)
+					life.claims = append(life.claims, c)
 				}
 			})
 		}
@@ -256,15 +256,15 @@ func readImages(s *scan, names interned) string {
 	return images
 }
 
-func (st *podState) readStatus(s *scan, names interned) {
+func (p *podState) readStatus(s *scan, names interned) {
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "phase":
 			switch s.str(names) {
 			case "Running":
-				st.running = true
+				p.running = true
 			case "Succeeded", "Failed":
-				st.over = true
+				p.over = true
 			}
 		case "conditions":
 			s.array(func() {
@@ -280,13 +280,13 @@ func (st *podState) readStatus(s *scan, names interned) {
 					}
 				})
 				if kind == "Ready" {
-					st.turned = since
+					p.turned = since
 				}
 				switch {
 				case kind == "Ready" && yes:
-					st.ready, st.readySince = true, since
+					p.ready, p.readySince = true, since
 				case kind == "DisruptionTarget" && yes:
-					st.disrupted = true
+					p.disrupted = true
 				}
 			})
 		}

@@ -289,7 +289,7 @@ func (s *setLife) updateRevisions(w *setWatch, version uint64, at history.Span, 
 }
 
 // currentRevisions is updateRevisions for the current one.
-func (s *setLife) currentRevisions(w *setWatch, version uint64, at history.Span, since history.Time) []string {
+func (s *setLife) currentRevisions(version uint64, at history.Span, since history.Time) []string {
 	return s.revisionsFor(version, at, since, func(st *setState) string { return st.currentRevision }, "")
 }
 

@@ -119,19 +119,19 @@ func (o *Objects) Apply(f Fact) {
 	if f.Namespace != "" && f.Resource != "leases" {
 		h.key = f.Namespace + "/" + f.Name
 	}
-	h.version, _ = strconv.ParseUint(f.Version, 10, 64) //nolint:errcheck // 0 is older than all others.
+	h.version, _ = strconv.ParseUint(f.Version, 10, 64) // 0 is older than all others.
 	h.first = h.seen
 	switch f.Resource {
 	case "statefulsets":
-		apply(o, o.sets, h, f, (*set).read)
+		apply(o, o.sets, h, f, readSet)
 	case "pods":
-		apply(o, o.pods, h, f, (*pod).read)
+		apply(o, o.pods, h, f, readPod)
 	case "persistentvolumeclaims":
 		apply(o, o.claims, h, f, (*claim).read)
 	case "persistentvolumes":
 		apply(o, o.volumes, h, f, (*volume).read)
 	case "nodes":
-		apply(o, o.nodes, h, f, (*node).read)
+		apply(o, o.nodes, h, f, readNode)
 	case "leases":
 		apply(o, o.leases, h, f, (*lease).read)
 	case "volumeattachments":

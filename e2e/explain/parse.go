@@ -101,8 +101,8 @@ type set struct {
 	changed                    Moment // Its generation.
 }
 
-// read reads a StatefulSet; old is the state before.
-func (old *set) read(o *Objects, h head, raw []byte) *set {
+// readSet reads a StatefulSet; old is the state before.
+func readSet(old *set, o *Objects, h head, raw []byte) *set {
 	var j setJSON
 	if json.Unmarshal(raw, &j) != nil {
 		return nil

@@ -69,7 +69,7 @@ type pod struct {
 	everReady bool
 }
 
-func (old *pod) read(o *Objects, h head, raw []byte) *pod {
+func readPod(old *pod, o *Objects, h head, raw []byte) *pod {
 	p := &pod{head: h, ordinal: -1}
 	if json.Unmarshal(raw, &p.podJSON) != nil {
 		return nil
@@ -213,7 +213,7 @@ type node struct {
 	cordoned Moment
 }
 
-func (old *node) read(o *Objects, h head, raw []byte) *node {
+func readNode(old *node, o *Objects, h head, raw []byte) *node {
 	n := &node{head: h}
 	if json.Unmarshal(raw, &n.nodeJSON) != nil {
 		return nil

@@ -136,9 +136,12 @@ func TestRecordedRuns(t *testing.T) {
 			if !ok {
 				t.Fatal("it never settled")
 			}
+			whole := slices.ContainsFunc(h.Events, func(e history.Event) bool {
+				return e.Phase != nil && e.Phase.Name == history.PhaseSettle && e.Phase.End && e.Phase.Error == ""
+			})
 			for _, d := range explain.At(h, settled, explain.DefaultBound) {
-				if d.Stuck {
-					t.Errorf("stuck when it had settled: %s", text(t, d))
+				if d.Stuck == whole {
+					t.Errorf("settled is %t, and stuck is %t: %s", whole, d.Stuck, text(t, d))
 				}
 			}
 			s, ok := explain.Longest(h, end, explain.DefaultBound)

@@ -314,7 +314,8 @@ func checkAPI(t *testing.T, k *kept) {
 		}
 	}
 	t.Logf("api: %v, widest span %v", count, widest)
-	if count["off"] != 9 || count["on"] < 9 || count["nodes"] < 2 || count["pods"] < 5 {
-		t.Errorf("api: %v", count)
+	const resources = 10 // That are watched, each by an observer of its own.
+	if count["off"] != resources || count["on"] < resources || count["nodes"] < 2 || count["pods"] < 5 {
+		t.Errorf("api: %v, want %d observers on and off", count, resources)
 	}
 }

@@ -43,8 +43,8 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 15 min, 45 min the first time
-	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (15 min)"
+test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 20 min, 50 min the first time
+	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (18 min)"
 	@$(MAKE) unit
 	@$(MAKE) e2e
 
@@ -53,8 +53,8 @@ unit: ## Run the tests that need no container engine; 1 min, 5 min the first tim
 	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
-e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 15 min
-	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (15 min)"
+e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 18 min
+	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (18 min)"
 	@$(MAKE) build
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env

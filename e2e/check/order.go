@@ -164,8 +164,8 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 			continue
 		}
 		if before != nil && before.lost != nil && before.lost.Span.NotAfter > o.since(p.event.Span) {
-			o.ruling.unknown("pod %s was created at a time that may be less than %s after %s had lost its readiness: "+
-				"the controller may not have known of it", p.pod.name, cacheLag, before.pod.name)
+			o.ruling.unknown("pod %s was created at a time that may be less than %s after %s had lost its "+
+				"readiness: the controller may not have known of it", p.pod.name, cacheLag, before.pod.name)
 			continue
 		}
 		o.blame(p, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.pod.name, o.clock(p.event),

@@ -18,11 +18,9 @@ func SetBinding() Check {
 	return Check{
 		Name: "set-binding",
 		Promise: "With WaitForFirstConsumer a claim is bound only once a pod wants it, to the smallest free volume " +
-			"that " +
-			"fits, on that pod's node.",
+			"that fits, on that pod's node.",
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
-			"Persistent " +
-			"Volumes, Binding",
+			"Persistent Volumes, Binding",
 		Applies: bindsLocal,
 		judge:   judgeSetBinding,
 	}
@@ -122,8 +120,7 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 			continue
 		}
 		j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
-			"volume %s "+
-			"with %d, although %s with %d was free on node "+
+			"volume %s with %d, although %s with %d was free on node "+
 			"%s.", c.name(), c.size, j.clock(c.event), c.volume, chosen.size,
 			name, v.size, node), c.event.ID, chosen.event.ID, v.event.ID)
 		return

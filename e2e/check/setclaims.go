@@ -16,11 +16,9 @@ func SetClaims() Check {
 	return Check{
 		Name: "set-claims",
 		Promise: "A claim outlives its pod, and is deleted exactly where persistentVolumeClaimRetentionPolicy " +
-			"says, never " +
-			"under a pod; its volume then does as its reclaim policy says.",
+			"says, never under a pod; its volume then does as its reclaim policy says.",
 		Source: "Kubernetes documentation, StatefulSets, PersistentVolumeClaim retention (KEP-1847); Persistent " +
-			"Volumes, " +
-			"Storage Object in Use Protection, Reclaiming",
+			"Volumes, Storage Object in Use Protection, Reclaiming",
 		judge: judgeSetClaims,
 	}
 }
@@ -145,8 +143,7 @@ func (k *keeping) inUse(c *claimState, ordinal int) {
 			continue
 		}
 		k.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
-			"used it on "+
-			"node %s.", c.name(), k.clock(c.event), l.name, l.uid, at.node), c.event.ID, at.event.ID)
+			"used it on node %s.", c.name(), k.clock(c.event), l.name, l.uid, at.node), c.event.ID, at.event.ID)
 		return
 	}
 }
@@ -231,8 +228,7 @@ func (k *keeping) leave() {
 		}
 		st := k.set.sets[len(k.set.sets)-1]
 		k.breach("claim "+last.name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
-			"after its "+
-			"ordinal was unwanted and its pod gone, although the policy is to delete "+
+			"after its ordinal was unwanted and its pod gone, although the policy is to delete "+
 			"it.", last.name(), k.scene.clock(end),
 			end.Sub(from)), last.event.ID, st.event.ID)
 	}

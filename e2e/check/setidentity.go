@@ -19,8 +19,7 @@ func SetIdentity() Check {
 	return Check{
 		Name: "set-identity",
 		Promise: "Name, DNS name, claims and volumes stick to the ordinal: one pod at a time, its own claims, each " +
-			"bound " +
-			"to one volume for good, on a node the volume allows.",
+			"bound to one volume for good, on a node the volume allows.",
 		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +
 			"pkg/controller/statefulset, initIdentity and updateStorage",
 		judge: judgeSetIdentity,
@@ -93,8 +92,8 @@ func (j *setJudge) names(set *setLife, p *podState) {
 	case l.hostname != l.name:
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.name, j.clock(p.event), l.hostname))
 	case !slices.Contains(services, l.subdomain):
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it has "+
-			"another DNS name.", l.name, j.clock(p.event), l.subdomain, states[0].service))
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it "+
+			"has another DNS name.", l.name, j.clock(p.event), l.subdomain, states[0].service))
 	case l.labelled != l.name:
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.name,
 			j.clock(p.event), l.labelled))
@@ -184,8 +183,7 @@ func (j *setJudge) bindings(set *setLife) {
 			}
 			if old != nil && old.uid == c.uid && (old.bound && !c.bound && !c.deleting || old.deleting && !c.deleting) {
 				j.ruling.unknown("claim %s at %s is not what it can be after what it was: it was bound, or its end "+
-					"was asked "+
-					"for, and it is so no more", name, j.clock(c.event))
+					"was asked for, and it is so no more", name, j.clock(c.event))
 			}
 			if c.volume != "" {
 				j.alone(name, c, byVolume)

@@ -237,8 +237,8 @@ func (w *setWatch) judgeSight(s *scene, r *ruling, until history.Time, observers
 			r.unknown("%d events of %s have no content or no place in the order", n, resource)
 		}
 		if n := w.jumbled[resource]; n > 0 {
-			r.unknown("%d events of %s came twice, or after one with a higher resourceVersion: the record is not what "+
-				"the API server sent", n, resource)
+			r.unknown("%d events of %s came twice, or after one with a higher resourceVersion: the record is not "+
+				"what the API server sent", n, resource)
 		}
 	}
 }

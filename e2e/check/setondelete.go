@@ -12,8 +12,7 @@ func SetOnDelete() Check {
 	return Check{
 		Name: "set-on-delete",
 		Promise: "With OnDelete the StatefulSet replaces no pod by itself, and a pod that was deleted comes back " +
-			"at the " +
-			"update revision.",
+			"at the update revision.",
 		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +
 			"OnDeleteStatefulSetStrategyType",
 		Applies: updatesOnDelete,
@@ -39,8 +38,8 @@ func judgeSetOnDelete(f *facts) Result {
 				}
 			}
 			if set == j.planned && len(names) < 2 && setPlanOf(f.history).updates > 0 {
-				j.ruling.unknown("%s was never seen to have another update revision than its first: there was nothing "+
-					"to hold back", set)
+				j.ruling.unknown("%s was never seen to have another update revision than its first: there was "+
+					"nothing to hold back", set)
 			}
 		})
 }
@@ -72,8 +71,7 @@ func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
 	switch {
 	case j.byController(p):
 		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
-			"strategy "+
-			"is OnDelete.", p.pod.name, p.revision, j.clock(p.event)))
+			"strategy is OnDelete.", p.pod.name, p.revision, j.clock(p.event)))
 	case !j.explained(p):
 		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.event))
 	}

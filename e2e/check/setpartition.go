@@ -103,8 +103,8 @@ func (d *parting) keeps(p, old *podState) {
 	held := every(d.set.around(p.version, since), func(st *setState) bool { return st.held(p.pod.ordinal) })
 	for _, name := range d.set.updateRevisions(d.watch, p.version, p.event.Span, since) {
 		if held && name != p.revision && d.watch.imagesOf(d.set, name) == p.images {
-			d.blame(p, fmt.Sprintf("Pod %s, below the partition and made at revision %q, ran the images of the update "+
-				"revision %q from %s on: %s.", p.pod.name, p.revision, name, d.clock(p.event), p.images), old)
+			d.blame(p, fmt.Sprintf("Pod %s, below the partition and made at revision %q, ran the images of the "+
+				"update revision %q from %s on: %s.", p.pod.name, p.revision, name, d.clock(p.event), p.images), old)
 		}
 	}
 }

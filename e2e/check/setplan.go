@@ -2,7 +2,6 @@ package check
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/seatrial/seatrial/e2e/history"
 )
@@ -13,7 +12,6 @@ type setPlan struct {
 	known    bool // The plan could be read.
 	onDelete bool
 	minReady bool // minReadySeconds is set.
-	reported bool // It is made after a reported bug.
 	local    bool // The volumes are a node's own.
 	updates  int  // Steps that change the template.
 	rollouts int  // Steps by which a pod has to be replaced by a rolling update.
@@ -21,7 +19,6 @@ type setPlan struct {
 
 // setPlanJSON is the part of a plan that is read: the plan's own type may know less than an older or a newer plan.
 type setPlanJSON struct {
-	Scenario string `json:"scenario"`
 	Workload struct {
 		Replicas        int    `json:"replicas"`
 		MinReadySeconds int    `json:"minReadySeconds"`
@@ -54,7 +51,7 @@ func setPlanOf(h history.History) setPlan {
 			return setPlan{}
 		}
 		w := raw.Workload
-		p := setPlan{known: true, minReady: w.MinReadySeconds > 0, reported: strings.HasPrefix(raw.Scenario, "k8s-"),
+		p := setPlan{known: true, minReady: w.MinReadySeconds > 0,
 			onDelete: w.UpdateStrategy == onDelete,
 			local:    w.Storage == "" || w.Storage == "local"}
 		p.count(raw.Steps, &rollout{replicas: w.Replicas, partition: w.Partition})
@@ -119,5 +116,5 @@ func bindsLocal(h history.History) bool {
 
 func promotes(h history.History) bool {
 	p := setPlanOf(h)
-	return !p.known || p.reported && p.minReady && p.updates > 0 && !p.onDelete
+	return !p.known || p.minReady && p.updates > 0 && !p.onDelete
 }

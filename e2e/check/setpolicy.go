@@ -16,10 +16,9 @@ func SetPolicy() Check {
 	return Check{
 		Name: "set-policy",
 		Promise: "Pods are made for the ordinals that the spec names and no others, at once when the policy is " +
-			"Parallel, and " +
-			"old revisions are kept up to revisionHistoryLimit.",
-		Source: "Kubernetes documentation, StatefulSets, Ordinal index, Pod Management Policies; k8s.io/api apps/v1, " +
-			"StatefulSetSpec; kubernetes/kubernetes issue 140858",
+			"Parallel, and old revisions are kept up to revisionHistoryLimit.",
+		Source: "Kubernetes documentation, StatefulSets, Ordinal index, Pod Management Policies; k8s.io/api " +
+			"apps/v1, StatefulSetSpec; kubernetes/kubernetes issue 140858",
 		judge: judgeSetPolicy,
 	}
 }
@@ -96,8 +95,8 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 		j.ruling.evidence++
 		if l.asked == nil || l.asked.event.Span.NotBefore > deadline {
 			j.breach("pod "+l.name, history.Span{NotBefore: span.NotBefore, NotAfter: deadline}, fmt.Sprintf("Pod "+
-				"%s, which is "+
-				"not wanted since %s, was not asked to end within %s although the policy is Parallel.", l.name,
+				"%s, which is not wanted since %s, was not asked to end within %s although the policy is "+
+				"Parallel.", l.name,
 				j.scene.clock(span.NotBefore), bound), st.event.ID, l.first.event.ID)
 		}
 	}

@@ -6,8 +6,8 @@ import "fmt"
 // one. A pod that was made anew before that comes back at the old revision, so a revision whose pods do not last is
 // not to be kept.
 //
-// Kubernetes up to 1.37 does so when all pods are Ready, whatever minReadySeconds says. It therefore breaks this
-// promise in every update with minReadySeconds, and it is judged only where a plan was made after a reported bug.
+// Kubernetes up to 1.37 does so when all pods are Ready, whatever minReadySeconds says: there every update with
+// minReadySeconds breaks this promise.
 func SetPromotion() Check {
 	return Check{
 		Name:    "set-promotion",
@@ -50,8 +50,7 @@ func (j *setJudge) promoted(set *setLife, st, old *setState, now map[int]*podSta
 		p := now[k]
 		if p != nil && p.ok() && p.waiting(st.minReady, int64(latest)+1) {
 			j.breach(set.String(), st.event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
-				"although pod %s "+
-				"had not been Ready for the %d s of "+
+				"although pod %s had not been Ready for the %d s of "+
 				"minReadySeconds.", set, st.updateRevision, j.clock(st.event), p.pod.name,
 				st.minReady), st.event.ID, old.event.ID, p.event.ID)
 			return

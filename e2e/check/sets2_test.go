@@ -120,8 +120,7 @@ func partitionTales() []tale {
 			w.Pod(0).Revision = "web-v2"
 			w.Say(changed, 0)
 		}), check.Fail, "Pod web-0 was made at revision \"web-v1\" and was at \"web-v2\" at +37.000 s: it is below " +
-			"the " +
-			"partition of 2"},
+			"the partition of 2"},
 		{"patched to the images of the update", name, three(half, func(w *web) {
 			w.Keep(made, "v1", 1).Change(image("v2")).Keep(made, "v2", 2).Replace(2)
 			w.Pod(0).Image = "web-v2"
@@ -164,8 +163,7 @@ func onDeleteTales() []tale {
 		}), check.Pass, ""},
 		{"replaced by itself", name, three(s, func(w *web) { w.Change(image("v2")).Replace(2) }), check.Fail,
 			"Pod web-2, at revision \"web-v1\", was ended by its StatefulSet at +25.000 s although its update " +
-				"strategy is " +
-				"OnDelete"},
+				"strategy is OnDelete"},
 		{"it comes back on the old one", name, three(s, func(w *web) {
 			w.Change(image("v2"))
 			w.Pod(1).Disrupted = true

@@ -22,8 +22,7 @@ func SetStatus() Check {
 	return Check{
 		Name: "set-status",
 		Promise: "The status agrees with the pods: as they were when it was written, and within 30 s with what " +
-			"they then " +
-			"stay.",
+			"they then stay.",
 		Source: "k8s.io/api apps/v1, StatefulSetStatus; KEP-2599 (availableReplicas); pkg/controller/statefulset, " +
 			"computeReplicaStatus and completeUpdate",
 		judge: judgeSetStatus,
@@ -221,8 +220,7 @@ func (t *telling) available(st *setState, ready int32) {
 	}
 	if st.counts.available > ready-waiting {
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %d of %d Ready pods had not been Ready for the "+
-			"%d s of "+
-			"minReadySeconds", st.counts.available, waiting, ready, st.minReady))
+			"%d s of minReadySeconds", st.counts.available, waiting, ready, st.minReady))
 	}
 }
 

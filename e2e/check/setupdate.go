@@ -15,8 +15,8 @@ import (
 func SetUpdate() Check {
 	return Check{
 		Name: "set-update",
-		Promise: "A rolling update replaces pods from the highest ordinal down, each once those above it are updated " +
-			"and available, and takes away no more than maxUnavailable.",
+		Promise: "A rolling update replaces pods from the highest ordinal down, each once those above it are " +
+			"updated and available, and takes away no more than maxUnavailable.",
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +
 			"pkg/controller/statefulset, updateStatefulSet",
 		Applies: rolls,
@@ -93,8 +93,7 @@ func (u *updating) again(p *podState) {
 	if u.watch.on[revisionsObserver] && u.byController(p) {
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
-			"%s and "+
-			"had not failed.", p.pod.name, u.clock(p.event), p.revision))
+			"%s and had not failed.", p.pod.name, u.clock(p.event), p.revision))
 		return
 	}
 	u.spared++

@@ -79,8 +79,8 @@ func (r *reasoner) nodeDown(name string) bool {
 		}
 		r.because([]Evidence{{Event: gone.Event, Object: "nodes " + name}}, "node %s does not exist%s", name,
 			r.o.since(gone))
-		r.looks(Transient, "the pod garbage collector deletes pods of a node that has not existed for 40 s; what the "+
-			"controller makes in its place has to find another node")
+		r.looks(Transient, "the pod garbage collector deletes pods of a node that has not existed for 40 s; what "+
+			"the controller makes in its place has to find another node")
 		return true
 	}
 	stale, old := r.staleLease(name)
@@ -93,11 +93,11 @@ func (r *reasoner) nodeDown(name string) bool {
 			name, r.o.since(n.unready), c.Status, quote(c.Message))
 	}
 	if old {
-		r.because(proof(&r.o.leases[name].head, "spec.renewTime"), "the kubelet of node %s last renewed its lease %s "+
-			"ago", name, Lasting(stale))
+		r.because(proof(&r.o.leases[name].head, "spec.renewTime"), "the kubelet of node %s last renewed its lease "+
+			"%s ago", name, Lasting(stale))
 	}
-	r.looks(NotKnown, "it ends when the kubelet of node %s answers again; a pod is told to go when its node was not "+
-		"Ready for %s, and stays until the node confirms its end", name, Lasting(podEviction))
+	r.looks(NotKnown, "it ends when the kubelet of node %s answers again; a pod is told to go when its node was "+
+		"not Ready for %s, and stays until the node confirms its end", name, Lasting(podEviction))
 	return true
 }
 
@@ -153,8 +153,8 @@ func (r *reasoner) waiting(p *pod, c containerJSON, field string) {
 		if n := r.o.noticed("Pod", p.key, p.uid, "Failed"); n != nil && strings.Contains(n.Message, "pull") {
 			r.because(proof(&n.head, "message"), "the kubelet said at %s: %s", r.o.clock(n.last), quote(n.Message))
 		}
-		r.looks(Permanent, "the image cannot be pulled until it, its name, its registry or its secret is put right; "+
-			"the kubelet tries again by itself")
+		r.looks(Permanent, "the image cannot be pulled until it, its name, its registry or its secret is put "+
+			"right; the kubelet tries again by itself")
 	case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError":
 		r.looks(Permanent, "the image has to be named otherwise, or be put on the node")
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
@@ -199,8 +199,8 @@ func (r *reasoner) starting(p *pod) {
 		r.looks(NotKnown, "the kubelet tries again by itself")
 		return
 	}
-	r.because(proof(&p.head, "status.containerStatuses"), "the kubelet of node %s has not started its containers, and "+
-		"says no more", p.Spec.NodeName)
+	r.because(proof(&p.head, "status.containerStatuses"), "the kubelet of node %s has not started its containers, "+
+		"and says no more", p.Spec.NodeName)
 	r.looks(Transient, "it was put on its node%s, and starting takes a while", r.o.since(p.first))
 }
 

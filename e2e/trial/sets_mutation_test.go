@@ -115,8 +115,7 @@ func explained(m setMutation) string {
 		return "a readiness of a moment: less than the 2 s by which stamps may differ, or while a fault was at work"
 	case m.how == "drop" || m.how == "reorder" || m.how == "replay":
 		return "a readiness that came and went while a fault was at work, or up to 15 s after: a kubelet that was " +
-			"cut " +
-			"off tells of its last change alone, and late"
+			"cut off tells of its last change alone, and late"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -30,7 +31,7 @@ func TestLookup(t *testing.T) {
 		"22/cgroup":   file("0::/kubepods/podaa-bb/x\n"),
 		"23/stat":     file("23 (mysqld)" + tail + "253 5 6\n"),
 		"23/cgroup":   file("0::/kubepods/podcc/x\n"),
-		"30/stat":     file("30 (kubelet)" + tail + "300 5 6\n"),
+		"30/stat":     file("30 (kubelet)" + strings.Replace(tail, "S", "T", 1) + "300 5 6\n"),
 		"uptime":      file("1 1\n"),
 		"self/cgroup": file("0::/podaa-bb\n"),
 	}
@@ -40,9 +41,9 @@ func TestLookup(t *testing.T) {
 	}
 	got.At = 0
 	want := probe.Processes{PID1Start: 1e9, Processes: []probe.Process{
-		{PID: 20, Start: 25e8, Name: "a) b) (c", PodUID: "aa-bb"},
-		{PID: 21, Start: 251e7, Name: "pause", PodUID: "aa-bb"},
-		{PID: 30, Start: 3e9, Name: "kubelet"},
+		{PID: 20, Start: 25e8, Name: "a) b) (c", State: "S", PodUID: "aa-bb"},
+		{PID: 21, Start: 251e7, Name: "pause", State: "S", PodUID: "aa-bb"},
+		{PID: 30, Start: 3e9, Name: "kubelet", State: "T"},
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("processes (-want +got):\n%s", d)

@@ -19,6 +19,7 @@ type Process struct {
 	PID    int          `json:"pid"`
 	Start  history.Time `json:"start"` // At the resolution of a clock tick, 10 ms.
 	Name   string       `json:"name"`
+	State  string       `json:"state,omitempty"` // A letter of proc_pid_stat(5): "R", "S", "D", "T" when stopped.
 	PodUID string       `json:"podUID,omitempty"`
 }
 
@@ -109,7 +110,7 @@ func readStat(proc fs.FS, pid string) (p Process, zombie bool, err error) {
 	if err != nil || ticks < 0 || ticks > 1<<40 {
 		return Process{}, false, fmt.Errorf("stat is %q: start time %q", data, fields[19])
 	}
-	p.Start = history.Time(ticks * int64(tick))
+	p.Start, p.State = history.Time(ticks*int64(tick)), fields[0]
 	return p, fields[0] == "Z" || fields[0] == "X", nil
 }
 

@@ -51,6 +51,8 @@ type Env struct {
 	Node      clusters.Node // The victim.
 	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
 	Namespace string        // The workload's namespace.
+	Peer      string        // The pod on the other side, of faults between two.
+	PeerNode  clusters.Node // Its node; nil for other faults.
 	RunID     string        // Owner mark of everything the fault leaves on a node.
 	Clock     func() history.Time
 	Log       *slog.Logger
@@ -63,7 +65,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
-			Triggers: d.Triggers,
+			Triggers: d.Triggers, Network: d.Network,
 		})
 	}
 	return caps
@@ -72,14 +74,15 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 // Definition is one entry of the list of faults.
 type Definition struct {
 	Name     string
-	Summary  string   // What it does, one sentence.
-	Shown    string   // How its effect is shown from the victim's side.
-	Healed   string   // How it is undone, and how that is shown.
-	Needs    []string // What the cluster must be able to do: "power", "nftables", "systemd".
-	Families bool     // It can be limited to address families (plan.Fault.Families).
-	CSI      bool     // It is one of a CSI driver (plan.Fault.CSI).
-	Triggers bool     // Its act can wait on the node for a CSI call (plan.Fault.When).
-	Outlasts bool     // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
-	Upstream string   // How it is known upstream: an issue, a KEP.
+	Summary  string           // What it does, one sentence.
+	Shown    string           // How its effect is shown from the victim's side.
+	Healed   string           // How it is undone, and how that is shown.
+	Needs    []string         // What the cluster must be able to do: "power", "nftables", "systemd".
+	Families bool             // It can be limited to address families (plan.Fault.Families).
+	CSI      bool             // It is one of a CSI driver (plan.Fault.CSI).
+	Triggers bool             // Its act can wait on the node for a CSI call (plan.Fault.When).
+	Outlasts bool             // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
+	Network  plan.NetworkCaps // Which fields of network faults it takes; with Peer, Env has the other side.
+	Upstream string           // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

@@ -15,8 +15,9 @@ func (p Plan) Describe(s Step) string {
 		if len(s.Fault.Families) > 0 {
 			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
 		}
-		return fmt.Sprintf("fault: %s on the node of %s%s%s, held %s%s%s", s.Fault.name(), p.pod(s.Fault.Ordinal),
-			p.whenNote(*s.Fault), s.Fault.outlastNote(), s.Fault.Hold, families, afterNote(s.Fault.During))
+		f := *s.Fault
+		return fmt.Sprintf("fault: %s on the node of %s%s%s%s, held %s%s%s", f.name(), p.pod(f.Ordinal),
+			p.networkNote(f), p.whenNote(f), f.outlastNote(), f.Hold, families, afterNote(f.During))
 	case s.Do == ActionChecksum:
 		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
 	case s.Do == ActionTamper && s.Tamper != nil:

@@ -8,6 +8,15 @@ type Fault struct {
 	Hold     Duration `json:"hold"`               // How long the shown effect is left in place.
 	Families []string `json:"families,omitempty"` // Network faults: "ipv4", "ipv6"; empty means both.
 	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
+	// Direction is which packets a network fault concerns, as seen from the victim: "in" are those that come to it,
+	// "out" those that leave it; empty means both.
+	Direction string `json:"direction,omitempty"`
+	// Flows is which TCP connections a network fault cuts: those that were "established" when it began, or "new" ones;
+	// empty means all, and every other packet as well.
+	Flows   string `json:"flows,omitempty"`
+	Reject  bool   `json:"reject,omitempty"`  // A network fault answers what it cuts with a reset, or says so by ICMP.
+	Percent int    `json:"percent,omitempty"` // The share of packets that are lost, 1 to 99.
+	Peer    *int   `json:"peer,omitempty"`    // The ordinal of the other side, of faults between two.
 	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
 	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
 	When    *Await `json:"when,omitempty"`

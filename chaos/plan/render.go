@@ -90,8 +90,8 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 	for _, s := range p.AllSteps() {
 		switch {
 		case s.Fault != nil:
-			fmt.Fprintf(b, "    the node of %s, by %s: %s once shown, never longer than %s\n",
-				p.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Hold, s.Bound)
+			fmt.Fprintf(b, "    the node of %s, by %s%s: %s once shown, never longer than %s\n",
+				p.pod(s.Fault.Ordinal), s.Fault.Name, p.networkNote(*s.Fault), s.Fault.Hold, s.Bound)
 		case s.Tamper != nil:
 			fmt.Fprintf(b, "    the data of %s, for good: %s\n", p.pod(s.Tamper.Ordinal), s.Tamper.Kind)
 		case s.Do == ActionDeleteClaim && s.Ordinal != nil:

@@ -25,6 +25,8 @@ type Caps struct {
 	// Can is what the cluster is able to do: "power", "nftables", "systemd". Nil means that the cluster is not known
 	// yet: then needs are not held against it.
 	Can []string
+	// Cannot has what no cluster on this machine is able to do, each with the reason.
+	Cannot map[string]string
 }
 
 // FaultCaps is what a plan has to know of a fault.
@@ -35,6 +37,7 @@ type FaultCaps struct {
 	CSI      bool     // The fault is one of a CSI driver.
 	Outlasts bool     // The fault can outlast the one within which it is.
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
+	Network  NetworkCaps
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,

@@ -33,6 +33,7 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 			f.Hold, bound)
 	}
 	v.families(at+".families", f, known)
+	v.network(at, f, known)
 	v.when(at, f, known)
 	v.outlast(at+".outlast", f, known, deep)
 	if deep >= MaxDepth && len(f.Provoke) > 0 {
@@ -179,6 +180,12 @@ func (v *validator) await(at string, a Await, deep int) {
 }
 
 func (v *validator) needs(at string, f FaultCaps) {
+	for _, need := range f.Needs {
+		if why, ok := v.caps.Cannot[need]; ok {
+			v.errs.add(at, "choose another fault or another machine",
+				"fault %q needs %q, which is not to be had here: %s", f.Name, need, why)
+		}
+	}
 	if v.caps.Can == nil {
 		return
 	}

@@ -74,7 +74,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 		if st.Fault != nil {
 			caps.Faults = append(caps.Faults,
 				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
-					Triggers: true})
+					Triggers: true, Network: st.Fault.NetworkCaps()})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

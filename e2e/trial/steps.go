@@ -134,6 +134,12 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
 		Clock: bootclock.Now, Log: log,
 	}
+	if s.Fault.Peer != nil {
+		env.Peer = c.podName(*s.Fault.Peer)
+		if env.PeerNode, err = c.victim(ctx, env.Peer, in); err != nil {
+			return fmt.Errorf("find the node of the other side %q: %w", env.Peer, err)
+		}
+	}
 	f, err := def.New(*s.Fault, s.N, env)
 	if err != nil {
 		return fmt.Errorf("make fault %q: %w", def.Name, err)

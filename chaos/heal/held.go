@@ -103,6 +103,10 @@ func (h holding) release(ctx context.Context, run Runner) error {
 			if _, err := systemctl(ctx, run, "start the kubelet", "start", "kubelet"); err != nil {
 				return err
 			}
+		case isFrozen(thing):
+			if err := h.thaw(ctx, run, thing); err != nil {
+				return err
+			}
 		case path.Ext(thing) == manifestExt:
 			if err := h.restore(ctx, run, thing); err != nil {
 				return err

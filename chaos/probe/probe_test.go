@@ -31,29 +31,41 @@ func TestLookup(t *testing.T) {
 		"22/cgroup":   file("0::/kubepods/podaa-bb/x\n"),
 		"23/stat":     file("23 (mysqld)" + tail + "253 5 6\n"),
 		"23/cgroup":   file("0::/kubepods/podcc/x\n"),
-		"30/stat":     file("30 (kubelet)" + strings.Replace(tail, "S", "T", 1) + "300 5 6\n"),
+		"30/stat":     file("30 (kubelet)" + tail + "300 5 6\n"),
+		"31/stat":     file("31 (etcd) T" + strings.TrimPrefix(tail, " S") + "301 5 6\n"),
+		"31/cmdline":  file("/usr/local/bin/etcd\x00--name=a\x00"),
+		"32/stat":     file("32 (etcdctl)" + tail + "302 5 6\n"),
+		"32/cmdline":  file("etcdctl\x00etcd\x00"),
+		"33/stat":     file("33 (kthreadd)" + tail + "303 5 6\n"),
+		"33/cmdline":  file(""),
 		"uptime":      file("1 1\n"),
 		"self/cgroup": file("0::/podaa-bb\n"),
 	}
-	got, err := probe.Lookup(proc, []int{30, 99}, []string{"aa-bb"})
+	got, err := probe.Lookup(proc, probe.Query{
+		PIDs: []int{30, 99}, Programs: []string{"etcd"}, PodUIDs: []string{"aa-bb"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got.At = 0
+	if p := got.Processes[3]; !p.Frozen() || got.Processes[2].Frozen() || p.Ticks() != 301 {
+		t.Errorf("frozen is %t, ticks %d of %+v", p.Frozen(), p.Ticks(), p)
+	}
 	want := probe.Processes{PID1Start: 1e9, Processes: []probe.Process{
 		{PID: 20, Start: 25e8, Name: "a) b) (c", State: "S", PodUID: "aa-bb"},
 		{PID: 21, Start: 251e7, Name: "pause", State: "S", PodUID: "aa-bb"},
-		{PID: 30, Start: 3e9, Name: "kubelet", State: "T"},
+		{PID: 30, Start: 3e9, Name: "kubelet", State: "S"},
+		{PID: 31, Start: 301e7, Name: "etcd", State: "T"},
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("processes (-want +got):\n%s", d)
 	}
 	proc["30/stat"] = file("30 (kubelet) S 1")
-	if _, err := probe.Lookup(proc, []int{30}, nil); err == nil {
+	if _, err := probe.Lookup(proc, probe.Query{PIDs: []int{30}}); err == nil {
 		t.Error("a stat that is too short passes")
 	}
 	delete(proc, "1/stat")
-	if _, err := probe.Lookup(proc, nil, nil); err == nil {
+	if _, err := probe.Lookup(proc, probe.Query{}); err == nil {
 		t.Error("a node without a first process passes")
 	}
 }
@@ -63,7 +75,7 @@ func FuzzLookup(f *testing.F) {
 	f.Add("1 () ) (")
 	f.Fuzz(func(t *testing.T, stat string) {
 		proc := fstest.MapFS{"1/stat": &fstest.MapFile{Data: []byte(stat)}}
-		got, err := probe.Lookup(proc, []int{1}, nil)
+		got, err := probe.Lookup(proc, probe.Query{PIDs: []int{1}})
 		if err == nil && (got.PID1Start < 0 || len(got.Processes) > 1) {
 			t.Fatalf("%q gives %+v", stat, got)
 		}

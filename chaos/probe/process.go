@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,12 @@ type Process struct {
 	PodUID string       `json:"podUID,omitempty"`
 }
 
+// Frozen reports whether it is stopped by a signal, as SIGSTOP does.
+func (p Process) Frozen() bool { return p.State == "T" }
+
+// Ticks is its start time as the kernel counts it.
+func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
+
 // Processes is what lived at one moment.
 type Processes struct {
 	At        history.Time `json:"at"`
@@ -30,9 +37,16 @@ type Processes struct {
 	Processes []Process    `json:"processes"`
 }
 
-// Lookup finds the processes with one of the pids, and those in the cgroup of a pod with one of the UIDs, in proc,
-// which is /proc on a real node. Zombies are dead and not listed.
-func Lookup(proc fs.FS, pids []int, podUIDs []string) (Processes, error) {
+// Query says which processes to look for: those with one of the pids, those that were started as a program of one of
+// the names, and those in the cgroup of a pod with one of the UIDs.
+type Query struct {
+	PIDs     []int
+	Programs []string // The last part of the first argument, for example "etcd".
+	PodUIDs  []string
+}
+
+// Lookup finds processes in proc, which is /proc on a real node. Zombies are dead and not listed.
+func Lookup(proc fs.FS, q Query) (Processes, error) {
 	found := Processes{At: bootclock.Now(), Processes: []Process{}}
 	first, _, err := readStat(proc, "1")
 	if err != nil {
@@ -48,8 +62,8 @@ func Lookup(proc fs.FS, pids []int, podUIDs []string) (Processes, error) {
 		if err != nil {
 			continue
 		}
-		uid := podOf(proc, e.Name(), podUIDs)
-		if uid == "" && !slices.Contains(pids, pid) {
+		uid := podOf(proc, e.Name(), q.PodUIDs)
+		if uid == "" && !slices.Contains(q.PIDs, pid) && !runs(proc, e.Name(), q.Programs) {
 			continue
 		}
 		p, zombie, err := readStat(proc, e.Name())
@@ -64,6 +78,19 @@ func Lookup(proc fs.FS, pids []int, podUIDs []string) (Processes, error) {
 	}
 	slices.SortFunc(found.Processes, func(a, b Process) int { return a.PID - b.PID })
 	return found, nil
+}
+
+// runs reports whether a process was started as one of the programs.
+func runs(proc fs.FS, pid string, programs []string) bool {
+	if len(programs) == 0 {
+		return false
+	}
+	line, err := fs.ReadFile(proc, pid+"/cmdline")
+	if err != nil {
+		return false // It has ended.
+	}
+	first, _, _ := bytes.Cut(line, []byte{0})
+	return len(first) > 0 && slices.Contains(programs, path.Base(string(first)))
 }
 
 // podOf returns the UID of the pod in whose cgroup the process is. The systemd driver writes the UID with
@@ -89,29 +116,35 @@ func podOf(proc fs.FS, pid string, uids []string) string {
 // tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// readStat reads /proc/PID/stat: "pid (name) state ppid ...", the start time as the 22nd field. The name may hold
-// spaces and brackets itself, so it ends with the last bracket (proc_pid_stat(5)).
 func readStat(proc fs.FS, pid string) (p Process, zombie bool, err error) {
 	data, err := fs.ReadFile(proc, pid+"/stat")
 	if err != nil {
 		return Process{}, false, err
 	}
-	before, rest, ok := cutLast(string(data), ")")
+	p, err = ParseStat(string(data))
+	return p, p.State == "Z" || p.State == "X", err
+}
+
+// ParseStat reads /proc/PID/stat: "pid (name) state ppid ...", the start time as the 22nd field. The name may hold
+// spaces and brackets itself, so it ends with the last bracket (proc_pid_stat(5)).
+func ParseStat(text string) (Process, error) {
+	before, rest, ok := cutLast(text, ")")
 	number, name, ok2 := strings.Cut(before, " (")
 	fields := strings.Fields(rest)
 	if !ok || !ok2 || len(fields) < 20 {
-		return Process{}, false, fmt.Errorf("stat is %q", data)
+		return Process{}, fmt.Errorf("stat is %q", text)
 	}
-	p.Name = name
+	p := Process{Name: name, State: fields[0]}
+	var err error
 	if p.PID, err = strconv.Atoi(number); err != nil {
-		return Process{}, false, fmt.Errorf("stat is %q: %w", data, err)
+		return Process{}, fmt.Errorf("stat is %q: %w", text, err)
 	}
 	ticks, err := strconv.ParseInt(fields[19], 10, 64)
 	if err != nil || ticks < 0 || ticks > 1<<40 {
-		return Process{}, false, fmt.Errorf("stat is %q: start time %q", data, fields[19])
+		return Process{}, fmt.Errorf("stat is %q: start time %q", text, fields[19])
 	}
-	p.Start, p.State = history.Time(ticks*int64(tick)), fields[0]
-	return p, fields[0] == "Z" || fields[0] == "X", nil
+	p.Start = history.Time(ticks * int64(tick))
+	return p, nil
 }
 
 func cutLast(s, separator string) (before, after string, found bool) {

@@ -85,7 +85,8 @@ func TestProbeAndHealRefuseBadArguments(t *testing.T) {
 	for _, args := range [][]string{
 		{"heal", "x"}, {"heal", "--step", "3"}, {"heal", "--run", "a b"}, {"heal", "--run", "a", "--step", "-1"},
 		{"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
-		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""}, {"probe", "process", "y"},
+		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""},
+		{"probe", "process", "--program", ""}, {"probe", "process", "y"},
 	} {
 		if code, stdout, stderr := agent(t, args...); code != exitBadArguments || stdout != "" || stderr == "" {
 			t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)

@@ -17,7 +17,7 @@ func probeCommand() command {
 		name: "probe",
 		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
 			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
-			"       seatrial-agent probe process [--pid PID]... [--pod UID]...",
+			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
 		summary: "look whether addresses answer, when a flow goes dead, or which processes live",
 		run:     runProbe,
 	}
@@ -69,24 +69,27 @@ func probeFlow(ctx context.Context, std stdio, args []string) error {
 // probeProcess prints probe.Processes as JSON.
 func probeProcess(std stdio, args []string) error {
 	fs := flag.NewFlagSet("probe process", flag.ContinueOnError)
-	var pids []int
-	var pods []string
+	var q probe.Query
 	fs.Func("pid", "a process to look for; may be given again", func(s string) error {
 		pid, err := strconv.Atoi(s)
-		pids = append(pids, pid)
+		q.PIDs = append(q.PIDs, pid)
 		return err
 	})
+	fs.Func("program", "name of a program whose processes to look for; may be given again", func(s string) error {
+		q.Programs = append(q.Programs, s)
+		return nil
+	})
 	fs.Func("pod", "UID of a pod whose processes to look for; may be given again", func(s string) error {
-		pods = append(pods, s)
+		q.PodUIDs = append(q.PodUIDs, s)
 		return nil
 	})
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
-	if slices.Contains(pods, "") {
-		return badArguments("the UID of a pod is empty")
+	if slices.Contains(q.PodUIDs, "") || slices.Contains(q.Programs, "") {
+		return badArguments("the UID of a pod or the name of a program is empty")
 	}
-	found, err := probe.Lookup(os.DirFS("/proc"), pids, pods)
+	found, err := probe.Lookup(os.DirFS("/proc"), q)
 	if err != nil {
 		return err
 	}

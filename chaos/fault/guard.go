@@ -40,6 +40,9 @@ func DefaultLimits() Limits {
 // Life is the longest that a fault may stay in place when nobody heals it: what its undo on the node and in the kernel
 // is armed with. It is longer than any fault that the guard heals in time.
 func Life(spec plan.Fault) time.Duration {
+	if spec.Life > 0 {
+		return spec.Life.D()
+	}
 	life := ConfirmLimit + spec.Hold.D() + 15*time.Second
 	for _, steps := range [][]plan.Step{spec.Provoke, spec.During} {
 		for _, s := range steps {

@@ -26,6 +26,9 @@ type Fault struct {
 	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
 	// be healed before: a Node that was deleted is registered by its kubelet, which a partition keeps from it.
 	Outlast bool `json:"outlast,omitempty"`
+	// Life, when set, is how long the fault may stay in place when nobody heals it, in place of what follows from the
+	// bounds. It is not part of a plan: tests set it, who wait for the undo that is armed.
+	Life Duration `json:"-"`
 }
 
 // CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume.

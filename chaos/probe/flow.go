@@ -28,9 +28,10 @@ const (
 type FlowReport struct {
 	Address string       `json:"address"`
 	State   FlowState    `json:"state"`
-	At      history.Time `json:"at"`      // When it was said.
-	LastAck history.Time `json:"lastAck"` // When the far side was last heard, to 1 ms.
-	Pending int          `json:"pending"` // Bytes written and not acknowledged.
+	At      history.Time `json:"at"`              // When it was said.
+	LastAck history.Time `json:"lastAck"`         // When the far side was last heard, to 1 ms.
+	Pending int          `json:"pending"`         // Bytes written and not acknowledged.
+	Reset   bool         `json:"reset,omitempty"` // It was closed by a reset.
 	Error   string       `json:"error,omitempty"`
 }
 
@@ -109,8 +110,21 @@ func (f *flow) watch(ctx context.Context, say func(FlowReport) error) error {
 		}
 		// The send buffer takes hundreds of kilobytes: a byte never blocks within the watch.
 		if _, err := f.conn.Write([]byte{0}); err != nil {
-			return say(f.report(FlowClosed, err))
+			return say(f.report(FlowClosed, f.cause(ctx, err)))
 		}
+	}
+}
+
+// cause returns what ended the connection, once a write has failed: the reader may have been told before.
+func (f *flow) cause(ctx context.Context, written error) error {
+	if errors.Is(written, unix.ECONNRESET) {
+		return written
+	}
+	select {
+	case err := <-f.ended:
+		return err
+	case <-ctx.Done():
+		return written
 	}
 }
 
@@ -119,6 +133,7 @@ func (f *flow) report(state FlowState, ended error) FlowReport {
 	r := FlowReport{Address: f.address, State: state, At: bootclock.Now()}
 	if ended != nil {
 		r.Error = ended.Error()
+		r.Reset = errors.Is(ended, unix.ECONNRESET)
 	}
 	raw, err := f.conn.SyscallConn()
 	if err != nil {

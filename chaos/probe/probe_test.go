@@ -116,7 +116,7 @@ func TestTCPSaysWhatAnswers(t *testing.T) {
 	address := closed.Addr().String()
 	_ = closed.Close()
 	got := probe.TCP(t.Context(), []string{address, open, "nonsense"}, time.Second)
-	if len(got) != 3 || got[0].Connected || !got[1].Connected || got[2].Connected {
+	if len(got) != 3 || got[0].Connected || !got[0].Refused || !got[1].Connected || got[2].Connected || got[2].Refused {
 		t.Fatalf("got %+v", got)
 	}
 	for _, c := range got {

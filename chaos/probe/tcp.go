@@ -2,9 +2,12 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -14,6 +17,7 @@ import (
 type Connect struct {
 	Address   string       `json:"address"`
 	Connected bool         `json:"connected"`
+	Refused   bool         `json:"refused,omitempty"` // A reset came for an answer.
 	Error     string       `json:"error,omitempty"`
 	Begin     history.Time `json:"begin"`
 	End       history.Time `json:"end"`
@@ -37,6 +41,7 @@ func connect(ctx context.Context, address string, timeout time.Duration) Connect
 	c.End = bootclock.Now()
 	if err != nil {
 		c.Error = err.Error()
+		c.Refused = errors.Is(err, unix.ECONNREFUSED)
 		return c
 	}
 	c.Connected = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -17,25 +18,28 @@ func probeCommand() command {
 		name: "probe",
 		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
 			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
+			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] ADDRESS...\n" +
 			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
-		summary: "look whether addresses answer, when a flow goes dead, or which processes live",
+		summary: "look whether addresses answer and how often, when a flow goes dead, or which processes live",
 		run:     runProbe,
 	}
 }
 
 func runProbe(ctx context.Context, std stdio, args []string) error {
 	if len(args) == 0 {
-		return badArguments("probe takes tcp, flow or process")
+		return badArguments("probe takes tcp, flow, ping or process")
 	}
 	switch args[0] {
 	case "tcp":
 		return probeTCP(ctx, std, args[1:])
 	case "flow":
 		return probeFlow(ctx, std, args[1:])
+	case "ping":
+		return probePing(ctx, std, args[1:])
 	case "process":
 		return probeProcess(std, args[1:])
 	}
-	return badArguments("no probe %q, want tcp, flow or process", args[0])
+	return badArguments("no probe %q, want tcp, flow, ping or process", args[0])
 }
 
 // probeTCP prints a JSON list with one probe.Connect for each address. That an address does not answer is an answer,
@@ -64,6 +68,34 @@ func probeFlow(ctx context.Context, std stdio, args []string) error {
 	}
 	out := json.NewEncoder(std.out)
 	return probe.Flow(ctx, operands[0], *silence, *watch, func(r probe.FlowReport) error { return out.Encode(r) })
+}
+
+// probePing prints a JSON list with one probe.Echo for each address.
+func probePing(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("probe ping", flag.ContinueOnError)
+	count := fs.Int("count", 3, "how many requests each address is sent")
+	interval := fs.Duration("interval", 100*time.Millisecond, "time between two requests")
+	timeout := fs.Duration("timeout", time.Second, "how long answers are awaited after the last request")
+	fs.SetOutput(std.err)
+	if err := fs.Parse(args); err != nil {
+		return badArguments("%w", err)
+	}
+	if fs.NArg() == 0 || *count < 1 || *count > probe.MaxEchoes || *interval <= 0 || *timeout <= 0 {
+		return badArguments("probe ping takes addresses, 1 to %d requests, and times above 0", probe.MaxEchoes)
+	}
+	addresses := make([]netip.Addr, fs.NArg())
+	for i, text := range fs.Args() {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return badArguments("probe ping takes IP addresses: %w", err)
+		}
+		addresses[i] = address
+	}
+	answers, err := probe.Ping(ctx, addresses, *count, *interval, *timeout)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(std.out).Encode(answers)
 }
 
 // probeProcess prints probe.Processes as JSON.

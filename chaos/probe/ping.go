@@ -1,0 +1,199 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Echo is what came of the ICMP echo requests to one address. A request that the node's own firewall drops is sent all
+// the same. Begin and End are on the boot clock.
+type Echo struct {
+	Address  string       `json:"address"`
+	Sent     int          `json:"sent"`
+	Answered int          `json:"answered"`
+	Error    string       `json:"error,omitempty"` // The last one: what a reject said, or why nothing could be sent.
+	Begin    history.Time `json:"begin"`
+	End      history.Time `json:"end"`
+}
+
+// MaxEchoes is how many echo requests one address can be sent: their numbers have 16 bits.
+const MaxEchoes = 60000
+
+// Ping sends count ICMP echo requests to each address, all addresses at the same time and one request every interval,
+// and counts the answers that come until timeout after the last. It needs CAP_NET_RAW. The answers are in the order of
+// the addresses.
+func Ping(ctx context.Context, addresses []netip.Addr, count int, interval, timeout time.Duration) ([]Echo, error) {
+	if count < 1 || count > MaxEchoes || interval <= 0 || timeout <= 0 {
+		return nil, fmt.Errorf("ping: use 1 to %d requests, an interval and a timeout above 0, not %d, %s and %s",
+			MaxEchoes, count, interval, timeout)
+	}
+	answers := make([]Echo, len(addresses))
+	failures := make([]error, len(addresses))
+	var all sync.WaitGroup
+	for i, address := range addresses {
+		all.Go(func() { answers[i], failures[i] = ping(ctx, address.Unmap(), count, interval, timeout) })
+	}
+	all.Wait()
+	return answers, errors.Join(failures...)
+}
+
+// pinger is one socket that sends echo requests and takes the answers.
+type pinger struct {
+	file   *os.File
+	v4     bool
+	id     uint16
+	nonce  [8]byte
+	seen   []bool // By number: an answer came.
+	sent   int
+	number int
+	last   error
+}
+
+func ping(ctx context.Context, address netip.Addr, count int, interval, timeout time.Duration) (Echo, error) {
+	e := Echo{Address: address.String(), Begin: bootclock.Now()}
+	p, err := newPinger(address, count)
+	if err != nil {
+		return e, fmt.Errorf("ping %s: %w", address, err)
+	}
+	listened := make(chan error, 1)
+	go func() { listened <- p.listen(ctx) }()
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for range count {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		p.send()
+		select {
+		case <-ctx.Done():
+		case <-ticks.C:
+		}
+	}
+	err = errors.Join(err, p.file.SetReadDeadline(time.Now().Add(timeout)))
+	if ctx.Err() != nil || err != nil {
+		err = errors.Join(err, p.file.Close())
+		<-listened
+		return e, fmt.Errorf("ping %s: %w", address, err)
+	}
+	err = <-listened
+	e.End, e.Sent = bootclock.Now(), p.sent
+	for _, seen := range p.seen {
+		if seen {
+			e.Answered++
+		}
+	}
+	if p.last != nil {
+		e.Error = p.last.Error()
+	}
+	if err = errors.Join(err, p.file.Close()); err != nil {
+		return e, fmt.Errorf("ping %s: %w", address, err)
+	}
+	return e, nil
+}
+
+func newPinger(address netip.Addr, count int) (*pinger, error) {
+	p := &pinger{v4: address.Is4(), seen: make([]bool, count)}
+	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
+	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: address.As16()}
+	if p.v4 {
+		family, protocol, to = unix.AF_INET, unix.IPPROTO_ICMP, &unix.SockaddrInet4{Addr: address.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, fmt.Errorf("make socket: %w", err)
+	}
+	// Every answer to a flood of requests fits, on a machine that is too busy to take them for a while.
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
+	if err := unix.Connect(fd, to); err != nil { // The kernel gives it nothing from elsewhere then.
+		return nil, errors.Join(fmt.Errorf("connect: %w", err), unix.Close(fd))
+	}
+	p.file = os.NewFile(uintptr(fd), "ping "+address.String())
+	var id [2]byte
+	_, _ = rand.Read(id[:]) // It never returns an error.
+	_, _ = rand.Read(p.nonce[:])
+	p.id = binary.BigEndian.Uint16(id[:])
+	return p, nil
+}
+
+// send sends the next request. What an earlier one was told by ICMP is reported instead of sending, so it tries again.
+func (p *pinger) send() {
+	kind := byte(128) // RFC 4443, echo request.
+	if p.v4 {
+		kind = 8 // RFC 792.
+	}
+	packet := make([]byte, 16)
+	packet[0] = kind
+	binary.BigEndian.PutUint16(packet[4:], p.id)
+	binary.BigEndian.PutUint16(packet[6:], uint16(p.number))
+	copy(packet[8:], p.nonce[:])
+	if p.v4 { // For IPv6 the kernel does it (RFC 3542, section 3.1).
+		binary.BigEndian.PutUint16(packet[2:], checksum(packet))
+	}
+	p.number++
+	p.sent++
+	for range 3 {
+		_, err := p.file.Write(packet)
+		if err == nil || errors.Is(err, unix.EPERM) { // That is the answer for a packet that a rule drops.
+			return
+		}
+		p.last = err
+	}
+}
+
+// listen takes answers until the deadline of the file is over.
+func (p *pinger) listen(ctx context.Context) error {
+	buf := make([]byte, 1500)
+	for ctx.Err() == nil {
+		n, err := p.file.Read(buf)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+			return nil
+		case err != nil: // A request was rejected; the socket goes on.
+			continue
+		}
+		if number, ok := p.answer(buf[:n]); ok && number < len(p.seen) {
+			p.seen[number] = true
+		}
+	}
+	return nil
+}
+
+// answer returns the number of the request that a packet answers.
+func (p *pinger) answer(packet []byte) (int, bool) {
+	kind := byte(129)
+	if p.v4 { // The kernel leaves the header of IPv4 on, and takes that of IPv6 off.
+		if len(packet) < 1 || len(packet) < int(packet[0]&0xf)*4 {
+			return 0, false
+		}
+		packet, kind = packet[int(packet[0]&0xf)*4:], 0
+	}
+	if len(packet) < 16 || packet[0] != kind || binary.BigEndian.Uint16(packet[4:]) != p.id ||
+		[8]byte(packet[8:16]) != p.nonce {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint16(packet[6:])), true
+}
+
+// checksum is the Internet checksum (RFC 1071) of a packet of even length whose own checksum is 0.
+func checksum(packet []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i+1 < len(packet); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}

@@ -66,6 +66,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
 			Triggers: d.Triggers, Network: d.Network,
+			Container: d.Container, Grace: d.Grace, Manifest: d.Manifest, Check: d.Check,
 		})
 	}
 	return caps
@@ -83,6 +84,11 @@ type Definition struct {
 	Triggers bool             // Its act can wait on the node for a CSI call (plan.Fault.When).
 	Outlasts bool             // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
 	Network  plan.NetworkCaps // Which fields of network faults it takes; with Peer, Env has the other side.
-	Upstream string           // How it is known upstream: an issue, a KEP.
+	// Container, Grace and Manifest say that it takes the field of plan.Fault of that name. Check, when set, holds a
+	// fault against rules of its own, on paper.
+	Container, Grace, Manifest bool
+	Check                      func(plan.Fault, plan.Workload) plan.FieldErrors
+
+	Upstream string // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

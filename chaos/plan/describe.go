@@ -8,6 +8,10 @@ import (
 // Describe says in one line what a step of the plan does.
 func (p Plan) Describe(s Step) string {
 	switch {
+	case s.Do == ActionMesh:
+		return "chaos-mesh: a manifest that has not been turned into steps"
+	case s.Do == ActionPause:
+		return fmt.Sprintf("pause: %s, under load", s.Lasting)
 	case s.Do == ActionLoad:
 		return fmt.Sprintf("load: %s more", count(s.Commits, "acknowledged insert"))
 	case s.Do == ActionFault && s.Fault != nil:

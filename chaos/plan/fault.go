@@ -1,5 +1,7 @@
 package plan
 
+import "encoding/json"
+
 // Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts; within another
 // fault, when that one started.
 type Fault struct {
@@ -17,6 +19,12 @@ type Fault struct {
 	Reject  bool   `json:"reject,omitempty"`  // A network fault answers what it cuts with a reset, or says so by ICMP.
 	Percent int    `json:"percent,omitempty"` // The share of packets that are lost, 1 to 99.
 	Peer    *int   `json:"peer,omitempty"`    // The ordinal of the other side, of faults between two.
+	// Container is the container of the victim's pod that is hurt, for faults that hurt one.
+	Container string `json:"container,omitempty"`
+	// Grace is the grace period of a deletion, in whole seconds; nil is the pod's own.
+	Grace *Duration `json:"grace,omitempty"`
+	// Manifest is the object of a fault that is left to Chaos Mesh, as JSON, with its pods by name.
+	Manifest json.RawMessage `json:"manifest,omitempty"`
 	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
 	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
 	When    *Await `json:"when,omitempty"`

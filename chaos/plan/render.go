@@ -73,6 +73,9 @@ func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
 			mark = "-->"
 		}
 		fmt.Fprintf(b, "  %s %3d  %-58s within %s\n", mark, s.N, indent+p.Describe(s), s.Bound)
+		if s.Note != "" {
+			fmt.Fprintf(b, "           %s(%s)\n", indent, s.Note)
+		}
 		for _, within := range s.inner() {
 			p.renderSteps(b, within, n, indent+"  ")
 		}

@@ -6,6 +6,7 @@ type Action string
 // The actions a step can be.
 const (
 	ActionAwait       Action = "await"        // Wait until something is seen in the trial's own facts.
+	ActionMesh        Action = "chaos-mesh"   // A Chaos Mesh manifest: turned into other steps when the plan is read.
 	ActionChecksum    Action = "checksum"     // Checksum the quiet tables of all instances.
 	ActionCreateSet   Action = "create-set"   // Make the StatefulSet again, as it was when it was deleted.
 	ActionDeleteClaim Action = "delete-claim" // Delete the claim of one pod. While the pod is there, it stays.
@@ -13,6 +14,7 @@ const (
 	ActionDeleteSet   Action = "delete-set"   // Delete the StatefulSet.
 	ActionFault       Action = "fault"        // One fault: inject, confirm, hold, heal, confirm healed.
 	ActionLoad        Action = "load"         // Let the clients write until Commits more inserts are acknowledged.
+	ActionPause       Action = "pause"        // Let time pass, under load.
 	ActionPartition   Action = "partition"    // Set the partition of the rolling update.
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
@@ -23,8 +25,8 @@ const (
 // Actions returns the actions a step can be, in alphabetical order.
 func Actions() []Action {
 	return []Action{
-		ActionAwait, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet, ActionFault,
-		ActionLoad, ActionPartition, ActionRollback, ActionScale, ActionTamper, ActionUpdate,
+		ActionAwait, ActionMesh, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet,
+		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRollback, ActionScale, ActionTamper, ActionUpdate,
 	}
 }
 
@@ -53,8 +55,11 @@ type Step struct {
 	Partition *int     `json:"partition,omitempty"` // ActionPartition.
 	Cascade   string   `json:"cascade,omitempty"`   // ActionDeleteSet: one of Cascades.
 	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod: whose.
+	Mesh      *Mesh    `json:"mesh,omitempty"`      // ActionMesh.
+	Lasting   Duration `json:"lasting,omitempty"`   // ActionPause.
 	During    []Step   `json:"during,omitempty"`    // Of a change: what is done while it is under way.
 	Wait      string   `json:"wait,omitempty"`      // Of a change: WaitSettled (also when empty) or WaitObserved.
+	Note      string   `json:"note,omitempty"`      // Where the step comes from, for a person to read.
 	Bound     Duration `json:"bound"`               // The step is given up, and the trial UNKNOWN, after this long.
 }
 

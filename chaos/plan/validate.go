@@ -38,12 +38,16 @@ type FaultCaps struct {
 	Outlasts bool     // The fault can outlast the one within which it is.
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
 	Network  NetworkCaps
+	// Container, Grace and Manifest say that the fault takes the field of that name.
+	Container, Grace, Manifest bool
+	// Check, when set, holds a fault against rules of its own. The fields of its errors are relative to the fault.
+	Check func(Fault, Workload) FieldErrors
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
 // and nothing outside caps is asked.
 func (p Plan) Validate(caps Caps) error {
-	v := validator{caps: caps, set: newSetPlan(p.Workload)}
+	v := validator{caps: caps, set: newSetPlan(p.Workload), work: p.Workload}
 	if p.Schema != SchemaVersion {
 		v.errs.add("schema", fmt.Sprintf("use %d", SchemaVersion), "%d is not known", p.Schema)
 	}
@@ -87,6 +91,7 @@ type validator struct {
 	set  setPlan // As it is at the step that was reached.
 	n    int     // The number of that step.
 	disk bool    // The volumes are shared disks.
+	work Workload
 }
 
 func (v *validator) within(field string, value, low, high int) {
@@ -169,7 +174,13 @@ func (v *validator) step(at string, n int, s Step, deep int) {
 		return
 	}
 	v.fields(at, s)
+	v.note(at+".note", s.Note)
 	switch {
+	case s.Do == ActionMesh:
+		v.errs.add(at+".do", "give the plan to `seatrial run --plan` or `seatrial plan import`, which do it",
+			"the manifest has not been turned into steps")
+	case s.Do == ActionPause:
+		v.pause(at, s)
 	case s.Do.ChangesSet():
 		v.change(at, s, deep)
 	case s.Do == ActionFault && s.Fault != nil:
@@ -227,6 +238,8 @@ func (v *validator) fields(at string, s Step) {
 		{"partition", s.Partition != nil, ActionPartition, true},
 		{"cascade", s.Cascade != "", ActionDeleteSet, false},
 		{"ordinal", s.Ordinal != nil, ordinal, true},
+		{"mesh", s.Mesh != nil, ActionMesh, true},
+		{"lasting", s.Lasting != 0, ActionPause, false},
 	} {
 		switch {
 		case f.set && f.action != s.Do:

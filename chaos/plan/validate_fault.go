@@ -34,6 +34,7 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 	}
 	v.families(at+".families", f, known)
 	v.network(at, f, known)
+	v.foreign(at, f, known)
 	v.when(at, f, known)
 	v.outlast(at+".outlast", f, known, deep)
 	if deep >= MaxDepth && len(f.Provoke) > 0 {

@@ -37,6 +37,7 @@ func AllParts() Parts {
 			controlplane.ManagerKill(),
 			controlplane.PodQuota(),
 			network.Partition(),
+			node.ContainerKill(),
 			node.KubeletKill(),
 			node.KubeletStop(),
 			node.Reboot(),

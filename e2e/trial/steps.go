@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -69,6 +70,8 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 		return c.load(ctx, s.Commits)
 	case plan.ActionFault:
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
+	case plan.ActionPause:
+		return await.For(ctx, s.Lasting.D())
 	case plan.ActionDeleteClaim, plan.ActionDeletePod:
 		return c.workload.Change(ctx, s)
 	case plan.ActionChecksum:

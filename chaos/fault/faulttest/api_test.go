@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -133,8 +132,9 @@ func (w *world) control() {
 	}
 	if w.pod != nil {
 		w.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "mysql", ContainerID: "boot-" + strconv.Itoa(w.nodes["c-worker"].boots),
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			Name: "mysql", ContainerID: w.nodes["c-worker"].containerID(),
+			RestartCount: int32(w.nodes["c-worker"].kills),
+			State:        corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		}}
 	}
 }

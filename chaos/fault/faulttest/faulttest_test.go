@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func definitions() []fault.Definition {
 	return []fault.Definition{
 		controlplane.ForceDetachOff(), controlplane.ManagerKill(), controlplane.PodQuota(),
-		node.KubeletKill(), node.KubeletStop(),
+		node.ContainerKill(), node.KubeletKill(), node.KubeletStop(),
 		network.Partition(), node.Reboot(), node.RuntimeKill(), object.Cordon(), object.NodeDelete(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
 	}
@@ -230,6 +230,7 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 // the fault needs that program.
 func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
+		"container-kill": {mark.AgentPath},
 		"kubelet-kill":   {"systemctl", mark.AgentPath},
 		"kubelet-stop":   {"systemctl", "systemd-run", mark.AgentPath},
 		"runtime-kill":   {"systemctl", mark.AgentPath},

@@ -52,6 +52,7 @@ type machine struct {
 	timers   map[string]*time.Timer
 	points   map[string]diskPoint // By service and id.
 	services
+	container
 }
 
 const workloadUID = "0a-1b"
@@ -141,6 +142,9 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	last := argv[len(argv)-1]
 	if out, exit, known := w.service(m, argv, stdin); known {
+		return out, exit
+	}
+	if out, exit, known := w.ctr(m, argv); known {
 		return out, exit
 	}
 	switch line := strings.Join(argv, " "); {
@@ -275,8 +279,9 @@ func (w *world) probeTCP(m *machine, addresses []string) string {
 
 func (w *world) probeProcess(m *machine, argv []string) string {
 	found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
+	pid, began := m.mysqld()
 	all := []probe.Process{
-		{PID: 900 + m.boots, Start: w.time(m.booted), Name: "mysqld", PodUID: workloadUID},
+		{PID: pid, Start: w.time(began), Name: "mysqld", PodUID: workloadUID},
 		{PID: m.runtime, Start: w.time(m.runtimeBegan), Name: "containerd"},
 	}
 	if !m.stopped {

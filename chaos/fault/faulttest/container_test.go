@@ -1,0 +1,65 @@
+package faulttest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// container is the workload's container on a machine.
+type container struct {
+	kills    int       // How often it was killed.
+	lastKill time.Time // The kubelet has started another at once.
+}
+
+// containerID is what the kubelet reports. The lock is held.
+func (m *machine) containerID() string {
+	return fmt.Sprintf("containerd://boot-%d-%d", m.boots, m.kills)
+}
+
+// mysqld returns the first process of the container, and when it was started.
+func (m *machine) mysqld() (pid int, start time.Time) {
+	if m.lastKill.After(m.booted) {
+		return 900 + m.boots + 10*m.kills, m.lastKill
+	}
+	return 900 + m.boots, m.booted
+}
+
+// ctr carries out a command of the container runtime, if it is one. The lock is held.
+func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool) {
+	if !slices.Equal(argv[:min(4, len(argv))], []string{"ctr", "--namespace", "k8s.io", "tasks"}) {
+		return "", 0, false
+	}
+	id := strings.TrimPrefix(m.containerID(), "containerd://")
+	switch rest := argv[4:]; {
+	case rest[0] == "list":
+		pid, _ := m.mysqld()
+		return fmt.Sprintf("TASK    PID    STATUS\n%s    %d    RUNNING\n", id, pid), 0, true
+	case slices.Equal(rest, []string{"kill", "--signal", "SIGKILL", id}):
+		if !w.inert {
+			m.kills, m.lastKill = m.kills+1, time.Now()
+		}
+		return "", 0, true
+	}
+	return "", 1, true
+}
+
+// TestAContainerThatThePodDoesNotHave is found before anything is killed.
+func TestAContainerThatThePodDoesNotHave(t *testing.T) {
+	inWorld(t, node.ContainerKill(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		b.Spec = plan.Fault{Name: "container-kill", Container: "sidecar", Hold: b.Spec.Hold}
+		_, err := faulttest.Run(t.Context(), node.ContainerKill(), b, nil)
+		if stageOf(err) != "inject" || !strings.Contains(err.Error(), `it has ["mysql"]`) {
+			t.Errorf("got %v, want an error of inject", err)
+		}
+		if w.nodes["c-worker"].kills != 0 {
+			t.Error("it was killed")
+		}
+	})
+}

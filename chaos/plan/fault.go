@@ -39,13 +39,15 @@ type Fault struct {
 	Life Duration `json:"-"`
 }
 
-// CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume.
+// CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume, or for every.
 type CSI struct {
 	RPC   string   `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
 	Act   string   `json:"act"`             // "fail", "delay", "hold", "late" or "lie", see CSIActs.
 	Code  string   `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
 	Delay Duration `json:"delay,omitempty"` // Of delay.
 	Times int      `json:"times,omitempty"` // How many calls; 0 is all of them.
+	// Every has the point concern the calls for every volume, and not for the victim's alone.
+	Every bool `json:"every,omitempty"`
 }
 
 // CSIActs returns what a fault point can do to a call: answer an error and do nothing; do it later; hold it until the

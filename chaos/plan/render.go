@@ -123,7 +123,11 @@ func (f Fault) name() string {
 	if f.CSI.Code != "" {
 		parts = append(parts, f.CSI.Code)
 	}
-	return strings.Join(append(parts, f.CSI.RPC), " ")
+	parts = append(parts, f.CSI.RPC)
+	if f.CSI.Every {
+		parts = append(parts, "of every volume")
+	}
+	return strings.Join(parts, " ")
 }
 
 func (p Plan) whenNote(f Fault) string {

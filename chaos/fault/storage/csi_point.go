@@ -56,13 +56,14 @@ type csiPoint struct {
 	life    time.Duration
 	service string // Of the driver: "node" or "controller".
 
-	node   clusters.Node // Where that service runs. Set by locate.
-	volume string        // Set by Inject.
+	node    clusters.Node // Where that service runs. Set by locate.
+	volumes string        // Whose calls they are. Set by Inject.
 }
 
 func newCSIPoint(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 	c := &csiPoint{
 		env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), service: "controller",
+		volumes: "every volume",
 	}
 	if spec.CSI == nil {
 		return nil, errors.New("the plan does not say which call: set csi")
@@ -116,13 +117,17 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	var err error
-	if c.volume, err = evidence.VolumeHandle(ctx, c.env.Kube, c.env.Namespace, c.env.Pod); err != nil {
-		return err
-	}
 	argv := []string{
 		mark.DiskPath, "points", "set", "--state", mark.DiskStates + c.service, "--id", c.owner.Name(),
-		"--rpc", c.spec.RPC, "--volume", c.volume, "--action", c.spec.Act,
+		"--rpc", c.spec.RPC, "--action", c.spec.Act,
+	}
+	if !c.spec.Every {
+		volume, err := evidence.VolumeHandle(ctx, c.env.Kube, c.env.Namespace, c.env.Pod)
+		if err != nil {
+			return err
+		}
+		c.volumes = "volume " + volume
+		argv = append(argv, "--volume", volume)
 	}
 	if c.spec.Code != "" {
 		argv = append(argv, "--code", c.spec.Code)
@@ -154,8 +159,8 @@ func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 			return false, fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error), nil
 		}
 		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
-			"the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of volume %s",
-			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volume)}
+			"the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes)}
 		return true, "", nil
 	})
 	if err != nil {
@@ -176,10 +181,10 @@ func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.owner.Name(), c.service)
 	}
 	if p.Hits == 0 {
-		return nil, fmt.Errorf("it had no effect: no call of %s for volume %s came while the fault point was set",
-			c.spec.RPC, c.volume)
+		return nil, fmt.Errorf("it had no effect: no call of %s for %s came while the fault point was set",
+			c.spec.RPC, c.volumes)
 	}
-	sentence := fmt.Sprintf("the fault point took part in %d calls of %s for volume %s", p.Hits, c.spec.RPC, c.volume)
+	sentence := fmt.Sprintf("the fault point took part in %d calls of %s for %s", p.Hits, c.spec.RPC, c.volumes)
 	if c.spec.Act == "hold" {
 		sentence += ", and holds " + p.holds()
 	}

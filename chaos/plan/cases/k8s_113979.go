@@ -18,18 +18,16 @@ func k8s113979() plan.Case {
 				"its container is gone.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
-				w := draft.Disk(2, "single")
+				w := together("single")
 				w.PreStop = plan.Duration(20 * time.Second)
-				victim := r.IntN(2)
+				during := others(w.Replicas)
+				during = append(during, draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute), draft.Load(20))
 				return plan.Plan{
 					Workers: 2, Workload: w, Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
 						draft.Checksum("before"),
-						draft.Within("pod-delete", victim, 3*time.Minute,
-							draft.Fault("kubelet-kill", victim, time.Second, 2*time.Minute),
-							draft.Load(20),
-						),
+						draft.Within("pod-delete", 0, 5*time.Minute, during...),
 						draft.Checksum("after"),
 						draft.Load(20),
 					},
@@ -39,6 +37,7 @@ func k8s113979() plan.Case {
 		Report:   "kubernetes/kubernetes issue 113979",
 		Affected: "to v1.25",
 		Fixed:    "v1.26; kept as a control",
+		Volumes:  forced,
 		Control:  true,
 		Finding:  plan.Sign{Check: "unpublish-in-use", Says: "taken"},
 	}

@@ -18,19 +18,22 @@ func k8s121937() plan.Case {
 				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
-				hold := plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
+				hold := plan.CSI{RPC: "NodeUnstageVolume", Act: "hold", Every: true}
+				w := together("single")
+				steps := deleted(w.Replicas)
+				for ordinal := range w.Replicas {
+					steps = append(steps,
+						draft.AwaitCall(plan.AwaitCSIBegin, "NodeUnstageVolume", ordinal, 2*time.Minute))
+				}
+				steps = append(steps, draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute))
+				for ordinal := range w.Replicas {
+					steps = append(steps, draft.Await(plan.AwaitMoved, ordinal, 3*time.Minute))
+				}
 				return plan.Plan{
-					Workers: 2, Workload: draft.Disk(1, "single"), Bounds: bounds(),
+					Workers: 2, Workload: w, Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
-						draft.Within("cordon", 0, 8*time.Minute,
-							draft.CSIPoint(hold, 0, 7*time.Minute,
-								draft.Fault("pod-delete", 0, time.Second, 3*time.Minute),
-								draft.AwaitCall(plan.AwaitCSIBegin, "NodeUnstageVolume", 0, 2*time.Minute),
-								draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute),
-								draft.Await(plan.AwaitMoved, 0, 3*time.Minute),
-							),
-						),
+						draft.Within("cordon", 0, 10*time.Minute, draft.CSIPoint(hold, 0, 9*time.Minute, steps...)),
 						draft.Load(20),
 					},
 				}
@@ -39,6 +42,7 @@ func k8s121937() plan.Case {
 		Report:   "kubernetes/kubernetes issue 121937",
 		Affected: "all to v1.37.0",
 		Fixed:    "none",
+		Volumes:  forced,
 		Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 	}
 }

@@ -18,17 +18,17 @@ func k8s124334() plan.Case {
 				"attachment no longer counts that node, and the volume is attached to two.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
-				fail := plan.CSI{RPC: "ControllerUnpublishVolume", Act: "fail", Code: "Internal"}
+				fail := plan.CSI{RPC: "ControllerUnpublishVolume", Act: "fail", Code: "Internal", Every: true}
+				w := together("none")
+				steps := deleted(w.Replicas)
+				for ordinal := range w.Replicas {
+					steps = append(steps, draft.Await(plan.AwaitMoved, ordinal, 3*time.Minute))
+				}
 				return plan.Plan{
-					Workers: 2, Workload: draft.Disk(1, "none"), Bounds: bounds(),
+					Workers: 2, Workload: w, Bounds: bounds(),
 					Steps: []plan.Step{
 						draft.Load(50 + r.IntN(50)),
-						draft.Within("cordon", 0, 8*time.Minute,
-							draft.CSIPoint(fail, 0, 7*time.Minute,
-								draft.Fault("pod-delete", 0, time.Second, 3*time.Minute),
-								draft.Await(plan.AwaitMoved, 0, 3*time.Minute),
-							),
-						),
+						draft.Within("cordon", 0, 10*time.Minute, draft.CSIPoint(fail, 0, 9*time.Minute, steps...)),
 						draft.Load(20),
 					},
 				}
@@ -37,6 +37,7 @@ func k8s124334() plan.Case {
 		Report:   "kubernetes/kubernetes pull request 124334, closed without being merged",
 		Affected: "all to v1.37.0",
 		Fixed:    "none",
+		Volumes:  forced,
 		Finding:  plan.Sign{Check: "attach-order", Says: "attached"},
 	}
 }

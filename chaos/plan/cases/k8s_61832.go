@@ -28,7 +28,7 @@ func k8s61832() plan.Case {
 	}
 }
 
-// forced is how many volumes share the six minutes.
+// forced is how many volumes share a run, and so the six minutes.
 const forced = 5
 
 // together is so many databases on one node, each on a volume of its own, with little to do: what counts is the wait.
@@ -37,6 +37,20 @@ func together(fencing string) plan.Workload {
 	w.Packed, w.Parallel, w.VolumeMiB = true, true, 320
 	w.Clients, w.Interval = 1, plan.Duration(200*time.Millisecond)
 	return w
+}
+
+// others deletes all pods but the first, with their own grace.
+func others(replicas int) []plan.Step {
+	var steps []plan.Step
+	for ordinal := 1; ordinal < replicas; ordinal++ {
+		steps = append(steps, draft.DeletePod(ordinal))
+	}
+	return steps
+}
+
+// deleted deletes all pods, with their own grace.
+func deleted(replicas int) []plan.Step {
+	return append(others(replicas), draft.Fault("pod-delete", 0, time.Second, 3*time.Minute))
 }
 
 // forceDetach is the way to a forced detach: a node is cut off and not Ready, the pods on it are force-deleted, and

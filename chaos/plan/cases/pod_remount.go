@@ -20,22 +20,22 @@ func podRemount() plan.Case {
 				"of five moments: every time the pod must come up on its volume.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
-				w := draft.Disk(1, "single")
-				w.Pinned = true
+				w := together("single")
+				w.Pinned, w.Packed = true, false
 				steps := []plan.Step{
 					draft.Load(50 + r.IntN(50)), draft.Checksum("before"),
-					draft.Within("pod-delete", 0, 4*time.Minute,
-						draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute), draft.Load(10)),
+					draft.Within("pod-delete", 0, 5*time.Minute, append(others(w.Replicas),
+						draft.Fault("kubelet-kill", 0, time.Second, 2*time.Minute), draft.Load(10))...),
 					draft.Load(20), draft.Checksum("after"),
 				}
 				for _, rpc := range []string{
 					"NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
 				} {
-					delay := plan.CSI{RPC: rpc, Act: "delay", Delay: plan.Duration(4 * time.Second), Times: 1}
+					delay := plan.CSI{RPC: rpc, Act: "delay", Delay: plan.Duration(4 * time.Second), Every: true,
+						Times: w.Replicas}
 					steps = append(steps,
 						draft.CSIPoint(delay, 0, 6*time.Minute,
-							draft.Provoked("kubelet-kill", rpc, 0, 5*time.Minute,
-								draft.Fault("pod-delete", 0, time.Second, 3*time.Minute)),
+							draft.Provoked("kubelet-kill", rpc, 0, 5*time.Minute, deleted(w.Replicas)...),
 							draft.Load(10),
 						),
 						draft.Load(20), draft.Checksum("after"))
@@ -46,6 +46,7 @@ func podRemount() plan.Case {
 		Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",
 		Affected: "none known",
 		Fixed:    "kept as a control",
+		Volumes:  forced,
 		Control:  true,
 		Finding:  plan.Sign{Check: "settle", Says: "mysql"},
 	}

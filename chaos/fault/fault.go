@@ -65,7 +65,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
-			Triggers: d.Triggers, Network: d.Network,
+			Triggers: d.Triggers, Network: d.Network, Takes: d.Takes,
 			Container: d.Container, Grace: d.Grace, Manifest: d.Manifest, Check: d.Check,
 		})
 	}
@@ -84,6 +84,9 @@ type Definition struct {
 	Triggers bool             // Its act can wait on the node for a CSI call (plan.Fault.When).
 	Outlasts bool             // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
 	Network  plan.NetworkCaps // Which fields of network faults it takes; with Peer, Env has the other side.
+	// Takes is what it has in its hands while it is in force: what no other fault may then touch. Every fault that is
+	// not over in a moment has something.
+	Takes []plan.Part
 	// Container, Grace and Manifest say that it takes the field of plan.Fault of that name. Check, when set, holds a
 	// fault against rules of its own, on paper.
 	Container, Grace, Manifest bool

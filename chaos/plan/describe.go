@@ -32,6 +32,8 @@ func (p Plan) Describe(s Step) string {
 		return fmt.Sprintf("delete-pod: %s", p.pod(*s.Ordinal))
 	case s.Do == ActionAwait && s.Await != nil:
 		return "await: " + p.describeAwait(*s.Await)
+	case s.Do == ActionTogether:
+		return fmt.Sprintf("together: %s beside each other:", count(len(s.Branches), "sequence"))
 	}
 	if change := p.describeChange(s); change != "" {
 		return change + s.changeNote()
@@ -87,43 +89,6 @@ func (s Step) changeNote() string {
 		note += "; meanwhile:"
 	}
 	return note
-}
-
-func (p Plan) describeAwait(a Await) string {
-	pod := p.pod(a.Ordinal)
-	switch a.For {
-	case AwaitCSIBegin:
-		return fmt.Sprintf("%s of the volume of %s begins", a.RPC, pod)
-	case AwaitCSIEnd:
-		return fmt.Sprintf("%s of the volume of %s ends with OK", a.RPC, pod)
-	case AwaitNotReady:
-		return fmt.Sprintf("the node of %s is not Ready", pod)
-	case AwaitMoved:
-		return fmt.Sprintf("%s is Ready on another node", pod)
-	case AwaitClaimGone:
-		return fmt.Sprintf("the claim of %s is deleted", pod)
-	case AwaitCreated:
-		return fmt.Sprintf("%s is made", pod)
-	case AwaitGone:
-		return fmt.Sprintf("%s is gone from the API", pod)
-	case AwaitPending:
-		return fmt.Sprintf("the scheduler finds no node for %s", pod)
-	case AwaitReady:
-		return fmt.Sprintf("%s is Ready", pod)
-	case AwaitScheduled:
-		return fmt.Sprintf("%s is given a node", pod)
-	case AwaitTerminating:
-		return fmt.Sprintf("%s gets its deletionTimestamp", pod)
-	case AwaitUnready:
-		return fmt.Sprintf("%s has been started and is not Ready", pod)
-	case AwaitUpdated:
-		return fmt.Sprintf("%s is Ready on the revision asked for", pod)
-	case AwaitSettled:
-		return "the StatefulSet has come to what was asked of it"
-	case AwaitStill:
-		return fmt.Sprintf("no pod is made, ended or told to end for %s", a.Lasting)
-	}
-	return fmt.Sprintf("%q of %s", a.For, pod)
 }
 
 // options describes what is set of the StatefulSet's options, one line each.

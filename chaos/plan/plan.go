@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -112,10 +113,12 @@ type Bounds struct {
 	BlindGap  Duration `json:"blindGap"`  // Longest gap in which the mount ledger may be blind.
 	MinOps    int      `json:"minOps"`    // Acknowledged inserts that each instance needs at least in the whole trial.
 	MinAround int      `json:"minAround"` // Completed operations needed before, during and after each fault.
+	// MaxNodes is how many nodes may be hurt at the same time; 0 is fewer than half of the workers, and at least one.
+	MaxNodes int `json:"maxNodes,omitempty"`
 }
 
-// AllSteps returns every step in the order of N: each before the steps within it, and of those of a fault what provokes
-// it before what is done while it is held.
+// AllSteps returns every step in the order of N: each before the steps within it, of those of a fault what provokes
+// it before what is done while it is held, and of sequences beside each other one after the other.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
 
 func flatten(into, steps []Step) []Step {
@@ -126,4 +129,23 @@ func flatten(into, steps []Step) []Step {
 		}
 	}
 	return into
+}
+
+// Within returns every step within s, in the order of N.
+func (s Step) Within() []Step { return flatten(nil, []Step{s})[1:] }
+
+// Around returns the steps around step n, the outermost one first: none of one that is at the top, or not there.
+func (p Plan) Around(n int) []Step {
+	var around []Step
+	steps := p.Steps
+	for {
+		i := slices.IndexFunc(steps, func(s Step) bool {
+			return slices.ContainsFunc(s.Within(), func(in Step) bool { return in.N == n })
+		})
+		if i < 0 {
+			return around
+		}
+		around = append(around, steps[i])
+		steps = slices.Concat(steps[i].inner()...)
+	}
 }

@@ -58,6 +58,9 @@ func (p Plan) renderWork(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  clients   %d for each instance, one operation every %s%s; %d quiet rows\n",
 			wl.Clients, wl.Interval, silentNote(wl.Silent), wl.QuietRows)
 	}
+	if p.Bounds.MaxNodes > 0 {
+		fmt.Fprintf(b, "  hurt      at most %s at the same time\n", count(p.Bounds.MaxNodes, "node"))
+	}
 	fmt.Fprintf(b, "  bounds    ready in %s, settled in %s, blind for at most %s%s\n",
 		p.Bounds.Ready, p.Bounds.Settle, p.Bounds.BlindGap, end)
 	if !wl.Light {
@@ -76,7 +79,12 @@ func (p Plan) renderSteps(b *bytes.Buffer, steps []Step, n int, indent string) {
 		if s.Note != "" {
 			fmt.Fprintf(b, "           %s(%s)\n", indent, s.Note)
 		}
-		for _, within := range s.inner() {
+		for i, within := range s.inner() {
+			if len(s.Branches) > 0 && s.Fault == nil {
+				fmt.Fprintf(b, "           %s  beside %d:\n", indent, i+1)
+				p.renderSteps(b, within, n, indent+"    ")
+				continue
+			}
 			p.renderSteps(b, within, n, indent+"  ")
 		}
 	}

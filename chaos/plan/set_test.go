@@ -17,11 +17,13 @@ func numbered(steps []plan.Step, n int) int {
 	for i := range steps {
 		steps[i].N = n
 		n++
-		inner := steps[i].During
+		inner := append([][]plan.Step{steps[i].During}, steps[i].Branches...)
 		if steps[i].Fault != nil {
-			inner = steps[i].Fault.During
+			inner = append(inner, steps[i].Fault.During)
 		}
-		n = numbered(inner, n)
+		for _, within := range inner {
+			n = numbered(within, n)
+		}
 	}
 	return n
 }
@@ -39,7 +41,7 @@ func setPlan() plan.Plan {
 	kill := plan.Step{Do: plan.ActionFault, Bound: bound, Fault: &plan.Fault{
 		Name: "kubelet-kill", Ordinal: 6, Hold: plan.Duration(time.Second)}}
 	still := await(plan.AwaitStill, 0)
-	still.Await.Lasting = bound
+	still.Await.Lasting = bound / 2
 	p.Steps = []plan.Step{
 		{Do: plan.ActionScale, Replicas: new(1), Bound: bound,
 			During: []plan.Step{await(plan.AwaitTerminating, 6), kill}},
@@ -183,11 +185,25 @@ func drawStep(t *rapid.T, deep int) plan.Step {
 	}
 	if rapid.Bool().Draw(t, "has await") {
 		step.Await = &plan.Await{For: rapid.SampledFrom(plan.Awaits()).Draw(t, "for"), Ordinal: number.Draw(t, "whose"),
-			Lasting: plan.Duration(number.Draw(t, "lasting"))}
+			Lasting: plan.Duration(number.Draw(t, "lasting")), Step: number.Draw(t, "awaited step"),
+			Stage: rapid.SampledFrom(plan.Stages()).Draw(t, "stage"), Count: number.Draw(t, "count"),
+			Delay: plan.Duration(number.Draw(t, "delay")), After: plan.Duration(number.Draw(t, "after"))}
+	}
+	fault := rapid.SampledFrom([]string{"", "kubelet-kill", "node-partition", "node-reboot"}).Draw(t, "fault")
+	if fault != "" {
+		step.Do = plan.ActionFault
+		step.Fault = &plan.Fault{Name: fault, Ordinal: number.Draw(t, "victim"), Outlast: rapid.Bool().Draw(t, "out")}
 	}
 	if deep < 2 {
 		inner := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) plan.Step { return drawStep(t, deep+1) }), 0, 2)
-		if during := inner.Draw(t, "during"); len(during) > 0 {
+		during := inner.Draw(t, "during")
+		switch {
+		case len(during) == 0:
+		case step.Fault != nil:
+			step.Fault.During = during
+		case step.Do == plan.ActionTogether:
+			step.Branches = [][]plan.Step{during, during}
+		default:
 			step.During = during
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
+	ActionTogether    Action = "together"     // Carry out several sequences of steps beside each other.
 	ActionUpdate      Action = "update"       // Give the pod template a new revision.
 )
 
@@ -26,7 +27,8 @@ const (
 func Actions() []Action {
 	return []Action{
 		ActionAwait, ActionMesh, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet,
-		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRollback, ActionScale, ActionTamper, ActionUpdate,
+		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRollback, ActionScale, ActionTamper,
+		ActionTogether, ActionUpdate,
 	}
 }
 
@@ -60,13 +62,19 @@ type Step struct {
 	During    []Step   `json:"during,omitempty"`    // Of a change: what is done while it is under way.
 	Wait      string   `json:"wait,omitempty"`      // Of a change: WaitSettled (also when empty) or WaitObserved.
 	Note      string   `json:"note,omitempty"`      // Where the step comes from, for a person to read.
-	Bound     Duration `json:"bound"`               // The step is given up, and the trial UNKNOWN, after this long.
+	// Branches are the sequences of ActionTogether. The first error in one of them ends the others, whose faults are
+	// healed then.
+	Branches [][]Step `json:"branches,omitempty"`
+	Bound    Duration `json:"bound"` // The step is given up, and the trial UNKNOWN, after this long.
 }
 
 // inner returns the sequences of steps within a step, in their order.
 func (s Step) inner() [][]Step {
-	if s.Fault != nil {
+	switch {
+	case s.Fault != nil:
 		return [][]Step{s.Fault.Provoke, s.Fault.During}
+	case len(s.Branches) > 0:
+		return s.Branches
 	}
 	return [][]Step{s.During}
 }

@@ -27,6 +27,8 @@ type Caps struct {
 	Can []string
 	// Cannot has what no cluster on this machine is able to do, each with the reason.
 	Cannot map[string]string
+	// ControlPlanes is how many the cluster has; 0 stands for one, as the clusters have that are made for a trial.
+	ControlPlanes int
 }
 
 // FaultCaps is what a plan has to know of a fault.
@@ -42,6 +44,7 @@ type FaultCaps struct {
 	Container, Grace, Manifest bool
 	// Check, when set, holds a fault against rules of its own. The fields of its errors are relative to the fault.
 	Check func(Fault, Workload) FieldErrors
+	Takes []Part // What it has in its hands while it is in force.
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
@@ -61,16 +64,26 @@ func (p Plan) Validate(caps Caps) error {
 		v.errs.add("steps", fmt.Sprintf("use 1 to %d steps", MaxSteps), "%d steps", n)
 	}
 	v.disk = p.Workload.StorageName() == StorageSharedDisk
-	v.steps("steps", p.Steps, 0)
+	for _, s := range inside([][]Step{p.Steps}, ActionFault) {
+		v.faults = append(v.faults, s.N)
+	}
+	v.steps("steps", p.Steps, within{})
 	v.finally(p.Steps)
+	v.overlaps(p)
 	return v.errs.Err()
 }
 
-// steps walks steps in the order of their numbers. Deep is how many other steps they are within.
-func (v *validator) steps(at string, steps []Step, deep int) {
+// within is what a step is within: how many other steps, and how many of them are faults.
+type within struct{ steps, faults int }
+
+func (in within) step() within  { return within{in.steps + 1, in.faults} }
+func (in within) fault() within { return within{in.steps + 1, in.faults + 1} }
+
+// steps walks steps in the order of their numbers.
+func (v *validator) steps(at string, steps []Step, in within) {
 	for i, s := range steps {
 		v.n++
-		v.step(fmt.Sprintf("%s[%d]", at, i), v.n, s, deep)
+		v.step(fmt.Sprintf("%s[%d]", at, i), v.n, s, in)
 	}
 }
 
@@ -92,6 +105,8 @@ type validator struct {
 	n    int     // The number of that step.
 	disk bool    // The volumes are shared disks.
 	work Workload
+	// faults are the numbers of the steps that are faults.
+	faults []int
 }
 
 func (v *validator) within(field string, value, low, high int) {
@@ -160,7 +175,7 @@ func (v *validator) bounds(b Bounds, light bool) {
 	v.within("bounds.minAround", b.MinAround, 1, math.MaxInt32)
 }
 
-func (v *validator) step(at string, n int, s Step, deep int) {
+func (v *validator) step(at string, n int, s Step, in within) {
 	if s.N != n {
 		v.errs.add(at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", n), "%d is out of order", s.N)
 	}
@@ -182,17 +197,20 @@ func (v *validator) step(at string, n int, s Step, deep int) {
 	case s.Do == ActionPause:
 		v.pause(at, s)
 	case s.Do.ChangesSet():
-		v.change(at, s, deep)
+		v.change(at, s, in)
+	case s.Do == ActionTogether:
+		v.together(at, s, in)
 	case s.Do == ActionFault && s.Fault != nil:
 		v.victim(at)
-		v.fault(at+".fault", *s.Fault, s.Bound, deep)
+		v.fault(at+".fault", *s.Fault, s.Bound, in)
 	case s.Do == ActionAwait && s.Await != nil:
-		v.await(at+".await", *s.Await, deep)
+		v.await(at+".await", *s.Await, in.steps)
 	case s.Ordinal != nil && (s.Do == ActionDeleteClaim || s.Do == ActionDeletePod):
 		v.ordinal(at+".ordinal", *s.Ordinal)
 	default:
 		v.data(at, s)
 	}
+	v.fits(at, s)
 }
 
 // data holds the rules of the steps that concern the workload's data.
@@ -240,6 +258,7 @@ func (v *validator) fields(at string, s Step) {
 		{"ordinal", s.Ordinal != nil, ordinal, true},
 		{"mesh", s.Mesh != nil, ActionMesh, true},
 		{"lasting", s.Lasting != 0, ActionPause, false},
+		{"branches", s.Branches != nil, ActionTogether, true},
 	} {
 		switch {
 		case f.set && f.action != s.Do:

@@ -9,7 +9,16 @@ import (
 // MaxDepth is how many steps can be within each other.
 const MaxDepth = 4
 
-func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
+// tooDeep holds that steps are not within too many others.
+func (v *validator) tooDeep(at string, in within, steps ...[]Step) bool {
+	deep := in.steps >= MaxDepth && slices.ContainsFunc(steps, func(s []Step) bool { return len(s) > 0 })
+	if deep {
+		v.errs.add(at, "leave it out", "is within %d steps already", in.steps)
+	}
+	return deep
+}
+
+func (v *validator) fault(at string, f Fault, bound Duration, in within) {
 	names := make([]string, len(v.caps.Faults))
 	var known *FaultCaps
 	for i := range v.caps.Faults {
@@ -36,17 +45,12 @@ func (v *validator) fault(at string, f Fault, bound Duration, deep int) {
 	v.network(at, f, known)
 	v.foreign(at, f, known)
 	v.when(at, f, known)
-	v.outlast(at+".outlast", f, known, deep)
-	if deep >= MaxDepth && len(f.Provoke) > 0 {
-		v.errs.add(at+".provoke", "leave it out", "is within %d steps already", deep)
+	v.outlast(at+".outlast", f, known, in)
+	if v.tooDeep(at+".provoke", in, f.Provoke) || v.tooDeep(at+".during", in, f.During) {
 		return
 	}
-	if deep >= MaxDepth && len(f.During) > 0 {
-		v.errs.add(at+".during", "leave it out", "is within %d steps already", deep)
-		return
-	}
-	v.steps(at+".provoke", f.Provoke, deep+1)
-	v.steps(at+".during", f.During, deep+1)
+	v.steps(at+".provoke", f.Provoke, in.fault())
+	v.steps(at+".during", f.During, in.fault())
 }
 
 func (v *validator) families(at string, f Fault, known *FaultCaps) {
@@ -64,10 +68,10 @@ func (v *validator) families(at string, f Fault, known *FaultCaps) {
 	}
 }
 
-func (v *validator) outlast(at string, f Fault, known *FaultCaps, deep int) {
+func (v *validator) outlast(at string, f Fault, known *FaultCaps, in within) {
 	switch {
 	case !f.Outlast:
-	case deep == 0:
+	case in.faults == 0:
 		v.errs.add(at, "leave it out", "the step is within no fault that it could outlast")
 	case known != nil && !known.Outlasts:
 		v.errs.add(at, "leave it out", "fault %q can be healed before the one within which it is", f.Name)
@@ -89,6 +93,9 @@ func (v *validator) when(at string, f Fault, known *FaultCaps) {
 		v.errs.add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
 	}
 	v.await(at+".when", *f.When, 1)
+	if f.When.Since != "" {
+		v.errs.add(at+".when.since", "leave it out", "what came before the node began to wait does not count")
+	}
 	call := f.When.For == AwaitCSIBegin || f.When.For == AwaitCSIEnd
 	switch {
 	case !call:
@@ -144,39 +151,6 @@ func codes() []string {
 		"Aborted", "AlreadyExists", "Canceled", "DataLoss", "DeadlineExceeded", "FailedPrecondition", "Internal",
 		"InvalidArgument", "NotFound", "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",
 		"Unavailable", "Unimplemented", "Unknown",
-	}
-}
-
-func (v *validator) await(at string, a Await, deep int) {
-	switch {
-	case !slices.Contains(Awaits(), a.For):
-		v.errs.add(at+".for", oneOf(a.For, Awaits()), "nothing called %q can be awaited", a.For)
-	case a.call() && !slices.Contains(CSIRPCs(), a.RPC):
-		v.errs.add(at+".rpc", oneOf(a.RPC, CSIRPCs()), "no method %q", a.RPC)
-	case a.call() && !v.disk:
-		v.errs.add(at+".for", fmt.Sprintf("use workload.storage: %q", StorageSharedDisk),
-			"the volumes have no CSI driver")
-	case !a.call() && a.RPC != "":
-		v.errs.add(at+".rpc", "leave it out", "%q is no CSI call", a.For)
-	}
-	if a.For == AwaitStill {
-		v.lasting(at+".lasting", a.Lasting)
-	} else if a.Lasting != 0 {
-		v.errs.add(at+".lasting", "leave it out", "%q is not of a length", a.For)
-	}
-	if !a.whole() {
-		v.ordinal(at+".ordinal", a.Ordinal)
-	} else if a.Ordinal != 0 {
-		v.errs.add(at+".ordinal", "leave it at 0", "%q concerns the whole StatefulSet", a.For)
-	}
-	switch {
-	case a.For == AwaitSettled:
-		v.settles(at + ".for")
-	case a.Moment() && deep == 0 && !v.set.changed:
-		v.errs.add(at, "put the step into the during of another, or after one that changes the StatefulSet",
-			"nothing happens that could be awaited")
-	case !a.whole() && !a.Moment() && deep == 0:
-		v.errs.add(at, "put the step into the during of another", "nothing happens that could be awaited")
 	}
 }
 

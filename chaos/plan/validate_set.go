@@ -91,7 +91,7 @@ func (v *validator) options(w Workload) {
 }
 
 // change holds the rules of a step that changes the StatefulSet, and goes through what is done during it.
-func (v *validator) change(at string, s Step, deep int) {
+func (v *validator) change(at string, s Step, in within) {
 	if (s.Do == ActionCreateSet) != v.set.gone {
 		fix, is := "leave the step out", "there"
 		if v.set.gone {
@@ -117,21 +117,20 @@ func (v *validator) change(at string, s Step, deep int) {
 	case s.Do == ActionCreateSet:
 		v.set.gone, v.set.orphaned = false, false
 	}
-	v.wait(at, s, deep)
+	v.wait(at, s, in)
 }
 
 // wait goes through what is done during a change, and holds that what it waits for can come.
-func (v *validator) wait(at string, s Step, deep int) {
+func (v *validator) wait(at string, s Step, in within) {
 	waits := []string{WaitObserved, WaitSettled}
 	if s.Wait != "" && !slices.Contains(waits, s.Wait) {
 		v.errs.add(at+".wait", oneOf(s.Wait, waits), "no wait %q", s.Wait)
 	}
-	if deep >= MaxDepth && len(s.During) > 0 {
-		v.errs.add(at+".during", "leave it out", "is within %d steps already", deep)
+	if v.tooDeep(at+".during", in, s.During) {
 		return
 	}
 	v.set.leaving = s.Do == ActionDeleteSet
-	v.steps(at+".during", s.During, deep+1)
+	v.steps(at+".during", s.During, in.step())
 	v.set.leaving = false
 	if s.Wait != WaitObserved {
 		v.settles(at + ".wait")

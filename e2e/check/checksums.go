@@ -166,11 +166,10 @@ func judgeTaken(s *scene, quiet map[tableKey][]*history.Event, r *ruling) {
 			needLabel(key, quiet[key], labelSettled, r)
 		}
 	}
-	faults := s.outermost()
-	for i, l := range faults {
-		for _, name := range s.instances(s.replicasAt(l.step)) {
+	for _, l := range s.outermost() {
+		for _, name := range s.instances(s.steady(l.step)) {
 			for _, key := range tables[name] {
-				judgeAround(s, faults, i, key, quiet[key], r)
+				judgeAround(s, l, key, quiet[key], r)
 			}
 		}
 	}
@@ -183,33 +182,21 @@ func needLabel(key tableKey, taken []*history.Event, label string, r *ruling) {
 }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
-func judgeAround(s *scene, faults []faultLife, i int, key tableKey, taken []*history.Event, r *ruling) {
-	l := faults[i]
-	begin, end := l.facts[history.StageInjected], l.facts[history.StageConfirmedHealed]
-	if begin == nil || end == nil {
+func judgeAround(s *scene, l faultLife, key tableKey, taken []*history.Event, r *ruling) {
+	at, ok := s.around(l)
+	if !ok {
 		r.unknown("%s was not carried out to its end: checksums before and after it mean nothing", l)
 		return
-	}
-	after, before := s.start, forever
-	if i > 0 {
-		if e := faults[i-1].facts[history.StageConfirmedHealed]; e != nil {
-			after = e.Span.NotAfter
-		}
-	}
-	if i+1 < len(faults) {
-		if e := faults[i+1].facts[history.StageInjected]; e != nil {
-			before = e.Span.NotBefore
-		}
 	}
 	within := func(from, to history.Time) bool {
 		return slices.ContainsFunc(taken, func(e *history.Event) bool {
 			return e.Span.NotBefore >= from && e.Span.NotAfter <= to
 		})
 	}
-	if !within(after, begin.Span.NotBefore) {
+	if !within(at.last, at.from) {
 		r.unknown("%s: there is no checksum before %s", key, l)
 	}
-	if !within(end.Span.NotAfter, before) {
+	if !within(at.to, at.next) {
 		r.unknown("%s: there is no checksum after %s", key, l)
 	}
 }

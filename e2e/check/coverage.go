@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -207,42 +208,33 @@ func judgeAtWork(h history.History, s *scene, r *ruling) {
 }
 
 // workWindows returns the windows of the outermost faults that lived their whole life; of the others judgeLife has
-// told.
+// told. Where the plan takes every instance away meanwhile, there is nobody who could be at work.
 func workWindows(s *scene) []window {
 	var windows []window
 	for _, l := range s.outermost() {
-		injected, confirmed := l.facts[history.StageInjected], l.facts[history.StageConfirmed]
-		healed, over := l.facts[history.StageHealed], l.facts[history.StageConfirmedHealed]
-		if injected == nil || confirmed == nil || healed == nil || over == nil {
+		confirmed, healed := l.facts[history.StageConfirmed], l.facts[history.StageHealed]
+		at, ok := s.around(l)
+		if !ok || confirmed == nil || healed == nil {
 			continue
 		}
 		add := func(what, victim string, from, to history.Time) {
 			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(),
 				victim, 0})
 		}
-		last, next := s.between(injected.Span.NotBefore, over.Span.NotAfter)
-		add("before", "", last, injected.Span.NotBefore)
-		add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
-		add("after", "", over.Span.NotAfter, next)
-		if l.victim != "" {
-			add("by "+l.victim+" after", l.victim, over.Span.NotAfter, next)
+		steady := s.instances(s.steady(l.step))
+		add("before", "", at.last, at.from)
+		if len(steady) > 0 {
+			add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
+		}
+		if at.to == forever {
+			continue // Another fault was never shown to be gone, as has been told.
+		}
+		add("after", "", at.to, at.next)
+		if slices.Contains(steady, l.victim) {
+			add("by "+l.victim+" after", l.victim, at.to, at.next)
 		}
 	}
 	return windows
-}
-
-// between returns when the last fault before from was over, and when the first after to was injected.
-func (s *scene) between(from, to history.Time) (last, next history.Time) {
-	last, next = s.start, forever
-	for _, l := range s.outermost() {
-		if e := l.facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= from {
-			last = max(last, e.Span.NotAfter)
-		}
-		if e := l.facts[history.StageInjected]; e != nil && e.Span.NotBefore >= to {
-			next = min(next, e.Span.NotBefore)
-		}
-	}
-	return last, next
 }
 
 // observerKey names an observer.

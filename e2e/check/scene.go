@@ -157,7 +157,7 @@ type faultLife struct {
 	victim string
 	facts  map[history.FaultStage]*history.Event // The first chain of stages in their order.
 	failed []*history.Event
-	within bool // It was planned for the time of another fault.
+	within bool // It was planned for the time of another fault, with which it shares its before and its after.
 }
 
 // lifeStages are the stages a fault must go through, in order. Armed is left out: not every fault can be armed.
@@ -172,16 +172,13 @@ func lifeStages() []history.FaultStage {
 // heal before the injection, to begin clean, heals nothing.
 func faultLives(p plan.Plan, facts []*history.Event) []faultLife {
 	var lives []faultLife
-	outer := map[int]bool{}
-	for _, st := range p.Steps {
-		outer[st.N] = true
-	}
 	for _, st := range p.AllSteps() {
 		if st.Do != plan.ActionFault || st.Fault == nil {
 			continue
 		}
 		l := faultLife{
-			step: st.N, name: st.Fault.Name, within: !outer[st.N], facts: map[history.FaultStage]*history.Event{},
+			step: st.N, name: st.Fault.Name, facts: map[history.FaultStage]*history.Event{},
+			within: slices.ContainsFunc(p.Around(st.N), func(around plan.Step) bool { return around.Fault != nil }),
 		}
 		next := 0
 		stages := lifeStages()
@@ -203,12 +200,6 @@ func faultLives(p plan.Plan, facts []*history.Event) []faultLife {
 		lives = append(lives, l)
 	}
 	return lives
-}
-
-// outermost returns the faults that are within no other. What is within one shares its before and its after: the time
-// between two faults that overlap shows nothing of either.
-func (s *scene) outermost() []faultLife {
-	return slices.DeleteFunc(slices.Clone(s.faults), func(l faultLife) bool { return l.within })
 }
 
 func firstOf(a, b string) string {

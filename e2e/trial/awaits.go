@@ -2,16 +2,13 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -25,20 +22,11 @@ type enclosing struct {
 	since history.Time
 	pods  map[string]sighting // By their names.
 	// open are the ends of the faults that outlast the one around them; nil where no fault is around.
-	open *[]func(context.Context) error
-}
-
-// over ends the faults that have outlasted the one around them, the last one first.
-func (in enclosing) over(ctx context.Context) error {
-	var errs []error
-	for _, end := range slices.Backward(*in.open) {
-		errs = append(errs, end(ctx))
-	}
-	return errors.Join(errs...)
+	open *outlasting
 }
 
 func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
-	in := enclosing{since: bootclock.Now(), pods: map[string]sighting{}, open: &[]func(context.Context) error{}}
+	in := enclosing{since: bootclock.Now(), pods: map[string]sighting{}, open: &outlasting{}}
 	list, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return in, fmt.Errorf("list pods: %w", err)
@@ -49,63 +37,127 @@ func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
 	return in, nil
 }
 
-// await carries out a step that waits. In is the step that encloses it, base the last change before it.
+// coming is what was awaited and has come.
+type coming struct {
+	happened history.Span
+	known    history.Time // When the harness knew of it.
+	what     string
+}
+
+// await carries out a step that waits, and records how long after the fact the trial goes on. In is the step that
+// encloses it, base the last change before it.
 func (c *carrier) await(ctx context.Context, s plan.Step, in, base enclosing) error {
+	a := *s.Await
+	var err error
+	if in, base, err = c.from(ctx, a, in, base); err != nil {
+		return err
+	}
+	seen, err := c.come(ctx, s, in, base)
+	if err != nil {
+		return err
+	}
+	if a.Delay > 0 {
+		if err := await.For(ctx, a.Delay.D()); err != nil {
+			return fmt.Errorf("wait for %s more, after %s: %w", a.Delay, seen.what, err)
+		}
+	}
+	acted := bootclock.Now()
+	c.record(history.KindAwait, history.At(acted), func(e *history.Event) {
+		e.Await = &history.Await{Step: s.N, For: a.For, What: seen.what, Count: a.Count, Happened: seen.happened,
+			Known: seen.known, Acted: acted}
+	})
+	late := seen.known.Sub(seen.happened.NotAfter)
+	c.log.Info("awaited", "step", s.N, "for", a.For, "what", seen.what, "late", late,
+		"acted", acted.Sub(seen.happened.NotAfter))
+	fmt.Fprintf(c.Progress, "%8s  %s, known here %s later\n", c.sinceBegin(seen.happened.NotAfter), seen.what,
+		late.Round(100*time.Microsecond))
+	return nil
+}
+
+// from returns from when on what a step waits for counts, in place of what is around it.
+func (c *carrier) from(ctx context.Context, a plan.Await, in, base enclosing) (enclosing, enclosing, error) {
+	switch a.Since {
+	case plan.SinceTrial:
+		at := enclosing{since: c.began}
+		return at, at, nil
+	case plan.SinceSteps:
+		at := enclosing{since: c.sailed}
+		return at, at, nil
+	case plan.SinceStep:
+		at := enclosing{since: bootclock.Now()}
+		if !a.Moment() {
+			return at, at, nil
+		}
+		at, err := c.enclose(ctx)
+		return at, at, err
+	}
+	return in, base, nil
+}
+
+// come waits until what a step waits for has come.
+func (c *carrier) come(ctx context.Context, s plan.Step, in, base enclosing) (coming, error) {
 	a := *s.Await
 	pod := c.podName(a.Ordinal)
 	if a.Moment() {
 		return c.awaitMoment(ctx, a, base)
 	}
 	switch a.For {
-	case plan.AwaitSettled:
-		return c.workload.Converge(ctx, s.Bound.D())
-	case plan.AwaitStill:
-		return c.awaitStill(ctx, a.Lasting.D())
 	case plan.AwaitCSIBegin, plan.AwaitCSIEnd:
 		return c.awaitCall(ctx, a, pod, in)
+	case plan.AwaitMount, plan.AwaitUnmount:
+		return c.awaitMount(ctx, a, pod, base)
+	case plan.AwaitObject:
+		return c.awaitObject(ctx, s, base)
+	case plan.AwaitCommits:
+		return c.awaitCommits(ctx, a, base)
+	case plan.AwaitFault:
+		return c.awaitFault(ctx, a)
+	case plan.AwaitTime:
+		return c.awaitTime(ctx, a, base)
+	}
+	began := bootclock.Now()
+	what, err := "", error(nil)
+	switch a.For {
+	case plan.AwaitSettled:
+		what, err = "the StatefulSet has settled", c.workload.Converge(ctx, s.Bound.D())
+	case plan.AwaitStill:
+		what, err = fmt.Sprintf("no pod stirred for %s", a.Lasting), c.awaitStill(ctx, a.Lasting.D())
 	case plan.AwaitMoved:
-		return await.Until(ctx, fmt.Sprintf("%s to be Ready on another node than %s", pod, in.pods[pod].node),
-			lookEvery, s.Bound.D(), func(ctx context.Context) (bool, string, error) { return c.moved(ctx, pod, in) })
+		what = fmt.Sprintf("%s is Ready on another node than %s", pod, in.pods[pod].node)
+		began, err = c.asking(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
+			return c.moved(ctx, pod, in)
+		})
 	case plan.AwaitNotReady:
 		node := in.pods[pod].node
-		return await.Until(ctx, fmt.Sprintf("node %s not to be Ready", node), lookEvery, s.Bound.D(),
-			func(ctx context.Context) (bool, string, error) { return c.notReady(ctx, node) })
+		what = fmt.Sprintf("node %s is not Ready", node)
+		began, err = c.asking(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
+			return c.notReady(ctx, node)
+		})
+	default:
+		err = fmt.Errorf("carry out step %d: nothing called %q can be awaited", s.N, a.For)
 	}
-	return fmt.Errorf("carry out step %d: nothing called %q can be awaited", s.N, a.For)
+	now := bootclock.Now()
+	return coming{history.Between(began, now), now, what}, err
+}
+
+// asking asks the API again and again until something is so, and returns when it last was not.
+func (c *carrier) asking(ctx context.Context, what string, bound time.Duration, is await.Condition) (
+	began history.Time, err error,
+) {
+	began = bootclock.Now()
+	err = await.Until(ctx, what, lookEvery, bound, func(ctx context.Context) (bool, string, error) {
+		asked := bootclock.Now()
+		done, state, err := is(ctx)
+		if err == nil && !done {
+			began = asked
+		}
+		return done, state, err
+	})
+	return began, err
 }
 
 func (c *carrier) podName(ordinal int) string {
 	return fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, ordinal)
-}
-
-// awaitCall waits for a CSI call, and tells how long after the fact it was seen.
-func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) error {
-	handle, err := evidence.VolumeHandle(ctx, c.kube, c.namespace(), pod)
-	if err != nil {
-		return err
-	}
-	end := a.For == plan.AwaitCSIEnd
-	is := func(e arrival) bool {
-		call := e.CSI
-		return call.RPC == a.RPC && call.Volume == handle && call.End == end && e.Span.NotAfter >= in.since &&
-			(!end || call.Code == "OK")
-	}
-	for {
-		e, ok, moved := c.rec.call(is)
-		if ok {
-			late := e.at.Sub(e.Span.NotAfter)
-			c.log.Info("call seen", "rpc", a.RPC, "node", e.CSI.Node, "volume", handle, "late", late)
-			fmt.Fprintf(c.Progress, "%8s  %s on %s, known here %s later\n", c.sinceBegin(e.Span.NotAfter), a.RPC,
-				e.CSI.Node, late.Round(100*time.Microsecond))
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return fmt.Errorf("await %s of volume %q: not seen since %s: %w", a.RPC, handle,
-				c.sinceBegin(in.since), context.Cause(ctx))
-		}
-	}
 }
 
 func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, string, error) {
@@ -133,4 +185,37 @@ func (c *carrier) notReady(ctx context.Context, node string) (bool, string, erro
 		}
 	}
 	return true, "it has no condition Ready", nil
+}
+
+// awaitTime waits until so long after a moment. A time that is over already has come.
+func (c *carrier) awaitTime(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+	due := base.since.Add(a.After.D())
+	if rest := due.Sub(bootclock.Now()); rest > 0 {
+		if err := await.For(ctx, rest); err != nil {
+			return coming{}, fmt.Errorf("wait until %s: %w", c.sinceBegin(due), err)
+		}
+	}
+	return coming{history.At(due), bootclock.Now(), fmt.Sprintf("%s after %s", a.After, c.sinceBegin(base.since))}, nil
+}
+
+// until waits until find finds what is awaited in what the feed has kept; seen is what it saw last.
+func (c *carrier) until(
+	ctx context.Context, what string, since history.Time, find func() (found bool, seen string),
+) error {
+	seen := ""
+	for {
+		found, moved := c.rec.look(func() (found bool) {
+			found, seen = find()
+			return found
+		})
+		if found {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("await %s: not seen since %s, last seen: %s: %w", what, c.sinceBegin(since), seen,
+				context.Cause(ctx))
+		}
+	}
 }

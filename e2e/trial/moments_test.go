@@ -96,16 +96,8 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// see is Record without a history to write to.
-func (f *feed) see(e history.Event) {
-	s, _ := sightOf(e)
-	s.at = e.Span.NotAfter
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keep(s)
-	close(f.moved)
-	f.moved = make(chan struct{})
-}
+// have is Record without a history to write to.
+func (f *feed) have(e history.Event) { f.see(e, e.Span.NotAfter) }
 
 // TestAMomentBeforeTheStepDoesNotCount has a pod terminate before the step began, and another one, of the same name,
 // after it.
@@ -113,23 +105,26 @@ func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 	base := enclosing{since: 10, pods: map[string]sighting{"db-1": {uid: "u", deleting: true}}}
 	a := plan.Await{For: plan.AwaitTerminating, Ordinal: 1}
 	synctest.Test(t, func(t *testing.T) {
-		c := &carrier{rec: newFeed(nil), log: slog.New(slog.DiscardHandler), revision: plan.RevisionFirst}
+		c := &carrier{rec: newFeed(nil, plan.Plan{}), log: slog.New(slog.DiscardHandler)}
 		c.Plan.Workload.StatefulSet, c.Progress = "db", io.Discard
-		c.rec.see(seenPod(history.VerbModified, "t", 9, ending))  // Too early.
-		c.rec.see(seenPod(history.VerbModified, "u", 11, ending)) // It was so when the step began.
+		c.rec.have(seenPod(history.VerbModified, "t", 9, ending))  // Too early.
+		c.rec.have(seenPod(history.VerbModified, "u", 11, ending)) // It was so when the step began.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := c.awaitMoment(ctx, a, base)
+		_, err := c.awaitMoment(ctx, a, base)
 		if err == nil || !strings.Contains(err.Error(), `await "terminating" of db-1`) ||
 			!strings.Contains(err.Error(), "last seen: db-1 (uid u)") {
 			t.Errorf("got %v", err)
 		}
 		done := make(chan error)
-		go func() { done <- c.awaitMoment(t.Context(), a, base) }()
+		go func() {
+			_, err := c.awaitMoment(t.Context(), a, base)
+			done <- err
+		}()
 		synctest.Wait()
-		c.rec.see(seenPod(history.VerbAdded, "v", 12))
+		c.rec.have(seenPod(history.VerbAdded, "v", 12))
 		synctest.Wait()
-		c.rec.see(seenPod(history.VerbModified, "v", 13, ending))
+		c.rec.have(seenPod(history.VerbModified, "v", 13, ending))
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -138,7 +133,7 @@ func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 
 // TestWhatStirs holds that a pod made, told to end and deleted stirs, each once, and that nothing else does.
 func TestWhatStirs(t *testing.T) {
-	f := newFeed(nil)
+	f := newFeed(nil, plan.Plan{})
 	for _, tc := range []struct {
 		e    history.Event
 		want history.Time
@@ -149,7 +144,7 @@ func TestWhatStirs(t *testing.T) {
 		{seenPod(history.VerbModified, "u", 4, ending), 3},
 		{seenPod(history.VerbDeleted, "u", 5, ending), 5},
 	} {
-		f.see(tc.e)
+		f.have(tc.e)
 		if got, _ := f.lastStir(); got != tc.want {
 			t.Errorf("at %d the last stir is that of %d, want %d", tc.e.Span.NotAfter, got, tc.want)
 		}

@@ -24,7 +24,10 @@ import (
 const commitPoll = 50 * time.Millisecond
 
 // steps carries the plan's steps out.
-func (c *carrier) steps(ctx context.Context) error { return c.inOrder(ctx, c.Plan.Steps, enclosing{}) }
+func (c *carrier) steps(ctx context.Context) error {
+	c.sailed = bootclock.Now()
+	return c.inOrder(ctx, c.Plan.Steps, enclosing{since: c.sailed})
+}
 
 // inOrder carries steps out, one after another. It stops at the first that goes wrong: what follows was planned on the
 // state that this one should have left.
@@ -68,6 +71,8 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 		return c.await(ctx, s, in, *base)
 	case plan.ActionLoad:
 		return c.load(ctx, s.Commits)
+	case plan.ActionTogether:
+		return c.together(ctx, s, in)
 	case plan.ActionFault:
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
 	case plan.ActionPause:
@@ -92,9 +97,9 @@ func (c *carrier) change(ctx context.Context, s plan.Step, in enclosing, base *e
 	*base = before
 	switch s.Do {
 	case plan.ActionUpdate:
-		c.revision = s.Update.Revision
+		c.revision.Store(&s.Update.Revision)
 	case plan.ActionRollback:
-		c.revision = s.Revision
+		c.revision.Store(&s.Revision)
 	}
 	if err := c.workload.Change(ctx, s); err != nil {
 		return err
@@ -149,19 +154,29 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
+	release, err := c.hands.take(holding{step: s.N, name: def.Name, node: node.Name(), parts: def.Takes})
+	if err != nil {
+		return fmt.Errorf("begin fault %q: %w", def.Name, err)
+	}
 	within, err := c.enclose(ctx)
 	if err != nil {
+		release()
 		return err
 	}
 	g := c.guard(s, env, f, func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) })
-	if !s.Fault.Outlast || in.open == nil {
-		return errors.Join(g.Run(ctx), within.over(ctx))
+	if !s.Fault.Outlast {
+		defer release()
+		return errors.Join(g.Run(ctx), within.open.end(ctx))
 	}
 	end, err := g.RunOpen(ctx)
 	if err != nil {
-		return errors.Join(err, within.over(ctx))
+		defer release()
+		return errors.Join(err, within.open.end(ctx))
 	}
-	*in.open = append(*in.open, func(ctx context.Context) error { return errors.Join(end(ctx), within.over(ctx)) })
+	in.open.add(func(ctx context.Context) error {
+		defer release()
+		return errors.Join(end(ctx), within.open.end(ctx))
+	})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -67,7 +68,9 @@ type carrier struct {
 	watchers *watchers
 	journal  *os.File
 	began    history.Time
-	revision string // Of the pod template: the name that was last asked for.
+	sailed   history.Time           // When the first step of the plan began.
+	revision atomic.Pointer[string] // Of the pod template: the name that was last asked for.
+	hands    hands
 }
 
 // Execute carries a plan out and judges the record: observers on, workload made, steady state shown, steps carried out
@@ -149,8 +152,9 @@ func begin(req Request) (*carrier, error) {
 	if err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close())
 	}
-	c := &carrier{Request: req, dir: dir, rec: newFeed(rec), logFile: logFile, journal: journal, began: bootclock.Now(),
-		revision: plan.RevisionFirst}
+	c := &carrier{Request: req, dir: dir, rec: newFeed(rec, req.Plan), logFile: logFile, journal: journal,
+		began: bootclock.Now()}
+	c.Progress = &oneByOne{w: req.Progress}
 	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
 	if err := c.recordPlan(); err != nil {
 		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())

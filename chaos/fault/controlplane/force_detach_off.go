@@ -38,6 +38,7 @@ func ForceDetachOff() fault.Definition {
 			"renewed after that.",
 		Needs: []string{"api", "systemd"},
 		// Without the flag, a volume is detached while a node that is not Ready has it mounted.
+		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			f := &forceDetachOff{

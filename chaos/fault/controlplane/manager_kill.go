@@ -32,6 +32,7 @@ func ManagerKill() fault.Definition {
 		Healed:  "The kubelet starts it again; a later one runs, and the leader's lease is renewed after that.",
 		Needs:   []string{"api", "systemd"},
 		// Its controllers must make and delete nothing because of it.
+		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &managerKill{env: env}, nil

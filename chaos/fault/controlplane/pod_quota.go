@@ -34,6 +34,7 @@ func PodQuota() fault.Definition {
 		Healed:  "The ResourceQuota that bears our name is deleted, and there is none of that name.",
 		Needs:   []string{"api"},
 		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
+		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
 		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			q := &podQuota{env: env, owner: mark.Owner{Run: env.RunID, Step: step}}

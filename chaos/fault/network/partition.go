@@ -40,6 +40,7 @@ func Partition() fault.Definition {
 		Healed: "The nftables table is deleted; all probes connect, the lease is renewed, and the node is Ready.",
 		Needs:  []string{"nftables", "systemd"},
 		// A cut-off node goes on running what was moved away from it.
+		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#61832",
 		Families: true,
 		New:      newPartition,

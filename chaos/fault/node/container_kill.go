@@ -40,6 +40,7 @@ func ContainerKill() fault.Definition {
 		Needs:     []string{"systemd"},
 		Container: true,
 		// What Chaos Mesh calls container-kill.
+		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
 		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &containerKill{env: env, name: spec.Container}, nil

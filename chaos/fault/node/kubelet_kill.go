@@ -37,6 +37,7 @@ func KubeletKill() fault.Definition {
 		Needs:    []string{"systemd"},
 		Triggers: true,
 		// What a restarted kubelet has forgotten: volumes that are still mounted.
+		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#121937",
 		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &kubeletKill{env: env, when: spec.When}, nil

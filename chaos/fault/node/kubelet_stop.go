@@ -36,6 +36,7 @@ func KubeletStop() fault.Definition {
 		Healed: "It is started if it bears our mark; it is active, the node's lease renewed by it, and the node Ready.",
 		Needs:  []string{"systemd"},
 		// A kubelet that is started again finds what became of its pods and volumes without it.
+		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#113979",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			k := &kubeletStop{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}

@@ -34,6 +34,7 @@ func Reboot() fault.Definition {
 			"mounts back.",
 		Needs: []string{"power"},
 		// What is wrong after a boot: volumes reported unmounted, and leftovers taken for mounts.
+		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#120853, k/k#124057",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			power, ok := env.Node.(clusters.PowerNode)

@@ -37,6 +37,7 @@ func RuntimeKill() fault.Definition {
 			"the node Ready.",
 		Needs: []string{"systemd"},
 		// A runtime that comes back finds its containers by their shims.
+		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "containerd.io/docs: KillMode=process, runtime v2 shims",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &runtimeKill{env: env}, nil

@@ -26,6 +26,7 @@ func Cordon() fault.Definition {
 		Healed:  "It is taken back if it bears our mark; neither the field nor the taint is set.",
 		Needs:   []string{"api"},
 		// What kubectl drain begins with; a pod that comes back must come up elsewhere.
+		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",
 		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			c := &cordon{env: env, owner: mark.Owner{Run: env.RunID, Step: step}}

@@ -41,6 +41,7 @@ func NodeDelete() fault.Definition {
 		Needs:    []string{"api", "systemd"},
 		Outlasts: true, // Behind a partition nothing can register.
 		// Volumes of a Node that is gone are detached, whatever it still has mounted.
+		Takes:    []plan.Part{plan.PartObject},
 		Upstream: "k/k#61832",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &nodeDelete{env: env}, nil

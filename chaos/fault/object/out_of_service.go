@@ -30,6 +30,7 @@ func OutOfService() fault.Definition {
 		Healed:  "The taint is taken away if it bears our mark, and is not there.",
 		Needs:   []string{"api"},
 		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
+		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
 		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			o := &outOfService{victim: victim{env: env}, owner: mark.Owner{Run: env.RunID, Step: step}}

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Part is something that a fault has in its hands while it is in force: no two faults can have the same one of the same
+// victim at once, since neither could be shown, or healed, without the other.
+type Part string
+
+// Parts of the victim's node, as a machine.
+const (
+	PartNode    Part = "node"    // All of it: it is not running, or out of reach. No other fault can be on it then.
+	PartKubelet Part = "kubelet" // The kubelet's process.
+	PartRuntime Part = "runtime" // The container runtime's process.
+	PartProxy   Part = "proxy"   // The process of kube-proxy.
+	PartNetwork Part = "network" // A share of its packets, or of a pod's.
+	PartVolume  Part = "volume"  // The file system of the victim's volume.
+	PartClock   Part = "clock"   // Its wall clock.
+	// PartContainer is the process of a container of the victim's pod.
+	PartContainer Part = "container"
+)
+
+// Parts of the API's view of the victim.
+const (
+	PartObject      Part = "node-object" // The Node object.
+	PartSchedulable Part = "schedulable" // Whether pods may be scheduled to the node.
+	PartService     Part = "service"     // Whether the node is said to be in service.
+	PartPod         Part = "pod"         // The victim's pod.
+	PartClaim       Part = "claim"       // The victim's claim.
+)
+
+// Parts of the cluster, whatever the victim.
+const (
+	PartControlPlane Part = "control-plane" // All of one control plane.
+	PartAPIServer    Part = "api-server"
+	PartEtcd         Part = "etcd"
+	PartManager      Part = "controller-manager"
+	PartScheduler    Part = "scheduler"
+	PartQuota        Part = "quota" // How much the workload's namespace may have.
+)
+
+// Parts returns what a fault can have in its hands.
+func Parts() []Part {
+	return slices.Concat(machineParts(), objectParts(), []Part{
+		PartControlPlane, PartAPIServer, PartEtcd, PartManager, PartScheduler, PartQuota,
+	})
+}
+
+func machineParts() []Part {
+	return []Part{PartNode, PartKubelet, PartRuntime, PartProxy, PartNetwork, PartVolume, PartClock, PartContainer}
+}
+
+func objectParts() []Part {
+	return []Part{PartObject, PartSchedulable, PartService, PartPod, PartClaim}
+}
+
+// HurtsNode reports that one who has these parts in his hands keeps a node from doing its work for the workload.
+func HurtsNode(parts []Part) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool {
+		machine := slices.Contains(machineParts(), p) && p != PartContainer
+		return machine || p == PartObject || p == PartSchedulable || p == PartService
+	})
+}
+
+// Clash says why a fault that takes some parts cannot come to one that has others; empty when it can. Same says that
+// both have the same victim.
+func Clash(has, takes []Part, same bool) string {
+	for _, h := range has {
+		for _, t := range takes {
+			if why := clash(h, t, same); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+func clash(has, takes Part, same bool) string {
+	machine := func(p Part) bool { return slices.Contains(machineParts(), p) }
+	object := func(p Part) bool { return slices.Contains(objectParts(), p) }
+	away := func(p Part) bool { return p == PartAPIServer || p == PartEtcd || p == PartControlPlane }
+	whole := has == PartNode || takes == PartNode
+	switch {
+	case !same && (machine(has) || object(has)), !same && machine(takes):
+		return ""
+	case has == PartNode && machine(takes):
+		return "it has taken the node away"
+	case whole && machine(has) && machine(takes):
+		return fmt.Sprintf("it has the node's %s in its hands", has)
+	case has == takes && !away(has):
+		return fmt.Sprintf("it has the %s in its hands", has)
+	case away(has) && (away(takes) || object(takes)):
+		return fmt.Sprintf("it has taken the %s away, and nothing can be done or seen without it", has)
+	}
+	return ""
+}

@@ -201,7 +201,7 @@ func (r *reasoner) starting(p *pod) {
 	}
 	r.because(proof(&p.head, "status.containerStatuses"), "the kubelet of node %s has not started its containers, "+
 		"and says no more", p.Spec.NodeName)
-	r.looks(Transient, "it was put on its node%s, and starting takes a while", r.o.since(p.first))
+	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.o.since(p.first))
 }
 
 // elsewhere explains a volume that is attached to another node and may not be on two.

@@ -156,7 +156,9 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 }
 
 // undoneByHarness are the faults of API objects that nobody undoes but a later harness.
-func undoneByHarness() []string { return []string{"cordon", "node-delete", "out-of-service", "pod-quota"} }
+func undoneByHarness() []string {
+	return []string{"cordon", "node-delete", "out-of-service", "pod-quota"}
+}
 
 // aloneUntilHealed waits as long as a fault may live, and holds that nothing is left then.
 func aloneUntilHealed(t *testing.T, w *world, b faulttest.Bench, revive func()) {

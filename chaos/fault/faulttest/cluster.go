@@ -29,6 +29,7 @@ type Target struct {
 	RunID   string
 	Clock   func() history.Time
 	Log     *slog.Logger
+	On      string // The worker that the victim's pod must be on; any when empty.
 }
 
 // The workload of OnCluster: a pod that does nothing, to choose a victim by.
@@ -43,9 +44,9 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 	defer func() {
 		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, t.removeAnchor(gone))
+		err = errors.Join(err, t.RemoveAnchors(gone))
 	}()
-	if err := t.makeAnchor(ctx); err != nil {
+	if err := t.MakeAnchor(ctx); err != nil {
 		return err
 	}
 	var errs []error
@@ -71,14 +72,23 @@ func (t Target) bench(def fault.Definition) (Bench, error) {
 	if def.CSI {
 		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of a CSI driver", def.Name)
 	}
-	b.Before = func(ctx context.Context) (fault.Env, error) { return t.fit(ctx, b.Env.RunID) }
+	b.Before = func(ctx context.Context) (fault.Env, error) { return t.Fit(ctx, b.Env.RunID) }
 	return b, nil
 }
 
-// fit waits until the anchor, which a fault may have made anew elsewhere, its node, and all pods there are Ready.
-func (t Target) fit(ctx context.Context, run string) (fault.Env, error) {
+// anchorName is the name of the StatefulSet that the victim's pod is of.
+func (t Target) anchorName() string {
+	if t.On == "" {
+		return anchor
+	}
+	return anchor + "-" + t.On
+}
+
+// Fit waits until the anchor, which a fault may have made anew elsewhere, its node, and all pods there are Ready, and
+// returns what a fault of a run is made with.
+func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 	env := fault.Env{
-		Cluster: t.Cluster, Kube: t.Kube, Pod: anchor + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
+		Cluster: t.Cluster, Kube: t.Kube, Pod: t.anchorName() + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
 		Log: t.Log,
 	}
 	nodes, err := t.Cluster.Nodes(ctx)
@@ -119,28 +129,32 @@ func (t Target) fit(ctx context.Context, run string) (fault.Env, error) {
 	return env, err
 }
 
-// makeAnchor makes a StatefulSet of one pod from an image that every node has.
-func (t Target) makeAnchor(ctx context.Context) error {
+// MakeAnchor makes a StatefulSet of one pod from an image that every node has.
+func (t Target) MakeAnchor(ctx context.Context) error {
 	image, err := t.pauseImage(ctx)
 	if err != nil {
 		return err
 	}
 	one := int32(1)
 	grace := int64(1)
-	labels := map[string]string{"app": anchor}
+	labels := map[string]string{"app": t.anchorName()}
+	var selector map[string]string
+	if t.On != "" {
+		selector = map[string]string{corev1.LabelHostname: t.On}
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	_, err = t.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make namespace %q: %w", namespace, err)
 	}
 	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: anchor},
+		ObjectMeta: metav1.ObjectMeta{Name: t.anchorName()},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, ServiceName: anchor,
+			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, ServiceName: t.anchorName(),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					TerminationGracePeriodSeconds: &grace,
+					NodeSelector: selector, TerminationGracePeriodSeconds: &grace,
 					Containers: []corev1.Container{
 						{Name: anchor, Image: image, ImagePullPolicy: corev1.PullIfNotPresent},
 					},
@@ -150,7 +164,7 @@ func (t Target) makeAnchor(ctx context.Context) error {
 	}
 	_, err = t.Kube.AppsV1().StatefulSets(namespace).Create(ctx, set, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make StatefulSet %q: %w", anchor, err)
+		return fmt.Errorf("make StatefulSet %q: %w", t.anchorName(), err)
 	}
 	return nil
 }
@@ -173,7 +187,8 @@ func (t Target) pauseImage(ctx context.Context) (string, error) {
 	return "", errors.New("find an image for the anchor pod: no node reports a pause image")
 }
 
-func (t Target) removeAnchor(ctx context.Context) error {
+// RemoveAnchors takes away what MakeAnchor made, of all targets on the cluster.
+func (t Target) RemoveAnchors(ctx context.Context) error {
 	err := t.Kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

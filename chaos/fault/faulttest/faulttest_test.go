@@ -30,7 +30,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if code, is := isErrand(); is {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var update = flag.Bool("update", false, "write the golden files anew")
 

@@ -147,6 +147,11 @@ func realKube(t *testing.T, cluster clusters.Cluster) kubernetes.Interface {
 
 func realCluster(t *testing.T, log *slog.Logger, name string) clusters.Cluster {
 	t.Helper()
+	return realClusterOf(t, log, name, 2)
+}
+
+func realClusterOf(t *testing.T, log *slog.Logger, name string, workers int) clusters.Cluster {
+	t.Helper()
 	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
 	if image == "" || engine == "" {
 		t.Fatal("SEATRIAL_NODE_IMAGE or SEATRIAL_ENGINE is empty; `seatrial setup -o env` prints both")
@@ -158,7 +163,7 @@ func realCluster(t *testing.T, log *slog.Logger, name string) clusters.Cluster {
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	version, _, _ := strings.Cut(tag, "-")
 	spec := clusters.Spec{
-		Name: name, Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rfaulttest",
+		Name: name, Workers: workers, NodeImage: image, KubernetesVersion: version, RunID: "rfaulttest",
 	}
 	ctx := t.Context()
 	if err := p.Delete(ctx, spec.Name); err != nil {

@@ -1,0 +1,180 @@
+package faulttest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/journal"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// errandVar has the test binary be a harness that carries one fault out, and is killed on the way.
+const errandVar = "SEATRIAL_TEST_ERRAND"
+
+// errand is all that such a harness is told.
+type errand struct {
+	Engine     string        `json:"engine"`
+	Kubeconfig string        `json:"kubeconfig"` // Where the provider keeps one.
+	Cluster    string        `json:"cluster"`
+	Fault      string        `json:"fault"`
+	Node       string        `json:"node"`
+	Pod        string        `json:"pod"`
+	Namespace  string        `json:"namespace"`
+	Run        string        `json:"run"`
+	At         string        `json:"at"` // A KillPoint; empty to live.
+	Journal    string        `json:"journal"`
+	Life       time.Duration `json:"life"`
+	Hold       time.Duration `json:"hold"`
+}
+
+// isErrand carries out the errand that the environment has, if it has one.
+func isErrand() (code int, is bool) {
+	text := os.Getenv(errandVar)
+	if text == "" {
+		return 0, false
+	}
+	var e errand
+	err := json.Unmarshal([]byte(text), &e)
+	if err == nil {
+		err = e.carryOut(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// carryOut is a harness: the guard, the journal on disk, and the nodes through the engine.
+func (e errand) carryOut(ctx context.Context) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
+	if err != nil {
+		return err
+	}
+	cluster, err := provider.Open(ctx, e.Cluster)
+	if err != nil {
+		return err
+	}
+	env, err := e.env(ctx, cluster, log)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(definitions(), func(d fault.Definition) bool { return d.Name == e.Fault })
+	if i < 0 {
+		return fmt.Errorf("fault %q is not known", e.Fault)
+	}
+	spec := e.spec()
+	f, err := definitions()[i].New(spec, 1, env)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(e.Journal, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	var kept fault.Journal = journal.New(file)
+	if e.At != "" {
+		at, err := faulttest.ParseKillPoint(e.At)
+		if err != nil {
+			return err
+		}
+		kept = faulttest.Killer{Journal: kept, At: at, Die: die}
+	}
+	cfg := fault.Config{Step: faulttest.Step(spec), Env: env, Recorder: &faulttest.Recorder{}, Journal: kept}
+	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())
+}
+
+// die ends this process where it stands: nothing of it runs any more, deferred or not.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // It cannot fail, and does not return.
+	select {}
+}
+
+func (e errand) spec() plan.Fault {
+	s := spec(e.Fault)
+	s.Hold, s.Life = plan.Duration(e.Hold), plan.Duration(e.Life)
+	return s
+}
+
+func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Logger) (fault.Env, error) {
+	env := fault.Env{
+		Cluster: cluster, Pod: e.Pod, Namespace: e.Namespace, RunID: e.Run, Clock: bootclock.Now, Log: log,
+	}
+	kubeconfig, err := cluster.Kubeconfig(ctx)
+	if err != nil {
+		return env, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return env, err
+	}
+	if env.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return env, err
+	}
+	nodes, err := cluster.Nodes(ctx)
+	if err != nil {
+		return env, err
+	}
+	i := slices.IndexFunc(nodes, func(n clusters.Node) bool { return n.Name() == e.Node })
+	if i < 0 {
+		return env, fmt.Errorf("node %q is not there", e.Node)
+	}
+	env.Node = nodes[i]
+	return env, nil
+}
+
+// send carries an errand out in a process of its own and returns when it was killed. Of one that was not, what it said
+// is in the error.
+func (e errand) send(ctx context.Context) (killed history.Time, err error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return 0, err
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = append(os.Environ(), errandVar+"="+string(text))
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err = cmd.Run()
+	killed = bootclock.Now()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL && ctx.Err() == nil {
+		return killed, nil
+	}
+	tail := said.Bytes()[max(0, said.Len()-2000):]
+	return killed, fmt.Errorf("it was not killed %s: %w: %s", e.At, errors.Join(err, ctx.Err()), tail)
+}
+
+// armed returns when the undo was armed, 0 if the journal does not say so.
+func (e errand) armed() (history.Time, error) {
+	file, err := os.Open(e.Journal)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	record, err := journal.Read(file)
+	for _, entry := range record.Entries {
+		if entry.Stage == history.StageArmed {
+			return entry.At, err
+		}
+	}
+	return 0, err
+}

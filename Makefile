@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e long cases demo bench verify fix clean doctor build linter modules always \
+.PHONY: help trial test unit e2e long cases kill-matrix demo bench verify fix clean doctor build linter modules always \
 	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
@@ -33,9 +33,8 @@ GO_FILES = git ls-files --cached --others --exclude-standard -- '*.go' ':!:**/te
 SAY = printf '\n== %s\n'
 
 help: ## List the targets
-	@echo "Seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial."
-	@echo
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@printf 'Seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial.\n\n'
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@sed -n 's/^#   /  /p' Makefile
 
 trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
@@ -69,6 +68,9 @@ cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, i
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
+kill-matrix: build ## Kill the harness at every step of every fault; the cluster must heal itself; 1 h
+	@bash .ci/kill-matrix
+
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost
 	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
 
@@ -90,13 +92,11 @@ verify-vet: ; @$(SAY) "go vet ./..."; go vet ./...
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff
 verify-sums: ; @$(SAY) "go mod verify"; go mod verify
-verify-lint: linter
-	@$(SAY) "golangci-lint run"; bin/golangci-lint run
+verify-lint: linter ; @$(SAY) "golangci-lint run"; bin/golangci-lint run
 
 fix: linter ## Mend what a program can mend: format, imports, go.mod, simple findings of the linters
 	$(GO_FILES) | xargs -r gofmt -w -s
-	go mod tidy
-	bin/golangci-lint run --fix
+	go mod tidy; bin/golangci-lint run --fix
 
 doctor: build ## Say what this host has and what it lacks
 	bin/seatrial doctor
@@ -115,6 +115,5 @@ linter:
 	@go -C tools/lint build -o $(CURDIR)/bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 modules:
-	@mkdir -p bin
-	@! GOPROXY=off go list -deps -test ./... 2>&1 | grep -q 'lookup disabled' || \
+	@mkdir -p bin; ! GOPROXY=off go list -deps -test ./... 2>&1 | grep -q 'lookup disabled' || \
 		$(SAY) "Go downloads the modules it needs first (about 150 MB, 1 to 3 min)"

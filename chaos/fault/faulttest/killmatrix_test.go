@@ -63,10 +63,17 @@ type cell struct {
 // TestKillMatrix kills the harness with SIGKILL before and after every stage of every fault is in the journal, and
 // lets the cluster heal itself. It takes up to an hour, on a cluster of three workers.
 func TestKillMatrix(t *testing.T) {
-	if os.Getenv("SEATRIAL_KILL_MATRIX") != "1" {
+	table := os.Getenv("SEATRIAL_KILL_MATRIX") // Where the table is to be written.
+	if table == "" {
 		t.Skip("NOT RUN: the harness killed at every step of every fault, on a real kind cluster: make kill-matrix")
 	}
-	runMatrix(t, "seatrial-dev-killmatrix", faulttest.KillPoints())
+	m := runMatrix(t, "seatrial-dev-killmatrix", faulttest.KillPoints())
+	if err := os.WriteFile(table, []byte(m.report(t, faulttest.KillPoints())), 0o644); err != nil {
+		t.Error(err)
+	}
+	if *onlyFaults == "" && len(m.cells) < 12 {
+		t.Errorf("%d faults, want at least 12", len(m.cells))
+	}
 }
 
 // TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told.
@@ -74,10 +81,12 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")
 	}
-	runMatrix(t, "seatrial-dev-killonce", []faulttest.KillPoint{{Stage: history.StageInjected}})
+	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
+	runMatrix(t, "seatrial-dev-killonce", points).report(t, points)
 }
 
-func runMatrix(t *testing.T, name string, points []faulttest.KillPoint) {
+func runMatrix(t *testing.T, name string, points []faulttest.KillPoint) *matrix {
+	t.Helper()
 	m := &matrix{
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)), dir: t.TempDir(),
 		cells: map[string]map[faulttest.KillPoint]cell{},
@@ -120,7 +129,7 @@ func runMatrix(t *testing.T, name string, points []faulttest.KillPoint) {
 	if left, err := m.leftAnywhere(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left when all was over: %s, %v", strings.Join(left, "; "), err)
 	}
-	m.report(t, points)
+	return m
 }
 
 // whereKilled says whether a fault concerns the whole cluster, and so none can be beside it; and of a fault that a
@@ -213,14 +222,14 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 		return cell{err: err}, true
 	}
 	armed, err := e.armed()
-	deadline := killed.Add(leastLife)
+	due := killed.Add(leastLife)
 	if at.Stage != history.StageIntent {
-		deadline = max(deadline, armed.Add(e.Life))
+		due = max(due, armed.Add(e.Life))
 		if armed == 0 {
-			deadline = max(deadline, killed.Add(e.Life))
+			due = max(due, killed.Add(e.Life))
 		}
 	}
-	c := m.wait(ctx, on, run, killed, deadline)
+	c := m.wait(ctx, on, run, killed, due)
 	c.err = errors.Join(err, c.err)
 	if c.err == nil {
 		c.err = m.well(ctx, f)
@@ -229,7 +238,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 }
 
 // wait looks what is left until it is nothing.
-func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed, deadline history.Time) cell {
+func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed, due history.Time) cell {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	c, dirty := cell{}, history.Time(0)
@@ -238,18 +247,19 @@ func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed,
 		left, err := m.left(ctx, on, run)
 		if err == nil && len(left) == 0 {
 			c.healed = bootclock.Now().Sub(killed)
-			c.late = max(0, dirty.Sub(deadline))
+			c.late = max(0, dirty.Sub(due))
 			if c.late > undoSlack {
 				c.err = fmt.Errorf("healed %s too late", c.late)
 			}
 			return c
 		}
-		if begin > deadline.Add(time.Minute) {
+		if begin > due.Add(time.Minute) {
 			c.err = fmt.Errorf("left a minute after the deadline: %s, %w", strings.Join(left, "; "), err)
 			return c
 		}
 		dirty = begin // Looks take their time: what is told is what was certainly so.
-		c.last = fmt.Sprintf("%s, %v, %.1f s after the kill", strings.Join(left, "; "), err, begin.Sub(killed).Seconds())
+		c.last = fmt.Sprintf("%s, %v, %.1f s after the kill", strings.Join(left, "; "), err,
+			begin.Sub(killed).Seconds())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -272,8 +282,9 @@ func (m *matrix) well(ctx context.Context, f fault.Fault) error {
 	return nil
 }
 
-// report prints the table, and fails for what is wrong in it.
-func (m *matrix) report(t *testing.T, points []faulttest.KillPoint) {
+// report returns the table, prints it, and fails for what is wrong in it.
+func (m *matrix) report(t *testing.T, points []faulttest.KillPoint) string {
+	t.Helper()
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "healed without the harness, s after the kill\t")
@@ -309,12 +320,5 @@ func (m *matrix) report(t *testing.T, points []faulttest.KillPoint) {
 	fmt.Fprintf(&text, "\n%d kills in %d faults; left: nothing, unless it says FAIL; at most %.1f s after "+
 		"max(deadline, %s)\n", kills, len(m.cells), worst.Seconds(), leastLife)
 	t.Log("\n" + text.String())
-	if dir := os.Getenv("ARTIFACTS"); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, "kill-matrix.txt"), []byte(text.String()), 0o644); err != nil {
-			t.Error(err)
-		}
-	}
-	if *onlyFaults == "" && len(m.cells) < 12 {
-		t.Errorf("%d faults, want at least 12", len(m.cells))
-	}
+	return text.String()
 }

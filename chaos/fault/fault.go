@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -48,12 +49,13 @@ type Holder interface {
 type Env struct {
 	Cluster   clusters.Cluster
 	Kube      kubernetes.Interface
-	Node      clusters.Node // The victim.
-	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
-	Namespace string        // The workload's namespace.
-	Peer      string        // The pod on the other side, of faults between two.
-	PeerNode  clusters.Node // Its node; nil for other faults.
-	RunID     string        // Owner mark of everything the fault leaves on a node.
+	Node      clusters.Node   // The victim.
+	Pod       string          // The pod by which the victim was chosen, for example "mysql-1".
+	Namespace string          // The workload's namespace.
+	Peer      string          // The pod on the other side, of faults between two.
+	PeerNode  clusters.Node   // Its node; nil for other faults.
+	RunID     string          // Owner mark of everything the fault leaves on a node.
+	Outside   deadman.Outside // Brings back a node that is taken away as a whole; nil when there is none.
 	Clock     func() history.Time
 	Log       *slog.Logger
 }

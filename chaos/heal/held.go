@@ -14,7 +14,8 @@ import (
 // The things that a fault may hold on a node, by the names of their marks. The mark of a manifest is the file as it
 // was, by the name that it has in ManifestDir.
 const (
-	HeldKubelet = "kubelet" // The kubelet is stopped.
+	HeldKubelet = "kubelet"    // The kubelet is stopped.
+	HeldRuntime = "containerd" // The container runtime is stopped.
 	manifestExt = ".yaml"
 )
 
@@ -101,6 +102,10 @@ func (h holding) release(ctx context.Context, run Runner) error {
 		switch {
 		case thing == HeldKubelet:
 			if _, err := systemctl(ctx, run, "start the kubelet", "start", "kubelet"); err != nil {
+				return err
+			}
+		case thing == HeldRuntime:
+			if _, err := systemctl(ctx, run, "start the runtime", "start", "containerd"); err != nil {
 				return err
 			}
 		case isFrozen(thing):

@@ -148,6 +148,12 @@ func TestPower(t *testing.T) {
 	if n.Boots() != 2 {
 		t.Errorf("boots = %d, want 2", n.Boots())
 	}
+	must(t, n.Kill(ctx))
+	n.BringBack()
+	n.BringBack()
+	if state(StateRunning); n.Boots() != 3 {
+		t.Errorf("boots = %d, want 3", n.Boots())
+	}
 	n.OnPower("stop", Reply{Err: io.EOF}, Reply{Err: io.EOF, AfterAct: true})
 	if err := n.Stop(ctx, 0); !errors.Is(err, io.EOF) {
 		t.Errorf("stop: %v, want refused", err)

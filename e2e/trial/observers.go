@@ -87,6 +87,12 @@ func (c *carrier) guard(
 // is found then was left behind by a fault that said it was healed.
 func (c *carrier) healAll(ctx context.Context) error {
 	reports, err := heal.Cluster(ctx, c.nodes, heal.Of(c.RunID, 0))
+	if c.Outside != nil && err == nil { // After an error, they are what may still bring a node back.
+		var armed []string
+		if armed, err = c.Outside.Release(ctx, heal.Of(c.RunID, 0)); err == nil && len(armed) > 0 {
+			err = fmt.Errorf("left behind by a healed fault: dead-men beside the cluster: %q", armed)
+		}
+	}
 	for _, r := range reports {
 		if r.Nothing() {
 			continue

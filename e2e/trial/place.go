@@ -24,6 +24,7 @@ type Moorings struct {
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
 	Storages          []string // What volumes will be, see plan.Storages: what they need on nodes is built before.
 	Reuse             bool     // A cluster of that name that is there is used, and kept.
+	Program           string   // Path of the seatrial program; it is looked for, and built, when empty.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -40,6 +41,7 @@ type PlaceRecord struct {
 	ClusterName string            `json:"clusterName"`
 	Image       string            `json:"image"`
 	Agent       string            `json:"agent"`
+	Program     string            `json:"program"`
 	Ours        bool              `json:"ours"` // Leave deletes it.
 	Versions    map[string]string `json:"versions"`
 	ImageSource string            `json:"imageSource"`
@@ -60,6 +62,9 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
 	}
+	if m.Program, err = findProgram(ctx, m); err != nil {
+		return nil, err
+	}
 	if err := EnsureStorages(ctx, m); err != nil {
 		return nil, err
 	}
@@ -69,7 +74,7 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	}
 	p := &Place{provider: provider, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
-		Versions: images.Versions, Engine: m.Engine, CacheDir: m.CacheDir,
+		Versions: images.Versions, Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
 	if m.Reuse {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
@@ -146,9 +151,14 @@ func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
 	header.NodeImageSource = p.record.ImageSource
 	header.Versions = p.record.Versions
 	header.Host = hostFacts(p.record.Engine)
+	beside, err := p.outside()
+	if err != nil {
+		return Outcome{}, err
+	}
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
-		Agent: p.record.Agent, CacheDir: p.record.CacheDir,
+		Outside: beside,
+		Agent:   p.record.Agent, CacheDir: p.record.CacheDir,
 		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
 		Last: o.Last && p.record.Ours,
 	})

@@ -134,7 +134,10 @@ func healClusters(ctx context.Context, run string, stdout, stderr io.Writer) err
 			errs = append(errs, healCluster(ctx, p, o.Name, only, stdout))
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err // What is armed beside the clusters may still bring a node back.
+	}
+	return releaseOutside(ctx, only, stdout)
 }
 
 func healCluster(ctx context.Context, p clusters.Provider, name string, only heal.Only, stdout io.Writer) error {

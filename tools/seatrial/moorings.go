@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -50,9 +51,13 @@ func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writ
 	if err != nil {
 		return trial.Moorings{}, fmt.Errorf("set up the host: %w", err)
 	}
+	self, err := os.Executable() // A command of it outlives the trial.
+	if err != nil {
+		return trial.Moorings{}, fmt.Errorf("find this program: %w", err)
+	}
 	return trial.Moorings{
 		Engine: found.Path, ClusterName: f.cluster, Workers: p.Workers, KubernetesVersion: f.kubernetes,
 		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
-		Reuse: f.reuse, Progress: stderr, Log: log,
+		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
 	}, nil
 }

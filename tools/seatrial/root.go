@@ -34,6 +34,7 @@ func newRoot(arg0 string) *cobra.Command {
 	// tidy:list
 	root.AddCommand(
 		newClean(),
+		newDeadman(),
 		newDescribe(),
 		newDoctor(),
 		newExplain(),

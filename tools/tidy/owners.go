@@ -28,8 +28,9 @@ func ownerTable() []owner {
 		{imp: "github.com/onsi/gomega", dirs: []string{"e2e/suites"}, tests: true, why: assert},
 		{imp: "github.com/spf13/cobra", dirs: []string{"tools"}, why: "only a program has a command line"},
 		{imp: "github.com/stretchr/testify", why: "comparisons are made with go-cmp, which shows what differs"},
-		{imp: "os/exec", tests: true, why: argv, dirs: []string{"clusters", "e2e/observe/agentbin", "fixtures/fsck",
-			"fixtures/localpv/nodevolume", "fixtures/mysql/start", "fixtures/shareddisk/disk", "tools"}},
+		{imp: "os/exec", tests: true, why: argv, dirs: []string{"chaos/deadman/outside", "clusters",
+			"e2e/observe/agentbin", "fixtures/fsck", "fixtures/localpv/nodevolume", "fixtures/mysql/start",
+			"fixtures/shareddisk/disk", "tools"}},
 		{imp: "sigs.k8s.io/kind", dirs: []string{"clusters/kind"},
 			why: "a trial must run on any cluster; kind is one provider behind the port"},
 	}

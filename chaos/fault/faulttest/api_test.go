@@ -225,6 +225,7 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("delete", "nodes", w.deleteNode)
 	kube.PrependReactor("update", "nodes", w.updateNode)
 	kube.PrependReactor("create", "resourcequotas", w.countQuota)
+	kube.PrependReactor("list", "pods", w.listProxies)
 	return kube
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -27,6 +28,7 @@ type Target struct {
 	Cluster clusters.Cluster
 	Kube    kubernetes.Interface
 	RunID   string
+	Outside deadman.Outside // Of faults that take a whole node away; nil when there are none among them.
 	Clock   func() history.Time
 	Log     *slog.Logger
 	On      string // The worker that the victim's pod must be on; any when empty.
@@ -89,7 +91,7 @@ func (t Target) anchorName() string {
 func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: t.Cluster, Kube: t.Kube, Pod: t.anchorName() + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
-		Log: t.Log,
+		Log: t.Log, Outside: t.Outside,
 	}
 	nodes, err := t.Cluster.Nodes(ctx)
 	if err != nil {

@@ -219,6 +219,11 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 	if _, err := heal.Cluster(ctx, nodes, heal.Of(b.Env.RunID, 0)); err != nil {
 		return err
 	}
+	if b.Env.Outside != nil {
+		if _, err := b.Env.Outside.Release(ctx, heal.Of(b.Env.RunID, 0)); err != nil {
+			return err
+		}
+	}
 	if err := nothingLeft(ctx, b); err != nil {
 		return err
 	}
@@ -247,6 +252,12 @@ func nothingLeft(ctx context.Context, b Bench) error {
 	for _, r := range reports {
 		if !r.Nothing() {
 			errs = append(errs, fmt.Errorf("left on node %q: %s", r.Node, r))
+		}
+	}
+	if b.Env.Outside != nil {
+		armed, err := b.Env.Outside.Release(ctx, heal.Of(b.Env.RunID, 0))
+		if errs = append(errs, err); len(armed) > 0 {
+			errs = append(errs, fmt.Errorf("left beside the cluster: %q", armed))
 		}
 	}
 	return errors.Join(errs...)

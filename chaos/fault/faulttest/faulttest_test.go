@@ -42,7 +42,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func definitions() []fault.Definition {
 	return []fault.Definition{
 		controlplane.ForceDetachOff(), controlplane.ManagerKill(), controlplane.PodQuota(),
-		node.ContainerKill(), node.KubeletKill(), node.KubeletStop(),
+		node.ContainerKill(), node.KubeProxyKill(), node.KubeletFreeze(), node.KubeletKill(), node.KubeletStop(),
+		node.NodeCrash(), node.NodePause(), node.NodeStop(), node.RuntimeStop(),
 		network.Partition(), node.Reboot(), node.RuntimeKill(), object.Cordon(), object.NodeDelete(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
 	}
@@ -77,8 +78,8 @@ func TestGoldenCommands(t *testing.T) {
 		}
 		var text strings.Builder
 		text.WriteString("# commands, node by node; repeated ones once\n")
-		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2", "api"} { // Some run beside each other.
-			seen := map[string]bool{}
+		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2", "api", "host"} {
+			seen := map[string]bool{} // Some run beside each other.
 			for _, a := range w.cluster.Transcript.Acts() {
 				if line := a.String() + "\n"; a.Node == n && !seen[line] {
 					text.WriteString(line)
@@ -192,6 +193,9 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) (do
 	if _, err := later.ConfirmHealed(t.Context()); err != nil {
 		t.Errorf("act %d: confirm healed: %v", n, err)
 	}
+	if left := w.away(); len(left) > 0 {
+		t.Errorf("act %d: left %q", n, left)
+	}
 	left, err := heal.Cluster(t.Context(), nodes, nil)
 	for _, l := range left {
 		if err != nil || !l.Nothing() {
@@ -225,6 +229,9 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 				t.Errorf("left %+v, %v", left, err)
 			}
 		}
+		if left := w.away(); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
 		if err := f.Heal(t.Context()); err != nil { // Ends the watch of its flows.
 			t.Error(err)
 		}
@@ -235,14 +242,20 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 // the fault needs that program.
 func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
-		"container-kill": {mark.AgentPath},
-		"kubelet-kill":   {"systemctl", mark.AgentPath},
-		"kubelet-stop":   {"systemctl", "systemd-run", mark.AgentPath},
-		"runtime-kill":   {"systemctl", mark.AgentPath},
-		"node-partition": {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"node-reboot":    {"systemctl", mark.AgentPath},
-		"node-delete":    {"systemctl"},
-		"csi-point":      {"systemctl", "systemd-run", mark.DiskPath},
+		"container-kill":  {mark.AgentPath},
+		"kube-proxy-kill": {mark.AgentPath},
+		"kubelet-freeze":  {"systemctl", "systemd-run", mark.AgentPath},
+		"kubelet-kill":    {"systemctl", mark.AgentPath},
+		"kubelet-stop":    {"systemctl", "systemd-run", mark.AgentPath},
+		"runtime-kill":    {"systemctl", mark.AgentPath},
+		"runtime-stop":    {"systemctl", "systemd-run", mark.AgentPath},
+		"node-crash":      {"systemctl", mark.AgentPath},
+		"node-pause":      {"systemctl", mark.AgentPath},
+		"node-stop":       {"systemctl", mark.AgentPath},
+		"node-partition":  {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"node-reboot":     {"systemctl", mark.AgentPath},
+		"node-delete":     {"systemctl"},
+		"csi-point":       {"systemctl", "systemd-run", mark.DiskPath},
 	}
 	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath, mark.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {

@@ -20,7 +20,9 @@ func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 		node string
 		says string
 	}{
+		{node.KubeletFreeze(), "c-worker", "is in state S, not stopped"},
 		{node.KubeletStop(), "c-worker", "active (running)"},
+		{node.RuntimeStop(), "c-worker", "active (running)"},
 		{controlplane.ForceDetachOff(), "c-control-plane", "runs without --disable-force-detach-on-timeout"},
 	} {
 		t.Run(tc.def.Name, func(t *testing.T) {

@@ -76,6 +76,7 @@ func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.control()
+	out = append(out, w.away()...)
 	for name, m := range w.nodes {
 		n := w.known[name]
 		switch {

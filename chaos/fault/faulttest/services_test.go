@@ -201,6 +201,12 @@ func (w *world) release(m *machine, owner mark.Owner) {
 	if _, held := m.files[owner.Held(heal.HeldKubelet)]; held {
 		w.startKubelet(m)
 	}
+	if _, held := m.files[owner.Held(heal.HeldFrozen("kubelet"))]; held {
+		m.frozen = false
+	}
+	if _, held := m.files[owner.Held(heal.HeldRuntime)]; held {
+		w.startRuntime(m)
+	}
 	if was, held := m.files[owner.Held(path.Base(managerFile))]; held {
 		m.files[managerFile] = was
 		w.reconcile(m)

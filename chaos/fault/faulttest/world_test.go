@@ -37,6 +37,7 @@ type world struct {
 	mu    sync.Mutex
 	nodes map[string]*machine
 	objects
+	kennel *kennel
 }
 
 // machine is one node of the world.
@@ -53,6 +54,7 @@ type machine struct {
 	points   map[string]diskPoint // By service and id.
 	services
 	container
+	wholeNode
 }
 
 const workloadUID = "0a-1b"
@@ -73,6 +75,7 @@ func newWorld() *world {
 		n.On([]string{"..."}, fake.Reply{Do: do})
 	}
 	w.makeObjects()
+	w.makeKennel()
 	return w
 }
 
@@ -88,6 +91,9 @@ func (w *world) stop() {
 			t.Stop()
 		}
 	}
+	for _, t := range w.kennel.dogs {
+		t.Stop()
+	}
 }
 
 // catchUp lets everything happen to m that its power and the clock did. The lock is held.
@@ -100,8 +106,9 @@ func (w *world) catchUp(m *machine) {
 		m.boots, m.booted, m.pid, m.started, m.renewed = boots, now, 180, now, now
 		m.tables, m.timers, m.restarts = map[string]map[string]bool{}, map[string]*time.Timer{}, 0
 		m.stopped = false
+		m.wholeNode.booted()
 	}
-	if m.stopped {
+	if m.still() {
 		return
 	}
 	if !w.cut(m, "ipv4") || !w.cut(m, "ipv6") {
@@ -141,6 +148,9 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 // answer carries out a command. The lock is held.
 func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	last := argv[len(argv)-1]
+	if out, exit, known := w.program(m, argv); known {
+		return out, exit
+	}
 	if out, exit, known := w.service(m, argv, stdin); known {
 		return out, exit
 	}
@@ -184,8 +194,6 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 		return mark.DiskStates + "node\n" + mark.DiskStates + "controller\n", 0
 	case strings.HasPrefix(line, mark.DiskPath+" points"):
 		return w.points(m, argv[2:])
-	case strings.HasPrefix(line, "curl"):
-		return "ok", 0
 	case strings.HasPrefix(line, "ip -json -4"):
 		return `[{"dst":"default","gateway":"172.18.0.1"},{"dst":"10.244.0.0/24","gateway":"172.18.0.2"}]`, 0
 	case strings.HasPrefix(line, "ip -json -6"):
@@ -282,16 +290,14 @@ func (w *world) probeProcess(m *machine, argv []string) string {
 	pid, began := m.mysqld()
 	all := []probe.Process{
 		{PID: pid, Start: w.time(began), Name: "mysqld", PodUID: workloadUID},
-		{PID: m.runtime, Start: w.time(m.runtimeBegan), Name: "containerd"},
 	}
-	if !m.stopped {
-		all = append(all, probe.Process{PID: m.pid, Start: w.time(m.started), Name: "kubelet"})
-	}
+	all = append(all, w.programs(m)...)
 	if !m.shimless {
 		all = append(all, probe.Process{PID: 800 + m.boots, Start: w.time(m.booted), Name: "containerd-shim"})
 	}
 	for _, p := range all {
-		if slices.Contains(argv, strconv.Itoa(p.PID)) || p.PodUID != "" && slices.Contains(argv, p.PodUID) {
+		named := p.Name == argv[len(argv)-1]
+		if named || slices.Contains(argv, strconv.Itoa(p.PID)) || p.PodUID != "" && slices.Contains(argv, p.PodUID) {
 			found.Processes = append(found.Processes, p)
 		}
 	}
@@ -355,7 +361,8 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	b := faulttest.Bench{
 		Env: fault.Env{
 			Cluster: w.cluster, Kube: w.kube(), Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
-			Clock: func() history.Time { return w.time(time.Now()) },
+			Outside: w.kennel,
+			Clock:   func() history.Time { return w.time(time.Now()) },
 		},
 		Spec: spec(name),
 	}

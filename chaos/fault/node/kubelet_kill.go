@@ -174,6 +174,23 @@ func unhealthy(ctx context.Context, node clusters.Node) (state string, err error
 	return fmt.Sprintf("the kubelet's health is %.40q", health), nil
 }
 
+// curlTimeout is how curl exits when no answer came in time (curl(1), exit codes).
+const curlTimeout = 28
+
+// kubeletHealthy waits until the kubelet says that it is healthy.
+func kubeletHealthy(ctx context.Context, env fault.Env) (fault.Fact, error) {
+	var fact fault.Fact
+	err := await.Until(ctx, "kubelet to be healthy", time.Second, time.Minute,
+		func(ctx context.Context) (bool, string, error) {
+			begin := env.Clock()
+			state, err := unhealthy(ctx, env.Node)
+			span := history.Between(begin, env.Clock())
+			fact = fault.Fact{Span: span, Sentence: "the kubelet says that it is healthy"}
+			return err == nil && state == "", state, err
+		})
+	return fact, err
+}
+
 // kubeletBack shows that the kubelet is back and that the node is. Since is of a moment at which the old kubelet was
 // gone; when there was none, whatever is renewed from now on is good enough.
 func kubeletBack(ctx context.Context, env fault.Env, since evidence.Leases) ([]fault.Fact, error) {

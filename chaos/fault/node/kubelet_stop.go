@@ -123,13 +123,8 @@ func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return facts, err
 	}
 	facts = append(facts, silent)
-	if len(k.pods.Processes) == 0 {
-		return facts, nil // The victim's pod was gone before, and there is nothing to go on.
-	}
-	now, err := processes(ctx, k.env.Node, pidsOf(k.pods.Processes...), nil)
-	live, _ := goOn(k.pods.Processes, k.pods.At, now.Processes) // That they must is for the checks to say.
-	return append(facts, fault.Fact{Span: history.At(now.At), Sentence: fmt.Sprintf(
-		"%d of %d processes of the workload's pods go on", live, len(k.pods.Processes))}), err
+	live, err := podsGoOn(ctx, k.env, k.pods)
+	return append(facts, live...), err
 }
 
 // down looks once whether the unit is inactive. A state that is not empty says why not.

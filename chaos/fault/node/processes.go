@@ -77,6 +77,18 @@ func goOn(before []probe.Process, at history.Time, now []probe.Process) (live in
 	return live, ended
 }
 
+// podsGoOn says how many of the workload's processes of before are there. That they must be is for the checks to say.
+// When the victim's pod was gone before, there is nothing to go on.
+func podsGoOn(ctx context.Context, env fault.Env, before probe.Processes) ([]fault.Fact, error) {
+	if len(before.Processes) == 0 {
+		return nil, nil
+	}
+	now, err := processes(ctx, env.Node, pidsOf(before.Processes...), nil)
+	live, _ := goOn(before.Processes, before.At, now.Processes)
+	return []fault.Fact{{Span: history.At(now.At), Sentence: fmt.Sprintf(
+		"%d of %d processes of the workload's pods go on", live, len(before.Processes))}}, err
+}
+
 // pidsOf returns the pids of processes.
 func pidsOf(all ...probe.Process) []int {
 	pids := make([]int, len(all))

@@ -57,8 +57,8 @@ type runtimeKill struct {
 	leases   evidence.Leases // When the old one was gone.
 }
 
-// Inject notes what runs, and kills containerd.
-func (k *runtimeKill) Inject(ctx context.Context) error {
+// note notes what runs.
+func (k *runtimeKill) note(ctx context.Context) error {
 	before, old, err := mainProcess(ctx, k.env.Node, containerd)
 	if err != nil {
 		return err
@@ -74,7 +74,15 @@ func (k *runtimeKill) Inject(ctx context.Context) error {
 			len(k.pods.Processes), k.env.Namespace)
 	}
 	k.restarts, k.old = before.Restarts, old
-	_, err = clusters.Run(ctx, k.env.Node, "systemctl", "kill", "--kill-who=main", "-s", "KILL", containerd)
+	return nil
+}
+
+// Inject notes what runs, and kills containerd.
+func (k *runtimeKill) Inject(ctx context.Context) error {
+	if err := k.note(ctx); err != nil {
+		return err
+	}
+	_, err := clusters.Run(ctx, k.env.Node, "systemctl", "kill", "--kill-who=main", "-s", "KILL", containerd)
 	return err
 }
 
@@ -194,21 +202,10 @@ func (k *runtimeKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := []fault.Fact{active}
-	err = await.Until(ctx, "kubelet to be healthy", time.Second, time.Minute,
-		func(ctx context.Context) (bool, string, error) {
-			begin := k.env.Clock()
-			state, err := unhealthy(ctx, k.env.Node)
-			if err != nil || state != "" {
-				return false, state, err
-			}
-			facts = append(facts, fault.Fact{Span: history.Between(begin, k.env.Clock()),
-				Sentence: "the kubelet says that it is healthy"})
-			return true, "", nil
-		})
+	healthy, err := kubeletHealthy(ctx, k.env)
 	if err != nil {
-		return facts, err
+		return []fault.Fact{active}, err
 	}
 	back, err := kubeletBack(ctx, k.env, k.leases)
-	return append(facts, back...), err
+	return append([]fault.Fact{active, healthy}, back...), err
 }

@@ -1,0 +1,359 @@
+package faulttest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/fake"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// wholeNode is what can be done to a node and its programs as a whole.
+type wholeNode struct {
+	frozen         bool // The kubelet.
+	runtimeStopped bool
+	proxyKills     int // How often kube-proxy was killed.
+	proxyKilled    time.Time
+}
+
+// proxyPause is the kubelet's back-off.
+const proxyPause = 10 * time.Second
+
+// booted is what a boot does to it.
+func (n *wholeNode) booted() { n.frozen, n.runtimeStopped, n.proxyKilled = false, false, time.Time{} }
+
+// still reports that nothing of the kubelet moves.
+func (m *machine) still() bool {
+	state, err := m.node.State(context.Background())
+	return m.stopped || m.frozen || err != nil || state != fake.StateRunning
+}
+
+// proxy returns the pid of kube-proxy, 0 while there is none, and when it was started.
+func (m *machine) proxy() (pid int, start time.Time) {
+	back := m.proxyKilled.Add(proxyPause)
+	switch {
+	case m.proxyKilled.IsZero():
+		return 700 + m.boots, m.booted
+	case time.Now().Before(back):
+		return 0, time.Time{}
+	}
+	return 700 + m.boots + 10*m.proxyKills, back
+}
+
+// programs are the processes of a machine beside those of the workload.
+func (w *world) programs(m *machine) []probe.Process {
+	var all []probe.Process
+	if !m.runtimeStopped {
+		all = append(all, probe.Process{PID: m.runtime, Start: w.time(m.runtimeBegan), Name: "containerd", State: "S"})
+	}
+	if !m.stopped {
+		state := "S"
+		if m.frozen {
+			state = "T"
+		}
+		all = append(all, probe.Process{PID: m.pid, Start: w.time(m.started), Name: "kubelet", State: state})
+	}
+	if pid, start := m.proxy(); pid > 0 {
+		all = append(all, probe.Process{PID: pid, Start: w.time(start), Name: "kube-proxy", State: "S"})
+	}
+	return all
+}
+
+// program carries out a command about whole programs, if it is one. The lock is held.
+func (w *world) program(m *machine, argv []string) (out string, exit int, known bool) {
+	proxy, _ := m.proxy()
+	switch line := strings.Join(argv, " "); {
+	case line == "systemctl stop containerd":
+		m.runtimeStopped = !w.inert
+	case line == "systemctl start containerd" && m.runtimeStopped:
+		w.startRuntime(m)
+	case strings.HasPrefix(line, "systemctl show containerd") && m.runtimeStopped:
+		return "MainPID=0\nNRestarts=0\nActiveState=inactive\nSubState=dead\n", 0, true
+	case line == "timeout 5 ctr version":
+		if m.runtimeStopped {
+			return "", 1, true
+		}
+	case line == fmt.Sprintf("kill -s STOP %d", m.pid):
+		m.frozen = !w.inert
+	case line == fmt.Sprintf("kill -s CONT %d", m.pid):
+		m.frozen = false
+	case line == fmt.Sprintf("kill -s KILL %d", proxy):
+		if !w.inert {
+			m.proxyKills, m.proxyKilled = m.proxyKills+1, time.Now()
+		}
+	case line == fmt.Sprintf("find /proc -ignore_readdir_race -maxdepth 1 -name %d", m.pid):
+		return fmt.Sprintf("/proc/%d\n", m.pid), 0, true
+	case line == fmt.Sprintf("cat /proc/%d/stat", m.pid):
+		ticks := int64(w.time(m.started)) / int64(10*time.Millisecond)
+		return fmt.Sprintf("%d (kubelet) T 1%s %d 5 6\n", m.pid, strings.Repeat(" 0", 17), ticks), 0, true
+	case argv[0] == "curl":
+		return w.curl(m, argv[len(argv)-1])
+	default:
+		return "", 0, false
+	}
+	return "", 0, true
+}
+
+func (w *world) startRuntime(m *machine) {
+	if m.runtimeStopped {
+		m.runtimeStopped, m.runtime, m.runtimeBegan = false, m.runtime+100, time.Now()
+	}
+}
+
+// curl asks a program for its health. The lock is held.
+func (w *world) curl(m *machine, target string) (out string, exit int, known bool) {
+	const refused, late = 7, 28
+	u, err := url.Parse(target)
+	if err != nil {
+		return "", 3, true
+	}
+	if u.Hostname() == "127.0.0.1" {
+		if m.frozen {
+			return "", late, true
+		}
+		return "ok", 0, true
+	}
+	to := netip.MustParseAddrPort(u.Host)
+	if w.severed(m, to) {
+		return "000", late, true
+	}
+	for _, other := range w.nodes {
+		all, _ := other.node.Addresses(context.Background())
+		if !slices.Contains(all, to.Addr()) {
+			continue
+		}
+		w.catchUp(other)
+		state, _ := other.node.State(context.Background())
+		proxy, _ := other.proxy()
+		switch {
+		case state != fake.StateRunning, to.Port() == 10250 && other.frozen:
+			return "000", late, true
+		case to.Port() == 10250 && other.stopped, to.Port() == 10256 && proxy == 0:
+			return "000", refused, true
+		case to.Port() == 10250:
+			return "401", 0, true
+		}
+		return "200", 0, true
+	}
+	return "000", refused, true
+}
+
+// listProxies lists the pods of kube-proxy, for who asks for them alone.
+func (w *world) listProxies(a k8stesting.Action) (bool, runtime.Object, error) {
+	if a.(k8stesting.ListAction).GetListRestrictions().Labels.String() != "k8s-app=kube-proxy" {
+		return false, nil, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.control()
+	list := &corev1.PodList{}
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		m := w.nodes[name]
+		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		if pid, _ := m.proxy(); pid == 0 {
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
+		}
+		list.Items = append(list.Items, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-" + name,
+				Labels: map[string]string{"k8s-app": "kube-proxy"}},
+			Spec: corev1.PodSpec{NodeName: name},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "kube-proxy", ContainerID: fmt.Sprintf("containerd://proxy-%d-%d", m.boots, m.proxyKills),
+				State: state,
+			}}},
+		})
+	}
+	return true, list, nil
+}
+
+// Kill, Pause and Stop do nothing, as the rest of the power switch.
+func (idle) Kill(context.Context) error { return nil }
+
+func (idle) Pause(context.Context) error { return nil }
+
+func (idle) Stop(context.Context, time.Duration) error { return nil }
+
+// kennel is what is armed beside the cluster. Arming goes through a node called "host", so that it is an act as well.
+type kennel struct {
+	w    *world
+	host *fake.Node
+	dogs map[string]*time.Timer
+}
+
+func (w *world) makeKennel() {
+	host := fake.NewNode("host", clusters.RoleControlPlane, w.cluster.Transcript)
+	w.kennel = &kennel{w: w, host: host, dogs: map[string]*time.Timer{}}
+}
+
+// act carries out do, as an act of the harness.
+func (k *kennel) act(ctx context.Context, do func(), argv ...string) error {
+	under := func(context.Context, clusters.Command, string) (clusters.Result, error) {
+		k.w.mu.Lock()
+		defer k.w.mu.Unlock()
+		do()
+		return clusters.Result{}, nil
+	}
+	k.host.On([]string{"..."}, fake.Reply{Do: under})
+	_, err := k.host.Exec(ctx, clusters.Command{Argv: argv})
+	return err
+}
+
+// Arm has a node brought back after life.
+func (k *kennel) Arm(ctx context.Context, name string, owner mark.Owner, life time.Duration) error {
+	dog := owner.Name() + "@" + name
+	return k.act(ctx, func() {
+		k.dogs[dog] = time.AfterFunc(life, func() {
+			k.w.nodes[name].node.BringBack()
+			k.w.mu.Lock()
+			defer k.w.mu.Unlock()
+			delete(k.dogs, dog)
+		})
+	}, "arm", dog, life.String())
+}
+
+// Disarm ends it.
+func (k *kennel) Disarm(ctx context.Context, name string, owner mark.Owner) error {
+	dog := owner.Name() + "@" + name
+	return k.act(ctx, func() { k.drop(dog) }, "disarm", dog)
+}
+
+func (k *kennel) drop(dog string) {
+	if t, ok := k.dogs[dog]; ok {
+		t.Stop()
+		delete(k.dogs, dog)
+	}
+}
+
+// Release ends all that only says yes to.
+func (k *kennel) Release(_ context.Context, only func(mark.Owner) bool) ([]string, error) {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	var names []string
+	for _, dog := range slices.Sorted(maps.Keys(k.dogs)) {
+		name, _, _ := strings.Cut(dog, "@")
+		if owner, ours := mark.FromName(name); ours && (only == nil || only(owner)) {
+			k.drop(dog)
+			names = append(names, dog)
+		}
+	}
+	return names, nil
+}
+
+// away returns what of whole nodes and programs is not as the world began. The lock is held.
+func (w *world) away() []string {
+	out := slices.Sorted(maps.Keys(w.kennel.dogs))
+	for name, m := range w.nodes {
+		state, _ := m.node.State(context.Background())
+		if state != fake.StateRunning || m.frozen || m.runtimeStopped {
+			out = append(out, fmt.Sprintf("%s: %s, kubelet frozen: %t, runtime stopped: %t", name, state, m.frozen,
+				m.runtimeStopped))
+		}
+	}
+	return out
+}
+
+// TestANodeThatIsBroughtBackWhileItIsHeldIsFound lets the dead-man come early.
+func TestANodeThatIsBroughtBackWhileItIsHeldIsFound(t *testing.T) {
+	for _, def := range []fault.Definition{node.NodeCrash(), node.NodePause(), node.NodeStop()} {
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+				r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+					if f.Stage == history.StageConfirmed {
+						w.nodes["c-worker"].node.BringBack()
+					}
+				})
+				if stageOf(err) != "hold" || !strings.Contains(err.Error(), `node "c-worker" is running`) {
+					t.Errorf("got %v, want an error of hold", err)
+				}
+				if evidenceOf(r, history.StageConfirmedHealed) == "" {
+					t.Errorf("it was not healed: %q", r.Stages())
+				}
+			})
+		})
+	}
+}
+
+// TestNoNodeIsTakenAwayThatNobodyCouldBringBack makes the faults where there is no dead-man, and no power.
+func TestNoNodeIsTakenAwayThatNobodyCouldBringBack(t *testing.T) {
+	for _, def := range []fault.Definition{node.NodeCrash(), node.NodePause(), node.NodeStop()} {
+		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+			env := b.Env
+			env.Outside = nil
+			if _, err := def.New(b.Spec, 1, env); err == nil || !strings.Contains(err.Error(), "no dead-man") {
+				t.Errorf("%s: got %v", def.Name, err)
+			}
+			env = b.Env
+			env.Node = w.cluster.Node("worker").WithoutPower()
+			if _, err := def.New(b.Spec, 1, env); err == nil || !strings.Contains(err.Error(), "no power") {
+				t.Errorf("%s: got %v", def.Name, err)
+			}
+		})
+	}
+}
+
+// TestAPauseThatWasABootIsFound boots the node while it is paused.
+func TestAPauseThatWasABootIsFound(t *testing.T) {
+	inWorld(t, node.NodePause(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), node.NodePause(), b, func(f history.Fault) {
+			if f.Stage == history.StageHealed {
+				_ = w.cluster.Node("worker").Kill(t.Context())
+				w.cluster.Node("worker").BringBack()
+			}
+		})
+		if stageOf(err) != "confirm healed" || !strings.Contains(err.Error(), "did not just go on") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestAFreezeWithoutAWitnessIsRefused cuts one family of the victim before: its silence would show nothing.
+func TestAFreezeWithoutAWitnessIsRefused(t *testing.T) {
+	for _, def := range []fault.Definition{node.KubeletFreeze(), node.NodePause(), node.NodeCrash()} {
+		inWorld(t, def, func(w *world) {
+			w.nodes["c-worker"].tables["others"] = map[string]bool{"ipv6": true}
+		}, func(t *testing.T, w *world, b faulttest.Bench) {
+			_, err := faulttest.Run(t.Context(), def, b, nil)
+			if stageOf(err) != "inject" || !strings.Contains(err.Error(), "no silence could be shown") ||
+				!strings.Contains(err.Error(), "https://[fc00::3]:10250/healthz does not answer") {
+				t.Errorf("%s: got %v", def.Name, err)
+			}
+			if left := w.away(); len(left) > 0 {
+				t.Errorf("%s: left %q", def.Name, left)
+			}
+		})
+	}
+}
+
+// TestAKubeletThatIsFrozenAlreadyIsLeftAlone has somebody else's SIGSTOP there before.
+func TestAKubeletThatIsFrozenAlreadyIsLeftAlone(t *testing.T) {
+	frozen := func(w *world) { w.nodes["c-worker"].frozen = true }
+	inWorld(t, node.KubeletFreeze(), frozen, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), node.KubeletFreeze(), b, nil)
+		pid := strconv.Itoa(w.nodes["c-worker"].pid)
+		if stageOf(err) != "inject" || !strings.Contains(err.Error(), "kubelet pid "+pid+" is stopped already") {
+			t.Errorf("got %v", err)
+		}
+		if !w.nodes["c-worker"].frozen {
+			t.Error("it goes on")
+		}
+	})
+}

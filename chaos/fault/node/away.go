@@ -1,0 +1,61 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/evidence"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// away is a fault that ends every process on a node, and boots the node when it is healed.
+type away struct {
+	beside
+	act    func(ctx context.Context) error // Takes the node away.
+	before snapshot
+}
+
+// evictedAfter is for how long pods stay on a node that is away: they tolerate it for five minutes from when it is
+// known (DefaultTolerationSeconds), and another may have taken their place after that.
+const evictedAfter = 4 * time.Minute
+
+func newAway(spec plan.Fault, step int, env fault.Env) (*away, error) {
+	b, err := newBeside(spec, step, env, exited)
+	return &away{beside: b}, err
+}
+
+// Inject notes what is there, and takes the node away.
+func (a *away) Inject(ctx context.Context) error {
+	before, err := takeSnapshot(ctx, a.env)
+	if err != nil {
+		return err
+	}
+	if a.witness, err = newWitness(ctx, a.env, "https", kubeletPort, true); err != nil {
+		return err
+	}
+	a.before = before
+	return a.act(ctx)
+}
+
+// ConfirmHealed shows that the node has booted since, and that all that was on it is back.
+func (a *away) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	var since evidence.Leases
+	if a.before.boot != 0 {
+		boot, err := a.before.laterBoot(ctx, a.env)
+		if err != nil {
+			return nil, err
+		}
+		facts = boot
+		if since, err = evidence.ReadLeases(ctx, a.env); err != nil {
+			return facts, err
+		}
+	}
+	env := a.env
+	if a.life > evictedAfter {
+		env.Pod = "" // It may have been evicted, and be elsewhere.
+	}
+	back, err := a.before.back(ctx, env, since)
+	return append(facts, back...), err
+}

@@ -1,0 +1,180 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/evidence"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// KubeletFreeze returns the fault that freezes the kubelet. It is as good as gone for all others, and later goes on
+// with what it was doing, with all that it knew before; its pods go on meanwhile.
+//
+// What: a mark on the node that says whose it is, and SIGSTOP to the kubelet.
+//
+// Shown: the kernel has its process stopped, neither its health endpoint nor, for another node, its port on any of the
+// node's addresses gives an answer, of either family, and the node's lease is not renewed while that of another node
+// is.
+//
+// Healed: SIGCONT to the process of our mark, when it is still that one. The kubelet is active and healthy, the node's
+// lease is renewed by it, and the node is Ready. A timer on the node does it when nobody heals it.
+func KubeletFreeze() fault.Definition {
+	return fault.Definition{
+		Name:    "kubelet-freeze",
+		Summary: "Freezes the kubelet of the victim's node with SIGSTOP; its pods go on.",
+		Shown: "Its process is stopped, its health endpoint and its port answer nobody over either family, and the " +
+			"node's lease is not renewed while that of another node is.",
+		Healed: "It goes on if it bears our mark; it is active and healthy, the node's lease renewed, the node Ready.",
+		Needs:  []string{"systemd"},
+		// A kubelet that acts on what it knew before it was frozen.
+		Upstream: "jepsen.io: process pause (SIGSTOP)",
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			k := &kubeletFreeze{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			return k, k.owner.Check()
+		},
+	}
+}
+
+type kubeletFreeze struct {
+	env     fault.Env
+	owner   mark.Owner
+	life    time.Duration
+	old     probe.Process   // The one that was frozen.
+	pods    probe.Processes // The workload's, before.
+	witness witness
+	leases  evidence.Leases // When it was frozen.
+}
+
+// Arm arms the timer that lets it go on.
+func (k *kubeletFreeze) Arm(ctx context.Context) error {
+	return deadman.Arm(ctx, k.env.Node, k.owner, k.life)
+}
+
+// Disarm removes the timer.
+func (k *kubeletFreeze) Disarm(ctx context.Context) error {
+	return deadman.Disarm(ctx, k.env.Node, k.owner)
+}
+
+// Inject notes which process is the kubelet, what runs beside it and who is answered by it, and freezes it.
+func (k *kubeletFreeze) Inject(ctx context.Context) error {
+	_, old, err := mainProcess(ctx, k.env.Node, kubelet)
+	if err != nil {
+		return err
+	}
+	if old.Frozen() {
+		return fmt.Errorf("kubelet pid %d is stopped already", old.PID)
+	}
+	if k.pods, err = workload(ctx, k.env); err != nil {
+		return err
+	}
+	if k.witness, err = newWitness(ctx, k.env, "https", kubeletPort, true); err != nil {
+		return err
+	}
+	k.old = old
+	return heal.Freeze(ctx, k.env.Node, k.owner, kubelet, old)
+}
+
+// Confirm shows that it stands still, then that it is silent, and then that its pods go on.
+func (k *kubeletFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	what := fmt.Sprintf("kubelet pid %d to be stopped", k.old.PID)
+	err := await.Until(ctx, what, 100*time.Millisecond, stopBound, func(ctx context.Context) (bool, string, error) {
+		fact, state, err := k.stopped(ctx)
+		facts = []fault.Fact{fact}
+		return err == nil && state == "", state, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.leases, err = evidence.ReadLeases(ctx, k.env); err != nil {
+		return facts, err
+	}
+	deaf, err := k.deaf(ctx)
+	if err != nil {
+		return facts, err
+	}
+	silence, err := k.witness.silence(ctx, k.env.Clock, silentBound)
+	if err != nil {
+		return facts, err
+	}
+	facts = append(append(facts, deaf), silence...)
+	silent, err := evidence.LeaseSilent(ctx, k.env, k.leases, silenceBound)
+	if err != nil {
+		return facts, err
+	}
+	facts = append(facts, silent)
+	live, err := podsGoOn(ctx, k.env, k.pods)
+	return append(facts, live...), err
+}
+
+// stopped looks once whether the process of before is there and stopped. A state that is not empty says why not.
+func (k *kubeletFreeze) stopped(ctx context.Context) (fault.Fact, string, error) {
+	found, err := processes(ctx, k.env.Node, pidsOf(k.old), nil)
+	if err != nil {
+		return fault.Fact{}, "", err
+	}
+	if !same(found.Processes, k.old) {
+		return fault.Fact{}, "", await.Stop(fmt.Errorf("kubelet pid %d is gone: it was not just frozen", k.old.PID))
+	}
+	if p, _ := find(found.Processes, k.old.PID); !p.Frozen() {
+		return fault.Fact{}, fmt.Sprintf("kubelet pid %d is in state %s, not stopped", p.PID, p.State), nil
+	}
+	return fault.Fact{Span: history.At(found.At), Sentence: fmt.Sprintf(
+		"kubelet pid %d, started at %s, is stopped (state T)", k.old.PID, k.old.Start)}, "", nil
+}
+
+// deaf shows that its health endpoint takes a question and gives no answer.
+func (k *kubeletFreeze) deaf(ctx context.Context) (fault.Fact, error) {
+	begin := k.env.Clock()
+	state, err := unhealthy(ctx, k.env.Node)
+	var exit *clusters.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode == curlTimeout:
+		return fault.Fact{Span: history.Between(begin, k.env.Clock()),
+			Sentence: "the kubelet's health endpoint gives no answer"}, nil
+	case err != nil:
+		return fault.Fact{}, err
+	}
+	return fault.Fact{}, fmt.Errorf("the kubelet's health endpoint answers although its process is stopped: %q", state)
+}
+
+// Held shows that it is still stopped.
+func (k *kubeletFreeze) Held(ctx context.Context) ([]fault.Fact, error) {
+	fact, state, err := k.stopped(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state != "" {
+		return nil, errors.New(state)
+	}
+	return []fault.Fact{fact}, nil
+}
+
+// Heal lets the process of our mark go on, and removes the timer: without a mark it finds nothing to do.
+func (k *kubeletFreeze) Heal(ctx context.Context) error {
+	if err := heal.Release(ctx, heal.On(k.env.Node), k.owner); err != nil {
+		return err
+	}
+	return k.Disarm(ctx)
+}
+
+// ConfirmHealed shows that the kubelet goes on and that the node is well.
+func (k *kubeletFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	healthy, err := kubeletHealthy(ctx, k.env)
+	if err != nil {
+		return nil, err
+	}
+	back, err := kubeletBack(ctx, k.env, k.leases)
+	return append([]fault.Fact{healthy}, back...), err
+}

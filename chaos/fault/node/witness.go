@@ -1,0 +1,147 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// The ports of a node that answer over HTTP on every cluster of kubeadm's making, kind's among them.
+const (
+	kubeletPort = 10250
+	proxyPort   = 10256
+)
+
+// silentBound is how long a victim may take to fall silent: a round of questions, and once more.
+const silentBound = 15 * time.Second
+
+// witness is another node that asks the victim for an answer, by each of its addresses. A connection would show
+// nothing: the kernel takes it also when the process behind the port is frozen.
+type witness struct {
+	node clusters.Node
+	urls []string
+}
+
+// newWitness returns the first other node that is given an answer by every URL. All says whether each must answer;
+// otherwise those that do not are left out, and there may be no witness at all.
+func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, all bool) (witness, error) {
+	addresses, err := env.Node.Addresses(ctx)
+	if err != nil {
+		return witness{}, err
+	}
+	nodes, err := env.Cluster.Nodes(ctx)
+	if err != nil {
+		return witness{}, fmt.Errorf("list nodes: %w", err)
+	}
+	var missed []string
+	for _, n := range nodes {
+		if n.Name() == env.Node.Name() {
+			continue
+		}
+		w := witness{node: n}
+		for _, a := range addresses {
+			url := fmt.Sprintf("%s://%s/healthz", scheme, netip.AddrPortFrom(a, port))
+			r, err := w.ask(ctx, env.Clock, url)
+			switch {
+			case err != nil:
+				missed = append(missed, err.Error())
+			case r.code == "":
+				missed = append(missed, r.String())
+			default:
+				w.urls = append(w.urls, url)
+			}
+		}
+		if len(w.urls) == len(addresses) || !all && len(w.urls) > 0 {
+			return w, nil
+		}
+	}
+	if !all {
+		return witness{}, nil
+	}
+	return witness{}, fmt.Errorf("no other node is answered by all of %v, and so no silence could be shown: %s",
+		addresses, strings.Join(missed, "; "))
+}
+
+// reply is what came of one question.
+type reply struct {
+	from, url string
+	code      string // The status; empty when there was no answer.
+	exit      int    // Of curl.
+	span      history.Span
+}
+
+// String says what was asked and what came of it.
+func (r reply) String() string {
+	if r.code == "" {
+		return fmt.Sprintf("%s does not answer node %s (curl exits with %d)", r.url, r.from, r.exit)
+	}
+	return fmt.Sprintf("%s answers node %s with status %s", r.url, r.from, r.code)
+}
+
+func (r reply) fact() fault.Fact { return fault.Fact{Span: r.span, Sentence: r.String()} }
+
+// unanswered are the exit codes of curl for a question without an answer: no connection, a timeout, an end within TLS,
+// nothing said, a reset (curl(1), exit codes).
+func unanswered() []int { return []int{7, 28, 35, 52, 56} }
+
+// ask asks once. Any status is an answer: a kubelet tells strangers that they are not allowed to ask.
+func (w witness) ask(ctx context.Context, clock func() history.Time, url string) (reply, error) {
+	r := reply{from: w.node.Name(), url: url}
+	begin := clock()
+	argv := []string{"curl", "-sk", "-o", "/dev/null", "--max-time", "2", "-w", "%{http_code}", url}
+	out, err := clusters.Run(ctx, w.node, argv...)
+	r.span = history.Between(begin, clock())
+	var exit *clusters.ExitError
+	switch {
+	case errors.As(err, &exit) && slices.Contains(unanswered(), exit.ExitCode):
+		r.exit = exit.ExitCode
+	case err != nil:
+		return r, fmt.Errorf("ask %s: %w", url, err)
+	default:
+		r.code = strings.TrimSpace(out)
+	}
+	return r, nil
+}
+
+// silence waits until no URL answers.
+func (w witness) silence(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
+	return w.until(ctx, clock, bound, "not to answer", func(r reply) bool { return r.code == "" })
+}
+
+// health waits until every URL answers that all is well.
+func (w witness) health(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
+	return w.until(ctx, clock, bound, "to answer with status 200", func(r reply) bool { return r.code == "200" })
+}
+
+// answers waits until every URL answers, whatever it says.
+func (w witness) answers(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
+	return w.until(ctx, clock, bound, "to answer", func(r reply) bool { return r.code != "" })
+}
+
+func (w witness) until(ctx context.Context, clock func() history.Time, bound time.Duration, what string,
+	good func(reply) bool,
+) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	err := await.Until(ctx, strings.Join(w.urls, ", ")+" "+what, 500*time.Millisecond, bound,
+		func(ctx context.Context) (bool, string, error) {
+			facts = nil
+			for _, url := range w.urls {
+				r, err := w.ask(ctx, clock, url)
+				if err != nil || !good(r) {
+					return false, r.String(), err
+				}
+				facts = append(facts, r.fact())
+			}
+			return true, "", nil
+		})
+	return facts, err
+}

@@ -103,7 +103,7 @@ doctor: build ## Say what this host has and what it lacks
 
 clean: ## Delete our clusters, stop the engine if we started it, undo what we did to the host, remove bin/
 	@$(SAY) "clean: our clusters and what they left; then the engine, if it was started here"
-	-go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial clean --all || go run ./tools/host clean
+	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/host clean; fi
 	rm -rf bin
 
 build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/report"
 )
@@ -25,6 +26,7 @@ type Moorings struct {
 	Storages          []string // What volumes will be, see plan.Storages: what they need on nodes is built before.
 	Reuse             bool     // A cluster of that name that is there is used, and kept.
 	Program           string   // Path of the seatrial program; it is looked for, and built, when empty.
+	Command           []string // What other harnesses are told of this one; os.Args when empty.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -33,6 +35,7 @@ type Moorings struct {
 type Place struct {
 	Cluster  clusters.Cluster
 	provider clusters.Provider
+	berth    *berth.Berth // Nil of a place that was returned to: who made it holds it.
 	record   PlaceRecord
 }
 
@@ -52,8 +55,21 @@ type PlaceRecord struct {
 // leaveBound is how long deleting a cluster may take.
 const leaveBound = 2 * time.Minute
 
-// Moor makes the images and the cluster, or takes the ones that are there.
+// Moor makes the images and the cluster, or takes the ones that are there. A cluster that another harness uses is a
+// *berth.TakenError, before anything is made.
 func Moor(ctx context.Context, m Moorings) (*Place, error) {
+	held, err := takeBerth(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	p, err := moor(ctx, m, held)
+	if err != nil {
+		return nil, errors.Join(err, held.Release(ctx))
+	}
+	return p, nil
+}
+
+func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 	images, err := EnsureImages(ctx, m)
 	if err != nil {
 		return nil, err
@@ -72,7 +88,7 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{provider: provider, record: PlaceRecord{
+	p := &Place{provider: provider, berth: held, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
 		Versions: images.Versions, Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
@@ -80,7 +96,7 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
 		if err == nil {
 			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			return p, loadDatabase(ctx, p.Cluster, images)
+			return p, errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images))
 		}
 		if !errors.Is(err, clusters.ErrNotFound) {
 			return nil, err
@@ -97,7 +113,8 @@ func Moor(ctx context.Context, m Moorings) (*Place, error) {
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
 	p.record.Ours = true
-	if err := loadDatabase(ctx, p.Cluster, images); err != nil {
+	err = errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images))
+	if err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
 	}
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
@@ -120,15 +137,19 @@ func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
 	return &Place{Cluster: c, provider: provider, record: r}, nil
 }
 
-// Leave deletes the cluster if Moor made it. It works although ctx has ended.
+// Leave deletes the cluster if Moor made it, and lets others use it if not. It works although ctx has ended.
 func (p *Place) Leave(ctx context.Context) error {
+	released := p.Release(ctx)
 	if !p.record.Ours {
-		return nil
+		return released
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return p.provider.Delete(ctx, p.record.ClusterName)
+	return errors.Join(released, p.provider.Delete(ctx, p.record.ClusterName))
 }
+
+// Release keeps the cluster, and lets others use it.
+func (p *Place) Release(ctx context.Context) error { return p.berth.Release(ctx) }
 
 // Orders say which trial is carried out at a place.
 type Orders struct {

@@ -71,17 +71,26 @@ func (c *carrier) makeWorkload() error {
 	return nil
 }
 
-// connect makes the client and lists the nodes.
-func (c *carrier) connect(ctx context.Context) (*rest.Config, error) {
-	kubeconfig, err := c.Cluster.Kubeconfig(ctx)
+// clientConfig is how the harness reaches a cluster's API server.
+func clientConfig(ctx context.Context, cluster clusters.Cluster) (*rest.Config, error) {
+	kubeconfig, err := cluster.Kubeconfig(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("get kubeconfig of cluster %q: %w", c.Cluster.Name(), err)
+		return nil, fmt.Errorf("get kubeconfig of cluster %q: %w", cluster.Name(), err)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig of cluster %q: %w", c.Cluster.Name(), err)
+		return nil, fmt.Errorf("read kubeconfig of cluster %q: %w", cluster.Name(), err)
 	}
 	config.QPS, config.Burst = 50, 100 // The default of 5 a second would make the harness wait for itself.
+	return config, nil
+}
+
+// connect makes the client and lists the nodes.
+func (c *carrier) connect(ctx context.Context) (*rest.Config, error) {
+	config, err := clientConfig(ctx, c.Cluster)
+	if err != nil {
+		return nil, err
+	}
 	c.kube, err = kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of cluster %q: %w", c.Cluster.Name(), err)

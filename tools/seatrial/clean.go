@@ -12,18 +12,19 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/trial"
 	"github.com/seatrial/seatrial/tools/host/engine"
 )
 
 func newClean() *cobra.Command {
-	var all bool
+	var all, force bool
 	var one string
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Delete every cluster that Seatrial made; with --all also undo what setup did to this host",
 		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them.
-It does not ask whether a trial runs on one of them: name one with --cluster, and the others are left alone.
+One on which a trial runs is left alone, and named, unless --force is given.
 Run directories and built images are kept. With --all an engine that setup
 started is stopped and its configuration restored.`,
 		Args: exactly(),
@@ -32,8 +33,9 @@ started is stopped and its configuration restored.`,
 			if all && one != "" {
 				return badArguments("--all concerns every cluster; give it or --cluster, not both")
 			}
-			err := deleteClusters(ctx, one, out)
-			if all {
+			err := deleteClusters(ctx, one, force, out)
+			var used *berth.TakenError
+			if all && !errors.As(err, &used) { // The trial that runs needs the engine.
 				err = errors.Join(err, engine.Clean(ctx, engine.Options{Log: quiet(out), Out: out}))
 			}
 			return err
@@ -41,6 +43,7 @@ started is stopped and its configuration restored.`,
 	}
 	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
+	cmd.Flags().BoolVar(&force, "force", false, "delete clusters on which a trial runs as well")
 	return cmd
 }
 
@@ -64,7 +67,7 @@ func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, erro
 }
 
 // deleteClusters deletes our clusters, or the one of that name when it is given.
-func deleteClusters(ctx context.Context, one string, out io.Writer) error {
+func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) error {
 	p, ok, err := provider(ctx, out)
 	if !ok {
 		return err
@@ -86,6 +89,10 @@ func deleteClusters(ctx context.Context, one string, out io.Writer) error {
 			say(out, "cluster %s is not ours and is left alone", c.Name)
 			continue
 		}
+		if err := mayDelete(ctx, p, c.Name, force); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if err := p.Delete(ctx, c.Name); err != nil {
 			errs = append(errs, fmt.Errorf("delete cluster %q: %w", c.Name, err))
 			continue
@@ -97,6 +104,21 @@ func deleteClusters(ctx context.Context, one string, out io.Writer) error {
 		say(out, "cluster %s of run %s deleted", c.Name, c.RunID)
 	}
 	return errors.Join(errs...)
+}
+
+// mayDelete returns an error for a cluster on which a trial runs.
+func mayDelete(ctx context.Context, p clusters.Provider, name string, force bool) error {
+	if force {
+		return nil
+	}
+	holder, used, err := trial.Used(ctx, p, name)
+	if err == nil && used {
+		err = &berth.TakenError{Cluster: name, Holder: holder}
+	}
+	if err != nil {
+		return fmt.Errorf("%w; --force deletes it all the same", err)
+	}
+	return nil
 }
 
 func newHeal() *cobra.Command {

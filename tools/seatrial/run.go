@@ -124,6 +124,9 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string, stderr io.Writer) {
 	name := place.Cluster.Name()
 	if f.keep {
+		if err := place.Release(ctx); err != nil {
+			say(stderr, "others may wait a minute for the cluster: %v", err)
+		}
 		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` uses it again, "+
 			"`seatrial clean` deletes it", name, command, name)
 	} else if err := place.Leave(ctx); err != nil {

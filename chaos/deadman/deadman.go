@@ -53,3 +53,33 @@ func Disarm(ctx context.Context, node clusters.Node, owner mark.Owner) error {
 	}
 	return nil
 }
+
+// ArmControlPlane arms on every node of the control plane: a heal there reaches API objects as well.
+func ArmControlPlane(ctx context.Context, c clusters.Cluster, owner mark.Owner, life time.Duration) error {
+	return onControlPlane(ctx, c, func(n clusters.Node) error { return Arm(ctx, n, owner, life) })
+}
+
+// DisarmControlPlane stops what ArmControlPlane has armed.
+func DisarmControlPlane(ctx context.Context, c clusters.Cluster, owner mark.Owner) error {
+	return onControlPlane(ctx, c, func(n clusters.Node) error { return Disarm(ctx, n, owner) })
+}
+
+// onControlPlane does something on every node of the control plane, and goes on after an error.
+func onControlPlane(ctx context.Context, c clusters.Cluster, do func(clusters.Node) error) error {
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var errs []error
+	none := true
+	for _, n := range nodes {
+		if n.Role() == clusters.RoleControlPlane {
+			none = false
+			errs = append(errs, do(n))
+		}
+	}
+	if none {
+		return errors.New("list nodes: none is of the control plane")
+	}
+	return errors.Join(errs...)
+}

@@ -114,7 +114,8 @@ func (g *Guard) end(ctx context.Context) error {
 	if !g.injected { // Nothing was done, so there is nothing whose end could be shown.
 		bounded, cancel := context.WithTimeout(fresh, g.cfg.Limits.Heal)
 		defer cancel()
-		if err := g.disarm(bounded); err != nil {
+		_, err := caught(bounded, func(ctx context.Context) ([]Fact, error) { return nil, g.disarm(ctx) })
+		if err != nil {
 			return errors.Join(healed, g.wrap(verbDisarm, err))
 		}
 		return healed

@@ -29,30 +29,52 @@ type Report struct {
 	Timers []string `json:"timers"`           // Names of dead-man timers.
 	Points []string `json:"points,omitempty"` // Ids of fault points of the shared disk's driver.
 	Held   []string `json:"held,omitempty"`   // What was held: the mark's owner, and the name of the thing.
+	API    []string `json:"api,omitempty"`    // What was undone of API objects, and whose it was.
 	Power  string   `json:"power,omitempty"`
 }
 
 // Nothing reports that there was nothing to undo.
 func (r Report) Nothing() bool {
-	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && len(r.Held) == 0 && r.Power == ""
+	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && len(r.Held) == 0 && len(r.API) == 0 &&
+		r.Power == ""
 }
 
 // String lists what was undone, in one line.
 func (r Report) String() string {
-	return fmt.Sprintf("tables %v, timers %v, fault points %v, held %v, power %q", r.Tables, r.Timers, r.Points,
-		r.Held, r.Power)
+	return fmt.Sprintf("tables %v, timers %v, fault points %v, held %v, API objects %q, power %q", r.Tables, r.Timers,
+		r.Points, r.Held, r.API, r.Power)
 }
 
-// Node undoes what is left on one node and returns what that was; what was gone already is not in it. It goes on
-// after an error, and returns all of them. It may be run at any time, again, and beside itself.
+// Node undoes what is left on one node and returns what that was; what was gone already is not in it. On a node of the
+// control plane it undoes what is left of API objects as well, and waits for the API server for at most apiBound. It
+// goes on after an error, and returns all of them. It may be run at any time, again, and beside itself.
 func Node(ctx context.Context, run Runner, only Only) (Report, error) {
-	if only == nil {
-		only = func(mark.Owner) bool { return true }
-	}
+	return Within(ctx, run, only, apiBound)
+}
+
+// Within is Node with another bound for what is left of API objects.
+func Within(ctx context.Context, run Runner, only Only, bound time.Duration) (Report, error) {
+	only = orAll(only)
 	report := Report{Tables: []string{}, Timers: []string{}}
+	err := things(ctx, run, only, &report)
+	apiErr := API(ctx, run, only, bound, &report)
 	// The timers come last: until the rest is gone, they are what still would undo it.
-	return report, errors.Join(tables(ctx, run, only, &report), points(ctx, run, only, &report),
-		held(ctx, run, only, &report), timers(ctx, run, only, &report))
+	if apiErr == nil {
+		err = errors.Join(err, timers(ctx, run, only, &report))
+	}
+	return report, errors.Join(err, apiErr)
+}
+
+func orAll(only Only) Only {
+	if only == nil {
+		return func(mark.Owner) bool { return true }
+	}
+	return only
+}
+
+// things undoes what is left on a node but for its timers.
+func things(ctx context.Context, run Runner, only Only, report *Report) error {
+	return errors.Join(tables(ctx, run, only, report), points(ctx, run, only, report), held(ctx, run, only, report))
 }
 
 func tables(ctx context.Context, run Runner, only Only, report *Report) error {

@@ -16,6 +16,10 @@ import (
 const (
 	HeldKubelet = "kubelet"    // The kubelet is stopped.
 	HeldRuntime = "containerd" // The container runtime is stopped.
+	// HeldRegistration says that the node's Node object was deleted: a kubelet that is restarted registers it anew.
+	HeldRegistration = "registration"
+	// HeldNode is on a node of the control plane what a deleted Node object had, see NodeWas.
+	HeldNode    = "node.json"
 	manifestExt = ".yaml"
 )
 
@@ -86,6 +90,9 @@ func held(ctx context.Context, run Runner, only Only, report *Report) error {
 			errs = append(errs, fmt.Errorf("release %s: %w", h, err))
 			continue
 		}
+		if len(h.things) == 1 && h.things[0] == HeldNode {
+			continue
+		}
 		report.Held = append(report.Held, h.String())
 	}
 	return errors.Join(errs...)
@@ -98,6 +105,17 @@ func Release(ctx context.Context, run Runner, owner mark.Owner) error {
 
 func (h holding) release(ctx context.Context, run Runner) error {
 	gone := []string{"rm", "-rf", h.owner.Held("")}
+	if slices.Contains(h.things, HeldNode) { // That is given back through the API, and released then.
+		if len(h.things) == 1 {
+			return nil
+		}
+		gone = []string{"rm", "-rf"}
+		for _, thing := range h.things {
+			if thing != HeldNode {
+				gone = append(gone, h.owner.Held(thing))
+			}
+		}
+	}
 	for _, thing := range h.things {
 		switch {
 		case thing == HeldKubelet:
@@ -110,6 +128,10 @@ func (h holding) release(ctx context.Context, run Runner) error {
 			}
 		case isFrozen(thing):
 			if err := h.thaw(ctx, run, thing); err != nil {
+				return err
+			}
+		case thing == HeldRegistration:
+			if _, err := systemctl(ctx, run, "restart the kubelet", "restart", "kubelet"); err != nil {
 				return err
 			}
 		case path.Ext(thing) == manifestExt:

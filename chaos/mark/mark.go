@@ -28,6 +28,13 @@ const (
 // HeldDir is where a node keeps what faults hold on it, as long as they do: one directory for each owner, by its Name.
 const HeldDir = "/var/lib/seatrial/held/"
 
+// The annotations by which API objects tell what a fault did to them. Their values are owners' names.
+const (
+	APIPrefix    = "seatrial/"
+	Cordon       = APIPrefix + "cordon"         // Of a Node: it was made unschedulable.
+	OutOfService = APIPrefix + "out-of-service" // Of a Node: it was tainted so.
+)
+
 // TimerPattern matches the names of all dead-man timers, for systemctl.
 const TimerPattern = unitPrefix + "*.timer"
 
@@ -63,6 +70,18 @@ func (o Owner) Timer() string { return o.Unit() + ".timer" }
 
 // Name is the owner's name for what has no grammar of its own: a fault point, the value of an annotation.
 func (o Owner) Name() string { return fmt.Sprintf("%s%s-%d", namePrefix, o.Run, o.Step) }
+
+// Finalizer is the owner's finalizer on an API object.
+func (o Owner) Finalizer() string { return APIPrefix + o.Name() }
+
+// FromFinalizer returns the owner of a finalizer, and whether it is one of ours.
+func FromFinalizer(name string) (Owner, bool) {
+	rest, ok := strings.CutPrefix(name, APIPrefix)
+	if !ok {
+		return Owner{}, false
+	}
+	return FromName(rest)
+}
 
 // Held is the path of the mark that the owner holds a thing on a node.
 func (o Owner) Held(thing string) string { return path.Join(HeldDir, o.Name(), thing) }

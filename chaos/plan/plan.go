@@ -45,6 +45,8 @@ type Plan struct {
 	Workload Workload `json:"workload"`
 	Bounds   Bounds   `json:"bounds"`
 	Steps    []Step   `json:"steps"`
+	// Audit is set by the harness that carries the plan out: it looks for residue before and after.
+	Audit bool `json:"audit,omitempty"`
 }
 
 // Workload is what is hurt and how it is used.

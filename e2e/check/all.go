@@ -13,6 +13,7 @@ func All() []Check {
 		Mounts(),
 		Order(),
 		PodIdentity(),
+		ResidueAudit(),
 		RightVolume(),
 		Rows(),
 		SetBinding(),

@@ -206,7 +206,7 @@ func TestAll(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	want := []string{"attach-order", "checksums", "coverage", "detach-order", "integrity", "mount-residue", "mounts",
-		"order", "pod-identity", "right-volume", "rows", "set-binding",
+		"order", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
 		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
 		"set-promotion", "set-status", "set-update",
 		"settle",

@@ -21,7 +21,7 @@ func drawEvent(t *rapid.T) history.Event {
 	span := history.Span{NotBefore: history.Time(number("nb")), NotAfter: history.Time(number("na"))}
 	e := history.Event{Source: text("source"), Span: span}
 	yes := rapid.Bool().Draw(t, "flag")
-	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	switch rapid.IntRange(0, 12).Draw(t, "kind") {
 	case 0:
 		e.Kind, e.Plan = history.KindPlan, json.RawMessage(`{"schema":1}`)
 	case 1:
@@ -69,6 +69,11 @@ func drawEvent(t *rapid.T) history.Event {
 			Identity: history.Identity{Device: text("device")}, ShutDown: text("path"), Error: text("error"),
 			Tries: []history.Try{{Of: history.TryDevice, What: text("what"), Bytes: number("bytes"),
 				Errno: text("errno")}}}
+	case 12:
+		e.Kind, e.Residue = history.KindResidue, &history.Residue{When: history.After, Run: text("run"),
+			Node: text("node"), Things: []history.Thing{{Class: history.ThingUnit, Name: text("name"), Is: text("is"),
+				Run: text("owner"), Step: int(number("step"))}},
+			Blind: []history.Blind{{Class: history.ThingLoop, Why: text("why")}}, Error: text("error")}
 	}
 	return e
 }

@@ -23,8 +23,9 @@ const (
 	KindWitness  Kind = "witness"  // What a volume itself says of who wrote to it.
 	// What a program that looks for damage said of a table or a file system.
 	KindInspection Kind = "inspection"
-	KindPull       Kind = "pull"  // A disk was taken out of a node, whatever the node still has mounted.
-	KindAwait      Kind = "await" // What a step of the plan waited for has come.
+	KindPull       Kind = "pull"    // A disk was taken out of a node, whatever the node still has mounted.
+	KindAwait      Kind = "await"   // What a step of the plan waited for has come.
+	KindResidue    Kind = "residue" // What there was of the things that a fault can leave behind.
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -53,6 +54,7 @@ type Event struct {
 	Inspection *Inspection `json:"inspection,omitempty"`
 	Pull       *Pull       `json:"pull,omitempty"`
 	Await      *Await      `json:"await,omitempty"`
+	Residue    *Residue    `json:"residue,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for

@@ -69,6 +69,7 @@ type carrier struct {
 	workload fixtures.Workload
 	watchers *watchers
 	journal  *os.File
+	before   []history.Event // The looks for residue before anything was hurt.
 	began    history.Time
 	sailed   history.Time           // When the first step of the plan began.
 	revision atomic.Pointer[string] // Of the pod template: the name that was last asked for.
@@ -104,7 +105,9 @@ func (c *carrier) goTheWay(ctx context.Context) error {
 		if err := c.workload.StartLoad(ctx); err != nil {
 			return err
 		}
-		return c.workload.Settle(ctx)
+		err := c.workload.Settle(ctx)
+		c.lookBefore(ctx)
+		return err
 	}
 	if err := c.phase(ctx, history.PhaseSteady, "every instance ready and writable", steady); err != nil {
 		return errors.Join(err, c.stopLoad(ctx))
@@ -115,6 +118,7 @@ func (c *carrier) goTheWay(ctx context.Context) error {
 	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
+	c.lookAfter(ctx)
 	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system looked over", c.inspect)
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
 }
@@ -134,6 +138,7 @@ func (c *carrier) heal(ctx context.Context) error {
 
 // begin makes the run directory and everything in it that is known before anything is touched.
 func begin(req Request) (*carrier, error) {
+	req.Plan.Audit = true
 	dir, err := rundir.Create(req.RunsDir, req.Plan.Scenario, req.Plan.Seed, time.Now())
 	if err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ func commands() []command {
 		ledgerCommand(),
 		probeCommand(),
 		procsCommand(),
+		residueCommand(),
 		tailCommand(),
 		triggerCommand(),
 		versionCommand(),

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
@@ -20,6 +21,9 @@ func healCommand() command {
 		summary: "undo what faults have left on this node, of all runs or of one", run: runHeal,
 	}
 }
+
+// apiBound is how long the agent waits for an API server that does not answer: nobody else may be left to heal.
+const apiBound = 30 * time.Minute
 
 // runHeal prints a heal.Report as JSON. It is what a dead-man timer runs.
 func runHeal(ctx context.Context, std stdio, args []string) error {
@@ -39,7 +43,7 @@ func runHeal(ctx context.Context, std stdio, args []string) error {
 	case *step != 0:
 		return badArguments("--step %d needs --run", *step)
 	}
-	report, err := heal.Node(ctx, here, only)
+	report, err := heal.Within(ctx, here, only, apiBound)
 	return errors.Join(err, json.NewEncoder(std.out).Encode(report))
 }
 

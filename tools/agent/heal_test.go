@@ -67,6 +67,7 @@ func TestHealUndoesOneStep(t *testing.T) {
 		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
 		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +
 		"-o -path /var/lib/seatrial/held/* -print\n" +
+		"find /etc -maxdepth 2 -path /etc/kubernetes/admin.conf\n" +
 		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
 	if d := cmp.Diff(want, string(did)); d != "" {
 		t.Errorf("commands (-want +got):\n%s", d)

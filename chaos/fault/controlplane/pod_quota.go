@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -25,19 +26,20 @@ import (
 //
 // Shown: its status has the limit and what is used of it, which is at the limit or above.
 //
-// Healed: the ResourceQuota of that name is deleted, and is there no more.
+// Healed: the ResourceQuota of that name is deleted, and is there no more. A timer on the control plane does it when
+// nobody heals it.
 func PodQuota() fault.Definition {
 	return fault.Definition{
 		Name:    "pod-quota",
 		Summary: "Gives the workload's namespace a quota of one pod less than there are, whatever the victim.",
 		Shown:   "The ResourceQuota's status has the limit, and as many pods or more are counted against it.",
 		Healed:  "The ResourceQuota that bears our name is deleted, and there is none of that name.",
-		Needs:   []string{"api"},
+		Needs:   []string{"api", "systemd"},
 		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
-		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			q := &podQuota{env: env, owner: mark.Owner{Run: env.RunID, Step: step}}
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			q := &podQuota{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
 			return q, q.owner.Check()
 		},
 	}
@@ -53,6 +55,17 @@ const (
 type podQuota struct {
 	env   fault.Env
 	owner mark.Owner
+	life  time.Duration
+}
+
+// Arm arms the timers on the control plane that delete it.
+func (q *podQuota) Arm(ctx context.Context) error {
+	return deadman.ArmControlPlane(ctx, q.env.Cluster, q.owner, q.life)
+}
+
+// Disarm removes them.
+func (q *podQuota) Disarm(ctx context.Context) error {
+	return deadman.DisarmControlPlane(ctx, q.env.Cluster, q.owner)
 }
 
 // Inject counts the pods and makes the quota.

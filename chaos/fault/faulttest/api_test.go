@@ -170,6 +170,7 @@ func (w *world) write(argv []string, body string, do func() error) error {
 // kube is the API server of the world.
 func (w *world) kube() *kubefake.Clientset {
 	kube := kubefake.NewClientset(diskObjects()...)
+	w.objectFaults(kube)
 	read := func(verb, resource string, do func(name string) runtime.Object) {
 		kube.PrependReactor(verb, resource, func(a k8stesting.Action) (bool, runtime.Object, error) {
 			w.mu.Lock()

@@ -13,13 +13,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/mark"
 )
 
-// diskObjects are the claim of the workload's pod and its volume.
+// diskObjects are the volume of the workload's pod; its claim is made by renewClaim.
 func diskObjects() []runtime.Object {
 	return []runtime.Object{
-		&corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "trial", Name: "data-mysql-1"},
-			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv-1"},
-		},
 		&corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "pv-1"},
 			Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{

@@ -44,7 +44,8 @@ func definitions() []fault.Definition {
 		controlplane.ForceDetachOff(), controlplane.ManagerKill(), controlplane.PodQuota(),
 		node.ContainerKill(), node.KubeProxyKill(), node.KubeletFreeze(), node.KubeletKill(), node.KubeletStop(),
 		node.NodeCrash(), node.NodePause(), node.NodeStop(), node.RuntimeStop(),
-		network.Partition(), node.Reboot(), node.RuntimeKill(), object.Cordon(), object.NodeDelete(),
+		network.Partition(), node.Reboot(), node.RuntimeKill(), object.ClaimDelete(), object.Cordon(), object.Drain(),
+		object.NodeDelete(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
 	}
 }
@@ -221,7 +222,7 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.cluster.Transcript.CrashAt(1, fake.CrashError)
-		time.Sleep(fault.Life(b.Spec) + time.Second)
+		time.Sleep(fault.Life(b.Spec) + 3*time.Second) // Two nodes may have to do it, one after the other.
 		w.cluster.Transcript.CrashAt(0, fake.CrashNever)
 		for _, suffix := range []string{"control-plane", "worker"} {
 			left, err := heal.Node(t.Context(), heal.On(w.cluster.Node(suffix)), nil)
@@ -254,7 +255,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		"node-stop":       {"systemctl", mark.AgentPath},
 		"node-partition":  {"nft", "systemctl", "systemd-run", mark.AgentPath},
 		"node-reboot":     {"systemctl", mark.AgentPath},
-		"node-delete":     {"systemctl"},
+		"node-delete":     {"systemctl", "systemd-run"},
 		"csi-point":       {"systemctl", "systemd-run", mark.DiskPath},
 	}
 	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath, mark.DiskPath} {

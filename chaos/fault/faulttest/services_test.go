@@ -211,5 +211,11 @@ func (w *world) release(m *machine, owner mark.Owner) {
 		m.files[managerFile] = was
 		w.reconcile(m)
 	}
-	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, owner.Held("")) })
+	if _, held := m.files[owner.Held(heal.HeldRegistration)]; held {
+		w.register(m)
+	}
+	maps.DeleteFunc(m.files, func(name, _ string) bool {
+		apart := owner.Held(heal.HeldNode) // That is released through the API.
+		return strings.HasPrefix(name, owner.Held("")) && name != apart
+	})
 }

@@ -38,6 +38,7 @@ type world struct {
 	nodes map[string]*machine
 	objects
 	kennel *kennel
+	clients
 }
 
 // machine is one node of the world.
@@ -151,6 +152,9 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	if out, exit, known := w.program(m, argv); known {
 		return out, exit
 	}
+	if out, exit, known := w.kubectl(m, argv); known {
+		return out, exit
+	}
 	if out, exit, known := w.service(m, argv, stdin); known {
 		return out, exit
 	}
@@ -224,6 +228,7 @@ func (w *world) arm(m *machine, argv []string) (string, int) {
 		return "", 1
 	}
 	m.timers[unit] = time.AfterFunc(life, func() {
+		defer w.healObjects(m, owner)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(m.tables, owner.Table())
@@ -367,6 +372,7 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 		Spec: spec(name),
 	}
 	b.Before = func(ctx context.Context) (fault.Env, error) {
+		w.renewClaim()
 		return b.Env, await.For(ctx, 10*time.Second) // The pod is there again.
 	}
 	return b

@@ -17,27 +17,28 @@ import (
 //
 // Shown: it is set, and the node lifecycle controller has added the taint that belongs to it.
 //
-// Healed: it is unset if our annotation is there, and never otherwise; neither it nor the taint is there.
+// Healed: it is unset if our annotation is there, and never otherwise; neither it nor the taint is there. A timer on
+// the control plane does it when nobody heals it.
 func Cordon() fault.Definition {
 	return fault.Definition{
 		Name:    "cordon",
 		Summary: "Makes the victim's node unschedulable; its pods go on.",
 		Shown:   "spec.unschedulable is true, and the Node has the taint that the control plane adds for it.",
 		Healed:  "It is taken back if it bears our mark; neither the field nor the taint is set.",
-		Needs:   []string{"api"},
+		Needs:   []string{"api", "systemd"},
 		// What kubectl drain begins with; a pod that comes back must come up elsewhere.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",
-		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			c := &cordon{env: env, owner: mark.Owner{Run: env.RunID, Step: step}}
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			c := &cordon{env: env, armed: armedFor(spec, step, env)}
 			return c, c.owner.Check()
 		},
 	}
 }
 
 type cordon struct {
-	env     fault.Env
-	owner   mark.Owner
+	env fault.Env
+	armed
 	foreign bool // Somebody else had done it before.
 }
 
@@ -49,9 +50,9 @@ func (c *cordon) Inject(ctx context.Context) error {
 		}
 		if c.foreign = node.Spec.Unschedulable; c.foreign {
 			return false, fmt.Errorf("cordon Node %q: it is unschedulable already, with mark %q; uncordon it first",
-				node.Name, node.Annotations[cordonMark])
+				node.Name, node.Annotations[mark.Cordon])
 		}
-		annotate(node, cordonMark, c.owner.Name())
+		annotate(node, mark.Cordon, c.owner.Name())
 		node.Spec.Unschedulable = true
 		return true, nil
 	})
@@ -73,9 +74,9 @@ func (c *cordon) cordoned(node *corev1.Node) (sentence, state string) {
 		return "", "there is none"
 	}
 	taint, tainted := taintOf(node, corev1.TaintNodeUnschedulable)
-	if !node.Spec.Unschedulable || !tainted || node.Annotations[cordonMark] != c.owner.Name() {
+	if !node.Spec.Unschedulable || !tainted || node.Annotations[mark.Cordon] != c.owner.Name() {
 		return "", fmt.Sprintf("unschedulable is %t, tainted %t, mark %q", node.Spec.Unschedulable, tainted,
-			node.Annotations[cordonMark])
+			node.Annotations[mark.Cordon])
 	}
 	return fmt.Sprintf("Node %q is unschedulable and has the taint %s", node.Name, taint.ToString()), ""
 }
@@ -88,10 +89,10 @@ func (c *cordon) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal uncordons what bears our mark.
 func (c *cordon) Heal(ctx context.Context) error {
 	return changeNode(ctx, c.env, func(node *corev1.Node) (bool, error) {
-		if node == nil || node.Annotations[cordonMark] != c.owner.Name() {
+		if node == nil || node.Annotations[mark.Cordon] != c.owner.Name() {
 			return false, nil
 		}
-		delete(node.Annotations, cordonMark)
+		delete(node.Annotations, mark.Cordon)
 		node.Spec.Unschedulable = false
 		return true, nil
 	})
@@ -104,7 +105,7 @@ func (c *cordon) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		if node == nil {
 			return "", "there is none"
 		}
-		by := node.Annotations[cordonMark]
+		by := node.Annotations[mark.Cordon]
 		_, tainted := taintOf(node, corev1.TaintNodeUnschedulable)
 		switch {
 		case by == c.owner.Name() || !c.foreign && (node.Spec.Unschedulable || tainted):

@@ -16,13 +16,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// The annotations by which a later harness knows what this one did to a Node. Their values are mark.Owner names.
-const (
-	markPrefix       = "seatrial/"
-	cordonMark       = markPrefix + "cordon"
-	outOfServiceMark = markPrefix + "out-of-service"
-)
-
 // changeBound is how long others may be quicker in changing a Node, again and again.
 const changeBound = 10 * time.Second
 

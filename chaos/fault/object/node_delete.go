@@ -1,10 +1,11 @@
 package object
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -30,7 +33,7 @@ import (
 // Healed: the kubelet is given a moment to register anew; it does so when it starts, so it is restarted then. Labels,
 // annotations and taints that it does not bring back itself are put back. A Node of another uid is Ready, has a pod
 // range, everything that was put back, and the CSI drivers of before. Its pod range may be another than before: that
-// is told.
+// is told. Marks on the victim and on the control plane, and a timer on each, do the same when nobody heals it.
 func NodeDelete() fault.Definition {
 	return fault.Definition{
 		Name:    "node-delete",
@@ -43,8 +46,12 @@ func NodeDelete() fault.Definition {
 		// Volumes of a Node that is gone are detached, whatever it still has mounted.
 		Takes:    []plan.Part{plan.PartObject},
 		Upstream: "k/k#61832",
-		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &nodeDelete{env: env}, nil
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			d := &nodeDelete{env: env, armed: armedFor(spec, step, env)}
+			if spec.Outlast { // How long the one around it takes is not known here.
+				d.life += outlastLife
+			}
+			return d, d.owner.Check()
 		},
 	}
 }
@@ -56,14 +63,28 @@ const (
 	backBound     = time.Minute      // For Ready, the pod range and the CSI drivers.
 )
 
+// outlastLife is how much longer a Node may be gone that waits for the fault around it.
+const outlastLife = 15 * time.Minute
+
 type nodeDelete struct {
-	env       fault.Env
+	env fault.Env
+	armed
 	before    *corev1.Node // Nil until Inject has read it.
 	drivers   []string     // CSI drivers of before.
 	restarted bool
 }
 
-// Inject notes what is there, and deletes it.
+// Arm arms the timers: on the control plane, and on the victim, whose kubelet is to be restarted.
+func (d *nodeDelete) Arm(ctx context.Context) error {
+	return errors.Join(deadman.Arm(ctx, d.env.Node, d.owner, d.life), d.armed.Arm(ctx))
+}
+
+// Disarm removes the timers.
+func (d *nodeDelete) Disarm(ctx context.Context) error {
+	return errors.Join(deadman.Disarm(ctx, d.env.Node, d.owner), d.armed.Disarm(ctx))
+}
+
+// Inject notes what is there, leaves the marks, and deletes it.
 func (d *nodeDelete) Inject(ctx context.Context) error {
 	node, err := lookNode(ctx, d.env)
 	if err != nil {
@@ -76,6 +97,9 @@ func (d *nodeDelete) Inject(ctx context.Context) error {
 		return err
 	}
 	d.before = node
+	if err := d.keep(ctx); err != nil {
+		return err
+	}
 	err = d.env.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &node.UID},
 	})
@@ -125,8 +149,73 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return []fault.Fact{fact}, nil
 }
 
-// Heal brings the Node back and puts back what is missing of it.
+// keepers are the nodes that bear the marks: the victim that its kubelet is to be restarted, the first of the control
+// plane what the Node had.
+func (d *nodeDelete) keepers(ctx context.Context) (map[string]clusters.Node, error) {
+	nodes, err := d.env.Cluster.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	i := slices.IndexFunc(nodes, func(n clusters.Node) bool { return n.Role() == clusters.RoleControlPlane })
+	if i < 0 {
+		return nil, errors.New("list nodes: none is of the control plane")
+	}
+	return map[string]clusters.Node{heal.HeldRegistration: d.env.Node, heal.HeldNode: nodes[i]}, nil
+}
+
+// keep leaves the marks.
+func (d *nodeDelete) keep(ctx context.Context) error {
+	on, err := d.keepers(ctx)
+	if err != nil {
+		return err
+	}
+	was := heal.NodeWas{
+		Name: d.before.Name, UID: string(d.before.UID), Labels: d.before.Labels, Annotations: d.before.Annotations,
+	}
+	for _, t := range d.before.Spec.Taints {
+		was.Taints = append(was.Taints, heal.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	text, err := json.Marshal(was)
+	if err != nil {
+		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
+	}
+	kept := d.owner.Held(heal.HeldNode)
+	if _, err := clusters.Run(ctx, on[heal.HeldNode], "mkdir", "-p", d.owner.Held("")); err != nil {
+		return err
+	}
+	_, err = on[heal.HeldNode].Exec(ctx, clusters.Command{
+		Argv: []string{"dd", "of=" + kept, "conv=fsync", "status=none"}, Stdin: bytes.NewReader(text),
+	})
+	if err != nil {
+		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
+	}
+	_, err = clusters.Run(ctx, d.env.Node, "mkdir", "-p", d.owner.Held(heal.HeldRegistration))
+	return err
+}
+
+// release takes the marks away.
+func (d *nodeDelete) release(ctx context.Context) error {
+	on, err := d.keepers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, thing := range []string{heal.HeldNode, heal.HeldRegistration} {
+		if _, err := clusters.Run(ctx, on[thing], "rm", "-rf", d.owner.Held("")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Heal brings the Node back, puts back what is missing of it, and takes the marks away.
 func (d *nodeDelete) Heal(ctx context.Context) error {
+	if err := d.restore(ctx); err != nil {
+		return err
+	}
+	return d.release(ctx)
+}
+
+func (d *nodeDelete) restore(ctx context.Context) error {
 	node, err := lookNode(ctx, d.env)
 	if err != nil {
 		return err
@@ -171,37 +260,23 @@ func (d *nodeDelete) register(ctx context.Context) error {
 // restore puts back what a Node had before and has not now, and reports whether that was anything.
 func restore(node, before *corev1.Node) bool {
 	changed := false
-	for _, key := range missing(node.Labels, before.Labels) {
+	for _, key := range heal.Missing(node.Labels, before.Labels) {
 		if node.Labels == nil {
 			node.Labels = map[string]string{}
 		}
 		node.Labels[key], changed = before.Labels[key], true
 	}
-	for _, key := range missing(node.Annotations, before.Annotations) {
+	for _, key := range heal.Missing(node.Annotations, before.Annotations) {
 		annotate(node, key, before.Annotations[key])
 		changed = true
 	}
 	for _, taint := range before.Spec.Taints {
 		_, has := taintOf(node, taint.Key)
-		// Those are the control plane's, which goes by the state of the node; or of another fault, which is over.
-		if !has && !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+		if !has && heal.Returns(taint.Key) {
 			node.Spec.Taints, changed = append(node.Spec.Taints, taint), true
 		}
 	}
 	return changed
-}
-
-// missing returns the keys of before that now does not have, in order, but those that others are to bring back: marks
-// of faults, and what the kubelet says of CSI drivers when they register with it.
-func missing(now, before map[string]string) []string {
-	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		_, has := now[key]
-		if !has && !strings.HasPrefix(key, markPrefix) && key != "csi.volume.kubernetes.io/nodeid" {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // ConfirmHealed shows a Node that is as the one before, but for its uid.
@@ -232,7 +307,7 @@ func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
 	if d.before == nil {
 		return sentence, ""
 	}
-	gone := append(missing(node.Labels, d.before.Labels), missing(node.Annotations, d.before.Annotations)...)
+	gone := append(heal.Missing(node.Labels, d.before.Labels), heal.Missing(node.Annotations, d.before.Annotations)...)
 	if len(gone) > 0 {
 		return "", "it lacks " + strings.Join(gone, ", ")
 	}

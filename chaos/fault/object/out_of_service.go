@@ -21,19 +21,20 @@ import (
 // Shown: the taint is there. On a node that is not Ready, the control plane has also taken the victim's pod out of
 // the API; on one that is Ready, its pods are only evicted, each with its own grace, and what became of it is told.
 //
-// Healed: the taint is taken away if our annotation is there, and is not there.
+// Healed: the taint is taken away if our annotation is there, and is not there. A timer on the control plane does it
+// when nobody heals it.
 func OutOfService() fault.Definition {
 	return fault.Definition{
 		Name:    "out-of-service",
 		Summary: "Taints the victim's node out of service, as is done for one that is known to be off.",
 		Shown:   "The taint is there; if the node is not Ready, the API server has the victim's pod no more.",
 		Healed:  "The taint is taken away if it bears our mark, and is not there.",
-		Needs:   []string{"api"},
+		Needs:   []string{"api", "systemd"},
 		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
-		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			o := &outOfService{victim: victim{env: env}, owner: mark.Owner{Run: env.RunID, Step: step}}
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			o := &outOfService{victim: victim{env: env}, armed: armedFor(spec, step, env)}
 			return o, o.owner.Check()
 		},
 	}
@@ -44,7 +45,7 @@ const collectBound = 50 * time.Second
 
 type outOfService struct {
 	victim
-	owner   mark.Owner
+	armed
 	foreign bool // Somebody else had done it before.
 }
 
@@ -59,9 +60,9 @@ func (o *outOfService) Inject(ctx context.Context) error {
 		}
 		if _, o.foreign = taintOf(node, corev1.TaintNodeOutOfService); o.foreign {
 			return false, fmt.Errorf("taint Node %q: it is out of service already, with mark %q; take that away first",
-				node.Name, node.Annotations[outOfServiceMark])
+				node.Name, node.Annotations[mark.OutOfService])
 		}
-		annotate(node, outOfServiceMark, o.owner.Name())
+		annotate(node, mark.OutOfService, o.owner.Name())
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
 			Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 		})
@@ -110,8 +111,8 @@ func (o *outOfService) tainted(node *corev1.Node) (sentence, state string) {
 		return "", "there is none"
 	}
 	taint, ok := taintOf(node, corev1.TaintNodeOutOfService)
-	if !ok || node.Annotations[outOfServiceMark] != o.owner.Name() {
-		return "", fmt.Sprintf("out of service is %t, mark %q", ok, node.Annotations[outOfServiceMark])
+	if !ok || node.Annotations[mark.OutOfService] != o.owner.Name() {
+		return "", fmt.Sprintf("out of service is %t, mark %q", ok, node.Annotations[mark.OutOfService])
 	}
 	return fmt.Sprintf("Node %q has the taint %s", node.Name, taint.ToString()), ""
 }
@@ -124,10 +125,10 @@ func (o *outOfService) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal takes away what bears our mark.
 func (o *outOfService) Heal(ctx context.Context) error {
 	return changeNode(ctx, o.env, func(node *corev1.Node) (bool, error) {
-		if node == nil || node.Annotations[outOfServiceMark] != o.owner.Name() {
+		if node == nil || node.Annotations[mark.OutOfService] != o.owner.Name() {
 			return false, nil
 		}
-		delete(node.Annotations, outOfServiceMark)
+		delete(node.Annotations, mark.OutOfService)
 		node.Spec.Taints = without(node.Spec.Taints, corev1.TaintNodeOutOfService)
 		return true, nil
 	})
@@ -140,7 +141,7 @@ func (o *outOfService) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) 
 		if node == nil {
 			return "", "there is no Node"
 		}
-		by := node.Annotations[outOfServiceMark]
+		by := node.Annotations[mark.OutOfService]
 		_, tainted := taintOf(node, corev1.TaintNodeOutOfService)
 		switch {
 		case by == o.owner.Name() || tainted && !o.foreign:

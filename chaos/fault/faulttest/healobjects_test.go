@@ -1,0 +1,244 @@
+package faulttest_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/controlplane"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/object"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// markingFaults are those that leave a mark on an API object, and what a heal without their harness says it has undone.
+func markingFaults() map[string]fault.Definition {
+	return map[string]fault.Definition{
+		"node c-worker uncordoned (seatrial-r1-1)":                                  object.Cordon(),
+		"node c-worker taken back into service (seatrial-r1-1)":                     object.OutOfService(),
+		"resourcequota trial/seatrial-r1-1 deleted (seatrial-r1-1)":                 controlplane.PodQuota(),
+		"node c-worker was registered anew, and has what it had (seatrial-r1-1)":    object.NodeDelete(),
+		"node c-worker uncordoned (seatrial-r1-1)\tafter its pods were evicted too": object.Drain(),
+	}
+}
+
+func allNodes(w *world) []clusters.Node {
+	return []clusters.Node{w.cluster.Node("control-plane"), w.cluster.Node("worker"), w.cluster.Node("worker2")}
+}
+
+// apiOf returns what reports say was undone of API objects.
+func apiOf(reports []heal.Report) []string {
+	var did []string
+	for _, r := range reports {
+		did = append(did, r.API...)
+	}
+	return did
+}
+
+// injected arms and injects a fault, and loses it.
+func injected(t *testing.T, def fault.Definition, b faulttest.Bench) {
+	t.Helper()
+	f, err := def.New(b.Spec, 1, b.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.(fault.Armer).Arm(t.Context())
+	if err := errors.Join(err, f.Inject(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHealFindsWhatIsLeftOfAPIObjects(t *testing.T) {
+	for says, def := range markingFaults() {
+		says, _, _ = strings.Cut(says, "\t")
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(w *world) { w.busy = 0 }, func(t *testing.T, w *world, b faulttest.Bench) {
+				injected(t, def, b)
+				w.busy = 2 // Others are quicker, twice.
+				other, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r2", 0))
+				if did := apiOf(other); err != nil || len(did) > 0 {
+					t.Errorf("of another run: %q, %v", did, err)
+				}
+				reports, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r1", 0))
+				if d := cmp.Diff([]string{says}, apiOf(reports)); d != "" || err != nil {
+					t.Errorf("undone (-want +got):\n%s, %v", d, err)
+				}
+				w.looksUntouched(t)
+				again, err := heal.Cluster(t.Context(), allNodes(w), nil)
+				for _, r := range again {
+					if err != nil || !r.Nothing() {
+						t.Errorf("a second heal: %s, %v", r, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// looksUntouched holds that the worker's Node is as it was made, but for its uid.
+func (w *world) looksUntouched(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.control()
+	n := w.known["c-worker"]
+	if n == nil {
+		t.Fatal("there is no Node c-worker")
+	}
+	type node struct {
+		Labels, Annotations map[string]string
+		Unschedulable       bool
+		Taints              []corev1.Taint
+	}
+	want := node{
+		Labels:      map[string]string{"kubernetes.io/hostname": "c-worker", "zone": "one"},
+		Annotations: map[string]string{"made-by": "kind"},
+		Taints:      []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectPreferNoSchedule}},
+	}
+	got := node{n.Labels, n.Annotations, n.Spec.Unschedulable, n.Spec.Taints}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the Node (-want +got):\n%s", d)
+	}
+}
+
+// TestTwoHealsAtOnce runs them beside each other: neither errs, and nothing is left.
+func TestTwoHealsAtOnce(t *testing.T) {
+	for _, def := range markingFaults() {
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+				injected(t, def, b)
+				var group sync.WaitGroup
+				for range 3 {
+					group.Go(func() {
+						if _, err := heal.Cluster(t.Context(), allNodes(w), nil); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				group.Wait()
+				w.looksUntouched(t)
+			})
+		})
+	}
+}
+
+// TestTheTimersHealObjectsAlthoughTheHarnessIsGone lets nobody come back, and the API server be away at the deadline.
+func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
+	for _, def := range markingFaults() {
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+				injected(t, def, b)
+				away := func(is bool) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.apiDown = is
+				}
+				away(true)
+				time.Sleep(fault.Life(b.Spec) + 30*time.Second)
+				away(false)
+				time.Sleep(15 * time.Second)
+				w.looksUntouched(t)
+			})
+		})
+	}
+}
+
+// TestAHealGoesOnWithoutTheAPIServer heals the nodes, says what it could not do, and leaves the timers armed.
+func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
+	inWorld(t, object.Cordon(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		injected(t, object.Cordon(), b)
+		w.nodes["c-worker2"].tables["seatrial_r1_2"] = map[string]bool{"ipv4": true}
+		w.apiDown = true
+		reports, err := heal.Cluster(t.Context(), allNodes(w), nil)
+		said := `heal API objects through node "c-control-plane"`
+		if !errors.Is(err, await.ErrTimeout) || !strings.Contains(err.Error(), said) {
+			t.Errorf("got %v", err)
+		}
+		if d := cmp.Diff([]string{"seatrial_r1_2"}, reports[2].Tables); d != "" {
+			t.Errorf("tables (-want +got):\n%s", d)
+		}
+		if len(reports[0].Timers) > 0 || len(w.nodes["c-control-plane"].timers) != 1 {
+			t.Errorf("the timer that would undo it later was stopped: %s", reports[0])
+		}
+		w.apiDown = false
+	})
+}
+
+func TestADrainTakesTheBudgetsRefusal(t *testing.T) {
+	twice := func(w *world) { w.refusals = 2 }
+	inWorld(t, object.Drain(), twice, func(t *testing.T, _ *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), object.Drain(), b, nil)
+		shown := evidenceOf(r, history.StageConfirmed)
+		said := func(text string) bool { return strings.Contains(shown, text) }
+		if err != nil || !said("2 evictions of pod") || !said("429: Cannot evict") || !said("201 Created") {
+			t.Errorf("got %v, evidence %s", err, shown)
+		}
+	})
+	always := func(w *world) { w.refusals = 1 << 20 }
+	inWorld(t, object.Drain(), always, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), object.Drain(), b, nil)
+		if stageOf(err) != "confirm" || !strings.Contains(err.Error(), "disruption budget") {
+			t.Errorf("got %v, want an error of confirm with the budget's words", err)
+		}
+		if w.pod.UID != workloadUID {
+			t.Error("the pod is gone although the budget refused")
+		}
+	})
+}
+
+// TestAClaimWithoutProtectionIsFound takes the claim away under its pod, and once its finalizer alone.
+func TestAClaimWithoutProtectionIsFound(t *testing.T) {
+	for says, harm := range map[string]func(w *world, claim *corev1.PersistentVolumeClaim) error{
+		"it is gone": func(w *world, c *corev1.PersistentVolumeClaim) error {
+			return w.tracker.Delete(claimsGVR, c.Namespace, c.Name)
+		},
+		"without kubernetes.io/pvc-protection": func(w *world, c *corev1.PersistentVolumeClaim) error {
+			c.Finalizers = nil
+			return w.tracker.Update(claimsGVR, c, c.Namespace)
+		},
+	} {
+		inWorld(t, object.ClaimDelete(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+			_, err := faulttest.Run(t.Context(), object.ClaimDelete(), b, func(f history.Fault) {
+				if f.Stage != history.StageConfirmed {
+					return
+				}
+				claims := b.Env.Kube.CoreV1().PersistentVolumeClaims("trial")
+				c, err := claims.Get(t.Context(), claimName, metav1.GetOptions{})
+				if err := errors.Join(err, harm(w, c)); err != nil {
+					t.Error(err)
+				}
+			})
+			if stageOf(err) != "hold" || !strings.Contains(err.Error(), says) {
+				t.Errorf("got %v, want an error of hold: %s", err, says)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // The pod goes first: then the claim may.
+		w := newWorld()
+		b := w.bench(t, "claim-delete")
+		_, err := faulttest.Run(t.Context(), object.ClaimDelete(), b, func(f history.Fault) {
+			if f.Stage == history.StageConfirmed {
+				w.mu.Lock()
+				w.terminate(0)
+				w.control()
+				w.mu.Unlock()
+				w.renewClaim()
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// ClaimDelete returns the fault that deletes the claim of the victim's pod while the pod uses it, as a person does who
+// cleans up in the wrong namespace.
+//
+// What: DELETE of every PersistentVolumeClaim that the pod mounts, on condition of its uid.
+//
+// Shown: the claim of that uid has a deletionTimestamp and the finalizer kubernetes.io/pvc-protection, and the pod of
+// before is there.
+//
+// Healed: a deletion cannot be taken back. What is shown is that the protection held: the claim is there as long as the
+// pod, and is gone only after it. What is in the volume then goes as its reclaim policy says.
+func ClaimDelete() fault.Definition {
+	return fault.Definition{
+		Name:    "claim-delete",
+		Summary: "Deletes the claims of the victim's pod while it uses them: they must stay until the pod is gone.",
+		Shown:   "The claim has a deletionTimestamp and the finalizer of its protection, and its pod is there.",
+		Healed: "Nothing can be undone; each claim is still there as its pod is, kept by the finalizer, or is gone " +
+			"after it.",
+		Needs: []string{"api"},
+		// Storage Object in Use Protection: without it the volume of a running database could be deleted.
+		Upstream: "k/k#45143",
+		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+			return &claimDelete{victim: victim{env: env}}, nil
+		},
+	}
+}
+
+// protection is k8s.io/kubernetes pkg/volume/util PVCProtectionFinalizer.
+const protection = "kubernetes.io/pvc-protection"
+
+type claimDelete struct {
+	victim
+	claims []deletedClaim
+}
+
+type deletedClaim struct {
+	name string
+	uid  types.UID
+}
+
+// Inject notes which pod is the victim, and deletes its claims.
+func (d *claimDelete) Inject(ctx context.Context) error {
+	pod, err := d.find(ctx)
+	if err != nil {
+		return err
+	}
+	if pod.DeletionTimestamp != nil {
+		return fmt.Errorf("delete the claims of %s: the pod is being deleted already", &d.victim)
+	}
+	for _, name := range claimsOf(pod) {
+		claim, err := d.lookClaim(ctx, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case claim == nil:
+			return fmt.Errorf("delete claim %q of %s: it is not there", name, &d.victim)
+		case claim.DeletionTimestamp != nil:
+			return fmt.Errorf("delete claim %q of %s: it is being deleted already, since before this fault", name,
+				&d.victim)
+		}
+		err = d.env.Kube.CoreV1().PersistentVolumeClaims(d.env.Namespace).Delete(ctx, name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &claim.UID},
+		})
+		if err != nil {
+			return fmt.Errorf("delete claim %q of %s: %w", name, &d.victim, err)
+		}
+		d.claims = append(d.claims, deletedClaim{name, claim.UID})
+	}
+	if len(d.claims) == 0 {
+		return fmt.Errorf("delete the claims of %s: it has none", &d.victim)
+	}
+	return nil
+}
+
+// claimsOf returns the names of the claims that a pod mounts.
+func claimsOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
+}
+
+// lookClaim returns the claim of that name, nil when there is none.
+func (d *claimDelete) lookClaim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := d.env.Kube.CoreV1().PersistentVolumeClaims(d.env.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get claim %q: %w", name, err)
+	}
+	return claim, nil
+}
+
+// Confirm shows that every claim is being deleted and kept.
+func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	if len(d.claims) == 0 {
+		return nil, errors.New("no claim was deleted yet")
+	}
+	return d.each(ctx, "to be deleted and kept while its pod is there", actBound, d.kept)
+}
+
+// each waits until every claim, nil when there is none of that uid, gives a sentence. The pod is looked at last: one
+// that is there then was there when its claim was seen to be gone.
+func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration,
+	judge func(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (sentence, state string),
+) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	for _, c := range d.claims {
+		var fact fault.Fact
+		err := await.Until(ctx, fmt.Sprintf("%s %s", c, what), every, bound,
+			func(ctx context.Context) (bool, string, error) {
+				begin := d.env.Clock()
+				claim, err := d.lookClaim(ctx, c.name)
+				if err != nil {
+					return false, "", err
+				}
+				pod, err := d.look(ctx)
+				if err != nil {
+					return false, "", err
+				}
+				if claim != nil && claim.UID != c.uid {
+					claim = nil
+				}
+				sentence, state := judge(c, claim, pod)
+				fact = fault.Fact{Span: history.Between(begin, d.env.Clock()), Sentence: sentence}
+				return sentence != "", state, nil
+			})
+		if err != nil {
+			return facts, err
+		}
+		facts = append(facts, fact)
+	}
+	return facts, nil
+}
+
+// String names the claim for a sentence.
+func (c deletedClaim) String() string { return fmt.Sprintf("claim %q (uid %s)", c.name, c.uid) }
+
+// kept gives a sentence for a claim that is being deleted, and kept by its protection for a pod that is there.
+func (d *claimDelete) kept(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, string) {
+	switch {
+	case claim == nil:
+		return "", "it is gone"
+	case claim.DeletionTimestamp == nil:
+		return "", "it is not being deleted"
+	case !slices.Contains(claim.Finalizers, protection):
+		return "", fmt.Sprintf("its finalizers are %q, without %s", claim.Finalizers, protection)
+	case d.gone(pod) != "":
+		return "", d.gone(pod)
+	}
+	return fmt.Sprintf("%s is being deleted since %s, and kept by %s while %s is there", c,
+		claim.DeletionTimestamp.UTC().Format(time.TimeOnly), protection, &d.victim), ""
+}
+
+// Held shows that the protection holds, or that the pod of before is gone and there is nothing left to protect.
+func (d *claimDelete) Held(ctx context.Context) ([]fault.Fact, error) {
+	return d.each(ctx, "to be kept while its pod is there", time.Second, d.keptOrOver)
+}
+
+// keptOrOver is kept, and goes on when the pod of before is gone.
+func (d *claimDelete) keptOrOver(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (
+	string, string,
+) {
+	gone := d.gone(pod)
+	switch {
+	case gone == "":
+		return d.kept(c, claim, pod)
+	case claim == nil:
+		return fmt.Sprintf("%s is gone, and %s", c, gone), ""
+	}
+	return fmt.Sprintf("%s is there still, and %s", c, gone), ""
+}
+
+// Heal has nothing to undo: a deletion cannot be taken back.
+func (d *claimDelete) Heal(context.Context) error { return nil }
+
+// ConfirmHealed shows that the claims outlived their pod, or are there with it. Without a claim that was deleted here,
+// it shows what the pod has.
+func (d *claimDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	if len(d.claims) == 0 {
+		return d.replaced(ctx)
+	}
+	return d.each(ctx, "to be there with its pod, or gone after it", actBound, d.keptOrOver)
+}

@@ -1,0 +1,260 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// Drain returns the fault that empties the victim's node as kubectl drain does, before an upgrade for example: a
+// PodDisruptionBudget is asked, and its refusal is taken.
+//
+// What: the Node is cordoned with our mark, and an Eviction on condition of its uid is posted for every pod on it but
+// those of DaemonSets, static pods and pods that have ended; again every few seconds for one that a budget refuses.
+//
+// Shown: the Node is unschedulable and tainted so; how every eviction was answered; and no pod that was to be evicted
+// is on the node any more.
+//
+// Healed: as a cordon: it is uncordoned if it bears our mark, and is schedulable. Evicted pods are for their
+// controllers to make again. A timer on the control plane uncordons it when nobody heals it.
+func Drain() fault.Definition {
+	return fault.Definition{
+		Name:    "drain",
+		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets; budgets are respected.",
+		Shown: "The Node is unschedulable; how every eviction was answered; and none of the evicted pods is on the " +
+			"node any more.",
+		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
+		Needs:  []string{"api", "systemd"},
+		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.
+		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			d := &drain{cordon: cordon{env: env, armed: armedFor(spec, step, env)}}
+			return d, d.owner.Check()
+		},
+	}
+}
+
+const (
+	// evictEvery is how long after a refusal the next eviction is asked for; kubectl waits as long.
+	evictEvery = 5 * time.Second
+	// emptyBound is how long the node may take to be empty: what a budget allows by and by, and the pods' own grace. It
+	// is within fault.ConfirmLimit, beside the look at the Node.
+	emptyBound = 55 * time.Second
+)
+
+type drain struct {
+	cordon
+	pods []*evicted
+}
+
+// evicted is a pod that is to be evicted, and how that was answered.
+type evicted struct {
+	namespace, name string
+	uid             types.UID
+	answers         []answer
+	taken           bool // There is nothing to be asked for any more.
+	gone            bool
+}
+
+// answer is what was said to one eviction, or to several that were answered alike.
+type answer struct {
+	span  history.Span
+	text  string
+	times int
+}
+
+// String names the pod for a sentence.
+func (e *evicted) String() string {
+	return fmt.Sprintf("pod %q (uid %s)", e.namespace+"/"+e.name, e.uid)
+}
+
+// Inject cordons the Node and asks once for every eviction. What is refused now is asked for again by Confirm.
+func (d *drain) Inject(ctx context.Context) error {
+	if err := d.cordon.Inject(ctx); err != nil {
+		return err
+	}
+	pods, err := d.toEvict(ctx)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return fmt.Errorf("drain Node %q: no pod is on it that could be evicted", d.env.Node.Name())
+	}
+	for _, p := range pods {
+		d.pods = append(d.pods, &evicted{namespace: p.Namespace, name: p.Name, uid: p.UID})
+	}
+	for _, p := range d.pods {
+		if err := d.evict(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toEvict lists the pods on the node that kubectl drain would evict, in the order of their names.
+func (d *drain) toEvict(ctx context.Context) ([]corev1.Pod, error) {
+	name := d.env.Node.Name()
+	list, err := d.env.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods on node %q: %w", name, err)
+	}
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		ofSet := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return o.Kind == "DaemonSet" && o.Controller != nil && *o.Controller
+		})
+		return p.Spec.NodeName != name || static || ended || ofSet
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return pods, nil
+}
+
+// evict asks for one eviction and notes the answer. A refusal is an answer, and no error.
+func (d *drain) evict(ctx context.Context, p *evicted) error {
+	begin := d.env.Clock()
+	err := d.env.Kube.PolicyV1().Evictions(p.namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: p.namespace, Name: p.name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.uid}},
+	})
+	said := "201 Created"
+	switch status := apierrors.APIStatus(nil); {
+	case err == nil:
+		p.taken = true
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // It is gone, or another has its name.
+		p.taken, said = true, "it is gone already"
+	case apierrors.IsTooManyRequests(err) && errors.As(err, &status):
+		said = fmt.Sprintf("%d: %s", http.StatusTooManyRequests, refusal(status.Status()))
+	default:
+		return fmt.Errorf("evict %s: %w", p, err)
+	}
+	p.answered(history.Between(begin, d.env.Clock()), said)
+	return nil
+}
+
+// refusal is what a server said about why, with the budget's own words when it gave them.
+func refusal(s metav1.Status) string {
+	words := []string{s.Message}
+	if s.Details != nil {
+		for _, c := range s.Details.Causes {
+			words = append(words, c.Message)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func (e *evicted) answered(span history.Span, text string) {
+	if n := len(e.answers); n > 0 && e.answers[n-1].text == text {
+		e.answers[n-1].span.NotAfter = span.NotAfter
+		e.answers[n-1].times++
+		return
+	}
+	e.answers = append(e.answers, answer{span, text, 1})
+}
+
+// Confirm shows the cordon, and then that every eviction was taken in the end and every pod is gone.
+func (d *drain) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	facts, err := d.cordon.Confirm(ctx)
+	if err != nil {
+		return facts, err
+	}
+	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.env.Node.Name())
+	last := d.env.Clock() // When evictions were last asked for.
+	var empty fault.Fact
+	err = await.Until(ctx, what, every, emptyBound, func(ctx context.Context) (bool, string, error) {
+		if d.env.Clock().Sub(last) >= evictEvery {
+			last = d.env.Clock()
+			for _, p := range d.pods {
+				if p.taken {
+					continue
+				}
+				if err := d.evict(ctx, p); err != nil {
+					return false, "", err
+				}
+			}
+		}
+		var state string
+		empty, state, err = d.empty(ctx)
+		return err == nil && state == "", state, err
+	})
+	for _, p := range d.pods {
+		for _, a := range p.answers {
+			facts = append(facts, fault.Fact{Span: a.span, Sentence: p.told(a)})
+		}
+	}
+	if err != nil {
+		return facts, err
+	}
+	return append(facts, empty), nil
+}
+
+func (e *evicted) told(a answer) string {
+	if a.times > 1 {
+		return fmt.Sprintf("%d evictions of %s were answered: %s", a.times, e, a.text)
+	}
+	return fmt.Sprintf("the eviction of %s was answered: %s", e, a.text)
+}
+
+// empty looks once whether the evicted pods are gone from the node. A state that is not empty says which is not.
+func (d *drain) empty(ctx context.Context) (fault.Fact, string, error) {
+	if len(d.pods) == 0 {
+		return fault.Fact{}, "", errors.New("no pod was evicted yet")
+	}
+	begin := d.env.Clock()
+	now, err := d.toEvict(ctx)
+	if err != nil {
+		return fault.Fact{}, "", err
+	}
+	for _, p := range d.pods {
+		i := slices.IndexFunc(now, func(q corev1.Pod) bool { return q.UID == p.uid })
+		if p.gone = i < 0; p.gone {
+			continue
+		}
+		state := fmt.Sprintf("%s is there", p)
+		if n := len(p.answers); n > 0 {
+			state = fmt.Sprintf("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
+		}
+		return fault.Fact{}, state, nil
+	}
+	return fault.Fact{
+		Span: history.Between(begin, d.env.Clock()),
+		Sentence: fmt.Sprintf("none of the %d pods that were evicted is on node %q any more", len(d.pods),
+			d.env.Node.Name()),
+	}, "", nil
+}
+
+// Held shows that the Node is cordoned still, and that no evicted pod is on it.
+func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
+	facts, err := d.cordon.Held(ctx)
+	if err != nil {
+		return nil, err
+	}
+	empty, state, err := d.empty(ctx)
+	if err == nil && state != "" {
+		err = errors.New(state)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(facts, empty), nil
+}

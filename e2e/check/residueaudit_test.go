@@ -1,0 +1,143 @@
+package check_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// auditedTrial is the passing trial of a harness that looked for residue: nothing is left. Change alters each look.
+func auditedTrial(change func(r *history.Residue)) func([]history.Event) []history.Event {
+	told := add(func(t *historytest.Trial) {
+		common := []history.Thing{{Class: history.ThingTable, Name: "inet podnet"},
+			{Class: history.ThingMount, Name: "/var/lib/seatrial/data-mysql-0", Is: "ext4"}}
+		for _, look := range []struct {
+			when history.When
+			at   float64
+		}{{history.Before, 9.8}, {history.After, 73.5}} {
+			for _, node := range []string{"", "control-plane", "worker", "worker2"} {
+				r := &history.Residue{When: look.when, Run: "r1", Node: node, Things: slices.Clone(common)}
+				change(r)
+				t.Add(history.Event{Kind: history.KindResidue, Source: "trial",
+					Span: history.Between(historytest.At(look.at), historytest.At(look.at+0.2)), Residue: r})
+			}
+		}
+	})
+	return then(told, edit(kind(history.KindPlan), func(e *history.Event) {
+		p := historytest.SmokePlan()
+		p.Audit = true
+		e.Plan, _ = json.Marshal(p)
+	}))
+}
+
+// leftOn adds a thing to the last look at a place.
+func leftOn(node string, t history.Thing) func(*history.Residue) {
+	return func(r *history.Residue) {
+		if r.When == history.After && r.Node == node {
+			r.Things = append(r.Things, t)
+		}
+	}
+}
+
+func looked(when history.When, node string) match {
+	return func(e *history.Event) bool {
+		return e.Kind == history.KindResidue && e.Residue.When == when && e.Residue.Node == node
+	}
+}
+
+func auditMutations() []mutation {
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	same := func(*history.Residue) {}
+	table := history.Thing{Class: history.ThingTable, Name: "inet seatrial_r1_6", Run: "r1", Step: 6}
+	taint := history.Thing{Class: history.ThingTaint, Name: "worker key", Is: "x:NoExecute"}
+	foreign, nobodys := table, table
+	foreign.Run = "r0"
+	nobodys.Step = 99
+	return []mutation{
+		{"nothing is left", "residue-audit", auditedTrial(same), pass, ""},
+		{"a table of a fault", "residue-audit", auditedTrial(leftOn("worker2", table)), fail,
+			"The nftables table inet seatrial_r1_6 is there after the trial, on node worker2, and was not there " +
+				"before; it bears the mark of step 6 node-reboot of this trial."},
+		{"a table of another run", "residue-audit", auditedTrial(leftOn("worker2", foreign)), fail,
+			"it bears the mark of step 6 of run r0, which is another."},
+		{"a table of a step that there is not", "residue-audit", auditedTrial(leftOn("worker2", nobodys)), fail,
+			"step 99 of this trial, which the plan does not have"},
+		{"a taint", "residue-audit", auditedTrial(leftOn("", taint)), fail,
+			"The taint worker key (x:NoExecute) is there after the trial, in the API, and was not there before; it " +
+				"bears nobody's mark."},
+		{"a mount once more", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
+			Class: history.ThingMount, Name: "/var/lib/seatrial/data-mysql-0", Is: "ext4"})), fail,
+			"(ext4) is there after the trial, on node worker,"},
+		{"what was there before", "residue-audit", auditedTrial(func(r *history.Residue) {
+			r.Things = append(r.Things, table)
+		}), pass, ""},
+		{"what is gone since", "residue-audit", auditedTrial(func(r *history.Residue) {
+			if r.When == history.After {
+				r.Things = nil
+			}
+		}), pass, ""},
+		{"the last look counts", "residue-audit", then(auditedTrial(leftOn("worker", table)),
+			func(events []history.Event) []history.Event {
+				e := events[len(events)-1]
+				e.ID++
+				e.Kind, e.Phase = history.KindResidue, nil
+				e.Residue = &history.Residue{When: history.After, Run: "r1", Node: "worker"}
+				return append(events, e)
+			}), pass, ""},
+		{"nobody looked", "residue-audit", then(auditedTrial(same), drop(kind(history.KindResidue))), unknown,
+			"the trial was never looked over for residue"},
+		{"nobody looked before", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "worker"))),
+			unknown, "node worker was not looked over for residue before anything was hurt"},
+		{"nobody looked after", "residue-audit", then(auditedTrial(same), drop(looked(history.After, ""))), unknown,
+			"the API was not looked over for residue after the trial"},
+		{"a node was left out", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "worker")),
+			drop(looked(history.After, "worker"))), unknown, "node worker was never looked over"},
+		{"the API was left out", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "")),
+			drop(looked(history.After, ""))), unknown, "objects of the API were never looked over"},
+		{"a look that failed", "residue-audit", then(auditedTrial(same), edit(looked(history.After, "worker"),
+			func(e *history.Event) { e.Residue.Error = "no answer" })), unknown,
+			"node worker could not be looked over for residue after the trial: no answer"},
+		{"a class that could not be looked at", "residue-audit", then(auditedTrial(same),
+			edit(looked(history.After, "worker"), func(e *history.Event) {
+				e.Residue.Blind = []history.Blind{{Class: history.ThingQdisc, Why: "no tc"}}
+			})), unknown, "on node worker no qdisc could be looked for after the trial: no tc"},
+		{"blind before is no proof", "residue-audit", then(auditedTrial(leftOn("worker", table)),
+			edit(looked(history.Before, "worker"), func(e *history.Event) {
+				e.Residue.Blind = []history.Blind{{Class: history.ThingTable, Why: "no nft"}}
+			})), unknown, "no nft"},
+		{"the wrong order", "residue-audit", then(auditedTrial(same), edit(looked(history.Before, "worker"),
+			func(e *history.Event) { e.Span = history.At(historytest.At(79)) })), unknown, "in the wrong order"},
+	}
+}
+
+// TestARunWithoutAuditIsJudgedAsBefore holds that a harness that did not look is not asked for it, and that one that
+// said it would is.
+func TestARunWithoutAuditIsJudgedAsBefore(t *testing.T) {
+	judged := func(h history.History) bool {
+		for _, r := range check.Run(h, check.All()).Results {
+			if r.Check == "residue-audit" {
+				return true
+			}
+		}
+		return false
+	}
+	if judged(historytest.Smoke().History()) {
+		t.Error("it was asked for residue")
+	}
+	h := trialOf(edit(kind(history.KindPlan), func(e *history.Event) {
+		var p plan.Plan
+		if err := json.Unmarshal(e.Plan, &p); err != nil {
+			t.Fatal(err)
+		}
+		p.Audit = true
+		e.Plan, _ = json.Marshal(p)
+	}))
+	if !judged(h) {
+		t.Error("it was not asked for residue")
+	}
+}

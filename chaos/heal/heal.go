@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,26 +130,41 @@ func systemctl(ctx context.Context, run Runner, what string, args ...string) (ou
 }
 
 func timers(ctx context.Context, run Runner, only Only, report *Report) error {
-	out, err := systemctl(ctx, run, "list the dead-man timers",
-		"list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern)
+	waiting, err := armedTimers(ctx, run, only)
 	if err != nil {
 		return err
 	}
 	var errs []error
+	for _, name := range waiting {
+		_, err := run(ctx, []string{"systemctl", "stop", name}, "")
+		if err == nil {
+			report.Timers = append(report.Timers, name)
+			continue
+		}
+		if now, again := armedTimers(ctx, run, only); again == nil && !slices.Contains(now, name) {
+			continue // Another heal was quicker, or it has fired.
+		}
+		errs = append(errs, fmt.Errorf("stop timer %q: %w", name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// armedTimers returns the names of the dead-man timers that wait.
+func armedTimers(ctx context.Context, run Runner, only Only) ([]string, error) {
+	out, err := systemctl(ctx, run, "list the dead-man timers",
+		"list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", mark.TimerPattern)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
 	for line := range strings.Lines(out) { // For example "seatrial-heal-r1-3.timer loaded active waiting /usr/...".
 		word := strings.Fields(line)
 		if len(word) < 4 || word[2] != "active" { // It has fired, or was stopped already.
 			continue
 		}
-		owner, ours := mark.FromTimer(word[0])
-		if !ours || !only(owner) {
-			continue
+		if owner, ours := mark.FromTimer(word[0]); ours && only(owner) {
+			names = append(names, word[0])
 		}
-		if _, err := run(ctx, []string{"systemctl", "stop", word[0]}, ""); err != nil {
-			errs = append(errs, fmt.Errorf("stop timer %q: %w", word[0], err))
-			continue
-		}
-		report.Timers = append(report.Timers, word[0])
 	}
-	return errors.Join(errs...)
+	return names, nil
 }

@@ -278,6 +278,9 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 	dirs := p.shared.of(name, list)
 	err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
 	if err == nil {
+		err = p.removeSeats(ctx, list)
+	}
+	if err == nil {
 		var left bool
 		if _, left, err = p.find(ctx, name); left {
 			err = errors.New("nodes are still there after kind deleted them")

@@ -83,6 +83,9 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 		known = n.lastAddresses(ctx)
 	}
 	release, holdErr := n.hold(ctx, before, known)
+	if before.state() == stateExited {
+		holdErr = errors.Join(holdErr, n.leaveSeat(ctx))
+	}
 	err = do(before)
 	holdErr = errors.Join(holdErr, release()) // Of interest only if the addresses differ: no start is to fail for it.
 	if err != nil {
@@ -130,15 +133,17 @@ func (n *node) lastAddresses(ctx context.Context) []netip.Addr {
 
 // Stop stops the container; a paused one is thawed by the engine first. One that is stopped is left alone.
 func (n *node) Stop(ctx context.Context, grace time.Duration) error {
-	if err := n.engine.unattended(ctx, "stop", "-t", seconds(grace), n.name); err != nil {
-		return fmt.Errorf("stop node %q: %w", n.name, err)
-	}
-	return nil
+	return n.goDown(ctx, "stop", []string{stateRunning, statePaused}, func() error {
+		return n.engine.unattended(ctx, "stop", "-t", seconds(grace), n.name)
+	})
 }
 
 // Kill ends all processes of the container with SIGKILL. One that is stopped is left alone.
 func (n *node) Kill(ctx context.Context) error {
-	return n.change(ctx, "kill", []string{stateRunning, statePaused}, "kill", "--signal", "KILL")
+	return n.goDown(ctx, "kill", []string{stateRunning, statePaused}, func() error {
+		_, err := n.engine.output(ctx, "kill", "--signal", "KILL", n.name)
+		return err
+	})
 }
 
 // Pause freezes the container's processes. One that is paused is left alone; one that is stopped is an error.
@@ -160,10 +165,14 @@ func (n *node) change(ctx context.Context, what string, states []string, args ..
 	if !slices.Contains(states, state) {
 		return nil
 	}
-	if _, err := n.engine.output(ctx, append(args, n.name)...); err != nil {
-		return fmt.Errorf("%s node %q: %w", what, n.name, err)
+	_, err = n.engine.output(ctx, append(args, n.name)...)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if now, again := n.State(ctx); again == nil && !slices.Contains(states, now) {
+		return nil // Somebody else did it at the same time.
+	}
+	return fmt.Errorf("%s node %q: %w", what, n.name, err)
 }
 
 // State returns "running", "paused" or "exited", as the engine tells it.

@@ -29,6 +29,9 @@ func put(t *testing.T, e engine, name, text string) {
 
 func TestPowerArgvGolden(t *testing.T) {
 	inspect, network := "inspect --type container n", "network inspect kind"
+	seat := "run --detach --rm --name n-seat --network kind --mac-address 06:5e:ac:12:00:03 --cap-add NET_ADMIN " +
+		"--entrypoint find  / -maxdepth 0 -exec ip link set eth0 down ; -exec sleep 3600 ;"
+	look, leave := "inspect --type container n-seat", "rm --force --volumes n-seat"
 	files := []string{"cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -"}
 	for _, tc := range []struct {
 		name, state string
@@ -41,14 +44,15 @@ func TestPowerArgvGolden(t *testing.T) {
 		{"reboot a paused one", "paused", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
 			[]string{inspect, network, "unpause n", "restart -t 0 n", inspect}, "running"},
 		{"reboot a stopped one", "exited", func(n *node, ctx context.Context) error { return n.Reboot(ctx, 0) },
-			[]string{inspect, files[0], files[1], "restart -t 0 n", inspect}, "running"},
+			[]string{inspect, files[0], files[1], leave, "restart -t 0 n", inspect}, "running"},
 		{"stop", "running", func(n *node, ctx context.Context) error { return n.Stop(ctx, 3*time.Second) },
-			[]string{"stop -t 3 n"}, "exited"},
+			[]string{inspect, "stop -t 3 n", network, seat, look, leave}, "exited"},
 		{"start", "exited", (*node).Start,
-			[]string{inspect, inspect, files[0], files[1], "start n", inspect}, "running"},
+			[]string{inspect, inspect, files[0], files[1], leave, "start n", inspect}, "running"},
 		{"start a running one", "running", (*node).Start, []string{inspect}, "running"},
 		{"start a paused one", "paused", (*node).Start, []string{inspect}, "paused"},
-		{"kill", "running", (*node).Kill, []string{inspect, "kill --signal KILL n"}, "exited"},
+		{"kill", "running", (*node).Kill, []string{inspect, "kill --signal KILL n", network, seat, look, leave},
+			"exited"},
 		{"kill a stopped one", "exited", (*node).Kill, []string{inspect}, "exited"},
 		{"pause", "running", (*node).Pause, []string{inspect, "pause n"}, "paused"},
 		{"pause a paused one", "paused", (*node).Pause, []string{inspect}, "paused"},
@@ -156,6 +160,40 @@ func TestLowerAddressesAreHeld(t *testing.T) {
 	err := n.Reboot(t.Context(), 0)
 	if !errors.As(err, &addrErr) || !strings.Contains(err.Error(), "hold free addresses") {
 		t.Errorf("reboot = %v, want an AddressError and why nothing was held", err)
+	}
+}
+
+// While it is down, a container that does nothing has the node's addresses, and goes when the node or the cluster does.
+func TestAddressesAreKeptWhileANodeIsDown(t *testing.T) {
+	const run, leave = "run --detach --rm --name n-seat --network kind ", "rm --force --volumes n-seat"
+	for _, tc := range []struct {
+		name, seat string
+		left       bool
+	}{
+		{"the node's", "172.18.0.3 fc00::3", false},
+		{"others", "172.18.0.9 fc00::9", true},
+	} {
+		e := fakeEngine(t, made("n", "c", "worker", "", "running", before...))
+		put(t, e, "next-addresses", before[0]+" "+before[1])
+		put(t, e, "seat-addresses", tc.seat)
+		n := aNode(e, "n")
+		must(t, n.Kill(t.Context()))
+		made := calls(t, e)
+		if !strings.HasPrefix(made[3], run) || (made[len(made)-1] == leave) != tc.left {
+			t.Errorf("%s: kill calls %q", tc.name, made)
+		}
+		must(t, n.Start(t.Context()))
+		if all := calls(t, e); !slices.Contains(all[len(made):], leave) {
+			t.Errorf("%s: start calls %q", tc.name, all[len(made):])
+		}
+	}
+	e := fakeEngine(t, made("n", "c", "worker", "", "exited"), made("m", "c", "worker", "", "running", before...))
+	p := &Provider{engine: e}
+	list, err := e.inspect(t.Context(), "n", "m")
+	must(t, err)
+	must(t, p.removeSeats(t.Context(), list))
+	if all := calls(t, e); strings.Join(all[1:], "\n") != leave {
+		t.Errorf("removal calls %q", all[1:])
 	}
 }
 

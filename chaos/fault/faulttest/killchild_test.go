@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/journal"
@@ -41,6 +42,7 @@ type errand struct {
 	Run        string        `json:"run"`
 	At         string        `json:"at"` // A KillPoint; empty to live.
 	Journal    string        `json:"journal"`
+	Dogs       outside.Dogs  `json:"dogs"`
 	Life       time.Duration `json:"life"`
 	Hold       time.Duration `json:"hold"`
 }
@@ -118,6 +120,7 @@ func (e errand) spec() plan.Fault {
 func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Logger) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: cluster, Pod: e.Pod, Namespace: e.Namespace, RunID: e.Run, Clock: bootclock.Now, Log: log,
+		Outside: e.Dogs,
 	}
 	kubeconfig, err := cluster.Kubeconfig(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +25,22 @@ func (m *matrix) left(ctx context.Context, on clusters.Node, run string) ([]stri
 			return out, err
 		}
 	}
+	if out, err := m.leftBeside(run); err != nil || len(out) > 0 {
+		return out, err
+	}
 	return m.leftInAPI(ctx, run)
+}
+
+// leftBeside looks for what runs have left beside the cluster whose ids begin so.
+func (m *matrix) leftBeside(run string) ([]string, error) {
+	return filepath.Glob(filepath.Join(m.dogs.Dir, "seatrial-"+run+"*"))
 }
 
 // leftAnywhere does the same for all runs and on every node, when nothing is killed any more.
 func (m *matrix) leftAnywhere(ctx context.Context) ([]string, error) {
 	out, err := m.leftInAPI(ctx, runPrefix)
-	errs := []error{err}
+	beside, err2 := m.leftBeside(runPrefix)
+	out, errs := append(out, beside...), []error{err, err2}
 	for _, n := range m.nodes {
 		found, err := leftOn(ctx, n, runPrefix)
 		out, errs = append(out, found...), append(errs, err)

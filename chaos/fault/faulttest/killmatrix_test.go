@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/clusters"
@@ -47,6 +48,7 @@ type matrix struct {
 	nodes   []clusters.Node
 	log     *slog.Logger
 	dir     string
+	dogs    outside.Dogs // Beside the cluster.
 
 	mu    sync.Mutex
 	cells map[string]map[faulttest.KillPoint]cell
@@ -151,6 +153,9 @@ func (m *matrix) prepare(t *testing.T) {
 	if m.nodes, err = m.cluster.Nodes(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if m.dogs, err = realDogs(ctx, m.log, filepath.Join(m.dir, "outside"), m.cluster.Name()); err != nil {
+		t.Fatal(err)
+	}
 	agent, err := agentbin.Find(ctx, m.log)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +174,9 @@ func (m *matrix) prepare(t *testing.T) {
 }
 
 func (m *matrix) target(on clusters.Node) faulttest.Target {
-	return faulttest.Target{Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name()}
+	return faulttest.Target{
+		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Outside: m.dogs,
+	}
 }
 
 // row kills the harness at each of the points of one fault, one after the other, on one worker.
@@ -204,6 +211,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 		Engine: os.Getenv("SEATRIAL_ENGINE"), Kubeconfig: filepath.Join(m.dir, run+".kubeconfig"),
 		Cluster: m.cluster.Name(), Fault: def.Name, Node: on.Name(), Pod: env.Pod, Namespace: env.Namespace, Run: run,
 		At: at.String(), Journal: filepath.Join(m.dir, run+".journal"), Life: longLife, Hold: time.Second,
+		Dogs: m.dogs,
 	}
 	if at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected {
 		e.Life = briefLife

@@ -92,7 +92,7 @@ func TestServiceFaultsOnARealCluster(t *testing.T) {
 func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, nodes []clusters.Node) error {
 	ctx := t.Context()
 	env := fault.Env{
-		Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "none",
+		Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "kube-system",
 		RunID: "rleft-" + def.Name, Clock: target.Clock, Log: target.Log,
 	}
 	f, err := def.New(plan.Fault{Name: def.Name, Hold: plan.Duration(time.Second)}, 1, env)

@@ -1,0 +1,116 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// seatLife is how many seconds a seat lasts if nobody removes it. A node that is away for longer is back for good, or
+// its cluster is gone.
+const seatLife = "3600"
+
+// seatBound is how long it may take to make a seat, or to remove one.
+const seatBound = 20 * time.Second
+
+// seat is the name of the container that keeps the addresses of a node while it is down.
+func (n *node) seat() string { return n.name + "-seat" }
+
+// goDown does something that ends with the node down, and keeps its addresses for it then: on an engine that others use
+// too, the next container would be given them, and the node would come back as another.
+func (n *node) goDown(ctx context.Context, what string, states []string, do func() error) error {
+	before, err := n.inspect(ctx)
+	if err != nil {
+		return fmt.Errorf("%s node %q: get state: %w", what, n.name, err)
+	}
+	if !slices.Contains(states, before.state()) {
+		return nil
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("%s node %q: %w", what, n.name, err)
+	}
+	n.takeSeat(ctx, before)
+	return nil
+}
+
+// takeSeat has a container that does nothing take the addresses which the node had. It answers nobody: its interface is
+// down, and until it is, nobody knows its MAC address. A seat with other addresses is no use and is removed. Nothing
+// hangs on it: a node that comes back with other addresses is found when it is started.
+func (n *node) takeSeat(ctx context.Context, before container) {
+	known := before.addresses()
+	if n.engine.name != "docker" || len(known) == 0 || len(before.NetworkSettings.Networks) != 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, seatBound)
+	defer cancel()
+	select {
+	case token := <-n.turn:
+		defer func() { n.turn <- token }()
+	case <-ctx.Done():
+		return
+	}
+	release, err := n.hold(ctx, before, known)
+	if err == nil {
+		err = n.sitDown(ctx, before, known)
+	}
+	if err = errors.Join(err, release()); err != nil {
+		_ = n.leaveSeat(ctx) // One that is left ends by itself.
+	}
+}
+
+// sitDown makes the seat.
+func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr) error {
+	var network string
+	for name := range before.NetworkSettings.Networks {
+		network = name
+	}
+	// Find carries out one command after another, and the second only when the first went well: no shell is needed.
+	_, err := n.engine.output(ctx, "run", "--detach", "--rm", "--name", n.seat(), "--network", network,
+		"--mac-address", seatMAC(known), "--cap-add", "NET_ADMIN", "--entrypoint", "find", before.Image, "/",
+		"-maxdepth", "0", "-exec", "ip", "link", "set", "eth0", "down", ";", "-exec", "sleep", seatLife, ";")
+	if err != nil {
+		return err
+	}
+	list, err := n.engine.inspect(ctx, n.seat())
+	if err != nil || len(list) != 1 {
+		return errors.Join(err, errors.New("it ended at once"))
+	}
+	if addrs := list[0].addresses(); !slices.Equal(addrs, known) {
+		return fmt.Errorf("it has the addresses %v", addrs)
+	}
+	return nil
+}
+
+// seatMAC returns a MAC address of one's own making, other than those that docker makes from the same address.
+func seatMAC(known []netip.Addr) string {
+	last := known[0].AsSlice()
+	last = last[len(last)-4:]
+	return fmt.Sprintf("06:5e:%02x:%02x:%02x:%02x", last[0], last[1], last[2], last[3])
+}
+
+// removeSeats removes the seats of nodes that are gone while they were down.
+func (p *Provider) removeSeats(ctx context.Context, nodes []container) error {
+	var errs []error
+	for _, c := range nodes {
+		if c.state() == stateExited {
+			errs = append(errs, (&node{engine: p.engine, name: c.Name}).leaveSeat(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leaveSeat removes the seat. One that is not there is no error.
+func (n *node) leaveSeat(ctx context.Context) error {
+	if n.engine.name != "docker" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seatBound)
+	defer cancel()
+	if _, err := n.engine.output(ctx, "rm", "--force", "--volumes", n.seat()); err != nil && !notThere(err) {
+		return fmt.Errorf("give the kept addresses back: %w", err)
+	}
+	return nil
+}

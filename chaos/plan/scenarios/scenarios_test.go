@@ -18,8 +18,11 @@ import (
 func caps() plan.Caps {
 	return plan.Caps{
 		Faults: []plan.FaultCaps{
-			{Name: "cordon"}, {Name: "kubelet-kill"}, {Name: "manager-kill"},
-			{Name: "node-partition", Families: true}, {Name: "node-reboot"}, {Name: "pod-delete"},
+			{Name: "cordon"},
+			{Name: "kubelet-kill", Takes: []plan.Part{plan.PartKubelet}},
+			{Name: "manager-kill"},
+			{Name: "node-partition", Families: true, Takes: []plan.Part{plan.PartNode}},
+			{Name: "node-reboot"}, {Name: "pod-delete"},
 			{Name: "runtime-kill"},
 		},
 		Workloads: []string{"ledger", "light"},

@@ -1,0 +1,167 @@
+package check
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+func faultStep(during ...plan.Step) plan.Step {
+	return plan.Step{Do: plan.ActionFault, Fault: &plan.Fault{Name: "f", During: during}}
+}
+
+func scaleStep(replicas int, during ...plan.Step) plan.Step {
+	return plan.Step{Do: plan.ActionScale, Replicas: &replicas, During: during}
+}
+
+func besides(branches ...plan.Step) plan.Step {
+	s := plan.Step{Do: plan.ActionTogether}
+	for _, b := range branches {
+		s.Branches = append(s.Branches, []plan.Step{b})
+	}
+	return s
+}
+
+// TestWithinIsWithinAnotherFault holds that a fault shares its before and its after with one around it, and with no
+// other step.
+func TestWithinIsWithinAnotherFault(t *testing.T) {
+	p := plan.Plan{Steps: []plan.Step{
+		faultStep(faultStep(), besides(faultStep(), scaleStep(1, faultStep()))), // 1; 2, 4, 6.
+		scaleStep(2, faultStep()),          // 8.
+		besides(faultStep(), faultStep()),  // 10, 11.
+		scaleStep(1, besides(faultStep())), // 14.
+		faultStep(),                        // 15.
+	}}
+	plan.Number(p.Steps)
+	var outer, inner []int
+	for _, l := range faultLives(p, nil) {
+		if l.within {
+			inner = append(inner, l.step)
+		} else {
+			outer = append(outer, l.step)
+		}
+	}
+	if d := cmp.Diff([]int{1, 8, 10, 11, 14, 15}, outer); d != "" {
+		t.Errorf("within no other (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]int{2, 4, 6}, inner); d != "" {
+		t.Errorf("within another (-want +got):\n%s", d)
+	}
+}
+
+// lived is a fault that was injected at one moment and shown to be gone at another, 0 for never.
+func lived(step int, from, to history.Time) faultLife {
+	l := faultLife{step: step, facts: map[history.FaultStage]*history.Event{
+		history.StageInjected: {Span: history.At(from)}, history.StageConfirmed: {Span: history.At(from + 1)},
+	}}
+	if to != 0 {
+		l.facts[history.StageHealed] = &history.Event{Span: history.At(to - 1)}
+		l.facts[history.StageConfirmedHealed] = &history.Event{Span: history.At(to)}
+	}
+	return l
+}
+
+func TestFaultsThatOverlapShareBeforeAndAfter(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults []faultLife
+		want   map[int]surroundings
+	}{
+		{"one after another", []faultLife{lived(1, 10, 20), lived(2, 30, 40)},
+			map[int]surroundings{1: {5, 10, 20, 30}, 2: {20, 30, 40, forever}}},
+		{"one within another's time", []faultLife{lived(1, 10, 50), lived(2, 20, 40), lived(3, 70, 80)},
+			map[int]surroundings{1: {5, 10, 50, 70}, 2: {5, 10, 50, 70}, 3: {50, 70, 80, forever}}},
+		{"a chain, in whatever order", []faultLife{lived(1, 35, 50), lived(2, 10, 30), lived(3, 20, 40)},
+			map[int]surroundings{1: {5, 10, 50, forever}, 2: {5, 10, 50, forever}, 3: {5, 10, 50, forever}}},
+		{"one that never ended", []faultLife{lived(1, 10, 30), lived(2, 20, 0)},
+			map[int]surroundings{1: {5, 10, forever, forever}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &scene{start: 5, faults: tc.faults}
+			got := map[int]surroundings{}
+			for _, l := range tc.faults {
+				if at, ok := s.around(l); ok {
+					got[l.step] = at
+				}
+			}
+			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(surroundings{})); d != "" {
+				t.Errorf("times around them (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestInstancesThatAFaultFindsThereAllTheTime(t *testing.T) {
+	del := func(cascade string, during ...plan.Step) plan.Step {
+		return plan.Step{Do: plan.ActionDeleteSet, Cascade: cascade, During: during}
+	}
+	create := func(during ...plan.Step) plan.Step { return plan.Step{Do: plan.ActionCreateSet, During: during} }
+	for _, tc := range []struct {
+		name  string
+		steps []plan.Step
+		want  int
+	}{
+		{"alone", []plan.Step{faultStep()}, 3},
+		{"after scaling down", []plan.Step{scaleStep(2), faultStep()}, 2},
+		{"before it", []plan.Step{faultStep(), scaleStep(1)}, 3},
+		{"while it is scaled down", []plan.Step{scaleStep(1, faultStep())}, 1},
+		{"while it is scaled up", []plan.Step{scaleStep(1), scaleStep(3, faultStep())}, 1},
+		{"beside a branch that scales", []plan.Step{besides(faultStep(), scaleStep(2))}, 2},
+		{"with a scale within it", []plan.Step{faultStep(scaleStep(1))}, 1},
+		{"while it is deleted", []plan.Step{del("background", faultStep())}, 0},
+		{"while it is made again", []plan.Step{del("background"), create(faultStep())}, 0},
+		{"when it is made again", []plan.Step{del("background"), create(), faultStep()}, 3},
+		{"while its pods are orphans", []plan.Step{del(plan.CascadeOrphan), create(faultStep())}, 3},
+	} {
+		p := plan.Plan{Workload: plan.Workload{Replicas: 3}, Steps: tc.steps}
+		plan.Number(p.Steps)
+		lives := faultLives(p, nil)
+		if got := (&scene{plan: p}).steady(lives[0].step); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestAFaultDuringAChangeNeedsClientsAtWork has a node rebooted while the StatefulSet is changed: clients must have
+// been at work then as for any other fault.
+func TestAFaultDuringAChangeNeedsClientsAtWork(t *testing.T) {
+	h := historytest.Smoke().History()
+	for i := range h.Events {
+		if h.Events[i].Kind != history.KindPlan {
+			continue
+		}
+		p := historytest.SmokePlan()
+		p.Steps[4] = plan.Step{N: 5, Do: plan.ActionUpdate, Update: &plan.Update{Revision: "v2"},
+			Bound: plan.Duration(2 * time.Minute), During: []plan.Step{p.Steps[5]}}
+		p.Steps = slices.Delete(p.Steps, 5, 6)
+		h.Events[i].Plan, _ = json.Marshal(p) // A plan can always be encoded.
+	}
+	if r := Run(h, []Check{Coverage()}); r.Verdict != Pass {
+		t.Fatalf("got %s: %+v", r.Verdict, r.Results)
+	}
+	held := history.Span{}
+	for _, e := range h.Events {
+		if e.Fault != nil && e.Fault.Step == 6 && e.Fault.Stage == history.StageConfirmed {
+			held.NotBefore = e.Span.NotAfter
+		}
+		if e.Fault != nil && e.Fault.Step == 6 && e.Fault.Stage == history.StageHealed {
+			held.NotAfter = e.Span.NotBefore
+		}
+	}
+	h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool {
+		return e.Op != nil && e.Span.PossiblyOverlaps(held)
+	})
+	r := Run(h, []Check{Coverage()})
+	said := strings.Join(r.Results[0].Reasons, "\n")
+	if r.Verdict != Unknown || !strings.Contains(said, "during step 6 node-reboot") {
+		t.Errorf("nobody was at work: %s, %s", r.Verdict, said)
+	}
+}

@@ -94,6 +94,9 @@ type Definition struct {
 	Container, Grace, Manifest bool
 	Check                      func(plan.Fault, plan.Workload) plan.FieldErrors
 
+	// Example, when set, fills in what an example of the fault cannot be without, beyond what the fields above say.
+	Example func(*plan.Fault)
+
 	Upstream string // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

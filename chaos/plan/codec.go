@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 )
@@ -23,8 +21,9 @@ func (p Plan) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads one plan, strictly: an unknown field, anything after the plan and a newer schema are errors. It does
-// not judge the plan; Validate does.
+// Decode reads one plan, strictly: an unknown field or one that is there twice, a value of another type, anything after
+// the plan, and a newer schema are errors; what is wrong with fields is FieldErrors. It does not judge the plan;
+// Validate does.
 func Decode(r io.Reader) (Plan, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -36,20 +35,15 @@ func Decode(r io.Reader) (Plan, error) {
 	var head struct {
 		Schema int `json:"schema"`
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return Plan{}, fmt.Errorf("decode plan: %w", err)
-	}
-	if head.Schema > SchemaVersion {
+	if err := json.Unmarshal(data, &head); err == nil && head.Schema > SchemaVersion {
 		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
 	}
-	var p Plan
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&p); err != nil {
+	if err := shape(data).Err(); err != nil {
 		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Plan{}, errors.New("decode plan: there is more after the plan; remove it")
+	var p Plan
+	if err := json.Unmarshal(data, &p); err != nil {
+		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
 	return p, nil
 }

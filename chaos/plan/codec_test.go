@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/plantest"
 )
 
 func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
@@ -27,14 +28,23 @@ func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
 
 func TestDecodeIsStrict(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"empty", "", "decode plan: unexpected end of JSON input"},
-		{"unknown field", `{"schema":1,"sede":4}`, `decode plan: json: unknown field "sede"`},
-		{"unknown field below", `{"steps":[{"n":1,"durration":"1s"}]}`, `unknown field "durration"`},
-		{"two plans", `{"schema":1}{"schema":1}`, "after top-level value"},
+		{"empty", "", "plan: cannot be read: it ends here; write JSON"},
+		{"unknown field", `{"schema":1,"sede":4}`, `sede: there is no such field; did you mean "seed"?`},
+		{"unknown field below", `{"steps":[{"n":1,"durration":"1s"}]}`, `steps[0].durration: there is no such field`},
+		{"a field in other letters", `{"Seed":4}`, `Seed: there is no such field; did you mean "seed"?`},
+		{"a field twice", `{"steps":[{"n":1,"n":2}]}`, "steps[0].n: is there twice; leave one of them out"},
+		{"two plans", `{"schema":1}{"schema":1}`, "plan: there is more after it; remove it"},
 		{"newer", `{"schema":2,"new":true}`, "schema 2, want at most 1"},
-		{"duration", `{"bounds":{"ready":5}}`, `want text like "30s"`},
-		{"not a number", `{"workers":"two"}`, "decode plan"},
-		{"overflow", `{"seed":99999999999999999999}`, "decode plan"},
+		{"duration", `{"bounds":{"ready":5}}`, `bounds.ready: is the number 5; use text like "1m30s"`},
+		{"no duration", `{"bounds":{"ready":"NaN"}}`, `bounds.ready: "NaN" is no duration; use text like "1m30s"`},
+		{"not a number", `{"workers":"two"}`, `workers: is the text "two"; use a whole number`},
+		{"no JSON", `{"workers":NaN}`, `workers: cannot be read: invalid character 'N' looking for beginning of value`},
+		{"overflow", `{"seed":99999999999999999999}`, "seed: 99999999999999999999 is out of range; use a whole number"},
+		{"a list", `{"workload":[[1]]}`, "workload: is a list; use fields, in braces"},
+		{"no object", `{"workload":null}`, "workload: is null; use fields, in braces"},
+		{"no text", "{\"scenario\":\"a\xff\"}", "scenario: is not UTF-8; use UTF-8"},
+		{"deep", strings.Repeat(`{"steps":[{"fault":{"during":[`, 50), "is within"},
+		{"deep where nothing is", `{"x":` + strings.Repeat("[", 1_000_000), "is within 65 others; leave it out"},
 		{"too long", strings.Repeat(" ", 5<<20), "longer than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,6 +71,13 @@ func FuzzDecodeThenValidate(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"steps":[{"do":"fault"},{"do":"scale","replicas":-1},{"do":"tamper"}]}`))
+	for _, p := range plantest.Legal() {
+		b.Reset()
+		if err := p.Encode(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(bytes.Clone(b.Bytes()))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := plan.Decode(bytes.NewReader(data))
 		if err != nil {
@@ -70,7 +87,7 @@ func FuzzDecodeThenValidate(f *testing.F) {
 		if err := p.Render(&text); err != nil { // An illegal plan can be shown, too.
 			t.Fatal(err)
 		}
-		if p.Validate(caps()) != nil {
+		if p.Validate(caps()) != nil && p.Validate(plantest.Caps()) != nil {
 			return
 		}
 		for _, s := range p.Steps {

@@ -19,6 +19,12 @@ func (e FieldError) Error() string { return fmt.Sprintf("%s: %s; %s", e.Field, e
 // FieldErrors is everything that is wrong with a plan, in the order of its fields.
 type FieldErrors []FieldError
 
+// maxShown and maxDetail bound how many errors are shown at once, and how many bytes of each.
+const (
+	maxShown  = 40
+	maxDetail = 400
+)
+
 // Error renders one line for each error.
 func (l FieldErrors) Error() string {
 	lines := make([]string, 0, len(l)+1)
@@ -26,7 +32,11 @@ func (l FieldErrors) Error() string {
 	if len(l) == 1 {
 		lines[0] = "plan is not legal"
 	}
-	for _, e := range l {
+	for i, e := range l {
+		if i == maxShown {
+			lines = append(lines, fmt.Sprintf("  and %d more", len(l)-i))
+			break
+		}
 		lines = append(lines, "  "+e.Error())
 	}
 	return strings.Join(lines, "\n")
@@ -54,5 +64,9 @@ var ErrSchema = errors.New("plan schema is newer than this program")
 
 // add appends one error.
 func (l *FieldErrors) add(field, fix, detail string, args ...any) {
-	*l = append(*l, FieldError{Field: field, Detail: fmt.Sprintf(detail, args...), Fix: fix})
+	what := fmt.Sprintf(detail, args...)
+	if len(what) > maxDetail {
+		what = strings.ToValidUTF8(what[:maxDetail], "") + "..."
+	}
+	*l = append(*l, FieldError{Field: field, Detail: what, Fix: fix})
 }

@@ -202,6 +202,9 @@ func (v *validator) update(at string, u Update) {
 	if u.Broken != "" && !slices.Contains(Brokens(), u.Broken) {
 		v.errs.add(at+".broken", oneOf(u.Broken, Brokens()), "nothing called %q can be wrong with a revision", u.Broken)
 	}
+	if !legalName(u.Revision) {
+		return // It is not to be shown as one that there is.
+	}
 	v.set.revision = u.Revision
 	v.set.broken[u.Revision] = u.Broken != ""
 }

@@ -44,9 +44,7 @@ func entries(kind string) ([]entry, bool) {
 		}
 	case "faults":
 		for _, f := range parts.Faults {
-			list = append(list, entry{f.Name, f.Summary, [][2]string{
-				{"shown", f.Shown}, {"healed", f.Healed}, {"needs", fmt.Sprint(f.Needs)}, {"upstream", f.Upstream},
-			}})
+			list = append(list, entry{f.Name, f.Summary, faultDetails(f)})
 		}
 	case "scenarios":
 		for _, s := range parts.Scenarios {
@@ -146,7 +144,13 @@ func describe(w io.Writer, kind string, e entry) error {
 	fmt.Fprintf(tab, "%s\t%s\n", kind, e.Name)
 	fmt.Fprintf(tab, "what\t%s\n", e.Summary)
 	for _, d := range e.Details {
-		fmt.Fprintf(tab, "%s\t%s\n", d[0], d[1])
+		for i, line := range strings.Split(d[1], "\n") {
+			heading := d[0]
+			if i > 0 {
+				heading = ""
+			}
+			fmt.Fprintf(tab, "%s\t%s\n", heading, line)
+		}
 	}
 	return tab.Flush()
 }

@@ -8,7 +8,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
 )
 
 // The exit codes, those of Jepsen's command line.
@@ -88,10 +91,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			fmt.Fprintf(stderr, "error: %v\n", exit.err)
+			fmt.Fprintf(stderr, "error: %s\n", visible(exit.err.Error()))
 		}
 		return exit.code
 	}
-	fmt.Fprintf(stderr, "error: %v\n", err)
+	fmt.Fprintf(stderr, "error: %s\n", visible(err.Error()))
 	return exitHarness
+}
+
+// visible makes what a terminal would obey visible: an error may have in it what somebody else wrote.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }

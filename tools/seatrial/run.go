@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -85,12 +87,16 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 	}
 	file, err := os.Open(f.planFile)
 	if err != nil {
-		return plan.Plan{}, badArguments("--plan: %w", err)
+		var reason *fs.PathError
+		if errors.As(err, &reason) {
+			err = reason.Err // The name is quoted once, which is once enough.
+		}
+		return plan.Plan{}, badArguments("--plan %q: %w", f.planFile, err)
 	}
 	defer file.Close() //nolint:errcheck // It was only read.
 	p, err := plan.Decode(file)
 	if err != nil {
-		return plan.Plan{}, badArguments("--plan %s: %w", f.planFile, err)
+		return plan.Plan{}, badArguments("--plan %q: %w", f.planFile, err)
 	}
 	return p, nil
 }

@@ -1,0 +1,151 @@
+package plantest
+
+import (
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+const (
+	second = plan.Duration(time.Second)
+	minute = plan.Duration(time.Minute)
+	hour   = plan.Duration(time.Hour)
+)
+
+// Caps are faults and workloads by the names of those that there are, as far as the plans of Legal need them.
+func Caps() plan.Caps {
+	fault := func(name string, takes ...plan.Part) plan.FaultCaps {
+		return plan.FaultCaps{
+			Name: name, Takes: takes, Families: name == "node-partition", CSI: name == "csi-point",
+			Triggers: name == "kubelet-kill", Outlasts: name == "node-delete",
+		}
+	}
+	return plan.Caps{
+		Workloads: []string{"ledger", plan.LightName},
+		Faults: []plan.FaultCaps{
+			fault("cordon", plan.PartSchedulable), fault("csi-point"), fault("kubelet-kill", plan.PartKubelet),
+			fault("kubelet-stop", plan.PartKubelet), fault("manager-kill", plan.PartManager),
+			fault("node-delete", plan.PartObject), fault("node-partition", plan.PartNode),
+			fault("node-reboot", plan.PartNode), fault("pod-delete"), fault("runtime-kill", plan.PartRuntime),
+		},
+	}
+}
+
+// Legal returns plans that are legal with Caps, and with the faults and workloads that there are. Together they have
+// every action, every await and most fields.
+func Legal() []plan.Plan {
+	plans := []plan.Plan{data(), disk(), set(), beside()}
+	for i := range plans {
+		plan.Number(plans[i].Steps)
+	}
+	wait := plans[3].Steps[1].Branches // Their numbers are known by now.
+	wait[1][0].Await.Step = wait[0][0].N
+	return plans
+}
+
+func base(name string, w plan.Workload, steps ...plan.Step) plan.Plan {
+	return plan.Plan{
+		Schema: plan.SchemaVersion, Scenario: name, Seed: 7, Workers: 3, Workload: w,
+		Bounds: plan.Bounds{Ready: minute, Settle: minute, BlindGap: second, MinOps: 1, MinAround: 1, MaxNodes: 2},
+		Steps:  steps,
+	}
+}
+
+func ledger() plan.Workload {
+	return plan.Workload{
+		Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 64, Clients: 2,
+		Interval: second, QuietRows: 10, PreStop: second,
+	}
+}
+
+func fault(name string, ordinal int, during ...plan.Step) plan.Step {
+	return plan.Step{Do: plan.ActionFault, Bound: hour, Fault: &plan.Fault{
+		Name: name, Ordinal: ordinal, Hold: second, During: during}}
+}
+
+func await(a plan.Await) plan.Step {
+	return plan.Step{Do: plan.ActionAwait, Await: &a, Bound: 2 * minute}
+}
+
+func load() plan.Step { return plan.Step{Do: plan.ActionLoad, Commits: 5, Bound: minute} }
+
+// data has the steps that concern the data of databases, and faults one after another.
+func data() plan.Plan {
+	cut := fault("node-partition", 2)
+	cut.Fault.Families = []string{"ipv4", "ipv6"}
+	w := ledger()
+	w.Silent, w.Parallel = true, true
+	return base("made-up-data", w,
+		load(),
+		plan.Step{Do: plan.ActionChecksum, Label: "before", Bound: minute},
+		cut, fault("kubelet-kill", 0), fault("node-reboot", 1),
+		plan.Step{Do: plan.ActionPause, Lasting: second, Bound: minute, Note: "to take a breath"},
+		plan.Step{Do: plan.ActionTamper, Tamper: &plan.Tamper{Kind: "delete-row", Ordinal: 1}, Bound: minute},
+	)
+}
+
+// disk has faults of disks that can move, one within another, with what is awaited there.
+func disk() plan.Plan {
+	w := ledger()
+	w.Storage, w.Fencing, w.Packed = plan.StorageSharedDisk, "single", true
+	point := fault("csi-point", 0, await(plan.Await{For: plan.AwaitCSIEnd, RPC: "NodeStageVolume", Count: 2}))
+	point.Fault.CSI = &plan.CSI{RPC: "NodeStageVolume", Act: "fail", Code: "Internal", Times: 3}
+	late := fault("csi-point", 1)
+	late.Fault.CSI = &plan.CSI{RPC: "ControllerPublishVolume", Act: "delay", Delay: second}
+	gone := fault("node-delete", 0)
+	gone.Bound, gone.Fault.Outlast = 10*minute, true
+	kill := fault("kubelet-kill", 0)
+	kill.Fault.When = &plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeUnpublishVolume"}
+	kill.Fault.Provoke = []plan.Step{fault("pod-delete", 0)}
+	kill.Fault.Provoke[0].Bound = minute
+	return base("made-up-disk", w, point, late, kill,
+		fault("node-partition", 0,
+			await(plan.Await{For: plan.AwaitNotReady}), gone,
+			await(plan.Await{For: plan.AwaitUnmount, Place: plan.PlaceGlobal, Since: plan.SinceStep, Delay: second}),
+			await(plan.Await{For: plan.AwaitMoved})))
+}
+
+// set has the changes of a StatefulSet, with moments of their own.
+func set() plan.Plan {
+	w := ledger()
+	w.UpdateStrategy, w.MaxUnavailable, w.MinReadySeconds = plan.StrategyRolling, 2, 2
+	w.Start, w.WhenDeleted, w.WhenScaled = 4, plan.PolicyRetain, plan.PolicyDelete
+	one, three, two, four := 1, 3, 2, 4
+	change := func(do plan.Action, during ...plan.Step) plan.Step {
+		return plan.Step{Do: do, Bound: hour, During: during}
+	}
+	down := change(plan.ActionScale, await(plan.Await{For: plan.AwaitTerminating, Ordinal: 6}))
+	up := change(plan.ActionScale)
+	down.Replicas, up.Replicas, up.Wait = &one, &three, plan.WaitObserved
+	part, update := change(plan.ActionPartition), change(plan.ActionUpdate)
+	part.Partition = &two
+	update.Update, update.Wait = &plan.Update{Revision: "v2", Broken: plan.BrokenImage}, plan.WaitObserved
+	back, del := change(plan.ActionRollback), change(plan.ActionDeleteSet)
+	back.Revision, del.Cascade = plan.RevisionFirst, plan.CascadeOrphan
+	claim, pod := change(plan.ActionDeleteClaim), change(plan.ActionDeletePod)
+	claim.Ordinal, pod.Ordinal = &four, &four
+	return base("made-up-set", w, down, up,
+		await(plan.Await{For: plan.AwaitReady, Ordinal: 6, Count: 1}), await(plan.Await{For: plan.AwaitSettled}),
+		part, update, await(plan.Await{For: plan.AwaitStill, Lasting: second}), back, claim, del,
+		change(plan.ActionCreateSet), pod)
+}
+
+// beside has faults beside each other, and the rest of what can be awaited.
+func beside() plan.Plan {
+	match := func(op, path, value string) plan.Await {
+		return plan.Await{For: plan.AwaitObject, Delay: second, Count: 2, Since: plan.SinceStep, Object: &plan.Match{
+			Kind: "Pod", Name: "mysql-0", Path: path, Op: op, Value: value}}
+	}
+	return base("made-up-beside", ledger(),
+		load(),
+		plan.Step{Do: plan.ActionTogether, Bound: 3 * hour, Branches: [][]plan.Step{
+			{fault("node-partition", 0, await(match("=", `.status.conditions[type=Ready].status`, "False")))},
+			{await(plan.Await{For: plan.AwaitFault, Step: 3, Stage: plan.StageConfirmed}), fault("kubelet-stop", 1),
+				fault("cordon", 1)},
+			{await(plan.Await{For: plan.AwaitCommits, Commits: 3, Since: plan.SinceSteps}), load(),
+				await(plan.Await{For: plan.AwaitTime, After: second, Since: plan.SinceStep})},
+		}},
+		fault("runtime-kill", 2, await(plan.Await{For: plan.AwaitMount, Ordinal: 2, Place: plan.PlacePod}),
+			await(match("<", ".metadata.generation", "7"))),
+	)
+}

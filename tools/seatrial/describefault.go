@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// faultDetails is all there is to say of a fault, with a step of a plan that has it.
+func faultDetails(d fault.Definition) [][2]string {
+	needs := "nothing"
+	if len(d.Needs) > 0 {
+		needs = strings.Join(d.Needs, ", ")
+	}
+	takes := "nothing"
+	if len(d.Takes) > 0 {
+		var parts []string
+		for _, p := range d.Takes {
+			parts = append(parts, string(p))
+		}
+		takes = strings.Join(parts, ", ")
+	}
+	details := [][2]string{
+		{"shown", d.Shown}, {"healed", d.Healed}, {"needs", needs}, {"takes", takes}, {"upstream", d.Upstream},
+	}
+	if fields := faultFields(d); fields != "" {
+		details = append(details, [2]string{"fields", fields})
+	}
+	example, err := json.MarshalIndent(exampleStep(d), "", "  ")
+	if err != nil {
+		return details // A step of a plan can always be written.
+	}
+	return append(details, [2]string{"example", string(example)})
+}
+
+// faultFields names the fields of a fault that not every fault takes.
+func faultFields(d fault.Definition) string {
+	var names []string
+	for _, f := range []struct {
+		name  string
+		taken bool
+	}{
+		{"families", d.Families}, {"csi", d.CSI}, {"when", d.Triggers}, {"provoke", d.Triggers},
+		{"outlast", d.Outlasts},
+		{"direction", d.Network.Direction}, {"flows", d.Network.Flows}, {"reject", d.Network.Reject},
+		{"percent", d.Network.Percent}, {"peer", d.Network.Peer}, {"container", d.Container}, {"grace", d.Grace},
+		{"manifest", d.Manifest},
+	} {
+		if f.taken {
+			names = append(names, "fault."+f.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// exampleStep is a legal step of a plan that has the fault.
+func exampleStep(d fault.Definition) plan.Step {
+	return examplePlan(d).Steps[0]
+}
+
+// examplePlan is a legal plan with that step.
+func examplePlan(d fault.Definition) plan.Plan {
+	return plan.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
+}

@@ -121,8 +121,8 @@ func newPinger(address netip.Addr, count int) (*pinger, error) {
 	}
 	p.file = os.NewFile(uintptr(fd), "ping "+address.String())
 	var id [2]byte
-	_, _ = rand.Read(id[:]) // It never returns an error.
-	_, _ = rand.Read(p.nonce[:])
+	_, _ = rand.Read(id[:]) // Neither this nor the next returns an error, ever.
+	_, _ = rand.Read(p.nonce[:]) // As the one above.
 	p.id = binary.BigEndian.Uint16(id[:])
 	return p, nil
 }

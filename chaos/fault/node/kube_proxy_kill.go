@@ -38,6 +38,7 @@ func KubeProxyKill() fault.Definition {
 			"wherever it did, over either family.",
 		Needs: []string{"api", "systemd"},
 		// Services must work on afterwards as before.
+		Takes:    []plan.Part{plan.PartProxy},
 		Upstream: "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &kubeProxyKill{env: env}, nil

@@ -38,6 +38,7 @@ func KubeletFreeze() fault.Definition {
 		Healed: "It goes on if it bears our mark; it is active and healthy, the node's lease renewed, the node Ready.",
 		Needs:  []string{"systemd"},
 		// A kubelet that acts on what it knew before it was frozen.
+		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			k := &kubeletFreeze{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}

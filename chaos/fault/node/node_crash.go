@@ -27,6 +27,7 @@ func NodeCrash() fault.Definition {
 			"Ready with new containers, routes and mounts back.",
 		Needs: []string{"power"},
 		// A node that is gone without a word, with its volumes attached.
+		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "KEP-2268 non-graceful node shutdown",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			a, err := newAway(spec, step, env)

@@ -30,6 +30,7 @@ func NodePause() fault.Definition {
 		Healed: "It is thawed: the same boot, its kubelet answers on every address, lease renewed, node Ready.",
 		Needs:  []string{"power"},
 		// What a process does that was away and does not know it.
+		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "jepsen.io: process pause (SIGSTOP), here of a whole node; KEP-2268 non-graceful node shutdown",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			b, err := newBeside(spec, step, env, paused)

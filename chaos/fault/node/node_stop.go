@@ -31,6 +31,7 @@ func NodeStop() fault.Definition {
 			"Ready with new containers, routes and mounts back.",
 		Needs: []string{"power"},
 		// What is left of pods and volumes when their node is shut down under them.
+		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "KEP-2000 graceful node shutdown, KEP-2268 non-graceful node shutdown",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			a, err := newAway(spec, step, env)

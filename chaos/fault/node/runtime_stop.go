@@ -37,6 +37,7 @@ func RuntimeStop() fault.Definition {
 			"renewed, and the node Ready.",
 		Needs: []string{"systemd"},
 		// A kubelet without a runtime: nothing can be started or ended, and its node is not ready.
+		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "kubernetes/kubernetes test/e2e_node/restart_test.go, containerd.io/docs: KillMode=process",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			k := &runtimeStop{owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}

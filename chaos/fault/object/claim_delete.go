@@ -37,6 +37,7 @@ func ClaimDelete() fault.Definition {
 			"after it.",
 		Needs: []string{"api"},
 		// Storage Object in Use Protection: without it the volume of a running database could be deleted.
+		Takes:    []plan.Part{plan.PartClaim},
 		Upstream: "k/k#45143",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
 			return &claimDelete{victim: victim{env: env}}, nil

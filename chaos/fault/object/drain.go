@@ -42,6 +42,7 @@ func Drain() fault.Definition {
 		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:  []string{"api", "systemd"},
 		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.
+		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			d := &drain{cordon: cordon{env: env, armed: armedFor(spec, step, env)}}

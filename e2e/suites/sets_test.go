@@ -33,7 +33,9 @@ var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"
 })
 
 // quickSets are scaling, a canary and its rollback, and OnDelete, which take half a minute each without databases.
-func quickSets() []string { return []string{"set-canary-light", "set-on-delete-light", "set-scale-light"} }
+func quickSets() []string {
+	return []string{"set-canary-light", "set-on-delete-light", "set-scale-light"}
+}
 
 // sets returns the scenarios of StatefulSets.
 func sets() []plan.Scenario {

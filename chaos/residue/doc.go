@@ -17,8 +17,8 @@
 //   - Loop devices: those over a file below /var/lib/seatrial of this node, but for the disks that nodes share: they
 //     are attached and detached as their pods move.
 //   - Processes: those that are stopped, or in a frozen cgroup.
-//   - Units: ours, those that have failed, timers that somebody started by hand; the kubelet and the container runtime
-//     when they are not active.
+//   - Units: ours, but those that are installed by a file, which are looked at as files; those that have failed; timers
+//     that somebody started by hand; the kubelet and the container runtime when they are not active.
 //   - Files: what is held by a fault, what is ours in the directories of the system, drop-ins of systemd, and the
 //     manifests of static pods by their content.
 //

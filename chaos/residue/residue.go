@@ -58,9 +58,10 @@ func (n Node) Look(ctx context.Context) Report {
 	return report
 }
 
-// owned adds the owner, where the thing's name has one in it.
+// owned adds the owner, where the thing's name has one in it. Names of volumes are made of the run's as well, and have
+// no owner in this sense.
 func owned(t history.Thing) history.Thing {
-	if t.Run != "" {
+	if t.Class != history.ThingTable && t.Class != history.ThingUnit && t.Class != history.ThingFile {
 		return t
 	}
 	for _, word := range strings.FieldsFunc(t.Name, func(r rune) bool { return r == ' ' || r == '/' }) {

@@ -75,6 +75,7 @@ func machine(t *testing.T) string {
 		"var/lib/seatrial/held/seatrial-r1-3/kubelet":          "",
 		"etc/kubernetes/manifests/kube-apiserver.yaml":         "kind: Pod\n",
 		"etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "",
+		"etc/systemd/system/seatrial-ledger.service":           "",
 		"tmp/seatrial-r2-7.tmp":                                "",
 	} {
 		path = filepath.Join(root, path)
@@ -121,7 +122,6 @@ func TestLookListsWhatAFaultCanLeave(t *testing.T) {
 		{Class: history.ThingProcess, Name: "300 mysqld", Is: "frozen"},
 		{Class: history.ThingProcess, Name: "301 mysqld", Is: "frozen"},
 		{Class: history.ThingUnit, Name: "containerd.service", Is: "loaded inactive"},
-		{Class: history.ThingUnit, Name: "seatrial-ledger.service"},
 		{Class: history.ThingUnit, Name: "seatrial-heal-r1-3.timer", Run: "r1", Step: 3},
 		{Class: history.ThingUnit, Name: "run-u7.timer"},
 		{Class: history.ThingUnit, Name: "dbus.service", Is: "failed"},
@@ -129,6 +129,7 @@ func TestLookListsWhatAFaultCanLeave(t *testing.T) {
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held/seatrial-r1-3/kubelet", Run: "r1", Step: 3},
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held"},
 		{Class: history.ThingFile, Name: "/tmp/seatrial-r2-7.tmp"},
+		{Class: history.ThingFile, Name: "/etc/systemd/system/seatrial-ledger.service"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"},
 		{Class: history.ThingFile, Name: "/etc/kubernetes/manifests/kube-apiserver.yaml", Is: "sha256 0"},
 	}}

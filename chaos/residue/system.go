@@ -190,11 +190,18 @@ func (n Node) units(ctx context.Context) ([]history.Thing, error) {
 			all = append(all, history.Thing{Name: unit, Is: active})
 		case core && (active != "active" || load != "loaded"):
 			all = append(all, history.Thing{Name: unit, Is: load + " " + active})
-		case strings.HasPrefix(unit, "seatrial-") && active != "inactive", byHand:
+		case strings.HasPrefix(unit, "seatrial-") && active != "inactive" && !n.installed(unit), byHand:
 			all = append(all, history.Thing{Name: unit})
 		}
 	}
 	return all, nil
+}
+
+// installed reports whether a unit has a file of its own, which is a thing by itself: the unit then comes and goes with
+// a boot. The undo of a fault has none.
+func (n Node) installed(unit string) bool {
+	_, err := os.Stat(filepath.Join(n.Root, "etc/systemd/system", unit))
+	return err == nil
 }
 
 // files lists what is held, what is ours in the system's directories, drop-ins, and manifests.

@@ -32,6 +32,7 @@ type Target struct {
 	Clock   func() history.Time
 	Log     *slog.Logger
 	On      string // The worker that the victim's pod must be on; any when empty.
+	Claims  bool   // The pod that the victim is chosen by has a volume of its own.
 }
 
 // The workload of OnCluster: a pod that does nothing, to choose a victim by.
@@ -103,6 +104,9 @@ func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 			if err != nil {
 				return false, "", err
 			}
+			if again, err := t.renewed(ctx, p); again || err != nil {
+				return false, "its claim is being deleted", err
+			}
 			env.Node = nil
 			for _, n := range nodes {
 				if n.Name() == p.Spec.NodeName {
@@ -163,6 +167,11 @@ func (t Target) MakeAnchor(ctx context.Context) error {
 				},
 			},
 		},
+	}
+	if t.Claims {
+		if err := t.withClaim(ctx, set); err != nil {
+			return err
+		}
 	}
 	_, err = t.Kube.AppsV1().StatefulSets(namespace).Create(ctx, set, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

@@ -31,8 +31,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/observe/install"
 )
 
-// TestObjectFaultsOnARealCluster runs all checks of the faults of API objects on a cluster of its own; they need no
-// agent on the nodes. It needs an engine, and in SEATRIAL_NODE_IMAGE the reference of a node image that the engine has.
+// TestObjectFaultsOnARealCluster runs all checks of the faults of API objects on a cluster of its own, and lets the
+// timers on the control plane undo those that have one. It needs an engine, and in SEATRIAL_NODE_IMAGE the reference of
+// a node image that the engine has.
 func TestObjectFaultsOnARealCluster(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") != "1" {
 		t.Skip("NOT RUN: faults of API objects on a real kind cluster; it needs an engine and a node image: make long")
@@ -40,14 +41,41 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cluster := realCluster(t, log, "seatrial-dev-faulttest")
+	nodes := withAgents(t, log, cluster)
+	target := faulttest.Target{
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rfaulttest", Clock: bootclock.Now, Log: log, Claims: true,
+	}
 	err := faulttest.OnCluster(ctx, []fault.Definition{
-		object.PodDelete(), object.PodForceDelete(), object.Cordon(), object.OutOfService(), object.NodeDelete(),
-	}, faulttest.Target{
-		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rfaulttest", Clock: bootclock.Now, Log: log,
-	})
+		object.ClaimDelete(), object.Drain(), object.PodDelete(), object.PodForceDelete(), object.Cordon(),
+		object.OutOfService(), object.NodeDelete(),
+	}, target)
 	if err != nil {
 		t.Error(err)
 	}
+	for _, def := range []fault.Definition{object.Cordon(), object.NodeDelete()} {
+		if err := leftAlone(t, def, target, nodes); err != nil {
+			t.Errorf("fault %q is left alone: %v", def.Name, err)
+		}
+	}
+}
+
+// withAgents puts the agent on every node.
+func withAgents(t *testing.T, log *slog.Logger, cluster clusters.Cluster) []clusters.Node {
+	t.Helper()
+	nodes, err := cluster.Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := agentbin.Find(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if _, err := install.Install(t.Context(), n, agent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
 }
 
 // TestServiceFaultsOnARealCluster does the same for the faults of services and of the control plane, which need the
@@ -59,23 +87,11 @@ func TestServiceFaultsOnARealCluster(t *testing.T) {
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cluster := realCluster(t, log, "seatrial-dev-services")
-	nodes, err := cluster.Nodes(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := agentbin.Find(ctx, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range nodes {
-		if _, err := install.Install(ctx, n, agent); err != nil {
-			t.Fatal(err)
-		}
-	}
+	nodes := withAgents(t, log, cluster)
 	target := faulttest.Target{
 		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rservices", Clock: bootclock.Now, Log: log,
 	}
-	err = faulttest.OnCluster(ctx, []fault.Definition{
+	err := faulttest.OnCluster(ctx, []fault.Definition{
 		node.RuntimeKill(), node.KubeletStop(), controlplane.ForceDetachOff(), controlplane.ManagerKill(),
 	}, target)
 	if err != nil {

@@ -1,12 +1,14 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
+	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
@@ -92,4 +94,27 @@ func Validate(parts Parts, p plan.Plan) error {
 		names = append(names, w.Name)
 	}
 	return p.Validate(fault.Caps(parts.Faults, names, nil))
+}
+
+// Around is the plan that manifests of Chaos Mesh are put into.
+type Around = mesh.Around
+
+// ImportMesh makes a plan of manifests of Chaos Mesh, in YAML or JSON. Its error is one of plan.FieldErrors, which name
+// the fields.
+func ImportMesh(parts Parts, manifests []byte, a Around) (plan.Plan, error) {
+	a.Faults = fault.Caps(parts.Faults, nil, nil).Faults
+	return mesh.Import(manifests, a)
+}
+
+// ReadPlan decodes a plan, and puts steps in the place of the manifests that are in it. What is no plan but manifests
+// is imported, with a.
+func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
+	if mesh.Is(data) {
+		return ImportMesh(parts, data, a)
+	}
+	p, err := plan.Decode(bytes.NewReader(data))
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return mesh.Expand(p, fault.Caps(parts.Faults, nil, nil).Faults)
 }

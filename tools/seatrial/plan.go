@@ -32,6 +32,7 @@ func newPlan() *cobra.Command {
 	}
 	outputFlag(cmd, &output)
 	seedFlag(cmd, &seed)
+	cmd.AddCommand(newPlanImport())
 	return cmd
 }
 

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 
@@ -45,7 +43,7 @@ and removes the cluster again, unless --keep is given. The exit code is the verd
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan in this file instead of a scenario's")
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan, or the Chaos Mesh manifests, in this file")
 	return cmd
 }
 
@@ -80,25 +78,12 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 	switch {
 	case f.planFile == "" && len(args) == 0:
 		return plan.Plan{}, badArguments("SCENARIO is missing; see `seatrial list scenarios`")
-	case f.planFile != "" && (len(args) > 0 || f.seed != 0):
+	case f.planFile != "" && len(args) > 0:
 		return plan.Plan{}, badArguments("--plan has scenario and seed in it; give it alone")
 	case f.planFile == "":
 		return makePlan(args[0], f.seed)
 	}
-	file, err := os.Open(f.planFile)
-	if err != nil {
-		var reason *fs.PathError
-		if errors.As(err, &reason) {
-			err = reason.Err // The name is quoted once, which is once enough.
-		}
-		return plan.Plan{}, badArguments("--plan %q: %w", f.planFile, err)
-	}
-	defer file.Close() //nolint:errcheck // It was only read.
-	p, err := plan.Decode(file)
-	if err != nil {
-		return plan.Plan{}, badArguments("--plan %q: %w", f.planFile, err)
-	}
-	return p, nil
+	return readPlan(f.planFile, f.seed)
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {

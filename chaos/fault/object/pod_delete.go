@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,7 +13,7 @@ import (
 
 // PodDelete returns the fault that deletes the victim's pod as kubectl delete does, and does not wait for its end.
 //
-// What: DELETE with the pod's own grace period, on condition of its uid.
+// What: DELETE with the pod's own grace period, or with that of plan.Fault.Grace, on condition of its uid.
 //
 // Shown: the pod of that uid is being deleted, or is gone.
 //
@@ -26,13 +27,17 @@ func PodDelete() fault.Definition {
 		Needs:   []string{"api"},
 		// A pod that terminates while the kubelet is restarted: its volumes must stay until it is gone.
 		Upstream: "k/k#113979",
-		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &podDelete{victim{env: env}}, nil
+		Grace:    true,
+		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+			return &podDelete{victim: victim{env: env}, grace: spec.Grace}, nil
 		},
 	}
 }
 
-type podDelete struct{ victim }
+type podDelete struct {
+	victim
+	grace *plan.Duration // Nil for the pod's own.
+}
 
 // Inject deletes the pod.
 func (d *podDelete) Inject(ctx context.Context) error {
@@ -43,7 +48,12 @@ func (d *podDelete) Inject(ctx context.Context) error {
 	if pod.DeletionTimestamp != nil {
 		return fmt.Errorf("delete %s: it is being deleted already, since before this fault", &d.victim)
 	}
-	return d.remove(ctx, nil)
+	if d.grace == nil {
+		return d.remove(ctx, nil)
+	}
+	seconds := int64(d.grace.D() / time.Second)
+	d.victim.grace = d.grace.D()
+	return d.remove(ctx, &seconds)
 }
 
 // Confirm shows that the API server has taken it.

@@ -1,0 +1,4 @@
+package mesh
+
+// Name is the name of the fault that is left to Chaos Mesh.
+const Name = "mesh"

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -67,7 +68,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
-			Triggers: d.Triggers, Network: d.Network, Takes: d.Takes,
+			Triggers: d.Triggers, Network: d.Network, Takes: d.Takes, Longest: plan.Duration(d.Longest),
 			Container: d.Container, Grace: d.Grace, Manifest: d.Manifest, Check: d.Check,
 		})
 	}
@@ -76,11 +77,12 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 
 // Definition is one entry of the list of faults.
 type Definition struct {
-	Name     string
-	Summary  string           // What it does, one sentence.
-	Shown    string           // How its effect is shown from the victim's side.
-	Healed   string           // How it is undone, and how that is shown.
-	Needs    []string         // What the cluster must be able to do: "power", "nftables", "systemd".
+	Name    string
+	Summary string // What it does, one sentence.
+	Shown   string // How its effect is shown from the victim's side.
+	Healed  string // How it is undone, and how that is shown.
+	// Needs is what the cluster must be able to do: "api", "nftables", "power", "static-pods", "systemd".
+	Needs    []string
 	Families bool             // It can be limited to address families (plan.Fault.Families).
 	CSI      bool             // It is one of a CSI driver (plan.Fault.CSI).
 	Triggers bool             // Its act can wait on the node for a CSI call (plan.Fault.When).
@@ -97,6 +99,8 @@ type Definition struct {
 	// Example, when set, fills in what an example of the fault cannot be without, beyond what the fields above say.
 	Example func(*plan.Fault)
 
+	// Longest is the longest hold: beyond it, the cluster undoes the effect by itself. 0 is no limit.
+	Longest  time.Duration
 	Upstream string // How it is known upstream: an issue, a KEP.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 }

@@ -73,6 +73,8 @@ func Clash(has, takes []Part, same bool) string {
 				return why
 			}
 		}
+	case away(has) && leads(takes), leads(has) && away(takes):
+		return fmt.Sprintf("it has the %s in its hands, and without both nobody leads", has)
 	}
 	return ""
 }
@@ -81,6 +83,7 @@ func clash(has, takes Part, same bool) string {
 	machine := func(p Part) bool { return slices.Contains(machineParts(), p) }
 	object := func(p Part) bool { return slices.Contains(objectParts(), p) }
 	away := func(p Part) bool { return p == PartAPIServer || p == PartEtcd || p == PartControlPlane }
+	leads := func(p Part) bool { return p == PartManager || p == PartScheduler }
 	whole := has == PartNode || takes == PartNode
 	switch {
 	case !same && (machine(has) || object(has)), !same && machine(takes):
@@ -93,6 +96,8 @@ func clash(has, takes Part, same bool) string {
 		return fmt.Sprintf("it has the %s in its hands", has)
 	case away(has) && (away(takes) || object(takes)):
 		return fmt.Sprintf("it has taken the %s away, and nothing can be done or seen without it", has)
+	case away(has) && leads(takes), leads(has) && away(takes):
+		return fmt.Sprintf("it has the %s in its hands, and without both nobody leads", has)
 	}
 	return ""
 }

@@ -39,6 +39,7 @@ type FaultCaps struct {
 	CSI      bool     // The fault is one of a CSI driver.
 	Outlasts bool     // The fault can outlast the one within which it is.
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
+	Longest  Duration // The longest that the fault can be held; 0 is no limit.
 	Network  NetworkCaps
 	// Container, Grace and Manifest say that the fault takes the field of that name.
 	Container, Grace, Manifest bool

@@ -40,6 +40,9 @@ func (v *validator) fault(at string, f Fault, bound Duration, in within) {
 	case f.Hold >= bound:
 		v.errs.add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
 			f.Hold, bound)
+	case known != nil && known.Longest > 0 && f.Hold > known.Longest:
+		v.errs.add(at+".hold", fmt.Sprintf("hold it for at most %s", known.Longest),
+			"the effect of fault %q ends by itself before %s are over", f.Name, f.Hold)
 	}
 	v.families(at+".families", f, known)
 	v.network(at, f, known)

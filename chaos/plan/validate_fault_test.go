@@ -139,3 +139,21 @@ func TestMistakesInTriggers(t *testing.T) {
 		})
 	}
 }
+
+func TestAFaultIsHeldNoLongerThanItLasts(t *testing.T) {
+	c := nestedCaps()
+	c.Faults[0].Longest = plan.Duration(30 * time.Second) // kubelet-kill.
+	p := waiting()
+	f := p.Steps[1].Fault
+	for hold, legal := range map[time.Duration]bool{30 * time.Second: true, 31 * time.Second: false} {
+		f.Hold = plan.Duration(hold)
+		err := p.Validate(c)
+		if legal && err != nil {
+			t.Errorf("hold %s: %v", hold, err)
+		}
+		if !legal && (err == nil || !strings.Contains(err.Error(), "steps[1].fault.hold: ") ||
+			!strings.Contains(err.Error(), "at most 30s")) {
+			t.Errorf("hold %s: got %v", hold, err)
+		}
+	}
+}

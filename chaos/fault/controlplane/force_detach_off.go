@@ -66,45 +66,19 @@ type forceDetachOff struct {
 	foreign bool // Somebody else had set the flag before.
 }
 
-// nodes returns the nodes of the control plane.
-func (f *forceDetachOff) nodes(ctx context.Context) ([]clusters.Node, error) {
-	all, err := f.env.Cluster.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	all = slices.DeleteFunc(all, func(n clusters.Node) bool { return n.Role() != clusters.RoleControlPlane })
-	if len(all) == 0 {
-		return nil, errors.New("list nodes: none is of the control plane")
-	}
-	return all, nil
-}
-
-// each does something on every node of the control plane, and goes on after an error.
-func (f *forceDetachOff) each(ctx context.Context, do func(clusters.Node) error) error {
-	nodes, err := f.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, n := range nodes {
-		errs = append(errs, do(n))
-	}
-	return errors.Join(errs...)
-}
-
 // Arm arms the timers that put the manifests back.
 func (f *forceDetachOff) Arm(ctx context.Context) error {
-	return f.each(ctx, func(n clusters.Node) error { return deadman.Arm(ctx, n, f.owner, f.life) })
+	return eachControlNode(ctx, f.env, func(n clusters.Node) error { return deadman.Arm(ctx, n, f.owner, f.life) })
 }
 
 // Disarm removes the timers.
 func (f *forceDetachOff) Disarm(ctx context.Context) error {
-	return f.each(ctx, func(n clusters.Node) error { return deadman.Disarm(ctx, n, f.owner) })
+	return eachControlNode(ctx, f.env, func(n clusters.Node) error { return deadman.Disarm(ctx, n, f.owner) })
 }
 
 // Inject changes the manifests.
 func (f *forceDetachOff) Inject(ctx context.Context) error {
-	err := f.each(ctx, func(n clusters.Node) error {
+	err := eachControlNode(ctx, f.env, func(n clusters.Node) error {
 		return swap(ctx, n, f.owner, managerFile, func(manifest []byte) ([]byte, error) {
 			return withFlag(manifest)
 		})
@@ -134,7 +108,7 @@ func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal puts back what bears our mark. It removes the timers then: without a mark they find nothing to do, and a new
 // leader takes longer than the guard waits when a person has given up.
 func (f *forceDetachOff) Heal(ctx context.Context) error {
-	return f.each(ctx, func(n clusters.Node) error {
+	return eachControlNode(ctx, f.env, func(n clusters.Node) error {
 		if err := heal.Release(ctx, heal.On(n), f.owner); err != nil {
 			return err
 		}
@@ -150,7 +124,7 @@ func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error
 // look returns the kube-controller-managers of all nodes if each node has one and all of them run with the flag, or
 // without it. A state that is not empty says what is not as wanted.
 func (f *forceDetachOff) look(ctx context.Context, want bool) (seen []process, state string, err error) {
-	nodes, err := f.nodes(ctx)
+	nodes, err := controlNodes(ctx, f.env)
 	if err != nil {
 		return nil, "", err
 	}
@@ -187,7 +161,7 @@ func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Durati
 			seen = nil
 			return false, state, err
 		}
-		lease, err := readLeadership(ctx, f.env.Kube)
+		lease, err := readLeadership(ctx, f.env.Kube, manager)
 		if err != nil {
 			return false, "", err
 		}

@@ -56,16 +56,16 @@ func managers(ctx context.Context, node clusters.Node) ([]process, error) {
 	return all, nil
 }
 
-// leadership is the lease of the kube-controller-manager that leads.
+// leadership is the lease of the component's process that leads.
 type leadership struct {
 	holder  string
 	renewed time.Time
 }
 
-func readLeadership(ctx context.Context, kube kubernetes.Interface) (leadership, error) {
-	lease, err := kube.CoordinationV1().Leases(managerNamespace).Get(ctx, manager, metav1.GetOptions{})
+func readLeadership(ctx context.Context, kube kubernetes.Interface, name string) (leadership, error) {
+	lease, err := kube.CoordinationV1().Leases(managerNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return leadership{}, fmt.Errorf("get lease %s/%s: %w", managerNamespace, manager, err)
+		return leadership{}, fmt.Errorf("get lease %s/%s: %w", managerNamespace, name, err)
 	}
 	var l leadership
 	if lease.Spec.HolderIdentity != nil {

@@ -196,7 +196,7 @@ func (w *world) kube() *kubefake.Clientset {
 		}
 		return list
 	})
-	read("get", "leases", func(string) runtime.Object { return w.leadership() })
+	read("get", "leases", func(name string) runtime.Object { return w.leadership(name) })
 	read("get", "nodes", func(name string) runtime.Object {
 		if n := w.known[name]; n != nil {
 			return n
@@ -227,6 +227,7 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("update", "nodes", w.updateNode)
 	kube.PrependReactor("create", "resourcequotas", w.countQuota)
 	kube.PrependReactor("list", "pods", w.listProxies)
+	kube.PrependReactor("*", "*", w.away)
 	return kube
 }
 

@@ -7,13 +7,10 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/heal"
@@ -30,17 +27,13 @@ type services struct {
 	shimless     bool // The shims have ended.
 	shimsFall    bool // They end with containerd, as they do when all of its unit is killed.
 
-	manager      int       // Pid of the kube-controller-manager; 0 on a worker.
-	managerArgs  []string  // Its command line.
-	managerBegan time.Time // The first begins at once, a later one leads when the lease of the one before is over.
+	programs []*program // Of the control plane; none on a worker.
 }
 
 const (
 	managerFile = heal.ManifestDir + "kube-controller-manager.yaml"
 	// aDirectory is the content of what is none.
 	aDirectory = "\x00directory"
-	// leaseOver is how long a kube-controller-manager waits for the lease of one that has ended.
-	leaseOver = 15 * time.Second
 )
 
 // managerManifest is cut down from what kubeadm writes.
@@ -64,9 +57,7 @@ status: {}
 func (w *world) makeServices(m *machine) {
 	m.files, m.runtime, m.runtimeBegan = map[string]string{}, 193, w.begin
 	if strings.HasSuffix(m.node.Name(), "control-plane") {
-		m.files[managerFile] = managerManifest
-		m.manager, m.managerBegan = 581, w.begin.Add(-leaseOver)
-		m.managerArgs = commandOf(managerManifest)
+		w.makePrograms(m)
 	}
 }
 
@@ -76,30 +67,6 @@ func commandOf(manifest string) []string {
 		panic(err)
 	}
 	return slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args)
-}
-
-// reconcile is what the kubelet does when a manifest was changed. The lock is held.
-func (w *world) reconcile(m *machine) {
-	for name := range m.files {
-		if rest, ok := strings.CutPrefix(name, heal.ManifestDir); ok && rest != path.Base(managerFile) {
-			panic("a second file in the directory of static pods: " + name)
-		}
-	}
-	now := commandOf(m.files[managerFile])
-	if !w.inert && !slices.Equal(now, m.managerArgs) {
-		m.manager, m.managerArgs, m.managerBegan = m.manager+100, now, time.Now()
-	}
-}
-
-// leadership is the lease of the kube-controller-manager, which renews it every 2 s.
-func (w *world) leadership() *coordinationv1.Lease {
-	m := w.nodes["c-control-plane"]
-	holder, renewed := fmt.Sprintf("c-control-plane_%d", m.manager), time.Since(w.begin).Truncate(2*time.Second)
-	if lost := m.managerBegan.Add(leaseOver).Sub(w.begin); renewed < lost {
-		holder, renewed = "c-control-plane_before", m.managerBegan.Sub(w.begin).Truncate(2*time.Second)
-	}
-	at := metav1.NewMicroTime(w.begin.Add(renewed))
-	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
 }
 
 // service carries out a command about services and files, if it is one. The lock is held.
@@ -122,18 +89,10 @@ func (w *world) service(m *machine, argv []string, stdin string) (out string, ex
 	case line == "systemctl start containerd", line == "ctr version":
 	case strings.HasPrefix(line, "ps -o ppid= -p "):
 		return strings.ReplaceAll(argv[4], "90", " 80") + "\n", 0, true
-	case line == "pgrep -x kube-controller":
-		if m.manager == 0 {
-			return "", 1, true
-		}
-		return strconv.Itoa(m.manager) + "\n", 0, true
-	case line == fmt.Sprintf("cat /proc/%d/cmdline", m.manager):
-		return strings.Join(m.managerArgs, "\x00") + "\x00", 0, true
-	case line == fmt.Sprintf("kill -s KILL %d", m.manager):
-		if !w.inert {
-			m.manager, m.managerBegan = m.manager+100, time.Now()
-		}
 	default:
+		if out, exit, known := w.programsOf(m, argv); known {
+			return out, exit, true
+		}
 		return w.file(m, argv, stdin)
 	}
 	return "", 0, true
@@ -150,7 +109,7 @@ func (w *world) startKubelet(m *machine) {
 // are made. The lock is held.
 func (w *world) file(m *machine, argv []string, stdin string) (out string, exit int, known bool) {
 	defer func() {
-		if m.manager != 0 {
+		if m.programs != nil {
 			w.reconcile(m)
 		}
 	}()
@@ -207,8 +166,13 @@ func (w *world) release(m *machine, owner mark.Owner) {
 	if _, held := m.files[owner.Held(heal.HeldRuntime)]; held {
 		w.startRuntime(m)
 	}
-	if was, held := m.files[owner.Held(path.Base(managerFile))]; held {
-		m.files[managerFile] = was
+	w.thaw(m, owner)
+	for _, p := range m.programs {
+		if was, held := m.files[owner.Held(p.name+".yaml")]; held {
+			m.files[heal.ManifestDir+p.name+".yaml"] = was
+		}
+	}
+	if m.programs != nil {
 		w.reconcile(m)
 	}
 	if _, held := m.files[owner.Held(heal.HeldRegistration)]; held {

@@ -1,0 +1,155 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// freezing completes the definition of a fault that freezes a component.
+func freezing(of component, d fault.Definition) fault.Definition {
+	d.Shown = "The kernel says that its process is stopped, its health endpoint is silent, and " + lack(of) + "."
+	d.Healed = "The process that bears our mark goes on; it, or a later one, tells that it is well, requests to the " +
+		"API server are answered, and the leases that depend on it are renewed again and again."
+	d.Needs = []string{"api", "static-pods", "systemd"}
+	d.Takes = []plan.Part{of.part}
+	// The kubelet kills a container whose liveness probe was not answered 8 times in a row, at 10 s to 15 s each.
+	d.Longest = time.Minute
+	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		f := &freeze{victims: victims{env: env, of: of}, ward: newWard(spec, step, env)}
+		return f, f.owner.Check()
+	}
+	return d
+}
+
+// lack says how the rest of the cluster has to do without a component.
+func lack(of component) string {
+	if of.serves {
+		return "a request to the API server is not answered"
+	}
+	return "its lease is not renewed"
+}
+
+// ward is what outlives the harness, and the timers on the nodes of the control plane that end it then.
+type ward struct {
+	owner mark.Owner
+	life  time.Duration
+	on    fault.Env
+}
+
+func newWard(spec plan.Fault, step int, env fault.Env) ward {
+	return ward{owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), on: env}
+}
+
+// Arm arms the timers.
+func (w ward) Arm(ctx context.Context) error {
+	return eachControlNode(ctx, w.on, func(n clusters.Node) error { return deadman.Arm(ctx, n, w.owner, w.life) })
+}
+
+// Disarm removes the timers.
+func (w ward) Disarm(ctx context.Context) error {
+	return eachControlNode(ctx, w.on, func(n clusters.Node) error { return deadman.Disarm(ctx, n, w.owner) })
+}
+
+// Heal undoes what bears our mark, through the nodes alone: there may be no API server. It removes the timers then,
+// which find nothing to do without a mark.
+func (w ward) Heal(ctx context.Context) error {
+	return eachControlNode(ctx, w.on, func(n clusters.Node) error {
+		if err := heal.Release(ctx, heal.On(n), w.owner); err != nil {
+			return err
+		}
+		return deadman.Disarm(ctx, n, w.owner)
+	})
+}
+
+// freeze is SIGSTOP to a component.
+type freeze struct {
+	victims
+	ward
+}
+
+// Inject notes which processes there are, and freezes them.
+func (f *freeze) Inject(ctx context.Context) error {
+	if err := f.note(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range f.nodes() {
+		var here []probe.Process
+		for _, p := range f.old {
+			if p.node.Name() == n.Name() {
+				here = append(here, p.Process)
+			}
+		}
+		errs = append(errs, heal.Freeze(ctx, n, f.owner, f.of.name, here...))
+	}
+	return errors.Join(errs...)
+}
+
+// Confirm shows that they are frozen, that they say nothing, and that they are missed.
+func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	err := await.Until(ctx, f.of.name+" to be frozen", 100*time.Millisecond, goneBound,
+		func(ctx context.Context) (bool, string, error) {
+			seen, state, err := f.frozen(ctx)
+			facts = seen
+			return err == nil && state == "", state, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	quiet, err := f.quiet(ctx)
+	if err != nil {
+		return facts, err
+	}
+	missed, err := f.missed(ctx)
+	return append(append(facts, quiet...), missed), err
+}
+
+// frozen looks once whether all that were frozen are there and frozen, and nothing beside them. A state that is not
+// empty says what is not so.
+func (f *freeze) frozen(ctx context.Context) (facts []fault.Fact, state string, err error) {
+	begin := f.env.Clock()
+	found, err := f.now(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	there := 0
+	for _, p := range found {
+		if _, old := f.among([]victim{p}); !old {
+			return nil, fmt.Sprintf("%s %s, a later one, runs", f.of.name, p), nil
+		}
+		if !p.Frozen() {
+			return nil, fmt.Sprintf("%s %s is in state %q, want T", f.of.name, p, p.State), nil
+		}
+		there++
+	}
+	if there < len(f.old) {
+		return nil, fmt.Sprintf("%d of the %d frozen processes of %s have ended", len(f.old)-there, len(f.old),
+			f.of.name), nil
+	}
+	return f.each(history.Between(begin, f.env.Clock()), "is frozen (state T)"), "", nil
+}
+
+// Held shows that they are frozen still.
+func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) {
+	facts, state, err := f.frozen(ctx)
+	if err == nil && state != "" {
+		err = errors.New(state)
+	}
+	return facts, err
+}
+
+// ConfirmHealed shows that they, or later ones, are at work.
+func (f *freeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return f.back(ctx) }

@@ -1,0 +1,358 @@
+package faulttest_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/controlplane"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// program is one of the control plane's, which its node runs as a static pod.
+type program struct {
+	name   string
+	port   int
+	pid    int
+	args   []string
+	began  time.Time
+	frozen bool
+	gone   bool
+	leads  time.Time // Since when it renews its lease, when the API server answers.
+
+	holder  string // Of its lease.
+	renewed time.Time
+}
+
+const (
+	// leaseOver is how long one that leads waits for the lease of one that has ended.
+	leaseOver = 15 * time.Second
+	// warmUp is how long a program takes to be well.
+	warmUp = 500 * time.Millisecond
+	// managerName is the one of which force-detach-off changes the command line.
+	managerName = "kube-controller-manager"
+)
+
+func (w *world) makePrograms(m *machine) {
+	ports := map[string]int{managerName: 10257, "kube-scheduler": 10259, "kube-apiserver": 6443, "etcd": 2381}
+	for i, name := range slices.Sorted(maps.Keys(ports)) {
+		manifest := strings.ReplaceAll(managerManifest, managerName, name)
+		m.files[heal.ManifestDir+name+".yaml"] = manifest
+		m.programs = append(m.programs, &program{name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest),
+			began: w.begin.Add(-warmUp), leads: w.begin})
+	}
+}
+
+func (w *world) program(name string) *program {
+	all := w.nodes["c-control-plane"].programs
+	return all[slices.IndexFunc(all, func(p *program) bool { return p.name == name })]
+}
+
+func (p *program) start(args []string) {
+	now := time.Now()
+	p.pid, p.args, p.began, p.leads = p.pid+100, args, now, now.Add(leaseOver)
+	p.frozen, p.gone = false, false
+}
+
+func (p *program) well() bool { return !p.gone && !p.frozen && time.Since(p.began) >= warmUp }
+
+// answers reports whether the API server does. The lock is held.
+func (w *world) answers() bool { return w.program("kube-apiserver").well() && w.program("etcd").well() }
+
+// lead lets those renew their leases that lead. It is called before anything becomes of a program. The lock is held.
+func (w *world) lead(m *machine) {
+	for _, p := range m.programs {
+		tick := w.begin.Add(time.Since(w.begin).Truncate(2 * time.Second))
+		if !p.gone && !p.frozen && !tick.Before(p.leads) && w.answers() {
+			p.holder, p.renewed = fmt.Sprintf("%s_%d", m.node.Name(), p.pid), tick
+		}
+	}
+}
+
+// leadership is the lease of a program.
+func (w *world) leadership(name string) *coordinationv1.Lease {
+	p := w.program(name)
+	holder, at := p.holder, metav1.NewMicroTime(p.renewed)
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
+}
+
+// away is what a client gets of an API server that does not answer.
+func (w *world) away(k8stesting.Action) (bool, runtime.Object, error) {
+	w.mu.Lock()
+	answers := w.answers()
+	w.mu.Unlock()
+	if answers {
+		return false, nil, nil
+	}
+	time.Sleep(time.Second) // In the bubble's time.
+	return true, nil, errors.New("connect: connection refused")
+}
+
+// reconcile is what the kubelet does when a manifest was changed. The lock is held.
+func (w *world) reconcile(m *machine) {
+	known := map[string]bool{}
+	for _, p := range m.programs {
+		known[p.name+".yaml"] = true
+	}
+	for name := range m.files {
+		if rest, ok := strings.CutPrefix(name, heal.ManifestDir); ok && !known[rest] {
+			panic("another file in the directory of static pods: " + name)
+		}
+	}
+	w.lead(m)
+	for _, p := range m.programs {
+		manifest, there := m.files[heal.ManifestDir+p.name+".yaml"]
+		switch {
+		case w.inert:
+		case !there:
+			p.gone = true
+		case p.gone || !slices.Equal(p.args, commandOf(manifest)):
+			p.start(commandOf(manifest))
+		}
+	}
+}
+
+// programsOf carries out a command about programs, if it is one. The lock is held.
+func (w *world) programsOf(m *machine, argv []string) (out string, exit int, known bool) {
+	if m.programs == nil {
+		return "", 0, false
+	}
+	w.lead(m)
+	last := argv[len(argv)-1]
+	switch line := strings.Join(argv, " "); {
+	case strings.HasPrefix(line, mark.AgentPath+" probe process --program "):
+		found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
+		for _, p := range m.programs {
+			if p.name == last && !p.gone {
+				found.Processes = append(found.Processes, p.process(w))
+			}
+		}
+		return encode(found), 0, true
+	case argv[0] == "curl" && strings.Contains(line, "--write-out"):
+		return m.health(argv)
+	case argv[0] == "ctr" && strings.Contains(line, " containers list "):
+		for _, p := range m.programs {
+			out += strings.TrimPrefix(last, `labels."io.kubernetes.container.name"==`) + "-dead\n"
+			if !p.gone && strings.HasSuffix(last, "=="+p.name) {
+				out += p.name + "-id\n"
+			}
+		}
+		return out, 0, true
+	case argv[0] == "ctr" && strings.Contains(line, " tasks list "):
+		for _, p := range m.programs {
+			if !p.gone {
+				out += p.name + "-id\n"
+			}
+		}
+		return out, 0, true
+	case argv[0] == "kill":
+		return "", w.signal(m, argv[2], argv[3:]), true
+	}
+	return m.procfs(w, argv)
+}
+
+// procfs is what the files of a program's process say.
+func (m *machine) procfs(w *world, argv []string) (out string, exit int, known bool) {
+	line := strings.Join(argv, " ")
+	for _, p := range m.programs {
+		if p.gone {
+			continue
+		}
+		switch line {
+		case "find /proc -ignore_readdir_race -maxdepth 1 -name " + strconv.Itoa(p.pid):
+			return fmt.Sprintf("/proc/%d\n", p.pid), 0, true
+		case fmt.Sprintf("cat /proc/%d/stat", p.pid):
+			is := p.process(w)
+			return fmt.Sprintf("%d (%s) %s 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %d 5\n", p.pid, p.name, is.State,
+				is.Ticks()), 0, true
+		case fmt.Sprintf("cat /proc/%d/cmdline", p.pid):
+			return strings.Join(p.args, "\x00") + "\x00", 0, true
+		case "pgrep -x " + p.name[:min(15, len(p.name))]:
+			return strconv.Itoa(p.pid) + "\n", 0, true
+		}
+	}
+	if argv[0] == "find" && argv[1] == "/proc" {
+		return "", 0, true
+	}
+	return "", 1, argv[0] == "pgrep"
+}
+
+// process is the program as the kernel has it.
+func (p *program) process(w *world) probe.Process {
+	is := probe.Process{PID: p.pid, Start: w.time(p.began), Name: p.name, State: "S"}
+	if p.frozen {
+		is.State = "T"
+	}
+	return is
+}
+
+// health is what programs say of theirs. All listen at the address of IPv4, the API server also at that of IPv6.
+func (m *machine) health(argv []string) (out string, exit int, known bool) {
+	for _, url := range argv {
+		for _, p := range m.programs {
+			if !strings.Contains(url, "//") || !strings.Contains(url, fmt.Sprintf(":%d/", p.port)) {
+				continue
+			}
+			code := 503
+			switch {
+			case p.gone || p.frozen || strings.Contains(url, "[") && p.name != "kube-apiserver":
+				code, exit = 0, 7
+			case p.well():
+				code = 200
+			}
+			out += fmt.Sprintf("%s %03d\n", url, code)
+		}
+	}
+	return out, exit, true
+}
+
+// signal sends a signal to programs. The lock is held.
+func (w *world) signal(m *machine, signal string, pids []string) int {
+	for _, pid := range pids {
+		i := slices.IndexFunc(m.programs, func(p *program) bool { return !p.gone && strconv.Itoa(p.pid) == pid })
+		if i < 0 {
+			return 1
+		}
+		p := m.programs[i]
+		switch {
+		case w.inert:
+		case signal == "KILL":
+			p.start(p.args)
+		default:
+			p.frozen = signal == "STOP"
+		}
+	}
+	return 0
+}
+
+// thaw is what a timer does about the frozen programs of a mark. The lock is held.
+func (w *world) thaw(m *machine, owner mark.Owner) {
+	w.lead(m)
+	for name, content := range m.files {
+		if !strings.HasPrefix(name, owner.Held(heal.HeldFrozen(""))) || path.Ext(name) != "" {
+			continue
+		}
+		for _, p := range m.programs {
+			is := p.process(w)
+			if strings.Contains("\n"+content, fmt.Sprintf("\n%d %d\n", is.PID, is.Ticks())) {
+				p.frozen = false
+			}
+		}
+	}
+}
+
+// faultsOf are the definitions of a kind.
+func faultsOf(kind string) []fault.Definition {
+	return slices.DeleteFunc(definitions(), func(d fault.Definition) bool {
+		return !strings.HasSuffix(d.Name, "-"+kind) || !slices.Contains(d.Needs, "static-pods")
+	})
+}
+
+// TestTheControlPlaneIsHurtInTwelveWays holds that none is left out of the lists.
+func TestTheControlPlaneIsHurtInTwelveWays(t *testing.T) {
+	for _, kind := range []string{"kill", "freeze", "stop"} {
+		if n := len(faultsOf(kind)); n != 4 {
+			t.Errorf("%d faults of kind %q, want 4", n, kind)
+		}
+	}
+}
+
+// TestAProgramThatComesBackByItselfIsFound lets the timer's heal come while a program is held.
+func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
+	for _, def := range slices.Concat(faultsOf("freeze"), faultsOf("stop")) {
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+				r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+					if f.Stage == history.StageConfirmed {
+						w.mu.Lock()
+						defer w.mu.Unlock()
+						w.release(w.nodes["c-control-plane"], mark.Owner{Run: "r1", Step: 1})
+					}
+				})
+				if stageOf(err) != "hold" || !strings.Contains(err.Error(), `on node "c-control-plane"`) {
+					t.Errorf("got %v, want an error of hold", err)
+				}
+				if evidenceOf(r, history.StageConfirmedHealed) == "" {
+					t.Errorf("it was not healed: %q", r.Stages())
+				}
+			})
+		})
+	}
+}
+
+// TestALaterProgramIsNotTheFrozenOne kills what is frozen, as the kubelet does after a time.
+func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
+	def := controlplane.EtcdFreeze()
+	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+			if f.Stage == history.StageConfirmed {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.program("etcd").start(nil)
+			}
+		})
+		if stageOf(err) != "hold" || !strings.Contains(err.Error(), "a later one, runs") {
+			t.Errorf("got %v, want an error of hold", err)
+		}
+		if evidenceOf(r, history.StageConfirmedHealed) == "" {
+			t.Errorf("it was not healed: %q", r.Stages())
+		}
+	})
+}
+
+// TestWhatIsNotWellIsNotHurt holds that a program whose hurt could not be shown is left alone.
+func TestWhatIsNotWellIsNotHurt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		def  fault.Definition
+		hurt func(p *program)
+		of   string
+		says string
+	}{
+		"frozen by others": {
+			controlplane.EtcdFreeze(), func(p *program) { p.frozen = true }, "etcd", "frozen already",
+		},
+		"not running": {
+			controlplane.SchedulerKill(), func(p *program) { p.gone = true }, "kube-scheduler", "does not run",
+		},
+		"without an API": {
+			controlplane.EtcdStop(), func(p *program) { p.gone = true }, "kube-apiserver", "is not answered before",
+		},
+		"without its health": {
+			controlplane.ManagerStop(), func(p *program) { p.port = 1 }, managerName, "for 2 addresses",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hurt := func(w *world) { tc.hurt(w.program(tc.of)) }
+			inWorld(t, tc.def, hurt, func(t *testing.T, w *world, b faulttest.Bench) {
+				f, err := tc.def.New(b.Spec, 1, b.Env)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("got %v, want %q", err, tc.says)
+				}
+				for _, a := range w.cluster.Transcript.Acts() {
+					if a.Argv[0] == "kill" || a.Argv[0] == "mkdir" || a.Argv[0] == "rm" {
+						t.Errorf("it was hurt: %s", a)
+					}
+				}
+			})
+		})
+	}
+}

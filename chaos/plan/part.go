@@ -73,8 +73,6 @@ func Clash(has, takes []Part, same bool) string {
 				return why
 			}
 		}
-	case away(has) && leads(takes), leads(has) && away(takes):
-		return fmt.Sprintf("it has the %s in its hands, and without both nobody leads", has)
 	}
 	return ""
 }

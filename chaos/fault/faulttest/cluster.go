@@ -33,6 +33,8 @@ type Target struct {
 	Log     *slog.Logger
 	On      string // The worker that the victim's pod must be on; any when empty.
 	Claims  bool   // The pod that the victim is chosen by has a volume of its own.
+	// Before, when set, makes the cluster fit for the next check, before its pods are looked at.
+	Before func(ctx context.Context) error
 }
 
 // The workload of OnCluster: a pod that does nothing, to choose a victim by.
@@ -93,6 +95,11 @@ func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: t.Cluster, Kube: t.Kube, Pod: t.anchorName() + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
 		Log: t.Log, Outside: t.Outside,
+	}
+	if t.Before != nil {
+		if err := t.Before(ctx); err != nil {
+			return env, err
+		}
 	}
 	nodes, err := t.Cluster.Nodes(ctx)
 	if err != nil {

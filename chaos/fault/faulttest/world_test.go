@@ -141,7 +141,8 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 		time.Sleep(1500 * time.Millisecond) // In the bubble's time: a probe that is dropped takes its timeout.
 	}
 	if exit != 0 {
-		return clusters.Result{Stdout: []byte(out), ExitCode: exit}, &clusters.ExitError{Node: m.node.Name(), Argv: cmd.Argv, ExitCode: exit}
+		ended := clusters.Result{Stdout: []byte(out), ExitCode: exit}
+		return ended, &clusters.ExitError{Node: m.node.Name(), Argv: cmd.Argv, ExitCode: exit}
 	}
 	return clusters.Result{Stdout: []byte(out)}, nil
 }

@@ -11,6 +11,7 @@ import (
 func All() []plan.Scenario {
 	// tidy:list
 	all := []plan.Scenario{
+		controlPlane(),
 		overlap(),
 		selftestDeletedRow(),
 		selftestIPv6Open(),

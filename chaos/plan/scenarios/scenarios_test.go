@@ -24,6 +24,7 @@ func caps() plan.Caps {
 			{Name: "node-partition", Families: true, Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-reboot"}, {Name: "pod-delete"},
 			{Name: "runtime-kill"},
+			{Name: "apiserver-stop"}, {Name: "etcd-freeze"}, {Name: "scheduler-kill"}, {Name: "manager-stop"},
 		},
 		Workloads: []string{"ledger", "light"},
 	}

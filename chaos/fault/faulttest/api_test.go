@@ -227,7 +227,7 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("update", "nodes", w.updateNode)
 	kube.PrependReactor("create", "resourcequotas", w.countQuota)
 	kube.PrependReactor("list", "pods", w.listProxies)
-	kube.PrependReactor("*", "*", w.away)
+	kube.PrependReactor("*", "*", w.unanswered)
 	return kube
 }
 

@@ -25,8 +25,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// program is one of the control plane's, which its node runs as a static pod.
-type program struct {
+// staticPod is one of the programs of the control plane.
+type staticPod struct {
 	name   string
 	port   int
 	pid    int
@@ -54,26 +54,26 @@ func (w *world) makePrograms(m *machine) {
 	for i, name := range slices.Sorted(maps.Keys(ports)) {
 		manifest := strings.ReplaceAll(managerManifest, managerName, name)
 		m.files[heal.ManifestDir+name+".yaml"] = manifest
-		m.programs = append(m.programs, &program{name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest),
+		m.programs = append(m.programs, &staticPod{name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest),
 			began: w.begin.Add(-warmUp), leads: w.begin})
 	}
 }
 
-func (w *world) program(name string) *program {
+func (w *world) static(name string) *staticPod {
 	all := w.nodes["c-control-plane"].programs
-	return all[slices.IndexFunc(all, func(p *program) bool { return p.name == name })]
+	return all[slices.IndexFunc(all, func(p *staticPod) bool { return p.name == name })]
 }
 
-func (p *program) start(args []string) {
+func (p *staticPod) start(args []string) {
 	now := time.Now()
 	p.pid, p.args, p.began, p.leads = p.pid+100, args, now, now.Add(leaseOver)
 	p.frozen, p.gone = false, false
 }
 
-func (p *program) well() bool { return !p.gone && !p.frozen && time.Since(p.began) >= warmUp }
+func (p *staticPod) well() bool { return !p.gone && !p.frozen && time.Since(p.began) >= warmUp }
 
 // answers reports whether the API server does. The lock is held.
-func (w *world) answers() bool { return w.program("kube-apiserver").well() && w.program("etcd").well() }
+func (w *world) answers() bool { return w.static("kube-apiserver").well() && w.static("etcd").well() }
 
 // lead lets those renew their leases that lead. It is called before anything becomes of a program. The lock is held.
 func (w *world) lead(m *machine) {
@@ -87,13 +87,13 @@ func (w *world) lead(m *machine) {
 
 // leadership is the lease of a program.
 func (w *world) leadership(name string) *coordinationv1.Lease {
-	p := w.program(name)
+	p := w.static(name)
 	holder, at := p.holder, metav1.NewMicroTime(p.renewed)
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
 }
 
-// away is what a client gets of an API server that does not answer.
-func (w *world) away(k8stesting.Action) (bool, runtime.Object, error) {
+// unanswered is what a client gets of an API server that does not answer.
+func (w *world) unanswered(k8stesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
 	answers := w.answers()
 	w.mu.Unlock()
@@ -144,8 +144,6 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 			}
 		}
 		return encode(found), 0, true
-	case argv[0] == "curl" && strings.Contains(line, "--write-out"):
-		return m.health(argv)
 	case argv[0] == "ctr" && strings.Contains(line, " containers list "):
 		for _, p := range m.programs {
 			out += strings.TrimPrefix(last, `labels."io.kubernetes.container.name"==`) + "-dead\n"
@@ -194,7 +192,7 @@ func (m *machine) procfs(w *world, argv []string) (out string, exit int, known b
 }
 
 // process is the program as the kernel has it.
-func (p *program) process(w *world) probe.Process {
+func (p *staticPod) process(w *world) probe.Process {
 	is := probe.Process{PID: p.pid, Start: w.time(p.began), Name: p.name, State: "S"}
 	if p.frozen {
 		is.State = "T"
@@ -225,7 +223,7 @@ func (m *machine) health(argv []string) (out string, exit int, known bool) {
 // signal sends a signal to programs. The lock is held.
 func (w *world) signal(m *machine, signal string, pids []string) int {
 	for _, pid := range pids {
-		i := slices.IndexFunc(m.programs, func(p *program) bool { return !p.gone && strconv.Itoa(p.pid) == pid })
+		i := slices.IndexFunc(m.programs, func(p *staticPod) bool { return !p.gone && strconv.Itoa(p.pid) == pid })
 		if i < 0 {
 			return 1
 		}
@@ -304,7 +302,7 @@ func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
 			if f.Stage == history.StageConfirmed {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.program("etcd").start(nil)
+				w.static("etcd").start(nil)
 			}
 		})
 		if stageOf(err) != "hold" || !strings.Contains(err.Error(), "a later one, runs") {
@@ -320,25 +318,25 @@ func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
 func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		def  fault.Definition
-		hurt func(p *program)
+		hurt func(p *staticPod)
 		of   string
 		says string
 	}{
 		"frozen by others": {
-			controlplane.EtcdFreeze(), func(p *program) { p.frozen = true }, "etcd", "frozen already",
+			controlplane.EtcdFreeze(), func(p *staticPod) { p.frozen = true }, "etcd", "frozen already",
 		},
 		"not running": {
-			controlplane.SchedulerKill(), func(p *program) { p.gone = true }, "kube-scheduler", "does not run",
+			controlplane.SchedulerKill(), func(p *staticPod) { p.gone = true }, "kube-scheduler", "does not run",
 		},
 		"without an API": {
-			controlplane.EtcdStop(), func(p *program) { p.gone = true }, "kube-apiserver", "is not answered before",
+			controlplane.EtcdStop(), func(p *staticPod) { p.gone = true }, "kube-apiserver", "is not answered before",
 		},
 		"without its health": {
-			controlplane.ManagerStop(), func(p *program) { p.port = 1 }, managerName, "for 2 addresses",
+			controlplane.ManagerStop(), func(p *staticPod) { p.port = 1 }, managerName, "for 2 addresses",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hurt := func(w *world) { tc.hurt(w.program(tc.of)) }
+			hurt := func(w *world) { tc.hurt(w.static(tc.of)) }
 			inWorld(t, tc.def, hurt, func(t *testing.T, w *world, b faulttest.Bench) {
 				f, err := tc.def.New(b.Spec, 1, b.Env)
 				if err != nil {

@@ -27,7 +27,7 @@ type services struct {
 	shimless     bool // The shims have ended.
 	shimsFall    bool // They end with containerd, as they do when all of its unit is killed.
 
-	programs []*program // Of the control plane; none on a worker.
+	programs []*staticPod // Of the control plane; none on a worker.
 }
 
 const (

@@ -54,8 +54,10 @@ func (w *world) makePrograms(m *machine) {
 	for i, name := range slices.Sorted(maps.Keys(ports)) {
 		manifest := strings.ReplaceAll(managerManifest, managerName, name)
 		m.files[heal.ManifestDir+name+".yaml"] = manifest
-		m.programs = append(m.programs, &staticPod{name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest),
-			began: w.begin.Add(-warmUp), leads: w.begin})
+		m.programs = append(m.programs, &staticPod{
+			name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest), began: w.begin.Add(-warmUp),
+			leads: w.begin,
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // to run, by a comma between them.
 func TestControlPlaneFaultsOnARealCluster(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") != "1" {
-		t.Skip("NOT RUN: faults of the control plane on a real kind cluster; it needs an engine and an image: make long")
+		t.Skip("NOT RUN: faults of the control plane on a real kind cluster; needs an engine and an image: make long")
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -31,8 +31,8 @@ const (
 	// leastLife is what every fault has to be healed in, however short it was armed for.
 	leastLife = 15 * time.Second
 	// briefLife is the life of faults whose effect is not waited for, longLife that of those whose effect is shown
-	// first, which takes up to fault.ConfirmLimit.
-	briefLife, longLife = 12 * time.Second, 75 * time.Second
+	// first, which takes 30 s of the slowest.
+	briefLife, longLife = 12 * time.Second, 50 * time.Second
 	// undoSlack is what the undo itself may take, and one look at what is left: it begins when the time is over.
 	undoSlack = 10 * time.Second
 	// runPrefix begins the id of every run of the matrix.

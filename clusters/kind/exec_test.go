@@ -101,8 +101,8 @@ func TestExecStdinBreaks(t *testing.T) {
 
 func TestExecKeepsTheEndOfStderr(t *testing.T) {
 	e := fakeEngine(t, made("n", "c", "worker", "", "running"))
-	script := "head -c 200000 /dev/zero | tr '\\0' x >&2; echo end >&2"
-	res, err := aNode(e, "n").Exec(t.Context(), clusters.Command{Argv: []string{"sh", "-c", script}})
+	const longWinded = "head -c 200000 /dev/zero | tr '\\0' x >&2; echo end >&2"
+	res, err := aNode(e, "n").Exec(t.Context(), clusters.Command{Argv: []string{"sh", "-c", longWinded}})
 	if err != nil || len(res.Stderr) != stderrCap || !strings.HasSuffix(string(res.Stderr), "xend\n") {
 		t.Errorf("%d bytes of stderr, %v", len(res.Stderr), err)
 	}

@@ -77,25 +77,6 @@ func isVerb(name string) bool {
 	return false
 }
 
-func listeners() Rule {
-	return Rule{
-		Name: "listeners",
-		Why:  "The harness opens no port: what listens can be reached, and a partition must not depend on it.",
-		Fix:  "Go through the container runtime, or use a unix socket.",
-		Find: func(t *Tree) []Violation {
-			return calls(t, false, func(_ *File, c call) string {
-				if c.pkg != "net" && c.pkg != "net/http" || !strings.HasPrefix(c.name, "Listen") {
-					return ""
-				}
-				if network, ok := c.text(0); ok && strings.HasPrefix(network, "unix") {
-					return ""
-				}
-				return "calls " + c.on + "." + c.name
-			})
-		},
-	}
-}
-
 func panics() Rule {
 	return Rule{
 		Name: "panic",
@@ -217,61 +198,4 @@ func commented(f *File, first, last int) bool {
 		}
 	}
 	return false
-}
-
-func shells() Rule {
-	return Rule{
-		Name: "shell",
-		Why:  "A shell command made from data does something else when a name has a space or a quote in it.",
-		Fix:  "Run an argument list, or hand the data to a constant script as arguments.",
-		Find: func(t *Tree) []Violation {
-			var out []Violation
-			for _, f := range t.Code(true) {
-				ast.Inspect(f.Go, func(n ast.Node) bool {
-					if e := shellScript(n); e != nil && madeFromData(e) {
-						v := Violation{Path: f.Path, Line: t.Line(e.Pos()), What: "makes a shell command from data"}
-						out = append(out, v)
-					}
-					return true
-				})
-			}
-			return out
-		},
-	}
-}
-
-// shellScript returns the expression after "-c" in a list of arguments that begins a shell.
-func shellScript(n ast.Node) ast.Expr {
-	var list []ast.Expr
-	switch n := n.(type) {
-	case *ast.CallExpr:
-		list = n.Args
-	case *ast.CompositeLit:
-		list = n.Elts
-	}
-	for i := 0; i+2 < len(list); i++ {
-		sh, _ := literal(list[i])
-		flag, _ := literal(list[i+1])
-		isShell := lastElement(sh) == "sh" || lastElement(sh) == "bash"
-		if isShell && strings.HasPrefix(flag, "-") && strings.HasSuffix(flag, "c") {
-			return list[i+2]
-		}
-	}
-	return nil
-}
-
-// madeFromData reports whether a script is put together; a plain name is taken to be a constant.
-func madeFromData(e ast.Expr) bool {
-	if _, ok := e.(*ast.Ident); ok {
-		return false
-	}
-	return !constant(e)
-}
-
-func constant(e ast.Expr) bool {
-	if b, ok := e.(*ast.BinaryExpr); ok {
-		return constant(b.X) && constant(b.Y)
-	}
-	_, ok := e.(*ast.BasicLit)
-	return ok
 }

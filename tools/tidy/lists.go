@@ -130,14 +130,18 @@ func returns(d *ast.FuncDecl, result string) bool {
 	return false
 }
 
+const conformanceFile = "chaos/fault/faulttest/faulttest_test.go"
+
 func partsListed() Rule {
 	return Rule{
 		Name: "parts list",
 		Why:  "A fault or workload that is in no list is in no trial, and its tests say nothing about any.",
-		Fix:  "Add one line to " + registryFile + ".",
+		Fix:  "Add one line to " + registryFile + ", and of a fault one to " + conformanceFile + ".",
 		Find: func(t *Tree) []Violation {
 			qualified := func(f *File) string { return f.Go.Name.Name }
 			faults := listed(t, "chaos/fault", "Definition", registryFile, qualified)
+			// There, every fault is tried, killed and sabotaged.
+			faults = append(faults, listed(t, "chaos/fault", "Definition", conformanceFile, qualified)...)
 			return append(faults, listed(t, "fixtures", "Definition", registryFile, qualified)...)
 		},
 	}

@@ -156,20 +156,15 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 	return killed
 }
 
-// undoneByHarness are the faults of API objects that nobody undoes but a later harness.
-func undoneByHarness() []string {
-	return []string{"cordon", "node-delete", "out-of-service", "pod-quota"}
-}
+// undoTakes is how long an undo may take that is waited for: of a Node, its kubelet has to register it first.
+const undoTakes = 5 * time.Second
 
 // aloneUntilHealed waits as long as a fault may live, and holds that nothing is left then.
 func aloneUntilHealed(t *testing.T, w *world, b faulttest.Bench, revive func()) {
 	t.Helper()
-	time.Sleep(max(fault.Life(b.Spec), 15*time.Second) + time.Second)
+	time.Sleep(max(fault.Life(b.Spec), 15*time.Second) + undoTakes)
 	revive()
 	left, err := w.left(t.Context(), b)
-	if slices.Contains(undoneByHarness(), b.Spec.Name) {
-		return
-	}
 	if err != nil || len(left) > 0 {
 		t.Errorf("left after %s: %s, %v", fault.Life(b.Spec), strings.Join(left, "; "), err)
 	}

@@ -2,16 +2,21 @@ package faulttest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/residue"
+	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // left returns what a run has left on the victim's node, on those of the control plane and in the API, by its marks and
@@ -21,14 +26,14 @@ func (m *matrix) left(ctx context.Context, on clusters.Node, run string) ([]stri
 		if n.Name() != on.Name() && n.Role() != clusters.RoleControlPlane {
 			continue
 		}
-		if out, err := leftOn(ctx, n, run); err != nil || len(out) > 0 {
+		if out, err := m.leftOn(ctx, n, run); err != nil || len(out) > 0 {
 			return out, err
 		}
 	}
 	if out, err := m.leftBeside(run); err != nil || len(out) > 0 {
 		return out, err
 	}
-	return m.leftInAPI(ctx, run)
+	return m.leftInAPI(ctx, run, on)
 }
 
 // leftBeside looks for what runs have left beside the cluster whose ids begin so.
@@ -38,18 +43,18 @@ func (m *matrix) leftBeside(run string) ([]string, error) {
 
 // leftAnywhere does the same for all runs and on every node, when nothing is killed any more.
 func (m *matrix) leftAnywhere(ctx context.Context) ([]string, error) {
-	out, err := m.leftInAPI(ctx, runPrefix)
+	out, err := m.leftInAPI(ctx, runPrefix, m.nodes...)
 	beside, err2 := m.leftBeside(runPrefix)
 	out, errs := append(out, beside...), []error{err, err2}
 	for _, n := range m.nodes {
-		found, err := leftOn(ctx, n, runPrefix)
+		found, err := m.leftOn(ctx, n, runPrefix)
 		out, errs = append(out, found...), append(errs, err)
 	}
 	return out, errors.Join(errs...)
 }
 
 // leftOn looks at one node for what runs have left whose ids begin so, and for services that do not run.
-func leftOn(ctx context.Context, n clusters.Node, run string) ([]string, error) {
+func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]string, error) {
 	if power, ok := n.(clusters.PowerNode); ok {
 		state, err := power.State(ctx)
 		if err != nil || state != "running" {
@@ -66,57 +71,64 @@ func leftOn(ctx context.Context, n clusters.Node, run string) ([]string, error) 
 	if _, err := heal.Node(ctx, heal.On(n), seen); err != nil || len(out) > 0 {
 		return out, err
 	}
-	for _, look := range []struct {
-		argv []string
-		odd  func(line string) bool
-	}{
-		{[]string{"systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "*" + run + "*",
-			"kubelet.service", "containerd.service"},
-			func(line string) bool { return strings.Contains(line, run) || !strings.Contains(line, " active ") }},
-		{[]string{"ps", "-eo", "pid=,stat=,comm="},
-			func(line string) bool { return strings.HasPrefix(strings.Fields(line + " - -")[1], "T") }},
-		{[]string{"find", "/etc", "/run", "/tmp", "/var/lib/seatrial", "-xdev", "-ignore_readdir_race",
-			"-name", "*" + run + "*"},
-			func(string) bool { return true }},
-	} {
-		said, err := clusters.Run(ctx, n, look.argv...)
-		if err != nil {
-			return out, err
-		}
-		for line := range strings.Lines(said) {
-			if look.odd(line) {
-				out = append(out, n.Name()+": "+look.argv[0]+": "+strings.Join(strings.Fields(line), " "))
-			}
-		}
-	}
-	return out, nil
-}
-
-// leftInAPI looks for objects and fields that bear the run's mark.
-func (m *matrix) leftInAPI(ctx context.Context, run string) ([]string, error) {
-	var out []string
-	nodes, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if len(nodes.Items) != len(m.nodes) {
-		out = append(out, fmt.Sprintf("%d Nodes of %d", len(nodes.Items), len(m.nodes)))
-	}
-	for _, n := range nodes.Items {
-		for key, value := range n.Annotations {
-			if o, ok := mark.FromName(value); ok && strings.HasPrefix(o.Run, run) {
-				out = append(out, "annotation "+key+" of Node "+n.Name)
-			}
-		}
-	}
-	quotas, err := m.kube.CoreV1().ResourceQuotas("").List(ctx, metav1.ListOptions{})
+	units, err := clusters.Run(ctx, n, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend",
+		"*"+run+"*", "kubelet.service", "containerd.service")
 	if err != nil {
 		return out, err
 	}
-	for _, q := range quotas.Items {
-		if o, ok := mark.FromName(q.Name); ok && strings.HasPrefix(o.Run, run) {
-			out = append(out, "ResourceQuota "+q.Name)
+	for line := range strings.Lines(units) {
+		if strings.Contains(line, run) || !strings.Contains(line, " active ") {
+			out = append(out, n.Name()+": unit "+strings.Join(strings.Fields(line), " "))
 		}
 	}
-	return out, nil
+	now, err := thingsOn(ctx, n)
+	for _, t := range ofRun(m.before[n.Name()], now, run) {
+		out = append(out, n.Name()+": "+t)
+	}
+	return out, err
+}
+
+// thingsOn has the agent look at its node.
+func thingsOn(ctx context.Context, n clusters.Node) ([]history.Thing, error) {
+	said, err := clusters.Run(ctx, n, mark.AgentPath, "residue")
+	if err != nil {
+		return nil, err
+	}
+	var report residue.Report
+	if err := json.Unmarshal([]byte(said), &report); err != nil {
+		return nil, fmt.Errorf("decode %.80q: %w", said, err)
+	}
+	for _, b := range report.Blind {
+		return nil, fmt.Errorf("the residue on node %q is not known: %s: %s", n.Name(), b.Class, b.Why)
+	}
+	return report.Things, nil
+}
+
+// ofRun lists what came to be since a look before: what runs have whose ids begin so, and what bears no mark and no
+// kubelet makes for pods that come and go.
+func ofRun(before, now []history.Thing, run string) []string {
+	unmarked := []string{history.ThingTable, history.ThingQdisc, history.ThingProcess, history.ThingFile}
+	var out []string
+	for _, t := range history.Left(before, now) {
+		if t.Run != "" && strings.HasPrefix(t.Run, run) || t.Run == "" && slices.Contains(unmarked, t.Class) {
+			out = append(out, t.String())
+		}
+	}
+	return out
+}
+
+// leftInAPI looks for objects that bear the run's mark, and for the Nodes of some nodes.
+func (m *matrix) leftInAPI(ctx context.Context, run string, nodes ...clusters.Node) ([]string, error) {
+	things, err := apiobjects.Look(ctx, m.kube, nil)
+	out := ofRun(nil, things, run)
+	for _, n := range nodes {
+		node, failed := m.kube.CoreV1().Nodes().Get(ctx, n.Name(), metav1.GetOptions{})
+		switch {
+		case failed != nil:
+			out = append(out, failed.Error())
+		case node.Spec.Unschedulable:
+			out = append(out, "Node "+n.Name()+" is unschedulable")
+		}
+	}
+	return out, err
 }

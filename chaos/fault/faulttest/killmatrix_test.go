@@ -50,6 +50,8 @@ type matrix struct {
 	dir     string
 	dogs    outside.Dogs // Beside the cluster.
 
+	before map[string][]history.Thing // What there was on each node.
+
 	mu    sync.Mutex
 	cells map[string]map[faulttest.KillPoint]cell
 }
@@ -91,7 +93,7 @@ func runMatrix(t *testing.T, name string, points []faulttest.KillPoint) *matrix 
 	t.Helper()
 	m := &matrix{
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)), dir: t.TempDir(),
-		cells: map[string]map[faulttest.KillPoint]cell{},
+		before: map[string][]history.Thing{}, cells: map[string]map[faulttest.KillPoint]cell{},
 	}
 	m.cluster = realClusterOf(t, m.log, name, 3)
 	m.kube = realKube(t, m.cluster)
@@ -140,9 +142,6 @@ func whereKilled(def fault.Definition) (ofCluster bool, reason string) {
 	if def.CSI {
 		return false, "the victim's pod has no volume of a CSI driver"
 	}
-	if slices.Contains(undoneByHarness(), def.Name) {
-		return false, "nobody undoes it but a later harness"
-	}
 	return slices.Contains([]string{"force-detach-off", "manager-kill"}, def.Name), ""
 }
 
@@ -162,6 +161,9 @@ func (m *matrix) prepare(t *testing.T) {
 	}
 	for _, n := range m.nodes {
 		if _, err := install.Install(ctx, n, agent); err != nil {
+			t.Fatal(err)
+		}
+		if m.before[n.Name()], err = thingsOn(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 		if n.Role() == clusters.RoleControlPlane {

@@ -127,7 +127,6 @@ func TestLookListsWhatAFaultCanLeave(t *testing.T) {
 		{Class: history.ThingUnit, Name: "dbus.service", Is: "failed"},
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held/seatrial-r1-3", Run: "r1", Step: 3},
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held/seatrial-r1-3/kubelet", Run: "r1", Step: 3},
-		{Class: history.ThingFile, Name: "/var/lib/seatrial/held"},
 		{Class: history.ThingFile, Name: "/tmp/seatrial-r2-7.tmp"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/seatrial-ledger.service"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"},

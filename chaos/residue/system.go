@@ -217,7 +217,9 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 			return all, err
 		}
 		for _, path := range paths {
-			all = append(all, history.Thing{Name: n.path(path)})
+			if name := n.path(path); name+"/" != mark.HeldDir { // It stays, empty, once anything was held.
+				all = append(all, history.Thing{Name: name})
+			}
 		}
 	}
 	manifests, err := filepath.Glob(filepath.Join(n.Root, heal.ManifestDir, "*"))

@@ -32,6 +32,7 @@ func sets() []setScenario {
 		setBlocked(),
 		setBurst(),
 		setCanary(),
+		setDrain(),
 		setMaxUnavailable(),
 		setMinReady(),
 		setOnDelete(),

@@ -18,7 +18,7 @@ import (
 func caps() plan.Caps {
 	return plan.Caps{
 		Faults: []plan.FaultCaps{
-			{Name: "cordon"},
+			{Name: "cordon"}, {Name: "drain"},
 			{Name: "kubelet-kill", Takes: []plan.Part{plan.PartKubelet}},
 			{Name: "manager-kill"},
 			{Name: "node-partition", Families: true, Takes: []plan.Part{plan.PartNode}},

@@ -29,7 +29,7 @@ func put(t *testing.T, e engine, name, text string) {
 
 func TestPowerArgvGolden(t *testing.T) {
 	inspect, network := "inspect --type container n", "network inspect kind"
-	seat := "run --detach --rm --name n-seat --network kind --mac-address 06:5e:ac:12:00:03 --cap-add NET_ADMIN " +
+	seat := "run --detach --rm --name n-seat --network kind --cap-add NET_ADMIN " +
 		"--entrypoint find  / -maxdepth 0 -exec ip link set eth0 down ; -exec sleep 3600 ;"
 	look, leave := "inspect --type container n-seat", "rm --force --volumes n-seat"
 	files := []string{"cp n:/kind/old-ipv4 -", "cp n:/kind/old-ipv6 -"}

@@ -36,9 +36,9 @@ func (n *node) goDown(ctx context.Context, what string, states []string, do func
 	return nil
 }
 
-// takeSeat has a container that does nothing take the addresses which the node had. It answers nobody: its interface is
-// down, and until it is, nobody knows its MAC address. A seat with other addresses is no use and is removed. Nothing
-// hangs on it: a node that comes back with other addresses is found when it is started.
+// takeSeat has a container that does nothing take the addresses which the node had. It answers nobody, as the node
+// does: the first thing that is done in it is to take its interface down. A seat with other addresses is no use and is
+// removed. Nothing hangs on it: a node that comes back with other addresses is found when it is started.
 func (n *node) takeSeat(ctx context.Context, before container) {
 	known := before.addresses()
 	if n.engine.name != "docker" || len(known) == 0 || len(before.NetworkSettings.Networks) != 1 {
@@ -69,8 +69,8 @@ func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr
 	}
 	// Find carries out one command after another, and the second only when the first went well: no shell is needed.
 	_, err := n.engine.output(ctx, "run", "--detach", "--rm", "--name", n.seat(), "--network", network,
-		"--mac-address", seatMAC(known), "--cap-add", "NET_ADMIN", "--entrypoint", "find", before.Image, "/",
-		"-maxdepth", "0", "-exec", "ip", "link", "set", "eth0", "down", ";", "-exec", "sleep", seatLife, ";")
+		"--cap-add", "NET_ADMIN", "--entrypoint", "find", before.Image, "/", "-maxdepth", "0",
+		"-exec", "ip", "link", "set", "eth0", "down", ";", "-exec", "sleep", seatLife, ";")
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,6 @@ func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr
 		return fmt.Errorf("it has the addresses %v", addrs)
 	}
 	return nil
-}
-
-// seatMAC returns a MAC address of one's own making, other than those that docker makes from the same address.
-func seatMAC(known []netip.Addr) string {
-	last := known[0].AsSlice()
-	last = last[len(last)-4:]
-	return fmt.Sprintf("06:5e:%02x:%02x:%02x:%02x", last[0], last[1], last[2], last[3])
 }
 
 // removeSeats removes the seats of nodes that are gone while they were down.

@@ -40,6 +40,7 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"run", "smoke", "--plan", "plan.json"}, "give it alone"},
 		{[]string{"run", "smoke", "--node-image", "bulid"}, `"bulid"`},
 		{[]string{"run", "smoke", "--kubernetes-version", "latest"}, `"latest"`},
+		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
 		{[]string{"list", "fault"}, `did you mean "faults"?`},

@@ -49,6 +49,7 @@ func AllParts() Parts {
 			controlplane.SchedulerFreeze(),
 			controlplane.SchedulerKill(),
 			controlplane.SchedulerStop(),
+			mesh.Experiment(),
 			network.Partition(),
 			node.ContainerKill(),
 			node.KubeProxyKill(),

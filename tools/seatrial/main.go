@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	"unicode"
 )
 
@@ -44,6 +47,7 @@ func badArguments(format string, args ...any) error {
 }
 
 func main() {
+	klog.SetLogger(logr.Discard()) // What libraries say of themselves is no message for the user.
 	ctx, stop := interruptible(context.Background(), os.Stderr)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()

@@ -90,6 +90,11 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := trial.Validate(trial.AllParts(), p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
 	}
+	if !f.moorings.reuse {
+		if err := trial.ValidateNew(trial.AllParts(), p); err != nil {
+			return badArguments("the plan is not legal:\n%w", err)
+		}
+	}
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
@@ -100,6 +105,10 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	place, err := trial.Moor(ctx, m)
 	if err != nil {
 		return err
+	}
+	if err := trial.ValidateOn(ctx, trial.AllParts(), p, place.Cluster); err != nil {
+		f.leave(ctx, place, "run "+p.Scenario, stderr)
+		return badArguments("the plan cannot be carried out:\n%w", err)
 	}
 	out, err := place.Sail(ctx, trial.Orders{
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(), Last: !f.keep,

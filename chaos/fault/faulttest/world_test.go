@@ -34,6 +34,7 @@ type world struct {
 
 	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.
 
+	mesh  chaosMesh
 	mu    sync.Mutex
 	nodes map[string]*machine
 	objects
@@ -297,7 +298,7 @@ func (w *world) probeProcess(m *machine, argv []string) string {
 	all := []probe.Process{
 		{PID: pid, Start: w.time(began), Name: "mysqld", PodUID: workloadUID},
 	}
-	all = append(all, w.programs(m)...)
+	all = append(append(all, w.programs(m)...), w.stressor()...)
 	if !m.shimless {
 		all = append(all, probe.Process{PID: 800 + m.boots, Start: w.time(m.booted), Name: "containerd-shim"})
 	}
@@ -366,7 +367,7 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	}
 	b := faulttest.Bench{
 		Env: fault.Env{
-			Cluster: w.cluster, Kube: w.kube(), Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
+			Cluster: w.cluster, Kube: server{w.kube(), w}, Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
 			Outside: w.kennel,
 			Clock:   func() history.Time { return w.time(time.Now()) },
 		},
@@ -381,6 +382,9 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 
 func spec(name string) plan.Fault {
 	f := plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second)}
+	if name == "mesh" {
+		f.Manifest = stress()
+	}
 	if name == "csi-point" {
 		f.CSI = &plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
 	}

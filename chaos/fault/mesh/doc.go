@@ -17,14 +17,16 @@
 //	Schedule                                 its experiment so many times, with a pause in between
 //
 // These are left to Chaos Mesh in the cluster, by the fault of this package; where there is none, they are refused
-// before anything is touched: PodChaos pod-failure, IOChaos latency and fault, TimeChaos, StressChaos.
+// before anything is touched: PodChaos pod-failure, IOChaos latency and fault, StressChaos.
 //
 // These are refused, since no probe of ours could show their effect, or since they are of something that a trial does
 // not have: NetworkChaos delay, duplicate, corrupt, bandwidth and netem (they need netem in the nodes' kernel), and
-// external targets; IOChaos attrOverride and mistake; StressChaos with a command line of stress-ng;
-// PhysicalMachineChaos of anything else (it needs chaosd on the machine) and of the clock (the nodes of a kind cluster
-// share one); KernelChaos, BlockChaos, HTTPChaos, DNSChaos, JVMChaos and those of clouds; templates of type Task,
-// StatusCheck and Schedule, Schedules that come less often than once an hour, and those whose experiments may overlap.
+// external targets; TimeChaos (it changes the clock that a running process reads, which no other process sees); IOChaos
+// attrOverride and mistake, and IOChaos of methods without getattr and lookup, which alone leave a volume as it is;
+// StressChaos with a command line of stress-ng; PhysicalMachineChaos of anything else (it needs chaosd on the machine)
+// and of the clock (the nodes of a kind cluster share one); KernelChaos, BlockChaos, HTTPChaos, DNSChaos, JVMChaos and
+// those of clouds; templates of type Task, StatusCheck and Schedule, Schedules that come less often than once an hour,
+// and those whose experiments may overlap.
 //
 // What a manifest leaves open is settled on paper. Its namespace stands for the trial's own. A mode that draws (one,
 // fixed, fixed-percent, random-max-percent) is drawn with the seed of the plan, and a note of the step says what was

@@ -94,7 +94,7 @@ func encode(obj client.Object) (json.RawMessage, error) {
 
 // seeable are the operations that the probe of files carries out: they leave the volume as it is.
 func seeable() []v1alpha1.IoMethod {
-	return []v1alpha1.IoMethod{"getattr", "lookup", "open", "opendir", "readdir"}
+	return []v1alpha1.IoMethod{"getattr", "lookup"}
 }
 
 // unseen says why the effect of an experiment could not be seen by a probe of ours, and what to do about it. An empty
@@ -114,9 +114,8 @@ func unseen(obj client.Object) (why, fix string) {
 			return "a probe does not write to the volume", fmt.Sprintf("add one of %q to spec.methods", seeable())
 		}
 	case *v1alpha1.TimeChaos:
-		if len(o.Spec.ClockIds) > 0 && !slices.Contains(o.Spec.ClockIds, "CLOCK_REALTIME") {
-			return "the database tells CLOCK_REALTIME alone", "add CLOCK_REALTIME to spec.clockIds"
-		}
+		return fmt.Sprintf("the clock of a process that runs already, %s off, is seen by that process alone",
+			o.Spec.TimeOffset), "leave it out"
 	}
 	return "", ""
 }

@@ -1,0 +1,92 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// needChaosMesh is what faults need that are left to Chaos Mesh.
+const needChaosMesh = "chaos-mesh"
+
+// needs reports whether a fault of the plan needs something of the cluster.
+func needs(parts Parts, p plan.Plan, need string) bool {
+	return slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool {
+		if s.Fault == nil {
+			return false
+		}
+		def, ok := parts.fault(s.Fault.Name)
+		return ok && slices.Contains(def.Needs, need)
+	})
+}
+
+// ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
+func ValidateNew(parts Parts, p plan.Plan) error {
+	if !needs(parts, p, needChaosMesh) {
+		return nil
+	}
+	return plan.FieldErrors{{
+		Field:  "steps",
+		Detail: "an experiment is left to Chaos Mesh, which a cluster that this run makes does not have",
+		Fix:    "keep a cluster with --keep, install Chaos Mesh on it, and use it with --cluster and --reuse",
+	}}
+}
+
+// ValidateOn holds a plan against what the cluster has installed. Nothing on it is touched.
+func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, c clusters.Cluster) error {
+	if !needs(parts, p, needChaosMesh) {
+		return nil
+	}
+	kubeconfig, err := c.Kubeconfig(ctx)
+	if err != nil {
+		return fmt.Errorf("get kubeconfig of cluster %q: %w", c.Name(), err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig of cluster %q: %w", c.Name(), err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client of cluster %q: %w", c.Name(), err)
+	}
+	return chaosMeshOn(ctx, kube, c.Name())
+}
+
+// chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no
+// controller of it is available.
+func chaosMeshOn(ctx context.Context, kube kubernetes.Interface, cluster string) error {
+	missing := func(what string) error {
+		return plan.FieldErrors{{
+			Field:  "steps",
+			Detail: fmt.Sprintf("an experiment is left to Chaos Mesh, and cluster %q has %s", cluster, what),
+			Fix:    "install Chaos Mesh on it, or leave the experiment out",
+		}}
+	}
+	_, err := kube.Discovery().ServerResourcesForGroupVersion("chaos-mesh.org/v1alpha1")
+	if apierrors.IsNotFound(err) {
+		return missing("no CustomResourceDefinitions of it")
+	}
+	if err != nil {
+		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", cluster, err)
+	}
+	list, err := kube.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/component=controller-manager,app.kubernetes.io/name=chaos-mesh",
+	})
+	if err != nil {
+		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", cluster, err)
+	}
+	for _, d := range list.Items {
+		if d.Status.AvailableReplicas > 0 {
+			return nil
+		}
+	}
+	return missing("no controller of it that is available")
+}

@@ -1,0 +1,50 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// TestAnExperimentWithoutChaosMesh is refused before anything is touched, by what is missing.
+func TestAnExperimentWithoutChaosMesh(t *testing.T) {
+	p := plan.Plan{Steps: []plan.Step{{N: 1, Do: plan.ActionFault, Fault: &plan.Fault{Name: "mesh"}}}}
+	if err := ValidateNew(AllParts(), p); err == nil || !strings.Contains(err.Error(), "--reuse") {
+		t.Errorf("got %v", err)
+	}
+	p.Steps[0].Fault.Name = "kubelet-kill"
+	if err := ValidateNew(AllParts(), p); err != nil {
+		t.Error(err)
+	}
+	labels := map[string]string{
+		"app.kubernetes.io/component": "controller-manager", "app.kubernetes.io/name": "chaos-mesh",
+	}
+	for want, tc := range map[string]struct {
+		kinds     bool
+		available int32
+	}{
+		"no CustomResourceDefinitions":     {},
+		"no controller of it that is avai": {kinds: true},
+		"":                                 {kinds: true, available: 1},
+	} {
+		kube := fake.NewClientset(&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "chaos-controller-manager", Namespace: "chaos-mesh", Labels: labels},
+			Status:     appsv1.DeploymentStatus{AvailableReplicas: tc.available},
+		})
+		if tc.kinds {
+			kube.Discovery().(*fakediscovery.FakeDiscovery).Resources = []*metav1.APIResourceList{
+				{GroupVersion: "chaos-mesh.org/v1alpha1", APIResources: []metav1.APIResource{{Kind: "IOChaos"}}},
+			}
+		}
+		err := chaosMeshOn(t.Context(), kube, "c")
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
+
+// maxPutOff is how long a node puts an act off that it has waited for: the effect must be shown within the limit of
+// that, which is a minute.
+const maxPutOff = 20 * time.Second
 
 // MaxDepth is how many steps can be within each other.
 const MaxDepth = 4
@@ -96,6 +101,10 @@ func (v *validator) when(at string, f Fault, known *FaultCaps) {
 		v.errs.add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
 	}
 	v.await(at+".when", *f.When, 1)
+	if f.When.Delay.D() > maxPutOff {
+		v.errs.add(at+".when.delay", fmt.Sprintf("use 0s to %s", maxPutOff), "%s is out of range on a node",
+			f.When.Delay)
+	}
 	if f.When.Since != "" {
 		v.errs.add(at+".when.since", "leave it out", "what came before the node began to wait does not count")
 	}

@@ -122,6 +122,10 @@ func TestMistakesInTriggers(t *testing.T) {
 			[]string{at + "when.for", `"moved" is not seen on the node`}},
 		{"a call of the controller", func(f *plan.Fault) { f.When.RPC = "ControllerPublishVolume" },
 			[]string{at + "when.rpc", "node service"}},
+		{"put off for too long", func(f *plan.Fault) { f.When.Delay = plan.Duration(time.Minute) },
+			[]string{at + "when.delay", "1m0s is out of range on a node", "use 0s to 20s"}},
+		{"since when", func(f *plan.Fault) { f.When.Since = plan.SinceTrial },
+			[]string{at + "when.since", "does not count"}},
 		{"another's volume", func(f *plan.Fault) { f.When.Ordinal = 1 }, []string{at + "when.ordinal", "use 0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/mark"
@@ -45,7 +46,8 @@ type Trigger struct {
 	ended  chan error // Holds one value, and is closed.
 }
 
-// Start has node wait for a call for the volume and then run argv. It returns when the node waits.
+// Start has node wait for a call for the volume, the how manieth the plan says, and for the delay after it, and then
+// run argv. It returns when the node waits.
 func Start(ctx context.Context, node clusters.Node, when plan.Await, volume string, argv ...string) (*Trigger, error) {
 	on := "begin"
 	if when.For == plan.AwaitCSIEnd {
@@ -58,8 +60,14 @@ func Start(ctx context.Context, node clusters.Node, when plan.Await, volume stri
 		node: node.Name(), when: when, volume: volume, input: held, cut: cut, lines: make(chan Said),
 		ended: make(chan error, 1),
 	}
-	command := append([]string{mark.AgentPath, "trigger", "--rpc", when.RPC, "--volume", volume, "--on", on, CallsPath,
-		"--"}, argv...)
+	command := []string{mark.AgentPath, "trigger", "--rpc", when.RPC, "--volume", volume, "--on", on}
+	if when.Count > 1 {
+		command = append(command, "--count", strconv.Itoa(when.Count))
+	}
+	if when.Delay > 0 {
+		command = append(command, "--delay", when.Delay.String())
+	}
+	command = append(append(command, CallsPath, "--"), argv...)
 	go func() {
 		_, err := node.Exec(running, clusters.Command{Argv: command, Stdin: input, Stdout: written})
 		_ = written.Close() // Never fails.
@@ -112,9 +120,10 @@ func (t *Trigger) next(ctx context.Context, bound time.Duration) (Said, error) {
 // Volume is the handle of the volume that the call is for.
 func (t *Trigger) Volume() string { return t.volume }
 
-// Wait waits until the command was carried out and returns when what happened. The error says what was waited for.
+// Wait waits until the command was carried out and returns when what happened. The error says what was waited for. The
+// delay that the plan wants is not counted into the bound.
 func (t *Trigger) Wait(ctx context.Context, bound time.Duration) (Said, error) {
-	said, err := t.next(ctx, bound)
+	said, err := t.next(ctx, bound+t.when.Delay.D())
 	if err != nil {
 		return said, fmt.Errorf("wait for node %q to act on %s (%s): %w", t.node, t.when.RPC, t.when.For, err)
 	}

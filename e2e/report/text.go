@@ -59,6 +59,7 @@ func WriteText(w io.Writer, run Run, h history.History, r check.Report, o Option
 	s.stuck(p)
 	s.planSection(p)
 	s.faults(p)
+	s.awaits(p)
 	s.volumes(p)
 	s.checksums(p)
 	s.notes(p)

@@ -10,7 +10,9 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"time"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -19,7 +21,7 @@ import (
 func triggerCommand() command {
 	return command{
 		name:    "trigger",
-		usage:   "--rpc METHOD --volume HANDLE --on begin|end FILE -- COMMAND...",
+		usage:   "--rpc METHOD --volume HANDLE --on begin|end [--count N] [--delay D] FILE -- COMMAND...",
 		summary: "run a command once a CSI call is written to a file of facts, unless standard input ends before",
 		run:     runTrigger,
 	}
@@ -29,6 +31,8 @@ func triggerCommand() command {
 type awaited struct {
 	rpc, volume string
 	end         bool
+	count       int // How many calls it takes.
+	delay       time.Duration
 }
 
 func runTrigger(ctx context.Context, std stdio, args []string) error {
@@ -37,11 +41,15 @@ func runTrigger(ctx context.Context, std stdio, args []string) error {
 	rpc := fs.String("rpc", "", "method of the call, for example NodeUnstageVolume")
 	volume := fs.String("volume", "", "handle of the volume that the call is for")
 	on := fs.String("on", "begin", "begin, or end: its end with the code OK")
+	count := fs.Int("count", 1, "how many such calls it takes")
+	delay := fs.Duration("delay", 0, "how long the command is put off after the last of them")
 	if err := fs.Parse(args); err != nil {
 		return badArguments("%w", err)
 	}
 	rest := fs.Args()
 	switch {
+	case *count < 1 || *delay < 0:
+		return badArguments("--count is %d, want 1 at least; --delay is %s, want no less than 0s", *count, *delay)
 	case *rpc == "" || *volume == "":
 		return badArguments("--rpc and --volume must not be empty")
 	case *on != "begin" && *on != "end":
@@ -49,7 +57,7 @@ func runTrigger(ctx context.Context, std stdio, args []string) error {
 	case len(rest) < 3 || rest[1] != "--":
 		return badArguments("a file, --, and a command are missing, got %q", rest)
 	}
-	want := awaited{rpc: *rpc, volume: *volume, end: *on == "end"}
+	want := awaited{rpc: *rpc, volume: *volume, end: *on == "end", count: *count, delay: *delay}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -73,16 +81,22 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 		return fmt.Errorf("say that it waits: %w", err)
 	}
 	var done trigger.Said
+	left := a.count
 	seek := &lineSeeker{match: func(line []byte) bool {
 		at, ok := a.in(line)
-		if ok {
-			done.Call, done.Seen = at, bootclock.Now()
+		if !ok {
+			return false
 		}
-		return ok
+		left--
+		done.Call, done.Seen = at, bootclock.Now()
+		return left <= 0
 	}}
 	err = followFile(ctx, seek, path, from)
 	if !errors.Is(err, errSeen) {
 		return err // Also when it was told to wait no longer, which is no error.
+	}
+	if a.delay > 0 && await.For(ctx, a.delay) != nil {
+		return nil // As above.
 	}
 	text, err := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...).CombinedOutput()
 	done.Done = bootclock.Now()

@@ -123,6 +123,31 @@ func TestTriggerStopsAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestTriggerCountsAndPutsOff has it act on the second call, and some time after it.
+func TestTriggerCountsAndPutsOff(t *testing.T) {
+	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
+	delay := 50 * time.Millisecond
+	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume", Count: 2, Delay: plan.Duration(delay)}
+	tr, err := trigger.Start(t.Context(), node, when, "v", "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := history.CSI{RPC: "NodeStageVolume", Volume: "v"}
+	node.write(t, call)
+	between := bootclock.Now()
+	node.write(t, call)
+	said, err := tr.Wait(t.Context(), waitBound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said.Call < between || said.Done < said.Seen.Add(delay) {
+		t.Errorf("the first call was over at %s, and it acted so: %+v", between, said)
+	}
+	if err := tr.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTriggerTellsOfACommandThatFails(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume"}
@@ -144,6 +169,8 @@ func TestTriggerRefusesArguments(t *testing.T) {
 		nil,
 		{"--rpc", "NodeStageVolume", "file", "--", "true"},
 		{"--rpc", "NodeStageVolume", "--volume", "v", "--on", "middle", "file", "--", "true"},
+		{"--rpc", "NodeStageVolume", "--volume", "v", "--count", "0", "file", "--", "true"},
+		{"--rpc", "NodeStageVolume", "--volume", "v", "--delay", "-1s", "file", "--", "true"},
 		{"--rpc", "NodeStageVolume", "--volume", "v", "file", "true"},
 		{"--rpc", "NodeStageVolume", "--volume", "v", "file", "--"},
 	} {

@@ -182,9 +182,12 @@ func (m *mutator) put(what, at string, old any, set func(any), text string) {
 func (m *mutator) walk(at, field string, v any, set func(any)) {
 	kind := kindOf(field, v)
 	if at != "" {
-		for _, other := range m.others(kind, field) {
-			m.put("another value", at, v, set, other)
+		for i, other := range m.others(kind, field) {
+			if (i+m.turn)%2 == 0 { // The other half have their turn in the next field.
+				m.put("another value", at, v, set, other)
+			}
 		}
+		m.turn++
 	}
 	switch v := v.(type) {
 	case []any:

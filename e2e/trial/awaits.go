@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -27,14 +28,37 @@ type enclosing struct {
 
 func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
 	in := enclosing{since: bootclock.Now(), pods: map[string]sighting{}, open: &outlasting{}}
-	list, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return in, fmt.Errorf("list pods: %w", err)
-	}
-	for _, p := range list.Items {
-		in.pods[p.Name] = sightOfPod(p)
-	}
-	return in, nil
+	err := answered(ctx, "the pods to be listed", func(ctx context.Context) error {
+		list, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("list pods: %w", err)
+		}
+		for _, p := range list.Items {
+			in.pods[p.Name] = sightOfPod(p)
+		}
+		return nil
+	})
+	return in, err
+}
+
+const (
+	answerBound = 30 * time.Second // An API server that is started again takes some 10 s.
+	askBound    = 5 * time.Second
+)
+
+// answered asks the API server until it answers: a fault may have taken it away a moment ago. An answer that it would
+// give again, such as that something is not there, is one.
+func answered(ctx context.Context, what string, ask func(context.Context) error) error {
+	return await.Until(ctx, what, lookEvery, answerBound, func(ctx context.Context) (bool, string, error) {
+		ctx, cancel := context.WithTimeout(ctx, askBound)
+		defer cancel()
+		err := ask(ctx)
+		switch code := apierrors.ReasonForError(err); code {
+		case metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid:
+			return false, "", await.Stop(err)
+		}
+		return err == nil, "", err
+	})
 }
 
 // coming is what was awaited and has come.

@@ -185,11 +185,17 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 func (c *carrier) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
 	name := in.pods[pod].node
 	if name == "" {
-		p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
+		err := answered(ctx, fmt.Sprintf("the node of %q to be known", pod), func(ctx context.Context) error {
+			p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("get pod: %w", err)
+			}
+			name = p.Spec.NodeName
+			return nil
+		})
 		if err != nil {
-			return nil, fmt.Errorf("get pod: %w", err)
+			return nil, err
 		}
-		name = p.Spec.NodeName
 	}
 	for _, n := range c.nodes {
 		if n.Name() == name {

@@ -75,7 +75,8 @@ func orAll(only Only) Only {
 
 // things undoes what is left on a node but for its timers.
 func things(ctx context.Context, run Runner, only Only, report *Report) error {
-	return errors.Join(tables(ctx, run, only, report), points(ctx, run, only, report), held(ctx, run, only, report))
+	return errors.Join(tables(ctx, run, only, report), points(ctx, run, only, report), held(ctx, run, only, report),
+		brief(ctx, run, only, report))
 }
 
 func tables(ctx context.Context, run Runner, only Only, report *Report) error {

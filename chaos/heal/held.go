@@ -20,6 +20,7 @@ const (
 	HeldRegistration = "registration"
 	// HeldNode is on a node of the control plane what a deleted Node object had, see NodeWas.
 	HeldNode    = "node.json"
+	HeldVolume  = "volume-" // Harm was done to the volume whose name follows; see package injury.
 	manifestExt = ".yaml"
 )
 
@@ -116,8 +117,12 @@ func (h holding) release(ctx context.Context, run Runner) error {
 			}
 		}
 	}
+	if err := h.mend(ctx, run); err != nil { // First: it may need the kubelet to be as it is.
+		return err
+	}
 	for _, thing := range h.things {
 		switch {
+		case strings.HasPrefix(thing, HeldVolume): // It is mended.
 		case thing == HeldKubelet:
 			if _, err := systemctl(ctx, run, "start the kubelet", "start", "kubelet"); err != nil {
 				return err

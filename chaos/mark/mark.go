@@ -35,6 +35,9 @@ const (
 	OutOfService = APIPrefix + "out-of-service" // Of a Node: it was tainted so.
 )
 
+// BriefDir is where a node keeps what faults hold on it until its next boot at the most.
+const BriefDir = "/run/seatrial/held/"
+
 // TimerPattern matches the names of all dead-man timers, for systemctl.
 const TimerPattern = unitPrefix + "*.timer"
 
@@ -85,6 +88,9 @@ func FromFinalizer(name string) (Owner, bool) {
 
 // Held is the path of the mark that the owner holds a thing on a node.
 func (o Owner) Held(thing string) string { return path.Join(HeldDir, o.Name(), thing) }
+
+// Brief is the path of the mark that the owner holds a thing on a node until its next boot.
+func (o Owner) Brief(thing string) string { return path.Join(BriefDir, o.Name(), thing) }
 
 // FromName returns the owner that a name stands for, and whether it is one of ours.
 func FromName(name string) (Owner, bool) {

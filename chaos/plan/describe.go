@@ -24,6 +24,8 @@ func (p Plan) Describe(s Step) string {
 			p.networkNote(f), p.whenNote(f), f.outlastNote(), f.Hold, families, afterNote(f.During))
 	case s.Do == ActionChecksum:
 		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
+	case s.Do == ActionRead:
+		return "read: every row of every instance, back"
 	case s.Do == ActionTamper && s.Tamper != nil:
 		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
 	case s.Do == ActionDeleteClaim && s.Ordinal != nil:

@@ -68,6 +68,12 @@ type Workload struct {
 	Packed bool `json:"packed,omitempty"`
 	// Pinned keeps all pods on the first worker, by name: they come back where they were.
 	Pinned bool `json:"pinned,omitempty"`
+	// FlushLogAtTrxCommit is when the database writes its log and syncs it: 1 (also when left out) at every commit, 2
+	// writes at every commit and syncs once a second, 0 does both once a second (innodb_flush_log_at_trx_commit).
+	FlushLogAtTrxCommit *int `json:"flushLogAtTrxCommit,omitempty"`
+	// SyncBinlog is after how many commits the database syncs its binary log: 1 (also when left out), or 0, which
+	// leaves it to the kernel (sync_binlog).
+	SyncBinlog *int `json:"syncBinlog,omitempty"`
 	// Parallel makes and ends pods without waiting for each other (podManagementPolicy).
 	Parallel bool `json:"parallel,omitempty"`
 	// PreStop is how long the kubelet waits before it tells the database of a deleted pod to stop (lifecycle.preStop,

@@ -35,6 +35,9 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	if wl.PreStop > 0 {
 		fmt.Fprintf(&b, "  pods      stop %s after they were told to\n", wl.PreStop)
 	}
+	if note := wl.durabilityNote(); note != "" {
+		b.WriteString("  database  " + note + "\n")
+	}
 	for _, line := range wl.options() {
 		b.WriteString("  set       " + line + "\n")
 	}

@@ -16,6 +16,7 @@ const (
 	ActionLoad        Action = "load"         // Let the clients write until Commits more inserts are acknowledged.
 	ActionPause       Action = "pause"        // Let time pass, under load.
 	ActionPartition   Action = "partition"    // Set the partition of the rolling update.
+	ActionRead        Action = "read"         // Read every row of every instance back, while the clients go on.
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
@@ -27,7 +28,7 @@ const (
 func Actions() []Action {
 	return []Action{
 		ActionAwait, ActionMesh, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet,
-		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRollback, ActionScale, ActionTamper,
+		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRead, ActionRollback, ActionScale, ActionTamper,
 		ActionTogether, ActionUpdate,
 	}
 }

@@ -144,6 +144,7 @@ func (v *validator) workload(w Workload) {
 	v.light(w)
 	v.storage(w)
 	v.options(w)
+	v.durability(w)
 	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
 		v.errs.add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
 	}
@@ -216,7 +217,7 @@ func (v *validator) step(at string, n int, s Step, in within) {
 
 // data holds the rules of the steps that concern the workload's data.
 func (v *validator) data(at string, s Step) {
-	if s.Do != ActionLoad && s.Do != ActionChecksum && s.Do != ActionTamper {
+	if s.Do != ActionLoad && s.Do != ActionChecksum && s.Do != ActionRead && s.Do != ActionTamper {
 		return
 	}
 	if v.set.light {

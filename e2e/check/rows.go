@@ -40,7 +40,8 @@ func judgeRows(h history.History) Result {
 	t := newTable(s, r)
 	t.readInserts(h)
 	t.readReads(h)
-	t.judgeFinal(gatherFinal(h))
+	t.judgeBetween(h)
+	t.judgeFinal(gatherReads(h, finalRead))
 	t.judgeAmounts()
 	t.report()
 	return r.result()
@@ -64,6 +65,7 @@ type insert struct {
 	invoke   int64        // Event ids.
 	answer   int64
 	breach   *rowBreach
+	lost     bool // A read of all rows missed it, and none has found it since.
 	reused   bool // Its seq was used for two inserts, which no client may do: nothing can be said of it.
 }
 
@@ -73,6 +75,7 @@ type rowBreach struct {
 	sentence string
 	span     history.Span
 	events   []int64
+	step     int // Of the step whose read of all rows has missed it; 0 when it was found in another way.
 	again    int // Further observations of the same row.
 }
 
@@ -196,7 +199,7 @@ func (t *table) report() {
 		return cmp.Or(cmp.Compare(a.span.NotAfter, b.span.NotAfter), compareKeys(a.key, b.key))
 	})
 	// A lost disk loses every row: what will not be listed need not be put into words.
-	listed := all[:min(len(all), maxFindings)]
+	listed := spread(all, maxFindings)
 	t.ruling.unlisted = len(all) - len(listed)
 	for _, b := range listed {
 		sentence := b.sentence
@@ -212,6 +215,29 @@ func (t *table) report() {
 			Faults:   t.scene.faultsIn(b.span),
 		})
 	}
+}
+
+// spread chooses which breaches are listed: the first that each read of all rows has missed in each instance, then the
+// second, and so on, so that the many rows of one loss do not hide another.
+func spread(all []*rowBreach, most int) []*rowBreach {
+	type place struct {
+		instance string
+		step     int
+	}
+	depth := map[place]int{}
+	turns := make(map[*rowBreach]int, len(all))
+	for _, b := range all {
+		var at place
+		if b.step > 0 {
+			at = place{b.key.instance, b.step}
+		}
+		turns[b] = depth[at]
+		depth[at]++
+	}
+	chosen := slices.Clone(all)
+	slices.SortStableFunc(chosen, func(a, b *rowBreach) int { return cmp.Compare(turns[a], turns[b]) })
+	chosen = chosen[:min(len(chosen), most)]
+	return slices.DeleteFunc(slices.Clone(all), func(b *rowBreach) bool { return !slices.Contains(chosen, b) })
 }
 
 // String names the row as findings do.

@@ -101,12 +101,12 @@ type finalRows struct {
 	last    history.Span
 }
 
-// gatherFinal puts the chunks of the final reads together.
-func gatherFinal(h history.History) map[string]*finalRows {
+// gatherReads puts the chunks of the reads with a label together.
+func gatherReads(h history.History, label string) map[string]*finalRows {
 	reads := map[string]*finalRows{}
 	for i := range h.Events {
 		e := &h.Events[i]
-		if e.Kind != history.KindRows || e.Rows == nil || e.Rows.Read != finalRead {
+		if e.Kind != history.KindRows || e.Rows == nil || e.Rows.Read != label {
 			continue
 		}
 		f := reads[e.Rows.Instance]
@@ -255,12 +255,12 @@ func (t *table) judgeKept(row *insert, times int, f *finalRows) {
 	case row.answered.NotAfter >= f.first:
 		t.ruling.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
 			row.key.instance, row.key.client, row.key.seq)
-	default:
-		t.judgeLost(row, f)
+	case !row.lost:
+		t.judgeLost(row, f, "the final read")
 	}
 }
 
-func (t *table) judgeLost(row *insert, f *finalRows) {
+func (t *table) judgeLost(row *insert, f *finalRows, read string) {
 	key := row.key
 	ids := []int64{row.invoke, row.answer}
 	for _, e := range f.chunks {
@@ -273,8 +273,8 @@ func (t *table) judgeLost(row *insert, f *finalRows) {
 		seen = fmt.Sprintf(" last read back at %s,", t.scene.clock(row.lastSeen))
 	}
 	t.blame(row, row.sinceSafe(f.last), fmt.Sprintf(
-		"%s lost a row that it had acknowledged: client %d, seq %d, %s,%s is not in the final read.",
-		key.instance, key.client, key.seq, t.when(row), seen), proof(ids...)...)
+		"%s lost a row that it had acknowledged: client %d, seq %d, %s,%s is not in %s.",
+		key.instance, key.client, key.seq, t.when(row), seen, read), proof(ids...)...)
 }
 
 func compareKeys(a, b rowKey) int {

@@ -1,6 +1,9 @@
 package history
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Kind names which one of an event's payloads is set.
 type Kind string
@@ -137,13 +140,16 @@ type Row struct {
 // when all its chunks are in the history and Error is empty.
 type Rows struct {
 	Instance string `json:"instance"`
-	Read     string `json:"read"` // The read's label, for example "final".
+	Read     string `json:"read"` // The read's label: "final", or that of ReadOfStep.
 	Chunk    int    `json:"chunk"`
 	Chunks   int    `json:"chunks"`
 	Rows     []Row  `json:"rows"`
 	Server   string `json:"server,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
+
+// ReadOfStep is the label of the read that a step of the plan makes.
+func ReadOfStep(step int) string { return fmt.Sprintf("step-%d", step) }
 
 // Checksum is the state of one table of one instance, taken twice over: MySQL's own CHECKSUM TABLE and a hash over
 // the rows in primary key order. Label says when ("before", "after", "settled"); Step is the fault's step or 0.

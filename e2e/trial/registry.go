@@ -70,6 +70,7 @@ func AllParts() Parts {
 			object.PodDelete(),
 			object.PodForceDelete(),
 			storage.CSIPoint(),
+			storage.PowerLoss(),
 		},
 		Scenarios: scenarios.All(),
 		// tidy:list

@@ -81,6 +81,8 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 		return c.workload.Change(ctx, s)
 	case plan.ActionChecksum:
 		return c.workload.Checksum(ctx, s.Label, s.N)
+	case plan.ActionRead:
+		return c.workload.Read(ctx, s.N)
 	case plan.ActionTamper:
 		return c.workload.Tamper(ctx, *s.Tamper)
 	}

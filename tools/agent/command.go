@@ -34,6 +34,7 @@ func commands() []command {
 		bootCommand(),
 		dialCommand(),
 		healCommand(),
+		injuryCommand(),
 		inspectCommand(),
 		ledgerCommand(),
 		probeCommand(),

@@ -67,6 +67,8 @@ func TestHealUndoesOneStep(t *testing.T) {
 		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
 		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +
 		"-o -path /var/lib/seatrial/held/* -print\n" +
+		"find /run -ignore_readdir_race -mindepth 1 -maxdepth 3 ! -path /run/seatrial " +
+		"! -path /run/seatrial/held ! -path /run/seatrial/held/* -prune -o -path /run/seatrial/held/* -print\n" +
 		"find /etc -maxdepth 2 -path /etc/kubernetes/admin.conf\n" +
 		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
 	if d := cmp.Diff(want, string(did)); d != "" {

@@ -29,7 +29,8 @@ func place(dir string) (rank int, part string, ok bool) {
 		return rankFacts, head, true
 	case "e2e/check", "e2e/explain", "e2e/report":
 		return rankJudging, head, true
-	case "chaos/await", "chaos/deadman", "chaos/evidence", "chaos/heal", "chaos/mark", "chaos/probe", "chaos/trigger":
+	case "chaos/await", "chaos/deadman", "chaos/evidence", "chaos/heal", "chaos/injury", "chaos/mark",
+		"chaos/probe", "chaos/trigger":
 		return rankPorts, head, true // What every fault is made with stands beside the port of faults.
 	case "clusters", "clusters/bootclock", "clusters/nodefile", "clusters/program", "fixtures":
 		return rankPorts, head, true

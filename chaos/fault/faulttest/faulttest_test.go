@@ -50,7 +50,7 @@ func definitions() []fault.Definition {
 		controlplane.ForceDetachOff(), controlplane.ManagerFreeze(), controlplane.ManagerKill(),
 		controlplane.ManagerStop(), controlplane.PodQuota(),
 		controlplane.SchedulerFreeze(), controlplane.SchedulerKill(), controlplane.SchedulerStop(),
-		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(),
+		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(), storage.PowerLoss(),
 	}
 }
 
@@ -279,6 +279,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		"node-partition":  {"nft", "systemctl", "systemd-run", mark.AgentPath},
 		"node-reboot":     {"systemctl", mark.AgentPath},
 		"node-delete":     {"systemctl", "systemd-run"},
+		"power-loss":      {"systemctl", "systemd-run", mark.AgentPath},
 		"csi-point":       {"systemctl", "systemd-run", mark.DiskPath},
 	}
 	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath, mark.DiskPath} {

@@ -57,6 +57,7 @@ type machine struct {
 	services
 	container
 	wholeNode
+	disks
 }
 
 const workloadUID = "0a-1b"
@@ -109,6 +110,7 @@ func (w *world) catchUp(m *machine) {
 		m.tables, m.timers, m.restarts = map[string]map[string]bool{}, map[string]*time.Timer{}, 0
 		m.stopped = false
 		m.wholeNode.booted()
+		m.remount()
 	}
 	if m.still() {
 		return
@@ -152,6 +154,9 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	last := argv[len(argv)-1]
 	if out, exit, known := w.program(m, argv); known {
+		return out, exit
+	}
+	if out, exit, known := w.disk(m, argv); known {
 		return out, exit
 	}
 	if out, exit, known := w.kubectl(m, argv); known {

@@ -42,6 +42,9 @@ func Checksum(label string) plan.Step {
 	return plan.Step{Do: plan.ActionChecksum, Label: label, Bound: plan.Duration(2 * time.Minute)}
 }
 
+// Read reads every row back.
+func Read() plan.Step { return plan.Step{Do: plan.ActionRead, Bound: plan.Duration(2 * time.Minute)} }
+
 // Scale sets the replicas of the StatefulSet.
 func Scale(replicas int) plan.Step {
 	return plan.Step{Do: plan.ActionScale, Replicas: &replicas, Bound: plan.Duration(3 * time.Minute)}

@@ -13,8 +13,11 @@ func All() []plan.Scenario {
 	all := []plan.Scenario{
 		controlPlane(),
 		overlap(),
+		powerLoss(),
 		selftestDeletedRow(),
 		selftestIPv6Open(),
+		selftestPowerLossFlush(0),
+		selftestPowerLossFlush(2),
 		selftestSilentClients(),
 		smoke(),
 		smokeDisk(),

@@ -23,6 +23,7 @@ func caps() plan.Caps {
 			{Name: "manager-kill"},
 			{Name: "node-partition", Families: true, Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-reboot"}, {Name: "pod-delete"},
+			{Name: "power-loss"},
 			{Name: "runtime-kill"},
 			{Name: "apiserver-stop"}, {Name: "etcd-freeze"}, {Name: "scheduler-kill"}, {Name: "manager-stop"},
 		},

@@ -1,0 +1,152 @@
+package faulttest_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/injury"
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+// disks are the volumes of a node, as the agent's injury command does harm to them.
+type disks struct {
+	volumes map[string]*volume // By the name of the PersistentVolume.
+}
+
+// volume is the file system of one.
+type volume struct {
+	shut, full, readOnly bool
+	synced, unsynced     string // What there is of the files that tell what a loss of power has lost.
+}
+
+// workloadPV is the volume of the workload's pod, on the victim.
+const workloadPV = "pv-1"
+
+// volume returns a volume of the node; nil for one that is not there.
+func (m *machine) volume(pv string) *volume {
+	if m.volumes == nil {
+		m.volumes = map[string]*volume{}
+		if m.node.Name() == "c-worker" {
+			m.volumes[workloadPV] = &volume{synced: injury.Missing, unsynced: injury.Missing}
+		}
+	}
+	return m.volumes[pv]
+}
+
+// remount is what a boot does: what was held until then is over, and what was not synced is gone.
+func (m *machine) remount() {
+	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, mark.BriefDir) })
+	for _, v := range m.volumes {
+		if v.shut {
+			v.shut, v.unsynced = false, injury.Missing
+		}
+	}
+}
+
+// disk carries out a command about volumes, if it is one. The lock is held.
+func (w *world) disk(m *machine, argv []string) (out string, exit int, known bool) {
+	if argv[0] == "find" && slices.Contains(argv, mark.BriefDir+"*") {
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			if rest, ok := strings.CutPrefix(name, mark.BriefDir); ok && !strings.Contains(rest, "/") {
+				out += name + "\n"
+			}
+		}
+		return out, 0, true
+	}
+	if !strings.HasPrefix(strings.Join(argv, " "), mark.AgentPath+" injury ") {
+		return "", 0, false
+	}
+	flags, operands := map[string]string{}, argv[3:]
+	for len(operands) > 1 && strings.HasPrefix(operands[0], "--") {
+		flags[operands[0]], operands = operands[1], operands[2:]
+	}
+	owner, ok := mark.FromName("seatrial-" + flags["--run"] + "-" + flags["--step"])
+	if !ok {
+		return "", 254, true
+	}
+	reports := []injury.Report{}
+	for _, pv := range operands {
+		if m.volume(pv) == nil && argv[2] == "inflict" {
+			return "", 1, true
+		}
+		if argv[2] == "inflict" {
+			w.inflict(m, owner, injury.Kind(flags["--kind"]), pv)
+		}
+		reports = append(reports, w.look(m, pv))
+	}
+	if argv[2] == "mend" {
+		reports = w.mend(m, owner, operands...)
+	}
+	return encode(reports), 0, true
+}
+
+// inflict leaves the mark and does the harm.
+func (w *world) inflict(m *machine, owner mark.Owner, kind injury.Kind, pv string) {
+	v := m.volume(pv)
+	place := owner.Held
+	if kind == injury.Power {
+		place = owner.Brief
+		v.synced, v.unsynced = injury.Whole, injury.Whole
+	}
+	if !kind.Stays() {
+		m.files[place("")], m.files[place(heal.HeldVolume+pv)] = aDirectory, string(kind)
+	}
+	if w.inert {
+		return
+	}
+	switch kind {
+	case injury.Power, injury.Gone:
+		v.shut = true
+	case injury.Full:
+		v.full = true
+	case injury.ReadOnly:
+		v.readOnly = true
+	}
+}
+
+func (w *world) look(m *machine, pv string) injury.Report {
+	r := injury.Report{PV: pv, At: w.time(time.Now())}
+	v := m.volume(pv)
+	if v == nil {
+		return r
+	}
+	r.Mounted, r.FileSystem, r.Device, r.Source = true, "ext4", "7:3", "/dev/loop3"
+	r.ReadOnly, r.Available = v.readOnly, 1000
+	reads, writes := "", ""
+	switch {
+	case v.shut:
+		reads, writes = "EIO", "EIO"
+	case v.readOnly:
+		writes = "EROFS"
+	case v.full:
+		writes, r.Available = "ENOSPC", 0
+	}
+	by := "mysqld, pid 901, at /var/lib/mysql"
+	r.Tries = []injury.Try{{By: by, Op: injury.TryRead, Error: reads}, {By: by, Op: injury.TryWrite, Error: writes}}
+	r.Synced, r.Unsynced = v.synced, v.unsynced
+	return r
+}
+
+// mend undoes what the marks say. It is what a node's timer does as well. The lock is held.
+func (w *world) mend(m *machine, owner mark.Owner, pvs ...string) []injury.Report {
+	reports := []injury.Report{}
+	for _, place := range []func(string) string{owner.Held, owner.Brief} {
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			pv, ok := strings.CutPrefix(name, place(heal.HeldVolume))
+			if !ok {
+				continue
+			}
+			*m.volume(pv) = volume{synced: injury.Missing, unsynced: injury.Missing}
+			reports = append(reports, injury.Report{PV: pv, At: w.time(time.Now()), Undone: "undone"})
+		}
+	}
+	for _, pv := range pvs {
+		if v := m.volume(pv); v != nil {
+			v.synced, v.unsynced = injury.Missing, injury.Missing
+		}
+	}
+	return reports
+}

@@ -1,0 +1,64 @@
+package heal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+// brief undoes what is held on the node until its next boot at the most: volumes whose file systems were shut down for
+// a loss of power that did not come.
+func brief(ctx context.Context, run Runner, only Only, report *Report) error {
+	dir := path.Clean(mark.BriefDir)
+	out, err := run(ctx, []string{
+		"find", path.Dir(path.Dir(dir)), "-ignore_readdir_race", "-mindepth", "1", "-maxdepth", "3",
+		"!", "-path", path.Dir(dir), "!", "-path", dir, "!", "-path", mark.BriefDir + "*", "-prune",
+		"-o", "-path", mark.BriefDir + "*", "-print",
+	}, "")
+	if err != nil {
+		return fmt.Errorf("look for what is below %s: %w", dir, err)
+	}
+	var errs []error
+	for _, line := range strings.Fields(out) {
+		owner, ours := mark.FromName(strings.TrimPrefix(line, mark.BriefDir))
+		if !ours || !only(owner) {
+			continue
+		}
+		if err := ReleaseBrief(ctx, run, owner); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		report.Held = append(report.Held, owner.Name()+" until the next boot")
+	}
+	return errors.Join(errs...)
+}
+
+// ReleaseBrief undoes what the owner holds on the node until its next boot, if it does. The mark goes last.
+func ReleaseBrief(ctx context.Context, run Runner, owner mark.Owner) error {
+	for _, argv := range [][]string{MendVolumes(owner), {"rm", "-rf", owner.Brief("")}} {
+		if _, err := run(ctx, argv, ""); err != nil {
+			return fmt.Errorf("release what %s holds until the next boot: %w", owner.Name(), err)
+		}
+	}
+	return nil
+}
+
+// MendVolumes is the command that undoes the harm that the owner has done to volumes of the node.
+func MendVolumes(owner mark.Owner) []string {
+	return []string{mark.AgentPath, "injury", "mend", "--run", owner.Run, "--step", strconv.Itoa(owner.Step)}
+}
+
+// mend undoes the harm that was done to volumes, if any was.
+func (h holding) mend(ctx context.Context, run Runner) error {
+	if !slices.ContainsFunc(h.things, func(t string) bool { return strings.HasPrefix(t, HeldVolume) }) {
+		return nil
+	}
+	_, err := run(ctx, MendVolumes(h.owner), "")
+	return err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/injury"
+	"github.com/seatrial/seatrial/chaos/mark"
+)
+
+func injuryCommand() command {
+	return command{
+		name: "injury",
+		usage: "inflict --run RUN --step N --kind KIND [--file FILE] VOLUME...\n" +
+			"       seatrial-agent injury look --run RUN --step N VOLUME...\n" +
+			"       seatrial-agent injury mend --run RUN --step N [VOLUME...]",
+		summary: "do harm to the file systems of volumes on this node, look at them, undo it; prints JSON",
+		run: func(ctx context.Context, std stdio, args []string) error {
+			node := &injury.Node{Held: mark.HeldDir, Brief: mark.BriefDir, Run: here}
+			return runInjury(ctx, node, std, args)
+		},
+	}
+}
+
+func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string) error {
+	if len(args) == 0 || !slices.Contains([]string{"inflict", "look", "mend"}, args[0]) {
+		return badArguments("injury takes inflict, look or mend")
+	}
+	fs := flag.NewFlagSet("injury "+args[0], flag.ContinueOnError)
+	fs.SetOutput(std.err)
+	var owner mark.Owner
+	var kind, file string
+	fs.StringVar(&owner.Run, "run", "", "whose harm it is")
+	fs.IntVar(&owner.Step, "step", 0, "which step's")
+	if args[0] == "inflict" {
+		fs.StringVar(&kind, "kind", "", "what harm")
+		fs.StringVar(&file, "file", "", "of kinds that damage one: which, relative to the pod's directory")
+	}
+	if err := fs.Parse(args[1:]); err != nil {
+		return badArguments("%w", err)
+	}
+	if err := owner.Check(); err != nil {
+		return badArguments("%w", err)
+	}
+	if args[0] != "mend" && fs.NArg() == 0 {
+		return badArguments("injury %s takes the names of volumes", args[0])
+	}
+	var reports []injury.Report
+	var err error
+	switch args[0] {
+	case "inflict":
+		if !slices.Contains(injury.Kinds(), injury.Kind(kind)) {
+			return badArguments("no kind %q of harm: use one of %q", kind, injury.Kinds())
+		}
+		if injury.Kind(kind).Stays() != (file != "") {
+			return badArguments("kind %q and file %q do not go together", kind, file)
+		}
+		reports, err = node.Inflict(ctx, injury.Kind(kind), owner, file, fs.Args()...)
+	case "look":
+		for _, pv := range fs.Args() {
+			r, failed := injury.Look(pv, owner)
+			reports, err = append(reports, r), errors.Join(err, failed)
+		}
+	case "mend":
+		reports, err = node.Mend(ctx, owner, fs.Args()...)
+	}
+	return errors.Join(err, json.NewEncoder(std.out).Encode(reports))
+}

@@ -53,3 +53,23 @@ func TestArmFailsWhenTheTimerDoesNotRun(t *testing.T) {
 		t.Error("a run id that needs quoting passes")
 	}
 }
+
+func TestControlPlaneArmsOnItsNodesAlone(t *testing.T) {
+	c := fake.NewCluster("c", 1)
+	c.On([]string{"systemctl", "..."})
+	c.On([]string{"systemd-run", "..."})
+	if err := deadman.ArmControlPlane(t.Context(), c, owner, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := deadman.DisarmControlPlane(t.Context(), c, owner); err != nil {
+		t.Fatal(err)
+	}
+	text := c.Transcript.String()
+	if strings.Contains(text, "c-worker:") || strings.Count(text, "c-control-plane: systemctl stop") != 2 {
+		t.Errorf("commands:\n%s", text)
+	}
+	c.Node("control-plane").On([]string{"systemd-run", "..."}, fake.Reply{ExitCode: 1, Stderr: "no bus"})
+	if err := deadman.ArmControlPlane(t.Context(), c, owner, time.Minute); err == nil {
+		t.Error("a timer that could not be armed is no error")
+	}
+}

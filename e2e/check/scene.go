@@ -74,7 +74,8 @@ func readPlan(raw []byte) (plan.Plan, error) {
 		if st.Fault != nil {
 			caps.Faults = append(caps.Faults,
 				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
-					Triggers: true, Network: st.Fault.NetworkCaps()})
+					Triggers: true, Network: st.Fault.NetworkCaps(), Container: true, Grace: true,
+					Manifest: len(st.Fault.Manifest) > 0})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

@@ -142,7 +142,14 @@ func whereKilled(def fault.Definition) (ofCluster bool, reason string) {
 	if def.CSI {
 		return false, "the victim's pod has no volume of a CSI driver"
 	}
-	return slices.Contains([]string{"force-detach-off", "manager-kill"}, def.Name), ""
+	switch def.Name {
+	case "claim-delete":
+		return false, "the victim's pod has no claim"
+	case "mesh":
+		return false, "there is no Chaos Mesh on the cluster"
+	}
+	component, _, _ := strings.Cut(def.Name, "-")
+	return slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, component), ""
 }
 
 // prepare puts the agent on every node, and a victim on every worker.

@@ -11,8 +11,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// TestASecondHarnessIsRefusedBeforeAnythingIsMade has the cluster held by another, and an engine that is not there: what
-// is refused for it has come too far.
+// TestASecondHarnessIsRefusedBeforeAnythingIsMade has the cluster held by another, and an engine that is not there:
+// what is refused for it has come too far.
 func TestASecondHarnessIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)

@@ -14,6 +14,8 @@ func Exceptions() []Exception {
 			Reason: "doctor, setup and clean are the same code in both programs"},
 		{Rule: "panic", Path: "clusters/bootclock", Reason: "the clock cannot fail on Linux"},
 		{Rule: "panic", Path: "clusters/fake", Reason: fake},
+		{Rule: "parts list", Path: "chaos/fault/mesh", What: "faulttest_test.go",
+			Reason: "its world has a Chaos Mesh, and is in a test of its own beside the others'"},
 		{Rule: "registry", Path: "tools/agent", Reason: onNode},
 		{Rule: "shell", Path: "clusters/nodeimage/rootspec.go", What: "names the shell bash",
 			Reason: "a package of the node's root file system, which kubeadm and kind's entrypoint need"},

@@ -165,7 +165,12 @@ func FuzzRead(f *testing.F) {
 	if err := appendTo(journal.New(d), entry(1, history.StageIntent)); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(d.Bytes())
+	whole := d.Bytes()
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2]) // Torn.
+	f.Add([]byte("\x00\x00\x00\n"))
+	f.Add([]byte(`{"schema":1,"run":"$(id)","step":-1,"fault":"../..","node":"\u001b[2J","stage":"armed","at":1}` + "\n"))
+	f.Add(bytes.Replace(whole, []byte("intent"), []byte("confirmedHealed"), 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, _ := journal.Read(bytes.NewReader(data))
 		if open := rec.Open(); len(open) > len(rec.Entries) {

@@ -57,9 +57,8 @@ func Import(data []byte, a Around) (plan.Plan, error) {
 	}
 	p.Steps = []plan.Step{draft.Load(between)}
 	for _, steps := range parts {
-		p.Steps = append(append(p.Steps, steps...), draft.Load(between))
+		p.Steps = append(append(p.Steps, steps...), draft.Load(between), draft.Checksum("after"))
 	}
-	p.Steps = append(p.Steps, draft.Checksum("settled"))
 	plan.Number(p.Steps)
 	return p, nil
 }

@@ -69,7 +69,8 @@ func TestFilesOfTheVolumeShowIOChaos(t *testing.T) {
 		{"an error", v1alpha1.IOChaosSpec{Errno: 5}, volume{}, volume{fails: 5}, ""},
 		{"nothing", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{}, volume{}, "none of 3 calls did"},
 		{"another error", v1alpha1.IOChaosSpec{Errno: 28}, volume{}, volume{fails: 5}, "none of 3 calls did"},
-		{"slow before", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{takes: time.Second}, volume{}, "without the fault"},
+		{"slow before", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{takes: time.Second}, volume{},
+			"without the fault"},
 		{"no such file", v1alpha1.IOChaosSpec{Delay: "1s", Path: "/var/lib/mysql/none"}, volume{}, volume{}, "matches"},
 		{"a glob", v1alpha1.IOChaosSpec{Errno: 5, Path: "/var/lib/mysql/**/*.ibd"}, volume{}, volume{fails: 5}, ""},
 	} {

@@ -15,7 +15,8 @@ import (
 )
 
 func TestAnAPIServerThatIsAwayIsWaitedFor(t *testing.T) {
-	refused := errors.New("connection refused")
+	refused := errors.Join(errors.New("connection refused"),
+		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "mysql-0", errors.New("no rules yet")))
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "mysql-0")
 	for name, tc := range map[string]struct {
 		away time.Duration

@@ -47,14 +47,15 @@ const (
 )
 
 // answered asks the API server until it answers: a fault may have taken it away a moment ago. An answer that it would
-// give again, such as that something is not there, is one.
+// give again, such as that something is not there, is one; one that was started a moment ago may forbid what it allows
+// as soon as it has read its rules.
 func answered(ctx context.Context, what string, ask func(context.Context) error) error {
 	return await.Until(ctx, what, lookEvery, answerBound, func(ctx context.Context) (bool, string, error) {
 		ctx, cancel := context.WithTimeout(ctx, askBound)
 		defer cancel()
 		err := ask(ctx)
 		switch code := apierrors.ReasonForError(err); code {
-		case metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid:
+		case metav1.StatusReasonNotFound, metav1.StatusReasonInvalid:
 			return false, "", await.Stop(err)
 		}
 		return err == nil, "", err

@@ -38,9 +38,10 @@ type FlowReport struct {
 // trickle is how often a byte is sent.
 const trickle = 200 * time.Millisecond
 
-// opening looks to a TLS server like the start of a record of 16 KiB: it waits for the rest, and so keeps the
-// connection open, for 32 s in the case of the API server. To any other server it is five bytes.
-const opening = "\x16\x03\x01\x40\x00"
+// opening looks to a TLS server like the start of a record of 256 bytes, and to a MySQL server like the start of an
+// answer of 64 KiB to its greeting: either waits for the rest, and so keeps the connection open, the API server for
+// 32 s and a MySQL server for as long as a byte comes now and then. To any other server it is five bytes.
+const opening = "\x16\x03\x01\x01\x00"
 
 // Flow opens a TCP connection to address, sends a byte every 200 ms, and says when the far side has acknowledged some
 // (FlowOpen) and then when it has not been heard for silence although bytes are on the way (FlowDead). It returns

@@ -32,8 +32,8 @@ type Echo struct {
 const MaxEchoes = 60000
 
 // Ping sends count ICMP echo requests to each address, all addresses at the same time and one request every interval,
-// and counts the answers that come until timeout after the last. It needs CAP_NET_RAW. The answers are in the order of
-// the addresses.
+// and counts the answers that come until timeout after the last, or until all have come. It needs CAP_NET_RAW. The
+// answers are in the order of the addresses.
 func Ping(ctx context.Context, addresses []netip.Addr, count int, interval, timeout time.Duration) ([]Echo, error) {
 	if count < 1 || count > MaxEchoes || interval <= 0 || timeout <= 0 {
 		return nil, fmt.Errorf("ping: use 1 to %d requests, an interval and a timeout above 0, not %d, %s and %s",
@@ -121,7 +121,7 @@ func newPinger(address netip.Addr, count int) (*pinger, error) {
 	}
 	p.file = os.NewFile(uintptr(fd), "ping "+address.String())
 	var id [2]byte
-	_, _ = rand.Read(id[:]) // Neither this nor the next returns an error, ever.
+	_, _ = rand.Read(id[:])      // Neither this nor the next returns an error, ever.
 	_, _ = rand.Read(p.nonce[:]) // As the one above.
 	p.id = binary.BigEndian.Uint16(id[:])
 	return p, nil
@@ -152,10 +152,10 @@ func (p *pinger) send() {
 	}
 }
 
-// listen takes answers until the deadline of the file is over.
+// listen takes answers until all have come, or the deadline of the file is over.
 func (p *pinger) listen(ctx context.Context) error {
 	buf := make([]byte, 1500)
-	for ctx.Err() == nil {
+	for missing := len(p.seen); missing > 0 && ctx.Err() == nil; {
 		n, err := p.file.Read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
@@ -163,8 +163,9 @@ func (p *pinger) listen(ctx context.Context) error {
 		case err != nil: // A request was rejected; the socket goes on.
 			continue
 		}
-		if number, ok := p.answer(buf[:n]); ok && number < len(p.seen) {
+		if number, ok := p.answer(buf[:n]); ok && number < len(p.seen) && !p.seen[number] {
 			p.seen[number] = true
+			missing--
 		}
 	}
 	return nil

@@ -87,8 +87,9 @@ func (w *world) makePod(uid string) {
 			NodeName: "c-worker", TerminationGracePeriodSeconds: &seconds,
 			Volumes: []corev1.Volume{{Name: "tmp"}, {Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-mysql-1"}}}},
+			Containers: []corev1.Container{{Name: "mysql", Ports: mysqlPorts()}},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: podIPs("mysql-1"),
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 }
@@ -216,7 +217,10 @@ func (w *world) kube() *kubefake.Clientset {
 		}
 		return list
 	})
-	read("get", "pods", func(string) runtime.Object {
+	read("get", "pods", func(name string) runtime.Object {
+		if name == peerPod {
+			return peer()
+		}
 		if w.pod != nil {
 			return w.pod
 		}

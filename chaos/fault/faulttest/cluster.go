@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,12 +52,18 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 		defer cancel()
 		err = errors.Join(err, t.RemoveAnchors(gone))
 	}()
+	var beside *Target
+	if slices.ContainsFunc(definitions, func(d fault.Definition) bool { return d.Network.Peer }) {
+		if t, beside, err = t.pair(ctx); err != nil {
+			return err
+		}
+	}
 	if err := t.MakeAnchor(ctx); err != nil {
 		return err
 	}
 	var errs []error
 	for _, def := range definitions {
-		b, err := t.bench(def)
+		b, err := t.bench(def, beside)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -68,8 +75,24 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 	return errors.Join(errs...)
 }
 
-// bench is a bench whose victim is the worker that runs the anchor.
-func (t Target) bench(def fault.Definition) (Bench, error) {
+// pair returns the target with its anchor on one worker, and another with an anchor of its own on another worker, for
+// faults between two.
+func (t Target) pair(ctx context.Context) (Target, *Target, error) {
+	nodes, err := t.Cluster.Nodes(ctx)
+	if err != nil {
+		return t, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes = slices.DeleteFunc(nodes, func(n clusters.Node) bool { return n.Role() != clusters.RoleWorker })
+	if len(nodes) < 2 {
+		return t, nil, fmt.Errorf("find two workers for faults between two: there are %d", len(nodes))
+	}
+	beside := t
+	t.On, beside.On = nodes[0].Name(), nodes[1].Name()
+	return t, &beside, beside.MakeAnchor(ctx)
+}
+
+// bench is a bench whose victim is the worker that runs the anchor. Beside has the other side of faults between two.
+func (t Target) bench(def fault.Definition, beside *Target) (Bench, error) {
 	b := Bench{
 		Env:  fault.Env{RunID: t.RunID + "-" + def.Name},
 		Spec: plan.Fault{Name: def.Name, Hold: plan.Duration(3 * time.Second)},
@@ -77,7 +100,24 @@ func (t Target) bench(def fault.Definition) (Bench, error) {
 	if def.CSI {
 		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of a CSI driver", def.Name)
 	}
+	if def.Network.Percent {
+		b.Spec.Percent = 30
+	}
 	b.Before = func(ctx context.Context) (fault.Env, error) { return t.Fit(ctx, b.Env.RunID) }
+	if !def.Network.Peer {
+		return b, nil
+	}
+	one := 1
+	b.Spec.Peer = &one
+	b.Before = func(ctx context.Context) (fault.Env, error) {
+		env, err := t.Fit(ctx, b.Env.RunID)
+		if err != nil {
+			return env, err
+		}
+		other, err := beside.Fit(ctx, b.Env.RunID)
+		env.Peer, env.PeerNode = other.Pod, other.Node
+		return env, err
+	}
 	return b, nil
 }
 

@@ -159,7 +159,7 @@ func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
 func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, object.Cordon(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		injected(t, object.Cordon(), b)
-		w.nodes["c-worker2"].tables["seatrial_r1_2"] = map[string]bool{"ipv4": true}
+		w.nodes["c-worker2"].tables["seatrial_r1_2"] = parseFilter("")
 		w.apiDown = true
 		reports, err := heal.Cluster(t.Context(), allNodes(w), nil)
 		said := `heal API objects through node "c-control-plane"`

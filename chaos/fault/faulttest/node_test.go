@@ -331,7 +331,8 @@ func TestAPauseThatWasABootIsFound(t *testing.T) {
 func TestAFreezeWithoutAWitnessIsRefused(t *testing.T) {
 	for _, def := range []fault.Definition{node.KubeletFreeze(), node.NodePause(), node.NodeCrash()} {
 		inWorld(t, def, func(w *world) {
-			w.nodes["c-worker"].tables["others"] = map[string]bool{"ipv6": true}
+			w.nodes["c-worker"].tables["others"] = parseFilter("chain x {\ntype filter hook prerouting\n" +
+				"ip6 saddr @all drop\n}\nset all {\n::/0 timeout 9s\n}\n")
 		}, func(t *testing.T, w *world, b faulttest.Bench) {
 			_, err := faulttest.Run(t.Context(), def, b, nil)
 			if stageOf(err) != "inject" || !strings.Contains(err.Error(), "no silence could be shown") ||

@@ -34,9 +34,12 @@ type world struct {
 
 	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.
 
-	mesh  chaosMesh
-	mu    sync.Mutex
-	nodes map[string]*machine
+	mesh   chaosMesh
+	mu     sync.Mutex
+	nodes  map[string]*machine
+	echoes map[place][2]uint64  // Echo requests that came there, by IPv4 and IPv6.
+	placed map[netip.Addr]place // See places.
+	flows  int                  // How many connections were opened.
 	objects
 	kennel *kennel
 	clients
@@ -51,7 +54,7 @@ type machine struct {
 	started  time.Time
 	restarts int
 	renewed  time.Time
-	tables   map[string]map[string]bool // By table: the families that it cuts.
+	tables   map[string]*filter // Of nftables, by name.
 	timers   map[string]*time.Timer
 	points   map[string]diskPoint // By service and id.
 	services
@@ -65,11 +68,12 @@ const workloadUID = "0a-1b"
 // newWorld returns a world that is five seconds old, so that what is made now is later than what was there.
 func newWorld() *world {
 	defer time.Sleep(5 * time.Second)
-	w := &world{cluster: fake.NewCluster("c", 2), begin: time.Now(), nodes: map[string]*machine{}}
+	w := &world{cluster: fake.NewCluster("c", 2), begin: time.Now(), nodes: map[string]*machine{},
+		echoes: map[place][2]uint64{}}
 	for _, suffix := range []string{"control-plane", "worker", "worker2"} {
 		n := w.cluster.Node(suffix)
 		m := &machine{node: n, boots: n.Boots(), booted: w.begin, pid: 214, started: w.begin, renewed: w.begin,
-			tables: map[string]map[string]bool{}, timers: map[string]*time.Timer{}, points: map[string]diskPoint{}}
+			tables: map[string]*filter{}, timers: map[string]*time.Timer{}, points: map[string]diskPoint{}}
 		w.nodes[n.Name()] = m
 		w.makeServices(m)
 		do := func(ctx context.Context, cmd clusters.Command, stdin string) (clusters.Result, error) {
@@ -107,7 +111,7 @@ func (w *world) catchUp(m *machine) {
 		}
 		now := time.Now()
 		m.boots, m.booted, m.pid, m.started, m.renewed = boots, now, 180, now, now
-		m.tables, m.timers, m.restarts = map[string]map[string]bool{}, map[string]*time.Timer{}, 0
+		m.tables, m.timers, m.restarts = map[string]*filter{}, map[string]*time.Timer{}, 0
 		m.stopped = false
 		m.wholeNode.booted()
 		m.remount()
@@ -115,20 +119,11 @@ func (w *world) catchUp(m *machine) {
 	if m.still() {
 		return
 	}
-	if !w.cut(m, "ipv4") || !w.cut(m, "ipv6") {
+	if w.renews(m) {
 		if tick := w.begin.Add(time.Since(w.begin).Truncate(10 * time.Second)); tick.After(m.renewed) {
 			m.renewed = tick
 		}
 	}
-}
-
-func (w *world) cut(m *machine, family string) bool {
-	for families := range maps.Values(m.tables) {
-		if families[family] && !w.inert {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdin string) (clusters.Result, error) {
@@ -138,11 +133,12 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 		w.mu.Unlock()
 		return clusters.Result{}, w.flow(ctx, m, cmd)
 	}
-	out, exit := w.answer(m, cmd.Argv, stdin)
-	w.mu.Unlock()
-	if strings.HasPrefix(strings.Join(cmd.Argv, " "), mark.AgentPath+" probe tcp") && strings.Contains(out, "false") {
-		time.Sleep(1500 * time.Millisecond) // In the bubble's time: a probe that is dropped takes its timeout.
+	out, exit, took, known := w.network(m, cmd.Argv, stdin)
+	if !known {
+		out, exit = w.answer(m, cmd.Argv, stdin)
 	}
+	w.mu.Unlock()
+	time.Sleep(took) // In the bubble's time: a probe that is dropped takes its timeout.
 	if exit != 0 {
 		ended := clusters.Result{Stdout: []byte(out), ExitCode: exit}
 		return ended, &clusters.ExitError{Node: m.node.Name(), Argv: cmd.Argv, ExitCode: exit}
@@ -197,8 +193,6 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 		return "active\n", 0
 	case argv[0] == "systemd-run":
 		return w.arm(m, argv)
-	case argv[0] == "nft":
-		return w.nft(m, line, stdin)
 	case line == "find /usr/local/bin -maxdepth 1 -name seatrial-disk":
 		return mark.DiskPath + "\n", 0
 	case strings.HasPrefix(line, "find /var/lib "):
@@ -212,8 +206,6 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case line == "cat /proc/1/mountinfo":
 		return "40 22 7:3 / /mnt/seatrial/a rw - ext4 /dev/loop3 rw\n" +
 			"41 22 7:4 / /mnt/other rw - ext4 /dev/loop4 rw\n", 0
-	case strings.HasPrefix(line, mark.AgentPath+" probe tcp"):
-		return w.probeTCP(m, argv[5:]), 0
 	case strings.HasPrefix(line, mark.AgentPath+" probe process"):
 		return w.probeProcess(m, argv[3:]), 0
 	}
@@ -250,53 +242,6 @@ func (w *world) arm(m *machine, argv []string) (string, int) {
 	return "", 0
 }
 
-func (w *world) nft(m *machine, line, stdin string) (string, int) {
-	if line == "nft list tables" {
-		out := "table inet kube-proxy\n"
-		for _, name := range slices.Sorted(maps.Keys(m.tables)) {
-			out += "table inet " + name + "\n"
-		}
-		return out, 0
-	}
-	var name string
-	if _, err := fmt.Sscanf(stdin, "add table inet %s\n", &name); line != "nft -f -" || err != nil {
-		return "", 1
-	}
-	delete(m.tables, name)
-	if !strings.Contains(stdin, "table inet "+name+" {") {
-		return "", 0
-	}
-	_, sets, _ := strings.Cut(stdin, "set cut4")
-	v4, v6, _ := strings.Cut(sets, "set cut6")
-	m.tables[name] = map[string]bool{"ipv4": strings.Contains(v4, "elements"), "ipv6": strings.Contains(v6, "elements")}
-	return "", 0
-}
-
-// severed reports whether packets between m and the owner of an address are cut: by m or by that owner.
-func (w *world) severed(m *machine, to netip.AddrPort) bool {
-	family := "ipv6"
-	if to.Addr().Is4() {
-		family = "ipv4"
-	}
-	for _, other := range w.nodes {
-		all, _ := other.node.Addresses(context.Background())
-		if slices.Contains(all, to.Addr()) {
-			return w.cut(m, family) || w.cut(other, family)
-		}
-	}
-	return true
-}
-
-func (w *world) probeTCP(m *machine, addresses []string) string {
-	var answers []probe.Connect
-	now := w.time(time.Now())
-	for _, a := range addresses {
-		connected := !w.severed(m, netip.MustParseAddrPort(a))
-		answers = append(answers, probe.Connect{Address: a, Connected: connected, Begin: now, End: now})
-	}
-	return encode(answers)
-}
-
 func (w *world) probeProcess(m *machine, argv []string) string {
 	found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
 	pid, began := m.mysqld()
@@ -307,6 +252,9 @@ func (w *world) probeProcess(m *machine, argv []string) string {
 	if !m.shimless {
 		all = append(all, probe.Process{PID: 800 + m.boots, Start: w.time(m.booted), Name: "containerd-shim"})
 	}
+	if m.node.Name() == "c-worker2" {
+		all = append(all, probe.Process{PID: peerPID, Start: w.time(w.begin), Name: "mysqld", PodUID: peerUID})
+	}
 	for _, p := range all {
 		named := p.Name == argv[len(argv)-1]
 		if named || slices.Contains(argv, strconv.Itoa(p.PID)) || p.PodUID != "" && slices.Contains(argv, p.PodUID) {
@@ -314,39 +262,6 @@ func (w *world) probeProcess(m *machine, argv []string) string {
 		}
 	}
 	return encode(found)
-}
-
-// flow is the agent's watch of an established flow.
-func (w *world) flow(ctx context.Context, m *machine, cmd clusters.Command) error {
-	to := netip.MustParseAddrPort(cmd.Argv[len(cmd.Argv)-1])
-	out := json.NewEncoder(cmd.Stdout)
-	heard := time.Now()
-	say := func(state probe.FlowState) error {
-		return out.Encode(probe.FlowReport{Address: to.String(), State: state, At: w.time(time.Now()),
-			LastAck: w.time(heard), Pending: 9})
-	}
-	if err := say(probe.FlowOpen); err != nil {
-		return err
-	}
-	for ticks := time.NewTicker(200 * time.Millisecond); ; {
-		select {
-		case <-ctx.Done():
-			ticks.Stop()
-			return ctx.Err()
-		case <-ticks.C:
-		}
-		w.mu.Lock()
-		w.catchUp(m)
-		severed := w.severed(m, to)
-		w.mu.Unlock()
-		if !severed {
-			heard = time.Now()
-		}
-		if time.Since(heard) >= 3*time.Second {
-			ticks.Stop()
-			return say(probe.FlowDead)
-		}
-	}
 }
 
 func encode(v any) string {
@@ -378,6 +293,9 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 		},
 		Spec: spec(name),
 	}
+	if b.Spec.Peer != nil {
+		b.Env.Peer, b.Env.PeerNode = peerPod, w.cluster.Node("worker2")
+	}
 	b.Before = func(ctx context.Context) (fault.Env, error) {
 		w.renewClaim()
 		return b.Env, await.For(ctx, 10*time.Second) // The pod is there again.
@@ -393,5 +311,5 @@ func spec(name string) plan.Fault {
 	if name == "csi-point" {
 		f.CSI = &plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
 	}
-	return f
+	return networkSpec(f)
 }

@@ -30,16 +30,16 @@ type flow struct {
 	err     error
 }
 
-// openFlow opens a flow from a node to an address, and returns when bytes were acknowledged. The watch outlives ctx:
+// openFlow opens a flow from an end to an address, and returns when bytes were acknowledged. The watch outlives ctx:
 // stop it.
-func openFlow(ctx context.Context, node clusters.Node, to netip.AddrPort, life time.Duration) (*flow, error) {
+func openFlow(ctx context.Context, from end, to netip.AddrPort, life time.Duration) (*flow, error) {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flow{path: path{from: node.Name(), to: to}, stop: stop,
+	f := &flow{path: path{from: from.name, to: to}, stop: stop,
 		reports: make(chan probe.FlowReport, 4), ended: make(chan struct{})}
 	read, write := io.Pipe()
 	cmd := clusters.Command{
-		Argv: []string{mark.AgentPath, "probe", "flow",
-			"--silence", flowSilence.String(), "--watch", life.String(), to.String()},
+		Argv: from.argv(mark.AgentPath, "probe", "flow",
+			"--silence", flowSilence.String(), "--watch", life.String(), to.String()),
 		Stdout: write,
 	}
 	go func() {
@@ -50,7 +50,7 @@ func openFlow(ctx context.Context, node clusters.Node, to netip.AddrPort, life t
 			}
 			write.CloseWithError(err)
 		}()
-		if _, failed := node.Exec(watching, cmd); failed != nil {
+		if _, failed := from.node.Exec(watching, cmd); failed != nil {
 			err = failed
 		}
 	}()
@@ -104,14 +104,17 @@ func (f *flow) next(ctx context.Context) (probe.FlowReport, error) {
 	}
 }
 
-// dead waits until the flow is dead.
-func (f *flow) dead(ctx context.Context, bound time.Duration) (fault.Fact, error) {
+// dead waits until the flow is dead, or was reset where resets are sent.
+func (f *flow) dead(ctx context.Context, bound time.Duration, resets bool) (fault.Fact, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("bytes are still acknowledged after %s", bound))
 	defer cancel()
 	r, err := f.next(ctx)
 	switch {
 	case err != nil:
 		return fault.Fact{}, fmt.Errorf("wait for the established flow %s to go dead: %w", f.path, err)
+	case resets && r.State == probe.FlowClosed && r.Reset:
+		return fault.Fact{Span: history.At(r.At),
+			Sentence: fmt.Sprintf("the established flow %s was reset", f.path)}, nil
 	case r.State != probe.FlowDead:
 		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s",
 			f.path, r.State, r.Error)
@@ -120,6 +123,25 @@ func (f *flow) dead(ctx context.Context, bound time.Duration) (fault.Fact, error
 		"the established flow %s went dead: %d bytes unacknowledged for %s", f.path, r.Pending,
 		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
 }
+
+// lives waits for longer than the flow would need to be found dead, and hears nothing of it.
+func (f *flow) lives(ctx context.Context, now func() history.Time) (fault.Fact, error) {
+	begin := now()
+	bounded, cancel := context.WithTimeoutCause(ctx, flowSilence+time.Second, errStillOpen)
+	defer cancel()
+	r, err := f.next(bounded)
+	switch {
+	case err == nil:
+		return fault.Fact{}, fmt.Errorf("the established flow %s did not go on: it is %s: %s", f.path, r.State, r.Error)
+	case ctx.Err() != nil || !errors.Is(err, errStillOpen):
+		return fault.Fact{}, fmt.Errorf("watch the established flow %s: %w", f.path, err)
+	}
+	return fault.Fact{Span: history.Between(begin, now()),
+		Sentence: fmt.Sprintf("the established flow %s goes on", f.path)}, nil
+}
+
+// errStillOpen is the cause of the end of a watch during which nothing was said.
+var errStillOpen = errors.New("it is open")
 
 // close ends the watch and waits for its end. On the node it ends by itself, at the latest after its life.
 func (f *flow) close() {

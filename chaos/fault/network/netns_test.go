@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"net/netip"
 	"os"
@@ -13,9 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
 // childEnv tells the test binary that it runs inside a network namespace, and what it is to do there.
@@ -28,21 +34,44 @@ func TestMain(m *testing.M) {
 		verifyNoLeaks(m)
 		return
 	}
-	out := json.NewEncoder(os.Stdout)
-	var err error
-	switch child[0] {
-	case "tcp":
-		err = out.Encode(probe.TCP(context.Background(), child[1:], probeTimeout))
-	case "flow":
-		err = probe.Flow(context.Background(), child[1], time.Second, 20*time.Second,
-			func(r probe.FlowReport) error { return out.Encode(r) })
-	case "listen":
-		err = listen(child[1:])
-	}
-	if err != nil {
+	if err := childMain(child); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func childMain(child []string) error {
+	if child[0] == "listen" {
+		return listen(child[1:])
+	}
+	switch child[0] {
+	case "hear":
+		return hear(child[1])
+	case "stream":
+		return stream(child[1])
+	}
+	fs := flag.NewFlagSet("probe", flag.ContinueOnError)
+	timeout := fs.Duration("timeout", 0, "")
+	silence, watch := fs.Duration("silence", 0, ""), fs.Duration("watch", 0, "")
+	count, interval := fs.Int("count", 0, ""), fs.Duration("interval", 0, "")
+	if err := fs.Parse(child[2:]); err != nil {
+		return err
+	}
+	out, ctx := json.NewEncoder(os.Stdout), context.Background()
+	switch child[1] {
+	case "tcp":
+		return out.Encode(probe.TCP(ctx, fs.Args(), *timeout))
+	case "flow":
+		return probe.Flow(ctx, fs.Arg(0), *silence, *watch, func(r probe.FlowReport) error { return out.Encode(r) })
+	case "ping":
+		var to []netip.Addr
+		for _, text := range fs.Args() {
+			to = append(to, netip.MustParseAddr(text))
+		}
+		answers, err := probe.Ping(ctx, to, *count, *interval, *timeout)
+		return errors.Join(err, out.Encode(answers))
+	}
+	return fmt.Errorf("no probe %q", child)
 }
 
 // listen accepts connections and reads whatever comes, until its standard input ends.
@@ -67,169 +96,191 @@ func listen(addresses []string) error {
 	return err
 }
 
-// namespaces is two nodes joined by a cable: 10.99.0.1 and fd99::1 in one, the same with 2 in the other.
-type namespaces struct{ t *testing.T }
+// space is a network namespace that passes for a node: what runs on it runs in there, and the agent is this binary.
+type space struct {
+	t    testing.TB
+	name string
+	role clusters.Role
+	ips  []netip.Addr
+	pid  int // Of the program that listens in it.
+}
 
-func (n namespaces) name(i int) string { return fmt.Sprintf("seatrial-test-%d-%d", os.Getpid(), i) }
+func (s *space) Name() string        { return s.name }
+func (s *space) Role() clusters.Role { return s.role }
 
-func (n namespaces) must(stdin string, argv ...string) string {
-	n.t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		n.t.Fatalf("run %q: %v: %s", argv, err, out)
+func (s *space) Addresses(context.Context) ([]netip.Addr, error) { return s.ips, nil }
+
+func (s *space) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("nobody dials here")
+}
+
+// command makes a command in the namespace. Of a node, what concerns its first process concerns the namespace.
+func (s *space) command(ctx context.Context, argv []string) *exec.Cmd {
+	full, env := []string{"ip", "netns", "exec", s.name}, os.Environ()
+	for i, a := range argv {
+		if a == mark.AgentPath {
+			full = append(full, os.Args[0])
+			env = append(env, childEnv+"="+strings.Join(argv[i+1:], " "))
+			break
+		}
+		full = append(full, strings.Replace(a, "/proc/1/net/", "/proc/self/net/", 1))
 	}
-	return string(out)
-}
-
-func (n namespaces) in(i int, argv ...string) []string {
-	return append([]string{"ip", "netns", "exec", n.name(i)}, argv...)
-}
-
-// child starts the test binary in a namespace.
-func (n namespaces) child(i int, do ...string) *exec.Cmd {
-	argv := n.in(i, os.Args[0])
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(do, " "))
-	cmd.Stderr = os.Stderr
+	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
+	cmd.Env = env
 	return cmd
 }
 
-func (n namespaces) up() {
-	for i := 1; i <= 2; i++ {
-		n.must("", "ip", "netns", "add", n.name(i))
-		n.t.Cleanup(func() { n.must("", "ip", "netns", "del", n.name(i)) })
+func (s *space) Exec(ctx context.Context, c clusters.Command) (clusters.Result, error) {
+	cmd := s.command(ctx, c.Argv)
+	var out, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, &out, &said
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
 	}
-	n.must("", "ip", "link", "add", "cable", "netns", n.name(1), "type", "veth",
-		"peer", "name", "cable", "netns", n.name(2))
-	for i := 1; i <= 2; i++ {
-		n.must("", n.in(i, "ip", "link", "set", "lo", "up")...)
-		n.must("", n.in(i, "ip", "addr", "add", fmt.Sprintf("10.99.0.%d/24", i), "dev", "cable")...)
-		n.must("", n.in(i, "ip", "addr", "add", fmt.Sprintf("fd99::%d/64", i), "dev", "cable", "nodad")...)
-		n.must("", n.in(i, "ip", "link", "set", "cable", "up")...)
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("run %q on %s: %w: %s", c.Argv, s.name, err, said.String())
 	}
+	return clusters.Result{Stdout: out.Bytes()}, err
 }
 
-// serve listens on the ports of a node in namespace i.
-func (n namespaces) serve(i, port int) {
-	cmd := n.child(i, "listen", fmt.Sprintf("10.99.0.%d:%d", i, port), fmt.Sprintf("[fd99::%d]:%d", i, port))
+func (s *space) must(argv ...string) string {
+	s.t.Helper()
+	out, err := clusters.Run(context.Background(), s, argv...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// serve listens on a port of all addresses, until the test is over.
+func (s *space) serve(port int) {
+	s.t.Helper()
+	argv := []string{mark.AgentPath, "listen"}
+	for _, ip := range s.ips {
+		argv = append(argv, netip.AddrPortFrom(ip, uint16(port)).String())
+	}
+	cmd := s.command(context.Background(), argv)
+	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		n.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		n.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	n.t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
 	if _, err := stdout.Read(make([]byte, 9)); err != nil {
-		n.t.Fatal(err)
+		s.t.Fatal(err)
 	}
+	s.pid = cmd.Process.Pid
 }
 
-func (n namespaces) connects(i int, addresses ...string) []bool {
-	n.t.Helper()
-	out, err := n.child(i, append([]string{"tcp"}, addresses...)...).Output()
-	var answers []probe.Connect
-	if err == nil {
-		err = json.Unmarshal(out, &answers)
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	connected := make([]bool, len(answers))
-	for j, a := range answers {
-		connected[j] = a.Connected
-	}
-	return connected
-}
+// lab is three namespaces in a row: a far node, the victim's node, and a pod of the victim's, which its node forwards
+// for. Each cable has addresses of both families.
+type lab struct{ far, node, pod *space }
 
-// flows opens a flow from a namespace to each address, and returns what is said of it after that.
-func (n namespaces) flows(i int, addresses []string) map[string]*json.Decoder {
-	n.t.Helper()
-	flows := map[string]*json.Decoder{}
-	for _, to := range addresses {
-		cmd := n.child(i, "flow", to)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			n.t.Fatal(err)
-		}
-		n.t.Cleanup(func() { _ = cmd.Wait() })
-		flows[to] = json.NewDecoder(stdout)
-		var r probe.FlowReport
-		if err := flows[to].Decode(&r); err != nil || r.State != probe.FlowOpen {
-			n.t.Fatalf("flow to %s: %+v, %v", to, r, err)
-		}
-	}
-	return flows
-}
-
-func TestRulesetOnARealKernel(t *testing.T) {
+func newLab(t testing.TB) lab {
+	t.Helper()
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the rules on a real kernel; needs root, ip and nft; make e2e runs it")
 	}
-	for _, program := range []string{"ip", "nft"} { // A kind host needs neither; the node image has both.
+	for _, program := range []string{"ip", "nft", "nsenter"} { // A kind host needs none; the node image has all.
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("NOT RUN: the rules on a real kernel; %q is not installed on this host", program)
 		}
 	}
-	n := namespaces{t}
-	n.up()
-	n.serve(1, 6443)  // The control plane.
-	n.serve(2, 10250) // The victim.
-	out, in := []string{"10.99.0.1:6443", "[fd99::1]:6443"}, []string{"10.99.0.2:10250", "[fd99::2]:10250"}
-	expect := func(what string, v4, v6 bool) {
+	host := func(argv ...string) {
 		t.Helper()
-		for _, got := range [][]bool{n.connects(2, out...), n.connects(1, in...)} {
-			if got[0] != v4 || got[1] != v6 {
-				t.Fatalf("%s: IPv4 and IPv6 connect: %v, want %v and %v", what, got, v4, v6)
-			}
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("run %q: %v: %s", argv, err, out)
 		}
 	}
-	from := []netip.Prefix{netip.MustParsePrefix("10.99.0.1/32"), netip.MustParsePrefix("fd99::1/128"),
-		netip.MustParsePrefix("10.244.0.0/24")}
-	table := mark.Owner{Run: "test-1", Step: 3}
-	apply := func(text string) { n.must(text, n.in(2, heal.DeleteTable()...)...) }
+	n := crc32.ChecksumIEEE([]byte(t.Name())) // Several can be there at a time.
+	make := func(name string, role clusters.Role) *space {
+		s := &space{t: t, name: fmt.Sprintf("seatrial-test-%d-%d-%s", os.Getpid(), n, name), role: role}
+		host("ip", "netns", "add", s.name)
+		t.Cleanup(func() { host("ip", "netns", "del", s.name) })
+		s.must("ip", "link", "set", "lo", "up")
+		return s
+	}
+	l := lab{
+		make("far", clusters.RoleControlPlane), make("node", clusters.RoleWorker), make("pod", clusters.RoleWorker),
+	}
+	join := func(cable string, net int, a, b *space) {
+		host("ip", "link", "add", cable, "netns", a.name, "type", "veth", "peer", "name", cable, "netns", b.name)
+		for i, s := range []*space{a, b} {
+			v4, v6 := fmt.Sprintf("10.99.%d.%d", net, i+1), fmt.Sprintf("fd99:%d::%d", net, i+1)
+			s.must("ip", "addr", "add", v4+"/24", "dev", cable)
+			s.must("ip", "addr", "add", v6+"/64", "dev", cable, "nodad")
+			s.must("ip", "link", "set", cable, "up")
+			s.ips = append(s.ips, netip.MustParseAddr(v4), netip.MustParseAddr(v6))
+		}
+	}
+	join("cable0", 0, l.far, l.node)
+	l.node.ips, l.far.ips = l.node.ips[:2:2], l.far.ips[:2:2]
+	join("cable1", 1, l.node, l.pod)
+	l.node.ips = l.node.ips[:2]
+	for _, family := range []struct{ flag, node, pod string }{
+		{"-4", "10.99.0.2", "10.99.1.1"}, {"-6", "fd99:0::2", "fd99:1::1"},
+	} {
+		l.far.must("ip", family.flag, "route", "add", "default", "via", family.node)
+		l.pod.must("ip", family.flag, "route", "add", "default", "via", family.pod)
+	}
+	l.node.must("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+	l.far.serve(apiServerPort)
+	l.node.serve(kubeletPort)
+	l.pod.serve(3306)
+	return l
+}
 
-	expect("before", true, true)
-	apply(ruleset(table.Table(), cutOff(from, []string{"ipv4"}), time.Minute))
-	expect("IPv4 cut", false, true)
-	apply(heal.TableGone(table))
-	expect("healed", true, true)
-	flows := n.flows(2, out)
-	begin := time.Now()
-	apply(ruleset(table.Table(), cutOff(from, nil), 8*time.Second))
-	expect("both cut", false, false)
-	for to, words := range flows {
-		var r probe.FlowReport
-		if err := words.Decode(&r); err != nil || r.State != probe.FlowDead {
-			t.Fatalf("established flow to %s: %+v, %v", to, r, err)
+func (s *space) end(port uint16) end {
+	e := end{name: s.name[strings.LastIndexByte(s.name, '-')+1:], node: s, addresses: s.ips, port: port}
+	for _, ip := range s.ips {
+		e.prefixes = append(e.prefixes, netip.PrefixFrom(ip, ip.BitLen()))
+	}
+	return e
+}
+
+// severed returns a fault between the far node and the victim's, or its pod, which is entered through its node.
+func (l lab) severed(t testing.TB, spec plan.Fault, pod bool) *severed {
+	t.Helper()
+	spec.Hold = plan.Duration(time.Second)
+	s, err := newSevered(spec, 3, fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.own = pod
+	s.find = func(context.Context) (sides, error) {
+		node, far := l.node.end(kubeletPort), l.far.end(apiServerPort)
+		if !pod {
+			return sides{mine: node, others: []end{far}}, nil
 		}
+		mine := l.pod.end(3306)
+		mine.node, mine.pid = l.node, l.pod.pid
+		return sides{mine: mine, others: []end{far}, beside: []way{{from: node, to: mine}, {from: node, to: far}}}, nil
 	}
-	for n.connects(2, out[0])[0] == false {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatal("the kernel has not ended the cut")
+	t.Cleanup(func() {
+		if err := s.Heal(context.Background()); err != nil {
+			t.Error(err)
 		}
+	})
+	return s
+}
+
+// severance is a whole cut between the two nodes, ready to be applied.
+func (l lab) severance(t testing.TB) *severed {
+	t.Helper()
+	s := l.severed(t, plan.Fault{}, false)
+	if err := s.locate(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	took := time.Since(begin)
-	t.Logf("the kernel ended the cut of 8s after %s", took)
-	if took < 8*time.Second || took > 8*time.Second+2*probeTimeout {
-		t.Errorf("the kernel ended the cut of 8s after %s", took)
-	}
-	expect("after its life", true, true)
-	apply(heal.TableGone(table))
-	apply(heal.TableGone(table))
-	if left := n.must("", n.in(2, "nft", "list", "ruleset")...); left != "" {
-		t.Errorf("left over:\n%s", left)
-	}
+	return s
 }

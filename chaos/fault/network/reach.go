@@ -10,43 +10,61 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// The ports that answer on every cluster of kubeadm's making, kind's among them.
+// reach is what an attempt to connect comes to.
+type reach string
+
 const (
-	apiServerPort = 6443
-	kubeletPort   = 10250
+	connects reach = "connects"
+	refused  reach = "is refused"       // A reset comes for an answer.
+	silent   reach = "does not connect" // Whatever comes.
 )
 
-// way is one direction in which packets go: from a node to a port of another one, by all of its address families.
-type way struct {
-	from      clusters.Node
-	addresses []netip.AddrPort
+// opens returns what a connection comes to that is opened in a direction, while s is done: every connection needs
+// packets of both directions, and the one who opens it sees a reset only for its own.
+func (s severance) opens(direction string) reach {
+	switch {
+	case direction == "", s.flows == plan.FlowsEstablished, s.percent > 0:
+		return connects
+	case s.flows == plan.FlowsNew && !s.cuts(direction):
+		return connects
+	case s.reject && s.cuts(direction):
+		return refused
+	}
+	return silent
 }
 
-// path is one way by one address.
-type path struct {
-	from string
-	to   netip.AddrPort
-}
-
-// String names both ends: "TCP worker -> 172.18.0.2:6443".
-func (p path) String() string { return fmt.Sprintf("TCP %s -> %s", p.from, p.to) }
-
-// tally counts the probes of one path. Connected is how many of the Tried connected.
+// tally counts the attempts on one path. Of those Tried, some Connected and some were Refused.
 type tally struct {
 	path      path
+	want      reach
 	tried     int
 	connected int
+	refused   int
 	span      history.Span
 }
 
-// String says what was seen: "TCP worker -> 172.18.0.2:6443 still connects (3 of 3 probes)".
+// asWanted reports whether every attempt came to what is wanted.
+func (t tally) asWanted() bool {
+	switch t.want {
+	case connects:
+		return t.connected == t.tried
+	case refused:
+		return t.refused == t.tried
+	}
+	return t.connected == 0
+}
+
+// String says what was seen: "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
 func (t tally) String() string {
 	switch {
+	case t.refused == t.tried:
+		return fmt.Sprintf("%s is refused (%d of %d probes)", t.path, t.refused, t.tried)
 	case t.connected == 0:
 		return fmt.Sprintf("%s does not connect (%d of %d probes)", t.path, t.connected, t.tried)
 	case t.connected == t.tried:
@@ -58,12 +76,13 @@ func (t tally) String() string {
 // probeTimeout is long enough for a second SYN, which goes out after 1 s: one lost packet is not a cut.
 const probeTimeout = 1500 * time.Millisecond
 
-// survey probes every path of all ways at once, rounds times one after the other.
-func survey(ctx context.Context, ways []way, rounds int) ([]tally, error) {
+// survey probes every path of all ways at once, rounds times one after the other. Want says what each way is to come
+// to.
+func survey(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]tally, error) {
 	var tallies []tally
 	for _, w := range ways {
-		for _, a := range w.addresses {
-			tallies = append(tallies, tally{path: path{from: w.from.Name(), to: a}})
+		for _, a := range w.targets() {
+			tallies = append(tallies, tally{path: path{from: w.from.name, to: a}, want: want(w.direction)})
 		}
 	}
 	for round := range rounds {
@@ -86,11 +105,11 @@ func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) er
 			var o outcome
 			defer func() {
 				if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
-					o.err = fmt.Errorf("probe from node %q: panic: %v", w.from.Name(), p)
+					o.err = fmt.Errorf("probe from %s: panic: %v", w.from.name, p)
 				}
 				outcomes[i] <- o
 			}()
-			o.connects, o.err = probeTCP(ctx, w)
+			o.connects, o.err = probeTCP(ctx, w.from, w.targets())
 		}()
 	}
 	var failure error
@@ -101,56 +120,62 @@ func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) er
 			failure = o.err
 			continue
 		}
-		for j := range w.addresses {
+		for j := range w.targets() {
 			t, c := &tallies[n+j], o.connects[j]
 			t.tried++
 			if c.Connected {
 				t.connected++
+			}
+			if c.Refused {
+				t.refused++
 			}
 			if first {
 				t.span.NotBefore = c.Begin
 			}
 			t.span.NotAfter = c.End
 		}
-		n += len(w.addresses)
+		n += len(w.targets())
 	}
 	return failure
 }
 
-// probeTCP runs the agent's probe on the node, through the container runtime: it works although the node is cut off.
-func probeTCP(ctx context.Context, w way) ([]probe.Connect, error) {
-	argv := []string{mark.AgentPath, "probe", "tcp", "--timeout", probeTimeout.String()}
-	for _, a := range w.addresses {
+// probeTCP runs the agent's probe at an end, through the container runtime: it works although the node is cut off.
+func probeTCP(ctx context.Context, from end, targets []netip.AddrPort) ([]probe.Connect, error) {
+	if len(targets) == 0 {
+		return nil, nil
+	}
+	argv := from.argv(mark.AgentPath, "probe", "tcp", "--timeout", probeTimeout.String())
+	for _, a := range targets {
 		argv = append(argv, a.String())
 	}
-	out, err := clusters.Run(ctx, w.from, argv...)
+	out, err := clusters.Run(ctx, from.node, argv...)
 	if err != nil {
-		return nil, fmt.Errorf("probe from node %q: %w", w.from.Name(), err)
+		return nil, fmt.Errorf("probe from %s: %w", from.name, err)
 	}
 	var connects []probe.Connect
 	if err := json.Unmarshal([]byte(out), &connects); err != nil {
-		return nil, fmt.Errorf("probe from node %q: decode answer %.80q: %w", w.from.Name(), out, err)
+		return nil, fmt.Errorf("probe from %s: decode answer %.80q: %w", from.name, out, err)
 	}
-	if len(connects) != len(w.addresses) {
-		return nil, fmt.Errorf("probe from node %q: %s for %d addresses", w.from.Name(),
-			strconv.Itoa(len(connects))+" answers", len(w.addresses))
+	if len(connects) != len(targets) {
+		return nil, fmt.Errorf("probe from %s: %s for %d addresses", from.name,
+			strconv.Itoa(len(connects))+" answers", len(targets))
 	}
 	return connects, nil
 }
 
-// join writes tallies as a list.
-func join(tallies []tally) string {
-	lines := make([]string, len(tallies))
-	for i, t := range tallies {
+// join writes what was seen as a list.
+func join[T fmt.Stringer](seen []T) string {
+	lines := make([]string, len(seen))
+	for i, t := range seen {
 		lines[i] = t.String()
 	}
 	return strings.Join(lines, "; ")
 }
 
-// filter returns the tallies that keep says yes to.
-func filter(tallies []tally, keep func(tally) bool) []tally {
-	var out []tally
-	for _, t := range tallies {
+// filter returns those that keep says yes to.
+func filter[T any](all []T, keep func(T) bool) []T {
+	var out []T
+	for _, t := range all {
 		if keep(t) {
 			out = append(out, t)
 		}

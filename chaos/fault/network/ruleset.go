@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// cut is what a node is cut off from.
+// cut is a set of addresses, of both families.
 type cut struct {
 	v4, v6 []netip.Prefix
 }
@@ -46,31 +48,158 @@ func cutOff(from []netip.Prefix, families []string) cut {
 // empty reports that nothing would be cut.
 func (c cut) empty() bool { return len(c.v4) == 0 && len(c.v6) == 0 }
 
-// ruleset returns the nftables transaction that replaces the table by one that drops every packet from and to the cut,
-// until life is over: the kernel takes the elements out then, and the rules match nothing any more.
+// severance is what becomes of the packets between two sides: the victim's, on whose node the rules are, and another.
+type severance struct {
+	other cut // The other side.
+	// own is the victim's side. When it is empty it is the node with all its pods; otherwise it is some of its pods.
+	own       cut
+	direction string // As in plan.Fault, and so are the next three.
+	flows     string
+	reject    bool
+	percent   int
+}
+
+// cuts reports whether packets of that direction, plan.DirectionIn or plan.DirectionOut, are cut.
+func (s severance) cuts(direction string) bool {
+	return s.direction != plan.DirectionIn && s.direction != plan.DirectionOut || s.direction == direction
+}
+
+// chain is one base chain, and which packets it sees: of one direction or of both.
+type chain struct {
+	name, hook string
+	priority   int
+	lanes      []string
+	first      []string // Rules before all others.
+}
+
+// chains returns the hooks at which every packet between the two sides is seen once, in the form that it has between
+// them: before connection tracking (-200) where that is possible, and with the addresses that it travels with.
 //
-// Both hooks run at priority -300, before connection tracking (-200), and look at addresses alone, so established flows
-// are cut like new ones. Prerouting sees all that arrives, for the node and for its pods, before any translation of
-// addresses; postrouting sees all that leaves, from the node and from its pods, after it: also what was sent to the
-// address of a Service. Packets are dropped, never rejected: a broken cable answers nothing.
-func ruleset(table string, c cut, life time.Duration) string {
+// Prerouting sees all that arrives, for the node and for its pods, before any translation of addresses; postrouting
+// sees all that leaves, from the node and from its pods, after it: also what was sent to the address of a Service. A
+// pod's own packets are all forwarded, in either direction, and have its address there. From postrouting nothing can
+// be rejected: there output, after the translation (-100), and forward take its place.
+//
+// A reset for a packet of the node itself comes in by the loopback with the other side's address, and one for a packet
+// of the other side goes out by output: both must pass, or the reset is cut as well.
+func (s severance) chains() []chain {
+	in, out := []string{plan.DirectionIn}, []string{plan.DirectionOut}
+	switch {
+	case !s.own.empty():
+		return []chain{{name: "between", hook: "forward", priority: -300, lanes: slices.Concat(in, out)}}
+	case s.reject:
+		return []chain{
+			{name: "arriving", hook: "prerouting", priority: -300, lanes: in, first: []string{`iif "lo" accept`}},
+			{name: "sending", hook: "output", priority: 0, lanes: out, first: []string{
+				"tcp flags & rst == rst accept",
+				"icmp type destination-unreachable accept",
+				"icmpv6 type destination-unreachable accept",
+			}},
+			{name: "forwarding", hook: "forward", priority: -300, lanes: out},
+		}
+	}
+	return []chain{
+		{name: "arriving", hook: "prerouting", priority: -300, lanes: in},
+		{name: "leaving", hook: "postrouting", priority: -300, lanes: out},
+	}
+}
+
+// ruleset returns the nftables transaction that replaces the table by one that does s, until life is over: the kernel
+// takes the elements out of the sets then, and the rules match nothing any more. Counters say how many packets of
+// each direction and family were cut, and how many went on: see tallied.
+//
+// The rules look at addresses alone, so established flows are cut like new ones, and so are UDP and ICMP; unless it is
+// limited to some flows, which are TCP connections then. Packets are dropped, unless they are to be rejected: a broken
+// cable answers nothing.
+func ruleset(table string, s severance, life time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "add table inet %s\ndelete table inet %s\n", table, table)
 	fmt.Fprintf(&b, "table inet %s {\n", table)
-	writeSet(&b, "cut4", "ipv4_addr", c.v4, life)
-	writeSet(&b, "cut6", "ipv6_addr", c.v6, life)
-	for _, chain := range []struct{ name, hook, field string }{
-		{"arriving", "prerouting", "saddr"},
-		{"leaving", "postrouting", "daddr"},
-	} {
-		fmt.Fprintf(&b, "\tchain %s {\n", chain.name)
-		fmt.Fprintf(&b, "\t\ttype filter hook %s priority -300; policy accept;\n", chain.hook)
-		fmt.Fprintf(&b, "\t\tip %s @cut4 counter drop\n", chain.field)
-		fmt.Fprintf(&b, "\t\tip6 %s @cut6 counter drop\n", chain.field)
+	for _, name := range counterNames() {
+		fmt.Fprintf(&b, "\tcounter %s {\n\t}\n", name)
+	}
+	writeSet(&b, "cut4", "ipv4_addr", s.other.v4, life)
+	writeSet(&b, "cut6", "ipv6_addr", s.other.v6, life)
+	if !s.own.empty() {
+		writeSet(&b, "own4", "ipv4_addr", s.own.v4, life)
+		writeSet(&b, "own6", "ipv6_addr", s.own.v6, life)
+	}
+	if s.flows == plan.FlowsEstablished {
+		for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+			writeYoung(&b, direction, "4", life)
+			writeYoung(&b, direction, "6", life)
+		}
+	}
+	for _, c := range s.chains() {
+		fmt.Fprintf(&b, "\tchain %s {\n", c.name)
+		fmt.Fprintf(&b, "\t\ttype filter hook %s priority %d; policy accept;\n", c.hook, c.priority)
+		for _, rule := range c.first {
+			b.WriteString("\t\t" + rule + "\n")
+		}
+		for _, direction := range c.lanes {
+			for _, family := range []string{"4", "6"} {
+				for _, rule := range s.rules(direction, family) {
+					b.WriteString("\t\t" + rule + "\n")
+				}
+			}
+		}
 		b.WriteString("\t}\n")
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// rules returns what is done to the packets of one direction and family ("4", "6").
+func (s severance) rules(direction, family string) []string {
+	ip, from, to := "ip", "saddr", "daddr"
+	if family == "6" {
+		ip = "ip6"
+	}
+	if direction == plan.DirectionOut {
+		from, to = to, from
+	}
+	match := fmt.Sprintf("%s %s @cut%s", ip, from, family)
+	if !s.own.empty() {
+		match += fmt.Sprintf(" %s %s @own%s", ip, to, family)
+	}
+	went := fmt.Sprintf("counter name went_%s%s", direction, family)
+	pass := match + " " + went
+	if !s.cuts(direction) {
+		return []string{pass}
+	}
+	switch s.flows {
+	case plan.FlowsNew:
+		return append(s.end(match+" tcp flags & (syn | ack) == syn", direction+family), pass)
+	case plan.FlowsEstablished:
+		// A connection is new if a packet of its beginning, one with SYN, came by.
+		key := fmt.Sprintf("%[1]s saddr . tcp sport . %[1]s daddr . tcp dport", ip)
+		young := fmt.Sprintf("@young_%s%s", direction, family)
+		rules := []string{
+			fmt.Sprintf("%s tcp flags & syn == syn update %s { %s } %s accept", match, young, key, went),
+			fmt.Sprintf("%s %s %s %s accept", match, key, young, went),
+		}
+		return append(append(rules, s.end(match+" meta l4proto tcp", direction+family)...), pass)
+	}
+	return append(s.end(match, direction+family), pass)
+}
+
+// end returns the rules that end the packets that match, or a share of them.
+func (s severance) end(match, lane string) []string {
+	if s.percent > 0 {
+		match += fmt.Sprintf(" numgen random mod 100 < %d", s.percent)
+	}
+	match += " "
+	counted := "counter name cut_" + lane
+	if !s.reject {
+		return []string{match + counted + " drop"}
+	}
+	if s.flows == plan.FlowsEstablished || s.flows == plan.FlowsNew {
+		return []string{match + counted + " reject with tcp reset"}
+	}
+	return []string{
+		match + "meta l4proto tcp " + counted + " reject with tcp reset",
+		match + counted + " reject with icmpx admin-prohibited",
+	}
 }
 
 func writeSet(b *strings.Builder, name, kind string, prefixes []netip.Prefix, life time.Duration) {
@@ -86,9 +215,29 @@ func writeSet(b *strings.Builder, name, kind string, prefixes []netip.Prefix, li
 			if p.IsSingleIP() {
 				text = p.Addr().String()
 			}
-			fmt.Fprintf(b, "\t\t\t%s timeout %ds%s\n", text, int(life.Round(time.Second).Seconds()), comma)
+			fmt.Fprintf(b, "\t\t\t%s timeout %s%s\n", text, timeout(life), comma)
 		}
 		b.WriteString("\t\t}\n")
 	}
 	b.WriteString("\t}\n")
+}
+
+// youngLimit is how many new connections of one direction and family are told from established ones.
+const youngLimit = 65535
+
+// writeYoung writes the set of the connections that began after the cut.
+func writeYoung(b *strings.Builder, direction, family string, life time.Duration) {
+	fmt.Fprintf(b, "\tset young_%s%s {\n\t\ttype ipv%s_addr . inet_service . ipv%s_addr . inet_service\n",
+		direction, family, family, family)
+	fmt.Fprintf(b, "\t\tsize %d\n\t\tflags dynamic, timeout\n\t\ttimeout %s\n\t}\n", youngLimit, timeout(life))
+}
+
+// timeout writes a time as nftables reads it, to the millisecond.
+func timeout(life time.Duration) string {
+	life = life.Round(time.Millisecond)
+	text := fmt.Sprintf("%ds", life/time.Second)
+	if ms := life % time.Second / time.Millisecond; ms > 0 {
+		text += fmt.Sprintf("%dms", ms)
+	}
+	return text
 }

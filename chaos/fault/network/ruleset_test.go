@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -44,8 +46,20 @@ func prefixes(texts ...string) []netip.Prefix {
 
 func TestRulesetGolden(t *testing.T) {
 	from := prefixes("fc00::2/128", "172.18.0.2/32", "10.244.0.0/24", "fd00:10:244::/64", "172.18.0.2/32")
-	golden(t, "both.nft", ruleset("seatrial_r1_3", cutOff(from, nil), 95*time.Second))
-	golden(t, "ipv4.nft", ruleset("seatrial_r1_3", cutOff(from, []string{"ipv4"}), 95*time.Second))
+	pods := cutOff(prefixes("10.244.1.7/32", "fd00:10:244:1::7/128"), nil)
+	for name, sev := range map[string]severance{
+		"both.nft":        {other: cutOff(from, nil)},
+		"ipv4.nft":        {other: cutOff(from, []string{"ipv4"})},
+		"in.nft":          {other: cutOff(from, nil), direction: plan.DirectionIn},
+		"out-new.nft":     {other: cutOff(from, nil), direction: plan.DirectionOut, flows: plan.FlowsNew},
+		"established.nft": {other: cutOff(from, nil), flows: plan.FlowsEstablished},
+		"reject.nft":      {other: cutOff(from, nil), reject: true},
+		"loss.nft":        {other: cutOff(from, nil), percent: 30},
+		"pods.nft":        {other: cutOff(from, nil), own: pods},
+		"pods-reject.nft": {other: cutOff(from, nil), own: pods, direction: plan.DirectionOut, reject: true},
+	} {
+		golden(t, name, ruleset("seatrial_r1_3", sev, 95*time.Second+500*time.Millisecond))
+	}
 }
 
 func TestCutOff(t *testing.T) {

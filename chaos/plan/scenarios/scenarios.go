@@ -12,6 +12,7 @@ func All() []plan.Scenario {
 	// tidy:list
 	all := []plan.Scenario{
 		controlPlane(),
+		network(),
 		overlap(),
 		powerLoss(),
 		selftestDeletedRow(),

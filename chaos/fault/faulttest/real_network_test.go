@@ -1,0 +1,52 @@
+package faulttest_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/network"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// TestNetworkFaultsOnARealCluster runs all checks of the network faults on a cluster of its own, and takes the cuts
+// that are not whole through their lives.
+func TestNetworkFaultsOnARealCluster(t *testing.T) {
+	if os.Getenv("SEATRIAL_LONG") != "1" {
+		t.Skip("NOT RUN: network faults on a real kind cluster; it needs an engine and a node image: make long")
+	}
+	target, nodes := realTarget(t, "seatrial-dev-network")
+	for _, tc := range []struct {
+		name string
+		spec plan.Fault
+	}{
+		{"in", plan.Fault{Direction: plan.DirectionIn}},
+		{"out", plan.Fault{Direction: plan.DirectionOut}},
+		{"reject", plan.Fault{Reject: true}},
+		{"new", plan.Fault{Flows: plan.FlowsNew}},
+		{"established", plan.Fault{Flows: plan.FlowsEstablished}},
+	} {
+		t.Run("partition-"+tc.name, func(t *testing.T) {
+			def := network.Partition()
+			tc.spec.Name, tc.spec.Hold = def.Name, plan.Duration(time.Second)
+			env := fault.Env{
+				Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "none",
+				RunID: "r" + tc.name, Clock: target.Clock, Log: target.Log,
+			}
+			if _, err := faulttest.Run(t.Context(), def, faulttest.Bench{Env: env, Spec: tc.spec}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, def := range []fault.Definition{
+		network.PodPartition(), network.Loss(), network.Isolate(), network.Partition(),
+	} {
+		t.Run(def.Name, func(t *testing.T) {
+			if err := faulttest.OnCluster(t.Context(), []fault.Definition{def}, target); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

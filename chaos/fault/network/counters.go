@@ -1,0 +1,142 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// counterNames returns the names of the counters of a table, for example "cut_in4": packets that came to the victim by
+// IPv4 and were cut.
+func counterNames() []string {
+	var names []string
+	for _, what := range []string{"cut", "went"} {
+		for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+			for _, family := range []string{"4", "6"} {
+				names = append(names, what+"_"+direction+family)
+			}
+		}
+	}
+	return names
+}
+
+// tallied is what the counters of our own rules have come to: packets, by the name of the counter.
+type tallied map[string]uint64
+
+// readTallied asks the node for the counters of the owner's table. A table without them is an error.
+func readTallied(ctx context.Context, node clusters.Node, owner mark.Owner) (tallied, error) {
+	out, err := clusters.Run(ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
+	if err != nil {
+		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
+	}
+	t, err := decodeTallied(out)
+	if err != nil {
+		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
+	}
+	return t, nil
+}
+
+// decodeTallied reads what nft -j says of counters (libnftables-json(5)).
+func decodeTallied(text string) (tallied, error) {
+	var answer struct {
+		Nftables []struct {
+			Counter *struct {
+				Name    string `json:"name"`
+				Packets uint64 `json:"packets"`
+			} `json:"counter"`
+		} `json:"nftables"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return nil, fmt.Errorf("decode answer %.80q: %w", text, err)
+	}
+	t := tallied{}
+	for _, entry := range answer.Nftables {
+		if c := entry.Counter; c != nil {
+			t[c.Name] = c.Packets
+		}
+	}
+	for _, name := range counterNames() {
+		if _, ok := t[name]; !ok {
+			return nil, fmt.Errorf("counter %q is missing in %.200q", name, text)
+		}
+	}
+	return t, nil
+}
+
+// since returns what was counted after an earlier reading.
+func (t tallied) since(before tallied) tallied {
+	d := tallied{}
+	for name, n := range t {
+		d[name] = n - min(n, before[name])
+	}
+	return d
+}
+
+// of returns the packets of one direction over both families: those that were cut and those that went on.
+func (t tallied) of(direction string) (lost, went uint64) {
+	return t["cut_"+direction+"4"] + t["cut_"+direction+"6"], t["went_"+direction+"4"] + t["went_"+direction+"6"]
+}
+
+// String tells of both directions.
+func (t tallied) String() string {
+	words := make([]string, 0, 2)
+	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+		lost, went := t.of(direction)
+		words = append(words, fmt.Sprintf("%sbound %d cut, %d passed", direction, lost, went))
+	}
+	return strings.Join(words, "; ")
+}
+
+// echoes is how many ICMP echo requests a network namespace has received: those that were cut on the way are not in it.
+type echoes struct{ v4, v6 uint64 }
+
+// of returns the number of one family.
+func (e echoes) of(v4 bool) uint64 {
+	if v4 {
+		return e.v4
+	}
+	return e.v6
+}
+
+// decodeEchoes reads /proc/net/snmp and /proc/net/snmp6, one after the other: "Icmp: InMsgs ... InEchos ..." above a
+// line of numbers, and "Icmp6InEchos 3" (kernel Documentation/networking/snmp_counter.rst).
+func decodeEchoes(text string) (echoes, error) {
+	var e echoes
+	var names []string
+	found4, found6 := false, false
+	for line := range strings.Lines(text) {
+		word := strings.Fields(line)
+		switch {
+		case len(word) == 2 && word[0] == "Icmp6InEchos":
+			n, err := strconv.ParseUint(word[1], 10, 64)
+			if err != nil {
+				return e, fmt.Errorf("read echo requests: %q: %w", line, err)
+			}
+			e.v6, found6 = n, true
+		case len(word) > 1 && word[0] == "Icmp:" && names == nil:
+			names = word
+		case len(word) > 1 && word[0] == "Icmp:":
+			for i, name := range names {
+				if name != "InEchos" || i >= len(word) {
+					continue
+				}
+				n, err := strconv.ParseUint(word[i], 10, 64)
+				if err != nil {
+					return e, fmt.Errorf("read echo requests: %q: %w", line, err)
+				}
+				e.v4, found4 = n, true
+			}
+		}
+	}
+	if !found4 || !found6 {
+		return e, fmt.Errorf("read echo requests: no counter of IPv4 (found: %t) or IPv6 (found: %t) in %.80q",
+			found4, found6, text)
+	}
+	return e, nil
+}

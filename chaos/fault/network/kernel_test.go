@@ -1,0 +1,149 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// TestEveryCutOnARealKernel takes every kind of cut through its life, between two nodes and between two pods.
+func TestEveryCutOnARealKernel(t *testing.T) {
+	for _, pod := range []bool{false, true} {
+		for _, direction := range []string{"", plan.DirectionIn, plan.DirectionOut} {
+			t.Run(fmt.Sprintf("pod=%t/direction=%s", pod, direction), func(t *testing.T) {
+				t.Parallel() // They wait more than they do.
+				l := newLab(t)
+				for _, flows := range []string{"", plan.FlowsEstablished, plan.FlowsNew} {
+					for _, reject := range []bool{false, true} {
+						t.Run(fmt.Sprintf("flows=%s/reject=%t", flows, reject), func(t *testing.T) {
+							live(t, l.severed(t, plan.Fault{Direction: direction, Flows: flows, Reject: reject}, pod))
+							if left := l.node.must("nft", "list", "ruleset"); left != "" {
+								t.Errorf("left over:\n%s", left)
+							}
+						})
+					}
+				}
+			})
+		}
+	}
+}
+
+// live takes a fault from its injection to its end.
+func live(t *testing.T, f fault.Fault) {
+	t.Helper()
+	ctx := t.Context()
+	if err := f.Inject(ctx); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := f.Confirm(ctx)
+	tell(t, "shown", shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, ok := f.(fault.Holder); ok {
+		if _, err := h.Held(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		if err := f.Heal(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	healed, err := f.ConfirmHealed(ctx)
+	tell(t, "healed", healed)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func tell(t *testing.T, stage string, facts []fault.Fact) {
+	t.Helper()
+	for _, f := range facts {
+		t.Log(stage, f.Sentence)
+	}
+}
+
+// TestACutOfOneFamilyIsNone cuts IPv4 alone: everything goes on over IPv6, and that must be said.
+func TestACutOfOneFamilyIsNone(t *testing.T) {
+	l := newLab(t)
+	s := l.severed(t, plan.Fault{Families: []string{"ipv4"}}, false)
+	if err := s.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Confirm(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "[fd99::1]:6443 connects") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTheKernelEndsACut leaves a cut alone: it must be over when its life is.
+func TestTheKernelEndsACut(t *testing.T) {
+	l := newLab(t)
+	s := l.severed(t, plan.Fault{}, false)
+	s.life = 8 * time.Second
+	begin := time.Now()
+	if err := s.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.shown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, state, err := s.open(t.Context()); err == nil && state == "" {
+			break
+		}
+		if time.Since(begin) > 30*time.Second {
+			t.Fatal("the kernel has not ended the cut")
+		}
+	}
+	if took := time.Since(begin); took < s.life {
+		t.Errorf("the kernel ended the cut of %s after %s", s.life, took)
+	}
+	if _, err := s.Held(t.Context()); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("got %v, want that it has ended by itself", err)
+	}
+}
+
+// TestSharesOnARealKernel loses shares of what goes either way, and of one way alone.
+func TestSharesOnARealKernel(t *testing.T) {
+	l := newLab(t)
+	for _, spec := range []plan.Fault{
+		{Percent: 30}, {Percent: 1}, {Percent: 90}, {Percent: 30, Direction: plan.DirectionIn},
+		{Percent: 30, Direction: plan.DirectionOut},
+	} {
+		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.Percent, spec.Direction), func(t *testing.T) {
+			f := &loss{severed: l.severed(t, spec, false)}
+			if err := f.Inject(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			shown, err := f.Confirm(t.Context())
+			tell(t, "shown", shown)
+			if err != nil {
+				t.Error(err)
+			}
+			sabotaged := ruleset(f.owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.life)
+			if _, err := heal.On(l.node)(t.Context(), heal.DeleteTable(), sabotaged); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Held(t.Context()); err == nil && spec.Percent != 90 {
+				t.Error("another share passes for the one that was planned")
+			}
+			if err := f.severed.Heal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.severed.ConfirmHealed(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := clusters.Run(t.Context(), l.node, "nft", "list", "ruleset"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,46 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
+)
+
+// network is the faults of the network that are not whole, each once, on pods and in an order that the seed chooses:
+// most of what is reported of such faults is that the other half was hurt as well, or nothing.
+func network() plan.Scenario {
+	return plan.Scenario{
+		Name: "network",
+		Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod cut off " +
+			"from another, each once under load.",
+		Expect: "PASS",
+		Build: func(r *rand.Rand) plan.Plan {
+			const replicas = 3
+			with := func(name string, hold time.Duration, change func(f *plan.Fault)) plan.Step {
+				s := draft.Fault(name, r.IntN(replicas), hold, 3*time.Minute)
+				change(s.Fault)
+				return s
+			}
+			peer := func(f *plan.Fault) {
+				other := (f.Ordinal + 1 + r.IntN(replicas-1)) % replicas
+				f.Peer = &other
+			}
+			faults := []plan.Step{
+				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Direction = plan.DirectionIn }),
+				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Direction = plan.DirectionOut }),
+				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Reject = true }),
+				with("packet-loss", 10*time.Second, func(f *plan.Fault) { f.Percent = 30 }),
+				with("pod-partition", 5*time.Second, peer),
+			}
+			r.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+			steps := []plan.Step{draft.Load(150), draft.Checksum("before")}
+			for _, f := range faults {
+				steps = append(steps, f, draft.Load(50))
+			}
+			steps = append(steps, draft.Checksum("after"))
+			return plan.Plan{Workers: 2, Workload: draft.MySQL(replicas), Bounds: draft.Bounds(), Steps: steps}
+		},
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,50 +94,78 @@ func survey(ctx context.Context, ways []way, rounds int, want func(direction str
 	return tallies, nil
 }
 
+// asked is what one end is asked in a round: all that is to be reached from it, and where the answers belong.
+type asked struct {
+	from    end
+	targets []netip.AddrPort
+	tallies []int
+}
+
+// byEnd gathers the targets of all ways by the end that they are reached from, in the order of the ways.
+func byEnd(ways []way) []asked {
+	var all []asked
+	n := 0
+	for _, w := range ways {
+		i := slices.IndexFunc(all, func(a asked) bool { return a.from.name == w.from.name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, asked{from: w.from})
+		}
+		for _, to := range w.targets() {
+			all[i].targets, all[i].tallies = append(all[i].targets, to), append(all[i].tallies, n)
+			n++
+		}
+	}
+	return all
+}
+
 func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) error {
 	type outcome struct {
 		connects []probe.Connect
 		err      error
 	}
-	outcomes := make([]chan outcome, len(ways))
-	for i, w := range ways { // Beside each other: a cut costs the whole timeout of a probe.
+	all := byEnd(ways)
+	outcomes := make([]chan outcome, len(all))
+	for i, a := range all { // Beside each other: a cut costs the whole timeout of a probe.
 		outcomes[i] = make(chan outcome, 1)
 		go func() {
 			var o outcome
 			defer func() {
 				if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
-					o.err = fmt.Errorf("probe from %s: panic: %v", w.from.name, p)
+					o.err = fmt.Errorf("probe from %s: panic: %v", a.from.name, p)
 				}
 				outcomes[i] <- o
 			}()
-			o.connects, o.err = probeTCP(ctx, w.from, w.targets())
+			o.connects, o.err = probeTCP(ctx, a.from, a.targets)
 		}()
 	}
 	var failure error
-	n := 0
-	for i, w := range ways {
+	for i, a := range all {
 		o := <-outcomes[i]
 		if o.err != nil {
 			failure = o.err
 			continue
 		}
-		for j := range w.targets() {
-			t, c := &tallies[n+j], o.connects[j]
-			t.tried++
-			if c.Connected {
-				t.connected++
-			}
-			if c.Refused {
-				t.refused++
-			}
-			if first {
-				t.span.NotBefore = c.Begin
-			}
-			t.span.NotAfter = c.End
+		for j, n := range a.tallies {
+			tallies[n].add(o.connects[j], first)
 		}
-		n += len(w.targets())
 	}
 	return failure
+}
+
+// add counts one attempt.
+func (t *tally) add(c probe.Connect, first bool) {
+	t.tried++
+	if c.Connected {
+		t.connected++
+	}
+	if c.Refused {
+		t.refused++
+	}
+	if first {
+		t.span.NotBefore = c.Begin
+	}
+	t.span.NotAfter = c.End
 }
 
 // probeTCP runs the agent's probe at an end, through the container runtime: it works although the node is cut off.

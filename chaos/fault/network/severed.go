@@ -21,7 +21,7 @@ import (
 
 // The bounds of what is waited for; each is well within fault.ConfirmLimit with the others.
 const (
-	cutBound     = 15 * time.Second // From the cut to no probe connecting. It takes effect with the next packet.
+	cutBound     = 14 * time.Second // From the cut to no probe connecting. It takes effect with the next packet.
 	silenceBound = 40 * time.Second // Two renew intervals, and room for a lease renewed at the very moment of the cut.
 	healedBound  = 30 * time.Second // From the heal to all probes connecting.
 	rounds       = 3                // Probes of each path, so that one lost packet proves nothing.

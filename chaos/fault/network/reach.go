@@ -126,17 +126,26 @@ func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) er
 	}
 	all := byEnd(ways)
 	outcomes := make([]chan outcome, len(all))
-	for i, a := range all { // Beside each other: a cut costs the whole timeout of a probe.
+	ask := func(i int) {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
+				o.err = fmt.Errorf("probe from %s: panic: %v", all[i].from.name, p)
+			}
+			outcomes[i] <- o
+		}()
+		o.connects, o.err = probeTCP(ctx, all[i].from, all[i].targets)
+	}
+	nodes := map[string][]int{}
+	for i, a := range all {
 		outcomes[i] = make(chan outcome, 1)
+		nodes[a.from.node.Name()] = append(nodes[a.from.node.Name()], i)
+	}
+	for _, asks := range nodes { // The nodes beside each other: a cut costs the whole timeout of a probe.
 		go func() {
-			var o outcome
-			defer func() {
-				if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
-					o.err = fmt.Errorf("probe from %s: panic: %v", a.from.name, p)
-				}
-				outcomes[i] <- o
-			}()
-			o.connects, o.err = probeTCP(ctx, a.from, a.targets)
+			for _, i := range asks {
+				ask(i)
+			}
 		}()
 	}
 	var failure error

@@ -90,11 +90,8 @@ func (n *Node) notes(owner mark.Owner) ([]Note, error) {
 
 // lock excludes other processes that do or undo harm here; the kernel gives it back when this one ends.
 func (n *Node) lock() (unlock func() error, err error) {
-	if err := os.MkdirAll(n.Held, 0o755); err != nil {
-		return nil, fmt.Errorf("make directory of notes: %w", err)
-	}
-	path := filepath.Clean(n.Held) + ".lock"
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	path := filepath.Dir(filepath.Clean(n.Held)) // It is there before anything is held, and leaves nothing behind.
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock volumes: %w", err)
 	}
@@ -114,7 +111,7 @@ func (n *Node) lock() (unlock func() error, err error) {
 func backing(source string) (string, error) {
 	var number int
 	if _, err := fmt.Sscanf(source, "/dev/loop%d", &number); err != nil {
-		return "", nil // Not a loop device: it stays.
+		return "", nil //nolint:nilerr // Not a loop device: it stays.
 	}
 	dev, err := loopdev.Open(number)
 	if err != nil {

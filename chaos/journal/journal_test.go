@@ -169,7 +169,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2]) // Torn.
 	f.Add([]byte("\x00\x00\x00\n"))
-	f.Add([]byte(`{"schema":1,"run":"$(id)","step":-1,"fault":"../..","node":"\u001b[2J","stage":"armed","at":1}` + "\n"))
+	f.Add([]byte(`{"schema":1,"run":"$(id)","step":-1,"fault":"../..","node":"\u001b[2J","stage":"armed","at":1}` +
+		"\n"))
 	f.Add(bytes.Replace(whole, []byte("intent"), []byte("confirmedHealed"), 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, _ := journal.Read(bytes.NewReader(data))

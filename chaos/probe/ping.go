@@ -67,8 +67,11 @@ func ping(ctx context.Context, address netip.Addr, count int, interval, timeout 
 	if err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
-	listened := make(chan error, 1)
-	go func() { listened <- p.listen(ctx) }()
+	listened := make(chan struct{})
+	go func() {
+		defer close(listened)
+		p.listen(ctx)
+	}()
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for range count {
@@ -87,7 +90,7 @@ func ping(ctx context.Context, address netip.Addr, count int, interval, timeout 
 		<-listened
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
-	err = <-listened
+	<-listened
 	e.End, e.Sent = bootclock.Now(), p.sent
 	for _, seen := range p.seen {
 		if seen {
@@ -153,13 +156,13 @@ func (p *pinger) send() {
 }
 
 // listen takes answers until all have come, or the deadline of the file is over.
-func (p *pinger) listen(ctx context.Context) error {
+func (p *pinger) listen(ctx context.Context) {
 	buf := make([]byte, 1500)
 	for missing := len(p.seen); missing > 0 && ctx.Err() == nil; {
 		n, err := p.file.Read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
-			return nil
+			return
 		case err != nil: // A request was rejected; the socket goes on.
 			continue
 		}
@@ -168,7 +171,6 @@ func (p *pinger) listen(ctx context.Context) error {
 			missing--
 		}
 	}
-	return nil
 }
 
 // answer returns the number of the request that a packet answers.

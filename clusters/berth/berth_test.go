@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 		if _, err := berth.Take(dir, "c", berth.Self([]string{"seatrial", "run", "smoke"}), quiet()); err != nil {
 			os.Exit(1)
 		}
-		os.Stdout.WriteString("taken\n")
+		if _, err := os.Stdout.WriteString("taken\n"); err != nil {
+			os.Exit(1)
+		}
 		select {}
 	}
 	goleak.VerifyTestMain(m)

@@ -40,8 +40,12 @@ func losses(first, second, final []int64) history.History {
 		t.Insert("mysql-0", 1, i+1, history.StageOK, 11+at, 11.5+at)
 		t.Insert("mysql-0", 1, i+11, history.StageOK, 31+at, 31.5+at)
 	}
-	t.Fault(2, "power-loss", "worker", "mysql-0", historytest.FaultTimes{21, 21.1, 21.2, 22, 24, 24.5, 26})
-	t.Fault(5, "power-loss", "worker", "mysql-0", historytest.FaultTimes{41, 41.1, 41.2, 42, 44, 44.5, 46})
+	t.Fault(2, "power-loss", "worker", "mysql-0", historytest.FaultTimes{
+		Intent: 21, Injected: 21.1, InjectedEnd: 21.2, Confirmed: 22, Healed: 24, HealedEnd: 24.5, Over: 26,
+	})
+	t.Fault(5, "power-loss", "worker", "mysql-0", historytest.FaultTimes{
+		Intent: 41, Injected: 41.1, InjectedEnd: 41.2, Confirmed: 42, Healed: 44, HealedEnd: 44.5, Over: 46,
+	})
 	t.Phase(history.PhaseStep, 3, 30, 30.2)
 	t.Phase(history.PhaseStep, 6, 50, 50.2)
 	read := func(label string, upTo int64, gone []int64, at float64) {

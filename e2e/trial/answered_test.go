@@ -41,7 +41,7 @@ func TestAnAPIServerThatIsAwayIsWaitedFor(t *testing.T) {
 				if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
 					t.Errorf("got %v, want %v", err, tc.want)
 				}
-				if tc.want == await.ErrTimeout && !strings.Contains(err.Error(), "connection refused") {
+				if errors.Is(tc.want, await.ErrTimeout) && !strings.Contains(err.Error(), "connection refused") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(begin); took < tc.took || took > tc.took+time.Second {

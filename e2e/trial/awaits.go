@@ -141,7 +141,8 @@ func (c *carrier) come(ctx context.Context, s plan.Step, in, base enclosing) (co
 		return c.awaitTime(ctx, a, base)
 	}
 	began := bootclock.Now()
-	what, err := "", error(nil)
+	var what string
+	var err error
 	switch a.For {
 	case plan.AwaitSettled:
 		what, err = "the StatefulSet has settled", c.workload.Converge(ctx, s.Bound.D())

@@ -34,7 +34,7 @@ func takeBerth(ctx context.Context, m Moorings) (*berth.Berth, error) {
 		}
 		cluster, err := provider.Open(ctx, m.ClusterName)
 		if err != nil || !m.Reuse {
-			return nil // What is there and not to be used is for the provider to refuse.
+			return nil //nolint:nilerr // What is there and not to be used is for the provider to refuse.
 		}
 		return hold(ctx, held, cluster)
 	}()
@@ -73,15 +73,15 @@ func Used(ctx context.Context, p clusters.Provider, name string) (berth.Holder, 
 	}
 	cluster, err := p.Open(ctx, name)
 	if err != nil {
-		return berth.Holder{}, false, nil // It does not run, and nobody can use it.
+		return berth.Holder{}, false, nil //nolint:nilerr // It does not run, and nobody can use it.
 	}
 	kube, err := client(ctx, cluster)
 	if err != nil {
-		return berth.Holder{}, false, nil // As above.
+		return berth.Holder{}, false, nil //nolint:nilerr // As above.
 	}
 	h, used, err := berth.UsedOn(ctx, kube)
 	if err != nil {
-		return berth.Holder{}, false, nil // As above.
+		return berth.Holder{}, false, nil //nolint:nilerr // As above.
 	}
 	return h, used, nil
 }

@@ -112,15 +112,15 @@ func calm(t *testing.T, p plan.Plan) (*carrier, *acts) {
 		}
 	}
 	done := &acts{}
-	make := func(confirm func(context.Context) error) func(plan.Fault, int, fault.Env) (fault.Fault, error) {
+	maker := func(confirm func(context.Context) error) func(plan.Fault, int, fault.Env) (fault.Fault, error) {
 		return func(_ plan.Fault, step int, _ fault.Env) (fault.Fault, error) {
 			return &madeUp{acts: done, step: step, confirm: confirm}, nil
 		}
 	}
 	c.Parts.Faults = []fault.Definition{
-		{Name: "cut", Takes: []plan.Part{plan.PartNode}, New: make(nil)},
-		{Name: "kill", Takes: []plan.Part{plan.PartKubelet}, New: make(nil)},
-		{Name: "dud", New: make(func(context.Context) error { return errors.New("it did nothing") })},
+		{Name: "cut", Takes: []plan.Part{plan.PartNode}, New: maker(nil)},
+		{Name: "kill", Takes: []plan.Part{plan.PartKubelet}, New: maker(nil)},
+		{Name: "dud", New: maker(func(context.Context) error { return errors.New("it did nothing") })},
 	}
 	return c, done
 }

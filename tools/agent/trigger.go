@@ -96,7 +96,7 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 		return err // Also when it was told to wait no longer, which is no error.
 	}
 	if a.delay > 0 && await.For(ctx, a.delay) != nil {
-		return nil // As above.
+		return nil //nolint:nilerr // As above.
 	}
 	text, err := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...).CombinedOutput()
 	done.Done = bootclock.Now()

@@ -88,6 +88,7 @@ func (d Dogs) start(ctx context.Context, path string) (err error) {
 	if len(d.Argv) == 0 {
 		return errors.New("no program is set")
 	}
+	//nolint:noctx // It is to outlive this process, and so every context of it.
 	cmd := exec.Command(d.Argv[0], append(d.Argv[1:len(d.Argv):len(d.Argv)], path)...)
 	cmd.Dir = "/" // It must not keep a file system busy.
 	cmd.Stdout, cmd.Stderr = write, said
@@ -103,7 +104,7 @@ func (d Dogs) start(ctx context.Context, path string) (err error) {
 		if errors.Is(killed, os.ErrProcessDone) {
 			killed = nil
 		}
-		<-ended
+		<-ended //nolint:errcheck // It was killed, which is what it ends with.
 		text, unread := os.ReadFile(logOf(path))
 		return errors.Join(fmt.Errorf("%w; it said: %q", err, bytes.TrimSpace(text)), killed, unread)
 	}

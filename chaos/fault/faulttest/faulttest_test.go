@@ -42,7 +42,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func definitions() []fault.Definition {
 	return []fault.Definition{
 		node.ContainerKill(), node.KubeProxyKill(), node.KubeletFreeze(), node.KubeletKill(), node.KubeletStop(),
-		node.NodeCrash(), node.NodePause(), node.NodeStop(), node.RuntimeStop(),
+		node.Crash(), node.Pause(), node.Stop(), node.RuntimeStop(),
 		network.Isolate(), network.Loss(), network.Partition(), network.PodPartition(), node.Reboot(),
 		node.RuntimeKill(), object.ClaimDelete(), object.Cordon(), object.Drain(), object.NodeDelete(),
 		controlplane.APIServerFreeze(), controlplane.APIServerKill(), controlplane.APIServerStop(),
@@ -84,13 +84,13 @@ func TestGoldenCommands(t *testing.T) {
 		var text strings.Builder
 		text.WriteString("# commands, node by node; repeated ones once\n")
 		for _, n := range []string{"c-control-plane", "c-worker", "c-worker2", "api", "host"} {
-			seen := map[string]bool{} // Some run beside each other.
+			var lines []string
 			for _, a := range w.cluster.Transcript.Acts() {
-				if line := a.String() + "\n"; a.Node == n && !seen[line] {
-					text.WriteString(line)
-					seen[line] = true
+				if line := a.String() + "\n"; a.Node == n && !slices.Contains(lines, line) {
+					lines = append(lines, line)
 				}
 			}
+			text.WriteString(strings.Join(inOrder(lines), ""))
 		}
 		text.WriteString("# evidence\n")
 		for _, f := range r.Facts() {
@@ -101,6 +101,20 @@ func TestGoldenCommands(t *testing.T) {
 		}
 		golden(t, def.Name+".txt", text.String())
 	})
+}
+
+// inOrder sorts probes that follow each other: they run beside each other, and none of them is the first.
+func inOrder(lines []string) []string {
+	probe := func(line string) bool { return strings.Contains(line, " probe tcp ") }
+	for i := 0; i < len(lines); i++ {
+		end := i
+		for end < len(lines) && probe(lines[end]) {
+			end++
+		}
+		slices.Sort(lines[i:max(i, end)])
+		i = max(i, end)
+	}
+	return lines
 }
 
 func golden(t *testing.T, name, got string) {

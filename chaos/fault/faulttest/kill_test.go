@@ -35,7 +35,11 @@ func (nowhere) Append(string, history.Time, history.Fault) error { return nil }
 // taken back.
 func (w *world) mortal(b faulttest.Bench) (kill, revive func()) {
 	dead := false
-	kube := b.Env.Kube.(*kubefake.Clientset)
+	inner := b.Env.Kube
+	if s, ok := inner.(server); ok {
+		inner = s.Interface
+	}
+	kube := inner.(*kubefake.Clientset)
 	kube.PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return dead, nil, errors.New("the harness is dead")
 	})

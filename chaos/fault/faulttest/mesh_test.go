@@ -231,7 +231,7 @@ func TestAnExperimentThatIsNone(t *testing.T) {
 		{"not installed", func(w *world) { w.mesh.absent = true }, "inject", "the cluster has no Chaos Mesh"},
 		{"nothing is done", func(w *world) { w.inert = true }, "confirm", "it is not there any more"},
 		{"it lies", func(w *world) { w.mesh.lies = true }, "confirm", "none of 1 processes in the pod is one of"},
-		{"another pod", func(w *world) { w.mesh.other = true }, "confirm", `has injected ["trial/mysql-2"], planned`},
+		{"another pod", func(w *world) { w.mesh.other = true }, "confirm", `injected are ["trial/mysql-2"]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, mesh.Experiment(), tc.change, func(t *testing.T, w *world, b faulttest.Bench) {

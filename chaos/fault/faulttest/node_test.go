@@ -275,7 +275,7 @@ func (w *world) away() []string {
 
 // TestANodeThatIsBroughtBackWhileItIsHeldIsFound lets the dead-man come early.
 func TestANodeThatIsBroughtBackWhileItIsHeldIsFound(t *testing.T) {
-	for _, def := range []fault.Definition{node.NodeCrash(), node.NodePause(), node.NodeStop()} {
+	for _, def := range []fault.Definition{node.Crash(), node.Pause(), node.Stop()} {
 		t.Run(def.Name, func(t *testing.T) {
 			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 				r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
@@ -296,7 +296,7 @@ func TestANodeThatIsBroughtBackWhileItIsHeldIsFound(t *testing.T) {
 
 // TestNoNodeIsTakenAwayThatNobodyCouldBringBack makes the faults where there is no dead-man, and no power.
 func TestNoNodeIsTakenAwayThatNobodyCouldBringBack(t *testing.T) {
-	for _, def := range []fault.Definition{node.NodeCrash(), node.NodePause(), node.NodeStop()} {
+	for _, def := range []fault.Definition{node.Crash(), node.Pause(), node.Stop()} {
 		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 			env := b.Env
 			env.Outside = nil
@@ -314,8 +314,8 @@ func TestNoNodeIsTakenAwayThatNobodyCouldBringBack(t *testing.T) {
 
 // TestAPauseThatWasABootIsFound boots the node while it is paused.
 func TestAPauseThatWasABootIsFound(t *testing.T) {
-	inWorld(t, node.NodePause(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		_, err := faulttest.Run(t.Context(), node.NodePause(), b, func(f history.Fault) {
+	inWorld(t, node.Pause(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), node.Pause(), b, func(f history.Fault) {
 			if f.Stage == history.StageHealed {
 				_ = w.cluster.Node("worker").Kill(t.Context())
 				w.cluster.Node("worker").BringBack()
@@ -329,7 +329,7 @@ func TestAPauseThatWasABootIsFound(t *testing.T) {
 
 // TestAFreezeWithoutAWitnessIsRefused cuts one family of the victim before: its silence would show nothing.
 func TestAFreezeWithoutAWitnessIsRefused(t *testing.T) {
-	for _, def := range []fault.Definition{node.KubeletFreeze(), node.NodePause(), node.NodeCrash()} {
+	for _, def := range []fault.Definition{node.KubeletFreeze(), node.Pause(), node.Crash()} {
 		inWorld(t, def, func(w *world) {
 			w.nodes["c-worker"].tables["others"] = parseFilter("chain x {\ntype filter hook prerouting\n" +
 				"ip6 saddr @all drop\n}\nset all {\n::/0 timeout 9s\n}\n")

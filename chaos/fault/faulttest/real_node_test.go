@@ -47,7 +47,7 @@ func TestWholeNodesOnARealCluster(t *testing.T) {
 	}
 	target, nodes := realTarget(t, "seatrial-dev-nodes")
 	err := faulttest.OnCluster(t.Context(), []fault.Definition{
-		node.NodePause(), node.NodeCrash(), node.NodeStop(),
+		node.Pause(), node.Crash(), node.Stop(),
 	}, target)
 	if err != nil {
 		t.Error(err)

@@ -76,9 +76,9 @@ func TestASabotagedFaultIsNeverGreen(t *testing.T) {
 			t.Errorf("as it is: %s: %q", got.Verdict, got.Results[0].Reasons)
 		}
 	})
-	each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
+	each(t, func(t *testing.T, def fault.Definition, w *world, _ faulttest.Bench) {
 		w.inert = true
-		b = w.bench(t, def.Name)
+		b := w.bench(t, def.Name)
 		r, err := faulttest.Run(t.Context(), def, b, nil)
 		var stage *fault.StageError
 		if !errors.As(err, &stage) || stage.Stage != "confirm" {

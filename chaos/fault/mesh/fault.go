@@ -10,7 +10,6 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -197,7 +196,7 @@ func (e *experiment) injected(ctx context.Context, o objects) (fault.Fact, strin
 			s.condition(v1alpha1.ConditionSelected), s.condition(v1alpha1.ConditionAllInjected), missing,
 			s.failure()), nil
 	case !slices.Equal(done, want):
-		return fault.Fact{}, "", await.Stop(fmt.Errorf("Chaos Mesh has injected %q, planned were %q", done, want))
+		return fault.Fact{}, "", await.Stop(fmt.Errorf("injected are %q, says Chaos Mesh; planned were %q", done, want))
 	}
 	return fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
 		"%s %q says Selected and AllInjected, of %s alone", e.kind, e.name(), done[0])}, "", nil
@@ -226,12 +225,10 @@ func (e *experiment) Heal(ctx context.Context) error {
 	if err != nil && strings.Contains(err.Error(), "has no Chaos Mesh") {
 		return nil
 	}
-	return errors.Join(err, func() error {
-		if err != nil {
-			return nil
-		}
-		return o.remove(ctx, e.name())
-	}())
+	if err != nil {
+		return err
+	}
+	return o.remove(ctx, e.name())
 }
 
 // ConfirmHealed shows that the object is gone, and then that the effect is.
@@ -296,7 +293,7 @@ func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, erro
 	}
 	undone := fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
 		"Chaos Mesh did not recover it: pod %q (uid %s) was deleted, and what was done to it ended with it", e.env.Pod,
-		types.UID(uid))}
+		uid)}
 	if err := o.force(ctx, e.name()); err != nil {
 		return nil, err
 	}

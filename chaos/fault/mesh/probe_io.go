@@ -93,7 +93,7 @@ func (f *files) matches(name string) bool {
 	if f.match == "" {
 		return true
 	}
-	if before, after, any := strings.Cut(f.match, "/**/"); any {
+	if before, after, below := strings.Cut(f.match, "/**/"); below {
 		ok, err := path.Match(after, path.Base(name))
 		return strings.HasPrefix(name, before+"/") && (ok && err == nil || after == "*")
 	}

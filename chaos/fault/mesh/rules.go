@@ -66,7 +66,7 @@ func (r *rules) theirs(m Manifest) {
 			if v := reflect.ValueOf(e.BadValue); v.IsValid() && reflect.Indirect(v).Kind() == reflect.String {
 				detail = fmt.Sprintf("%q: %s", reflect.Indirect(v).String(), e.Detail)
 			}
-			before := plan.FieldErrors(slices.Clone(r.errs))
+			before := slices.Clone(r.errs)
 			r.add(jsonPath(reflect.TypeOf(obj), e.Field), "correct it as Chaos Mesh asks", "%s", printable(detail))
 			if slices.Contains(before, r.errs[len(r.errs)-1]) { // Their walk comes by some fields twice.
 				r.errs = before

@@ -204,7 +204,7 @@ func newLab(t testing.TB) lab {
 		}
 	}
 	n := crc32.ChecksumIEEE([]byte(t.Name())) // Several can be there at a time.
-	make := func(name string, role clusters.Role) *space {
+	made := func(name string, role clusters.Role) *space {
 		s := &space{t: t, name: fmt.Sprintf("seatrial-test-%d-%d-%s", os.Getpid(), n, name), role: role}
 		host("ip", "netns", "add", s.name)
 		t.Cleanup(func() { host("ip", "netns", "del", s.name) })
@@ -212,7 +212,7 @@ func newLab(t testing.TB) lab {
 		return s
 	}
 	l := lab{
-		make("far", clusters.RoleControlPlane), make("node", clusters.RoleWorker), make("pod", clusters.RoleWorker),
+		made("far", clusters.RoleControlPlane), made("node", clusters.RoleWorker), made("pod", clusters.RoleWorker),
 	}
 	join := func(cable string, net int, a, b *space) {
 		host("ip", "link", "add", cable, "netns", a.name, "type", "veth", "peer", "name", cable, "netns", b.name)

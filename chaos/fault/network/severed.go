@@ -237,18 +237,18 @@ func (s *severed) counted(ctx context.Context) (fault.Fact, error) {
 	}
 	fact := fault.Fact{Span: history.Between(begin, s.env.Clock()), Sentence: "our rules have counted: " + t.String()}
 	some := s.rules.flows == plan.FlowsEstablished || s.rules.flows == plan.FlowsNew
-	any := uint64(0)
+	all := uint64(0)
 	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
 		lost, went := t.of(direction)
 		cuts := s.rules.cuts(direction)
-		any += lost
+		all += lost
 		// Of a flow that is cut both ways, the far side may have nothing left to send.
 		idle := cuts && lost == 0 && s.rules.flows == plan.FlowsEstablished
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
 			return fact, fmt.Errorf("the cut is not what was planned: %s", fact.Sentence)
 		}
 	}
-	if any == 0 {
+	if all == 0 {
 		return fact, fmt.Errorf("nothing was cut: %s", fact.Sentence)
 	}
 	return fact, nil

@@ -5,7 +5,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// NodeCrash returns the fault that ends a node at once, and boots it after the hold. Nothing is told, nothing is
+// Crash returns the fault that ends a node at once, and boots it after the hold. Nothing is told, nothing is
 // unmounted, nobody takes leave of the API.
 //
 // What: every process in the node's container is killed with SIGKILL, and the container stays down until it is healed.
@@ -17,7 +17,7 @@ import (
 // Healed: the container is started. The node has a later boot, none of the workload's old processes is there, the
 // kubelet is active, the lease renewed by it and the node Ready, all its pods are Ready with new containers, and routes
 // and mounts of local volumes are back. A process beside the cluster starts it when nobody heals it.
-func NodeCrash() fault.Definition {
+func Crash() fault.Definition {
 	return fault.Definition{
 		Name:    "node-crash",
 		Summary: "Kills every process on the victim's node with SIGKILL, and boots the node after the hold.",

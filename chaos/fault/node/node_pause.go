@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// NodePause returns the fault that freezes a whole node, as the host of a virtual machine does that is short of
+// Pause returns the fault that freezes a whole node, as the host of a virtual machine does that is short of
 // something or moves it elsewhere. Every process on it stands still and later goes on as if nothing had been, with a
 // database that still believes it is the only one.
 //
@@ -21,7 +21,7 @@ import (
 //
 // Healed: the container is thawed. Its kubelet answers on all of its addresses, by the same boot, its lease is renewed,
 // and the node is Ready. A process beside the cluster does it when nobody heals it.
-func NodePause() fault.Definition {
+func Pause() fault.Definition {
 	return fault.Definition{
 		Name:    "node-pause",
 		Summary: "Freezes every process on the victim's node, and lets them go on later.",

@@ -12,7 +12,7 @@ import (
 // end before it is killed.
 const orderly = 20 * time.Second
 
-// NodeStop returns the fault that shuts a node down and leaves it down for the hold, as somebody does who takes a
+// Stop returns the fault that shuts a node down and leaves it down for the hold, as somebody does who takes a
 // machine out for repair without draining it. A reboot is over before anybody notices; this one is noticed.
 //
 // What: the node's container is stopped with 20 s to do it, and stays down until it is healed.
@@ -21,7 +21,7 @@ const orderly = 20 * time.Second
 // either family, and its lease is not renewed while that of another node is.
 //
 // Healed: as node-crash.
-func NodeStop() fault.Definition {
+func Stop() fault.Definition {
 	return fault.Definition{
 		Name:    "node-stop",
 		Summary: "Shuts the victim's node down within 20 seconds, and boots it after the hold.",

@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
-	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/injury"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // injuryCommand asks the agent on a node for something about volumes.
@@ -46,36 +42,6 @@ func look(ctx context.Context, node clusters.Node, owner mark.Owner, pvs ...stri
 		return nil, fmt.Errorf("look volumes: asked for %d, %d are in the answer", len(pvs), len(reports))
 	}
 	return reports, err
-}
-
-// lookOne has one volume looked at, and how long it took.
-func lookOne(ctx context.Context, env fault.Env, owner mark.Owner, pv string) (injury.Report, history.Span, error) {
-	begin := env.Clock()
-	all, err := look(ctx, env.Node, owner, pv)
-	span := history.Between(begin, env.Clock())
-	if err != nil {
-		return injury.Report{}, span, err
-	}
-	return all[0], span, nil
-}
-
-// victimVolume returns the volume of the victim's pod, which must have exactly one.
-func victimVolume(ctx context.Context, env fault.Env) (string, error) {
-	all, err := evidence.VolumesOn(ctx, env)
-	if err != nil {
-		return "", err
-	}
-	var pvs []string
-	for _, v := range all {
-		if v.Pod == env.Pod {
-			pvs = append(pvs, v.PV)
-		}
-	}
-	if len(pvs) != 1 {
-		return "", fmt.Errorf("find the volume of pod %q on node %q: it has %d: %s", env.Pod, env.Node.Name(), len(pvs),
-			strings.Join(pvs, ", "))
-	}
-	return pvs[0], nil
 }
 
 // tried returns what came of an access, and whether it was tried.

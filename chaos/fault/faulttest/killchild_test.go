@@ -38,6 +38,8 @@ type errand struct {
 	Fault      string        `json:"fault"`
 	Node       string        `json:"node"`
 	Pod        string        `json:"pod"`
+	Peer       string        `json:"peer"` // Of a fault between two: the other pod, and its node.
+	PeerNode   string        `json:"peerNode"`
 	Namespace  string        `json:"namespace"`
 	Run        string        `json:"run"`
 	At         string        `json:"at"` // A KillPoint; empty to live.
@@ -141,7 +143,14 @@ func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Log
 	if i < 0 {
 		return env, fmt.Errorf("node %q is not there", e.Node)
 	}
-	env.Node = nodes[i]
+	env.Node, env.Peer = nodes[i], e.Peer
+	if e.Peer == "" {
+		return env, nil
+	}
+	if i = slices.IndexFunc(nodes, func(n clusters.Node) bool { return n.Name() == e.PeerNode }); i < 0 {
+		return env, fmt.Errorf("node %q is not there", e.PeerNode)
+	}
+	env.PeerNode = nodes[i]
 	return env, nil
 }
 

@@ -89,7 +89,7 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	}
 	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
 	few := []string{
-		"apiserver-freeze", "etcd-kill", "manager-kill", "node-isolate", "pod-partition", "scheduler-stop",
+		"apiserver-freeze", "etcd-kill", "manager-kill", "node-isolate", "packet-loss", "pod-partition", "scheduler-stop",
 	}
 	runMatrix(t, "seatrial-dev-killonce", points, few...).report(t, points)
 }
@@ -157,10 +157,12 @@ func whereKilled(def fault.Definition) (ofCluster bool, reason string) {
 		return false, "there is no Chaos Mesh on the cluster"
 	}
 	component, _, _ := strings.Cut(def.Name, "-")
-	// What is between two nodes needs the other one to be left alone.
 	programs := []string{"apiserver", "etcd", "force", "manager", "scheduler"}
-	return def.Network.Peer || slices.Contains(programs, component), ""
+	return between(def) || slices.Contains(programs, component), ""
 }
+
+// between reports that a fault is one between nodes: the others have to be left alone.
+func between(def fault.Definition) bool { return def.Network.Peer || def.Network.Percent }
 
 // prepare puts the agent on every node, and a victim on every worker.
 func (m *matrix) prepare(t *testing.T) {
@@ -220,7 +222,7 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 // fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times holds
 // it back for minutes, unless it is a new one.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
-	if ofCluster, _ := whereKilled(def); ofCluster && !def.Network.Peer {
+	if ofCluster, _ := whereKilled(def); ofCluster && !between(def) {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}

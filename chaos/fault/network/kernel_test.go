@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +14,20 @@ import (
 )
 
 // TestEveryCutOnARealKernel takes every kind of cut through its life, between two nodes and between two pods.
+// Cuts of some flows, and all shares but one, take minutes: they are for make long.
 func TestEveryCutOnARealKernel(t *testing.T) {
+	kinds := []string{""}
+	if os.Getenv("SEATRIAL_LONG") == "1" {
+		kinds = append(kinds, plan.FlowsEstablished, plan.FlowsNew)
+	} else {
+		t.Log("left to make long: cuts of established and of new flows alone")
+	}
 	for _, pod := range []bool{false, true} {
 		for _, direction := range []string{"", plan.DirectionIn, plan.DirectionOut} {
 			t.Run(fmt.Sprintf("pod=%t/direction=%s", pod, direction), func(t *testing.T) {
 				t.Parallel() // They wait more than they do.
 				l := newLab(t)
-				for _, flows := range []string{"", plan.FlowsEstablished, plan.FlowsNew} {
+				for _, flows := range kinds {
 					for _, reject := range []bool{false, true} {
 						t.Run(fmt.Sprintf("flows=%s/reject=%t", flows, reject), func(t *testing.T) {
 							live(t, l.severed(t, plan.Fault{Direction: direction, Flows: flows, Reject: reject}, pod))
@@ -114,10 +122,14 @@ func TestTheKernelEndsACut(t *testing.T) {
 // TestSharesOnARealKernel loses shares of what goes either way, and of one way alone.
 func TestSharesOnARealKernel(t *testing.T) {
 	l := newLab(t)
-	for _, spec := range []plan.Fault{
-		{Percent: 30}, {Percent: 1}, {Percent: 90}, {Percent: 30, Direction: plan.DirectionIn},
-		{Percent: 30, Direction: plan.DirectionOut},
-	} {
+	specs := []plan.Fault{{Percent: 30}}
+	if os.Getenv("SEATRIAL_LONG") == "1" {
+		specs = append(specs, plan.Fault{Percent: 1}, plan.Fault{Percent: 90},
+			plan.Fault{Percent: 30, Direction: plan.DirectionIn}, plan.Fault{Percent: 30, Direction: plan.DirectionOut})
+	} else {
+		t.Log("left to make long: shares of 1 and 90 %, and of one direction")
+	}
+	for _, spec := range specs {
 		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.Percent, spec.Direction), func(t *testing.T) {
 			f := &loss{severed: l.severed(t, spec, false)}
 			if err := f.Inject(t.Context()); err != nil {

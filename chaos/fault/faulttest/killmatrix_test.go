@@ -89,7 +89,8 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	}
 	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
 	few := []string{
-		"apiserver-freeze", "etcd-kill", "manager-kill", "node-isolate", "packet-loss", "pod-partition", "scheduler-stop",
+		"apiserver-freeze", "etcd-kill", "manager-kill", "node-isolate", "packet-loss", "pod-partition",
+		"scheduler-stop",
 	}
 	runMatrix(t, "seatrial-dev-killonce", points, few...).report(t, points)
 }

@@ -42,8 +42,8 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 20 min, 50 min the first time
-	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (18 min)"
+test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 30 min, 55 min the first time
+	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
 	@$(MAKE) unit
 	@$(MAKE) e2e
 
@@ -52,8 +52,8 @@ unit: ## Run the tests that need no container engine; 1 min, 5 min the first tim
 	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
-e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 18 min
-	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (18 min)"
+e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 25 min
+	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (25 min)"
 	@$(MAKE) build
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env
@@ -64,7 +64,7 @@ long: build ## Run the tests on clusters that take longest: every fault, the dis
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m \
 		$(LONG) 2>&1 | awk -f .ci/digest.awk
 
-cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in four lanes; 1 h
+cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in four lanes; wants 4 cores
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 

@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e long cases kill-matrix demo bench verify fix clean doctor build linter modules always \
+.PHONY: help trial test unit e2e sets long cases kill-matrix demo bench verify fix clean doctor build linter modules \
 	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
@@ -44,8 +44,7 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 
 test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 30 min, 55 min the first time
 	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
-	@$(MAKE) unit
-	@$(MAKE) e2e
+	@$(MAKE) unit; $(MAKE) e2e
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
 	@$(SAY) "unit: go test ./... without engine or cluster; it says what it did not run"
@@ -59,6 +58,9 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 	bin/seatrial setup -o env > bin/e2e.env
 	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
 	@GATED="$(GATED)" LABELS='$(LABELS)' bash .ci/e2e $(SPEC_FLAGS)
+
+sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fault, and broken on purpose; 4 h
+	@SUITES_TIMEOUT=8h $(MAKE) e2e LABELS='$(or $(LABELS),set)' GATED=
 
 long: build ## Run the tests on clusters that take longest: every fault, the disks, the workload; 15 min
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m \
@@ -95,8 +97,7 @@ verify-sums: ; @$(SAY) "go mod verify"; go mod verify
 verify-lint: linter ; @$(SAY) "golangci-lint run"; bin/golangci-lint run
 
 fix: linter ## Mend what a program can mend: format, imports, go.mod, simple findings of the linters
-	$(GO_FILES) | xargs -r gofmt -w -s
-	go mod tidy; bin/golangci-lint run --fix
+	$(GO_FILES) | xargs -r gofmt -w -s; go mod tidy; bin/golangci-lint run --fix
 
 doctor: build ## Say what this host has and what it lacks
 	bin/seatrial doctor

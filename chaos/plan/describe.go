@@ -32,6 +32,8 @@ func (p Plan) Describe(s Step) string {
 		return fmt.Sprintf("delete-claim: that of %s", p.pod(*s.Ordinal))
 	case s.Do == ActionDeletePod && s.Ordinal != nil:
 		return fmt.Sprintf("delete-pod: %s", p.pod(*s.Ordinal))
+	case s.Do == ActionRecover && s.Ordinal != nil:
+		return fmt.Sprintf("recover: %s, cloned from the first instance, and caught up by GTID", p.pod(*s.Ordinal))
 	case s.Do == ActionAwait && s.Await != nil:
 		return "await: " + p.describeAwait(*s.Await)
 	case s.Do == ActionTogether:
@@ -101,6 +103,7 @@ func (w Workload) options() []string {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}
+	add(w.Replicated, "every instance but the first is a copy of it")
 	add(w.UpdateStrategy != "", "updateStrategy %s", w.UpdateStrategy)
 	add(w.Partition != 0, "partition %d", w.Partition)
 	add(w.MaxUnavailable != 0, "maxUnavailable %d", w.MaxUnavailable)

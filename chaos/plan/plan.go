@@ -81,6 +81,9 @@ type Workload struct {
 	PreStop Duration `json:"preStop,omitempty"`
 	// Light has containers that do nothing in place of databases: there are volumes, and no data and no clients.
 	Light bool `json:"light,omitempty"`
+	// Replicated has every database but the first be a copy of that one, brought up to date by its GTIDs; the clients
+	// write to the first alone.
+	Replicated bool `json:"replicated,omitempty"`
 	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
 	UpdateStrategy string `json:"updateStrategy,omitempty"`
 	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.

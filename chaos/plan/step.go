@@ -17,6 +17,7 @@ const (
 	ActionPause       Action = "pause"        // Let time pass, under load.
 	ActionPartition   Action = "partition"    // Set the partition of the rolling update.
 	ActionRead        Action = "read"         // Read every row of every instance back, while the clients go on.
+	ActionRecover     Action = "recover"      // Clone a database that has lost its volume from the first, and catch up.
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
@@ -28,8 +29,8 @@ const (
 func Actions() []Action {
 	return []Action{
 		ActionAwait, ActionMesh, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet,
-		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRead, ActionRollback, ActionScale, ActionTamper,
-		ActionTogether, ActionUpdate,
+		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRead, ActionRecover, ActionRollback, ActionScale,
+		ActionTamper, ActionTogether, ActionUpdate,
 	}
 }
 
@@ -57,7 +58,7 @@ type Step struct {
 	Revision  string   `json:"revision,omitempty"`  // ActionRollback: an earlier update's, or RevisionFirst.
 	Partition *int     `json:"partition,omitempty"` // ActionPartition.
 	Cascade   string   `json:"cascade,omitempty"`   // ActionDeleteSet: one of Cascades.
-	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod: whose.
+	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod, ActionRecover: whose.
 	Mesh      *Mesh    `json:"mesh,omitempty"`      // ActionMesh.
 	Lasting   Duration `json:"lasting,omitempty"`   // ActionPause.
 	During    []Step   `json:"during,omitempty"`    // Of a change: what is done while it is under way.

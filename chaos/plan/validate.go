@@ -144,6 +144,7 @@ func (v *validator) workload(w Workload) {
 	v.light(w)
 	v.storage(w)
 	v.options(w)
+	v.replicated(w)
 	v.durability(w)
 	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
 		v.errs.add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
@@ -209,6 +210,8 @@ func (v *validator) step(at string, n int, s Step, in within) {
 		v.await(at+".await", *s.Await, in.steps)
 	case s.Ordinal != nil && (s.Do == ActionDeleteClaim || s.Do == ActionDeletePod):
 		v.ordinal(at+".ordinal", *s.Ordinal)
+	case s.Ordinal != nil && s.Do == ActionRecover:
+		v.recovery(at, *s.Ordinal)
 	default:
 		v.data(at, s)
 	}
@@ -238,7 +241,7 @@ func (v *validator) data(at string, s Step) {
 // fields holds that exactly the fields of the step's action are set.
 func (v *validator) fields(at string, s Step) {
 	ordinal := ActionDeleteClaim
-	if s.Do == ActionDeletePod {
+	if s.Do == ActionDeletePod || s.Do == ActionRecover {
 		ordinal = s.Do
 	}
 	for _, f := range []struct {

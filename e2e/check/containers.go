@@ -96,12 +96,34 @@ func (c *containers) readProcesses(h history.History) {
 		life.affirmed, life.run = max(life.affirmed, e.Span.NotAfter), c.processSight.place(p.Node, e.Span.NotAfter)
 		life.events = append(life.events, e.ID)
 	}
+	down := downs(h)
 	for _, life := range c.processes {
-		if !life.ended {
-			life.to, life.maybeTo = c.processSight.end(life.node, life.run, life.affirmed)
+		if life.ended {
+			continue
+		}
+		life.to, life.maybeTo = c.processSight.end(life.node, life.run, life.affirmed)
+		for _, at := range down[life.node] {
+			if at >= life.affirmed {
+				life.to, life.maybeTo = min(life.to, at), min(life.maybeTo, at)
+			}
 		}
 	}
 	slices.SortStableFunc(c.processes, func(a, b *processLife) int { return cmp.Compare(a.from, b.from) })
+}
+
+// downs returns when nodes were shown to be down: by then every process on them had ended.
+func downs(h history.History) map[string][]history.Time {
+	down := map[string][]history.Time{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Kind != history.KindFault || e.Fault == nil || e.Fault.Stage != history.StageConfirmed {
+			continue
+		}
+		if e.Fault.Name == "node-stop" || e.Fault.Name == "node-crash" {
+			down[e.Fault.Node] = append(down[e.Fault.Node], e.Span.NotAfter)
+		}
+	}
+	return down
 }
 
 // end returns until when something was certainly, and possibly, there that was not seen to go: up to the last moment

@@ -230,7 +230,7 @@ func workWindows(s *scene) []window {
 			continue // Another fault was never shown to be gone, as has been told.
 		}
 		add("after", "", at.to, at.next)
-		if slices.Contains(steady, l.victim) {
+		if slices.Contains(steady, l.victim) && s.origin(l.victim) == l.victim {
 			add("by "+l.victim+" after", l.victim, at.to, at.next)
 		}
 	}

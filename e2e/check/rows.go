@@ -171,7 +171,7 @@ func (t *table) answer(e *history.Event, at int) {
 // judgeAmounts demands that every instance of the plan took enough inserts for its survival to mean something.
 func (t *table) judgeAmounts() {
 	s := t.scene
-	for _, name := range s.instances(s.plan.Workload.Replicas) {
+	for _, name := range s.instances(s.written(s.plan.Workload.Replicas)) {
 		if n := t.acked[name]; n < s.plan.Bounds.MinOps {
 			t.ruling.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
 				name, n, s.plan.Bounds.MinOps)

@@ -38,13 +38,13 @@ func (t *table) judgeBetween(h history.History) {
 
 // judgeWhole judges one whole read of one instance.
 func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Time) {
-	count := make([]int, len(t.rows))
+	count, origin := make([]int, len(t.rows)), t.scene.origin(name)
 	t.judgeSeen(name, f, count)
 	l := loss{since: since, read: history.Between(f.first, f.last.NotAfter)}
 	for i := range t.rows {
 		row := &t.rows[i]
-		if row.key.instance != name || row.stage != history.StageOK || row.answered.NotAfter >= f.first {
-			if row.key.instance == name && count[i] > 0 {
+		if row.key.instance != origin || row.stage != history.StageOK || row.answered.NotAfter >= f.first {
+			if row.key.instance == origin && count[i] > 0 {
 				row.lastSeen = max(row.lastSeen, f.first)
 			}
 			continue
@@ -58,7 +58,7 @@ func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Ti
 		case !row.lost:
 			row.lost = true
 			l.rows = append(l.rows, row.key)
-			t.judgeLost(row, f, fmt.Sprintf("the read of step %d", step))
+			t.judgeLost(name, row, f, fmt.Sprintf("the read of step %d", step))
 			if row.breach != nil && row.breach.again == 0 {
 				row.breach.step = step
 			}

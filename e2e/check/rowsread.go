@@ -164,26 +164,25 @@ type seenRow struct {
 // judgeFinal holds the final reads to the clients' answers. What a read shows is judged though the read is not whole;
 // that a row is missing is claimed of whole reads alone.
 func (t *table) judgeFinal(reads map[string]*finalRows) {
-	count := make([]int, len(t.rows))
-	whole := map[string]bool{}
 	for _, name := range t.audited(reads) {
 		f := reads[name]
-		if why := f.lacks(); why != "" {
+		why := f.lacks()
+		if why != "" {
 			t.ruling.unknown("%s was not read back whole at the end: %s", name, why)
-		} else {
-			whole[name] = true
 		}
-		if f != nil {
-			t.judgeSeen(name, f, count)
-		}
-	}
-	for i := range t.rows {
-		row := &t.rows[i]
-		name := row.key.instance
-		if !whole[name] {
+		if f == nil {
 			continue
 		}
-		t.judgeKept(row, count[i], reads[name])
+		count := make([]int, len(t.rows))
+		t.judgeSeen(name, f, count)
+		if why != "" {
+			continue
+		}
+		for i := range t.rows {
+			if row := &t.rows[i]; row.key.instance == t.scene.origin(name) {
+				t.judgeKept(name, row, count[i], f)
+			}
+		}
 	}
 }
 
@@ -211,7 +210,7 @@ func (t *table) judgeSeen(name string, f *finalRows, count []int) {
 	for _, n := range chunks {
 		e := f.chunks[n]
 		for _, row := range e.Rows.Rows {
-			seen := seenRow{rowKey{name, row.Client, row.Seq}, row, e.ID}
+			seen := seenRow{rowKey{t.scene.origin(name), row.Client, row.Seq}, row, e.ID}
 			at, known := t.index[seen.key]
 			if !known {
 				t.blameStranger(seen.key, e.Span, fmt.Sprintf(
@@ -219,35 +218,46 @@ func (t *table) judgeSeen(name string, f *finalRows, count []int) {
 				continue
 			}
 			count[at]++
-			t.judgeSeenRow(&t.rows[at], seen, e.Span, count[at])
+			t.judgeSeenRow(name, &t.rows[at], seen, e.Span, count[at])
 		}
 	}
 }
 
-func (t *table) judgeSeenRow(row *insert, seen seenRow, span history.Span, times int) {
+func (t *table) judgeSeenRow(name string, row *insert, seen seenRow, span history.Span, times int) {
 	key := row.key
 	switch {
 	case times > 1:
 		t.blame(row, span, fmt.Sprintf("%s holds one row %d times: client %d, seq %d.",
-			key.instance, times, key.client, key.seq), row.invoke, row.answer, seen.event)
+			name, times, key.client, key.seq), row.invoke, row.answer, seen.event)
 	case seen.row.CRC != row.crc || seen.row.Sum != seen.row.CRC:
 		t.blame(row, row.sinceSafe(span), fmt.Sprintf(
 			"%s holds a damaged row: client %d, seq %d was written with crc %08x; "+
 				"stored are crc %08x and a payload of crc %08x.",
-			key.instance, key.client, key.seq, row.crc, seen.row.CRC, seen.row.Sum), row.invoke, row.answer, seen.event)
+			name, key.client, key.seq, row.crc, seen.row.CRC, seen.row.Sum), row.invoke, row.answer, seen.event)
 	case row.stage == history.StageFailed:
 		t.blame(row, hull(row.answered, span), fmt.Sprintf(
-			"%s holds a row whose insert it had refused: client %d, seq %d.", key.instance, key.client, key.seq),
+			"%s holds a row whose insert %s had refused: client %d, seq %d.", name, t.it(name, key), key.client,
+			key.seq),
 			row.invoke, row.answer, seen.event)
 	}
 }
 
-// judgeKept judges whether a row is in its instance's whole final read.
-func (t *table) judgeKept(row *insert, times int, f *finalRows) {
+// it is how a sentence on an instance goes on about the one that a row was written to.
+func (t *table) it(name string, key rowKey) string {
+	if name == key.instance {
+		return "it"
+	}
+	return key.instance
+}
+
+// judgeKept judges whether a row is in the whole final read of an instance: the one it was written to, or a copy.
+func (t *table) judgeKept(name string, row *insert, times int, f *finalRows) {
 	open := row.stage == history.StageUnknown || row.stage == history.StageInvoke
 	switch {
 	case open && times > 0:
-		t.unknownIn++
+		if name == row.key.instance {
+			t.unknownIn++
+		}
 	case row.stage != history.StageOK:
 	case times == 1 && row.breach == nil:
 		t.present++
@@ -256,11 +266,11 @@ func (t *table) judgeKept(row *insert, times int, f *finalRows) {
 		t.ruling.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
 			row.key.instance, row.key.client, row.key.seq)
 	case !row.lost:
-		t.judgeLost(row, f, "the final read")
+		t.judgeLost(name, row, f, "the final read")
 	}
 }
 
-func (t *table) judgeLost(row *insert, f *finalRows, read string) {
+func (t *table) judgeLost(name string, row *insert, f *finalRows, read string) {
 	key := row.key
 	ids := []int64{row.invoke, row.answer}
 	for _, e := range f.chunks {
@@ -273,8 +283,8 @@ func (t *table) judgeLost(row *insert, f *finalRows, read string) {
 		seen = fmt.Sprintf(" last read back at %s,", t.scene.clock(row.lastSeen))
 	}
 	t.blame(row, row.sinceSafe(f.last), fmt.Sprintf(
-		"%s lost a row that it had acknowledged: client %d, seq %d, %s,%s is not in %s.",
-		key.instance, key.client, key.seq, t.when(row), seen, read), proof(ids...)...)
+		"%s lost a row that %s had acknowledged: client %d, seq %d, %s,%s is not in %s.",
+		name, t.it(name, key), key.client, key.seq, t.when(row), seen, read), proof(ids...)...)
 }
 
 func compareKeys(a, b rowKey) int {

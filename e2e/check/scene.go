@@ -121,6 +121,22 @@ func (s *scene) instances(n int) []string {
 	return names
 }
 
+// written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
+func (s *scene) written(n int) int {
+	if s.plan.Workload.Replicated {
+		return min(n, 1)
+	}
+	return n
+}
+
+// origin returns the instance that the rows of one were written to: itself, or the one that it is a copy of.
+func (s *scene) origin(name string) string {
+	if !s.plan.Workload.Replicated {
+		return name
+	}
+	return s.instances(1)[0]
+}
+
 // replicasAt returns how many replicas the plan wants when step n begins.
 func (s *scene) replicasAt(n int) int {
 	replicas := s.plan.Workload.Replicas

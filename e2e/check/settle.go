@@ -126,8 +126,9 @@ func (j *settling) of(instance string) *writes {
 func (j *settling) judge(ordinal int, name string) {
 	w := j.of(name)
 	ready := j.set.readyWithin(name, j.bounds)
-	if ready && j.scene.plan.Workload.Light {
-		j.ruling.evidence++ // There is nobody to write, and nothing to write to.
+	unwritten := j.scene.plan.Workload.Light || j.scene.origin(name) != name
+	if ready && unwritten {
+		j.ruling.evidence++ // There is nobody to write, or nothing to write to.
 		return
 	}
 	if ready && w.first != nil {
@@ -139,7 +140,7 @@ func (j *settling) judge(ordinal int, name string) {
 	if !ready {
 		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.plan.Bounds.Settle)
 	}
-	if w.first == nil && !j.scene.plan.Workload.Light {
+	if w.first == nil && !unwritten {
 		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name,
 			j.scene.plan.Bounds.Settle)
 	}

@@ -23,8 +23,8 @@ const noNode = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 n
 	"PersistentVolume's node affinity."
 
 func causes() []tale {
-	return slices.Concat(orderTales(), updateTales(), burstTales(), podTales(), endTales(), storageTales(),
-		volumeTales())
+	return slices.Concat(orderTales(), queueTales(), updateTales(), burstTales(), podTales(), endTales(),
+		storageTales(), volumeTales())
 }
 
 func orderTales() []tale {
@@ -74,6 +74,34 @@ func orderTales() []tale {
 			w.set(30, m{"replicas": 1})
 		}, action: explain.ActionDelete, ordinal: 2, blocker: "web-1", outlook: explain.NotKnown,
 			says: []string{"no lower one is unavailable", "its readiness probe has not passed"}},
+	}
+}
+
+// queueTales have several pods in the way of one thing.
+func queueTales() []tale {
+	return []tale{
+		{name: "several", tell: func(w *world) {
+			w.up(2, 0, 1, 2, 3)
+			w.fault(4, "kubelet-kill", "worker2", 22, 0)
+			w.node(50, "worker2", false, nil)
+			w.pod(50.2, 0, podOf{phase: "Running", node: "worker2", made: 2, turned: 50})
+			w.pod(50.2, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 50})
+			w.pod(51, 2, podOf{phase: "Pending", node: "worker", made: 51, turned: 51,
+				containers: waits("ImagePullBackOff", "Back-off pulling image \"nowhere:none\"")})
+			w.set(30, m{"replicas": 3})
+		}, sets: 4, action: explain.ActionDelete, ordinal: 3, blocker: "web-0", outlook: explain.Permanent,
+			says: []string{"pod web-0, not Ready, since +50.2 s",
+				"pod web-1, not Ready, since +50.2 s (9.8 s); it comes after web-0",
+				"web-2, not Ready, since +51.0 s (9.0 s); it comes after web-1", "and the same as for web-0",
+				"looks transient: as far as the fault of step 4",
+				"outlook permanent: as far as web-2 is in the way: the image cannot be pulled"}},
+		{name: "several-end", tell: func(w *world) {
+			w.up(2, 0, 1, 2, 3)
+			w.set(40, m{"replicas": 1})
+			w.pod(41, 3, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 2, ending: 41})
+			w.pod(42, 2, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 2, ending: 42})
+		}, sets: 4, action: explain.ActionDelete, ordinal: 1, blocker: "web-3", outlook: explain.Transient,
+			says: []string{"pod web-2, terminating, since +42.0 s (18.0 s); it comes after web-3"}},
 	}
 }
 

@@ -74,6 +74,12 @@ type Blocker struct {
 	State string        `json:"state"`           // "not Ready", "terminating".
 	Since string        `json:"since,omitempty"` // For people; empty when it is not known.
 	For   time.Duration `json:"forNanoseconds,omitempty"`
+	// After is the pod that has to be out of the way before the controller comes to this one; empty for those that it
+	// waits for now.
+	After   string  `json:"after,omitempty"`
+	Causes  []Cause `json:"causes,omitempty"`
+	Outlook Outlook `json:"outlook"` // Of this pod; that of the Diagnosis is the worst of all.
+	Reason  string  `json:"reason"`
 
 	since Moment
 }
@@ -81,16 +87,18 @@ type Blocker struct {
 // Diagnosis is what is to be said of one StatefulSet at one moment. Times are told as people read them: "+31.2 s" is
 // since the begin of the trial, and UTC where there is no trial.
 type Diagnosis struct {
-	StatefulSet string    `json:"statefulSet"` // "namespace/name".
-	At          string    `json:"at"`
-	Action      Action    `json:"action"`
-	Ordinal     int       `json:"ordinal"`           // Of the pod that the action is about; -1 where it is about none.
-	Wants       string    `json:"wants"`             // The action as a sentence.
-	Rule        string    `json:"rule,omitempty"`    // Why the controller waits, when it does.
-	Blockers    []Blocker `json:"blockers"`          // The pods that are in its way; none when none is.
-	Causes      []Cause   `json:"causes"`            // Why the first of them is.
-	Outlook     Outlook   `json:"outlook,omitempty"` // Empty when there is nothing to do.
-	Reason      string    `json:"reason,omitempty"`  // Why the outlook is so, and what would end it.
+	StatefulSet string `json:"statefulSet"` // "namespace/name".
+	At          string `json:"at"`
+	Action      Action `json:"action"`
+	Ordinal     int    `json:"ordinal"`        // Of the pod that the action is about; -1 where it is about none.
+	Wants       string `json:"wants"`          // The action as a sentence.
+	Rule        string `json:"rule,omitempty"` // Why the controller waits, when it does.
+	// Blockers are the pods that are in its way, those that it waits for now before those that it would wait for next;
+	// none when none is.
+	Blockers []Blocker `json:"blockers"`
+	Causes   []Cause   `json:"causes"`            // Why the first of them is.
+	Outlook  Outlook   `json:"outlook,omitempty"` // Empty when there is nothing to do.
+	Reason   string    `json:"reason,omitempty"`  // Why the outlook is so, and what would end it.
 	// Since is since when nothing has moved; empty when only the present is known. For is how long, in nanoseconds.
 	Since string        `json:"since,omitempty"`
 	For   time.Duration `json:"forNanoseconds,omitempty"`

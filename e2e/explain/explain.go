@@ -33,21 +33,18 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 	if next.action == ActionSettle {
 		d.Rule = "" // Nothing else is kept waiting.
 	}
-	for _, b := range next.blockers {
-		d.Blockers = append(d.Blockers, v.tell(b))
-	}
-	r := &reasoner{o: o, set: s, view: v, step: next}
 	if len(next.blockers) > 0 {
-		r.blocked(next.blockers[0])
+		d.explainBlockers(o, v, next)
 		d.Stuck = d.Blockers[0].For >= bound
 	} else {
+		r := &reasoner{o: o, set: s, view: v, step: next}
 		r.idle()
+		d.add(r.causes)
+		d.Outlook, d.Reason = r.outlook, r.reason
 	}
-	d.add(r.causes)
-	if r.outlook == NotKnown {
+	if d.Outlook == NotKnown {
 		d.add(o.unknowns())
 	}
-	d.Outlook, d.Reason = r.outlook, r.reason
 	d.Stuck = d.Stuck || d.Outlook == Permanent
 	return d
 }

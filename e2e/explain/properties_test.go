@@ -33,7 +33,7 @@ func sane(t interface {
 		t.Errorf("%s is in the way, and nothing is said of why", d.Blockers[0].Pod)
 	}
 	for _, b := range d.Blockers {
-		if b.For < 0 || b.State == "" {
+		if b.For < 0 || b.State == "" || b.Outlook == "" || b.Reason == "" || b.After == b.Pod {
 			t.Errorf("blocker %+v", b)
 		}
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/e2e/check"
@@ -82,23 +83,74 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 	if d.Since != "" {
 		item("stands", fmt.Sprintf("nothing has moved since %s (%s)", d.Since, explain.Lasting(d.For)))
 	}
-	for _, b := range d.Blockers {
-		text := fmt.Sprintf("pod %s, %s", b.Pod, b.State)
-		if b.Since != "" {
-			text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
+	for i, b := range d.Blockers {
+		if i < len(d.Blockers)-1 && i >= mostBlockers-1 {
+			item("blocked", fmt.Sprintf("%d pods more are in the way; -o json tells of all", len(d.Blockers)-i))
+			break
 		}
-		item("blocked", text)
+		item("blocked", blocked(b))
+		if i == 0 {
+			item("rule", d.Rule)
+		}
+		causes(item, d.Blockers, i)
 	}
-	item("rule", d.Rule)
-	for i, c := range d.Causes {
+	if len(d.Blockers) == 0 {
+		item("rule", d.Rule)
+		listed(item, d.Causes)
+	} else if extra := len(d.Blockers[0].Causes); extra < len(d.Causes) {
+		for _, c := range d.Causes[extra:] {
+			item("unseen", c.Sentence+proof(c))
+		}
+	}
+	if d.Outlook != "" {
+		item("outlook", string(d.Outlook)+": "+d.Reason)
+	}
+}
+
+// mostBlockers is how many pods that are in the way are told of; a reader has understood by then.
+const mostBlockers = 6
+
+func blocked(b explain.Blocker) string {
+	text := fmt.Sprintf("pod %s, %s", b.Pod, b.State)
+	if b.Since != "" {
+		text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
+	}
+	if b.After != "" {
+		text += fmt.Sprintf("; it comes after %s", b.After)
+	}
+	return text
+}
+
+// causes puts why a pod is in the way; what was said of one before it is not said again.
+func causes(item func(name, text string), all []explain.Blocker, i int) {
+	var news []explain.Cause
+	same := ""
+	for _, c := range all[i].Causes {
+		of := slices.IndexFunc(all[:i], func(b explain.Blocker) bool {
+			return slices.ContainsFunc(b.Causes, func(o explain.Cause) bool { return o.Sentence == c.Sentence })
+		})
+		if of < 0 {
+			news = append(news, c)
+		} else if same == "" {
+			same = all[of].Pod
+		}
+	}
+	listed(item, news)
+	if same != "" {
+		item("", "and the same as for "+same)
+	}
+	if len(all) > 1 {
+		item("looks", string(all[i].Outlook)+": "+all[i].Reason)
+	}
+}
+
+func listed(item func(name, text string), causes []explain.Cause) {
+	for i, c := range causes {
 		name := "why"
 		if i > 0 {
 			name = ""
 		}
 		item(name, c.Sentence+proof(c))
-	}
-	if d.Outlook != "" {
-		item("outlook", string(d.Outlook)+": "+d.Reason)
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
-	case plan.ActionDeleteClaim, plan.ActionDeletePod:
+	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
 		return c.workload.Change(ctx, s)
 	case plan.ActionChecksum:
 		return c.workload.Checksum(ctx, s.Label, s.N)

@@ -10,8 +10,10 @@ func All() []plan.Case {
 	return []plan.Case{
 		k8s113979(),
 		k8s113979Force(),
+		k8s119685(),
 		k8s120328(),
 		k8s121937(),
+		k8s123918(),
 		k8s124334(),
 		k8s136831(),
 		k8s140858(),

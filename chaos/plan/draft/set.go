@@ -78,6 +78,16 @@ func DeletePod(ordinal int) plan.Step {
 	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
 }
 
+// DeleteClaim deletes the claim of an ordinal.
+func DeleteClaim(ordinal int) plan.Step {
+	return plan.Step{Do: plan.ActionDeleteClaim, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+}
+
+// Recover gives a database that has lost its volume the data of the first one.
+func Recover(ordinal int, bound time.Duration) plan.Step {
+	return plan.Step{Do: plan.ActionRecover, Ordinal: &ordinal, Bound: plan.Duration(bound)}
+}
+
 // Observed makes a change not wait for what comes of it.
 func Observed(s plan.Step) plan.Step {
 	s.Wait = plan.WaitObserved

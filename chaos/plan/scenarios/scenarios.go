@@ -39,6 +39,7 @@ func sets() []setScenario {
 		setDrain(),
 		setMaxUnavailable(),
 		setMinReady(),
+		setNodeGone(),
 		setOnDelete(),
 		setRecreate(),
 		setRetention("", ""),

@@ -28,6 +28,8 @@ func caps() plan.Caps {
 			{Name: "node-reboot"}, {Name: "pod-delete"},
 			{Name: "power-loss"},
 			{Name: "runtime-kill"},
+			{Name: "node-stop", Takes: []plan.Part{plan.PartNode}},
+			{Name: "out-of-service", Takes: []plan.Part{plan.PartService}},
 			{Name: "apiserver-stop"}, {Name: "etcd-freeze"}, {Name: "scheduler-kill"}, {Name: "manager-stop"},
 		},
 		Workloads: []string{"ledger", "light"},
@@ -106,6 +108,7 @@ func TestSmokeHurtsEachWayOnce(t *testing.T) {
 // right after the moment on the API watch that chooses its time, and that the others have none of these faults.
 func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
 	faults := []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
+	faulty := map[string]int{} // How many faults there are of each.
 	for _, s := range scenarios.All() {
 		if !strings.HasPrefix(s.Name, "set-") {
 			continue
@@ -115,6 +118,11 @@ func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
 			if strings.HasSuffix(s.Name, "-"+f) {
 				want = f
 			}
+		}
+		if want == "" {
+			faulty[s.Name] += 0
+		} else {
+			faulty[strings.TrimSuffix(s.Name, "-"+want)]++
 		}
 		for seed := range uint64(50) {
 			var had []string
@@ -133,6 +141,11 @@ func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
 			}
 		}
 	}
+	for name, n := range faulty {
+		if all := 4; n != all && (n != 2 || name != "set-node-gone") {
+			t.Errorf("scenario %q is there with %d faults, want %d", name, n, all)
+		}
+	}
 }
 
 func mustFind(t *testing.T, name string) plan.Scenario {
@@ -148,7 +161,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestGoldenPlans(t *testing.T) {
 	for _, s := range scenarios.All() {
-		shown := strings.HasSuffix(s.Name, "-light") || s.Name == "set-scale-node-reboot"
+		shown := strings.HasSuffix(s.Name, "-light") ||
+			slices.Contains([]string{"set-scale-node-reboot", "set-node-gone"}, s.Name)
 		if strings.HasPrefix(s.Name, "set-") && !shown {
 			continue // They are as the light ones, with a load, and with a fault, of which one is shown.
 		}

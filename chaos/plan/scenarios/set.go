@@ -20,7 +20,9 @@ type crew struct {
 type setScenario struct {
 	name    string
 	summary string
-	light   bool // There is none with databases: their data would be gone, or it shows no more than the light one.
+	light   bool     // There is none with databases: their data would be gone, or it shows no more than the light one.
+	heavy   bool     // There is none without: it is about their data.
+	faults  []string // It is made with these alone; nil is all of setFaults.
 	build   func(c crew) plan.Plan
 }
 
@@ -29,15 +31,28 @@ func setFaults() []string {
 	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
 }
 
-// variants returns the scenario with databases, the same with each of the faults, and the light one.
+// variants returns the scenario with databases and with containers that do nothing, each in a calm sea and with each of
+// the faults.
 func (s setScenario) variants() []plan.Scenario {
-	light := s.of(s.name+"-light", s.summary+" Containers that do nothing.", crew{light: true})
-	if s.light {
-		return []plan.Scenario{light}
+	var all []plan.Scenario
+	if !s.heavy {
+		all = s.seas(s.name+"-light", s.summary+" Containers that do nothing.", true)
 	}
-	all := []plan.Scenario{s.of(s.name, s.summary, crew{}), light}
-	for _, fault := range setFaults() {
-		all = append(all, s.of(s.name+"-"+fault, s.summary+" Meanwhile: "+fault+".", crew{fault: fault}))
+	if !s.light {
+		all = append(all, s.seas(s.name, s.summary, false)...)
+	}
+	return all
+}
+
+// seas returns the scenario in a calm sea, and with each of the faults.
+func (s setScenario) seas(name, summary string, light bool) []plan.Scenario {
+	all := []plan.Scenario{s.of(name, summary, crew{light: light})}
+	faults := s.faults
+	if faults == nil {
+		faults = setFaults()
+	}
+	for _, fault := range faults {
+		all = append(all, s.of(name+"-"+fault, summary+" Meanwhile: "+fault+".", crew{light: light, fault: fault}))
 	}
 	return all
 }

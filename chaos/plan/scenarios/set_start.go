@@ -14,7 +14,9 @@ func setStart() setScenario {
 		build: func(c crew) plan.Plan {
 			w := c.workload(3)
 			w.Start = 2 + c.r.IntN(8)
-			return c.plan(w, draft.ScaleTo(1), draft.ScaleTo(3), draft.Update("v2"))
+			scaled, updated := c.either(c.meanwhile(plan.AwaitScheduled, w.Start+1),
+				c.meanwhile(plan.AwaitTerminating, w.Start+2))
+			return c.plan(w, draft.ScaleTo(1), draft.ScaleTo(3, scaled...), draft.Update("v2", updated...))
 		},
 	}
 }

@@ -66,7 +66,7 @@ long: build ## Run the tests on clusters that take longest: every fault, the dis
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 30m \
 		$(LONG) 2>&1 | awk -f .ci/digest.awk
 
-cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, in four lanes; wants 4 cores
+cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on four clusters; wants 4 cores
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 

@@ -59,8 +59,21 @@ func PodsOn(ctx context.Context, env fault.Env) ([]Pod, error) {
 // before: until the kubelet has looked, the API server still shows the pod as it was. Pods that are gone are named;
 // the pod by which the victim was chosen must not be among them.
 func PodsBack(ctx context.Context, env fault.Env, before []Pod, bound time.Duration) (fault.Fact, error) {
+	return podsAre(ctx, env, "Ready with new containers", before, bound)
+}
+
+// PodsReady is PodsBack for pods whose containers may have gone on.
+func PodsReady(ctx context.Context, env fault.Env, before []Pod, bound time.Duration) (fault.Fact, error) {
+	before = slices.Clone(before)
+	for i := range before {
+		before[i].Containers = nil
+	}
+	return podsAre(ctx, env, "Ready", before, bound)
+}
+
+func podsAre(ctx context.Context, env fault.Env, how string, before []Pod, bound time.Duration) (fault.Fact, error) {
 	var fact fault.Fact
-	what := fmt.Sprintf("pods of node %q to be Ready with new containers", env.Node.Name())
+	what := fmt.Sprintf("pods of node %q to be %s", env.Node.Name(), how)
 	err := await.Until(ctx, what, look, bound, func(ctx context.Context) (bool, string, error) {
 		begin := env.Clock()
 		now, err := PodsOn(ctx, env)
@@ -77,7 +90,7 @@ func PodsBack(ctx context.Context, env fault.Env, before []Pod, bound time.Durat
 			return false, strings.Join(missing, "; "), nil
 		}
 		fact = fault.Fact{Span: history.Between(begin, env.Clock()), Sentence: fmt.Sprintf(
-			"%d pods are Ready with new containers: %s", len(back), strings.Join(back, ", "))}
+			"%d pods are %s: %s", len(back), how, strings.Join(back, ", "))}
 		if len(gone) > 0 {
 			fact.Sentence += "; gone from the node: " + strings.Join(gone, ", ")
 		}

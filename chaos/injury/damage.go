@@ -26,7 +26,7 @@ var ErrFile = errors.New("want a relative path without .. of a file of the volum
 
 // openFile opens a file of a volume; its path is relative to the directory that the pod is given, which is "data" below
 // the root of a local volume.
-func openFile(root, file string) (*os.File, error) {
+func openFile(root, file string, how int) (*os.File, error) {
 	if !filepath.IsLocal(file) || strings.ContainsAny(file, "\x00\n") {
 		return nil, fmt.Errorf("file %q: %w", file, ErrFile)
 	}
@@ -34,16 +34,46 @@ func openFile(root, file string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.OpenFile(file, os.O_RDWR|unix.O_CLOEXEC|unix.O_SYNC, 0)
+	f, err := r.OpenFile(file, how|unix.O_CLOEXEC, 0)
 	if err != nil {
-		f, err = r.OpenFile(filepath.Join("data", file), os.O_RDWR|unix.O_CLOEXEC|unix.O_SYNC, 0)
+		f, err = r.OpenFile(filepath.Join("data", file), how|unix.O_CLOEXEC, 0)
 	}
 	return f, errors.Join(err, r.Close())
 }
 
+// Sight returns what the victim sees of a file of a volume, and of one page of it.
+func Sight(pv, file string, page int64) (seen FileSight, err error) {
+	v, err := Find(pv)
+	if err != nil {
+		return seen, err
+	}
+	from, err := viewOf(v)
+	if err != nil {
+		return seen, err
+	}
+	f, err := openFile(from.path, file, os.O_RDONLY)
+	if err != nil {
+		return seen, fmt.Errorf("open file %q of volume %q: %w", file, pv, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return seen, err
+	}
+	seen = FileSight{By: from.by, Size: info.Size()}
+	data := make([]byte, pageSize)
+	switch n, err := f.ReadAt(data, page*pageSize); {
+	case n == pageSize:
+		seen.Page = digest(data)
+	case err != nil && !errors.Is(err, io.EOF):
+		return seen, fmt.Errorf("read page %d of file %q of volume %q: %w", page, file, pv, err)
+	}
+	return seen, nil
+}
+
 // flip flips bytes of the page in the middle of a file, and reads it back from the disk.
 func flip(root, file string) (_ *Damage, err error) {
-	f, err := openFile(root, file)
+	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +127,7 @@ func middle(f io.ReaderAt, pages int64) (int64, []byte, error) {
 
 // truncate cuts the second half of a file's pages off.
 func truncate(root, file string) (_ *Damage, err error) {
-	f, err := openFile(root, file)
+	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
 	if err != nil {
 		return nil, err
 	}

@@ -113,6 +113,22 @@ type Damage struct {
 	After  string `json:"after,omitempty"`  // Of a flip: SHA-256 of the page now, as read from the disk.
 }
 
+// String says what was done.
+func (d Damage) String() string {
+	if d.After == "" {
+		return fmt.Sprintf("%d bytes were cut off, %d are left", d.Length, d.Offset)
+	}
+	return fmt.Sprintf("%d bytes of page %d are flipped; its SHA-256 was %.12s and is %.12s",
+		d.Length, d.Page, d.Before, d.After)
+}
+
+// FileSight is a file of a volume as its victim sees it.
+type FileSight struct {
+	By   string `json:"by"`   // As in Try.
+	Size int64  `json:"size"` // Bytes.
+	Page string `json:"page"` // SHA-256 of the page that was asked for, "" for one beyond its end.
+}
+
 // Note is the mark of an injury, written before the act to the file of that name among what its owner holds on the
 // node. It has all that undoing needs.
 type Note struct {

@@ -20,6 +20,9 @@ func Example(caps FaultCaps, fill func(*Fault)) Plan {
 		p.Workload.Storage, p.Workload.Fencing = StorageSharedDisk, "single"
 		f.CSI = &CSI{RPC: "NodeStageVolume", Act: "fail", Code: "Internal", Times: 1}
 	}
+	if caps.File {
+		f.File = "data/seatrial/quiet.ibd"
+	}
 	if caps.Network.Percent {
 		f.Percent = 30
 	}

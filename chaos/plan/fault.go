@@ -23,6 +23,10 @@ type Fault struct {
 	Container string `json:"container,omitempty"`
 	// Grace is the grace period of a deletion, in whole seconds; nil is the pod's own.
 	Grace *Duration `json:"grace,omitempty"`
+	// File is the file of the victim's volume that is damaged, for faults that damage one: a path with slashes,
+	// relative to the directory that the pod is given, for example "data/seatrial/quiet.ibd". Such damage is declared:
+	// a trial in which no check finds it shows nothing.
+	File string `json:"file,omitempty"`
 	// Manifest is the object of a fault that is left to Chaos Mesh, as JSON, with its pods by name.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
 	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 	"unicode"
@@ -38,6 +39,7 @@ func (v *validator) foreign(at string, f Fault, known *FaultCaps) {
 		set, takes bool
 	}{
 		{"container", f.Container != "", known.Container},
+		{"file", f.File != "", known.File},
 		{"grace", f.Grace != nil, known.Grace},
 		{"manifest", len(f.Manifest) > 0, known.Manifest},
 	} {
@@ -47,6 +49,10 @@ func (v *validator) foreign(at string, f Fault, known *FaultCaps) {
 	}
 	if known.Container && f.Container != "" && !legalName(f.Container) {
 		v.errs.add(at+".container", nameRule, "%q is not a name", f.Container)
+	}
+	if known.File && !legalFile(f.File) {
+		v.errs.add(at+".file", "use a relative path with slashes and without .., of printable characters",
+			"%q is not one of a file in a volume", f.File)
 	}
 	if known.Grace && f.Grace != nil && (*f.Grace < 0 || f.Grace.D() > time.Hour || f.Grace.D()%time.Second != 0) {
 		v.errs.add(at+".grace", "use whole seconds, 0s to 1h0m0s", "%s is out of range", *f.Grace)
@@ -59,4 +65,10 @@ func (v *validator) foreign(at string, f Fault, known *FaultCaps) {
 			v.errs = append(v.errs, FieldError{Field: at + "." + e.Field, Detail: e.Detail, Fix: e.Fix})
 		}
 	}
+}
+
+// legalFile reports that a path is one of a file within a directory, whoever prints it.
+func legalFile(path string) bool {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	return fs.ValidPath(path) && path != "." && len(path) < 256 && !strings.ContainsFunc(path, unprintable)
 }

@@ -7,6 +7,7 @@ func All() []Check {
 		AttachOrder(),
 		Checksums(),
 		Coverage(),
+		Damage(),
 		DetachOrder(),
 		Integrity(),
 		MountResidue(),

@@ -8,8 +8,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
-// Integrity judges what programs that look for damage have said: MySQL of its tables, and, when every instance had
-// ended and nobody had a volume mounted any more, the file system's own checker of each volume.
+// Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when
+// every instance had ended and nobody had a volume mounted any more, the file system's own checker of each volume.
 //
 // It goes beyond what the clients wrote and read back: two writers on one volume may leave every row of the last one in
 // place, and the file system below it with blocks that belong to two files.
@@ -43,9 +43,10 @@ func judgeIntegrity(h history.History) Result {
 			continue
 		}
 		r.evidence++
-		if in.Table != "" {
+		switch {
+		case in.Table != "":
 			tables[in.Instance] = true
-		} else {
+		case in.PV != "":
 			volumes[in.PV] = true
 		}
 		if !in.Clean {
@@ -84,8 +85,11 @@ func (s *storageObjects) nodeOf(pod string) string {
 
 // inspected names what was looked at.
 func inspected(in *history.Inspection) string {
-	if in.Table != "" {
+	switch {
+	case in.Table != "":
 		return fmt.Sprintf("table %s of %s", in.Table, in.Instance)
+	case in.PV == "":
+		return "the data of " + in.Instance
 	}
 	return "the file system of volume " + in.PV
 }

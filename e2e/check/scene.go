@@ -75,6 +75,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 			caps.Faults = append(caps.Faults,
 				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
 					Triggers: true, Network: st.Fault.NetworkCaps(), Container: true, Grace: true,
+					File:     st.Fault.File != "",
 					Manifest: len(st.Fault.Manifest) > 0})
 		}
 	}

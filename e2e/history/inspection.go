@@ -3,8 +3,8 @@ package history
 // Inspection is what a program that looks for damage said of one table, or of the file system of one volume. Error is
 // why it could not look; Clean and Messages are void then.
 type Inspection struct {
-	Tool     string `json:"tool"`               // "CHECK TABLE", "e2fsck" or "xfs_repair", which change nothing.
-	Instance string `json:"instance,omitempty"` // Of a table: the pod whose it is.
+	Tool     string `json:"tool"`               // For example "CHECK TABLE" or "e2fsck": they change nothing.
+	Instance string `json:"instance,omitempty"` // Of a table or a log: the pod whose it is.
 	Table    string `json:"table,omitempty"`
 	PV       string `json:"pv,omitempty"`   // Of a file system: the PersistentVolume that it is in.
 	Node     string `json:"node,omitempty"` // Where it was looked at, while nobody had it mounted.

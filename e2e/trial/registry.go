@@ -73,7 +73,12 @@ func AllParts() Parts {
 			object.PodDelete(),
 			object.PodForceDelete(),
 			storage.CSIPoint(),
+			storage.DeviceGone(),
+			storage.FileTruncate(),
+			storage.PageFlip(),
 			storage.PowerLoss(),
+			storage.VolumeFull(),
+			storage.VolumeReadOnly(),
 		},
 		Scenarios: scenarios.All(),
 		// tidy:list

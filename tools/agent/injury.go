@@ -16,6 +16,7 @@ func injuryCommand() command {
 		name: "injury",
 		usage: "inflict --run RUN --step N --kind KIND [--file FILE] VOLUME...\n" +
 			"       seatrial-agent injury look --run RUN --step N VOLUME...\n" +
+			"       seatrial-agent injury sight --run RUN --step N --file FILE --page N VOLUME\n" +
 			"       seatrial-agent injury mend --run RUN --step N [VOLUME...]",
 		summary: "do harm to the file systems of volumes on this node, look at them, undo it; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
@@ -26,8 +27,8 @@ func injuryCommand() command {
 }
 
 func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string) error {
-	if len(args) == 0 || !slices.Contains([]string{"inflict", "look", "mend"}, args[0]) {
-		return badArguments("injury takes inflict, look or mend")
+	if len(args) == 0 || !slices.Contains([]string{"inflict", "look", "mend", "sight"}, args[0]) {
+		return badArguments("injury takes inflict, look, mend or sight")
 	}
 	fs := flag.NewFlagSet("injury "+args[0], flag.ContinueOnError)
 	fs.SetOutput(std.err)
@@ -35,8 +36,14 @@ func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string)
 	var kind, file string
 	fs.StringVar(&owner.Run, "run", "", "whose harm it is")
 	fs.IntVar(&owner.Step, "step", 0, "which step's")
+	var page int64
 	if args[0] == "inflict" {
 		fs.StringVar(&kind, "kind", "", "what harm")
+	}
+	if args[0] == "sight" {
+		fs.Int64Var(&page, "page", 0, "which page of the file")
+	}
+	if args[0] == "inflict" || args[0] == "sight" {
 		fs.StringVar(&file, "file", "", "of kinds that damage one: which, relative to the pod's directory")
 	}
 	if err := fs.Parse(args[1:]); err != nil {
@@ -47,6 +54,13 @@ func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string)
 	}
 	if args[0] != "mend" && fs.NArg() == 0 {
 		return badArguments("injury %s takes the names of volumes", args[0])
+	}
+	if args[0] == "sight" {
+		seen, err := injury.Sight(fs.Arg(0), file, page)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(std.out).Encode(seen)
 	}
 	var reports []injury.Report
 	var err error

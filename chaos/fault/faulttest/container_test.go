@@ -31,6 +31,9 @@ func (m *machine) mysqld() (pid int, start time.Time) {
 	return 900 + m.boots, m.booted
 }
 
+// endContainer kills the container; the kubelet has started another at once. The lock is held.
+func (m *machine) endContainer() { m.kills, m.lastKill = m.kills+1, time.Now() }
+
 // ctr carries out a command of the container runtime, if it is one. The lock is held.
 func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool) {
 	if !slices.Equal(argv[:min(4, len(argv))], []string{"ctr", "--namespace", "k8s.io", "tasks"}) {
@@ -43,7 +46,7 @@ func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool
 		return fmt.Sprintf("TASK    PID    STATUS\n%s    %d    RUNNING\n", id, pid), 0, true
 	case slices.Equal(rest, []string{"kill", "--signal", "SIGKILL", id}):
 		if !w.inert {
-			m.kills, m.lastKill = m.kills+1, time.Now()
+			m.endContainer()
 		}
 		return "", 0, true
 	}

@@ -51,6 +51,8 @@ func definitions() []fault.Definition {
 		controlplane.ManagerStop(), controlplane.PodQuota(),
 		controlplane.SchedulerFreeze(), controlplane.SchedulerKill(), controlplane.SchedulerStop(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(), storage.PowerLoss(),
+		storage.DeviceGone(), storage.FileTruncate(), storage.PageFlip(), storage.VolumeFull(),
+		storage.VolumeReadOnly(),
 	}
 }
 
@@ -280,24 +282,29 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 // the fault needs that program.
 func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
-		"container-kill":  {mark.AgentPath},
-		"kube-proxy-kill": {mark.AgentPath},
-		"kubelet-freeze":  {"systemctl", "systemd-run", mark.AgentPath},
-		"kubelet-kill":    {"systemctl", mark.AgentPath},
-		"kubelet-stop":    {"systemctl", "systemd-run", mark.AgentPath},
-		"runtime-kill":    {"systemctl", mark.AgentPath},
-		"runtime-stop":    {"systemctl", "systemd-run", mark.AgentPath},
-		"node-crash":      {"systemctl", mark.AgentPath},
-		"node-pause":      {"systemctl", mark.AgentPath},
-		"node-stop":       {"systemctl", mark.AgentPath},
-		"node-isolate":    {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"packet-loss":     {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"pod-partition":   {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"node-partition":  {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"node-reboot":     {"systemctl", mark.AgentPath},
-		"node-delete":     {"systemctl", "systemd-run"},
-		"power-loss":      {"systemctl", "systemd-run", mark.AgentPath},
-		"csi-point":       {"systemctl", "systemd-run", mark.DiskPath},
+		"container-kill":   {mark.AgentPath},
+		"kube-proxy-kill":  {mark.AgentPath},
+		"kubelet-freeze":   {"systemctl", "systemd-run", mark.AgentPath},
+		"kubelet-kill":     {"systemctl", mark.AgentPath},
+		"kubelet-stop":     {"systemctl", "systemd-run", mark.AgentPath},
+		"runtime-kill":     {"systemctl", mark.AgentPath},
+		"runtime-stop":     {"systemctl", "systemd-run", mark.AgentPath},
+		"node-crash":       {"systemctl", mark.AgentPath},
+		"node-pause":       {"systemctl", mark.AgentPath},
+		"node-stop":        {"systemctl", mark.AgentPath},
+		"node-isolate":     {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"packet-loss":      {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"pod-partition":    {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"node-partition":   {"nft", "systemctl", "systemd-run", mark.AgentPath},
+		"node-reboot":      {"systemctl", mark.AgentPath},
+		"node-delete":      {"systemctl", "systemd-run"},
+		"power-loss":       {"systemctl", "systemd-run", mark.AgentPath},
+		"device-gone":      {"systemctl", "systemd-run", mark.AgentPath},
+		"page-flip":        {mark.AgentPath},
+		"file-truncate":    {mark.AgentPath},
+		"volume-full":      {"systemctl", "systemd-run", mark.AgentPath},
+		"volume-read-only": {"systemctl", "systemd-run", mark.AgentPath},
+		"csi-point":        {"systemctl", "systemd-run", mark.DiskPath},
 	}
 	for _, program := range []string{"nft", "systemctl", "systemd-run", mark.AgentPath, mark.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {

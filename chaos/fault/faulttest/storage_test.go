@@ -20,7 +20,12 @@ type disks struct {
 type volume struct {
 	shut, full, readOnly bool
 	synced, unsynced     string // What there is of the files that tell what a loss of power has lost.
+	damage               injury.Damage
+	size                 int64 // Of the only file that there is.
 }
+
+// wholeSize is the size of the file while nobody has cut anything off.
+const wholeSize = 8 * 16384
 
 // workloadPV is the volume of the workload's pod, on the victim.
 const workloadPV = "pv-1"
@@ -30,7 +35,7 @@ func (m *machine) volume(pv string) *volume {
 	if m.volumes == nil {
 		m.volumes = map[string]*volume{}
 		if m.node.Name() == "c-worker" {
-			m.volumes[workloadPV] = &volume{synced: injury.Missing, unsynced: injury.Missing}
+			m.volumes[workloadPV] = &volume{synced: injury.Missing, unsynced: injury.Missing, size: wholeSize}
 		}
 	}
 	return m.volumes[pv]
@@ -67,6 +72,13 @@ func (w *world) disk(m *machine, argv []string) (out string, exit int, known boo
 	if !ok {
 		return "", 254, true
 	}
+	if argv[2] == "sight" {
+		v := m.volume(operands[0])
+		if v == nil {
+			return "", 1, true
+		}
+		return encode(injury.FileSight{By: mysqldAt, Size: v.size, Page: v.damage.After}), 0, true
+	}
 	reports := []injury.Report{}
 	for _, pv := range operands {
 		if m.volume(pv) == nil && argv[2] == "inflict" {
@@ -75,7 +87,11 @@ func (w *world) disk(m *machine, argv []string) (out string, exit int, known boo
 		if argv[2] == "inflict" {
 			w.inflict(m, owner, injury.Kind(flags["--kind"]), pv)
 		}
-		reports = append(reports, w.look(m, pv))
+		r := w.look(m, pv)
+		if argv[2] == "inflict" && injury.Kind(flags["--kind"]).Stays() {
+			r.Damage = w.harmed(m.volume(pv), injury.Kind(flags["--kind"]), flags["--file"])
+		}
+		reports = append(reports, r)
 	}
 	if argv[2] == "mend" {
 		reports = w.mend(m, owner, operands...)
@@ -104,7 +120,27 @@ func (w *world) inflict(m *machine, owner mark.Owner, kind injury.Kind, pv strin
 		v.full = true
 	case injury.ReadOnly:
 		v.readOnly = true
+		m.endContainer()
 	}
+}
+
+// mysqldAt is who sees the volume.
+const mysqldAt = "mysqld, pid 901, at /var/lib/mysql"
+
+// harmed damages the file, and says what the node's program says of it.
+func (w *world) harmed(v *volume, kind injury.Kind, file string) *injury.Damage {
+	d := injury.Damage{File: file, Offset: wholeSize / 2, Length: wholeSize / 2, Before: "5ea7"}
+	if kind == injury.Flip {
+		d = injury.Damage{File: file, Page: 4, Offset: 4*16384 + 4096, Length: 64, Before: "5ea7", After: "ba11"}
+	}
+	switch {
+	case w.inert && kind == injury.Flip:
+		d.After = d.Before
+	case !w.inert && kind == injury.Truncate:
+		v.size = d.Offset
+	}
+	v.damage = d
+	return &d
 }
 
 func (w *world) look(m *machine, pv string) injury.Report {
@@ -124,8 +160,9 @@ func (w *world) look(m *machine, pv string) injury.Report {
 	case v.full:
 		writes, r.Available = "ENOSPC", 0
 	}
-	by := "mysqld, pid 901, at /var/lib/mysql"
-	r.Tries = []injury.Try{{By: by, Op: injury.TryRead, Error: reads}, {By: by, Op: injury.TryWrite, Error: writes}}
+	r.Tries = []injury.Try{
+		{By: mysqldAt, Op: injury.TryRead, Error: reads}, {By: mysqldAt, Op: injury.TryWrite, Error: writes},
+	}
 	r.Synced, r.Unsynced = v.synced, v.unsynced
 	return r
 }
@@ -139,7 +176,10 @@ func (w *world) mend(m *machine, owner mark.Owner, pvs ...string) []injury.Repor
 			if !ok {
 				continue
 			}
-			*m.volume(pv) = volume{synced: injury.Missing, unsynced: injury.Missing}
+			if m.volume(pv).shut {
+				m.endContainer()
+			}
+			*m.volume(pv) = volume{synced: injury.Missing, unsynced: injury.Missing, size: wholeSize}
 			reports = append(reports, injury.Report{PV: pv, At: w.time(time.Now()), Undone: "undone"})
 		}
 	}

@@ -311,5 +311,8 @@ func spec(name string) plan.Fault {
 	if name == "csi-point" {
 		f.CSI = &plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
 	}
+	if name == "page-flip" || name == "file-truncate" {
+		f.File = "data/seatrial/quiet.ibd"
+	}
 	return networkSpec(f)
 }

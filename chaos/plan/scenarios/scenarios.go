@@ -12,9 +12,12 @@ func All() []plan.Scenario {
 	// tidy:list
 	all := []plan.Scenario{
 		controlPlane(),
+		diskTrouble(),
 		network(),
 		overlap(),
 		powerLoss(),
+		selftestDamage("file-truncate", "the second half is cut off one"),
+		selftestDamage("page-flip", "bytes are flipped in a page of one"),
 		selftestDeletedRow(),
 		selftestIPv6Open(),
 		selftestPowerLossFlush(0),

@@ -31,6 +31,7 @@ type staticPod struct {
 	port   int
 	pid    int
 	args   []string
+	made   string // The manifest that they are of, as it was read last.
 	began  time.Time
 	frozen bool
 	gone   bool
@@ -124,8 +125,11 @@ func (w *world) reconcile(m *machine) {
 		case w.inert:
 		case !there:
 			p.gone = true
-		case p.gone || !slices.Equal(p.args, commandOf(manifest)):
-			p.start(commandOf(manifest))
+		case p.gone || manifest != p.made:
+			p.made = manifest // It is parsed when it is another one: that costs more than all the rest of the world.
+			if args := commandOf(manifest); p.gone || !slices.Equal(p.args, args) {
+				p.start(args)
+			}
 		}
 	}
 }

@@ -200,7 +200,7 @@ func crashPoints(t *testing.T, def fault.Definition) []int {
 		}
 		seen := map[string]int{}
 		for i, a := range w.cluster.Transcript.Acts() {
-			if line := a.String(); seen[line] < 3 {
+			if line := a.String(); seen[line] < 2 {
 				seen[line]++
 				points = append(points, i+1)
 			}

@@ -299,6 +299,10 @@ func TestRealDamage(t *testing.T) {
 				differ++
 			}
 		}
+		seen, err := injury.Sight(p.pv, "table.ibd", d.Page)
+		if err != nil || seen.Page != d.After || seen.Size != int64(len(content)) {
+			t.Errorf("seen by its victim: %+v, %v", seen, err)
+		}
 		if differ != int(d.Length) || d.Before == d.After || now[d.Offset] == content[d.Offset] {
 			t.Errorf("%d bytes differ: %+v", differ, d)
 		}
@@ -307,6 +311,10 @@ func TestRealDamage(t *testing.T) {
 		}
 		if now := read(t, filepath.Join(p.pod, "table.ibd")); len(now) != len(content)/2 {
 			t.Errorf("%d bytes are left: %+v", len(now), got[0].Damage)
+		}
+		if seen, err := injury.Sight(p.pv, "table.ibd", 7); err != nil || seen.Page != "" ||
+			seen.Size != got[0].Damage.Offset {
+			t.Errorf("seen by its victim: %+v, %v", seen, err)
 		}
 		for _, bad := range []string{"../image", "/etc/passwd", "nothing", ""} {
 			if _, err := p.node.Inflict(t.Context(), injury.Flip, owner, bad, p.pv); err == nil {

@@ -69,7 +69,8 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
 			Triggers: d.Triggers, Network: d.Network, Takes: d.Takes, Longest: plan.Duration(d.Longest),
-			Container: d.Container, File: d.File, Grace: d.Grace, Manifest: d.Manifest, Check: d.Check,
+			Container: d.Container, File: d.File, Grace: d.Grace, Manifest: d.Manifest, Offset: d.Offset,
+			Check: d.Check,
 		})
 	}
 	return caps
@@ -81,7 +82,8 @@ type Definition struct {
 	Summary string // What it does, one sentence.
 	Shown   string // How its effect is shown from the victim's side.
 	Healed  string // How it is undone, and how that is shown.
-	// Needs is what the cluster must be able to do: "api", "nftables", "power", "static-pods", "systemd".
+	// Needs is what the cluster must be able to do: "api", "clock", "netem", "nftables", "power", "static-pods",
+	// "systemd", "tbf".
 	Needs    []string
 	Families bool             // It can be limited to address families (plan.Fault.Families).
 	CSI      bool             // It is one of a CSI driver (plan.Fault.CSI).
@@ -91,10 +93,10 @@ type Definition struct {
 	// Takes is what it has in its hands while it is in force: what no other fault may then touch. Every fault that is
 	// not over in a moment has something.
 	Takes []plan.Part
-	// Container, File, Grace and Manifest say that it takes the field of plan.Fault of that name. Check, when set,
-	// holds a fault against rules of its own, on paper.
-	Container, File, Grace, Manifest bool
-	Check                            func(plan.Fault, plan.Workload) plan.FieldErrors
+	// Container, File, Grace, Manifest and Offset say that it takes the field of plan.Fault of that name. Check, when
+	// set, holds a fault against rules of its own, on paper.
+	Container, File, Grace, Manifest, Offset bool
+	Check                                    func(plan.Fault, plan.Workload) plan.FieldErrors
 
 	// Example, when set, fills in what an example of the fault cannot be without, beyond what the fields above say.
 	Example func(*plan.Fault)

@@ -131,6 +131,15 @@ func (h holding) release(ctx context.Context, run Runner) error {
 			if _, err := systemctl(ctx, run, "start the runtime", "start", "containerd"); err != nil {
 				return err
 			}
+		case strings.HasPrefix(thing, HeldQdisc):
+			device := strings.TrimPrefix(thing, HeldQdisc)
+			if err := QdiscGone(ctx, run, h.owner, device); err != nil {
+				return err
+			}
+		case strings.HasPrefix(thing, HeldClock):
+			if err := putClockBack(ctx, run, thing); err != nil {
+				return err
+			}
 		case isFrozen(thing):
 			if err := h.thaw(ctx, run, thing); err != nil {
 				return err

@@ -2,6 +2,7 @@ package mark
 
 import (
 	"fmt"
+	"hash/fnv"
 	"path"
 	"regexp"
 	"strconv"
@@ -91,6 +92,14 @@ func (o Owner) Held(thing string) string { return path.Join(HeldDir, o.Name(), t
 
 // Brief is the path of the mark that the owner holds a thing on a node until its next boot.
 func (o Owner) Brief(thing string) string { return path.Join(BriefDir, o.Name(), thing) }
+
+// Qdisc is the owner's handle of queueing disciplines, "5ea:": their only name. Those that the kernel gives by itself
+// begin at 8000 (tc(8)).
+func (o Owner) Qdisc() string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(o.Name())) // It cannot fail (package hash).
+	return fmt.Sprintf("%x:", 1+sum.Sum32()%0x7fff)
+}
 
 // FromName returns the owner that a name stands for, and whether it is one of ours.
 func FromName(name string) (Owner, bool) {

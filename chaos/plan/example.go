@@ -26,6 +26,15 @@ func Example(caps FaultCaps, fill func(*Fault)) Plan {
 	if caps.Network.Percent {
 		f.Percent = 30
 	}
+	if caps.Network.Delay {
+		f.Delay = Duration(100 * time.Millisecond)
+	}
+	if caps.Network.Kbits {
+		f.Kbits = 1000
+	}
+	if caps.Offset {
+		f.Offset = 60 * minute
+	}
 	if caps.Network.Peer {
 		one := 1
 		f.Peer = &one

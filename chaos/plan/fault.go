@@ -19,6 +19,11 @@ type Fault struct {
 	Reject  bool   `json:"reject,omitempty"`  // A network fault answers what it cuts with a reset, or says so by ICMP.
 	Percent int    `json:"percent,omitempty"` // The share of packets that are lost, 1 to 99.
 	Peer    *int   `json:"peer,omitempty"`    // The ordinal of the other side, of faults between two.
+	// Delay is how much later every packet leaves, and Kbits how many thousand bits may leave in a second.
+	Delay Duration `json:"delay,omitempty"`
+	Kbits int      `json:"kbits,omitempty"`
+	// Offset is by how much a clock is put forward, or back when it is negative.
+	Offset Duration `json:"offset,omitempty"`
 	// Container is the container of the victim's pod that is hurt, for faults that hurt one.
 	Container string `json:"container,omitempty"`
 	// Grace is the grace period of a deletion, in whole seconds; nil is the pod's own.

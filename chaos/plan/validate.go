@@ -41,8 +41,8 @@ type FaultCaps struct {
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
 	Longest  Duration // The longest that the fault can be held; 0 is no limit.
 	Network  NetworkCaps
-	// Container, File, Grace and Manifest say that the fault takes the field of that name.
-	Container, File, Grace, Manifest bool
+	// Container, File, Grace, Manifest and Offset say that the fault takes the field of that name.
+	Container, File, Grace, Manifest, Offset bool
 	// Check, when set, holds a fault against rules of its own. The fields of its errors are relative to the fault.
 	Check func(Fault, Workload) FieldErrors
 	Takes []Part // What it has in its hands while it is in force.

@@ -60,6 +60,7 @@ func (v *validator) foreign(at string, f Fault, known *FaultCaps) {
 	if known.Manifest && len(f.Manifest) == 0 {
 		v.errs.add(at+".manifest", "set it", "is missing for fault %q", f.Name)
 	}
+	v.offset(at+".offset", f, *known)
 	if known.Check != nil {
 		for _, e := range known.Check(f, v.work) {
 			v.errs = append(v.errs, FieldError{Field: at + "." + e.Field, Detail: e.Detail, Fix: e.Fix})

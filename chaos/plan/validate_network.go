@@ -5,13 +5,16 @@ import (
 	"slices"
 )
 
-// NetworkCaps is which fields of a network fault a fault takes. Percent and Peer must be set where they are taken.
+// NetworkCaps is which fields of a network fault a fault takes. Percent, Peer, Delay and Kbits must be set where they
+// are taken.
 type NetworkCaps struct {
 	Direction bool
 	Flows     bool
 	Reject    bool
 	Percent   bool
 	Peer      bool
+	Delay     bool
+	Kbits     bool
 }
 
 // The directions and the flows of a network fault, beside the empty ones.
@@ -30,7 +33,8 @@ func Flows() []string { return []string{"all", FlowsEstablished, FlowsNew} }
 
 // NetworkCaps returns caps that take the fault's fields, for a plan that was legal when it was carried out.
 func (f Fault) NetworkCaps() NetworkCaps {
-	return NetworkCaps{Direction: true, Flows: true, Reject: true, Percent: f.Percent != 0, Peer: f.Peer != nil}
+	return NetworkCaps{Direction: true, Flows: true, Reject: true, Percent: f.Percent != 0, Peer: f.Peer != nil,
+		Delay: f.Delay != 0, Kbits: f.Kbits != 0}
 }
 
 // network holds the fields of network faults against the rules. A fault that is not known takes any of them: its name
@@ -49,6 +53,8 @@ func (v *validator) network(at string, f Fault, known *FaultCaps) {
 		{"reject", f.Reject, takes.Reject},
 		{"percent", f.Percent != 0, takes.Percent},
 		{"peer", f.Peer != nil, takes.Peer},
+		{"delay", f.Delay != 0, takes.Delay},
+		{"kbits", f.Kbits != 0, takes.Kbits},
 	} {
 		if field.set && !field.taken {
 			v.errs.add(at+"."+field.name, "leave it out", "fault %q does not take it", f.Name)
@@ -63,6 +69,7 @@ func (v *validator) network(at string, f Fault, known *FaultCaps) {
 	if takes.Percent {
 		v.within(at+".percent", f.Percent, 1, 99)
 	}
+	v.line(at, f, takes)
 	switch {
 	case !takes.Peer:
 	case f.Peer == nil:
@@ -79,6 +86,15 @@ func (p Plan) networkNote(f Fault) string {
 	note := ""
 	if f.Percent != 0 {
 		note += fmt.Sprintf(", %d %% of the packets", f.Percent)
+	}
+	if f.Delay != 0 {
+		note += ", by " + f.Delay.String()
+	}
+	if f.Kbits != 0 {
+		note += fmt.Sprintf(", to %d kbit/s", f.Kbits)
+	}
+	if f.Offset != 0 {
+		note += ", by " + f.Offset.String()
 	}
 	if f.Peer != nil {
 		note += ", from " + p.pod(*f.Peer)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,24 +28,51 @@ type Echo struct {
 	Error    string       `json:"error,omitempty"` // The last one: what a reject said, or why nothing could be sent.
 	Begin    history.Time `json:"begin"`
 	End      history.Time `json:"end"`
+	// Fastest and Median are round trips in nanoseconds, First and Last when the first and the last answer came; all
+	// are 0 when none did.
+	Fastest time.Duration `json:"fastest"`
+	Median  time.Duration `json:"median"`
+	First   history.Time  `json:"first"`
+	Last    history.Time  `json:"last"`
 }
 
 // MaxEchoes is how many echo requests one address can be sent: their numbers have 16 bits.
 const MaxEchoes = 60000
 
-// Ping sends count ICMP echo requests to each address, all addresses at the same time and one request every interval,
-// and counts the answers that come until timeout after the last, or until all have come. It needs CAP_NET_RAW. The
-// answers are in the order of the addresses.
-func Ping(ctx context.Context, addresses []netip.Addr, count int, interval, timeout time.Duration) ([]Echo, error) {
-	if count < 1 || count > MaxEchoes || interval <= 0 || timeout <= 0 {
+// The sizes of an ICMP message of an echo request, with its header of 8 bytes. The greatest fits into one packet of any
+// network that Kubernetes is run on.
+const (
+	MinEchoSize = 16
+	MaxEchoSize = 1200
+)
+
+// Volley is how echo requests are sent to each address: so many, one every Interval, of Size bytes each. Answers are
+// awaited until Timeout after the last one.
+type Volley struct {
+	Count             int
+	Interval, Timeout time.Duration
+	Size              int // Of the ICMP message; 0 is MinEchoSize.
+}
+
+// Ping sends a volley of ICMP echo requests to each address, all addresses at the same time, and counts the answers
+// that come until its timeout is over, or until all have come. It needs CAP_NET_RAW. The answers are in the order of
+// the addresses.
+func Ping(ctx context.Context, addresses []netip.Addr, v Volley) ([]Echo, error) {
+	if v.Size == 0 {
+		v.Size = MinEchoSize
+	}
+	if v.Count < 1 || v.Count > MaxEchoes || v.Interval <= 0 || v.Timeout <= 0 {
 		return nil, fmt.Errorf("ping: use 1 to %d requests, an interval and a timeout above 0, not %d, %s and %s",
-			MaxEchoes, count, interval, timeout)
+			MaxEchoes, v.Count, v.Interval, v.Timeout)
+	}
+	if v.Size < MinEchoSize || v.Size > MaxEchoSize || v.Size%2 != 0 {
+		return nil, fmt.Errorf("ping: use an even size of %d to %d bytes, not %d", MinEchoSize, MaxEchoSize, v.Size)
 	}
 	answers := make([]Echo, len(addresses))
 	failures := make([]error, len(addresses))
 	var all sync.WaitGroup
 	for i, address := range addresses {
-		all.Go(func() { answers[i], failures[i] = ping(ctx, address.Unmap(), count, interval, timeout) })
+		all.Go(func() { answers[i], failures[i] = ping(ctx, address.Unmap(), v) })
 	}
 	all.Wait()
 	return answers, errors.Join(failures...)
@@ -55,15 +84,17 @@ type pinger struct {
 	v4     bool
 	id     uint16
 	nonce  [8]byte
-	seen   []bool // By number: an answer came.
+	size   int
+	sentAt []atomic.Int64 // By number: when it was sent, on the boot clock.
+	came   []history.Time // By number: when its answer came; 0 is never.
 	sent   int
 	number int
 	last   error
 }
 
-func ping(ctx context.Context, address netip.Addr, count int, interval, timeout time.Duration) (Echo, error) {
+func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 	e := Echo{Address: address.String(), Begin: bootclock.Now()}
-	p, err := newPinger(address, count)
+	p, err := newPinger(address, v)
 	if err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
@@ -72,19 +103,7 @@ func ping(ctx context.Context, address netip.Addr, count int, interval, timeout 
 		defer close(listened)
 		p.listen(ctx)
 	}()
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
-	for range count {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		p.send()
-		select {
-		case <-ctx.Done():
-		case <-ticks.C:
-		}
-	}
-	err = errors.Join(err, p.file.SetReadDeadline(time.Now().Add(timeout)))
+	err = errors.Join(p.volley(ctx, v), p.file.SetReadDeadline(time.Now().Add(v.Timeout)))
 	if ctx.Err() != nil || err != nil {
 		err = errors.Join(err, p.file.Close())
 		<-listened
@@ -92,11 +111,7 @@ func ping(ctx context.Context, address netip.Addr, count int, interval, timeout 
 	}
 	<-listened
 	e.End, e.Sent = bootclock.Now(), p.sent
-	for _, seen := range p.seen {
-		if seen {
-			e.Answered++
-		}
-	}
+	p.measure(&e)
 	if p.last != nil {
 		e.Error = p.last.Error()
 	}
@@ -106,8 +121,47 @@ func ping(ctx context.Context, address netip.Addr, count int, interval, timeout 
 	return e, nil
 }
 
-func newPinger(address netip.Addr, count int) (*pinger, error) {
-	p := &pinger{v4: address.Is4(), seen: make([]bool, count)}
+// volley sends the requests, each when it is due: one that a busy machine was late for does not put off the others.
+func (p *pinger) volley(ctx context.Context, v Volley) error {
+	begin := time.Now()
+	ticks := time.NewTicker(max(v.Interval, time.Millisecond))
+	defer ticks.Stop()
+	for p.sent < v.Count {
+		for due := int(time.Since(begin)/v.Interval) + 1; p.sent < min(due, v.Count); {
+			p.send()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks.C:
+		}
+	}
+	return nil
+}
+
+// measure counts the answers and says how long they took. All have been listened to.
+func (p *pinger) measure(e *Echo) {
+	var took []time.Duration
+	for i, at := range p.came {
+		if at == 0 {
+			continue
+		}
+		if e.First == 0 || at < e.First {
+			e.First = at
+		}
+		e.Last = max(e.Last, at)
+		took = append(took, at.Sub(history.Time(p.sentAt[i].Load())))
+	}
+	if e.Answered = len(took); len(took) > 0 {
+		slices.Sort(took)
+		e.Fastest, e.Median = took[0], took[len(took)/2]
+	}
+}
+
+func newPinger(address netip.Addr, v Volley) (*pinger, error) {
+	p := &pinger{
+		v4: address.Is4(), size: v.Size, sentAt: make([]atomic.Int64, v.Count), came: make([]history.Time, v.Count),
+	}
 	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
 	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: address.As16()}
 	if p.v4 {
@@ -136,7 +190,7 @@ func (p *pinger) send() {
 	if p.v4 {
 		kind = 8 // RFC 792.
 	}
-	packet := make([]byte, 16)
+	packet := make([]byte, p.size)
 	packet[0] = kind
 	binary.BigEndian.PutUint16(packet[4:], p.id)
 	binary.BigEndian.PutUint16(packet[6:], uint16(p.number))
@@ -144,6 +198,7 @@ func (p *pinger) send() {
 	if p.v4 { // For IPv6 the kernel does it (RFC 3542, section 3.1).
 		binary.BigEndian.PutUint16(packet[2:], checksum(packet))
 	}
+	p.sentAt[p.number].Store(int64(bootclock.Now()))
 	p.number++
 	p.sent++
 	for range 3 {
@@ -158,7 +213,7 @@ func (p *pinger) send() {
 // listen takes answers until all have come, or the deadline of the file is over.
 func (p *pinger) listen(ctx context.Context) {
 	buf := make([]byte, 1500)
-	for missing := len(p.seen); missing > 0 && ctx.Err() == nil; {
+	for missing := len(p.came); missing > 0 && ctx.Err() == nil; {
 		n, err := p.file.Read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
@@ -166,8 +221,8 @@ func (p *pinger) listen(ctx context.Context) {
 		case err != nil: // A request was rejected; the socket goes on.
 			continue
 		}
-		if number, ok := p.answer(buf[:n]); ok && number < len(p.seen) && !p.seen[number] {
-			p.seen[number] = true
+		if number, ok := p.answer(buf[:n]); ok && number < len(p.came) && p.came[number] == 0 {
+			p.came[number] = bootclock.Now()
 			missing--
 		}
 	}

@@ -76,7 +76,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
 					Triggers: true, Network: st.Fault.NetworkCaps(), Container: true, Grace: true,
 					File:     st.Fault.File != "",
-					Manifest: len(st.Fault.Manifest) > 0})
+					Manifest: len(st.Fault.Manifest) > 0, Offset: st.Fault.Offset != 0})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

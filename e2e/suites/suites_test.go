@@ -95,11 +95,15 @@ func sail(ctx context.Context, scenario string) trial.Outcome {
 func carryOut(ctx context.Context, s plan.Scenario, command string) trial.Outcome {
 	GinkgoHelper()
 	seed := uint64(GinkgoRandomSeed())
+	listening := listenUp()
 	out, err := at.place.Sail(ctx, trial.Orders{
 		Plan: plan.Make(s, seed), RunsDir: runsDir(), Progress: GinkgoWriter,
 		Header: report.Run{CommandLine: []string{"seatrial", command, s.Name, "--seed", fmt.Sprint(seed)}},
 	})
+	agents, found := listening.end()
 	Expect(err).NotTo(HaveOccurred())
+	Expect(found).To(BeEmpty(), "no program of ours listens on a socket")
+	Expect(agents).To(BeNumerically(">=", 3), "an agent on each of three nodes was looked at")
 	AddReportEntry("seed", seed)
 	AddReportEntry("run directory", out.Dir.Path())
 	AddReportEntry("verdict", out.Report, ReportEntryVisibilityFailureOrVerbose)

@@ -28,6 +28,21 @@ func needs(parts Parts, p plan.Plan, need string) bool {
 	})
 }
 
+// allNeeds returns what the faults of the plan need of the cluster, each once.
+func allNeeds(parts Parts, p plan.Plan) []string {
+	var all []string
+	for _, s := range p.AllSteps() {
+		if s.Fault == nil {
+			continue
+		}
+		if def, ok := parts.fault(s.Fault.Name); ok {
+			all = append(all, def.Needs...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
 func ValidateNew(parts Parts, p plan.Plan) error {
 	if !needs(parts, p, needChaosMesh) {

@@ -50,10 +50,13 @@ func AllParts() Parts {
 			controlplane.SchedulerKill(),
 			controlplane.SchedulerStop(),
 			mesh.Experiment(),
+			network.Bandwidth(),
+			network.Delay(),
 			network.Isolate(),
 			network.Loss(),
 			network.Partition(),
 			network.PodPartition(),
+			node.ClockStep(),
 			node.ContainerKill(),
 			node.Crash(),
 			node.KubeProxyKill(),
@@ -108,13 +111,23 @@ func databaseImage(ctx context.Context, cache string, log *slog.Logger) (image.A
 	return image.Ensure(ctx, image.Options{CacheDir: cache, Log: log})
 }
 
-// Validate holds a plan against the parts there are, before there is a cluster.
-func Validate(parts Parts, p plan.Plan) error {
+// Validate holds a plan against the parts there are, wherever it is carried out.
+func Validate(parts Parts, p plan.Plan) error { return p.Validate(caps(parts)) }
+
+// ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
+// touched; only a kernel that a fault of the plan needs something of is asked for it.
+func ValidateHere(parts Parts, p plan.Plan) error {
+	c := caps(parts)
+	c.Cannot = kind.Cannot(allNeeds(parts, p))
+	return p.Validate(c)
+}
+
+func caps(parts Parts) plan.Caps {
 	names := make([]string, 0, len(parts.Workloads))
 	for _, w := range parts.Workloads {
 		names = append(names, w.Name)
 	}
-	return p.Validate(fault.Caps(parts.Faults, names, nil))
+	return fault.Caps(parts.Faults, names, nil)
 }
 
 // Around is the plan that manifests of Chaos Mesh are put into.

@@ -32,6 +32,7 @@ type stdio struct {
 func commands() []command {
 	return []command{
 		bootCommand(),
+		clockCommand(),
 		dialCommand(),
 		healCommand(),
 		injuryCommand(),

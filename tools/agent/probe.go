@@ -18,7 +18,8 @@ func probeCommand() command {
 		name: "probe",
 		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
 			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
-			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] ADDRESS...\n" +
+			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] [--size N] " +
+			"ADDRESS...\n" +
 			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
 		summary: "look whether addresses answer and how often, when a flow goes dead, or which processes live",
 		run:     runProbe,
@@ -73,14 +74,16 @@ func probeFlow(ctx context.Context, std stdio, args []string) error {
 // probePing prints a JSON list with one probe.Echo for each address.
 func probePing(ctx context.Context, std stdio, args []string) error {
 	fs := flag.NewFlagSet("probe ping", flag.ContinueOnError)
-	count := fs.Int("count", 3, "how many requests each address is sent")
-	interval := fs.Duration("interval", 100*time.Millisecond, "time between two requests")
-	timeout := fs.Duration("timeout", time.Second, "how long answers are awaited after the last request")
+	var v probe.Volley
+	fs.IntVar(&v.Count, "count", 3, "how many requests each address is sent")
+	fs.DurationVar(&v.Interval, "interval", 100*time.Millisecond, "time between two requests")
+	fs.DurationVar(&v.Timeout, "timeout", time.Second, "how long answers are awaited after the last request")
+	fs.IntVar(&v.Size, "size", probe.MinEchoSize, "bytes of each request")
 	fs.SetOutput(std.err)
 	if err := fs.Parse(args); err != nil {
 		return badArguments("%w", err)
 	}
-	if fs.NArg() == 0 || *count < 1 || *count > probe.MaxEchoes || *interval <= 0 || *timeout <= 0 {
+	if fs.NArg() == 0 || v.Count < 1 || v.Count > probe.MaxEchoes || v.Interval <= 0 || v.Timeout <= 0 {
 		return badArguments("probe ping takes addresses, 1 to %d requests, and times above 0", probe.MaxEchoes)
 	}
 	addresses := make([]netip.Addr, fs.NArg())
@@ -91,7 +94,7 @@ func probePing(ctx context.Context, std stdio, args []string) error {
 		}
 		addresses[i] = address
 	}
-	answers, err := probe.Ping(ctx, addresses, *count, *interval, *timeout)
+	answers, err := probe.Ping(ctx, addresses, v)
 	if err != nil {
 		return err
 	}

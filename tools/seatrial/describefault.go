@@ -45,7 +45,8 @@ func faultFields(d fault.Definition) string {
 		{"families", d.Families}, {"csi", d.CSI}, {"when", d.Triggers}, {"provoke", d.Triggers},
 		{"outlast", d.Outlasts},
 		{"direction", d.Network.Direction}, {"flows", d.Network.Flows}, {"reject", d.Network.Reject},
-		{"percent", d.Network.Percent}, {"peer", d.Network.Peer}, {"container", d.Container}, {"file", d.File},
+		{"percent", d.Network.Percent}, {"peer", d.Network.Peer}, {"delay", d.Network.Delay},
+		{"kbits", d.Network.Kbits}, {"offset", d.Offset}, {"container", d.Container}, {"file", d.File},
 		{"grace", d.Grace},
 		{"manifest", d.Manifest},
 	} {

@@ -56,7 +56,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 	wish := plan.Plan{}
 	for _, v := range all {
 		p := plan.Make(v.cases[0].Scenario, seed)
-		if err := trial.Validate(trial.AllParts(), p); err != nil {
+		if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
 			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
 		}
 		if err := p.Render(stderr); err != nil {

@@ -87,7 +87,7 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
-	if err := trial.Validate(trial.AllParts(), p); err != nil {
+	if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
 	}
 	if !f.moorings.reuse {

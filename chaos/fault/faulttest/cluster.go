@@ -100,6 +100,12 @@ func (t Target) bench(def fault.Definition, beside *Target) (Bench, error) {
 	if def.CSI {
 		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of a CSI driver", def.Name)
 	}
+	if def.Network.Delay {
+		b.Spec.Delay = plan.Duration(100 * time.Millisecond)
+	}
+	if def.Network.Kbits {
+		b.Spec.Kbits = 2000
+	}
 	if def.Network.Percent {
 		b.Spec.Percent = 30
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/observe/install"
@@ -89,8 +90,8 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	}
 	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
 	few := []string{
-		"apiserver-freeze", "etcd-kill", "manager-kill", "node-isolate", "packet-loss", "pod-partition",
-		"scheduler-stop",
+		"apiserver-freeze", "etcd-kill", "manager-kill", "network-bandwidth", "node-isolate", "packet-loss",
+		"pod-partition", "scheduler-stop",
 	}
 	runMatrix(t, "seatrial-dev-killonce", points, few...).report(t, points)
 }
@@ -157,13 +158,18 @@ func whereKilled(def fault.Definition) (ofCluster bool, reason string) {
 	case "mesh":
 		return false, "there is no Chaos Mesh on the cluster"
 	}
+	for need, why := range kind.Cannot(def.Needs) {
+		return false, fmt.Sprintf("it needs %q: %s", need, why)
+	}
 	component, _, _ := strings.Cut(def.Name, "-")
 	programs := []string{"apiserver", "etcd", "force", "manager", "scheduler"}
 	return between(def) || slices.Contains(programs, component), ""
 }
 
 // between reports that a fault is one between nodes: the others have to be left alone.
-func between(def fault.Definition) bool { return def.Network.Peer || def.Network.Percent }
+func between(def fault.Definition) bool {
+	return def.Network.Peer || def.Network.Percent || def.Network.Delay || def.Network.Kbits
+}
 
 // prepare puts the agent on every node, and a victim on every worker.
 func (m *matrix) prepare(t *testing.T) {

@@ -37,7 +37,7 @@ func networkSpec(f plan.Fault) plan.Fault {
 	case "packet-loss":
 		f.Percent = 30
 	}
-	return f
+	return lineSpec(f)
 }
 
 // place is where an address is: a node, or a pod on it.
@@ -321,6 +321,9 @@ func (w *world) network(
 ) (out string, exit int, took time.Duration, known bool) {
 	at, inner := w.entered(m, argv)
 	line := strings.Join(inner, " ")
+	if out, exit, known = w.lineCommand(m, argv); known {
+		return out, exit, 0, true
+	}
 	switch {
 	case argv[0] == "nft":
 		out, exit = w.nft(m, line, stdin)
@@ -393,9 +396,14 @@ func (w *world) probePing(at place, argv []string) (string, time.Duration) {
 	count, _ := strconv.Atoi(argv[4])
 	interval, _ := time.ParseDuration(argv[6])
 	took := time.Duration(count) * interval
+	addresses, size := argv[9:], probe.MinEchoSize
+	if addresses[0] == "--size" {
+		size, _ = strconv.Atoi(addresses[1])
+		addresses = addresses[2:]
+	}
 	var answers []probe.Echo
 	now := w.time(time.Now())
-	for _, a := range argv[9:] {
+	for _, a := range addresses {
 		to := netip.MustParseAddr(a)
 		e := probe.Echo{Address: a, Sent: count, Begin: now, End: now}
 		p := packet{from: w.addressOf(at, to), to: to}
@@ -411,6 +419,7 @@ func (w *world) probePing(at place, argv []string) (string, time.Duration) {
 				e.Answered++
 			}
 		}
+		w.paced(at, to, &e, interval, size)
 		if e.Answered < e.Sent {
 			took += time.Second
 		}

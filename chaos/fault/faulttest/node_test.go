@@ -264,6 +264,7 @@ func (k *kennel) Release(_ context.Context, only func(mark.Owner) bool) ([]strin
 func (w *world) away() []string {
 	out := slices.Sorted(maps.Keys(w.kennel.dogs))
 	for name, m := range w.nodes {
+		out = append(out, m.crooked()...)
 		state, _ := m.node.State(context.Background())
 		if state != fake.StateRunning || m.frozen || m.runtimeStopped {
 			out = append(out, fmt.Sprintf("%s: %s, kubelet frozen: %t, runtime stopped: %t", name, state, m.frozen,

@@ -76,7 +76,7 @@ func TestProgramsOfNodesOnARealCluster(t *testing.T) {
 }
 
 // realTarget makes a cluster with the agent on every node, and what brings its nodes back.
-func realTarget(t *testing.T, name string) (faulttest.Target, []clusters.Node) {
+func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 	t.Helper()
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -139,7 +139,7 @@ func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, node
 	return errors.Join(err, err2)
 }
 
-func realKube(t *testing.T, cluster clusters.Cluster) kubernetes.Interface {
+func realKube(t testing.TB, cluster clusters.Cluster) kubernetes.Interface {
 	t.Helper()
 	kubeconfig, err := cluster.Kubeconfig(t.Context())
 	if err != nil {
@@ -161,12 +161,12 @@ func realKube(t *testing.T, cluster clusters.Cluster) kubernetes.Interface {
 	return kube
 }
 
-func realCluster(t *testing.T, log *slog.Logger, name string) clusters.Cluster {
+func realCluster(t testing.TB, log *slog.Logger, name string) clusters.Cluster {
 	t.Helper()
 	return realClusterOf(t, log, name, 2)
 }
 
-func realClusterOf(t *testing.T, log *slog.Logger, name string, workers int) clusters.Cluster {
+func realClusterOf(t testing.TB, log *slog.Logger, name string, workers int) clusters.Cluster {
 	t.Helper()
 	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
 	if image == "" || engine == "" {

@@ -158,6 +158,7 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 // release is what the timer of a fault does about what it holds. The lock is held.
 func (w *world) release(m *machine, owner mark.Owner) {
 	w.mend(m, owner)
+	w.releaseLine(m, owner)
 	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", owner.Brief("")+"/") })
 	if _, held := m.files[owner.Held(heal.HeldKubelet)]; held {
 		w.startKubelet(m)

@@ -61,6 +61,7 @@ type machine struct {
 	container
 	wholeNode
 	disks
+	line
 }
 
 const workloadUID = "0a-1b"
@@ -112,7 +113,7 @@ func (w *world) catchUp(m *machine) {
 		now := time.Now()
 		m.boots, m.booted, m.pid, m.started, m.renewed = boots, now, 180, now, now
 		m.tables, m.timers, m.restarts = map[string]*filter{}, map[string]*time.Timer{}, 0
-		m.stopped = false
+		m.stopped, m.qdisc = false, nil
 		m.wholeNode.booted()
 		m.remount()
 	}

@@ -67,7 +67,7 @@ func hear(address string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = conn.Close()
 	}()
-	if _, err := fmt.Println("listening"); err != nil {
+	if _, err := fmt.Println("listening."); err != nil {
 		return err
 	}
 	gaps := []gap{}
@@ -81,6 +81,11 @@ func hear(address string) error {
 			continue
 		}
 		number, sent := binary.BigEndian.Uint64(packet), history.Time(binary.BigEndian.Uint64(packet[8:]))
+		if at == 0 {
+			if _, err := fmt.Println("hearing..."); err != nil { // As long as the word before.
+				return err
+			}
+		}
 		if at > 0 && number > last+1 {
 			gaps = append(gaps, gap{Last: at, First: sent})
 		}
@@ -93,8 +98,13 @@ func (l lab) streams(b *testing.B) (end func() [][]gap) {
 	b.Helper()
 	type running struct {
 		stop io.Closer
-		out  *json.Decoder
+		out  io.Reader
 		wait func() error
+	}
+	said := func(out io.Reader) { // The next word of one who listens.
+		if _, err := io.ReadFull(out, make([]byte, len("listening.\n"))); err != nil {
+			b.Fatal(err)
+		}
 	}
 	begin := func(s *space, do, address string) running {
 		cmd := s.command(context.Background(), []string{mark.AgentPath, do, address})
@@ -111,11 +121,9 @@ func (l lab) streams(b *testing.B) (end func() [][]gap) {
 			b.Fatal(err)
 		}
 		if do == "hear" {
-			if _, err := io.ReadFull(stdout, make([]byte, len("listening\n"))); err != nil {
-				b.Fatal(err)
-			}
+			said(stdout)
 		}
-		return running{stdin, json.NewDecoder(stdout), cmd.Wait}
+		return running{stdin, stdout, cmd.Wait}
 	}
 	var heard, sent []running
 	for _, way := range []struct{ from, to *space }{{l.node, l.far}, {l.far, l.node}} {
@@ -125,10 +133,13 @@ func (l lab) streams(b *testing.B) (end func() [][]gap) {
 			sent = append(sent, begin(way.from, "stream", to))
 		}
 	}
+	for _, h := range heard { // A cut before the first packet would leave no gap.
+		said(h.out)
+	}
 	return func() [][]gap {
 		all := make([][]gap, len(heard))
 		for i, h := range heard {
-			if err := errors.Join(h.stop.Close(), h.out.Decode(&all[i]), h.wait()); err != nil {
+			if err := errors.Join(h.stop.Close(), json.NewDecoder(h.out).Decode(&all[i]), h.wait()); err != nil {
 				b.Error(err)
 			}
 		}

@@ -24,6 +24,8 @@ const echoTimeout = time.Second
 type volley struct {
 	count    int
 	interval time.Duration
+	timeout  time.Duration // Of the answers; 0 is echoTimeout.
+	size     int           // Of each, in bytes; 0 is the smallest.
 }
 
 // fewEchoes is enough to tell a way that is open from one that is cut.
@@ -124,8 +126,14 @@ func readEchoes(ctx context.Context, e end) (echoes, error) {
 
 // probePing runs the agent's probe at an end.
 func probePing(ctx context.Context, from end, addresses []netip.Addr, v volley) ([]probe.Echo, error) {
+	if v.timeout == 0 {
+		v.timeout = echoTimeout
+	}
 	argv := from.argv(mark.AgentPath, "probe", "ping", "--count", strconv.Itoa(v.count),
-		"--interval", v.interval.String(), "--timeout", echoTimeout.String())
+		"--interval", v.interval.String(), "--timeout", v.timeout.String())
+	if v.size > 0 {
+		argv = append(argv, "--size", strconv.Itoa(v.size))
+	}
 	for _, a := range addresses {
 		argv = append(argv, a.String())
 	}

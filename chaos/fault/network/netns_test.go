@@ -53,7 +53,7 @@ func childMain(child []string) error {
 	fs := flag.NewFlagSet("probe", flag.ContinueOnError)
 	timeout := fs.Duration("timeout", 0, "")
 	silence, watch := fs.Duration("silence", 0, ""), fs.Duration("watch", 0, "")
-	count, interval := fs.Int("count", 0, ""), fs.Duration("interval", 0, "")
+	count, interval, size := fs.Int("count", 0, ""), fs.Duration("interval", 0, ""), fs.Int("size", 0, "")
 	if err := fs.Parse(child[2:]); err != nil {
 		return err
 	}
@@ -68,7 +68,8 @@ func childMain(child []string) error {
 		for _, text := range fs.Args() {
 			to = append(to, netip.MustParseAddr(text))
 		}
-		answers, err := probe.Ping(ctx, to, *count, *interval, *timeout)
+		v := probe.Volley{Count: *count, Interval: *interval, Timeout: *timeout, Size: *size}
+		answers, err := probe.Ping(ctx, to, v)
 		return errors.Join(err, out.Encode(answers))
 	}
 	return fmt.Errorf("no probe %q", child)
@@ -102,8 +103,12 @@ type space struct {
 	name string
 	role clusters.Role
 	ips  []netip.Addr
-	pid  int // Of the program that listens in it.
+	pid  int    // Of the program that listens in it.
+	dir  string // In the place of varLib.
 }
+
+// varLib is where marks are: on the host, whose file system all namespaces share, they are elsewhere.
+const varLib = "/var/lib"
 
 func (s *space) Name() string        { return s.name }
 func (s *space) Role() clusters.Role { return s.role }
@@ -123,7 +128,7 @@ func (s *space) command(ctx context.Context, argv []string) *exec.Cmd {
 			env = append(env, childEnv+"="+strings.Join(argv[i+1:], " "))
 			break
 		}
-		full = append(full, strings.Replace(a, "/proc/1/net/", "/proc/self/net/", 1))
+		full = append(full, strings.NewReplacer("/proc/1/net/", "/proc/self/net/", varLib, s.dir).Replace(a))
 	}
 	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
 	cmd.Env = env
@@ -141,7 +146,7 @@ func (s *space) Exec(ctx context.Context, c clusters.Command) (clusters.Result, 
 	if err != nil {
 		err = fmt.Errorf("run %q on %s: %w: %s", c.Argv, s.name, err, said.String())
 	}
-	return clusters.Result{Stdout: out.Bytes()}, err
+	return clusters.Result{Stdout: bytes.ReplaceAll(out.Bytes(), []byte(s.dir), []byte(varLib))}, err
 }
 
 func (s *space) must(argv ...string) string {
@@ -192,7 +197,7 @@ func newLab(t testing.TB) lab {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the rules on a real kernel; needs root, ip and nft; make e2e runs it")
 	}
-	for _, program := range []string{"ip", "nft", "nsenter"} { // A kind host needs none; the node image has all.
+	for _, program := range []string{"ip", "nft", "nsenter", "tc"} { // A kind host needs none; the node image has all.
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("NOT RUN: the rules on a real kernel; %q is not installed on this host", program)
 		}
@@ -205,7 +210,8 @@ func newLab(t testing.TB) lab {
 	}
 	n := crc32.ChecksumIEEE([]byte(t.Name())) // Several can be there at a time.
 	made := func(name string, role clusters.Role) *space {
-		s := &space{t: t, name: fmt.Sprintf("seatrial-test-%d-%d-%s", os.Getpid(), n, name), role: role}
+		s := &space{t: t, role: role, dir: t.TempDir()}
+		s.name = fmt.Sprintf("seatrial-test-%d-%d-%s", os.Getpid(), n, name)
 		host("ip", "netns", "add", s.name)
 		t.Cleanup(func() { host("ip", "netns", "del", s.name) })
 		s.must("ip", "link", "set", "lo", "up")

@@ -1,0 +1,141 @@
+package kind
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The needs of faults that a kind cluster meets or not by what the host's kernel is.
+const (
+	needClock = "clock"
+	needNetem = "netem"
+	needTBF   = "tbf"
+)
+
+// Cannot returns which of the needs no kind cluster on this machine can meet, each with the reason. It asks the kernel,
+// by trying in a network namespace of its own, which goes at once; where that is not permitted it reads what the kernel
+// was built with. What is not known is not among them.
+func Cannot(needs []string) map[string]string {
+	h := host{getenv: os.Getenv, readFile: os.ReadFile, try: tryQdisc}
+	reasons := map[string]string{}
+	for _, need := range needs {
+		if why := h.cannot(need); why != "" {
+			reasons[need] = why
+		}
+	}
+	return reasons
+}
+
+// host is what is asked.
+type host struct {
+	getenv   func(string) string
+	readFile func(string) ([]byte, error)
+	try      func(kind string) error
+}
+
+func (h host) cannot(need string) string {
+	switch need {
+	case needClock:
+		return "all nodes of a kind cluster share the kernel of its host, and so its wall clock"
+	case needNetem:
+		return h.lacksQdisc(needNetem, "CONFIG_NET_SCH_NETEM")
+	case needTBF:
+		return h.lacksQdisc(needTBF, "CONFIG_NET_SCH_TBF")
+	}
+	return ""
+}
+
+// lacksQdisc says why the kernel has no queueing discipline of a kind; empty is that it has, or that it is not known.
+func (h host) lacksQdisc(kind, option string) string {
+	for _, name := range []string{"DOCKER_HOST", "CONTAINER_HOST"} {
+		if at := h.getenv(name); at != "" && !strings.HasPrefix(at, "unix:") {
+			return "" // The nodes have another kernel than this one.
+		}
+	}
+	release := h.line("/proc/sys/kernel/osrelease")
+	err := h.try(kind)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Sprintf("Linux %s, which the nodes share, has no queueing discipline %s: one was tried", release, kind)
+	}
+	config, told := h.kernelConfig(release)
+	if !told || strings.Contains(config, "\n"+option+"=") {
+		return ""
+	}
+	return fmt.Sprintf("Linux %s, which the nodes share, was built without %s", release, option)
+}
+
+func (h host) line(file string) string {
+	text, err := h.readFile(file)
+	if err != nil {
+		return "of an unknown release"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// kernelConfig returns what the kernel was built with, and whether that is told.
+func (h host) kernelConfig(release string) (config string, told bool) {
+	if text, err := h.readFile("/proc/config.gz"); err == nil {
+		if packed, err := gzip.NewReader(bytes.NewReader(text)); err == nil {
+			if plain, err := io.ReadAll(packed); err == nil {
+				return "\n" + string(plain), true
+			}
+		}
+	}
+	text, err := h.readFile("/boot/config-" + release)
+	return "\n" + string(text), err == nil
+}
+
+// tryQdisc puts a queueing discipline on the loopback device of a new network namespace, which goes when its thread has
+// left it. A thread that cannot be moved back ends with the goroutine, since it stays locked.
+func tryQdisc(kind string) error {
+	tried := make(chan error, 1)
+	go func() { tried <- tryOnThread(kind) }()
+	return <-tried
+}
+
+func tryOnThread(kind string) error {
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("open the network namespace: %w", err)
+	}
+	defer func() { _ = home.Close() }() // Nothing was written to it.
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("make a network namespace: %w", err)
+	}
+	err = addQdisc(kind)
+	if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
+		runtime.UnlockOSThread()
+	}
+	return err
+}
+
+// addQdisc adds it in the thread's network namespace.
+func addQdisc(kind string) error {
+	kernel, err := netlink.NewHandle()
+	if err != nil {
+		return fmt.Errorf("talk to the kernel: %w", err)
+	}
+	defer kernel.Close()
+	const loopback = 1
+	at := netlink.QdiscAttrs{LinkIndex: loopback, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}
+	var q netlink.Qdisc = netlink.NewNetem(at, netlink.NetemQdiscAttrs{Latency: 1000})
+	if kind == needTBF {
+		q = &netlink.Tbf{QdiscAttrs: at, Rate: 125_000, Limit: 60_000, Buffer: 10_000}
+	}
+	return kernel.QdiscAdd(q)
+}

@@ -35,11 +35,10 @@ func network() plan.Scenario {
 				with("pod-partition", 5*time.Second, peer),
 			}
 			r.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-			steps := []plan.Step{draft.Load(150), draft.Checksum("before")}
+			steps := []plan.Step{draft.Load(150)}
 			for _, f := range faults {
-				steps = append(steps, f, draft.Load(50))
+				steps = append(steps, draft.Checksum("before"), f, draft.Load(50), draft.Checksum("after"))
 			}
-			steps = append(steps, draft.Checksum("after"))
 			return plan.Plan{Workers: 2, Workload: draft.MySQL(replicas), Bounds: draft.Bounds(), Steps: steps}
 		},
 	}

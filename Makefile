@@ -77,8 +77,7 @@ demo: ## Show a recorded run, without engine or cluster: two nodes on one volume
 	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
 
 bench: build ## Measure: mount ledger, cuts, kills and timers against their targets, codecs, checks; 20 min, needs root
-	env $$(bin/seatrial setup -o env) SEATRIAL_E2E=1 \
-		go test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(BENCHED)
+	SEATRIAL_E2E=1 env $$(bin/seatrial setup -o env) go test -run ^$$ -bench . -benchmem -p 1 -timeout 30m $(BENCHED)
 
 verify: ## Run all checks, then fail: format, vet, house rules, modules, linters; 5 min, 15 min the first time
 	@$(SAY) "verify: all checks, then the result; the first time, the linter is built (5 min)"

@@ -67,7 +67,8 @@ func (h host) lacksQdisc(kind, option string) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Sprintf("Linux %s, which the nodes share, has no queueing discipline %s: one was tried", release, kind)
+		return fmt.Sprintf("Linux %s, which the nodes share, has no queueing discipline %s: one was tried", release,
+			kind)
 	}
 	config, told := h.kernelConfig(release)
 	if !told || strings.Contains(config, "\n"+option+"=") {

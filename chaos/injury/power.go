@@ -115,8 +115,8 @@ type outage struct {
 	dir  *os.File
 }
 
-// lead is between the syncs of our own files and the loss: while a disk is busy with them, nobody else commits, and
-// what a database syncs once a second would be synced.
+// lead is a deliberate pause between the syncs of our own files and the loss, for the disk to be done with them: while
+// it is busy, nobody else commits, and what a database syncs once a second would be synced. It asks nobody.
 const lead = 2 * time.Second
 
 // losePower writes two files into each volume and syncs the one. Then it shuts all of the file systems down within
@@ -144,7 +144,7 @@ func losePower(ctx context.Context, volumes []Volume, owner mark.Owner) (reports
 		}
 	}
 	if err := await.For(ctx, lead); err != nil {
-		return nil, fmt.Errorf("wait for the disk to be idle: %w", err)
+		return nil, fmt.Errorf("pause for %s before the power is lost: %w", lead, err)
 	}
 	for _, o := range all {
 		if err := writeCanary(o.root, owner, false); err != nil {

@@ -80,27 +80,42 @@ func things(ctx context.Context, run Runner, only Only, report *Report) error {
 }
 
 func tables(ctx context.Context, run Runner, only Only, report *Report) error {
-	out, err := run(ctx, []string{"nft", "list", "tables"}, "")
+	names, err := ourTables(ctx, run, only)
 	if err != nil {
-		return fmt.Errorf("list nftables tables: %w", err)
+		return err
 	}
 	var errs []error
+	for _, name := range names {
+		_, err := run(ctx, DeleteTable(), fmt.Sprintf("delete table inet %s\n", name))
+		if err == nil {
+			report.Tables = append(report.Tables, name)
+			continue
+		}
+		if now, again := ourTables(ctx, run, only); again == nil && !slices.Contains(now, name) {
+			continue // Another heal was quicker.
+		}
+		errs = append(errs, fmt.Errorf("delete nftables table %q: %w", name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// ourTables returns the names of the nftables tables that bear a mark.
+func ourTables(ctx context.Context, run Runner, only Only) ([]string, error) {
+	out, err := run(ctx, []string{"nft", "list", "tables"}, "")
+	if err != nil {
+		return nil, fmt.Errorf("list nftables tables: %w", err)
+	}
+	var names []string
 	for line := range strings.Lines(out) { // For example "table inet seatrial_r1_3".
 		word := strings.Fields(line)
 		if len(word) != 3 || word[0] != "table" || word[1] != "inet" {
 			continue
 		}
-		owner, ours := mark.FromTable(word[2])
-		if !ours || !only(owner) {
-			continue
+		if owner, ours := mark.FromTable(word[2]); ours && only(owner) {
+			names = append(names, word[2])
 		}
-		if _, err := run(ctx, DeleteTable(), TableGone(owner)); err != nil {
-			errs = append(errs, fmt.Errorf("delete nftables table %q: %w", word[2], err))
-			continue
-		}
-		report.Tables = append(report.Tables, word[2])
 	}
-	return errors.Join(errs...)
+	return names, nil
 }
 
 // DeleteTable is the command that takes TableGone on its standard input.

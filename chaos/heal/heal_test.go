@@ -76,6 +76,7 @@ func TestNodeUndoesWhatIsOursAndNothingElse(t *testing.T) {
 
 func TestNodeGoesOnAfterAnError(t *testing.T) {
 	c := cluster()
+	c.On([]string{"nft", "list", "tables"}, fake.Reply{Stdout: tables})
 	c.On([]string{"nft", "-f", "-"}, fake.Reply{ExitCode: 1, Stderr: "Error: busy"})
 	got, err := heal.Node(t.Context(), heal.On(c.Node("worker")), nil)
 	if err == nil || strings.Count(err.Error(), "busy") != 2 {
@@ -83,6 +84,16 @@ func TestNodeGoesOnAfterAnError(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"seatrial-heal-r1-3.timer"}, got.Timers); d != "" {
 		t.Errorf("timers (-want +got):\n%s", d)
+	}
+}
+
+// TestATableThatAnotherHealHasDeleted is no error, and nothing that this one has undone.
+func TestATableThatAnotherHealHasDeleted(t *testing.T) {
+	c := cluster()
+	c.On([]string{"nft", "-f", "-"}, fake.Reply{ExitCode: 1, Stderr: "Error: No such file or directory"})
+	got, err := heal.Node(t.Context(), heal.On(c.Node("worker")), heal.Of("r2", 0))
+	if err != nil || !got.Nothing() {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

@@ -366,6 +366,13 @@ func (w *world) nft(m *machine, line, stdin string) (string, int) {
 		return encode(map[string]any{"nftables": entries}), 0
 	}
 	var name string
+	if _, err := fmt.Sscanf(stdin, "delete table inet %s\n", &name); line == "nft -f -" && err == nil {
+		if m.tables[name] == nil {
+			return "", 1
+		}
+		delete(m.tables, name)
+		return "", 0
+	}
 	if _, err := fmt.Sscanf(stdin, "add table inet %s\n", &name); line != "nft -f -" || err != nil {
 		return "", 1
 	}

@@ -112,6 +112,17 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// TestWhyTheRecordBrokeOff is told where a reader looks first: of a trial whose disk was full, the history cannot say.
+func TestWhyTheRecordBrokeOff(t *testing.T) {
+	x := examples()["unknown-torn"]
+	x.run.CutShort = "record history: write history.jsonl.zst: no space left on device"
+	got := text(t, x, report.Options{})
+	_, because, ok := strings.Cut(got, "because: ")
+	if !ok || !strings.Contains(strings.Join(strings.Fields(because), " "), x.run.CutShort) {
+		t.Errorf("the report ends with %q", because)
+	}
+}
+
 func TestGolden(t *testing.T) {
 	for name, x := range examples() {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import "time"
 // RunSchemaVersion is the version of run.json.
 const RunSchemaVersion = 1
 
-// Run is what is known of a run before it begins: the content of run.json.
+// Run is what is known of a run before it begins, and why its record broke off if it did: the content of run.json.
 type Run struct {
 	Schema          int               `json:"schema"`
 	RunID           string            `json:"runID"`
@@ -18,6 +18,7 @@ type Run struct {
 	NodeImageSource string            `json:"nodeImageSource"`  // "published" or "built".
 	Versions        map[string]string `json:"versions"`         // By component: "kubernetes", "mysql", "kind".
 	Host            Host              `json:"host"`
+	CutShort        string            `json:"cutShort,omitempty"` // Why the history lacks its end, if it does.
 }
 
 // Host is the machine that carried the run out.

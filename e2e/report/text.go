@@ -144,6 +144,9 @@ func (s *story) extent() string {
 	if s.history.Truncated {
 		torn = "; it is torn: its end is missing"
 	}
+	if s.run.CutShort != "" {
+		torn += ": " + s.run.CutShort
+	}
 	return fmt.Sprintf("%d facts over %.1f s%s", n, s.end().Sub(s.start).Seconds(), torn)
 }
 
@@ -289,6 +292,9 @@ func (s *story) why() string {
 		return "A promise was broken, and the check that says so gives no finding."
 	case check.Pass:
 		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.", len(s.report.Results))
+	}
+	if s.run.CutShort != "" {
+		return "The record of the trial broke off: " + s.run.CutShort + "."
 	}
 	if r := s.firstReason(); r != "" {
 		return "It could not be shown. " + r

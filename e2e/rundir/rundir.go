@@ -30,8 +30,8 @@ type Dir struct {
 	path string
 }
 
-// Create makes <root>/<scenario>/<UTC time>-<seed> and points <root>/latest at it. A directory of that name that is
-// there already gets no second run: Create fails.
+// Create makes <root>/<scenario>/<UTC time>-<seed>, keeps room in it (see ReserveFile), and points <root>/latest at it.
+// A directory of that name that is there already gets no second run: Create fails.
 func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 	name := fmt.Sprintf("%s-%d", now.UTC().Format("20060102T150405.000Z"), seed)
 	path := filepath.Join(root, scenario, name)
@@ -46,10 +46,14 @@ func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 			return nil, fmt.Errorf("make run directory: %w", err)
 		}
 	}
+	d := &Dir{path: path}
+	if err := d.reserve(); err != nil {
+		return nil, err
+	}
 	if err := pointLatest(root, filepath.Join(scenario, name)); err != nil {
 		return nil, err
 	}
-	return &Dir{path: path}, nil
+	return d, nil
 }
 
 // pointLatest replaces the link atomically, so that a reader never finds it missing.

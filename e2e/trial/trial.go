@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -78,8 +79,8 @@ type carrier struct {
 
 // Execute carries a plan out and judges the record: observers on, workload made, steady state shown, steps carried out
 // under load, everything healed, settled and read back, evidence kept, history closed, verdict from disk. A trial that
-// could not go its whole way is not an error: its verdict says so. An error is a run directory that could not be
-// written or read.
+// could not go its whole way is not an error: its verdict says so, also when the disk was full. An error is a run
+// directory in which not even that could be written, or that could not be read; Outcome.Dir is set if there is one.
 func Execute(ctx context.Context, req Request) (Outcome, error) {
 	c, err := begin(req)
 	if err != nil {
@@ -93,6 +94,9 @@ func Execute(ctx context.Context, req Request) (Outcome, error) {
 	endErr := c.end(ctx)
 	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
 	out.Report, err = JudgeAndWrite(c.dir, req.Parts.Checks)
+	if c.Header.CutShort != "" && out.Report.Verdict == check.Pass { // What there is may not be there for long.
+		err = errors.Join(err, errors.New(c.Header.CutShort))
+	}
 	return out, errors.Join(err, endErr)
 }
 
@@ -178,7 +182,7 @@ func (c *carrier) end(ctx context.Context) error {
 	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {
 		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
 	})
-	closeErr := errors.Join(c.rec.Close(), c.journal.Close())
+	closeErr := c.closeRecord()
 	if c.workload != nil && !c.Last {
 		begin := bootclock.Now()
 		removed := c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
@@ -189,6 +193,22 @@ func (c *carrier) end(ctx context.Context) error {
 		}
 	}
 	return errors.Join(closeErr, c.logFile.Close())
+}
+
+// closeRecord closes history and journal. Why the record broke off, if it did, is told in run.json: the history has no
+// room for it. The room that was kept is for that and for what comes of the judgement.
+func (c *carrier) closeRecord() error {
+	broken := errors.Join(c.rec.Close(), c.journal.Close())
+	freed := c.dir.FreeReserve()
+	if broken == nil {
+		return freed
+	}
+	c.Header.CutShort = strings.ReplaceAll(broken.Error(), "\n", "; ")
+	fmt.Fprintf(c.Progress, "  the record of the trial broke off: %s\n", c.Header.CutShort)
+	if err := errors.Join(freed, c.dir.WriteJSON(rundir.RunFile, c.Header)); err != nil {
+		return errors.Join(broken, err)
+	}
+	return nil
 }
 
 // bounded does something that must not keep the trial from its end: an error is told and recorded, not returned. It

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -102,7 +103,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
-	place, err := trial.Moor(ctx, m)
+	place, err := moor(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -115,9 +116,23 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	})
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
 	if err != nil {
-		return err
+		return f.concludeHurt(out, err, stdout, stderr)
 	}
 	return f.conclude(out, stdout)
+}
+
+// concludeHurt tells what can be told of a trial that was not written down as it should. What there is of it may be
+// judged all the same, but it is nothing to pass by.
+func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io.Writer) error {
+	if out.Dir == nil {
+		return hurt
+	}
+	var exit *exitError
+	if err := f.conclude(out, stdout); errors.As(err, &exit) && exit.err == nil {
+		say(stderr, "error: %s", visible(hurt.Error()))
+		return err
+	}
+	return hurt
 }
 
 // leave deletes the cluster, or says how it is used again.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/trial"
 	"github.com/seatrial/seatrial/tools/host/engine"
 )
@@ -46,6 +48,9 @@ func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writ
 	if err := trial.ValidateImages(f.kubernetes, f.image); err != nil {
 		return trial.Moorings{}, badArguments("%w", err)
 	}
+	if err := unused(f.cluster); err != nil {
+		return trial.Moorings{}, err
+	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	found, err := engine.Ensure(ctx, engine.Options{Log: log, Out: stderr})
 	if err != nil {
@@ -60,4 +65,28 @@ func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writ
 		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
 		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
 	}, nil
+}
+
+// unused returns an error for a cluster that another harness on this host uses: that is told before an engine is looked
+// for, which can take seconds on a busy machine. The cluster is not taken by it.
+func unused(cluster string) error {
+	dir, err := berth.Dir()
+	if err != nil {
+		return err
+	}
+	holder, used, err := berth.Used(dir, cluster)
+	if err == nil && used {
+		return badArguments("%w", &berth.TakenError{Cluster: cluster, Holder: holder})
+	}
+	return err
+}
+
+// moor makes or takes the cluster. That another harness uses it is the user's to mend, by waiting or by another name.
+func moor(ctx context.Context, m trial.Moorings) (*trial.Place, error) {
+	place, err := trial.Moor(ctx, m)
+	var taken *berth.TakenError
+	if errors.As(err, &taken) {
+		return nil, badArguments("%w", err)
+	}
+	return place, err
 }

@@ -71,7 +71,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 	if err != nil {
 		return err
 	}
-	place, err := trial.Moor(ctx, m)
+	place, err := moor(ctx, m)
 	if err != nil {
 		return err
 	}

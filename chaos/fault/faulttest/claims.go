@@ -1,9 +1,9 @@
 package faulttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,23 +14,27 @@ import (
 
 const (
 	// claimClass is the class of the anchor's volumes; nobody provisions it.
-	claimClass = "seatrial-faulttest"
+	claimClass    = "seatrial-faulttest"
+	claimTemplate = "data"
 	// claimed is how many volumes there are: one that was claimed once is not claimed again.
 	claimed = 12
 )
 
 // withClaim gives the anchor a claim, and makes volumes for it.
 func (t Target) withClaim(ctx context.Context, set *appsv1.StatefulSet) error {
-	class, size := claimClass, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+	class, size := cmp.Or(t.Class, claimClass), corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
-		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		ObjectMeta: metav1.ObjectMeta{Name: claimTemplate},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, StorageClassName: &class, Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}}
 	pod := &set.Spec.Template.Spec
-	pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: claimTemplate, MountPath: "/data"}}
+	if t.Class != "" {
+		return nil
+	}
 	for i := range claimed {
 		pv := &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", claimClass, i)},
@@ -51,12 +55,18 @@ func (t Target) withClaim(ctx context.Context, set *appsv1.StatefulSet) error {
 
 // renewed deletes the anchor when its claim is being deleted, so that both are made anew, and reports that it did.
 func (t Target) renewed(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	claims, err := t.Kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	if !t.Claims {
+		return false, nil
+	}
+	name := claimTemplate + "-" + pod.Name
+	claim, err := t.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	going := slices.ContainsFunc(claims.Items,
-		func(c corev1.PersistentVolumeClaim) bool { return c.DeletionTimestamp != nil })
+	going := claim.DeletionTimestamp != nil
 	if !going || pod.DeletionTimestamp != nil {
 		return going, nil
 	}

@@ -34,6 +34,9 @@ type Target struct {
 	Log     *slog.Logger
 	On      string // The worker that the victim's pod must be on; any when empty.
 	Claims  bool   // The pod that the victim is chosen by has a volume of its own.
+	// Class is the class of that volume, which is there already; when it is empty, volumes without a file system of
+	// their own are made.
+	Class string
 	// Before, when set, makes the cluster fit for the next check, before its pods are looked at.
 	Before func(ctx context.Context) error
 }

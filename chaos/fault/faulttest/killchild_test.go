@@ -47,6 +47,7 @@ type errand struct {
 	Dogs       outside.Dogs  `json:"dogs"`
 	Life       time.Duration `json:"life"`
 	Hold       time.Duration `json:"hold"`
+	Forget     bool          `json:"forget"` // The journal is deleted before the harness is killed.
 }
 
 // isErrand carries out the errand that the environment has, if it has one.
@@ -101,7 +102,12 @@ func (e errand) carryOut(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		kept = faulttest.Killer{Journal: kept, At: at, Die: die}
+		kept = faulttest.Killer{Journal: kept, At: at, Die: func() {
+			if e.Forget {
+				_ = os.Remove(e.Journal) // Who sent it looks.
+			}
+			die()
+		}}
 	}
 	cfg := fault.Config{Step: faulttest.Step(spec), Env: env, Recorder: &faulttest.Recorder{}, Journal: kept}
 	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())

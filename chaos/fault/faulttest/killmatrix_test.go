@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/deadman/outside"
@@ -24,23 +25,24 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/history"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
-	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/fixtures/localpv"
 )
 
 const (
 	// leastLife is what every fault has to be healed in, however short it was armed for.
 	leastLife = 15 * time.Second
 	// briefLife is the life of faults whose effect is not waited for, longLife that of those whose effect is shown
-	// first, which takes 30 s of the slowest.
-	briefLife, longLife = 12 * time.Second, 50 * time.Second
+	// first, which takes 30 s of those that end a lease; quickLife that of the others.
+	briefLife, quickLife, longLife = 12 * time.Second, 30 * time.Second, 50 * time.Second
 	// undoSlack is what the undo itself may take, and one look at what is left: it begins when the time is over.
 	undoSlack = 10 * time.Second
 	// runPrefix begins the id of every run of the matrix.
 	runPrefix = "rkill"
+	// diskClass is the class of the volume that is a file system of its own.
+	diskClass = "seatrial-faulttest-disk"
 )
 
-var onlyFaults = flag.String("faults", "", "kill the harness in these faults only, with commas between them")
+var onlyFaults = flag.String("faults", "", "kill the harness in these faults only, with commas between them; or in all")
 
 // matrix is the harness killed at some steps of some faults on one cluster, several beside each other.
 type matrix struct {
@@ -51,7 +53,8 @@ type matrix struct {
 	dir     string
 	dogs    outside.Dogs // Beside the cluster.
 
-	before map[string][]history.Thing // What there was on each node.
+	before  map[string][]history.Thing // What there was on each node.
+	leftOut []string                   // Which faults nobody was killed in, and why.
 
 	mu    sync.Mutex
 	cells map[string]map[faulttest.KillPoint]cell
@@ -66,13 +69,16 @@ type cell struct {
 }
 
 // TestKillMatrix kills the harness with SIGKILL before and after every stage of every fault is in the journal, and
-// lets the cluster heal itself. It takes up to an hour, on a cluster of three workers.
+// lets the cluster heal itself. Of the faults that none can be beside it takes those that fit into an hour, on a
+// cluster of four workers; the others it takes when they are asked for.
 func TestKillMatrix(t *testing.T) {
 	table := os.Getenv("SEATRIAL_KILL_MATRIX") // Where the table is to be written.
 	if table == "" {
 		t.Skip("NOT RUN: the harness killed at every step of every fault, on a real kind cluster: make kill-matrix")
 	}
-	m := runMatrix(t, "seatrial-dev-killmatrix", faulttest.KillPoints())
+	m := runMatrix(t, "seatrial-dev-killmatrix", 4, faulttest.KillPoints(), []string{
+		"apiserver-stop", "etcd-kill", "manager-stop", "node-isolate", "packet-loss", "scheduler-kill",
+	})
 	if err := os.WriteFile(table, []byte(m.report(t, faulttest.KillPoints())), 0o644); err != nil {
 		t.Error(err)
 	}
@@ -83,7 +89,7 @@ func TestKillMatrix(t *testing.T) {
 
 // TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told. Of those of
 // the control plane, of which only one can be at a time, it takes one of each kind and of each program; the matrix has
-// the others.
+// the others. Beside them the journal is lost, and two heal at once.
 func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")
@@ -93,52 +99,42 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 		"apiserver-freeze", "etcd-kill", "manager-kill", "network-bandwidth", "node-isolate", "packet-loss",
 		"pod-partition", "scheduler-stop",
 	}
-	runMatrix(t, "seatrial-dev-killonce", points, few...).report(t, points)
+	m := runMatrix(t, "seatrial-dev-killonce", 3, points, few,
+		func(m *matrix, on clusters.Node) { m.withoutJournal(t, on) },
+		func(m *matrix, on clusters.Node) { m.healedTwice(t, on) })
+	m.report(t, points)
 }
 
-// runMatrix takes all faults; of those that concern the whole cluster only a few, when they are named.
-func runMatrix(t *testing.T, name string, points []faulttest.KillPoint, few ...string) *matrix {
+// runMatrix takes all faults; of those that concern the whole cluster only a few, unless others are asked for. Besides
+// is what else is to be done on a worker while others are killed.
+func runMatrix(t *testing.T, name string, workers int, points []faulttest.KillPoint, few []string,
+	besides ...func(m *matrix, on clusters.Node),
+) *matrix {
 	t.Helper()
-	m := &matrix{
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)), dir: t.TempDir(),
-		before: map[string][]history.Thing{}, cells: map[string]map[faulttest.KillPoint]cell{},
-	}
-	m.cluster = realClusterOf(t, m.log, name, 3)
-	m.kube = realKube(t, m.cluster)
-	m.prepare(t)
-	var beside, alone []fault.Definition
-	for _, def := range definitions() {
-		if *onlyFaults != "" && !slices.Contains(strings.Split(*onlyFaults, ","), def.Name) {
-			continue
-		}
-		switch ofCluster, reason := whereKilled(def); {
-		case reason != "":
-			t.Logf("left out: %s: %s", def.Name, reason)
-		case ofCluster && len(few) > 0 && !slices.Contains(few, def.Name):
-			t.Logf("left to the whole matrix: %s", def.Name)
-		case ofCluster:
-			alone = append(alone, def)
-		default:
-			beside = append(beside, def)
-		}
-	}
-	workers := m.nodes[1:]
+	m := newMatrix(t, name, workers)
+	anywhere, own, alone := m.sorted(few)
 	work := make(chan func(on clusters.Node))
 	var lanes sync.WaitGroup
-	for _, on := range workers {
+	for i, on := range m.nodes[1:] {
 		lanes.Go(func() {
+			for _, def := range own[i] {
+				m.row(t.Context(), def, on, points)
+			}
 			for do := range work {
 				do(on)
 			}
 		})
 	}
-	for _, def := range beside {
+	for _, do := range besides {
+		work <- func(on clusters.Node) { do(m, on) }
+	}
+	for _, def := range anywhere {
 		work <- func(on clusters.Node) { m.row(t.Context(), def, on, points) }
 	}
 	close(work)
 	lanes.Wait()
 	for _, def := range alone {
-		m.row(t.Context(), def, workers[0], points)
+		m.row(t.Context(), def, m.nodes[1], points)
 	}
 	if left, err := m.leftAnywhere(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left when all was over: %s, %v", strings.Join(left, "; "), err)
@@ -146,49 +142,108 @@ func runMatrix(t *testing.T, name string, points []faulttest.KillPoint, few ...s
 	return m
 }
 
-// whereKilled says whether a fault concerns the whole cluster, and so none can be beside it; and of a fault that a
-// cluster of this kind has no victim for, why.
-func whereKilled(def fault.Definition) (ofCluster bool, reason string) {
-	if def.CSI {
-		return false, "the victim's pod has no volume of a CSI driver"
+// newMatrix makes a cluster with a victim on every worker.
+func newMatrix(t *testing.T, name string, workers int) *matrix {
+	t.Helper()
+	m := &matrix{
+		log: slog.New(slog.NewTextHandler(t.Output(), nil)), dir: t.TempDir(),
+		before: map[string][]history.Thing{}, cells: map[string]map[faulttest.KillPoint]cell{},
 	}
-	switch def.Name {
-	case "claim-delete", "power-loss":
-		return false, "the victim's pod has no claim"
-	case "mesh":
-		return false, "there is no Chaos Mesh on the cluster"
-	}
-	for need, why := range kind.Cannot(def.Needs) {
-		return false, fmt.Sprintf("it needs %q: %s", need, why)
-	}
-	component, _, _ := strings.Cut(def.Name, "-")
-	programs := []string{"apiserver", "etcd", "force", "manager", "scheduler"}
-	return between(def) || slices.Contains(programs, component), ""
+	m.cluster = realClusterOf(t, m.log, name, workers)
+	m.kube = realKube(t, m.cluster)
+	m.prepare(t)
+	return m
 }
+
+// sorted sorts the faults by where they are: on any worker, on the one of a number, or where there is no other.
+func (m *matrix) sorted(few []string) (
+	anywhere []fault.Definition, own map[int][]fault.Definition, alone []fault.Definition,
+) {
+	own = map[int][]fault.Definition{}
+	for _, def := range definitions() {
+		worker, ofOne := ownWorker(def)
+		switch {
+		case *onlyFaults == "" || *onlyFaults == "all":
+		case !slices.Contains(strings.Split(*onlyFaults, ","), def.Name):
+			continue
+		}
+		switch {
+		case def.CSI:
+			m.leftOut = append(m.leftOut, def.Name+": the victim's pod has no volume of the shared disks' driver")
+		case def.Name == "file-truncate" || def.Name == "page-flip":
+			m.leftOut = append(m.leftOut, def.Name+": what it does stays, for the checks to find")
+		case ofOne:
+			own[worker] = append(own[worker], def)
+		case !ofCluster(def):
+			anywhere = append(anywhere, def)
+		case *onlyFaults == "" && !slices.Contains(few, def.Name):
+			m.leftOut = append(m.leftOut, def.Name+": none can be beside it, and there is an hour; name it to have it")
+		default:
+			alone = append(alone, def)
+		}
+	}
+	m.leftOut = append(m.leftOut, "mesh: there is no Chaos Mesh on the cluster")
+	return anywhere, own, alone
+}
+
+// The workers whose pods have a volume, by their numbers: a claim that can be deleted, and a file system of its own.
+const workerOfClaim, workerOfDisk = 0, 1
+
+// ownWorker returns the worker that a fault needs, if it needs one.
+func ownWorker(def fault.Definition) (int, bool) {
+	switch def.Name {
+	case "claim-delete":
+		return workerOfClaim, true
+	case "device-gone", "power-loss", "volume-full", "volume-read-only":
+		return workerOfDisk, true
+	}
+	return 0, false
+}
+
+// ofCluster reports that a fault concerns the whole cluster, and so none can be beside it.
+func ofCluster(def fault.Definition) bool { return between(def) || ofControlPlane(def) }
 
 // between reports that a fault is one between nodes: the others have to be left alone.
 func between(def fault.Definition) bool {
 	return def.Network.Peer || def.Network.Percent || def.Network.Delay || def.Network.Kbits
 }
 
+func ofControlPlane(def fault.Definition) bool {
+	component, _, _ := strings.Cut(def.Name, "-")
+	return slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, component)
+}
+
+// lifeOf is the life of a fault for a harness that is killed at a point.
+func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
+	quick := []string{
+		"cordon", "drain", "node-delete", "node-isolate", "out-of-service", "packet-loss", "pod-partition", "pod-quota",
+		"runtime-stop",
+	}
+	switch {
+	case at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected:
+		return briefLife
+	case slices.Contains(quick, def.Name):
+		return quickLife
+	}
+	return longLife
+}
+
 // prepare puts the agent on every node, and a victim on every worker.
 func (m *matrix) prepare(t *testing.T) {
 	ctx := t.Context()
 	var err error
-	if m.nodes, err = m.cluster.Nodes(ctx); err != nil {
-		t.Fatal(err)
-	}
 	if m.dogs, err = realDogs(ctx, m.log, filepath.Join(m.dir, "outside"), m.cluster.Name()); err != nil {
 		t.Fatal(err)
 	}
-	agent, err := agentbin.Find(ctx, m.log)
-	if err != nil {
+	m.nodes = withAgents(t, m.log, m.cluster)
+	disks := localpv.Provisioner{
+		Cluster: oneWorker{m.cluster, m.nodes[1+workerOfDisk]}, Kube: m.kube, Recorder: nobody{}, Clock: bootclock.Now,
+		Log: m.log, Spec: localpv.Spec{Class: diskClass, PerWorker: 1, FileSystem: "ext4", SizeMiB: 64},
+	}
+	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range m.nodes {
-		if _, err := install.Install(ctx, n, agent); err != nil {
-			t.Fatal(err)
-		}
 		if m.before[n.Name()], err = thingsOn(ctx, n); err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +256,52 @@ func (m *matrix) prepare(t *testing.T) {
 	}
 }
 
+// fillDisk puts a file on the volume that is a file system of its own: what is not there cannot be shown to be lost.
+func (m *matrix) fillDisk(ctx context.Context) error {
+	on := m.nodes[1+workerOfDisk]
+	pv, err := m.kube.CoreV1().PersistentVolumes().Get(ctx, fmt.Sprintf("%s-%s-0", diskClass, on.Name()),
+		metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, argv := range [][]string{
+		{"cp", "/etc/hostname", pv.Spec.Local.Path}, {"sync", "--file-system", pv.Spec.Local.Path},
+	} {
+		if _, err := clusters.Run(ctx, on, argv...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneWorker is a cluster with a single node.
+type oneWorker struct {
+	clusters.Cluster
+	node clusters.Node
+}
+
+// Nodes returns the one.
+func (o oneWorker) Nodes(context.Context) ([]clusters.Node, error) {
+	return []clusters.Node{o.node}, nil
+}
+
+// nobody records nothing.
+type nobody struct{}
+
+// Record forgets the fact.
+func (nobody) Record(history.Event) {}
+
 func (m *matrix) target(on clusters.Node) faulttest.Target {
-	return faulttest.Target{
+	t := faulttest.Target{
 		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Outside: m.dogs,
 	}
+	switch on.Name() {
+	case m.nodes[1+workerOfClaim].Name():
+		t.Claims = true
+	case m.nodes[1+workerOfDisk].Name():
+		t.Claims, t.Class = true, diskClass
+	}
+	return t
 }
 
 // row kills the harness at each of the points of one fault, one after the other, on one worker.
@@ -229,7 +326,7 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 // fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times holds
 // it back for minutes, unless it is a new one.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
-	if ofCluster, _ := whereKilled(def); ofCluster && !between(def) {
+	if ofControlPlane(def) {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}
@@ -243,6 +340,20 @@ func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node
 	return env, err
 }
 
+// errand is what a harness is sent out for.
+func (m *matrix) errand(def string, env fault.Env, at faulttest.KillPoint, run string, life time.Duration) errand {
+	e := errand{
+		Engine: os.Getenv("SEATRIAL_ENGINE"), Kubeconfig: filepath.Join(m.dir, run+".kubeconfig"),
+		Cluster: m.cluster.Name(), Fault: def, Node: env.Node.Name(), Pod: env.Pod, Namespace: env.Namespace, Run: run,
+		At: at.String(), Journal: filepath.Join(m.dir, run+".journal"), Life: life, Hold: time.Second,
+		Dogs: m.dogs, Peer: env.Peer,
+	}
+	if env.PeerNode != nil {
+		e.PeerNode = env.PeerNode.Name()
+	}
+	return e
+}
+
 // kill kills the harness once, and waits until nothing is left. It reports false for a point that the fault never
 // comes to.
 func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Node, at faulttest.KillPoint, run string) (
@@ -252,18 +363,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 	if err != nil {
 		return cell{err: fmt.Errorf("before the kill: %w", err)}, true
 	}
-	e := errand{
-		Engine: os.Getenv("SEATRIAL_ENGINE"), Kubeconfig: filepath.Join(m.dir, run+".kubeconfig"),
-		Cluster: m.cluster.Name(), Fault: def.Name, Node: on.Name(), Pod: env.Pod, Namespace: env.Namespace, Run: run,
-		At: at.String(), Journal: filepath.Join(m.dir, run+".journal"), Life: longLife, Hold: time.Second,
-		Dogs: m.dogs, Peer: env.Peer,
-	}
-	if env.PeerNode != nil {
-		e.PeerNode = env.PeerNode.Name()
-	}
-	if at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected {
-		e.Life = briefLife
-	}
+	e := m.errand(def.Name, env, at, run, lifeOf(def, at))
 	f, err := def.New(e.spec(), 1, env)
 	if err != nil {
 		return cell{err: err}, true
@@ -373,7 +473,11 @@ func (m *matrix) report(t *testing.T, points []faulttest.KillPoint) string {
 	if err := table.Flush(); err != nil {
 		t.Error(err)
 	}
-	fmt.Fprintf(&text, "\n%d kills in %d faults; left: nothing, unless it says FAIL; at most %.1f s after "+
+	fmt.Fprintln(&text)
+	for _, why := range m.leftOut {
+		fmt.Fprintf(&text, "left out: %s\n", why)
+	}
+	fmt.Fprintf(&text, "%d kills in %d faults; left: nothing, unless it says FAIL; at most %.1f s after "+
 		"max(deadline, %s)\n", kills, len(m.cells), worst.Seconds(), leastLife)
 	t.Log("\n" + text.String())
 	return text.String()

@@ -21,6 +21,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -170,7 +171,7 @@ func (m *matrix) sorted(few []string) (
 		switch {
 		case def.CSI:
 			m.leftOut = append(m.leftOut, def.Name+": the victim's pod has no volume of the shared disks' driver")
-		case def.Name == "file-truncate" || def.Name == "page-flip":
+		case def.File:
 			m.leftOut = append(m.leftOut, def.Name+": what it does stays, for the checks to find")
 		case ofOne:
 			own[worker] = append(own[worker], def)
@@ -191,10 +192,10 @@ const workerOfClaim, workerOfDisk = 0, 1
 
 // ownWorker returns the worker that a fault needs, if it needs one.
 func ownWorker(def fault.Definition) (int, bool) {
-	switch def.Name {
-	case "claim-delete":
+	switch {
+	case def.Name == "claim-delete":
 		return workerOfClaim, true
-	case "device-gone", "power-loss", "volume-full", "volume-read-only":
+	case def.Name == "power-loss" || slices.Contains(def.Takes, plan.PartVolume):
 		return workerOfDisk, true
 	}
 	return 0, false

@@ -54,8 +54,9 @@ var _ = Describe("a harness in trouble", Serial, Label("harness"), func() {
 		far.Host, far.Boot, far.PID = "elsewhere", "another", 7
 		second, err := berth.Take(GinkgoT().TempDir(), at.place.Cluster.Name(), far, slog.New(slog.DiscardHandler))
 		Expect(err).NotTo(HaveOccurred())
+		kube := client(ctx)
 		begin := time.Now()
-		err = second.Hold(ctx, client(ctx))
+		err = second.Hold(ctx, kube)
 		var taken *berth.TakenError
 		Expect(errors.As(err, &taken)).To(BeTrue(), "%v", err)
 		Expect(taken.Holder.PID).NotTo(BeZero())

@@ -6,7 +6,6 @@
 #   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
 #   TIMES=5         how many attempts `make cases` gives each case
-#   FAULTS=a,b      which faults `make kill-matrix` kills the harness in; all for all, which takes 2 h
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -71,7 +70,7 @@ cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, o
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
-kill-matrix: build ## Kill the harness at every step of most faults (FAULTS); the cluster must heal itself; 1 h
+kill-matrix: build ## Kill the harness at every step of most faults, or of FAULTS=a,b, or all; 1 h
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost

@@ -324,11 +324,16 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 	}
 }
 
-// fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times holds
-// it back for minutes, unless it is a new one.
+// fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times, or a
+// container, holds it back for minutes, unless it is a new one.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
 	if ofControlPlane(def) {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
+			return fault.Env{}, err
+		}
+	}
+	if slices.Contains([]string{"container-kill", "kube-proxy-kill"}, def.Name) {
+		if _, err := clusters.Run(ctx, on, "systemctl", "restart", "kubelet"); err != nil {
 			return fault.Env{}, err
 		}
 	}

@@ -168,7 +168,9 @@ func (m *matrix) sorted(few []string) (
 		case !slices.Contains(strings.Split(*onlyFaults, ","), def.Name):
 			continue
 		}
-		switch {
+		switch cannot := kind.Cannot(def.Needs); {
+		case len(cannot) > 0:
+			m.leftOut = append(m.leftOut, fmt.Sprintf("%s: no cluster here can do it: %q", def.Name, cannot))
 		case def.CSI:
 			m.leftOut = append(m.leftOut, def.Name+": the victim's pod has no volume of the shared disks' driver")
 		case def.File:

@@ -159,3 +159,23 @@ func TestSharesOnARealKernel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNeighborsAreFoundInACutOfOneDirection has the kernel look for its neighbor anew while a cut is held, as it does
+// after half a minute by itself: what is not cut must go on over IPv6 as well.
+func TestNeighborsAreFoundInACutOfOneDirection(t *testing.T) {
+	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+		t.Run(direction, func(t *testing.T) {
+			l := newLab(t)
+			s := l.severed(t, plan.Fault{Direction: direction}, false)
+			if err := s.Inject(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []*space{l.node, l.far} {
+				at.must("ip", "neigh", "flush", "dev", "cable0")
+			}
+			if _, err := s.shown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -98,11 +98,19 @@ func (s severance) chains() []chain {
 			{name: "forwarding", hook: "forward", priority: -300, lanes: out},
 		}
 	}
-	return []chain{
+	both := []chain{
 		{name: "arriving", hook: "prerouting", priority: -300, lanes: in},
 		{name: "leaving", hook: "postrouting", priority: -300, lanes: out},
 	}
+	if !s.cuts(plan.DirectionIn) || !s.cuts(plan.DirectionOut) {
+		both[0].first, both[1].first = []string{neighbors}, []string{neighbors}
+	}
+	return both
 }
+
+// neighbors lets IPv6 find its neighbors, as ARP does for IPv4, which these tables never see. Without it, a cut of one
+// direction is one of both as soon as a neighbor's entry has to be renewed, half a minute later.
+const neighbors = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 
 // ruleset returns the nftables transaction that replaces the table by one that does s, until life is over: the kernel
 // takes the elements out of the sets then, and the rules match nothing any more. Counters say how many packets of

@@ -238,7 +238,11 @@ func keptNodes(ctx context.Context, run Runner, only Only) ([]keptNode, error) {
 		k := keptNode{owner: h.owner}
 		text, err := run(ctx, []string{"cat", h.owner.Held(HeldNode)}, "")
 		if err != nil {
-			continue // Another heal was quicker.
+			still, again := holdsStill(ctx, run, h.owner, HeldNode)
+			if again == nil && !still {
+				continue // Another heal was quicker.
+			}
+			return nil, errors.Join(fmt.Errorf("read what %s keeps of a Node: %w", h.owner.Name(), err), again)
 		}
 		if json.Unmarshal([]byte(text), &k.was) != nil {
 			k.was = NodeWas{}
@@ -252,10 +256,10 @@ func keptNodes(ctx context.Context, run Runner, only Only) ([]keptNode, error) {
 // so.
 func (k keptNode) back(objects []object) (c change, missing string) {
 	released := []string{"rm", "-rf", k.owner.Held("")}
-	said := fmt.Sprintf("node %s was not deleted (%s)", k.was.Name, k.owner.Name())
 	if k.was.Name == "" {
-		return change{argv: [][]string{released}, did: said}, ""
+		return change{argv: [][]string{released}, did: fmt.Sprintf("no node was deleted (%s)", k.owner.Name())}, ""
 	}
+	said := fmt.Sprintf("node %s was not deleted (%s)", k.was.Name, k.owner.Name())
 	i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == "Node" && o.Metadata.Name == k.was.Name })
 	if i < 0 {
 		return change{}, fmt.Sprintf("node %s is not registered", k.was.Name)

@@ -130,3 +130,17 @@ func TestAPIWaitsForTheServerAndForTheNode(t *testing.T) {
 		}
 	})
 }
+
+// TestAPIKeepsAtWhatCannotBeRead has the file that says what a deleted Node had be unreadable: it is not forgotten.
+func TestAPIKeepsAtWhatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const held = "/var/lib/seatrial/held/seatrial-r1-8"
+		c := withAPI(held + "\n" + held + "/node.json\n")
+		n := c.Node("control-plane")
+		n.On([]string{"cat", held + "/node.json"}, fake.Reply{ExitCode: 1, Stderr: "input/output error"})
+		err := heal.API(t.Context(), heal.On(n), nil, time.Minute, &heal.Report{})
+		if !errors.Is(err, await.ErrTimeout) || !strings.Contains(err.Error(), "input/output error") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -58,7 +58,7 @@ func listHeld(ctx context.Context, run Runner) ([]holding, error) {
 		return nil, fmt.Errorf("look for what is below %s: %w", dir, err)
 	}
 	lines := strings.Fields(out)
-	slices.Sort(lines) // A directory comes before what is in it.
+	slices.Sort(lines)
 	var all []holding
 	for _, line := range lines {
 		name, thing, within := strings.Cut(strings.TrimPrefix(line, mark.HeldDir), "/")
@@ -66,14 +66,25 @@ func listHeld(ctx context.Context, run Runner) ([]holding, error) {
 		if !ours {
 			continue
 		}
-		if n := len(all); n == 0 || all[n-1].owner != owner {
+		// What is in a directory need not come next to it: "r1-1-5" is between "r1-1" and "r1-1/kubelet".
+		i := slices.IndexFunc(all, func(h holding) bool { return h.owner == owner })
+		if i < 0 {
+			i = len(all)
 			all = append(all, holding{owner: owner})
 		}
 		if within {
-			all[len(all)-1].things = append(all[len(all)-1].things, thing)
+			all[i].things = append(all[i].things, thing)
 		}
 	}
 	return all, nil
+}
+
+// holdsStill reports whether the owner still holds that thing on the node, or, without one, anything.
+func holdsStill(ctx context.Context, run Runner, owner mark.Owner, thing string) (bool, error) {
+	all, err := listHeld(ctx, run)
+	return slices.ContainsFunc(all, func(h holding) bool {
+		return h.owner == owner && (thing == "" || slices.Contains(h.things, thing))
+	}), err
 }
 
 // held releases what is held on the node.
@@ -87,8 +98,12 @@ func held(ctx context.Context, run Runner, only Only, report *Report) error {
 		if !only(h.owner) {
 			continue
 		}
-		if err := h.release(ctx, run); err != nil {
+		quicker, err := h.releaseOnce(ctx, run)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("release %s: %w", h, err))
+			continue
+		}
+		if quicker {
 			continue
 		}
 		if len(h.things) == 1 && h.things[0] == HeldNode {
@@ -102,6 +117,24 @@ func held(ctx context.Context, run Runner, only Only, report *Report) error {
 // Release undoes what the owner holds on the node, if it does. The mark goes last.
 func Release(ctx context.Context, run Runner, owner mark.Owner) error {
 	return held(ctx, run, func(o mark.Owner) bool { return o == owner }, &Report{})
+}
+
+// releaseOnce releases what is held unless another heal is quicker, which is told and no error. One that is at it at
+// the same moment may take a file away under this one, so an error is followed by a second try.
+func (h holding) releaseOnce(ctx context.Context, run Runner) (quicker bool, err error) {
+	for range 2 {
+		if err = h.release(ctx, run); err == nil {
+			return false, nil
+		}
+		still, again := holdsStill(ctx, run, h.owner, "")
+		if again != nil {
+			return false, errors.Join(err, again)
+		}
+		if !still {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 func (h holding) release(ctx context.Context, run Runner) error {

@@ -83,6 +83,44 @@ func TestAMarkStaysUntilItsThingIsReleased(t *testing.T) {
 	}
 }
 
+// TestTheThingsOfOneOwnerBelongTogether has the directory of another run between an owner's and what is in it.
+func TestTheThingsOfOneOwnerBelongTogether(t *testing.T) {
+	const dir = mark.HeldDir + "seatrial-r1-1"
+	c := holder()
+	c.On([]string{"find", "/var/lib", "-ignore_readdir_race", "-mindepth", "1", "..."}, fake.Reply{
+		Stdout: dir + "\n" + dir + "/kubelet\n" + dir + "-5\n" + dir + "/etcd.yaml\n",
+	})
+	got, err := heal.Node(t.Context(), heal.On(c.Node("worker")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"seatrial-r1-1 etcd.yaml kubelet", "seatrial-r1-1-5"}, got.Held); d != "" {
+		t.Errorf("held (-want +got):\n%s", d)
+	}
+	if all := changes(c); !strings.HasPrefix(all[0], "cp") || !strings.HasPrefix(all[3], "rm") {
+		t.Errorf("the marks go before the things: %q", all)
+	}
+}
+
+// TestWhatAnotherHealReleasesIsNoError has somebody else release the same things at the same time.
+func TestWhatAnotherHealReleasesIsNoError(t *testing.T) {
+	owner := mark.Owner{Run: "r2", Step: 1}
+	broken := fake.Reply{ExitCode: 1, Stderr: "No such file or directory"}
+	for name, found := range map[string][]fake.Reply{
+		"all of it":      {{Stdout: holdings}, {}},
+		"some, at first": {{Stdout: holdings}, {Stdout: holdings}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := holder()
+			c.On([]string{"find", "/var/lib", "-ignore_readdir_race", "-mindepth", "1", "..."}, found...)
+			c.On([]string{"mv", "..."}, broken, fake.Reply{})
+			if err := heal.Release(t.Context(), heal.On(c.Node("worker")), owner); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func holder() *fake.Cluster {
 	c := cluster()
 	c.On([]string{"find", "/var/lib", "-ignore_readdir_race", "-mindepth", "1", "..."}, fake.Reply{Stdout: holdings})

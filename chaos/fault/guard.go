@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -179,7 +180,9 @@ func (g *Guard) disarm(ctx context.Context) error {
 // ErrNothingShown is the error of a fault that claims an effect, or its end, and shows nothing for it.
 var ErrNothingShown = errors.New("it shows nothing for it")
 
+// evident leaves out facts that say nothing, and holds that one is left where there is no error.
 func evident(facts []Fact, err error) ([]Fact, error) {
+	facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Sentence == "" })
 	if err == nil && len(facts) == 0 {
 		return nil, ErrNothingShown
 	}

@@ -27,6 +27,7 @@ type puppet struct {
 	calls []string
 	bad   map[string]func(context.Context) error // By method; called once and then forgotten.
 	empty bool                                   // Show nothing.
+	blank bool                                   // Show a fact that says nothing.
 }
 
 func (p *puppet) call(ctx context.Context, name string) error {
@@ -40,6 +41,9 @@ func (p *puppet) call(ctx context.Context, name string) error {
 }
 
 func (p *puppet) facts(err error) ([]fault.Fact, error) {
+	if p.blank {
+		return []fault.Fact{{}}, err
+	}
 	if err != nil || p.empty {
 		return nil, err
 	}
@@ -261,6 +265,20 @@ func TestFactsNameVictimAndEvidence(t *testing.T) {
 			Evidence: []string{"seen (at 5.000s)"}}
 		if d := cmp.Diff(want, n.facts[3]); d != "" {
 			t.Errorf("fact (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestAFactThatSaysNothingIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, n := &puppet{blank: true}, &notes{}
+		if err := guard(p, n).Run(t.Context()); !errors.Is(err, fault.ErrNothingShown) {
+			t.Errorf("got %v", err)
+		}
+		for _, f := range n.facts {
+			if len(f.Evidence) > 0 {
+				t.Errorf("stage %s has the evidence %q", f.Stage, f.Evidence)
+			}
 		}
 	})
 }

@@ -2,15 +2,12 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -49,7 +46,7 @@ func (p ping) String() string {
 
 // asWanted reports whether all of the requests and answers went that should, and none that should not.
 func (p ping) asWanted(s severance) bool {
-	all := s.flows == plan.FlowsEstablished || s.flows == plan.FlowsNew || p.direction == "" // TCP alone is cut.
+	all := s.someFlows() || p.direction == "" // TCP alone is cut, or nothing.
 	arrive := all || !s.cuts(p.direction)
 	answer := all
 	return whole(p.arrived, p.sent, arrive) && whole(p.answered, p.sent, answer)
@@ -95,8 +92,9 @@ func pingWay(ctx context.Context, w way, v volley) ([]ping, error) {
 	for i, a := range addresses {
 		arrived := after.of(a.Is4()) - min(before.of(a.Is4()), after.of(a.Is4()))
 		beside := filter(addresses, func(b netip.Addr) bool { return b.Is4() == a.Is4() })
-		if len(beside) > 1 { // One counter for all of them: a share each, as they were sent.
-			arrived /= uint64(len(beside))
+		// One counter for all of them: a share each, as they were sent.
+		if n := uint64(len(beside)); n > 1 && arrived > 0 {
+			arrived = max(arrived/n, 1)
 		}
 		seen[i] = ping{
 			path: path{from: w.from.name, to: netip.AddrPortFrom(a, 0)}, direction: w.direction,
@@ -124,30 +122,27 @@ func readEchoes(ctx context.Context, e end) (echoes, error) {
 	return n, nil
 }
 
-// probePing runs the agent's probe at an end.
+// probePing sends a volley from an end.
 func probePing(ctx context.Context, from end, addresses []netip.Addr, v volley) ([]probe.Echo, error) {
 	if v.timeout == 0 {
 		v.timeout = echoTimeout
 	}
-	argv := from.argv(mark.AgentPath, "probe", "ping", "--count", strconv.Itoa(v.count),
-		"--interval", v.interval.String(), "--timeout", v.timeout.String())
+	args := []string{"ping", "--count", strconv.Itoa(v.count), "--interval", v.interval.String(),
+		"--timeout", v.timeout.String()}
 	if v.size > 0 {
-		argv = append(argv, "--size", strconv.Itoa(v.size))
+		args = append(args, "--size", strconv.Itoa(v.size))
 	}
 	for _, a := range addresses {
-		argv = append(argv, a.String())
+		args = append(args, a.String())
 	}
-	out, err := clusters.Run(ctx, from.node, argv...)
+	answers, err := ask[[]probe.Echo](ctx, from, args...)
 	if err != nil {
-		return nil, fmt.Errorf("ping from %s: %w", from.name, err)
-	}
-	var answers []probe.Echo
-	if err := json.Unmarshal([]byte(out), &answers); err != nil {
-		return nil, fmt.Errorf("ping from %s: decode answer %.80q: %w", from.name, out, err)
+		return nil, err
 	}
 	same := func(e probe.Echo, a netip.Addr) bool { return e.Address == a.String() }
 	if !slices.EqualFunc(answers, addresses, same) {
-		return nil, fmt.Errorf("ping from %s: the answer %.200q is not for %v", from.name, out, addresses)
+		return nil, fmt.Errorf("probe from %s: the answer %.200q is not for %v", from.name, fmt.Sprint(answers),
+			addresses)
 	}
 	return answers, nil
 }

@@ -108,18 +108,28 @@ func podEnd(ctx context.Context, env fault.Env, name string) (end, error) {
 
 // processOf returns a process of the pod.
 func processOf(ctx context.Context, node clusters.Node, uid string) (int, error) {
-	out, err := clusters.Run(ctx, node, mark.AgentPath, "probe", "process", "--pod", uid)
+	found, err := ask[probe.Processes](ctx, end{name: node.Name(), node: node}, "process", "--pod", uid)
 	if err != nil {
 		return 0, err
-	}
-	var found probe.Processes
-	if err := json.Unmarshal([]byte(out), &found); err != nil {
-		return 0, fmt.Errorf("decode answer %.80q: %w", out, err)
 	}
 	if len(found.Processes) == 0 {
 		return 0, errors.New("it has no process")
 	}
 	return found.Processes[0].PID, nil
+}
+
+// ask runs a probe of the agent at an end and decodes its answer. It goes through the container runtime, and works
+// although the node is cut off.
+func ask[T any](ctx context.Context, from end, args ...string) (answer T, err error) {
+	argv := append([]string{mark.AgentPath, "probe"}, args...)
+	out, err := clusters.Run(ctx, from.node, from.argv(argv...)...)
+	if err != nil {
+		return answer, fmt.Errorf("probe from %s: %w", from.name, err)
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return answer, fmt.Errorf("probe from %s: decode answer %.80q: %w", from.name, out, err)
+	}
+	return answer, nil
 }
 
 // way is one direction in which packets go, by all address families that both ends have.

@@ -93,21 +93,57 @@ func (f *flow) next(ctx context.Context) (probe.FlowReport, error) {
 	case r := <-f.reports:
 		return r, nil
 	case <-ctx.Done():
-		return probe.FlowReport{}, context.Cause(ctx)
 	case <-f.ended:
 	}
 	select {
-	case r := <-f.reports: // It came with the end.
+	case r := <-f.reports: // It came with the end, or before.
 		return r, nil
 	default:
+	}
+	select {
+	case <-f.ended:
 		return probe.FlowReport{}, errors.Join(errors.New("the watch has ended"), f.err)
+	default:
+		return probe.FlowReport{}, context.Cause(ctx)
 	}
 }
 
-// dead waits until the flow is dead, or was reset where resets are sent.
-func (f *flow) dead(ctx context.Context, bound time.Duration, resets bool) (fault.Fact, error) {
+// flowsDead waits until all flows are dead, or were reset where resets are sent.
+func flowsDead(ctx context.Context, flows []*flow, bound time.Duration, resets bool) ([]fault.Fact, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("bytes are still acknowledged after %s", bound))
 	defer cancel()
+	return each(flows, func(f *flow) (fault.Fact, error) { return f.dead(ctx, resets) })
+}
+
+// flowsLive waits for longer than a flow would need to be found dead, and hears nothing of any.
+func flowsLive(ctx context.Context, flows []*flow, now func() history.Time) ([]fault.Fact, error) {
+	begin := now()
+	bounded, cancel := context.WithTimeoutCause(ctx, flowSilence+time.Second, errStillOpen)
+	defer cancel()
+	return each(flows, func(f *flow) (fault.Fact, error) {
+		if err := f.lives(bounded); err != nil {
+			return fault.Fact{}, err
+		}
+		return fault.Fact{Span: history.Between(begin, now()),
+			Sentence: fmt.Sprintf("the established flow %s goes on", f.path)}, nil
+	})
+}
+
+// each returns a fact for each flow, as far as the first error.
+func each(flows []*flow, see func(*flow) (fault.Fact, error)) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	for _, f := range flows {
+		fact, err := see(f)
+		if err != nil {
+			return facts, err
+		}
+		facts = append(facts, fact)
+	}
+	return facts, nil
+}
+
+// dead waits until the flow is dead, or was reset where resets are sent.
+func (f *flow) dead(ctx context.Context, resets bool) (fault.Fact, error) {
 	r, err := f.next(ctx)
 	switch {
 	case err != nil:
@@ -124,20 +160,16 @@ func (f *flow) dead(ctx context.Context, bound time.Duration, resets bool) (faul
 		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
 }
 
-// lives waits for longer than the flow would need to be found dead, and hears nothing of it.
-func (f *flow) lives(ctx context.Context, now func() history.Time) (fault.Fact, error) {
-	begin := now()
-	bounded, cancel := context.WithTimeoutCause(ctx, flowSilence+time.Second, errStillOpen)
-	defer cancel()
-	r, err := f.next(bounded)
+// lives hears nothing of the flow until ctx ends with errStillOpen.
+func (f *flow) lives(ctx context.Context) error {
+	r, err := f.next(ctx)
 	switch {
 	case err == nil:
-		return fault.Fact{}, fmt.Errorf("the established flow %s did not go on: it is %s: %s", f.path, r.State, r.Error)
-	case ctx.Err() != nil || !errors.Is(err, errStillOpen):
-		return fault.Fact{}, fmt.Errorf("watch the established flow %s: %w", f.path, err)
+		return fmt.Errorf("the established flow %s did not go on: it is %s: %s", f.path, r.State, r.Error)
+	case !errors.Is(err, errStillOpen):
+		return fmt.Errorf("watch the established flow %s: %w", f.path, err)
 	}
-	return fault.Fact{Span: history.Between(begin, now()),
-		Sentence: fmt.Sprintf("the established flow %s goes on", f.path)}, nil
+	return nil
 }
 
 // errStillOpen is the cause of the end of a watch during which nothing was said.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
@@ -39,12 +38,6 @@ func Isolate() fault.Definition {
 	}
 }
 
-// isolate is severed between two nodes.
-type isolate struct {
-	*severed
-	leases evidence.Leases // When it was healed.
-}
-
 func newIsolate(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 	s, err := newSevered(spec, step, env)
 	if err != nil {
@@ -73,26 +66,5 @@ func newIsolate(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 		}
 		return found, err
 	}
-	return &isolate{severed: s}, nil
-}
-
-// Heal ends the cut.
-func (i *isolate) Heal(ctx context.Context) error {
-	err := i.severed.Heal(ctx)
-	if err != nil {
-		return err
-	}
-	if i.leases, err = evidence.ReadLeases(ctx, i.env); err != nil && i.env.Log != nil {
-		i.env.Log.Warn("read leases after the heal", "error", err)
-	}
-	return nil
-}
-
-// ConfirmHealed shows that the table is gone and that all is as before.
-func (i *isolate) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := i.severed.ConfirmHealed(ctx)
-	if err != nil {
-		return facts, err
-	}
-	return nodeBack(ctx, i.env, i.leases, facts)
+	return &rejoining{severed: s}, nil
 }

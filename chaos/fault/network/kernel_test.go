@@ -131,7 +131,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.Percent, spec.Direction), func(t *testing.T) {
-			f := &loss{severed: l.severed(t, spec, false)}
+			f := &loss{&rejoining{severed: l.severed(t, spec, false)}}
 			if err := f.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -57,8 +56,7 @@ func manyEchoes() volley { return volley{count: 1000, interval: 2 * time.Millise
 func sparseEchoes() volley { return volley{count: 200, interval: 2 * time.Millisecond} }
 
 type loss struct {
-	*severed
-	leases evidence.Leases // When it was healed.
+	*rejoining
 }
 
 func newLoss(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
@@ -92,7 +90,7 @@ func newLoss(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 		}
 		return found, nil
 	}
-	return &loss{severed: s}, nil
+	return &loss{&rejoining{severed: s}}, nil
 }
 
 // Inject shows that everything goes, and has a share of it dropped from then on.
@@ -231,18 +229,6 @@ func familyName(v4 bool) string {
 		return "IPv4"
 	}
 	return "IPv6"
-}
-
-// Heal ends the loss.
-func (l *loss) Heal(ctx context.Context) error {
-	err := l.severed.Heal(ctx)
-	if err != nil {
-		return err
-	}
-	if l.leases, err = evidence.ReadLeases(ctx, l.env); err != nil && l.env.Log != nil {
-		l.env.Log.Warn("read leases after the heal", "error", err)
-	}
-	return nil
 }
 
 // ConfirmHealed shows that the table is gone and that nothing is lost any more.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -56,8 +55,7 @@ func Partition() fault.Definition {
 
 // partition is severed between a node and the control plane. The lease goes that way.
 type partition struct {
-	*severed
-	leases evidence.Leases // Of the moment at which the cut was made, and then at which it was healed.
+	*rejoining
 }
 
 func newPartition(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
@@ -76,7 +74,7 @@ func newPartition(spec plan.Fault, step int, env fault.Env) (fault.Fault, error)
 		others, err := controlPlane(ctx, env)
 		return sides{mine: mine, others: others}, err
 	}
-	return &partition{severed: s}, nil
+	return &partition{&rejoining{severed: s}}, nil
 }
 
 // controlPlane returns the nodes of the control plane, with the port of the API server.
@@ -131,39 +129,4 @@ func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return facts, err
 	}
 	return append(facts, fact), nil
-}
-
-// Heal ends the cut.
-func (p *partition) Heal(ctx context.Context) error {
-	err := p.severed.Heal(ctx)
-	if err != nil {
-		return err
-	}
-	// The lease that the node renews from now on is one that went through.
-	if p.leases, err = evidence.ReadLeases(ctx, p.env); err != nil {
-		p.env.Log.Warn("read leases after the heal", "error", err) // The API server may be gone; the cut is, too.
-	}
-	return nil
-}
-
-// ConfirmHealed shows that the table is gone and that all is as before.
-func (p *partition) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := p.severed.ConfirmHealed(ctx)
-	if err != nil {
-		return facts, err
-	}
-	return nodeBack(ctx, p.env, p.leases, facts)
-}
-
-// nodeBack shows that the lease of the victim's node is renewed, and that the node is Ready.
-func nodeBack(ctx context.Context, env fault.Env, since evidence.Leases, facts []fault.Fact) ([]fault.Fact, error) {
-	renewed, err := evidence.LeaseRenewed(ctx, env, since, time.Minute)
-	if err != nil {
-		return facts, err
-	}
-	ready, err := evidence.NodeReady(ctx, env, time.Minute)
-	if err != nil {
-		return append(facts, renewed), err
-	}
-	return append(facts, renewed, ready), nil
 }

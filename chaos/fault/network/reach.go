@@ -2,18 +2,14 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -177,28 +173,25 @@ func (t *tally) add(c probe.Connect, first bool) {
 	t.span.NotAfter = c.End
 }
 
-// probeTCP runs the agent's probe at an end, through the container runtime: it works although the node is cut off.
+// probeTCP tries to connect from an end, to each of the targets once.
 func probeTCP(ctx context.Context, from end, targets []netip.AddrPort) ([]probe.Connect, error) {
 	if len(targets) == 0 {
 		return nil, nil
 	}
-	argv := from.argv(mark.AgentPath, "probe", "tcp", "--timeout", probeTimeout.String())
+	args := []string{"tcp", "--timeout", probeTimeout.String()}
 	for _, a := range targets {
-		argv = append(argv, a.String())
+		args = append(args, a.String())
 	}
-	out, err := clusters.Run(ctx, from.node, argv...)
+	answers, err := ask[[]probe.Connect](ctx, from, args...)
 	if err != nil {
-		return nil, fmt.Errorf("probe from %s: %w", from.name, err)
+		return nil, err
 	}
-	var connects []probe.Connect
-	if err := json.Unmarshal([]byte(out), &connects); err != nil {
-		return nil, fmt.Errorf("probe from %s: decode answer %.80q: %w", from.name, out, err)
+	same := func(c probe.Connect, a netip.AddrPort) bool { return c.Address == a.String() }
+	if !slices.EqualFunc(answers, targets, same) {
+		return nil, fmt.Errorf("probe from %s: the answer %.200q is not for %v", from.name, fmt.Sprint(answers),
+			targets)
 	}
-	if len(connects) != len(targets) {
-		return nil, fmt.Errorf("probe from %s: %s for %d addresses", from.name,
-			strconv.Itoa(len(connects))+" answers", len(targets))
-	}
-	return connects, nil
+	return answers, nil
 }
 
 // join writes what was seen as a list.

@@ -64,6 +64,11 @@ func (s severance) cuts(direction string) bool {
 	return s.direction != plan.DirectionIn && s.direction != plan.DirectionOut || s.direction == direction
 }
 
+// someFlows reports whether TCP connections alone are cut, and only the established or the new ones of them.
+func (s severance) someFlows() bool {
+	return s.flows == plan.FlowsEstablished || s.flows == plan.FlowsNew
+}
+
 // chain is one base chain, and which packets it sees: of one direction or of both.
 type chain struct {
 	name, hook string
@@ -201,7 +206,7 @@ func (s severance) end(match, lane string) []string {
 	if !s.reject {
 		return []string{match + counted + " drop"}
 	}
-	if s.flows == plan.FlowsEstablished || s.flows == plan.FlowsNew {
+	if s.someFlows() {
 		return []string{match + counted + " reject with tcp reset"}
 	}
 	return []string{

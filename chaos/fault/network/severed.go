@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,6 +60,9 @@ type severed struct {
 }
 
 func newSevered(spec plan.Fault, step int, env fault.Env) (*severed, error) {
+	if env.Log == nil {
+		env.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &severed{
 		env: env, owner: mark.Owner{Run: env.RunID, Step: step}, families: spec.Families, life: fault.Life(spec),
 		rules: severance{direction: spec.Direction, flows: spec.Flows, reject: spec.Reject, percent: spec.Percent},
@@ -89,10 +93,11 @@ func (s *severed) locate(ctx context.Context) error {
 	if s.own {
 		s.rules.own = cutOff(found.mine.prefixes, nil)
 	}
-	if n := len(slices.Concat(addressesOf(found.ways())...)); n == 0 || s.rules.other.empty() {
+	reachable := slices.ContainsFunc(found.ways(), func(w way) bool { return len(w.addresses()) > 0 })
+	if !reachable || s.rules.other.empty() {
 		return errors.New("find what to cut: the two sides have no address family in common")
 	}
-	if s.rules.flows == plan.FlowsEstablished || s.rules.flows == plan.FlowsNew {
+	if s.rules.someFlows() {
 		for _, w := range found.ways() {
 			if len(w.targets()) == 0 {
 				return fmt.Errorf("find what to cut: flows is %q, and %s declares no port to which one could be opened",
@@ -101,14 +106,6 @@ func (s *severed) locate(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func addressesOf(ways []way) [][]netip.Addr {
-	all := make([][]netip.Addr, len(ways))
-	for i, w := range ways {
-		all[i] = w.addresses()
-	}
-	return all
 }
 
 // untouched is what everything must come to while nothing is cut.
@@ -161,7 +158,7 @@ func (s *severed) open(ctx context.Context) ([]fault.Fact, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	state := join(filter(seen, func(t tally) bool { return !t.asWanted() }))
+	state := unwanted(seen)
 	if state == "" {
 		state = join(filter(heard, func(p ping) bool { return p.answered < p.sent || p.arrived < p.sent }))
 	}
@@ -175,17 +172,15 @@ func (s *severed) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return facts, err
 	}
-	for _, f := range s.flows {
-		var fact fault.Fact
-		if s.rules.flows == plan.FlowsNew {
-			fact, err = f.lives(ctx, s.env.Clock)
-		} else {
-			fact, err = f.dead(ctx, cutBound, s.rules.reject)
-		}
-		if err != nil {
-			return facts, err
-		}
-		facts = append(facts, fact)
+	var flows []fault.Fact
+	if s.rules.flows == plan.FlowsNew {
+		flows, err = flowsLive(ctx, s.flows, s.env.Clock)
+	} else {
+		flows, err = flowsDead(ctx, s.flows, cutBound, s.rules.reject)
+	}
+	facts = append(facts, flows...)
+	if err != nil {
+		return facts, err
 	}
 	counted, err := s.counted(ctx)
 	if err != nil {
@@ -206,10 +201,10 @@ func (s *severed) shown(ctx context.Context) ([]fault.Fact, error) {
 				return false, "", err
 			}
 			seen = now
-			return len(filter(seen, func(t tally) bool { return !t.asWanted() })) == 0, "probes connect", nil
+			return unwanted(seen) == "", "probes connect", nil
 		})
 	if err != nil {
-		return nil, s.explain(join(filter(seen, func(t tally) bool { return !t.asWanted() })), err)
+		return nil, s.explain(unwanted(seen), err)
 	}
 	err = await.Until(ctx, "echo requests to go as they should", time.Second, cutBound,
 		func(ctx context.Context) (bool, string, error) {
@@ -218,14 +213,23 @@ func (s *severed) shown(ctx context.Context) ([]fault.Fact, error) {
 				return false, "", err
 			}
 			heard = now
-			wrong := filter(heard, func(p ping) bool { return !p.asWanted(s.rules) })
-			return len(wrong) == 0, join(wrong), nil
+			return s.misheard(heard) == "", s.misheard(heard), nil
 		})
 	facts := append(tallyFacts(seen), pingFacts(heard)...)
 	if err != nil {
-		return facts, s.explain(join(filter(heard, func(p ping) bool { return !p.asWanted(s.rules) })), err)
+		return facts, s.explain(s.misheard(heard), err)
 	}
 	return facts, nil
+}
+
+// unwanted lists the attempts to connect that did not come to what is wanted; empty when all did.
+func unwanted(seen []tally) string {
+	return join(filter(seen, func(t tally) bool { return !t.asWanted() }))
+}
+
+// misheard lists the echo requests of which other ones arrived or were answered than should be; empty when all did.
+func (s *severed) misheard(heard []ping) string {
+	return join(filter(heard, func(p ping) bool { return !p.asWanted(s.rules) }))
 }
 
 // counted holds the counters of our own rules against the plan: the probes were packets of both directions.
@@ -236,7 +240,7 @@ func (s *severed) counted(ctx context.Context) (fault.Fact, error) {
 		return fault.Fact{}, err
 	}
 	fact := fault.Fact{Span: history.Between(begin, s.env.Clock()), Sentence: "our rules have counted: " + t.String()}
-	some := s.rules.flows == plan.FlowsEstablished || s.rules.flows == plan.FlowsNew
+	some := s.rules.someFlows()
 	all := uint64(0)
 	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
 		lost, went := t.of(direction)
@@ -276,29 +280,32 @@ func (s *severed) Held(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wrong := filter(seen, func(t tally) bool { return !t.asWanted() }); len(wrong) > 0 {
-		return nil, fmt.Errorf("the cut has ended by itself: %s", join(wrong))
+	if wrong := unwanted(seen); wrong != "" {
+		return nil, fmt.Errorf("the cut has ended by itself: %s", wrong)
 	}
 	heard, err := pings(ctx, ways, fewEchoes())
 	if err != nil {
 		return nil, err
 	}
-	if wrong := filter(heard, func(p ping) bool { return !p.asWanted(s.rules) }); len(wrong) > 0 {
-		return nil, fmt.Errorf("the cut has ended by itself: %s", join(wrong))
+	if wrong := s.misheard(heard); wrong != "" {
+		return nil, fmt.Errorf("the cut has ended by itself: %s", wrong)
 	}
-	counted, err := s.counted(ctx) // Where established flows alone were cut, they are dead, and this alone shows it.
+	// Where established flows alone were cut, they are dead by now: that our table is there is all that can be shown.
+	counted, err := s.counted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return append(append(tallyFacts(seen), pingFacts(heard)...), counted), nil
 }
 
-// Heal deletes our table, whether it is there or not, and ends the flows.
+// Heal deletes our table, whether it is there or not, and ends the watches of flows then.
 func (s *severed) Heal(ctx context.Context) error {
-	for _, f := range s.flows {
-		f.close()
-	}
-	s.flows = nil
+	defer func() {
+		for _, f := range s.flows {
+			f.close()
+		}
+		s.flows = nil
+	}()
 	if _, err := heal.On(s.env.Node)(ctx, heal.DeleteTable(), heal.TableGone(s.owner)); err != nil {
 		return fmt.Errorf("delete nftables table %q: %w", s.owner.Table(), err)
 	}

@@ -55,7 +55,10 @@ func (v *victims) back(ctx context.Context) ([]fault.Fact, error) {
 		return facts, err
 	}
 	fact, err := evidence.LeaseRenewed(ctx, v.env, read, kubeletBound)
-	return append(facts, fact), err
+	if err != nil {
+		return facts, err
+	}
+	return append(facts, fact), nil
 }
 
 // well looks once whether one that is not a victim of a kill runs on every node, is not frozen, and tells that it is

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -41,9 +38,7 @@ func ForceDetachOff() fault.Definition {
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			f := &forceDetachOff{
-				env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
-			}
+			f := &forceDetachOff{env: env, ward: newWard(spec, step, env)}
 			return f, f.owner.Check()
 		},
 	}
@@ -59,21 +54,9 @@ const (
 )
 
 type forceDetachOff struct {
-	env   fault.Env
-	owner mark.Owner
-	life  time.Duration
-
+	env fault.Env
+	ward
 	foreign bool // Somebody else had set the flag before.
-}
-
-// Arm arms the timers that put the manifests back.
-func (f *forceDetachOff) Arm(ctx context.Context) error {
-	return eachControlNode(ctx, f.env, func(n clusters.Node) error { return deadman.Arm(ctx, n, f.owner, f.life) })
-}
-
-// Disarm removes the timers.
-func (f *forceDetachOff) Disarm(ctx context.Context) error {
-	return eachControlNode(ctx, f.env, func(n clusters.Node) error { return deadman.Disarm(ctx, n, f.owner) })
 }
 
 // Inject changes the manifests.
@@ -103,17 +86,6 @@ func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	return facts(seen, history.Between(begin, f.env.Clock()), true), nil
-}
-
-// Heal puts back what bears our mark. It removes the timers then: without a mark they find nothing to do, and a new
-// leader takes longer than the guard waits when a person has given up.
-func (f *forceDetachOff) Heal(ctx context.Context) error {
-	return eachControlNode(ctx, f.env, func(n clusters.Node) error {
-		if err := heal.Release(ctx, heal.On(n), f.owner); err != nil {
-			return err
-		}
-		return deadman.Disarm(ctx, n, f.owner)
-	})
 }
 
 // ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.

@@ -7,13 +7,10 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -39,38 +36,6 @@ func lack(of component) string {
 		return "a request to the API server is not answered"
 	}
 	return "its lease is not renewed"
-}
-
-// ward is what outlives the harness, and the timers on the nodes of the control plane that end it then.
-type ward struct {
-	owner mark.Owner
-	life  time.Duration
-	on    fault.Env
-}
-
-func newWard(spec plan.Fault, step int, env fault.Env) ward {
-	return ward{owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), on: env}
-}
-
-// Arm arms the timers.
-func (w ward) Arm(ctx context.Context) error {
-	return eachControlNode(ctx, w.on, func(n clusters.Node) error { return deadman.Arm(ctx, n, w.owner, w.life) })
-}
-
-// Disarm removes the timers.
-func (w ward) Disarm(ctx context.Context) error {
-	return eachControlNode(ctx, w.on, func(n clusters.Node) error { return deadman.Disarm(ctx, n, w.owner) })
-}
-
-// Heal undoes what bears our mark, through the nodes alone: there may be no API server. It removes the timers then,
-// which find nothing to do without a mark.
-func (w ward) Heal(ctx context.Context) error {
-	return eachControlNode(ctx, w.on, func(n clusters.Node) error {
-		if err := heal.Release(ctx, heal.On(n), w.owner); err != nil {
-			return err
-		}
-		return deadman.Disarm(ctx, n, w.owner)
-	})
 }
 
 // freeze is SIGSTOP to a component.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -181,11 +184,25 @@ func (v *victims) unanswered(ctx context.Context) (fault.Fact, error) {
 			if ctx.Err() != nil {
 				return false, "", failure
 			}
+			if refusal(failure) {
+				return false, fmt.Sprintf("the last was answered: %.300s", failure), nil
+			}
 			fact = fault.Fact{Span: history.Between(begin, v.env.Clock()),
 				Sentence: fmt.Sprintf("the API server did not answer a request: %.300s", failure)}
 			return true, "", nil
 		})
 	return fact, err
+}
+
+// refusal reports whether an error is an answer of an API server that is at work: it has looked, and says no. That it
+// cannot look, in whatever words, is none.
+func refusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 }
 
 const (

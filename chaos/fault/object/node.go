@@ -31,14 +31,15 @@ func lookNode(ctx context.Context, env fault.Env) (*corev1.Node, error) {
 	return node, nil
 }
 
-// changeNode changes the victim's Node, again when somebody else did so in between. A change that returns false is
-// none; without a Node, it is called with nil.
+// changeNode changes the victim's Node, again when somebody else did so in between. It waits for an API server that
+// does not answer when it asks for the Node; of a change that was sent, nobody knows then what became of it, and that
+// is an error. A change that returns false is none; without a Node, it is called with nil.
 func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (bool, error)) error {
 	what := fmt.Sprintf("change of Node %q to be taken", env.Node.Name())
 	return await.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) (bool, string, error) {
 		node, err := lookNode(ctx, env)
-		if err != nil {
-			return false, "", await.Stop(err)
+		if err != nil { // The API server may be back in a moment; nothing was changed yet.
+			return false, "", err
 		}
 		changed, err := change(node)
 		if err != nil {

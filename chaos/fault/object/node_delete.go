@@ -270,13 +270,18 @@ func restore(node, before *corev1.Node) bool {
 		annotate(node, key, before.Annotations[key])
 		changed = true
 	}
-	for _, taint := range before.Spec.Taints {
-		_, has := taintOf(node, taint.Key)
-		if !has && heal.Returns(taint.Key) {
-			node.Spec.Taints, changed = append(node.Spec.Taints, taint), true
-		}
+	for _, taint := range missingTaints(node, before) {
+		node.Spec.Taints, changed = append(node.Spec.Taints, taint), true
 	}
 	return changed
+}
+
+// missingTaints are the taints of before that a Node does not have now, but those that the control plane brings back.
+func missingTaints(node, before *corev1.Node) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(before.Spec.Taints), func(t corev1.Taint) bool {
+		_, has := taintOf(node, t.Key)
+		return has || !heal.Returns(t.Key)
+	})
 }
 
 // ConfirmHealed shows a Node that is as the one before, but for its uid.
@@ -308,6 +313,9 @@ func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
 		return sentence, ""
 	}
 	gone := append(heal.Missing(node.Labels, d.before.Labels), heal.Missing(node.Annotations, d.before.Annotations)...)
+	for _, taint := range missingTaints(node, d.before) {
+		gone = append(gone, "the taint "+taint.ToString())
+	}
 	if len(gone) > 0 {
 		return "", "it lacks " + strings.Join(gone, ", ")
 	}

@@ -1,0 +1,76 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/clusters"
+	fakecluster "github.com/seatrial/seatrial/clusters/fake"
+)
+
+func ready(taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "worker", UID: "u2"},
+		Spec:       corev1.NodeSpec{PodCIDR: "10.244.1.0/24", Taints: taints},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+// TestAnAPIServerThatIsBackInAMomentIsWaitedFor has the first looks fail, and then an update whose fate nobody knows.
+func TestAnAPIServerThatIsBackInAMomentIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset(ready())
+		away := 2
+		kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			away--
+			return away >= 0, nil, errors.New("connection refused")
+		})
+		env := fault.Env{Kube: kube, Node: fakecluster.NewNode("worker", clusters.RoleWorker, nil)}
+		cordon := func(n *corev1.Node) (bool, error) {
+			n.Spec.Unschedulable = true
+			return true, nil
+		}
+		if err := changeNode(t.Context(), env, cordon); err != nil {
+			t.Error(err)
+		}
+		sent := 0
+		kube.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			sent++
+			return true, nil, context.DeadlineExceeded
+		})
+		if err := changeNode(t.Context(), env, cordon); !errors.Is(err, context.DeadlineExceeded) || sent != 1 {
+			t.Errorf("got %v after %d updates", err, sent)
+		}
+	})
+}
+
+// TestANodeWithoutItsTaintIsNotBack holds a Node that registered anew against the one before.
+func TestANodeWithoutItsTaintIsNotBack(t *testing.T) {
+	own := corev1.Taint{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}
+	of := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}
+	before := ready(own, of)
+	before.UID = "u1"
+	d := nodeDelete{before: before}
+	if said, state := d.back(ready()); said != "" || !strings.Contains(state, "the taint dedicated=db:NoSchedule") {
+		t.Errorf("got %q, %q", said, state)
+	}
+	now := ready()
+	if !restore(now, before) || len(now.Spec.Taints) != 1 || restore(now, before) {
+		t.Errorf("restored are %v", now.Spec.Taints)
+	}
+	if said, state := d.back(now); said == "" || state != "" {
+		t.Errorf("got %q, %q", said, state)
+	}
+}

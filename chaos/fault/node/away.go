@@ -7,12 +7,13 @@ import (
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // away is a fault that ends every process on a node, and boots the node when it is healed.
 type away struct {
 	beside
-	act    func(ctx context.Context) error // Takes the node away.
+	act    func(context.Context, clusters.PowerNode) error // Takes the node away.
 	before snapshot
 }
 
@@ -20,9 +21,22 @@ type away struct {
 // known (DefaultTolerationSeconds), and another may have taken their place after that.
 const evictedAfter = 4 * time.Minute
 
-func newAway(spec plan.Fault, step int, env fault.Env) (*away, error) {
-	b, err := newBeside(spec, step, env, exited)
-	return &away{beside: b}, err
+// takingAway completes the definition of a fault that does something to a node after which it is down.
+func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode) error) fault.Definition {
+	d.Shown = "The runtime has it down, its kubelet answers on no address of either family, and its lease is not " +
+		"renewed while that of another node is."
+	d.Healed = "It is started: a later boot without the old processes, kubelet active, lease renewed, node and pods " +
+		"Ready with new containers, routes and mounts back."
+	d.Needs = []string{"power"}
+	d.Takes = []plan.Part{plan.PartNode}
+	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		b, err := newBeside(spec, step, env, exited)
+		if err != nil {
+			return nil, err
+		}
+		return &away{beside: b, act: act}, nil
+	}
+	return d
 }
 
 // Inject notes what is there, and takes the node away.
@@ -35,7 +49,7 @@ func (a *away) Inject(ctx context.Context) error {
 		return err
 	}
 	a.before = before
-	return a.act(ctx)
+	return a.act(ctx, a.node)
 }
 
 // ConfirmHealed shows that the node has booted since, and that all that was on it is back.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -101,14 +100,7 @@ func (b *beside) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held shows that the node is still away.
 func (b *beside) Held(ctx context.Context) ([]fault.Fact, error) {
-	fact, state, err := b.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if state != "" {
-		return nil, errors.New(state)
-	}
-	return []fault.Fact{fact}, nil
+	return still(b.look(ctx))
 }
 
 // Heal brings the node back and ends the dead-man, which goes last: until then it is what still would do it.

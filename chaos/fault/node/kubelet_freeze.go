@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
@@ -41,30 +39,19 @@ func KubeletFreeze() fault.Definition {
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &kubeletFreeze{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			k := &kubeletFreeze{env: env, ward: newWard(spec, step, env)}
 			return k, k.owner.Check()
 		},
 	}
 }
 
 type kubeletFreeze struct {
-	env     fault.Env
-	owner   mark.Owner
-	life    time.Duration
+	env fault.Env
+	ward
 	old     probe.Process   // The one that was frozen.
 	pods    probe.Processes // The workload's, before.
 	witness witness
 	leases  evidence.Leases // When it was frozen.
-}
-
-// Arm arms the timer that lets it go on.
-func (k *kubeletFreeze) Arm(ctx context.Context) error {
-	return deadman.Arm(ctx, k.env.Node, k.owner, k.life)
-}
-
-// Disarm removes the timer.
-func (k *kubeletFreeze) Disarm(ctx context.Context) error {
-	return deadman.Disarm(ctx, k.env.Node, k.owner)
 }
 
 // Inject notes which process is the kubelet, what runs beside it and who is answered by it, and freezes it.
@@ -152,22 +139,7 @@ func (k *kubeletFreeze) deaf(ctx context.Context) (fault.Fact, error) {
 
 // Held shows that it is still stopped.
 func (k *kubeletFreeze) Held(ctx context.Context) ([]fault.Fact, error) {
-	fact, state, err := k.stopped(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if state != "" {
-		return nil, errors.New(state)
-	}
-	return []fault.Fact{fact}, nil
-}
-
-// Heal lets the process of our mark go on, and removes the timer: without a mark it finds nothing to do.
-func (k *kubeletFreeze) Heal(ctx context.Context) error {
-	if err := heal.Release(ctx, heal.On(k.env.Node), k.owner); err != nil {
-		return err
-	}
-	return k.Disarm(ctx)
+	return still(k.stopped(ctx))
 }
 
 // ConfirmHealed shows that the kubelet goes on and that the node is well.

@@ -2,19 +2,15 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -39,7 +35,7 @@ func KubeletStop() fault.Definition {
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#113979",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &kubeletStop{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			k := &kubeletStop{env: env, ward: newWard(spec, step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -52,22 +48,11 @@ const (
 )
 
 type kubeletStop struct {
-	env    fault.Env
-	owner  mark.Owner
-	life   time.Duration
+	env fault.Env
+	ward
 	old    probe.Process   // The one that was stopped.
 	pods   probe.Processes // The workload's, before.
 	leases evidence.Leases // When the old one was gone.
-}
-
-// Arm arms the timer that starts it again on the node.
-func (k *kubeletStop) Arm(ctx context.Context) error {
-	return deadman.Arm(ctx, k.env.Node, k.owner, k.life)
-}
-
-// Disarm removes the timer.
-func (k *kubeletStop) Disarm(ctx context.Context) error {
-	return deadman.Disarm(ctx, k.env.Node, k.owner)
 }
 
 // Inject notes which process is the kubelet and what runs beside it, leaves the mark, and stops it.
@@ -80,14 +65,7 @@ func (k *kubeletStop) Inject(ctx context.Context) error {
 		return err
 	}
 	k.old = old
-	for _, argv := range [][]string{
-		{"mkdir", "-p", k.owner.Held(heal.HeldKubelet)}, {"systemctl", "stop", kubelet},
-	} {
-		if _, err := clusters.Run(ctx, k.env.Node, argv...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.stopUnit(ctx, heal.HeldKubelet, kubelet)
 }
 
 // Confirm shows that it is gone, then that the node is silent, and then that its pods go on.
@@ -96,7 +74,7 @@ func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("kubelet pid %d to be gone and none in its place", k.old.PID)
 	begin := k.env.Clock()
 	err := await.Until(ctx, what, 200*time.Millisecond, stopBound, func(ctx context.Context) (bool, string, error) {
-		fact, state, err := k.down(ctx)
+		fact, state, err := unitDown(ctx, k.env, kubelet)
 		if err != nil || state != "" {
 			return false, state, err
 		}
@@ -127,37 +105,9 @@ func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return append(facts, live...), err
 }
 
-// down looks once whether the unit is inactive. A state that is not empty says why not.
-func (k *kubeletStop) down(ctx context.Context) (fault.Fact, string, error) {
-	begin := k.env.Clock()
-	now, err := evidence.ReadUnit(ctx, k.env.Node, kubelet)
-	if err != nil {
-		return fault.Fact{}, "", err
-	}
-	if now.PID > 0 || now.State != "inactive (dead)" {
-		return fault.Fact{}, fmt.Sprintf("the kubelet is %s with pid %d", now.State, now.PID), nil
-	}
-	return fault.Fact{Span: history.Between(begin, k.env.Clock()), Sentence: "the kubelet is " + now.State}, "", nil
-}
-
 // Held shows that it is still inactive.
 func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
-	fact, state, err := k.down(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if state != "" {
-		return nil, errors.New(state)
-	}
-	return []fault.Fact{fact}, nil
-}
-
-// Heal starts a kubelet that bears our mark, and removes the timer: without a mark it finds nothing to do.
-func (k *kubeletStop) Heal(ctx context.Context) error {
-	if err := heal.Release(ctx, heal.On(k.env.Node), k.owner); err != nil {
-		return err
-	}
-	return k.Disarm(ctx)
+	return still(unitDown(ctx, k.env, kubelet))
 }
 
 // ConfirmHealed shows that the kubelet is back and that the node is.

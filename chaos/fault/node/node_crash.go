@@ -1,8 +1,10 @@
 package node
 
 import (
+	"context"
+
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // Crash returns the fault that ends a node at once, and boots it after the hold. Nothing is told, nothing is
@@ -18,24 +20,10 @@ import (
 // kubelet is active, the lease renewed by it and the node Ready, all its pods are Ready with new containers, and routes
 // and mounts of local volumes are back. A process beside the cluster starts it when nobody heals it.
 func Crash() fault.Definition {
-	return fault.Definition{
+	return takingAway(fault.Definition{
 		Name:    "node-crash",
 		Summary: "Kills every process on the victim's node with SIGKILL, and boots the node after the hold.",
-		Shown: "The runtime has it down, its kubelet answers on no address of either family, and its lease is not " +
-			"renewed while that of another node is.",
-		Healed: "It is started: a later boot without the old processes, kubelet active, lease renewed, node and pods " +
-			"Ready with new containers, routes and mounts back.",
-		Needs: []string{"power"},
 		// A node that is gone without a word, with its volumes attached.
-		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "KEP-2268 non-graceful node shutdown",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			a, err := newAway(spec, step, env)
-			if err != nil {
-				return nil, err
-			}
-			a.act = a.node.Kill
-			return a, nil
-		},
-	}
+	}, func(ctx context.Context, n clusters.PowerNode) error { return n.Kill(ctx) })
 }

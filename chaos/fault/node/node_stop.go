@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // orderly is what a node has to shut down in: its services stop in turn, and what runs in its containers is asked to
@@ -22,24 +22,10 @@ const orderly = 20 * time.Second
 //
 // Healed: as node-crash.
 func Stop() fault.Definition {
-	return fault.Definition{
+	return takingAway(fault.Definition{
 		Name:    "node-stop",
 		Summary: "Shuts the victim's node down within 20 seconds, and boots it after the hold.",
-		Shown: "The runtime has it down, its kubelet answers on no address of either family, and its lease is not " +
-			"renewed while that of another node is.",
-		Healed: "It is started: a later boot without the old processes, kubelet active, lease renewed, node and pods " +
-			"Ready with new containers, routes and mounts back.",
-		Needs: []string{"power"},
 		// What is left of pods and volumes when their node is shut down under them.
-		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "KEP-2000 graceful node shutdown, KEP-2268 non-graceful node shutdown",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			a, err := newAway(spec, step, env)
-			if err != nil {
-				return nil, err
-			}
-			a.act = func(ctx context.Context) error { return a.node.Stop(ctx, orderly) }
-			return a, nil
-		},
-	}
+	}, func(ctx context.Context, n clusters.PowerNode) error { return n.Stop(ctx, orderly) })
 }

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -40,8 +38,7 @@ func RuntimeStop() fault.Definition {
 		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "kubernetes/kubernetes test/e2e_node/restart_test.go, containerd.io/docs: KillMode=process",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &runtimeStop{owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
-			k.env = env
+			k := &runtimeStop{runtimeKill: runtimeKill{env: env}, ward: newWard(spec, step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -49,18 +46,7 @@ func RuntimeStop() fault.Definition {
 
 type runtimeStop struct {
 	runtimeKill // What runs, and how it is shown to go on and to be back.
-	owner       mark.Owner
-	life        time.Duration
-}
-
-// Arm arms the timer that starts it again on the node.
-func (k *runtimeStop) Arm(ctx context.Context) error {
-	return deadman.Arm(ctx, k.env.Node, k.owner, k.life)
-}
-
-// Disarm removes the timer.
-func (k *runtimeStop) Disarm(ctx context.Context) error {
-	return deadman.Disarm(ctx, k.env.Node, k.owner)
+	ward
 }
 
 // Inject notes what runs, leaves the mark, and stops containerd.
@@ -68,17 +54,14 @@ func (k *runtimeStop) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
 	}
-	if out, answers, err := version(ctx, k.env.Node); err != nil || !answers {
-		return errors.Join(err, fmt.Errorf("containerd does not tell its version, it says %.80q: %w", out, errSilent))
+	out, answers, err := version(ctx, k.env.Node)
+	if err != nil {
+		return fmt.Errorf("ask containerd for its version: %w", err)
 	}
-	for _, argv := range [][]string{
-		{"mkdir", "-p", k.owner.Held(heal.HeldRuntime)}, {"systemctl", "stop", containerd},
-	} {
-		if _, err := clusters.Run(ctx, k.env.Node, argv...); err != nil {
-			return err
-		}
+	if !answers {
+		return fmt.Errorf("containerd does not tell its version, it says %.80q: %w", out, errSilent)
 	}
-	return nil
+	return k.stopUnit(ctx, heal.HeldRuntime, containerd)
 }
 
 // errSilent is of a runtime whose silence could not be shown.
@@ -109,8 +92,11 @@ func (k *runtimeStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	}
 	begin := k.env.Clock()
 	_, answers, err := version(ctx, k.env.Node)
-	if err != nil || answers {
-		return facts, errors.Join(err, fmt.Errorf("containerd answers: %t, although it is stopped", answers))
+	if err != nil {
+		return facts, fmt.Errorf("ask containerd for its version: %w", err)
+	}
+	if answers {
+		return facts, errors.New("containerd tells its version although it is stopped")
 	}
 	silent := fault.Fact{Span: history.Between(begin, k.env.Clock()), Sentence: "containerd tells nobody its version"}
 	k.leases, err = evidence.ReadLeases(ctx, k.env)
@@ -120,12 +106,9 @@ func (k *runtimeStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // down looks once whether it is gone and its containers are not. A state that is not empty says why not.
 func (k *runtimeStop) down(ctx context.Context) ([]fault.Fact, string, error) {
 	begin := k.env.Clock()
-	now, err := evidence.ReadUnit(ctx, k.env.Node, containerd)
-	if err != nil {
-		return nil, "", err
-	}
-	if now.PID > 0 || now.State != "inactive (dead)" {
-		return nil, fmt.Sprintf("containerd is %s with pid %d", now.State, now.PID), nil
+	down, state, err := unitDown(ctx, k.env, containerd)
+	if err != nil || state != "" {
+		return nil, state, err
 	}
 	pids := append([]int{k.old.PID}, append(pidsOf(k.pods.Processes...), pidsOf(k.shims...)...)...)
 	found, err := processes(ctx, k.env.Node, pids, nil)
@@ -140,7 +123,7 @@ func (k *runtimeStop) down(ctx context.Context) ([]fault.Fact, string, error) {
 		return nil, "", await.Stop(err)
 	}
 	return []fault.Fact{
-		{Span: history.Between(begin, found.At), Sentence: "containerd is " + now.State},
+		down,
 		{Span: history.Between(begin, found.At),
 			Sentence: fmt.Sprintf("containerd pid %d, started at %s, is gone", k.old.PID, k.old.Start)},
 		{Span: history.At(found.At), Sentence: live},
@@ -149,23 +132,11 @@ func (k *runtimeStop) down(ctx context.Context) ([]fault.Fact, string, error) {
 
 // Held shows that it is still gone.
 func (k *runtimeStop) Held(ctx context.Context) ([]fault.Fact, error) {
-	now, err := evidence.ReadUnit(ctx, k.env.Node, containerd)
-	if err != nil {
-		return nil, err
-	}
-	if now.PID > 0 || now.State != "inactive (dead)" {
-		return nil, fmt.Errorf("containerd is %s with pid %d", now.State, now.PID)
-	}
-	return []fault.Fact{{Span: history.At(k.env.Clock()), Sentence: "containerd is " + now.State}}, nil
+	return still(unitDown(ctx, k.env, containerd))
 }
 
-// Heal starts a containerd that bears our mark, and removes the timer: without a mark it finds nothing to do.
-func (k *runtimeStop) Heal(ctx context.Context) error {
-	if err := heal.Release(ctx, heal.On(k.env.Node), k.owner); err != nil {
-		return err
-	}
-	return k.Disarm(ctx)
-}
+// Heal starts a containerd that bears our mark.
+func (k *runtimeStop) Heal(ctx context.Context) error { return k.ward.Heal(ctx) }
 
 // ConfirmHealed shows that containerd is back and answers, and that the kubelet and the node have got over it.
 func (k *runtimeStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -222,7 +223,7 @@ func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal deletes the object; that it goes is for ConfirmHealed to wait for. A cluster without the kind has none.
 func (e *experiment) Heal(ctx context.Context) error {
 	o, err := e.objects()
-	if err != nil && strings.Contains(err.Error(), "has no Chaos Mesh") {
+	if errors.Is(err, errNotInstalled) {
 		return nil
 	}
 	if err != nil {
@@ -273,26 +274,32 @@ func (e *experiment) gone(ctx context.Context, o objects, bound time.Duration) (
 // has done to a pod ends with the pod.
 func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, error) {
 	pods := e.env.Kube.CoreV1().Pods(e.env.Namespace)
-	pod, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("undo by force: %w", err)
-	}
-	uid := pod.UID
-	err = pods.Delete(ctx, e.env.Pod, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil {
-		return nil, fmt.Errorf("undo by force: delete pod %q: %w", e.env.Pod, err)
-	}
 	begin := e.env.Clock()
+	pod, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("undo by force: get pod %q: %w", e.env.Pod, err)
+	}
+	uid := types.UID("") // Of a pod that is gone already.
+	if err == nil {
+		uid = pod.UID
+		err = pods.Delete(ctx, e.env.Pod, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("undo by force: delete pod %q: %w", e.env.Pod, err)
+		}
+	}
 	what := fmt.Sprintf("pod %q (uid %s) to be gone", e.env.Pod, uid)
 	err = await.Until(ctx, what, look, undoBound, func(ctx context.Context) (bool, string, error) {
 		now, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
-		return client.IgnoreNotFound(err) == nil && (err != nil || now.UID != uid), "it is there", err
+		if client.IgnoreNotFound(err) != nil {
+			return false, "", err
+		}
+		return err != nil || now.UID != uid, "it is there", nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	undone := fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
-		"Chaos Mesh did not recover it: pod %q (uid %s) was deleted, and what was done to it ended with it", e.env.Pod,
+		"Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it ended with it", e.env.Pod,
 		uid)}
 	if err := o.force(ctx, e.name()); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -112,6 +113,9 @@ func unseen(obj client.Object) (why, fix string) {
 		case len(o.Spec.Methods) > 0 && !slices.ContainsFunc(o.Spec.Methods,
 			func(m v1alpha1.IoMethod) bool { return slices.Contains(seeable(), m) }):
 			return "a probe does not write to the volume", fmt.Sprintf("add one of %q to spec.methods", seeable())
+		case newFiles(o, fault.Env{}).attempts() > maxCalls:
+			return fmt.Sprintf("%d percent of calls are met by more calls than there is time for", o.Spec.Percent),
+				"use a spec.percent of 15 or more"
 		}
 	case *v1alpha1.TimeChaos:
 		return fmt.Sprintf("the clock of a process that runs already, %s off, is seen by that process alone",

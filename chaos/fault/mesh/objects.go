@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,9 +93,12 @@ func installed(kube kubernetes.Interface, kind string) (plural string, err error
 			}
 		}
 	}
-	return "", fmt.Errorf("the cluster has no Chaos Mesh: its API server does not serve %s of %s; install it, or "+
-		"leave the fault out", kind, group)
+	return "", fmt.Errorf("%w: its API server does not serve %s of %s; install it, or leave the fault out",
+		errNotInstalled, kind, group)
 }
+
+// errNotInstalled is wrapped by the error of a cluster that does not serve a kind of Chaos Mesh.
+var errNotInstalled = errors.New("the cluster has no Chaos Mesh")
 
 func (o objects) path(name ...string) []string {
 	return append([]string{

@@ -22,6 +22,8 @@ import (
 // volume is a pod's volume on a node: what a call for the attributes of one of its files does.
 type volume struct {
 	takes time.Duration
+	once  time.Duration // What every fourth call takes.
+	calls int
 	fails syscall.Errno
 }
 
@@ -36,6 +38,9 @@ func (v *volume) env(t *testing.T) fault.Env {
 	})
 	n.On([]string{"stat", "..."}, fakecluster.Reply{
 		Do: func(_ context.Context, cmd clusters.Command, _ string) (clusters.Result, error) {
+			if v.calls++; v.calls%4 == 0 {
+				time.Sleep(v.once)
+			}
 			time.Sleep(v.takes + time.Millisecond)
 			if v.fails != 0 {
 				return clusters.Result{ExitCode: 1}, &clusters.ExitError{
@@ -67,8 +72,9 @@ func TestFilesOfTheVolumeShowIOChaos(t *testing.T) {
 	}{
 		{"a delay", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{}, volume{takes: 300 * time.Millisecond}, ""},
 		{"an error", v1alpha1.IOChaosSpec{Errno: 5}, volume{}, volume{fails: 5}, ""},
-		{"nothing", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{}, volume{}, "none of 3 calls did"},
-		{"another error", v1alpha1.IOChaosSpec{Errno: 28}, volume{}, volume{fails: 5}, "none of 3 calls did"},
+		{"nothing", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{}, volume{}, "0 of 4 calls did, want 4"},
+		{"another error", v1alpha1.IOChaosSpec{Errno: 28}, volume{}, volume{fails: 5}, "0 of 3 calls did, want 1"},
+		{"one slow call", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{}, volume{once: time.Second}, "want 4"},
 		{"slow before", v1alpha1.IOChaosSpec{Delay: "300ms"}, volume{takes: time.Second}, volume{},
 			"without the fault"},
 		{"no such file", v1alpha1.IOChaosSpec{Delay: "1s", Path: "/var/lib/mysql/none"}, volume{}, volume{}, "matches"},

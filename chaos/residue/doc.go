@@ -22,6 +22,5 @@
 //   - Files: what is held by a fault, what is ours in the directories of the system, drop-ins of systemd, and the
 //     manifests of static pods by their content.
 //
-// It imports the standard library, golang.org/x/sys/unix by way of fixtures/loopdev, and chaos/mark, so that the agent
-// stays small.
+// It imports nothing that the agent does not have already: chaos/heal, chaos/mark, chaos/probe and fixtures/loopdev.
 package residue

@@ -51,6 +51,9 @@ dbus.service loaded failed failed D-Bus
 	}
 }
 
+// rest is what a process's stat goes on with, as far as its start time and further.
+const rest = " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
+
 // machine is a directory with the files of a node.
 func machine(t *testing.T) string {
 	t.Helper()
@@ -62,17 +65,18 @@ func machine(t *testing.T) string {
 41 22 7:4 / /var/lib/kubelet/pods/x/volumes/y rw - ext4 /dev/loop4 rw
 42 22 0:30 / /etc/kubernetes rw - tmpfs tmpfs rw
 `,
-		"proc/1/stat":     "1 (systemd) S 0 1 1",
+		"proc/1/stat":     "1 (systemd) S 0 1 1" + rest,
 		"proc/1/cgroup":   "7:freezer:/\n0::/init.scope\n",
-		"proc/214/stat":   "214 (kube (let) T 1 214",
+		"proc/214/stat":   "214 (kube (let) T 1 214" + rest,
 		"proc/214/cgroup": "0::/kubelet\n",
-		"proc/300/stat":   "300 (mysqld) S 1 300",
+		"proc/300/stat":   "300 (mysqld) S 1 300" + rest,
 		"proc/300/cgroup": "7:freezer:/pod1\n0::/x\n",
-		"proc/301/stat":   "301 (mysqld) D 1 301",
+		"proc/301/stat":   "301 (mysqld) D 1 301" + rest,
 		"proc/301/cgroup": "0::/pod2\n",
 		"sys/fs/cgroup/freezer/pod1/freezer.state":             "FROZEN\n",
 		"sys/fs/cgroup/pod2/cgroup.events":                     "populated 1\nfrozen 1\n",
 		"var/lib/seatrial/held/seatrial-r1-3/kubelet":          "",
+		"run/seatrial/held/seatrial-r1-9/volume-a":             "",
 		"etc/kubernetes/manifests/kube-apiserver.yaml":         "kind: Pod\n",
 		"etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "",
 		"etc/systemd/system/seatrial-ledger.service":           "",
@@ -127,6 +131,8 @@ func TestLookListsWhatAFaultCanLeave(t *testing.T) {
 		{Class: history.ThingUnit, Name: "dbus.service", Is: "failed"},
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held/seatrial-r1-3", Run: "r1", Step: 3},
 		{Class: history.ThingFile, Name: "/var/lib/seatrial/held/seatrial-r1-3/kubelet", Run: "r1", Step: 3},
+		{Class: history.ThingFile, Name: "/run/seatrial/held/seatrial-r1-9", Run: "r1", Step: 9},
+		{Class: history.ThingFile, Name: "/run/seatrial/held/seatrial-r1-9/volume-a", Run: "r1", Step: 9},
 		{Class: history.ThingFile, Name: "/tmp/seatrial-r2-7.tmp"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/seatrial-ledger.service"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"},

@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
@@ -105,9 +105,9 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 		if err != nil {
 			continue // It has ended.
 		}
-		pid, name, state, err := parseStat(string(stat))
+		p, err := probe.ParseStat(string(stat))
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("read process %s: %w", filepath.Base(dir), err)
 		}
 		groups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
 		if err != nil {
@@ -118,9 +118,9 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 			is = n.frozen(string(groups))
 			frozen[string(groups)] = is
 		}
-		t := history.Thing{Name: fmt.Sprintf("%d %s", pid, name)}
+		t := history.Thing{Name: fmt.Sprintf("%d %s", p.PID, p.Name)}
 		switch {
-		case state == "T":
+		case p.Frozen():
 			t.Is = "stopped"
 		case is:
 			t.Is = "frozen"
@@ -130,20 +130,6 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 		all = append(all, t)
 	}
 	return all, nil
-}
-
-// parseStat takes the beginning of /proc/PID/stat apart. The name may have spaces and parentheses in it.
-func parseStat(stat string) (pid int, name, state string, err error) {
-	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
-	if open < 1 || end < open {
-		return 0, "", "", fmt.Errorf("read process: stat is %.40q", stat)
-	}
-	pid, err = strconv.Atoi(strings.TrimSpace(stat[:open]))
-	word := strings.Fields(stat[end+1:])
-	if err != nil || len(word) == 0 {
-		return 0, "", "", fmt.Errorf("read process: stat is %.40q", stat)
-	}
-	return pid, stat[open+1 : end], word[0], nil
 }
 
 // frozen reports whether a process that is in these cgroups is frozen, in either version of the kernel's interface.
@@ -208,7 +194,8 @@ func (n Node) installed(unit string) bool {
 func (n Node) files(context.Context) ([]history.Thing, error) {
 	var all []history.Thing
 	for _, pattern := range []string{
-		mark.HeldDir + "*", mark.HeldDir + "*/*", ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
+		mark.HeldDir + "*", mark.HeldDir + "*/*", mark.BriefDir + "*", mark.BriefDir + "*/*",
+		ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
 		"/etc/systemd/system/*seatrial*", "/run/systemd/system/*seatrial*", "/etc/systemd/system/*.d/*.conf",
 		"/run/systemd/system/*.d/*.conf",
 	} {

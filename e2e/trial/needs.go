@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -60,17 +59,9 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, c clusters.Cluste
 	if !needs(parts, p, needChaosMesh) {
 		return nil
 	}
-	kubeconfig, err := c.Kubeconfig(ctx)
+	kube, err := client(ctx, c)
 	if err != nil {
-		return fmt.Errorf("get kubeconfig of cluster %q: %w", c.Name(), err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		return fmt.Errorf("read kubeconfig of cluster %q: %w", c.Name(), err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make client of cluster %q: %w", c.Name(), err)
+		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", c.Name(), err)
 	}
 	return chaosMeshOn(ctx, kube, c.Name())
 }

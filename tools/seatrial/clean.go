@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/trial"
@@ -120,88 +118,4 @@ func mayDelete(ctx context.Context, p clusters.Provider, name string, force bool
 		return fmt.Errorf("%w; --force deletes it all the same", err)
 	}
 	return nil
-}
-
-func newHeal() *cobra.Command {
-	var run, one string
-	var all bool
-	cmd := &cobra.Command{
-		Use:   "heal",
-		Short: "Undo every fault that is left on the nodes and API objects of our clusters",
-		Long: `Heal finds faults by the marks they carry, on the nodes and on API objects, with or without the journal
-of their run, and undoes them. It may be run at any time, again, beside itself, and while a trial runs: that trial will
-then be UNKNOWN. Without --run and --cluster it undoes those of all runs on all of our clusters, as with --all.
-
-API objects are reached through a node of the control plane. When the API server does not answer, the nodes are healed
-all the same, and what could not be done is said; timers on the control plane go on trying.`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if all && (run != "" || one != "") {
-				return badArguments("--all concerns every run on every cluster; leave out --run and --cluster")
-			}
-			return healClusters(cmd.Context(), run, one, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
-	cmd.Flags().StringVar(&one, "cluster", "", "undo those on this cluster only")
-	cmd.Flags().BoolVar(&all, "all", false, "undo those of every run on every cluster of ours; this is the default")
-	return cmd
-}
-
-// healClusters heals our clusters, or the one of that name when it is given.
-func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer) error {
-	if run != "" {
-		if err := (mark.Owner{Run: run}).Check(); err != nil {
-			return badArguments("--run: %w", err)
-		}
-	}
-	p, ok, err := provider(ctx, stderr)
-	if !ok {
-		return err
-	}
-	owned, err := p.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list clusters: %w", err)
-	}
-	ours := func(c clusters.Owned) bool { return c.Ours && len(c.Nodes) > 0 && (one == "" || c.Name == one) }
-	if one != "" && !slices.ContainsFunc(owned, ours) {
-		return badArguments("--cluster: no cluster of ours is called %q", one)
-	}
-	var only heal.Only
-	if run != "" {
-		only = heal.Of(run, 0)
-	}
-	var errs []error
-	for _, o := range owned {
-		if ours(o) {
-			errs = append(errs, healCluster(ctx, p, o.Name, only, stdout))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err // What is armed beside the clusters may still bring a node back.
-	}
-	if one != "" && run == "" {
-		return nil // What is armed beside the clusters does not say for which one it is.
-	}
-	return releaseOutside(ctx, only, stdout)
-}
-
-func healCluster(ctx context.Context, p clusters.Provider, name string, only heal.Only, stdout io.Writer) error {
-	c, err := p.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	nodes, err := c.Nodes(ctx)
-	if err != nil {
-		return fmt.Errorf("list nodes of cluster %q: %w", name, err)
-	}
-	reports, err := heal.Cluster(ctx, nodes, only)
-	for _, r := range reports {
-		if r.Nothing() {
-			say(stdout, "%s: nothing to undo", r.Node)
-			continue
-		}
-		say(stdout, "%s: undone: %s", r.Node, r)
-	}
-	return err
 }

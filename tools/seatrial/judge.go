@@ -114,5 +114,5 @@ func unknownScenario(name string) error {
 
 // say writes a message for people.
 func say(w io.Writer, format string, args ...any) {
-	fmt.Fprintf(w, format+"\n", args...)
+	fmt.Fprint(w, visible(fmt.Sprintf(format+"\n", args...)))
 }

@@ -107,6 +107,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitHarness
 }
 
+// plainly hands text on with what a terminal would obey made visible. A rune must not be split between two writes.
+type plainly struct{ w io.Writer }
+
+func (p plainly) Write(data []byte) (int, error) {
+	if _, err := io.WriteString(p.w, visible(string(data))); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
 // visible makes what a terminal would obey visible: an error may have in it what somebody else wrote.
 func visible(s string) string {
 	var b strings.Builder

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,5 +127,19 @@ func TestPluginSpeaksAsKubectlDoes(t *testing.T) {
 	}
 	if !strings.Contains(stdout.String(), "kubectl seatrial") {
 		t.Errorf("help does not speak of kubectl seatrial:\n%s", stdout.String())
+	}
+}
+
+// TestWhatOthersWroteDoesNotCommandTheTerminal has control characters in what is said while a trial goes on.
+func TestWhatOthersWroteDoesNotCommandTheTerminal(t *testing.T) {
+	var b strings.Builder
+	const hostile = "pod \x1b]0;title\x07 \u202eis\tReady\n"
+	n, err := io.WriteString(plainly{&b}, hostile)
+	say(&b, "%s", "a\x1b[2Jb\r")
+	if n != len(hostile) || err != nil {
+		t.Errorf("%d bytes of %d are written, %v", n, len(hostile), err)
+	}
+	if want := `pod \x1b]0;title\a \u202eis` + "\tReady\n" + `a\x1b[2Jb\r` + "\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

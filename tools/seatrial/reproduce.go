@@ -101,7 +101,7 @@ func (f *reproduceFlags) sail(
 	for i := range runs {
 		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
 		out, err := place.Sail(ctx, trial.Orders{
-			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: stderr, Debug: f.run.level(),
+			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,
 		})
 		if err != nil {

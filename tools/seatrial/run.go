@@ -109,10 +109,14 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	}
 	if err := trial.ValidateOn(ctx, trial.AllParts(), p, place.Cluster); err != nil {
 		f.leave(ctx, place, "run "+p.Scenario, stderr)
+		var fields plan.FieldErrors
+		if !errors.As(err, &fields) {
+			return err // Nobody could look.
+		}
 		return badArguments("the plan cannot be carried out:\n%w", err)
 	}
 	out, err := place.Sail(ctx, trial.Orders{
-		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: stderr, Debug: f.level(), Last: !f.keep,
+		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
 	})
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
 	if err != nil {

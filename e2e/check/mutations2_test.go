@@ -190,7 +190,7 @@ func settleMutations() []mutation {
 // mutations returns all of them, made anew: some count what they have met.
 func mutations() []mutation {
 	return slices.Concat(checksumMutations(), coverageMutations(), mountMutations(), blindMutations(), orderMutations(),
-		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations())
+		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations(), manifestMutations())
 }
 
 // TestMutations changes one thing of a passing trial at a time: each check must see its own and name it.

@@ -11,7 +11,8 @@ import (
 
 // ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were looked over for the
 // things that a fault can leave, before anything was hurt and after everything was healed and had settled. What is
-// there then and was not there before is residue, whoever left it. What was there before is not the trial's.
+// there then and was not there before is residue, whoever left it. What was there before is not the trial's; of what
+// is gone since, the manifests of static pods alone are known to belong there, whoever took them.
 //
 // Which things are looked at, and what of them comes and goes by itself and is left out, is said in chaos/residue. A
 // run of a harness that did not look, before there was this check, is left as it was judged.
@@ -57,6 +58,7 @@ func judgeResidueAudit(h history.History) Result {
 		if p.whole(r) {
 			r.evidence++
 			p.judge(s, r)
+			p.judgeTaken(s, r)
 		}
 	}
 	if len(places) > 0 && places[0].node != "" {
@@ -164,6 +166,32 @@ func (p *looks) judge(s *scene, r *ruling) {
 			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
 			Sentence: fmt.Sprintf("The %s is there after the trial, %s, and was not there before; %s.", t, p.where(),
 				owner),
+			Events: []int64{p.before.ID, p.after.ID},
+		})
+	}
+}
+
+// manifests is where the kubelet of a node of the control plane takes static pods from.
+const manifests = "/etc/kubernetes/manifests/"
+
+// judgeTaken tells of every manifest that was there before and is there in no form any more: a component of the control
+// plane that was taken away for a time, and not given back.
+func (p *looks) judgeTaken(s *scene, r *ruling) {
+	before, after := p.before.Residue, p.after.Residue
+	files := func(b history.Blind) bool { return b.Class == history.ThingFile }
+	if slices.ContainsFunc(after.Blind, files) {
+		return
+	}
+	for _, t := range before.Things {
+		if t.Class != history.ThingFile || !strings.HasPrefix(t.Name, manifests) || slices.ContainsFunc(after.Things,
+			func(o history.Thing) bool { return o.Class == t.Class && o.Name == t.Name }) {
+			continue
+		}
+		r.breach(Finding{
+			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span,
+			Faults: s.faultsUntil(p.after.Span.NotAfter),
+			Sentence: fmt.Sprintf("The %s was there before the trial, %s, and is not there after it.", t,
+				p.where()),
 			Events: []int64{p.before.ID, p.after.ID},
 		})
 	}

@@ -115,6 +115,28 @@ func auditMutations() []mutation {
 	}
 }
 
+// manifestMutations have a component of the control plane that is not as it was.
+func manifestMutations() []mutation {
+	manifest := history.Thing{Class: history.ThingFile, Name: "/etc/kubernetes/manifests/etcd.yaml", Is: "sha256 1"}
+	return []mutation{
+		{"a manifest that is gone", "residue-audit", auditedTrial(func(r *history.Residue) {
+			if r.When == history.Before && r.Node == "control-plane" {
+				r.Things = append(r.Things, manifest)
+			}
+		}), check.Fail, "The file /etc/kubernetes/manifests/etcd.yaml (sha256 1) was there before the trial, on node " +
+			"control-plane, and is not there after it."},
+		{"a manifest that is another", "residue-audit", auditedTrial(func(r *history.Residue) {
+			if r.Node == "control-plane" {
+				m := manifest
+				if r.When == history.After {
+					m.Is = "sha256 2"
+				}
+				r.Things = append(r.Things, m)
+			}
+		}), check.Fail, "(sha256 2) is there after the trial"},
+	}
+}
+
 // TestARunWithoutAuditIsJudgedAsBefore holds that a harness that did not look is not asked for it, and that one that
 // said it would is.
 func TestARunWithoutAuditIsJudgedAsBefore(t *testing.T) {

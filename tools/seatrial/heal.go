@@ -35,7 +35,7 @@ all the same, and what could not be done is said; timers on the control plane go
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case all && (run != "" || one != "" || dir != ""):
-				return badArguments("--all concerns every run on every cluster; leave out --run, --journal and --cluster")
+				return badArguments("--all concerns every run on every cluster; leave out the other flags")
 			case run != "" && dir != "":
 				return badArguments("--journal says which run it is; leave out --run")
 			case dir != "":

@@ -74,9 +74,9 @@ func TestHealRefusesWhatIsNoRunDirectory(t *testing.T) {
 		{"heal", "--journal", filepath.Join(empty, "none")},
 		{"heal", "--journal", os.DevNull},
 		{"heal", "--journal", empty, "--run", "r1"},
-		{"heal", "--journal", empty, "--all"},
+		{"heal", "--all", "--journal", empty},
 	} {
-		if got := ask(t, args...); got.code != exitArguments || !strings.Contains(got.stderr, "--journal") {
+		if got := ask(t, args...); got.code != exitArguments || !strings.Contains(got.stderr, args[1]) {
 			t.Errorf("%q: code %d, %q", args, got.code, got.stderr)
 		}
 	}

@@ -84,7 +84,7 @@ func newList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, ok := entries(args[0])
 			if !ok {
-				return badArguments("%q cannot be listed%s", args[0], didYouMean(args[0], kinds()))
+				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
 			return writeEntries(cmd.OutOrStdout(), list, output)
 		},

@@ -76,7 +76,7 @@ func (l *line) locate(ctx context.Context) error {
 		return err
 	}
 	l.sides = found
-	if len(slices.Concat(addressesOf(l.sides.ways())...)) == 0 {
+	if !l.sides.reachable() {
 		return fmt.Errorf("find other nodes: none has an address family in common with %q", l.env.Node.Name())
 	}
 	return nil

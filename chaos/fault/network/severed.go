@@ -45,6 +45,11 @@ func (s sides) ways() []way {
 	return append(out, in...)
 }
 
+// reachable reports whether the sides have an address family in common.
+func (s sides) reachable() bool {
+	return slices.ContainsFunc(s.ways(), func(w way) bool { return len(w.addresses()) > 0 })
+}
+
 // severed is the life of a fault that cuts what goes between two sides by rules on the victim's node.
 type severed struct {
 	env      fault.Env
@@ -93,8 +98,7 @@ func (s *severed) locate(ctx context.Context) error {
 	if s.own {
 		s.rules.own = cutOff(found.mine.prefixes, nil)
 	}
-	reachable := slices.ContainsFunc(found.ways(), func(w way) bool { return len(w.addresses()) > 0 })
-	if !reachable || s.rules.other.empty() {
+	if !found.reachable() || s.rules.other.empty() {
 		return errors.New("find what to cut: the two sides have no address family in common")
 	}
 	if s.rules.someFlows() {

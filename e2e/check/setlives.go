@@ -1,6 +1,8 @@
 package check
 
 import (
+	"time"
+
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -24,6 +26,11 @@ func (p *podState) contradicts(old *podState) string {
 	return ""
 }
 
+// folded is for how long a readiness may have lasted that a kubelet never told: it sends the newest status of a pod, and
+// what changes and changes back before that is told as one, with a new stamp (pkg/kubelet/status, version). A container
+// that passes its startup and its readiness probe at once makes it so.
+const folded = 2 * time.Second
+
 // missed says what lies between two states of a pod that was not seen, "" if nothing: its readiness has the stamp of
 // its last change until it changes. A kubelet that was cut off, or restarted, may tell of its last change alone, and
 // with an older stamp than another gave it meanwhile: that is for the caller to know.
@@ -35,6 +42,8 @@ func (p *podState) missed(old *podState, told float64, known bool) string {
 		return "its readiness was told of, and no more"
 	case p.turned < old.turned:
 		return "its readiness had changed, and had not yet"
+	case p.turned != old.turned && p.ready == old.ready && known && float64(p.turned+1)-told <= folded.Seconds():
+		return ""
 	case p.turned != old.turned && p.ready == old.ready:
 		return "its readiness had changed twice, and once was not seen"
 	case known && p.ready != old.ready && told > float64(p.turned+1)+stampSlack.Seconds():

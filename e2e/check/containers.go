@@ -103,8 +103,8 @@ func (c *containers) readProcesses(h history.History) {
 		}
 		life.to, life.maybeTo = c.processSight.end(life.node, life.run, life.affirmed)
 		for _, at := range down[life.node] {
-			if at >= life.affirmed {
-				life.to, life.maybeTo = min(life.to, at), min(life.maybeTo, at)
+			if at >= life.to {
+				life.maybeTo = min(life.maybeTo, at)
 			}
 		}
 	}

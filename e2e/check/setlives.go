@@ -26,9 +26,9 @@ func (p *podState) contradicts(old *podState) string {
 	return ""
 }
 
-// folded is for how long a readiness may have lasted that a kubelet never told: it sends the newest status of a pod, and
-// what changes and changes back before that is told as one, with a new stamp (pkg/kubelet/status, version). A container
-// that passes its startup and its readiness probe at once makes it so.
+// folded is for how long a readiness may have lasted that a kubelet never told: it sends the newest status of a pod,
+// and what changes and changes back before that is told as one, with a new stamp (pkg/kubelet/status, version). A
+// container that passes its startup and its readiness probe at once makes it so.
 const folded = 2 * time.Second
 
 // missed says what lies between two states of a pod that was not seen, "" if nothing: its readiness has the stamp of

@@ -10,7 +10,7 @@ import (
 
 // TestReplicatedOnPaper holds the rules of copies, and of the step that recovers one.
 func TestReplicatedOnPaper(t *testing.T) {
-	recover := func(ordinal int) plan.Step {
+	recoverOf := func(ordinal int) plan.Step {
 		return plan.Step{Do: plan.ActionRecover, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
 	}
 	for _, tc := range []struct {
@@ -18,15 +18,15 @@ func TestReplicatedOnPaper(t *testing.T) {
 		change func(p *plan.Plan)
 		want   string // Empty for a legal plan.
 	}{
-		{"a copy is recovered", func(p *plan.Plan) { p.Steps = []plan.Step{recover(1)} }, ""},
-		{"the first is", func(p *plan.Plan) { p.Steps = []plan.Step{recover(0)} }, "steps[0].ordinal"},
-		{"none is there", func(p *plan.Plan) { p.Steps = []plan.Step{recover(9)} }, "steps[0].ordinal"},
+		{"a copy is recovered", func(p *plan.Plan) { p.Steps = []plan.Step{recoverOf(1)} }, ""},
+		{"the first is", func(p *plan.Plan) { p.Steps = []plan.Step{recoverOf(0)} }, "steps[0].ordinal"},
+		{"none is there", func(p *plan.Plan) { p.Steps = []plan.Step{recoverOf(9)} }, "steps[0].ordinal"},
 		{"whose is not told", func(p *plan.Plan) {
-			p.Steps = []plan.Step{recover(1)}
+			p.Steps = []plan.Step{recoverOf(1)}
 			p.Steps[0].Ordinal = nil
 		}, "steps[0].ordinal"},
 		{"no instance has another's data", func(p *plan.Plan) {
-			p.Steps, p.Workload.Replicated = []plan.Step{recover(1)}, false
+			p.Steps, p.Workload.Replicated = []plan.Step{recoverOf(1)}, false
 		}, "steps[0].do"},
 		{"there is no copy", func(p *plan.Plan) { p.Workload.Replicas = 1 }, "workload.replicated"},
 		{"there are no data", func(p *plan.Plan) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -290,10 +291,10 @@ func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, erro
 	what := fmt.Sprintf("pod %q (uid %s) to be gone", e.env.Pod, uid)
 	err = await.Until(ctx, what, look, undoBound, func(ctx context.Context) (bool, string, error) {
 		now, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
-		if client.IgnoreNotFound(err) != nil {
-			return false, "", err
+		if apierrors.IsNotFound(err) {
+			return true, "", nil
 		}
-		return err != nil || now.UID != uid, "it is there", nil
+		return err == nil && now.UID != uid, "it is there", err
 	})
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestHealUndoesOneStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "nft list tables\nnft -f -\nadd table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n" +
+	want := "nft list tables\nnft -f -\ndelete table inet seatrial_r1_3\n" +
 		"find /usr/local/bin -maxdepth 1 -name seatrial-disk\n" +
 		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
 		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +

@@ -79,10 +79,11 @@ func (d *damage) Heal(context.Context) error { return nil }
 
 // ConfirmHealed says that the damage stays, and shows that the volume around it can be read and written.
 func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	pvs, err := d.volumes(ctx)
+	volumes, err := victims(ctx, d.env)
 	if err != nil {
 		return nil, err
 	}
+	pvs := names(volumes)
 	begin := d.env.Clock()
 	words := []string{"no volume was damaged"}
 	if d.done != nil {
@@ -109,12 +110,6 @@ func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		return true, "", nil
 	})
 	return []fault.Fact{{Span: history.Between(begin, d.env.Clock()), Sentence: strings.Join(words, "; ")}}, err
-}
-
-// volumes returns the names of the victim's volumes that are on the node now.
-func (d *damage) volumes(ctx context.Context) ([]string, error) {
-	volumes, err := victims(ctx, d.env)
-	return names(volumes), err
 }
 
 // damages makes the definition of a fault that damages a file.

@@ -55,6 +55,7 @@ func judgeSetIdentity(f *facts) Result {
 			}
 		})
 		j.bindings(set)
+		j.twins(set)
 	})
 }
 

@@ -31,6 +31,7 @@ type setWatch struct {
 	claims    map[string][]*claimState // By namespace/name.
 	volumes   map[string][]*volumeState
 	nodes     map[string][]*nodeState
+	twins     []twin                    // Pods that say that they are a StatefulSet's.
 	users     map[string]bool           // Claims, by namespace/name, that other pods use too.
 	classes   map[string]bool           // The StorageClasses that were seen: whether they wait for the first consumer.
 	revisions map[string][]*revision    // Of each StatefulSet, by its key.

@@ -97,6 +97,7 @@ func (w *setWatch) noteUser(e *history.Event, version uint64) {
 	st := &podState{event: e, version: version, pod: &podLife{set: &setLife{}}}
 	if st.read(e.Object.Raw, w) {
 		w.noteUses(st.pod, e.Object.Namespace)
+		w.noteTwin(st)
 	}
 }
 

@@ -58,15 +58,21 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(setUpBound))
 
-// moorings are the suite's wishes for its cluster.
+// moorings are the suite's wishes for its cluster: one of its own, or the one that SEATRIAL_CLUSTER names, which is
+// used and kept when it is there.
 func moorings() trial.Moorings {
 	engine := os.Getenv("SEATRIAL_ENGINE")
 	if engine == "" {
 		engine = "docker"
 	}
+	name, reuse := os.LookupEnv("SEATRIAL_CLUSTER")
+	if !reuse {
+		name = "seatrial-suites"
+	}
 	return trial.Moorings{
 		Engine:      engine,
-		ClusterName: "seatrial-suites",
+		ClusterName: name,
+		Reuse:       reuse,
 		Workers:     2,
 		Storages:    plan.Storages(),
 		Progress:    GinkgoWriter,

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ import (
 
 // A check that has never seen a violation may be one that cannot. Each of these breaks a promise on a real cluster
 // behind the trial's back, or holds a real history to a promise that nobody made. Two live databases of one ordinal are
-// brought about by the cases k8s-61832 and k8s-61832-node, without anybody's help.
+// what the cases k8s-61832 and k8s-61832-node bring about, without anybody's help.
 var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "light", "statefulset", "violations"),
 	func() {
 		if !asked("set", "violations") {
@@ -42,6 +43,12 @@ var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "li
 			expectFinding(out, "set-claims", "Claim data-light-0 was deleted at", "although its ordinal is wanted")
 			expectFinding(out, "set-claims", "Claim data-light-0 was gone at", "although pod light-0")
 		})
+
+		It("is found when a second pod with the identity of one is made by hand", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := meddled(ctx, "set-scale-light", twinned)
+				expectFinding(out, "set-identity", "Pod by-hand", "had the identity of pod light-0")
+			})
 
 		It("is found when pods that promised no order are held to OrderedReady", SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
@@ -133,6 +140,18 @@ func relabelled(ctx context.Context, kube kubernetes.Interface, namespace string
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"controller-revision-hash":%q}}}`, st.UpdateRevision)
 	_, err = kube.CoreV1().Pods(namespace).Patch(ctx, plan.LightName+"-0", types.MergePatchType, patch,
 		metav1.PatchOptions{})
+	return err == nil, err
+}
+
+// twinned makes a pod with the host name, the subdomain and the claim of the first one, beside it.
+func twinned(ctx context.Context, kube kubernetes.Interface, namespace string) (bool, error) {
+	pods := kube.CoreV1().Pods(namespace)
+	first, err := pods.Get(ctx, plan.LightName+"-0", metav1.GetOptions{})
+	if err != nil || first.Status.Phase != corev1.PodRunning {
+		return false, nil //nolint:nilerr // It is not there yet.
+	}
+	_, err = pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Spec: first.Spec},
+		metav1.CreateOptions{})
 	return err == nil, err
 }
 

@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"time"
+
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 )
@@ -29,9 +31,11 @@ func All() []plan.Case {
 	}
 }
 
-// bounds are those of most trials, with time for a database that recovers on a machine that was hurt.
+// bounds are those of most trials, with time for a database that recovers on a machine that was hurt, and for five of
+// them that start at once beside those of other clusters.
 func bounds() plan.Bounds {
 	b := draft.Bounds()
+	b.Ready = plan.Duration(8 * time.Minute)
 	b.MinOps, b.MinAround = 20, 1
 	return b
 }

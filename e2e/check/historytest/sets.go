@@ -273,6 +273,16 @@ func (w *Tale) Say(verb history.Verb, ordinal int) *Tale {
 	return w
 }
 
+// ByHand makes a pod of no StatefulSet, which may say by its label or its names that it is one of web's.
+func (w *Tale) ByHand(name, label, hostname, subdomain string) *Tale {
+	w.object("pods", "trial", name, name+"-uid", history.VerbAdded, map[string]any{
+		"metadata": map[string]any{"name": name,
+			"labels": map[string]any{"statefulset.kubernetes.io/pod-name": label}},
+		"spec": map[string]any{"hostname": hostname, "subdomain": subdomain, "nodeName": "worker"},
+	}, w.tick())
+	return w
+}
+
 // Keep adds a ControllerRevision.
 func (w *Tale) Keep(verb history.Verb, image string, number int) *Tale {
 	name := Revision("web", image)

@@ -135,6 +135,12 @@ func (k *kept) state(state history.ObserverState) []history.Event {
 // play runs one stream of pods against a in a bubble and stops it at the end.
 func play(t *testing.T, a *api, script func(t *testing.T, w *Watcher, k *kept)) *kept {
 	t.Helper()
+	return playFrom(t, a, script)
+}
+
+// playFrom runs one stream of pods against any source.
+func playFrom(t *testing.T, a source, script func(t *testing.T, w *Watcher, k *kept)) *kept {
+	t.Helper()
 	k := &kept{}
 	synctest.Test(t, func(t *testing.T) {
 		known := &revisions{}

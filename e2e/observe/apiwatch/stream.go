@@ -40,6 +40,7 @@ type stream struct {
 	begun    history.Time    // When the list was asked for that version goes back to.
 	blind    bool            // The next list ends a gap that begins at gapFrom.
 	gapFrom  history.Time    //
+	lost     string          // The version up to which everything was recorded before the gap.
 	why      string          // Why it was interrupted, empty when it was not.
 	received bool            // Something came since the watch was opened.
 	objects  map[string]name // By UID: what is there as far as is known.
@@ -66,7 +67,7 @@ func (s *stream) lastError() error {
 }
 
 // run lists once and watches from there on. A watch that ends is taken up where it was; only when the server no longer
-// has that version is there a new list, and a gap before it.
+// has that version is there a new list, and a gap before it, unless it can be bridged.
 func (s *stream) run(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -108,7 +109,7 @@ func (s *stream) fail(err error) {
 	s.why = clip(err.Error())
 	if s.version != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 		s.gapFrom, s.blind = s.known.seenUpTo(s.version, s.begun), true
-		s.version = ""
+		s.version, s.lost = "", s.version
 	}
 }
 
@@ -140,6 +141,11 @@ func (s *stream) list(ctx context.Context) error {
 	end := bootclock.Now()
 	s.known.add(begin, end, list.GetResourceVersion())
 	if s.blind {
+		if s.cross(ctx, list.GetResourceVersion()) {
+			s.version, s.begun, s.received = list.GetResourceVersion(), begin, true
+			s.blind, s.why = false, ""
+			return nil
+		}
 		s.say(history.ObserverGap, history.Between(s.gapFrom, end), s.why)
 	}
 	before := s.objects

@@ -19,7 +19,7 @@ func k8s123918() plan.Case {
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := draft.Light(2)
-				w.MinReadySeconds = 10 + r.IntN(6)
+				w.MinReadySeconds = 6 + r.IntN(3)
 				down := draft.ScaleTo(1)
 				down.Bound = plan.Duration(time.Duration(w.MinReadySeconds)*time.Second + 45*time.Second)
 				return plan.Plan{

@@ -22,7 +22,7 @@ func k8s140858() plan.Case {
 				w := draft.Light(4)
 				w.Parallel = true
 				b := draft.LightBounds()
-				b.Ready = plan.Duration(25 * time.Second) // Within it a Parallel set must do what was asked of it.
+				b.Ready = plan.Duration(45 * time.Second) // Within it a Parallel set must do what was asked of it.
 				missing := r.IntN(2)
 				return plan.Plan{
 					Workers: 2, Workload: w, Bounds: b, Steps: []plan.Step{
@@ -30,7 +30,7 @@ func k8s140858() plan.Case {
 							draft.DeletePod(missing),
 							draft.Await(plan.AwaitGone, missing, time.Minute),
 							draft.Observed(draft.ScaleTo(2)),
-							draft.Still(35*time.Second),
+							draft.Still(52*time.Second),
 						),
 						draft.Settled(),
 					},

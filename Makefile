@@ -1,6 +1,6 @@
 # Seatrial's workshop. `make` lists the targets; every step of CI is one of them.
 #
-#   KEEP=1          keep the cluster of `make trial`, and use it again; keep that of `make e2e`
+#   KEEP=1          keep the cluster of `make trial` or `make e2e`, and use it again
 #   SEED=42         the seed of the plan; without it a new one is drawn and printed
 #   SCENARIO=name   what `make trial` runs (bin/seatrial list scenarios)
 #   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
@@ -66,11 +66,11 @@ long: build ## Run the longest tests on clusters: faults, disks, workload, no AP
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 60m \
 		$(LONG) 2>&1 | awk -f .ci/digest.awk
 
-cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on four clusters; wants 4 cores
+cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
-kill-matrix: build ## Kill the harness at every step of most faults, or of FAULTS=a,b, or all; 1 h
+kill-matrix: build ## Kill the harness at every step of 17 faults, or of FAULTS=a,b, or all; 1 h
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost

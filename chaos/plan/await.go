@@ -67,7 +67,9 @@ const (
 	AwaitCSIBegin = "csi-begin" // A call of RPC for the volume began.
 	AwaitCSIEnd   = "csi-end"   // A call of RPC for the volume ended with OK.
 	AwaitNotReady = "not-ready" // The node that ran the pod when the enclosing step began is not Ready.
-	AwaitMoved    = "moved"     // The pod is Ready on another node than when the enclosing step began.
+	// AwaitMoved is over when the pod came up on another node than when the enclosing step began: it is Ready there, or
+	// its container has ended there, as a database does that finds its files damaged.
+	AwaitMoved = "moved"
 )
 
 // What a step can wait for on the API watch: moments in the life of the pod or the claim of an ordinal. A moment counts

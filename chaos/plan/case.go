@@ -10,6 +10,9 @@ type Case struct {
 	Finding Sign
 	// Volumes is how many volumes a run brings into it, each an attempt of its own; 0 is one.
 	Volumes int
+	// Race is set where the finding depends on which of two things comes first: it is looked for in several runs, until
+	// one of their volumes shows it.
+	Race bool
 	// Control is set for a case that must not show the finding, as it differs from an affected one in what prevents
 	// it. The check of Finding must pass then, and those of Holds, whatever the others say: what prevents a loss need
 	// not keep every promise. Expect is the verdict of them all.

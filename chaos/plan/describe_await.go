@@ -94,7 +94,7 @@ func (p Plan) describeMoment(a Await) string {
 	case AwaitNotReady:
 		return fmt.Sprintf("the node of %s is not Ready", pod)
 	case AwaitMoved:
-		return fmt.Sprintf("%s is Ready on another node", pod)
+		return fmt.Sprintf("%s came up on another node", pod)
 	case AwaitClaimGone:
 		return fmt.Sprintf("the claim of %s is deleted", pod)
 	case AwaitCreated:

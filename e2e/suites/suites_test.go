@@ -1,6 +1,7 @@
 package suites_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,7 +44,7 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	place, err := trial.Moor(ctx, moorings())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
-		if os.Getenv("KEEP") == "" {
+		if !kept() {
 			Expect(place.Leave(ctx)).To(Succeed())
 		}
 	}, NodeTimeout(5*time.Minute))
@@ -58,21 +59,15 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(setUpBound))
 
-// moorings are the suite's wishes for its cluster: one of its own, or the one that SEATRIAL_CLUSTER names, which is
-// used and kept when it is there.
+// kept reports that the cluster is used when it is there, and stays.
+func kept() bool { return os.Getenv("KEEP") != "" || os.Getenv("SEATRIAL_CLUSTER") != "" }
+
+// moorings are the suite's wishes for its cluster.
 func moorings() trial.Moorings {
-	engine := os.Getenv("SEATRIAL_ENGINE")
-	if engine == "" {
-		engine = "docker"
-	}
-	name, reuse := os.LookupEnv("SEATRIAL_CLUSTER")
-	if !reuse {
-		name = "seatrial-suites"
-	}
 	return trial.Moorings{
-		Engine:      engine,
-		ClusterName: name,
-		Reuse:       reuse,
+		Engine:      cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker"),
+		ClusterName: cmp.Or(os.Getenv("SEATRIAL_CLUSTER"), "seatrial-suites"),
+		Reuse:       kept(),
 		Workers:     2,
 		Storages:    plan.Storages(),
 		Progress:    GinkgoWriter,

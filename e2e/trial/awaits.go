@@ -149,7 +149,7 @@ func (c *carrier) come(ctx context.Context, s plan.Step, in, base enclosing) (co
 	case plan.AwaitStill:
 		what, err = fmt.Sprintf("no pod stirred for %s", a.Lasting), c.awaitStill(ctx, a.Lasting.D())
 	case plan.AwaitMoved:
-		what = fmt.Sprintf("%s is Ready on another node than %s", pod, in.pods[pod].node)
+		what = fmt.Sprintf("%s came up on another node than %s", pod, in.pods[pod].node)
 		began, err = c.asking(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
 			return c.moved(ctx, pod, in)
 		})
@@ -192,9 +192,15 @@ func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, st
 		return false, "", err
 	}
 	state := fmt.Sprintf("%s on node %q", p.Status.Phase, p.Spec.NodeName)
+	elsewhere := p.Spec.NodeName != in.pods[pod].node && p.DeletionTimestamp == nil
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-			return p.Spec.NodeName != in.pods[pod].node && p.DeletionTimestamp == nil, state + ", Ready", nil
+			return elsewhere, state + ", Ready", nil
+		}
+	}
+	for _, container := range p.Status.ContainerStatuses {
+		if container.RestartCount > 0 {
+			return elsewhere, fmt.Sprintf("%s, and has ended there %d times", state, container.RestartCount), nil
 		}
 	}
 	return false, state, nil

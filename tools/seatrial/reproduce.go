@@ -115,6 +115,9 @@ func (f *reproduceFlags) sail(
 		if out.Interrupted {
 			return fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), runs, p.Scenario)
 		}
+		if v.enough(f.times) {
+			break
+		}
 	}
 	return nil
 }

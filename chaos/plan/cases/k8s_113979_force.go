@@ -23,6 +23,8 @@ func k8s113979Force() plan.Case {
 		Report:   "kubernetes/kubernetes issue 113979, by another way; seen by Seatrial",
 		Affected: "v1.37.0; others were not tried",
 		Fixed:    "none",
+		Volumes:  forced,
+		Race:     true,
 		Finding:  plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
 	}
 }

@@ -129,9 +129,17 @@ func kindBase(dir, pause string) ([]layers.File, error) {
 	return files, nil
 }
 
-// containerdConfig changes kind's containerd configuration in two places: the pod sandbox is the image that is in
-// the node, and the OOM score is left alone where raising its priority is not allowed, as on hosts without
-// CAP_SYS_RESOURCE.
+// seldomStats has containerd ask for what each container uses once a minute. By default it asks every second (2.3,
+// stats_collect_period), which is a third of what an idle cluster costs on cgroup v1; only the CRI's statistics show
+// it, and the kubelet does not take them from there.
+const seldomStats = `
+[plugins."io.containerd.cri.v1.runtime"]
+  stats_collect_period = "1m"
+`
+
+// containerdConfig changes kind's containerd configuration in three places: the pod sandbox is the image that is in
+// the node, the OOM score is left alone where raising its priority is not allowed, as on hosts without
+// CAP_SYS_RESOURCE, and statistics are collected seldom.
 func containerdConfig(config []byte, pause string) ([]byte, error) {
 	lines := strings.Split(string(config), "\n")
 	changed := map[string]int{}
@@ -157,7 +165,7 @@ func containerdConfig(config []byte, pause string) ([]byte, error) {
 				key, changed[key])
 		}
 	}
-	return []byte(strings.Join(lines, "\n")), nil
+	return []byte(strings.Join(lines, "\n") + seldomStats), nil
 }
 
 // criBase makes the runtime specification that containers of pods start from out of containerd's default: without

@@ -130,7 +130,7 @@ func kindBase(dir, pause string) ([]layers.File, error) {
 }
 
 // seldomStats has containerd ask for what each container uses once a minute. By default it asks every second (2.3,
-// stats_collect_period), which is a third of what an idle cluster costs on cgroup v1; only the CRI's statistics show
+// stats_collect_period), which is two fifths of what an idle cluster costs on cgroup v1; only the CRI's statistics show
 // it, and the kubelet does not take them from there.
 const seldomStats = `
 [plugins."io.containerd.cri.v1.runtime"]

@@ -111,7 +111,8 @@ func TestKindLayer(t *testing.T) {
 	}
 	config := string(files["etc/containerd/config.toml"].Data)
 	for _, want := range []string{
-		`sandbox_image = "registry.invalid/pause:3.10.2"`, "restrict_oom_score_adj = true", `stats_collect_period = "1m"`,
+		`sandbox_image = "registry.invalid/pause:3.10.2"`, "restrict_oom_score_adj = true",
+		`stats_collect_period = "1m"`,
 	} {
 		if strings.Count(config, want) != 1 {
 			t.Errorf("containerd's configuration has %q %d times, want once", want, strings.Count(config, want))

@@ -276,8 +276,7 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 		return fail(err)
 	}
 	dirs := p.shared.of(name, list)
-	err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
-	if err == nil {
+	if err = p.deleteNodes(ctx, name); err == nil {
 		err = p.removeSeats(ctx, list)
 	}
 	if err == nil {
@@ -293,6 +292,20 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 		return fail(err)
 	}
 	return nil
+}
+
+// deleteNodes has kind delete them, and again when that failed: an engine on a busy machine gives up waiting for a
+// container that is still ending, and finds it ended the next time.
+func (p *Provider) deleteNodes(ctx context.Context, name string) error {
+	const attempts = 3
+	var err error
+	for range attempts {
+		if err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) }); err == nil || ctx.Err() != nil {
+			break
+		}
+		p.log.Warn("kind could not delete the nodes", "cluster", name, "error", err)
+	}
+	return err
 }
 
 // within calls something that takes no context. When ctx ends first it returns at once; the call goes on by itself.

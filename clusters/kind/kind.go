@@ -300,7 +300,8 @@ func (p *Provider) deleteNodes(ctx context.Context, name string) error {
 	const attempts = 3
 	var err error
 	for range attempts {
-		if err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) }); err == nil || ctx.Err() != nil {
+		err = within(ctx, func() error { return p.kind.Delete(name, p.kubeconfig) })
+		if err == nil || ctx.Err() != nil {
 			break
 		}
 		p.log.Warn("kind could not delete the nodes", "cluster", name, "error", err)

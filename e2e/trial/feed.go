@@ -22,6 +22,8 @@ type feed struct {
 	stages  []arrival // Of faults.
 	mounts  []mounting
 	commits []commit
+	acked   map[string]int  // Operations, by instance.
+	hurt    map[string]bool // The instances that a fault has hurt since the clients were last waited for.
 	sights  []sighting
 	rises   []rise
 	paths   map[mountKey]string // Where what is mounted below the kubelet's directory is.
@@ -78,7 +80,7 @@ type mounting struct {
 func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 	f := &feed{
 		HistoryWriter: w, going: map[string]bool{}, moved: make(chan struct{}), paths: map[mountKey]string{},
-		matched: map[matchKey]bool{},
+		matched: map[matchKey]bool{}, acked: map[string]int{}, hurt: map[string]bool{},
 	}
 	for _, s := range p.AllSteps() {
 		switch {
@@ -107,6 +109,9 @@ func (f *feed) see(e history.Event, now history.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kept := false
+	if e.Kind == history.KindOp && e.Op != nil && e.Op.Stage == history.StageOK {
+		f.acked[e.Op.Instance]++
+	}
 	if isSight {
 		sight.at = now
 		f.keep(sight)
@@ -185,6 +190,32 @@ func (f *feed) keep(s sighting) {
 	if s.deleting {
 		f.going[s.uid] = true
 	}
+}
+
+// hurts remembers that a fault hurt an instance.
+func (f *feed) hurts(instance string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hurt[instance] = true
+}
+
+// victims returns how many operations those have acknowledged that were hurt, and forgets that they were.
+func (f *feed) victims() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	acked := map[string]int{}
+	for instance := range f.hurt {
+		acked[instance] = f.acked[instance]
+	}
+	clear(f.hurt)
+	return acked
+}
+
+// acknowledged returns how many operations an instance has acknowledged.
+func (f *feed) acknowledged(instance string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.acked[instance]
 }
 
 // look looks for something in what was kept, and returns what to wait for when it is not there. Find must not keep

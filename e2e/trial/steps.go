@@ -70,7 +70,7 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 	case plan.ActionAwait:
 		return c.await(ctx, s, in, *base)
 	case plan.ActionLoad:
-		return c.load(ctx, s.Commits)
+		return c.load(ctx, s.Commits, in.open == nil)
 	case plan.ActionTogether:
 		return c.together(ctx, s, in)
 	case plan.ActionFault:
@@ -115,9 +115,27 @@ func (c *carrier) change(ctx context.Context, s plan.Step, in enclosing, base *e
 	return c.workload.Converge(ctx, s.Bound.D())
 }
 
-// load lets the clients write until so many more inserts are acknowledged.
-func (c *carrier) load(ctx context.Context, commits int) error {
+// victimBound is how long clients are given to come back to an instance that was hurt.
+const victimBound = 15 * time.Second
+
+// load lets the clients write until so many more inserts are acknowledged. Where nothing is hurt, those whom faults had
+// hurt before must be at work again: the others could acknowledge all before the clients of these have come back. A
+// victim that is not in time is no error here, and none that the plan did without: coverage counts what was seen.
+func (c *carrier) load(ctx context.Context, commits int, calm bool) error {
 	begin := c.workload.Commits()
+	if calm {
+		need := c.Plan.Bounds.MinAround
+		for instance, acked := range c.rec.victims() {
+			err := await.Until(ctx, instance+" to be at work again", commitPoll, victimBound,
+				func(context.Context) (bool, string, error) {
+					n := c.rec.acknowledged(instance) - acked
+					return n >= need, fmt.Sprintf("%d operations acknowledged, want %d", n, need), c.rec.Err()
+				})
+			if err != nil {
+				c.log.Warn("a victim is not at work again", "instance", instance, "err", err)
+			}
+		}
+	}
 	want := begin + int64(commits)
 	err := wait.PollUntilContextCancel(ctx, commitPoll, true, func(context.Context) (bool, error) {
 		return c.workload.Commits() >= want, c.rec.Err()
@@ -159,6 +177,9 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	release, err := c.hands.take(holding{step: s.N, name: def.Name, node: node.Name(), parts: def.Takes})
 	if err != nil {
 		return fmt.Errorf("begin fault %q: %w", def.Name, err)
+	}
+	if in.open == nil {
+		c.rec.hurts(pod)
 	}
 	within, err := c.enclose(ctx)
 	if err != nil {

@@ -37,10 +37,10 @@ func asked(labels ...string) bool {
 	return regexp.MustCompile(`\b(` + strings.Join(labels, "|") + `)\b`).MatchString(GinkgoLabelFilter())
 }
 
-// quickSets are scaling, in a calm sea and with a kubelet killed, a canary and its rollback, and OnDelete, which take
-// half a minute each without databases.
+// quickSets are scaling with a kubelet killed, a canary and its rollback, and OnDelete, which take half a minute each
+// without databases.
 func quickSets() []string {
-	return []string{"set-canary-light", "set-on-delete-light", "set-scale-light", "set-scale-light-kubelet-kill"}
+	return []string{"set-canary-light", "set-on-delete-light", "set-scale-light-kubelet-kill"}
 }
 
 // sets returns the scenarios of StatefulSets.

@@ -111,7 +111,7 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 		"apiserver-freeze", "etcd-kill", "manager-kill", "network-bandwidth", "node-isolate", "packet-loss",
 		"pod-partition", "scheduler-stop",
 	}
-	m := runMatrix(t, "seatrial-dev-killonce", 4, points, few,
+	m := runMatrix(t, "seatrial-dev-killonce", 3, points, few,
 		func(m *matrix, on clusters.Node) { m.withoutJournal(t, on) },
 		func(m *matrix, on clusters.Node) { m.healedTwice(t, on) })
 	m.report(t, points)

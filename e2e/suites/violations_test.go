@@ -40,7 +40,8 @@ var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "li
 
 		It("is found when a claim is taken from under its pod", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
 			out := meddled(ctx, "set-scale-light", unclaimed)
-			expectFinding(out, "set-claims", "Claim data-light-0 was deleted at", "although its pod's ordinal is wanted")
+			expectFinding(out, "set-claims", "Claim data-light-0 was deleted at",
+				"although its pod's ordinal is wanted")
 			expectFinding(out, "set-claims", "Claim data-light-0 was gone at", "although pod light-0")
 		})
 

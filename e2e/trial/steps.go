@@ -120,7 +120,7 @@ const victimBound = 15 * time.Second
 
 // load lets the clients write until so many more inserts are acknowledged. Where nothing is hurt, those whom faults had
 // hurt before must be at work again: the others could acknowledge all before the clients of these have come back. A
-// victim that is not in time is no error here, and none that the plan did without: coverage counts what was seen.
+// victim that is not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
 func (c *carrier) load(ctx context.Context, commits int, calm bool) error {
 	begin := c.workload.Commits()
 	if calm {

@@ -70,7 +70,7 @@ type cell struct {
 }
 
 // hourly are the faults of the matrix unless others are asked for: of each kind, and of each way to heal, as many as
-// fit into an hour on a cluster of four workers. TestKilledOnceInEveryFault has nearly all.
+// should fit into an hour on a cluster of four workers. TestKilledOnceInEveryFault has nearly all.
 func hourly() []string {
 	return []string{
 		"claim-delete", "cordon", "etcd-kill", "kube-proxy-kill", "kubelet-freeze", "kubelet-kill", "kubelet-stop",
@@ -84,7 +84,7 @@ func hourly() []string {
 func TestKillMatrix(t *testing.T) {
 	table := os.Getenv("SEATRIAL_KILL_MATRIX") // Where the table is to be written.
 	if table == "" {
-		t.Skip("NOT RUN: the harness killed at every step of every fault, on a real kind cluster: make kill-matrix")
+		t.Skip("NOT RUN: the harness killed at every step of a fault, on a real kind cluster: make kill-matrix")
 	}
 	asked := *onlyFaults
 	if asked == "" {

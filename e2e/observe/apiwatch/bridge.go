@@ -72,6 +72,8 @@ func (s *stream) bridge(ctx context.Context, from, to string) ([]watch.Event, er
 // at returns what there was at a version, by UID.
 func (s *stream) at(ctx context.Context, version uint64) (map[string]*unstructured.Unstructured, error) {
 	v := strconv.FormatUint(version, 10)
+	ctx, cancel := context.WithTimeout(ctx, watchGrace)
+	defer cancel()
 	list, err := s.from.List(ctx, metav1.ListOptions{
 		ResourceVersion: v, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	})
@@ -112,9 +114,6 @@ func between(before, after map[string]*unstructured.Unstructured, version string
 
 // cross bridges the gap before a new list, if that can be done, and records what happened in it.
 func (s *stream) cross(ctx context.Context, to string) bool {
-	if s.lost == "" {
-		return false
-	}
 	changes, err := s.bridge(ctx, s.lost, to)
 	if err != nil {
 		s.log.Debug("the gap could not be bridged", "from", s.lost, "to", to, "error", err)

@@ -18,7 +18,7 @@ func k8s136831() plan.Case {
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := draft.Light(2)
-				w.MinReadySeconds = 4 + r.IntN(3)
+				w.MinReadySeconds = 8 + r.IntN(3)
 				return plan.Plan{
 					Workers: 2, Workload: w, Bounds: draft.LightBounds(), Steps: []plan.Step{draft.Update("v2")},
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,7 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 		switch {
-		case looking.Err() != nil && err != nil: // The look itself was cut short; it saw nothing.
+		case err != nil && (looking.Err() != nil || tooLate(err)): // The look itself was cut short; it saw nothing.
 		case err != nil:
 			seen = err.Error()
 		case state != "":
@@ -57,6 +58,10 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 		}
 	}
 }
+
+// tooLate reports whether a client did not even ask, since its turn would come after the bound. The rate limiter of
+// client-go has no other way to say so (golang.org/x/time/rate, Limiter.Wait).
+func tooLate(err error) bool { return strings.Contains(err.Error(), "would exceed context deadline") }
 
 // For waits for d or until ctx has ended; it returns the cause then.
 func For(ctx context.Context, d time.Duration) error {

@@ -175,6 +175,9 @@ func TestPodsBack(t *testing.T) {
 		want string // Of the error, or of the fact's sentence.
 		fail bool
 	}{
+		{"ending: has gone", []*corev1.Pod{pod("proxy", "c4", true)}, "gone from the node: trial/mysql-0", false},
+		{"ending: still there", []*corev1.Pod{pod("mysql-0", "c1", false), pod("proxy", "c4", true)},
+			"trial/mysql-0 is not Ready", true},
 		{"back", []*corev1.Pod{pod("mysql-0", "c2", true), pod("proxy", "c4", true)},
 			"2 pods are Ready with new containers: trial/mysql-0, trial/proxy", false},
 		{"stale", []*corev1.Pod{pod("mysql-0", "c1", true), pod("proxy", "c4", true)},
@@ -188,7 +191,11 @@ func TestPodsBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &world{begin: time.Now()}
 				env := w.env()
-				create(t, env, pod("mysql-0", "c1", true), pod("proxy", "c3", true), ended, elsewhere)
+				victim := pod("mysql-0", "c1", true)
+				if strings.HasPrefix(tc.name, "ending") {
+					victim.DeletionTimestamp = &metav1.Time{Time: w.begin}
+				}
+				create(t, env, victim, pod("proxy", "c3", true), ended, elsewhere)
 				before, err := evidence.PodsOn(t.Context(), env)
 				if err != nil || len(before) != 2 {
 					t.Fatalf("got %+v, %v", before, err)

@@ -21,6 +21,7 @@ type Pod struct {
 	Name       string
 	UID        string
 	Ready      bool
+	Ending     bool              // It has its deletionTimestamp: it is not to come back.
 	Containers map[string]string // By name: the id of its running container, empty when it does not run.
 }
 
@@ -37,7 +38,10 @@ func PodsOn(ctx context.Context, env fault.Env) ([]Pod, error) {
 		if ended || p.Spec.NodeName != env.Node.Name() {
 			continue
 		}
-		pod := Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Containers: map[string]string{}}
+		pod := Pod{
+			Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Ending: p.DeletionTimestamp != nil,
+			Containers: map[string]string{},
+		}
 		for _, c := range p.Status.ContainerStatuses {
 			pod.Containers[c.Name] = ""
 			if c.State.Running != nil {
@@ -57,7 +61,9 @@ func PodsOn(ctx context.Context, env fault.Env) ([]Pod, error) {
 
 // PodsBack waits until each of the pods that were on the victim is Ready again, with none of the containers that ran
 // before: until the kubelet has looked, the API server still shows the pod as it was. Pods that are gone are named;
-// the pod by which the victim was chosen must not be among them.
+// the pod by which the victim was chosen must not be among them, unless it was to end before. Of one that was to end,
+// nothing more is awaited than that it has ended, or another of its name is Ready: what is left of it is judged by the
+// checks.
 func PodsBack(ctx context.Context, env fault.Env, before []Pod, bound time.Duration) (fault.Fact, error) {
 	return podsAre(ctx, env, "Ready with new containers", before, bound)
 }
@@ -82,7 +88,7 @@ func podsAre(ctx context.Context, env fault.Env, how string, before []Pod, bound
 		}
 		back, gone, missing := compare(before, now)
 		for _, name := range gone {
-			if name == env.Namespace+"/"+env.Pod {
+			if name == env.Namespace+"/"+env.Pod && !wasEnding(before, name) {
 				missing = append(missing, name+" is gone")
 			}
 		}
@@ -97,6 +103,11 @@ func podsAre(ctx context.Context, env fault.Env, how string, before []Pod, bound
 		return true, "", nil
 	})
 	return fact, err
+}
+
+// wasEnding reports whether the pod of that name was to end already.
+func wasEnding(before []Pod, name string) bool {
+	return slices.ContainsFunc(before, func(p Pod) bool { return p.Namespace+"/"+p.Name == name && p.Ending })
 }
 
 // compare sorts the pods of before into those that are back, gone, and not back yet.

@@ -50,6 +50,11 @@ func judgeAgain(t *testing.T, path string) {
 	if want := strings.ToUpper(path[strings.LastIndex(path, "-")+1:]); string(j.Report.Verdict) != want {
 		t.Errorf("verdict %s, want %s", j.Report.Verdict, want)
 	}
+	// A case is reproduced by the one finding that it is known by: another failure would not be it.
+	c, isCase := trial.AllParts().Case(j.Run.Scenario)
+	if isCase && !c.Control && len(j.Report.Shows(c.Finding)) == 0 {
+		t.Errorf("the finding of case %s, %q of %s, is not there", c.Name, c.Finding.Says, c.Finding.Check)
+	}
 	var got bytes.Buffer
 	if err := report.WriteVerdict(&got, j.Report); err != nil {
 		t.Fatal(err)

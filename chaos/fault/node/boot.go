@@ -29,8 +29,8 @@ type snapshot struct {
 	mounts    []string
 }
 
-// takeSnapshot notes what is on the victim. It is an error when nothing of the workload runs there, whose end could be
-// shown.
+// takeSnapshot notes what is on the victim. When nothing of the workload runs there, because what ran has just been told
+// to end, it is the end of the node's own kubelet that shows the fault; without any process it is an error.
 func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	var s snapshot
 	var err error
@@ -49,14 +49,29 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	}
 	s.boot, s.processes = found.PID1Start, found.Processes
 	if len(s.processes) == 0 {
-		return s, fmt.Errorf("no process of the %d pods in namespace %q runs on the node: none could be shown to end",
-			len(uids), env.Namespace)
+		if s.processes, err = kubeletProcess(ctx, env); err != nil {
+			return s, err
+		}
+	}
+	if len(s.processes) == 0 {
+		return s, fmt.Errorf("neither a kubelet nor a process of the %d pods in namespace %q runs on the node: "+
+			"none could be shown to end", len(uids), env.Namespace)
 	}
 	if s.routes, err = podRoutes(ctx, env); err != nil {
 		return s, err
 	}
 	s.mounts, err = volumeMounts(ctx, env.Node)
 	return s, err
+}
+
+// kubeletProcess is the victim's kubelet, if it runs.
+func kubeletProcess(ctx context.Context, env fault.Env) ([]probe.Process, error) {
+	unit, err := evidence.ReadUnit(ctx, env.Node, kubelet)
+	if err != nil || unit.PID == 0 {
+		return nil, err
+	}
+	found, err := processes(ctx, env.Node, []int{unit.PID}, nil)
+	return found.Processes, err
 }
 
 // laterBoot waits until the node has a later boot and the processes of the old one are gone.

@@ -29,8 +29,8 @@ type snapshot struct {
 	mounts    []string
 }
 
-// takeSnapshot notes what is on the victim. When nothing of the workload runs there, because what ran has just been told
-// to end, it is the end of the node's own kubelet that shows the fault; without any process it is an error.
+// takeSnapshot notes what is on the victim. When nothing of the workload runs there, because what ran was just told to
+// end, it is the end of the node's own kubelet that shows the fault; without any process it is an error.
 func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	var s snapshot
 	var err error

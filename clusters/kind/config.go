@@ -30,6 +30,14 @@ const kubeletCgroupV1 = `kind: KubeletConfiguration
 failCgroupV1: false
 `
 
+// A container that is killed again and again is held back for up to 40 s, the third of the waits that the kubelet
+// doubles, and not for 300 s: a control plane whose parts are killed by one trial after another would be away for longer
+// than any of them waits. Kubelets from 1.35 on can be told so (KEP-4603).
+const kubeletBackOff = `kind: KubeletConfiguration
+crashLoopBackOff:
+  maxContainerRestartPeriod: 40s
+`
+
 // Without CAP_SYS_RESOURCE nothing can lower its OOM score below that of its parent, and containerd must not try. The
 // setting has another place in each version of its configuration; kind leaves out the one that does not fit.
 //
@@ -95,9 +103,11 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	if err != nil {
 		return nil, err
 	}
-	refuses := version.MustParseSemantic("1.35.0-0")
-	if v1 && version.MustParseSemantic(spec.KubernetesVersion).AtLeast(refuses) {
-		cfg.KubeadmConfigPatches = []string{kubeletCgroupV1}
+	if version.MustParseSemantic(spec.KubernetesVersion).AtLeast(version.MustParseSemantic("1.35.0-0")) {
+		cfg.KubeadmConfigPatches = []string{kubeletBackOff}
+		if v1 {
+			cfg.KubeadmConfigPatches = append(cfg.KubeadmConfigPatches, kubeletCgroupV1)
+		}
 	}
 	if p.lacksResource && !strings.HasPrefix(spec.NodeImage, builtImage) {
 		cfg.ContainerdConfigPatches = []string{containerdV2Patch, containerdV3Patch}

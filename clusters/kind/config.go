@@ -31,8 +31,8 @@ failCgroupV1: false
 `
 
 // A container that is killed again and again is held back for up to 40 s, the third of the waits that the kubelet
-// doubles, and not for 300 s: a control plane whose parts are killed by one trial after another would be away for longer
-// than any of them waits. Kubelets from 1.35 on can be told so (KEP-4603).
+// doubles, and not for 300 s: a control plane whose parts are killed by trial after trial would be away for longer than
+// any of them waits. Kubelets from 1.35 on can be told so (KEP-4603).
 const kubeletBackOff = `kind: KubeletConfiguration
 crashLoopBackOff:
   maxContainerRestartPeriod: 40s

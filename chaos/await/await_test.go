@@ -3,9 +3,12 @@ package await_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/seatrial/seatrial/chaos/await"
 )
@@ -35,6 +38,16 @@ func TestUntil(t *testing.T) {
 			return false, "", ctx.Err()
 		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out",
 			await.ErrTimeout, 10 * time.Second},
+		{"a look that came too late", 0, func(ctx context.Context) (bool, string, error) {
+			// As client-go asks when its turn comes after the bound: it returns at once.
+			bound, _ := ctx.Deadline()
+			limiter := rate.NewLimiter(rate.Every(time.Minute), 1)
+			if time.Until(bound) > 5*time.Second {
+				return false, "pid 7", nil
+			}
+			limiter.Allow()
+			return false, "", fmt.Errorf("list pods: %w", limiter.Wait(ctx))
+		}, "wait for the moon: waited 10s, last seen: pid 7: the bound ran out", await.ErrTimeout, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,7 @@
 /^ok[ \t]/ || /^\?[ \t]/ || /^[ \t]+github\.com\/.*coverage:/ {
 	if ($0 ~ /^ok/) { print; fflush() }
 	n = 0
+	test = ""
 }
 
 # tell prints what is kept of a package. Specs are all of one test: of them it takes what is told of those that failed.
@@ -25,7 +26,7 @@ function tell(    i, failed, specs) {
 		if (seen[i] ~ /^Running Suite: /) specs = of[i]
 		if (seen[i] ~ /^• \[(FAILED|TIMEDOUT|PANICKED|INTERRUPTED)\]|^Summarizing /) failed = 1
 		if (seen[i] ~ /^----------/) failed = 0
-		if (!brief || (of[i] in lost && (of[i] != specs || failed)) || seen[i] ~ /^panic: /) print seen[i]
+		if (!brief || of[i] == "" || (of[i] in lost && (of[i] != specs || failed)) || seen[i] ~ /^panic: /) print seen[i]
 	}
 	fflush()
 }
@@ -33,6 +34,7 @@ function tell(    i, failed, specs) {
 /^FAIL[ \t]/ {
 	tell()
 	n = 0
+	test = ""
 	broken++
 }
 

@@ -21,7 +21,7 @@ type Pod struct {
 	Name       string
 	UID        string
 	Ready      bool
-	Ending     bool              // It has its deletionTimestamp: it is not to come back.
+	Ending     bool              // It has its deletionTimestamp.
 	Containers map[string]string // By name: the id of its running container, empty when it does not run.
 }
 

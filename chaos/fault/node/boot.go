@@ -29,8 +29,9 @@ type snapshot struct {
 	mounts    []string
 }
 
-// takeSnapshot notes what is on the victim. When nothing of the workload runs there, because what ran was just told to
-// end, it is the end of the node's own kubelet that shows the fault; without any process it is an error.
+// takeSnapshot notes what is on the victim: its kubelet, and what of the workload runs there, which can be nothing when
+// the pod has not been started yet or was just told to end. Without any process that could be shown to end it is an
+// error.
 func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	var s snapshot
 	var err error
@@ -43,16 +44,19 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 			uids = append(uids, p.UID)
 		}
 	}
-	found, err := processes(ctx, env.Node, nil, uids)
+	unit, err := evidence.ReadUnit(ctx, env.Node, kubelet)
+	if err != nil {
+		return s, err
+	}
+	var pids []int
+	if unit.PID > 0 {
+		pids = append(pids, unit.PID)
+	}
+	found, err := processes(ctx, env.Node, pids, uids)
 	if err != nil {
 		return s, err
 	}
 	s.boot, s.processes = found.PID1Start, found.Processes
-	if len(s.processes) == 0 {
-		if s.processes, err = kubeletProcess(ctx, env); err != nil {
-			return s, err
-		}
-	}
 	if len(s.processes) == 0 {
 		return s, fmt.Errorf("neither a kubelet nor a process of the %d pods in namespace %q runs on the node: "+
 			"none could be shown to end", len(uids), env.Namespace)
@@ -62,16 +66,6 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	}
 	s.mounts, err = volumeMounts(ctx, env.Node)
 	return s, err
-}
-
-// kubeletProcess is the victim's kubelet, if it runs.
-func kubeletProcess(ctx context.Context, env fault.Env) ([]probe.Process, error) {
-	unit, err := evidence.ReadUnit(ctx, env.Node, kubelet)
-	if err != nil || unit.PID == 0 {
-		return nil, err
-	}
-	found, err := processes(ctx, env.Node, []int{unit.PID}, nil)
-	return found.Processes, err
 }
 
 // laterBoot waits until the node has a later boot and the processes of the old one are gone.

@@ -16,7 +16,8 @@ import (
 // What: the node's machine is rebooted. On kind that is its container: /var stays, /run and /tmp go, and so do mounts
 // made by hand, routes and nftables. The kernel and its page cache stay: it is not a power loss.
 //
-// Shown: the node's first process is a later one, and the processes of the victim's pods that ran before are gone.
+// Shown: the node's first process is a later one, and the kubelet and the processes of the victim's pods that ran
+// before are gone.
 //
 // Healed: the boot is the heal; a node that is down is started. The kubelet is active, the node's lease is renewed by
 // it and the node Ready, all its pods are Ready with new containers, and the routes to the other nodes' pods and the
@@ -25,7 +26,7 @@ func Reboot() fault.Definition {
 	return fault.Definition{
 		Name:    "node-reboot",
 		Summary: "Reboots the victim's node with a grace of two seconds.",
-		Shown:   "The node has a later boot, and the workload's processes of the old one are gone.",
+		Shown:   "The node has a later boot, and the old one's kubelet and processes of the workload are gone.",
 		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, routes and " +
 			"mounts back.",
 		Needs: []string{"power"},

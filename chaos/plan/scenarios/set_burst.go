@@ -18,7 +18,7 @@ func setBurst() setScenario {
 			w.Parallel = true
 			last := w.Replicas - 1
 			down, up := c.either(c.meanwhile(plan.AwaitTerminating, last), c.meanwhile(plan.AwaitScheduled, last))
-			return c.plan(w,
+			p := c.plan(w,
 				draft.Within("cordon", 0, 8*time.Minute,
 					draft.Fault("pod-delete", 0, time.Second, 2*time.Minute),
 					draft.Await(plan.AwaitPending, 0, time.Minute),
@@ -28,6 +28,10 @@ func setBurst() setScenario {
 				),
 				draft.Settled(), draft.Load(60), draft.ScaleTo(w.Replicas, up...),
 			)
+			if c.fault != "" {
+				p.Bounds.MaxNodes = 2 // The fault may come while the node of the first pod is cordoned, which is another.
+			}
+			return p
 		},
 	}
 }

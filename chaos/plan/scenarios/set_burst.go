@@ -29,7 +29,7 @@ func setBurst() setScenario {
 				draft.Settled(), draft.Load(60), draft.ScaleTo(w.Replicas, up...),
 			)
 			if c.fault != "" {
-				p.Bounds.MaxNodes = 2 // The fault may come while the node of the first pod is cordoned, which is another.
+				p.Bounds.MaxNodes = 2 // The fault may come while another node, that of the first pod, is cordoned.
 			}
 			return p
 		},

@@ -29,7 +29,7 @@ func Arm(ctx context.Context, node clusters.Node, owner mark.Owner, life time.Du
 		"--collect", // A heal that failed must not keep the name of the unit.
 		"--unit="+owner.Unit(),
 		"--on-active="+strconv.FormatFloat(life.Seconds(), 'f', -1, 64)+"s",
-		"--timer-property=AccuracySec=100ms", // The default is a minute.
+		"--timer-property=AccuracySec=1ms", // The default is a minute.
 		mark.AgentPath, "heal", "--run", owner.Run, "--step", strconv.Itoa(owner.Step))
 	if err != nil {
 		return fmt.Errorf("arm dead-man timer on node %q: %w", node.Name(), err)

@@ -28,7 +28,7 @@ func TestArmAndDisarm(t *testing.T) {
 	}
 	want := "c-worker: systemctl stop seatrial-heal-r1-3.timer\n" +
 		"c-worker: systemd-run --quiet --collect --unit=seatrial-heal-r1-3 --on-active=95s" +
-		" --timer-property=AccuracySec=100ms /usr/local/bin/seatrial-agent heal --run r1 --step 3\n" +
+		" --timer-property=AccuracySec=1ms /usr/local/bin/seatrial-agent heal --run r1 --step 3\n" +
 		"c-worker: systemctl is-active seatrial-heal-r1-3.timer\n" +
 		"c-worker: systemctl stop seatrial-heal-r1-3.timer\n"
 	if d := cmp.Diff(want, c.Transcript.String()); d != "" {

@@ -52,13 +52,18 @@ func API(ctx context.Context, run Runner, only Only, bound time.Duration, report
 		return nil
 	}
 	only = orAll(only)
-	return await.Until(ctx, "API server to have no mark of ours left", time.Second, bound,
+	err = await.Until(ctx, "API server to have no mark of ours left", time.Second, bound,
 		func(ctx context.Context) (bool, string, error) { return undo(ctx, run, only, report) })
+	if err != nil {
+		return err
+	}
+	return await.Until(ctx, "API server to have no experiment of ours left", time.Second, bound,
+		func(ctx context.Context) (bool, string, error) { return undoExperiments(ctx, run, only, report) })
 }
 
 // undo looks once, and undoes what it finds. A state that is not empty says what is waited for.
 func undo(ctx context.Context, run Runner, only Only, report *Report) (done bool, state string, err error) {
-	objects, err := listObjects(ctx, run)
+	objects, err := listObjects(ctx, run, marked())
 	if err != nil {
 		return false, "", err
 	}
@@ -72,7 +77,6 @@ func undo(ctx context.Context, run Runner, only Only, report *Report) (done bool
 			changes = append(changes, c)
 		}
 	}
-	var errs []error
 	for _, k := range kept {
 		c, missing := k.back(objects)
 		if missing != "" {
@@ -81,6 +85,13 @@ func undo(ctx context.Context, run Runner, only Only, report *Report) (done bool
 		}
 		changes = append(changes, c)
 	}
+	err = carryOut(ctx, run, changes, report)
+	return err == nil && state == "", state, err
+}
+
+// carryOut carries changes out, all that can be, and reports those.
+func carryOut(ctx context.Context, run Runner, changes []change, report *Report) error {
+	var errs []error
 	for _, c := range changes {
 		if err := c.carryOut(ctx, run); err != nil {
 			errs = append(errs, err)
@@ -88,8 +99,7 @@ func undo(ctx context.Context, run Runner, only Only, report *Report) (done bool
 		}
 		report.API = append(report.API, c.did)
 	}
-	err = errors.Join(errs...)
-	return err == nil && state == "", state, err
+	return errors.Join(errs...)
 }
 
 // kubectl is the beginning of every command. Its cache is where a reboot takes it away.
@@ -103,24 +113,31 @@ func kubectl(args ...string) []string {
 type object struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
-		Name            string            `json:"name"`
-		Namespace       string            `json:"namespace"`
-		UID             string            `json:"uid"`
-		ResourceVersion string            `json:"resourceVersion"`
-		Labels          map[string]string `json:"labels"`
-		Annotations     map[string]string `json:"annotations"`
-		Finalizers      []string          `json:"finalizers"`
+		Name              string            `json:"name"`
+		Namespace         string            `json:"namespace"`
+		UID               string            `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		Labels            map[string]string `json:"labels"`
+		Annotations       map[string]string `json:"annotations"`
+		Finalizers        []string          `json:"finalizers"`
+		DeletionTimestamp string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		Taints []Taint `json:"taints"`
 	} `json:"spec"`
 }
 
-// listObjects lists the objects of all kinds that faults leave marks on.
-func listObjects(ctx context.Context, run Runner) ([]object, error) {
-	out, err := run(ctx, kubectl("get",
-		"nodes,persistentvolumeclaims,persistentvolumes,pods,resourcequotas,statefulsets.apps", "--all-namespaces",
-		"--output=json"), "")
+// marked are the kinds of Kubernetes' own that faults leave marks on.
+func marked() []string {
+	return []string{
+		"nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "resourcequotas", "statefulsets.apps",
+	}
+}
+
+// listObjects lists all objects of some kinds.
+func listObjects(ctx context.Context, run Runner, kinds []string, flags ...string) ([]object, error) {
+	args := append([]string{"get", strings.Join(kinds, ","), "--all-namespaces", "--output=json"}, flags...)
+	out, err := run(ctx, kubectl(args...), "")
 	if err != nil {
 		return nil, fmt.Errorf("list API objects: %w", err)
 	}
@@ -171,9 +188,7 @@ func (o object) undone(only Only) (change, bool) {
 	annotations, spec, meta := map[string]any{}, map[string]any{}, map[string]any{}
 	if o.Kind == "ResourceQuota" {
 		if owner, ok := ours(o.Metadata.Name); ok {
-			return change{did: fmt.Sprintf("%s deleted (%s)", o, owner), argv: [][]string{kubectl("delete",
-				"resourcequota", o.Metadata.Name, "--namespace="+o.Metadata.Namespace, "--ignore-not-found",
-				"--wait=false")}}, true
+			return o.deleted("resourcequota", owner), true
 		}
 	}
 	if owner, ok := ours(o.Metadata.Annotations[mark.Cordon]); ok && o.Kind == "Node" {
@@ -201,6 +216,12 @@ func (o object) undone(only Only) (change, bool) {
 		meta["annotations"] = annotations
 	}
 	return o.patch(meta, spec, strings.Join(did, " and ")), true
+}
+
+// deleted is the change after which the object is gone, or on its way.
+func (o object) deleted(resource, owner string) change {
+	return change{did: fmt.Sprintf("%s deleted (%s)", o, owner), argv: [][]string{kubectl("delete", resource,
+		o.Metadata.Name, "--namespace="+o.Metadata.Namespace, "--ignore-not-found", "--wait=false")}}
 }
 
 // patch is a change on condition that nobody else has changed the object since it was read.

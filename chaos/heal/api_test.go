@@ -42,14 +42,19 @@ func patched(c *fake.Cluster) []string {
 	return all
 }
 
+// lists has an API server without Chaos Mesh answer lists so.
+func lists(n *fake.Node, replies ...fake.Reply) {
+	n.On([]string{"kubectl", "*", "*", "*", "get", "..."}, replies...)
+	n.On([]string{"kubectl", "*", "*", "*", "get", "--raw=/apis"}, fake.Reply{Stdout: `{"groups":[{"name":"apps"}]}`})
+}
+
 func withAPI(kept string) *fake.Cluster {
 	c := fake.NewCluster("c", 1)
 	n := c.Node("control-plane")
 	n.On([]string{"find", "/etc", "..."}, fake.Reply{Stdout: heal.AdminConf + "\n"})
 	n.On([]string{"find", "/var/lib", "..."}, fake.Reply{Stdout: kept})
 	n.On([]string{"kubectl", "..."})
-	n.On([]string{"kubectl", "*", "*", "*", "get", "..."}, fake.Reply{Stdout: marked},
-		fake.Reply{Stdout: `{"items":[]}`})
+	lists(n, fake.Reply{Stdout: marked}, fake.Reply{Stdout: `{"items":[]}`})
 	n.On([]string{"rm", "..."})
 	return c
 }
@@ -111,7 +116,7 @@ func TestAPIWaitsForTheServerAndForTheNode(t *testing.T) {
 		n := c.Node("control-plane")
 		n.On([]string{"cat", held + "/node.json"}, fake.Reply{Stdout: `{"name":"z","uid":"u1"}`})
 		refused := fake.Reply{ExitCode: 1, Stderr: "connection refused"}
-		n.On([]string{"kubectl", "*", "*", "*", "get", "..."}, refused, refused, fake.Reply{Stdout: `{"items":[]}`},
+		lists(n, refused, refused, fake.Reply{Stdout: `{"items":[]}`},
 			fake.Reply{Stdout: `{"items":[{"kind":"Node","metadata":{"name":"z","uid":"u9"}}]}`})
 		begin := time.Now()
 		var report heal.Report
@@ -119,12 +124,12 @@ func TestAPIWaitsForTheServerAndForTheNode(t *testing.T) {
 		if err != nil || len(report.API) != 1 || time.Since(begin) != 3*time.Second {
 			t.Errorf("got %s, %v after %s", report, err, time.Since(begin))
 		}
-		n.On([]string{"kubectl", "*", "*", "*", "get", "..."}, refused)
+		lists(n, refused)
 		err = heal.API(t.Context(), heal.On(n), nil, time.Minute, &report)
 		if !errors.Is(err, await.ErrTimeout) || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("got %v", err)
 		}
-		n.On([]string{"kubectl", "*", "*", "*", "get", "..."}, fake.Reply{Stdout: "no JSON"})
+		lists(n, fake.Reply{Stdout: "no JSON"})
 		if err = heal.API(t.Context(), heal.On(n), nil, time.Minute, &report); !errors.Is(err, await.ErrTimeout) {
 			t.Errorf("got %v", err)
 		}

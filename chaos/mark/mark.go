@@ -36,6 +36,20 @@ const (
 	OutOfService = APIPrefix + "out-of-service" // Of a Node: it was tainted so.
 )
 
+// OwnerLabel is the label by which an experiment of Chaos Mesh is known as ours. Its value is the owner's name.
+const OwnerLabel = APIPrefix + "owner"
+
+// MeshGroup and MeshVersion are those of Chaos Mesh's API.
+const (
+	MeshGroup   = "chaos-mesh.org"
+	MeshVersion = "v1alpha1"
+)
+
+// MeshKinds are the resources of Chaos Mesh that a fault can be: nothing of ours is among the others.
+func MeshKinds() []string {
+	return []string{"iochaos", "networkchaos", "podchaos", "stresschaos", "timechaos"}
+}
+
 // BriefDir is where a node keeps what faults hold on it until its next boot at the most.
 const BriefDir = "/run/seatrial/held/"
 

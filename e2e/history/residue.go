@@ -50,6 +50,7 @@ const (
 	ThingAnnotation = "annotation"
 	ThingFinalizer  = "finalizer"
 	ThingQuota      = "quota"
+	ThingExperiment = "Chaos Mesh experiment"
 	ThingAttachment = "volume attachment"
 	ThingVolume     = "volume"
 )

@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/journal"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -83,12 +84,13 @@ func (e errand) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(definitions(), func(d fault.Definition) bool { return d.Name == e.Fault })
+	all := append(definitions(), mesh.Experiment())
+	i := slices.IndexFunc(all, func(d fault.Definition) bool { return d.Name == e.Fault })
 	if i < 0 {
 		return fmt.Errorf("fault %q is not known", e.Fault)
 	}
 	spec := e.spec()
-	f, err := definitions()[i].New(spec, 1, env)
+	f, err := all[i].New(spec, 1, env)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,6 +19,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
+
+// lookBound is how long one look waits for an API server that does not answer: that it does not is what was seen.
+const lookBound = 5 * time.Second
 
 // left returns what a run has left on the victim's node, on those of the control plane and in the API, by its marks and
 // by what they stand for. It undoes nothing. On the other workers others are killed meanwhile; see leftAnywhere.
@@ -68,7 +72,7 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 		}
 		return false
 	}
-	if _, err := heal.Node(ctx, heal.On(n), seen); err != nil || len(out) > 0 {
+	if _, err := heal.Within(ctx, heal.On(n), seen, lookBound); err != nil || len(out) > 0 {
 		return out, err
 	}
 	units, err := clusters.Run(ctx, n, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend",

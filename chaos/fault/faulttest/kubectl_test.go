@@ -122,8 +122,19 @@ func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known 
 	w.control()
 	switch args := argv[4:]; args[0] {
 	case "get":
+		if path, raw := strings.CutPrefix(args[1], "--raw="); raw {
+			return w.rawMesh(path), 0, true
+		}
+		if slices.Contains(args, "--selector="+mark.OwnerLabel) {
+			w.stresses()
+			return encode(map[string]any{"kind": "List", "items": w.meshItems()}), 0, true
+		}
 		return w.listAll(), 0, true
 	case "delete":
+		if args[1] == "stresschaos.chaos-mesh.org" {
+			w.endMesh(args[2])
+			return "", 0, true
+		}
 		namespace := strings.TrimPrefix(args[3], "--namespace=")
 		_ = w.tracker.Delete(quotas, namespace, args[2]) // One that is gone is no error.
 		return "", 0, true

@@ -2,15 +2,18 @@ package faulttest_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -21,22 +24,27 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
+	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
+	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
 	"github.com/seatrial/seatrial/clusters/fake"
+	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // chaosMesh is the Chaos Mesh of the world, which knows one experiment: to stress the workload's pod.
 type chaosMesh struct {
-	absent bool   // It is not installed.
-	lies   bool   // It says that it did what it did not.
-	stuck  bool   // It does not recover, unless it is forced to.
-	other  bool   // It takes another pod than it was told to.
-	name   string // Of the object that is there; empty when none is.
-	since  time.Time
-	ends   time.Duration // Its duration.
-	gone   time.Time     // When it is gone, once it is deleted.
-	pod    string        // The uid of the pod that it stresses.
+	absent  bool   // It is not installed.
+	lies    bool   // It says that it did what it did not.
+	stuck   bool   // It does not recover, unless it is forced to.
+	other   bool   // It takes another pod than it was told to.
+	name    string // Of the object that is there; empty when none is.
+	since   time.Time
+	ends    time.Duration // Its duration.
+	gone    time.Time     // When it is gone, once it is deleted.
+	deleted time.Time
+	labels  map[string]string
+	pod     string // The uid of the pod that it stresses.
 }
 
 // stresses reports whether it does so now. The lock is held.
@@ -82,7 +90,9 @@ func (d meshKinds) ServerResourcesForGroupVersion(group string) (*metav1.APIReso
 	defer d.w.mu.Unlock()
 	list := &metav1.APIResourceList{GroupVersion: group}
 	if !d.w.mesh.absent {
-		list.APIResources = []metav1.APIResource{{Name: "stresschaos", Kind: "StressChaos"}}
+		list.APIResources = []metav1.APIResource{
+			{Name: "stresschaos", Kind: "StressChaos"}, {Name: "stresschaos/status", Kind: "StressChaos"},
+		}
 	}
 	return list, nil
 }
@@ -112,24 +122,75 @@ func (w *world) answerMesh(r *http.Request) (*http.Response, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.stresses()
+		if name == "stresschaos" {
+			return respond(http.StatusOK, map[string]any{"items": w.meshItems()}), nil
+		}
 		if w.mesh.name != name {
 			return respond(http.StatusNotFound, metav1.Status{Status: "Failure", Reason: "NotFound", Code: 404}), nil
 		}
 		return respond(http.StatusOK, w.meshStatus()), nil
 	case http.MethodPost:
-		return respond(http.StatusCreated, nil), w.write(argv, string(body), func() error { return w.experiment(body) })
+		return answer(http.StatusCreated, w.write(argv, string(body), func() error { return w.experiment(body) }))
 	case http.MethodPatch:
-		return respond(http.StatusOK, nil), w.write(argv, string(body), func() error {
+		return answer(http.StatusOK, w.write(argv, string(body), func() error {
 			w.mesh.gone = time.Now()
 			return nil
-		})
+		}))
 	}
-	return respond(http.StatusOK, nil), w.write(argv, "", func() error {
-		if w.mesh.name == name && w.mesh.gone.IsZero() && !w.mesh.stuck {
-			w.mesh.gone = time.Now().Add(2 * time.Second)
-		}
+	return answer(http.StatusOK, w.write(argv, "", func() error {
+		w.endMesh(name)
 		return nil
-	})
+	}))
+}
+
+// answer is an empty one, or none.
+func answer(code int, err error) (*http.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	return respond(code, nil), nil
+}
+
+// endMesh has Chaos Mesh end an experiment. The lock is held.
+func (w *world) endMesh(name string) {
+	if w.mesh.name != name || !w.mesh.deleted.IsZero() {
+		return
+	}
+	w.mesh.deleted = time.Now()
+	if !w.mesh.stuck {
+		w.mesh.gone = time.Now().Add(2 * time.Second)
+	}
+}
+
+// rawMesh is what the API server answers of Chaos Mesh at a path. The lock is held.
+func (w *world) rawMesh(path string) string {
+	switch {
+	case path == "/apis" && w.mesh.absent:
+		return `{"groups": [{"name": "apps"}]}`
+	case path == "/apis":
+		return `{"groups": [{"name": "apps"}, {"name": "chaos-mesh.org"}]}`
+	}
+	return `{"resources": [{"name": "stresschaos"}, {"name": "stresschaos/status"}, {"name": "remoteclusters"}]}`
+}
+
+// meshItems lists the experiment, if there is one. The lock is held.
+func (w *world) meshItems() []any {
+	if w.mesh.name == "" {
+		return nil
+	}
+	return []any{w.meshObject()}
+}
+
+// meshObject is the experiment as kubectl lists it. The lock is held.
+func (w *world) meshObject() map[string]any {
+	meta := map[string]any{
+		"name": w.mesh.name, "namespace": "trial", "labels": w.mesh.labels,
+		"finalizers": []string{"chaos-mesh/records"},
+	}
+	if !w.mesh.deleted.IsZero() {
+		meta["deletionTimestamp"] = w.mesh.deleted.Format(time.RFC3339)
+	}
+	return map[string]any{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "StressChaos", "metadata": meta}
 }
 
 // experiment is what Chaos Mesh does with a new object. The lock is held.
@@ -143,7 +204,8 @@ func (w *world) experiment(body []byte) error {
 	if err := json.Unmarshal(body, &obj); err != nil {
 		return err
 	}
-	w.mesh.name, w.mesh.since, w.mesh.gone = obj.Metadata.Name, time.Now(), time.Time{}
+	w.mesh.name, w.mesh.labels = obj.Metadata.Name, obj.Metadata.Labels
+	w.mesh.since, w.mesh.gone, w.mesh.deleted = time.Now(), time.Time{}, time.Time{}
 	w.mesh.ends, _ = time.ParseDuration(obj.Spec.Duration)
 	w.mesh.pod = string(w.pod.UID)
 	return nil
@@ -292,6 +354,47 @@ func TestWithoutAHarnessChaosMeshEndsIt(t *testing.T) {
 			t.Error("it goes on")
 		}
 	})
+}
+
+// TestAHealFindsAnExperiment of its run, has Chaos Mesh end it, and does not say that all is well while it does not.
+func TestAHealFindsAnExperiment(t *testing.T) {
+	for name, stuck := range map[string]bool{"it recovers": false, "it does not": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, mesh.Experiment(), func(w *world) { w.mesh.stuck = stuck }, func(
+				t *testing.T, w *world, b faulttest.Bench,
+			) {
+				injected(t, mesh.Experiment(), b)
+				things, err := apiobjects.Look(t.Context(), b.Env.Kube, nil)
+				want := "Chaos Mesh experiment StressChaos trial/seatrial-r1-1"
+				left := func(t history.Thing) bool {
+					return t.Run == "r1" && t.Step == 1 && strings.HasPrefix(t.String(), want)
+				}
+				if !slices.ContainsFunc(things, left) || err != nil {
+					t.Errorf("residue: %v, %v, want %s", things, err, want)
+				}
+				other, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r2", 0))
+				if did := apiOf(other); err != nil || len(did) > 0 {
+					t.Errorf("of another run: %q, %v", did, err)
+				}
+				reports, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r1", 0))
+				did := []string{"stresschaos trial/seatrial-r1-1 deleted (seatrial-r1-1)"}
+				if d := cmp.Diff(did, apiOf(reports)); d != "" {
+					t.Errorf("undone (-want +got):\n%s", d)
+				}
+				again, err2 := heal.Cluster(t.Context(), allNodes(w), nil)
+				says := `Chaos Mesh has not let go of it (finalizers ["chaos-mesh/records"])`
+				if stuck {
+					if err2 == nil || !strings.Contains(err2.Error(), says) {
+						t.Errorf("it is still there: %v", err2)
+					}
+					return
+				}
+				if err := errors.Join(err, err2); err != nil || len(apiOf(again)) > 0 || w.stresses() || w.mesh.name != "" {
+					t.Errorf("healed twice: %q, %v, %q", apiOf(again), err, w.mesh.name)
+				}
+			})
+		})
+	}
 }
 
 // TestWhatIsLeftToChaosMeshOnPaper holds the manifest in a plan against the rules.

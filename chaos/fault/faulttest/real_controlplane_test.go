@@ -2,6 +2,7 @@ package faulttest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -78,13 +79,27 @@ func wanted(name string) bool {
 }
 
 // rested starts the kubelets of the control plane again, so that none makes a program wait because it has ended several
-// times in the checks before, and waits until the control plane's pods are Ready.
+// times in the checks before, and waits until they have their pods again, and the control plane's are Ready. A kubelet
+// that does not know its pods yet would start none of them anew.
 func rested(ctx context.Context, target faulttest.Target, nodes []clusters.Node) error {
 	for _, n := range nodes {
 		if n.Role() != clusters.RoleControlPlane {
 			continue
 		}
 		if _, err := clusters.Run(ctx, n, "systemctl", "restart", "kubelet"); err != nil {
+			return err
+		}
+		path := "/api/v1/nodes/" + n.Name() + "/proxy/pods"
+		err := await.Until(ctx, "kubelet of "+n.Name()+" to have its pods", time.Second, time.Minute,
+			func(ctx context.Context) (bool, string, error) {
+				var pods corev1.PodList
+				data, err := target.Kube.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+				if err == nil {
+					err = json.Unmarshal(data, &pods)
+				}
+				return len(pods.Items) >= 4, fmt.Sprintf("%d pods", len(pods.Items)), err
+			})
+		if err != nil {
 			return err
 		}
 	}

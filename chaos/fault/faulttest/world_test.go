@@ -282,6 +282,7 @@ func (idle) Reboot(context.Context, time.Duration) error { return nil }
 func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	t.Helper()
 	t.Cleanup(w.stop)
+	w.mesh.absent = name != "mesh"
 	var node clusters.Node = w.cluster.Node("worker")
 	if w.inert {
 		node = idle{w.cluster.Node("worker")}

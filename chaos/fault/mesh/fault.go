@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -31,7 +32,7 @@ const Needs = "chaos-mesh"
 //
 // What: an object of chaos-mesh.org/v1alpha1 in the trial's namespace, with the victim by name and the label of its
 // owner, made with strict field validation. Its duration is the fault's longest life: Chaos Mesh ends it when nobody
-// does.
+// does, and a timer on the control plane deletes the object then.
 //
 // Shown: the conditions Selected and AllInjected are True, the records name the victim and nobody else, and a probe of
 // ours sees the effect, which it did not see before: a program that stresses in the pod; none left of the processes
@@ -53,7 +54,7 @@ func Experiment() fault.Definition {
 		Example:  func(f *plan.Fault) { f.Manifest = []byte(exampleManifest) },
 		Takes:    []plan.Part{plan.PartContainer},
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			e := &experiment{env: env, owner: mark.Owner{Run: env.RunID, Step: step}}
+			e := &experiment{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
 			return e, errors.Join(e.owner.Check(), e.read(spec))
 		},
 	}
@@ -111,6 +112,7 @@ const (
 type experiment struct {
 	env   fault.Env
 	owner mark.Owner
+	life  time.Duration
 	body  []byte
 	kind  string
 	probe probe
@@ -129,9 +131,9 @@ func (e *experiment) read(spec plan.Fault) error {
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
 	obj.SetName(strings.ToLower(e.owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
-	obj.SetLabels(map[string]string{ownerLabel: e.owner.Name()})
+	obj.SetLabels(map[string]string{mark.OwnerLabel: e.owner.Name()})
 	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
-	specOf(obj).FieldByName("Duration").Set(durationValue(fault.Life(spec)))
+	specOf(obj).FieldByName("Duration").Set(durationValue(e.life))
 	if e.body, err = encode(obj); err != nil {
 		return err
 	}
@@ -148,6 +150,16 @@ func (e *experiment) objects() (objects, error) {
 }
 
 func (e *experiment) name() string { return strings.ToLower(e.owner.Name()) }
+
+// Arm arms the timers on the control plane.
+func (e *experiment) Arm(ctx context.Context) error {
+	return deadman.ArmControlPlane(ctx, e.env.Cluster, e.owner, e.life)
+}
+
+// Disarm removes them.
+func (e *experiment) Disarm(ctx context.Context) error {
+	return deadman.DisarmControlPlane(ctx, e.env.Cluster, e.owner)
+}
 
 // Inject shows that the effect is not there, and makes the object.
 func (e *experiment) Inject(ctx context.Context) error {

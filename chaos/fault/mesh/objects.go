@@ -16,9 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ownerLabel is the label by which an object is known as ours.
-const ownerLabel = "seatrial/owner"
-
 // forced is the annotation that has Chaos Mesh give up what it cannot recover
 // (controllers/common/finalizers: AnnotationCleanFinalizer).
 const (

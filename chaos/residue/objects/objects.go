@@ -46,7 +46,8 @@ func Look(ctx context.Context, kube kubernetes.Interface, nodes []string) ([]his
 	if err != nil {
 		return nil, err
 	}
-	return s.things(nodes), nil
+	ofMesh, err := experiments(ctx, kube)
+	return append(s.things(nodes), ofMesh...), err
 }
 
 func read(ctx context.Context, kube kubernetes.Interface) (*state, error) {

@@ -1,0 +1,187 @@
+package faulttest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/controller-tools/pkg/genall"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seatrial/seatrial/chaos/fault/faulttest"
+	"github.com/seatrial/seatrial/chaos/fault/mesh"
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// meshSource is the package of Chaos Mesh's API, from whose source its own build makes its CRDs, with the same
+// generator.
+const meshSource = "github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+
+// meshCRDs makes the CRDs of Chaos Mesh, and returns the directory that they are in.
+func meshCRDs(t *testing.T) string {
+	t.Helper()
+	dir, noDescriptions := t.TempDir(), 0
+	gen := genall.Generator(crd.Generator{MaxDescLen: &noDescriptions})
+	run, err := genall.Generators{&gen}.ForRoots(meshSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.OutputRules.Default = genall.OutputToDirectory(dir)
+	run.ErrorWriter = t.Output()
+	if run.Run() {
+		t.Fatal("make the CRDs of Chaos Mesh: see above")
+	}
+	return dir
+}
+
+// experiments installs the kinds of Chaos Mesh, and nothing that carries an experiment out. The API server must take
+// the manifests that we take, with strict validation; an object of ours must go although its harness was killed; and
+// nobody is believed who says that it had an effect.
+func (m *matrix) experiments(t *testing.T, on clusters.Node) {
+	ctx := t.Context()
+	config, err := m.config(ctx)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	log.SetLogger(klog.Background()) // What installs them says so only there.
+	these := envtest.CRDInstallOptions{Paths: []string{meshCRDs(t)}}
+	crds, err := envtest.InstallCRDs(config, these)
+	if err != nil {
+		t.Errorf("install the CRDs of Chaos Mesh: %v", err)
+		return
+	}
+	defer func() {
+		if err := envtest.UninstallCRDs(config, these); err != nil {
+			t.Errorf("uninstall the CRDs of Chaos Mesh: %v", err)
+		}
+	}()
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	taken, err := takes(ctx, api)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d CRDs of Chaos Mesh; the API server takes %d manifests as they stand", len(crds), taken)
+	if err := m.unbelieved(ctx, on, api); err != nil {
+		t.Errorf("who says AllInjected and does nothing: %v", err)
+	}
+	c, ok := m.kill(ctx, mesh.Experiment(), on, faulttest.KillPoint{Stage: history.StageInjected}, runPrefix+"-mesh")
+	if !ok || c.err != nil || !strings.Contains(c.last, "mark seatrial-"+runPrefix+"-mesh-1") {
+		t.Errorf("the harness of an experiment is killed: %t, %v; left before: %s", ok, c.err, c.last)
+	}
+	t.Logf("an experiment's harness killed: gone %s after the kill; before: %s", c.healed, c.last)
+}
+
+func (m *matrix) config(ctx context.Context) (*rest.Config, error) {
+	kubeconfig, err := m.cluster.Kubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+}
+
+// takes has the API server look at all manifests that are legal on paper, and at one that is not; it makes none.
+func takes(ctx context.Context, api client.Client) (taken int, err error) {
+	files, err := filepath.Glob("../mesh/testdata/manifests/*.yaml")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return taken, err
+		}
+		if _, err := mesh.Parse(text); err != nil {
+			return taken, fmt.Errorf("%s: %w", file, err)
+		}
+		for one := range strings.SplitSeq(string(text), "\n---\n") {
+			obj := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(one), &obj.Object); err != nil {
+				return taken, fmt.Errorf("%s: %w", file, err)
+			}
+			if err := strictly(ctx, api, obj); err != nil {
+				return taken, fmt.Errorf("%s: %w", file, err)
+			}
+			obj.Object["spec"].(map[string]any)["modus"] = "all"
+			if err := strictly(ctx, api, obj); err == nil || !strings.Contains(err.Error(), `"spec.modus"`) {
+				return taken, fmt.Errorf("%s with an unknown field: %w, want an error that names it", file, err)
+			}
+			taken++
+		}
+	}
+	return taken, nil
+}
+
+func strictly(ctx context.Context, api client.Client, obj *unstructured.Unstructured) error {
+	obj = obj.DeepCopy()
+	obj.SetNamespace(metav1.NamespaceDefault)
+	return api.Create(ctx, obj, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+}
+
+// unbelieved makes an experiment, and says in the name of Chaos Mesh that it is injected, which it is not.
+func (m *matrix) unbelieved(ctx context.Context, on clusters.Node, api client.Client) error {
+	run := runPrefix + "-lie"
+	env, err := m.fit(ctx, mesh.Experiment(), on, run)
+	if err != nil {
+		return err
+	}
+	f, err := mesh.Experiment().New(spec(mesh.Name), 1, env)
+	if err != nil {
+		return err
+	}
+	if err := f.Inject(ctx); err != nil {
+		return err
+	}
+	left, err := m.leftInAPI(ctx, run, on)
+	if err != nil || !slices.ContainsFunc(left, func(l string) bool { return strings.Contains(l, "StressChaos") }) {
+		return fmt.Errorf("the residue has %q, %w, want the experiment", left, err)
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion(mark.MeshGroup + "/" + mark.MeshVersion)
+	obj.SetKind("StressChaos")
+	obj.SetNamespace(env.Namespace)
+	obj.SetName(mark.Owner{Run: run, Step: 1}.Name())
+	lie, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions": []map[string]string{
+			{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": "True"},
+		},
+		"experiment": map[string]any{"containerRecords": []map[string]any{{
+			"id": env.Namespace + "/" + env.Pod + "/any", "selectorKey": ".", "phase": "Injected", "injectedCount": 1,
+			"recoveredCount": 0,
+		}}},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := api.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", lie)); err != nil {
+		return err
+	}
+	facts, err := f.Confirm(ctx)
+	if err == nil || !strings.Contains(err.Error(), "in the pod is one of") {
+		return fmt.Errorf("confirmed with %v, %w; want an error of our probe", facts, err)
+	}
+	if err := f.Heal(ctx); err != nil {
+		return err
+	}
+	return m.well(ctx, f)
+}

@@ -1,0 +1,51 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/e2e/history"
+)
+
+// experiments lists the objects of Chaos Mesh that bear a label of ours; none where there is no Chaos Mesh.
+func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thing, error) {
+	version := mark.MeshGroup + "/" + mark.MeshVersion
+	served, err := kube.Discovery().ServerResourcesForGroupVersion(version)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for %s: %w", version, err)
+	}
+	var all []history.Thing
+	for _, r := range served.APIResources {
+		if !slices.Contains(mark.MeshKinds(), r.Name) {
+			continue
+		}
+		data, err := kube.Discovery().RESTClient().Get().AbsPath("apis", mark.MeshGroup, mark.MeshVersion, r.Name).
+			Param("labelSelector", mark.OwnerLabel).DoRaw(ctx)
+		var list metav1.PartialObjectMetadataList
+		if err == nil {
+			err = json.Unmarshal(data, &list)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", r.Name, err)
+		}
+		for _, o := range list.Items {
+			owner, _ := mark.FromName(o.Labels[mark.OwnerLabel])
+			t := history.Thing{Class: history.ThingExperiment, Name: fmt.Sprintf("%s %s/%s", r.Kind, o.Namespace, o.Name)}
+			if o.DeletionTimestamp != nil {
+				t.Is = "being deleted"
+			}
+			all = append(all, by(owner, t))
+		}
+	}
+	return all, nil
+}

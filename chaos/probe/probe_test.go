@@ -1,8 +1,10 @@
 package probe_test
 
 import (
+	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -60,6 +62,12 @@ func TestLookup(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("processes (-want +got):\n%s", d)
 	}
+	for name, cause := range map[string]error{"closed": fs.ErrNotExist, "open": syscall.ESRCH} {
+		got, err := probe.Lookup(ending{proc, cause}, probe.Query{PIDs: []int{30}})
+		if err != nil || len(got.Processes) > 0 {
+			t.Errorf("a process that ends with its file %s: %+v, %v", name, got.Processes, err)
+		}
+	}
 	proc["30/stat"] = file("30 (kubelet) S 1")
 	if _, err := probe.Lookup(proc, probe.Query{PIDs: []int{30}}); err == nil {
 		t.Error("a stat that is too short passes")
@@ -68,6 +76,19 @@ func TestLookup(t *testing.T) {
 	if _, err := probe.Lookup(proc, probe.Query{}); err == nil {
 		t.Error("a node without a first process passes")
 	}
+}
+
+// ending is a /proc whose process 30 ends just before its file is opened, or when it is open and not yet read.
+type ending struct {
+	fstest.MapFS
+	cause error
+}
+
+func (e ending) ReadFile(name string) ([]byte, error) {
+	if name == "30/stat" {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: e.cause}
+	}
+	return e.MapFS.ReadFile(name)
 }
 
 func FuzzLookup(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -68,7 +69,7 @@ func Lookup(proc fs.FS, q Query) (Processes, error) {
 		}
 		p, zombie, err := readStat(proc, e.Name())
 		switch {
-		case errors.Is(err, fs.ErrNotExist), zombie: // It ended in between.
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), zombie: // It ended in between.
 		case err != nil:
 			return found, fmt.Errorf("read process %d: %w", pid, err)
 		default:

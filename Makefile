@@ -70,7 +70,7 @@ cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, o
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
-kill-matrix: build ## Kill the harness at every step of 17 faults, or of FAULTS=a,b, or all; 1 h
+kill-matrix: build ## Kill the harness at every step of 17 faults, or of FAULTS=a,b, or all; 30 min
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
 demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost

@@ -124,6 +124,9 @@ func die() {
 func (e errand) spec() plan.Fault {
 	s := spec(e.Fault)
 	s.Hold, s.Life = plan.Duration(e.Hold), plan.Duration(e.Life)
+	if s.CSI != nil {
+		s.CSI.Every = true // The pod has no volume of the driver.
+	}
 	return s
 }
 

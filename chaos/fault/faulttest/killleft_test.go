@@ -114,11 +114,30 @@ func ofRun(before, now []history.Thing, run string) []string {
 	unmarked := []string{history.ThingTable, history.ThingQdisc, history.ThingProcess, history.ThingFile}
 	var out []string
 	for _, t := range history.Left(before, now) {
+		if ofOther(t, run) {
+			continue
+		}
 		if t.Run != "" && strings.HasPrefix(t.Run, run) || t.Run == "" && slices.Contains(unmarked, t.Class) {
 			out = append(out, t.String())
 		}
 	}
 	return out
+}
+
+// ofOther reports whether a thing is a program of the control plane, and the run is one whose fault is about another:
+// then that program's fault is beside it.
+func ofOther(t history.Thing, run string) bool {
+	if t.Class != history.ThingProcess || run == runPrefix {
+		return false
+	}
+	for part, program := range map[string]string{ // As much of its name as the kernel keeps.
+		"apiserver": "kube-apiserver", "etcd": "etcd", "manager": "kube-controller", "scheduler": "kube-scheduler",
+	} {
+		if strings.HasSuffix(t.Name, " "+program) {
+			return !strings.Contains(run, part)
+		}
+	}
+	return false
 }
 
 // leftInAPI looks for objects that bear the run's mark, and for the Nodes of some nodes.

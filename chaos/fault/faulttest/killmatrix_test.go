@@ -26,7 +26,10 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/fixtures"
 	"github.com/seatrial/seatrial/fixtures/localpv"
+	"github.com/seatrial/seatrial/fixtures/shareddisk"
+	"github.com/seatrial/seatrial/fixtures/shareddisk/disk"
 )
 
 const (
@@ -55,6 +58,7 @@ type matrix struct {
 	dogs    outside.Dogs // Beside the cluster.
 
 	before  map[string][]history.Thing // What there was on each node.
+	fresh   bool                       // Each program of the control plane ends once or twice in all.
 	leftOut []string                   // Which faults nobody was killed in, and why.
 
 	mu    sync.Mutex
@@ -69,9 +73,9 @@ type cell struct {
 	err    error
 }
 
-// hourly are the faults of the matrix unless others are asked for: of each kind, and of each way to heal, as many as
-// should fit into an hour on a cluster of four workers. TestKilledOnceInEveryFault has nearly all.
-func hourly() []string {
+// chosen are the faults of the matrix unless others are asked for: some of each kind, and of each way to heal, which
+// take half an hour on a cluster of four workers. TestKilledOnceInEveryFault has all.
+func chosen() []string {
 	return []string{
 		"claim-delete", "cordon", "etcd-kill", "kube-proxy-kill", "kubelet-freeze", "kubelet-kill", "kubelet-stop",
 		"node-crash", "node-partition", "node-pause", "node-reboot", "out-of-service", "packet-loss",
@@ -88,50 +92,45 @@ func TestKillMatrix(t *testing.T) {
 	}
 	asked := *onlyFaults
 	if asked == "" {
-		*onlyFaults = strings.Join(hourly(), ",")
+		*onlyFaults = strings.Join(chosen(), ",")
 	}
-	m := runMatrix(t, "seatrial-dev-killmatrix", 4, faulttest.KillPoints(), nil)
+	m := newMatrix(t, "seatrial-dev-killmatrix", 4)
+	m.run(t, faulttest.KillPoints())
 	if err := os.WriteFile(table, []byte(m.report(t, faulttest.KillPoints())), 0o644); err != nil {
 		t.Error(err)
 	}
-	if asked == "" && len(m.cells) != len(hourly()) {
-		t.Errorf("%d faults, want %d", len(m.cells), len(hourly()))
+	if asked == "" && len(m.cells) != len(chosen()) {
+		t.Errorf("%d faults, want %d", len(m.cells), len(chosen()))
 	}
 }
 
-// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told. Of those of
-// the control plane, of which only one can be at a time, it takes one of each kind and of each program; the matrix has
-// the others. Beside them the journal is lost, two heal at once, and an experiment is left to Chaos Mesh.
+// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told. Beside them
+// the journal is lost, two heal at once, and an experiment is left to Chaos Mesh.
 func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")
 	}
 	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
-	few := []string{
-		"apiserver-freeze", "etcd-kill", "manager-kill", "network-bandwidth", "node-isolate", "packet-loss",
-		"pod-partition", "scheduler-stop",
-	}
-	m := runMatrix(t, "seatrial-dev-killonce", 3, points, few,
-		func(m *matrix, on clusters.Node) { m.withoutJournal(t, on) },
-		func(m *matrix, on clusters.Node) { m.healedTwice(t, on) },
-		func(m *matrix, on clusters.Node) { m.experiments(t, on) })
+	m := newMatrix(t, "seatrial-dev-killonce", 3)
+	m.fresh = true
+	m.run(t, points,
+		func(on clusters.Node) { m.withoutJournal(t, on) }, func(on clusters.Node) { m.healedTwice(t, on) },
+		func(on clusters.Node) { m.experiments(t, on) })
 	m.report(t, points)
 }
 
-// runMatrix takes all faults; of those that concern the whole cluster only a few, unless others are asked for. Besides
-// is what else is to be done on a worker while others are killed.
-func runMatrix(t *testing.T, name string, workers int, points []faulttest.KillPoint, few []string,
-	besides ...func(m *matrix, on clusters.Node),
-) *matrix {
+// run kills the harness at points of all faults that are asked for. Besides is what else is to be done on a worker
+// while others are killed.
+func (m *matrix) run(t *testing.T, points []faulttest.KillPoint, besides ...func(on clusters.Node)) {
 	t.Helper()
-	m := newMatrix(t, name, workers)
-	anywhere, own, alone := m.sorted(few)
+	ctx := t.Context()
+	anywhere, own, alone := m.sorted()
 	work := make(chan func(on clusters.Node))
 	var lanes sync.WaitGroup
 	for i, on := range m.nodes[1:] {
 		lanes.Go(func() {
 			for _, def := range own[i] {
-				m.row(t.Context(), def, on, points)
+				m.row(ctx, def, on, points)
 			}
 			for do := range work {
 				do(on)
@@ -139,20 +138,26 @@ func runMatrix(t *testing.T, name string, workers int, points []faulttest.KillPo
 		})
 	}
 	for _, do := range besides {
-		work <- func(on clusters.Node) { do(m, on) }
+		work <- do
 	}
 	for _, def := range anywhere {
-		work <- func(on clusters.Node) { m.row(t.Context(), def, on, points) }
+		work <- func(on clusters.Node) { m.row(ctx, def, on, points) }
 	}
 	close(work)
 	lanes.Wait()
-	for _, def := range alone {
-		m.row(t.Context(), def, m.nodes[1], points)
+	for _, group := range alone {
+		for _, lane := range group {
+			lanes.Go(func() {
+				for _, def := range lane {
+					m.row(ctx, def, m.nodes[1], points)
+				}
+			})
+		}
+		lanes.Wait()
 	}
-	if left, err := m.leftAnywhere(t.Context()); err != nil || len(left) > 0 {
+	if left, err := m.leftAnywhere(ctx); err != nil || len(left) > 0 {
 		t.Errorf("left when all was over: %s, %v", strings.Join(left, "; "), err)
 	}
-	return m
 }
 
 // newMatrix makes a cluster with a victim on every worker.
@@ -168,47 +173,60 @@ func newMatrix(t *testing.T, name string, workers int) *matrix {
 	return m
 }
 
-// sorted sorts the faults by where they are: on any worker, on the one of a number, or where there is no other.
-func (m *matrix) sorted(few []string) (
-	anywhere []fault.Definition, own map[int][]fault.Definition, alone []fault.Definition,
+// sorted sorts the faults by where they are: on any worker, on the one of a number, or where there is no other of
+// their kind. Of the last there are groups, one after the other, and in each lanes that can be beside each other.
+func (m *matrix) sorted() (
+	anywhere []fault.Definition, own map[int][]fault.Definition, alone [][][]fault.Definition,
 ) {
 	own = map[int][]fault.Definition{}
+	var peers, manager, scheduler, server []fault.Definition
 	for _, def := range definitions() {
 		worker, ofOne := ownWorker(def)
-		switch {
-		case *onlyFaults == "" || *onlyFaults == "all":
-		case !slices.Contains(strings.Split(*onlyFaults, ","), def.Name):
-			m.leftOut = append(m.leftOut, def.Name+": not asked for; FAULTS="+def.Name+", or all")
+		if why := m.leaves(def); why != "" {
+			m.leftOut = append(m.leftOut, def.Name+": "+why)
 			continue
 		}
-		switch cannot := kind.Cannot(def.Needs); {
-		case len(cannot) > 0:
-			m.leftOut = append(m.leftOut, fmt.Sprintf("%s: no cluster here can do it: %q", def.Name, cannot))
-		case def.CSI:
-			m.leftOut = append(m.leftOut, def.Name+": the victim's pod has no volume of the shared disks' driver")
-		case def.File:
-			m.leftOut = append(m.leftOut, def.Name+": what it does stays, for the checks to find")
+		switch part := componentOf(def); {
 		case ofOne:
 			own[worker] = append(own[worker], def)
-		case !ofCluster(def):
+		case between(def):
+			peers = append(peers, def)
+		case part == "":
 			anywhere = append(anywhere, def)
-		case *onlyFaults == "" && !slices.Contains(few, def.Name):
-			m.leftOut = append(m.leftOut, def.Name+": none can be beside it, and there is an hour; name it to have it")
+		case part == "scheduler":
+			scheduler = append(scheduler, def)
+		case part == "manager" || part == "force":
+			manager = append(manager, def)
 		default:
-			alone = append(alone, def)
+			server = append(server, def)
 		}
 	}
-	m.leftOut = append(m.leftOut, "mesh: there is no Chaos Mesh on the cluster")
-	return anywhere, own, alone
+	return anywhere, own, [][][]fault.Definition{{peers, manager, scheduler}, {server}}
+}
+
+// leaves is why nobody is killed in a fault; empty if somebody is.
+func (m *matrix) leaves(def fault.Definition) string {
+	asked := strings.Split(*onlyFaults, ",")
+	if *onlyFaults != "" && *onlyFaults != "all" && !slices.Contains(asked, def.Name) {
+		return "not asked for; FAULTS=" + def.Name + ", or all"
+	}
+	switch cannot := kind.Cannot(def.Needs); {
+	case len(cannot) > 0:
+		return fmt.Sprintf("no cluster here can do it: %q", cannot)
+	case def.File:
+		return "what it does stays, for the checks to find"
+	}
+	return ""
 }
 
 // The workers whose pods have a volume, by their numbers: a claim that can be deleted, and a file system of its own.
+// The first has the driver of the shared disks, too.
 const workerOfClaim, workerOfDisk = 0, 1
 
 // ownWorker returns the worker that a fault needs, if it needs one.
 func ownWorker(def fault.Definition) (int, bool) {
 	switch {
-	case def.Name == "claim-delete":
+	case def.Name == "claim-delete" || def.CSI:
 		return workerOfClaim, true
 	case def.Name == "power-loss" || slices.Contains(def.Takes, plan.PartVolume):
 		return workerOfDisk, true
@@ -216,17 +234,18 @@ func ownWorker(def fault.Definition) (int, bool) {
 	return 0, false
 }
 
-// ofCluster reports that a fault concerns the whole cluster, and so none can be beside it.
-func ofCluster(def fault.Definition) bool { return between(def) || ofControlPlane(def) }
-
 // between reports that a fault is one between nodes: the others have to be left alone.
 func between(def fault.Definition) bool {
 	return def.Network.Peer || def.Network.Percent || def.Network.Delay || def.Network.Kbits
 }
 
-func ofControlPlane(def fault.Definition) bool {
-	component, _, _ := strings.Cut(def.Name, "-")
-	return slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, component)
+// componentOf is the program of the control plane that a fault concerns; empty for any other.
+func componentOf(def fault.Definition) string {
+	part, _, _ := strings.Cut(def.Name, "-")
+	if slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, part) {
+		return part
+	}
+	return ""
 }
 
 // lifeOf is the life of a fault for a harness that is killed at a point.
@@ -253,10 +272,11 @@ func (m *matrix) prepare(t *testing.T) {
 	}
 	m.nodes = withAgents(t, m.log, m.cluster)
 	disks := localpv.Provisioner{
-		Cluster: oneWorker{m.cluster, m.nodes[1+workerOfDisk]}, Kube: m.kube, Recorder: nobody{}, Clock: bootclock.Now,
-		Log: m.log, Spec: localpv.Spec{Class: diskClass, PerWorker: 1, FileSystem: "ext4", SizeMiB: 64},
+		Cluster: part{m.cluster, m.nodes[1+workerOfDisk:][:1]}, Kube: m.kube, Recorder: nobody{},
+		Clock: bootclock.Now, Log: m.log,
+		Spec: localpv.Spec{Class: diskClass, PerWorker: 1, FileSystem: "ext4", SizeMiB: 64},
 	}
-	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx)); err != nil {
+	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx), m.installDriver(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range m.nodes {
@@ -270,6 +290,19 @@ func (m *matrix) prepare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// installDriver installs the driver of the shared disks.
+func (m *matrix) installDriver(t *testing.T) error {
+	programs, err := shareddisk.Ensure(t.Context(), fixtures.Builds{Progress: t.Output(), Log: m.log})
+	if err != nil {
+		return err
+	}
+	driver := &shareddisk.Fixture{
+		Cluster: part{m.cluster, m.nodes[:2+workerOfClaim]}, Kube: m.kube, Programs: programs, RunID: "disks",
+		Log: m.log, Fencing: disk.FencingSingle,
+	}
+	return driver.Install(t.Context())
 }
 
 // fillDisk puts a file on the volume that is a file system of its own: what is not there cannot be shown to be lost.
@@ -290,15 +323,15 @@ func (m *matrix) fillDisk(ctx context.Context) error {
 	return nil
 }
 
-// oneWorker is a cluster with a single node.
-type oneWorker struct {
+// part is some nodes of a cluster.
+type part struct {
 	clusters.Cluster
-	node clusters.Node
+	nodes []clusters.Node
 }
 
-// Nodes returns the one.
-func (o oneWorker) Nodes(context.Context) ([]clusters.Node, error) {
-	return []clusters.Node{o.node}, nil
+// Nodes returns them.
+func (p part) Nodes(context.Context) ([]clusters.Node, error) {
+	return p.nodes, nil
 }
 
 // nobody records nothing.
@@ -342,7 +375,7 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 // fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times, or a
 // container, holds it back for minutes, unless it is a new one.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
-	if ofControlPlane(def) {
+	if componentOf(def) != "" && !m.fresh {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}

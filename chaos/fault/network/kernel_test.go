@@ -80,6 +80,7 @@ func tell(t *testing.T, stage string, facts []fault.Fact) {
 
 // TestACutOfOneFamilyIsNone cuts IPv4 alone: everything goes on over IPv6, and that must be said.
 func TestACutOfOneFamilyIsNone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := l.severed(t, plan.Fault{Families: []string{"ipv4"}}, false)
 	if err := s.Inject(t.Context()); err != nil {
@@ -93,6 +94,7 @@ func TestACutOfOneFamilyIsNone(t *testing.T) {
 
 // TestTheKernelEndsACut leaves a cut alone: it must be over when its life is.
 func TestTheKernelEndsACut(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := l.severed(t, plan.Fault{}, false)
 	s.life = 8 * time.Second
@@ -163,6 +165,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 // TestNeighborsAreFoundInACutOfOneDirection has the kernel look for its neighbor anew while a cut is held, as it does
 // after half a minute by itself: what is not cut must go on over IPv6 as well.
 func TestNeighborsAreFoundInACutOfOneDirection(t *testing.T) {
+	t.Parallel()
 	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
 		t.Run(direction, func(t *testing.T) {
 			l := newLab(t)

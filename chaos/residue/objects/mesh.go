@@ -40,7 +40,8 @@ func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thin
 		}
 		for _, o := range list.Items {
 			owner, _ := mark.FromName(o.Labels[mark.OwnerLabel])
-			t := history.Thing{Class: history.ThingExperiment, Name: fmt.Sprintf("%s %s/%s", r.Kind, o.Namespace, o.Name)}
+			name := fmt.Sprintf("%s %s/%s", r.Kind, o.Namespace, o.Name)
+			t := history.Thing{Class: history.ThingExperiment, Name: name}
 			if o.DeletionTimestamp != nil {
 				t.Is = "being deleted"
 			}

@@ -254,8 +254,11 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 		"cordon", "drain", "node-delete", "node-isolate", "out-of-service", "packet-loss", "pod-partition", "pod-quota",
 		"runtime-stop",
 	}
+	early := at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected
 	switch {
-	case at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected:
+	case early && def.Name == "apiserver-stop": // It may take 30 s to end, and would be told to come back before.
+		return quickLife
+	case early:
 		return briefLife
 	case slices.Contains(quick, def.Name):
 		return quickLife
@@ -438,6 +441,9 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 		if armed == 0 {
 			due = max(due, killed.Add(e.Life))
 		}
+	}
+	if componentOf(def) != "" {
+		on = m.nodes[0]
 	}
 	c := m.wait(ctx, on, run, killed, due)
 	c.err = errors.Join(err, c.err)

@@ -95,7 +95,7 @@ func TestKillMatrix(t *testing.T) {
 		*onlyFaults = strings.Join(chosen(), ",")
 	}
 	m := newMatrix(t, "seatrial-dev-killmatrix", 4)
-	m.run(t, faulttest.KillPoints())
+	m.run(t, func(fault.Definition) []faulttest.KillPoint { return faulttest.KillPoints() })
 	if err := os.WriteFile(table, []byte(m.report(t, faulttest.KillPoints())), 0o644); err != nil {
 		t.Error(err)
 	}
@@ -104,24 +104,35 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told. Beside them
-// the journal is lost, two heal at once, and an experiment is left to Chaos Mesh.
+// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told; of the one
+// that takes a minute from there, when it was armed. Beside them the journal is lost, two heal at once, and an
+// experiment is left to Chaos Mesh.
 func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")
 	}
-	points := []faulttest.KillPoint{{Stage: history.StageInjected}}
+	injected, armed := faulttest.KillPoint{Stage: history.StageInjected}, faulttest.KillPoint{
+		Stage: history.StageArmed, After: true,
+	}
 	m := newMatrix(t, "seatrial-dev-killonce", 3)
 	m.fresh = true
-	m.run(t, points,
+	at := func(def fault.Definition) []faulttest.KillPoint {
+		if def.Name == "apiserver-stop" {
+			return []faulttest.KillPoint{armed}
+		}
+		return []faulttest.KillPoint{injected}
+	}
+	m.run(t, at,
 		func(on clusters.Node) { m.withoutJournal(t, on) }, func(on clusters.Node) { m.healedTwice(t, on) },
 		func(on clusters.Node) { m.experiments(t, on) })
-	m.report(t, points)
+	m.report(t, []faulttest.KillPoint{injected, armed})
 }
 
 // run kills the harness at points of all faults that are asked for. Besides is what else is to be done on a worker
 // while others are killed.
-func (m *matrix) run(t *testing.T, points []faulttest.KillPoint, besides ...func(on clusters.Node)) {
+func (m *matrix) run(
+	t *testing.T, points func(fault.Definition) []faulttest.KillPoint, besides ...func(on clusters.Node),
+) {
 	t.Helper()
 	ctx := t.Context()
 	anywhere, own, alone := m.sorted()
@@ -130,7 +141,7 @@ func (m *matrix) run(t *testing.T, points []faulttest.KillPoint, besides ...func
 	for i, on := range m.nodes[1:] {
 		lanes.Go(func() {
 			for _, def := range own[i] {
-				m.row(ctx, def, on, points)
+				m.row(ctx, def, on, points(def))
 			}
 			for do := range work {
 				do(on)
@@ -141,7 +152,7 @@ func (m *matrix) run(t *testing.T, points []faulttest.KillPoint, besides ...func
 		work <- do
 	}
 	for _, def := range anywhere {
-		work <- func(on clusters.Node) { m.row(ctx, def, on, points) }
+		work <- func(on clusters.Node) { m.row(ctx, def, on, points(def)) }
 	}
 	close(work)
 	lanes.Wait()
@@ -149,7 +160,7 @@ func (m *matrix) run(t *testing.T, points []faulttest.KillPoint, besides ...func
 		for _, lane := range group {
 			lanes.Go(func() {
 				for _, def := range lane {
-					m.row(ctx, def, m.nodes[1], points)
+					m.row(ctx, def, m.nodes[1], points(def))
 				}
 			})
 		}

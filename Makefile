@@ -62,9 +62,9 @@ e2e: ## Run the tests that need root, an engine and a cluster, one package after
 sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fault, and broken on purpose; 4 h
 	@SUITES_TIMEOUT=8h $(MAKE) e2e LABELS='$(or $(LABELS),set)' GATED=
 
-long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 30 min
-	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 60m \
-		$(LONG) 2>&1 | awk -f .ci/digest.awk
+long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 75 min
+	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -parallel 6 -timeout 90m \
+		$(LONG) 2>&1 | tee bin/long.log | awk -f .ci/digest.awk
 
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2

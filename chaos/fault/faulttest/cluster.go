@@ -254,11 +254,20 @@ func (t Target) pauseImage(ctx context.Context) (string, error) {
 	return "", errors.New("find an image for the anchor pod: no node reports a pause image")
 }
 
-// RemoveAnchors takes away what MakeAnchor made, of all targets on the cluster.
+// RemoveAnchors takes away what MakeAnchor made, of all targets on the cluster, and waits until it is gone: nothing can
+// be made in a namespace that is just ending.
 func (t Target) RemoveAnchors(ctx context.Context) error {
-	err := t.Kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	namespaces := t.Kube.CoreV1().Namespaces()
+	err := namespaces.Delete(ctx, namespace, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete namespace %q: %w", namespace, err)
 	}
-	return err
+	return await.Until(ctx, "namespace "+namespace+" to be gone", 500*time.Millisecond, 2*time.Minute,
+		func(ctx context.Context) (bool, string, error) {
+			now, err := namespaces.Get(ctx, namespace, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, "", nil
+			}
+			return false, string(now.Status.Phase), err
+		})
 }

@@ -51,7 +51,7 @@ const (
 // run a pod of its own making, and takes the pod away again. A fault takes one to four minutes.
 func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (err error) {
 	defer func() {
-		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.RemoveAnchors(gone))
 	}()

@@ -104,9 +104,9 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told; of the one
-// that takes a minute from there, when it was armed. Beside them the journal is lost, two heal at once, and an
-// experiment is left to Chaos Mesh.
+// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told; of the two
+// after which there is no API server for a minute, when they were armed. Beside them the journal is lost, two heal at
+// once, and an experiment is left to Chaos Mesh.
 func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")
@@ -117,7 +117,7 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	m := newMatrix(t, "seatrial-dev-killonce", 3)
 	m.fresh = true
 	at := func(def fault.Definition) []faulttest.KillPoint {
-		if def.Name == "apiserver-stop" {
+		if def.Name == "apiserver-stop" || def.Name == "etcd-stop" {
 			return []faulttest.KillPoint{armed}
 		}
 		return []faulttest.KillPoint{injected}
@@ -265,11 +265,10 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 		"cordon", "drain", "node-delete", "node-isolate", "out-of-service", "packet-loss", "pod-partition", "pod-quota",
 		"runtime-stop",
 	}
-	early := at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected
 	switch {
-	case early && def.Name == "apiserver-stop": // It may take 30 s to end, and would be told to come back before.
-		return quickLife
-	case early:
+	case at.Stage == history.StageInjected && def.Name == "apiserver-stop":
+		return quickLife // It may take 30 s to end, and would be told to come back before.
+	case at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected:
 		return briefLife
 	case slices.Contains(quick, def.Name):
 		return quickLife

@@ -63,7 +63,7 @@ sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fau
 	@SUITES_TIMEOUT=8h $(MAKE) e2e LABELS='$(or $(LABELS),set)' GATED=
 
 long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 75 min
-	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -parallel 6 -timeout 90m \
+	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 90m \
 		$(LONG) 2>&1 | tee bin/long.log | awk -f .ci/digest.awk
 
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min

@@ -31,6 +31,10 @@ const childEnv = "SEATRIAL_TEST_NETNS_CHILD"
 func TestMain(m *testing.M) {
 	child := strings.Fields(os.Getenv(childEnv))
 	if len(child) == 0 {
+		// What runs beside others here waits more than it does, however few the cores are.
+		if err := flag.Set("test.parallel", "6"); err != nil {
+			panic(err)
+		}
 		verifyNoLeaks(m)
 		return
 	}

@@ -136,6 +136,12 @@ func TestLeaseRenewed(t *testing.T) {
 		if took := time.Since(w.begin); took != 10*time.Second {
 			t.Errorf("took %s", took)
 		}
+		w.begin = time.Now() // Nothing was read before.
+		fact, err = evidence.LeaseRenewed(t.Context(), env, evidence.Leases{}, time.Minute)
+		check(t, fact, err, "")
+		if took := time.Since(w.begin); took != 10*time.Second {
+			t.Errorf("when nothing was read before: took %s", took)
+		}
 		w.silent = map[string]func(time.Duration) bool{"worker": always}
 		w.begin = time.Now()
 		if since, err = evidence.ReadLeases(t.Context(), env); err != nil {

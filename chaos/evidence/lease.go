@@ -98,7 +98,8 @@ func renewedSince(before, after Leases, but string) string {
 	return first
 }
 
-// LeaseRenewed waits until the node's lease is renewed after since was read.
+// LeaseRenewed waits until the node's lease is renewed after since was read. When since is zero, nothing was read yet:
+// whatever is renewed after the first answer of the API server is good enough.
 func LeaseRenewed(ctx context.Context, env fault.Env, since Leases, bound time.Duration) (fault.Fact, error) {
 	node := env.Node.Name()
 	var fact fault.Fact
@@ -107,6 +108,9 @@ func LeaseRenewed(ctx context.Context, env fault.Env, since Leases, bound time.D
 		now, err := ReadLeases(ctx, env)
 		if err != nil {
 			return false, "", err
+		}
+		if since.At == 0 {
+			since = now
 		}
 		renewed, ok := now.Renewed[node]
 		if !ok || renewed.Equal(since.Renewed[node]) {

@@ -43,17 +43,30 @@ func runHeal(ctx context.Context, std stdio, args []string) error {
 	case *step != 0:
 		return badArguments("--step %d needs --run", *step)
 	}
-	report, err := heal.Within(ctx, here, only, apiBound)
+	report, err := heal.Within(ctx, here(commandBound), only, apiBound)
 	return errors.Join(err, json.NewEncoder(std.out).Encode(report))
 }
 
-// here runs a command on this machine.
-func here(ctx context.Context, argv []string, stdin string) (string, error) {
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("run %q: %w: %s", argv, err, bytes.TrimSpace(stderr.Bytes()))
+// commandBound is how long one command of a heal may take: one that hangs must not keep the rest from being undone.
+// systemd itself gives a unit 90 s to start.
+const commandBound = 2 * time.Minute
+
+// here runs commands on this machine, each for at most a bound.
+func here(bound time.Duration) heal.Runner {
+	return func(ctx context.Context, argv []string, stdin string) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it has not ended within %s", bound))
+		defer cancel()
+		var stdout, stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+		cmd.WaitDelay = time.Second // A child of it may hold its output open.
+		err := cmd.Run()
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause // Why it was killed.
+		}
+		if err != nil {
+			return "", fmt.Errorf("run %q: %w: %s", argv, err, bytes.TrimSpace(stderr.Bytes()))
+		}
+		return stdout.String(), nil
 	}
-	return stdout.String(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -111,5 +112,17 @@ func TestProbePrintsJSON(t *testing.T) {
 	code, _, stderr = agent(t, "probe", "flow", "127.0.0.1:1")
 	if code != exitFailed || !strings.Contains(stderr, "open flow") {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+func TestACommandThatHangsEndsWithItsBound(t *testing.T) {
+	const bound = 50 * time.Millisecond
+	_, err := here(bound)(t.Context(), []string{"sh", "-c", "sleep 60; true"}, "") // Its child holds the output open.
+	if err == nil || !strings.Contains(err.Error(), `run ["sh" "-c" "sleep 60; true"]: it has not ended within 50ms`) {
+		t.Errorf("got %v", err)
+	}
+	out, err := here(time.Minute)(t.Context(), []string{"cat"}, "all is well")
+	if err != nil || out != "all is well" {
+		t.Errorf("got %q, %v", out, err)
 	}
 }

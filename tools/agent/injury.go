@@ -20,7 +20,7 @@ func injuryCommand() command {
 			"       seatrial-agent injury mend --run RUN --step N [VOLUME...]",
 		summary: "do harm to the file systems of volumes on this node, look at them, undo it; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
-			node := &injury.Node{Held: mark.HeldDir, Brief: mark.BriefDir, Run: here}
+			node := &injury.Node{Held: mark.HeldDir, Brief: mark.BriefDir, Run: here(commandBound)}
 			return runInjury(ctx, node, std, args)
 		},
 	}

@@ -15,7 +15,7 @@ func residueCommand() command {
 			if len(args) > 0 {
 				return badArguments("residue takes no arguments")
 			}
-			return json.NewEncoder(std.out).Encode(residue.OnNode(here).Look(ctx))
+			return json.NewEncoder(std.out).Encode(residue.OnNode(here(commandBound)).Look(ctx))
 		},
 	}
 }

@@ -62,8 +62,9 @@ func (a *away) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 			return nil, err
 		}
 		facts = boot
-		if since, err = evidence.ReadLeases(ctx, a.env); err != nil {
-			return facts, err
+		since, err = evidence.ReadLeases(ctx, a.env)
+		if err != nil && a.env.Log != nil { // They are read later, then.
+			a.env.Log.Debug("read the leases after a boot", "node", a.node.Name(), "error", err)
 		}
 	}
 	env := a.env

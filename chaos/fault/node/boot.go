@@ -102,15 +102,9 @@ func (s snapshot) ended(now probe.Processes, span history.Span) []fault.Fact {
 	return facts
 }
 
-// back shows that the node and all that was on it is back. Since is of a moment after the boot, or before anything that
-// is known of it: what is renewed then was renewed by the node's new kubelet.
+// back shows that the node and all that was on it is back. Since is of a moment after the boot, or zero when
+// nothing is known of it: what is renewed then was renewed by the node's new kubelet.
 func (s snapshot) back(ctx context.Context, env fault.Env, since evidence.Leases) ([]fault.Fact, error) {
-	var err error
-	if since.At == 0 { // The boot was never shown: whatever is renewed from now on is good enough.
-		if since, err = evidence.ReadLeases(ctx, env); err != nil {
-			return nil, err
-		}
-	}
 	var facts []fault.Fact
 	for _, look := range []func() (fault.Fact, error){
 		func() (fault.Fact, error) { return evidence.UnitActive(ctx, env, kubelet, bootBound) },

@@ -198,11 +198,6 @@ func kubeletBack(ctx context.Context, env fault.Env, since evidence.Leases) ([]f
 	if err != nil {
 		return nil, err
 	}
-	if since.At == 0 {
-		if since, err = evidence.ReadLeases(ctx, env); err != nil {
-			return nil, err
-		}
-	}
 	renewed, err1 := evidence.LeaseRenewed(ctx, env, since, time.Minute)
 	ready, err2 := evidence.NodeReady(ctx, env, time.Minute)
 	if err := errors.Join(err1, err2); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/history"
@@ -84,12 +83,6 @@ func (p *nodePause) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 			Sentence: fmt.Sprintf("the first process of node %q is the one of before, started at %s", p.node.Name(),
 				p.boot)})
 	}
-	since := p.leases
-	if since.At == 0 {
-		if since, err = evidence.ReadLeases(ctx, p.env); err != nil {
-			return facts, err
-		}
-	}
-	back, err := kubeletBack(ctx, p.env, since)
+	back, err := kubeletBack(ctx, p.env, p.leases)
 	return append(facts, back...), err
 }

@@ -248,12 +248,6 @@ func (p *powerLoss) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that the node, its pods and the volumes are back.
 func (p *powerLoss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	var err error
-	if p.leases.At == 0 { // The boot was never shown: whatever is renewed from now on is good enough.
-		if p.leases, err = evidence.ReadLeases(ctx, p.env); err != nil {
-			return nil, err
-		}
-	}
 	var facts []fault.Fact
 	for _, see := range []func() (fault.Fact, error){
 		func() (fault.Fact, error) { return evidence.UnitActive(ctx, p.env, "kubelet", bootBound) },

@@ -16,10 +16,15 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // nobody heals it. The kubelet starts it: it tells that it is well, and the API server answers, the
 // kube-controller-manager and the kube-scheduler renew their leases twice after that, and the kubelet of the victim's
 // node renews its lease.
+//
+// What it costs the cluster lasts longer than the hold. A kubelet that has ended the pod asks the API server to delete
+// its mirror pod, which waits for etcd and gives up after 34 s, and looks at no manifest meanwhile (k/k pkg/kubelet,
+// HandlePodCleanups); and an API server that has tried in vain to reach etcd tries again after up to half a minute. The
+// kubelet must not be started anew instead: one that comes up beside an API server that does not answer starts nothing.
 func EtcdStop() fault.Definition {
 	return stopping(theEtcd(), fault.Definition{
 		Name:    "etcd-stop",
-		Summary: "Takes etcd away for the hold by its manifest, whatever the victim.",
+		Summary: "Takes etcd away for the hold, and half a minute more, by its manifest, whatever the victim.",
 		// Scheduler and controllers ended with it, and nobody started them again.
 		Upstream: "k/k#28350",
 	})

@@ -25,10 +25,13 @@ func setRetention(whenDeleted, whenScaled string) setScenario {
 			w := c.workload(3)
 			w.WhenDeleted, w.WhenScaled = whenDeleted, whenScaled
 			cascade := []string{"background", plan.CascadeForeground}[c.r.IntN(2)]
-			// A volume is claimed once, and each worker has 3.
+			last := 2 // A volume is claimed once, and each worker has 3.
+			if whenDeleted != plan.PolicyDelete && whenScaled != plan.PolicyDelete {
+				last = 3 // The claims of all are kept, and what was written to each is read back.
+			}
 			return c.plan(w,
 				draft.ScaleTo(1, c.meanwhile(plan.AwaitTerminating, 1)...), draft.Load(20),
-				draft.DeleteSet(cascade), draft.CreateSet(), draft.Load(20), draft.ScaleTo(2),
+				draft.DeleteSet(cascade), draft.CreateSet(), draft.Load(20), draft.ScaleTo(last),
 			)
 		},
 	}

@@ -5,8 +5,11 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // EtcdStop returns the fault that takes etcd away for a time. The API server can read nothing and write nothing, and
 // the kubelet may start it again and again.
 //
-// What: the manifest of the static pod is moved to a mark of ours, at once, on every node of the control plane,
-// whichever node the plan names; the kubelet ends the pod.
+// What: the manifest of the static pod is replaced, at once, by one of a pod of the same name that runs nothing, on
+// every node of the control plane, whichever node the plan names; it is kept with a mark of ours, and the kubelet ends
+// the pod. A kubelet that finds no manifest of that name asks the API server to delete the mirror pod; that waits for
+// etcd, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither (k/k
+// pkg/kubelet, HandlePodCleanups).
 //
 // Shown: no process and no running container of it is there, nothing answers at its health endpoint, on IPv4 and on
 // IPv6 where it did before, and a request of the harness to the API server is not answered within 3 s. At the end of
@@ -16,15 +19,10 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // nobody heals it. The kubelet starts it: it tells that it is well, and the API server answers, the
 // kube-controller-manager and the kube-scheduler renew their leases twice after that, and the kubelet of the victim's
 // node renews its lease.
-//
-// What it costs the cluster lasts longer than the hold. A kubelet that has ended the pod asks the API server to delete
-// its mirror pod, which waits for etcd and gives up after 34 s, and looks at no manifest meanwhile (k/k pkg/kubelet,
-// HandlePodCleanups); and an API server that has tried in vain to reach etcd tries again after up to half a minute. The
-// kubelet must not be started anew instead: one that comes up beside an API server that does not answer starts nothing.
 func EtcdStop() fault.Definition {
 	return stopping(theEtcd(), fault.Definition{
 		Name:    "etcd-stop",
-		Summary: "Takes etcd away for the hold, and half a minute more, by its manifest, whatever the victim.",
+		Summary: "Takes etcd away for the hold by its manifest, whatever the victim.",
 		// Scheduler and controllers ended with it, and nobody started them again.
 		Upstream: "k/k#28350",
 	})

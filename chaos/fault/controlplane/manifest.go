@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/heal"
@@ -49,6 +50,29 @@ func withFlag(manifest []byte) ([]byte, error) {
 	changed, err := yaml.Marshal(&pod)
 	if err != nil {
 		return nil, fmt.Errorf("write manifest of %q: %w", manager, err)
+	}
+	return changed, nil
+}
+
+// idle returns the manifest of a pod that has the name of another and runs nothing: there is no such image.
+func idle(manifest []byte) ([]byte, error) {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(manifest, &pod); err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	if pod.Name == "" {
+		return nil, errors.New("read manifest: its pod has no name")
+	}
+	pod = corev1.Pod{
+		TypeMeta:   pod.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels},
+		Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{
+			Name: "nothing", Image: "localhost/seatrial/nothing:none", ImagePullPolicy: corev1.PullNever,
+		}}},
+	}
+	changed, err := yaml.Marshal(&pod)
+	if err != nil {
+		return nil, fmt.Errorf("write manifest of a pod that runs nothing: %w", err)
 	}
 	return changed, nil
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -74,5 +75,35 @@ func TestWithFlag(t *testing.T) {
 				t.Errorf("command and args (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestAPodThatRunsNothingHasTheNameOfTheOther makes one of a manifest: the kubelet must take it for the same pod, changed,
+// and find nothing to run.
+func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
+	before, err := os.ReadFile("testdata/kube-controller-manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := idle(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var was, is corev1.Pod
+	if err := errors.Join(yaml.UnmarshalStrict(before, &was), yaml.UnmarshalStrict(after, &is)); err != nil {
+		t.Fatal(err)
+	}
+	if is.Name != was.Name || is.Namespace != was.Namespace || is.Kind != "Pod" || is.APIVersion != "v1" {
+		t.Errorf("it is %s %s %s/%s", is.APIVersion, is.Kind, is.Namespace, is.Name)
+	}
+	for _, c := range is.Spec.Containers {
+		if c.ImagePullPolicy != corev1.PullNever || c.Image == was.Spec.Containers[0].Image {
+			t.Errorf("it can run %q", c.Image)
+		}
+	}
+	for _, bad := range []string{"", "kind: Pod\n", "\t"} {
+		if _, err := idle([]byte(bad)); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
 	}
 }

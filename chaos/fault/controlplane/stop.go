@@ -38,14 +38,18 @@ type stop struct {
 	ward
 }
 
-// Inject notes which processes there are, and takes the manifests away, each at once for whoever reads it. What was
-// there is kept first, with the owner's mark.
+// Inject notes which processes there are, and takes the manifests away or replaces them, each at once for whoever reads
+// it. What was there is kept first, with the owner's mark.
 func (s *stop) Inject(ctx context.Context) error {
 	if err := s.note(ctx); err != nil {
 		return err
 	}
 	var errs []error
 	for _, n := range s.nodes() {
+		if s.of.mirrored {
+			errs = append(errs, swap(ctx, n, s.owner, s.of.manifest(), idle))
+			continue
+		}
 		errs = append(errs, takeAway(ctx, n, s.owner, s.of.manifest()))
 	}
 	return errors.Join(errs...)

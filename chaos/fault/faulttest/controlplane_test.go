@@ -127,7 +127,11 @@ func (w *world) reconcile(m *machine) {
 			p.gone = true
 		case p.gone || manifest != p.made:
 			p.made = manifest // It is parsed when it is another one: that costs more than all the rest of the world.
-			if args := commandOf(manifest); p.gone || !slices.Equal(p.args, args) {
+			args := commandOf(manifest)
+			switch {
+			case len(args) == 0: // It is of a pod that runs nothing.
+				p.gone = true
+			case p.gone || !slices.Equal(p.args, args):
 				p.start(args)
 			}
 		}

@@ -117,7 +117,7 @@ func TestKilledOnceInEveryFault(t *testing.T) {
 	m := newMatrix(t, "seatrial-dev-killonce", 3)
 	m.fresh = true
 	at := func(def fault.Definition) []faulttest.KillPoint {
-		if def.Name == "apiserver-stop" || def.Name == "etcd-stop" {
+		if def.Name == "apiserver-stop" {
 			return []faulttest.KillPoint{armed}
 		}
 		return []faulttest.KillPoint{injected}

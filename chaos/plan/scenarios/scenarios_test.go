@@ -149,6 +149,42 @@ func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
 	}
 }
 
+// TestDatabasesAreLookedAtBetweenFaults holds that a StatefulSet of databases works and is read back between one fault
+// and the next that is not within it: the checks demand it, and would have nothing to show otherwise.
+func TestDatabasesAreLookedAtBetweenFaults(t *testing.T) {
+	for _, s := range scenarios.All() {
+		if !strings.HasPrefix(s.Name, "set-") {
+			continue
+		}
+		for seed := range uint64(50) {
+			p := plan.Make(s, seed)
+			if p.Workload.Light {
+				break
+			}
+			loaded, checked := true, true
+			for _, step := range p.Steps {
+				loaded = loaded || step.Do == plan.ActionLoad
+				checked = checked || step.Do == plan.ActionChecksum
+				if !hurts(step) {
+					continue
+				}
+				if !loaded || !checked {
+					t.Fatalf("scenario %q, seed %d: nothing was written and read back before step %d", s.Name, seed, step.N)
+				}
+				loaded, checked = false, false
+			}
+			if !loaded || !checked {
+				t.Fatalf("scenario %q, seed %d: nothing was written and read back at the end", s.Name, seed)
+			}
+		}
+	}
+}
+
+// hurts reports whether a step is a fault or has one within it.
+func hurts(step plan.Step) bool {
+	return step.Fault != nil || slices.ContainsFunc(step.During, hurts)
+}
+
 func mustFind(t *testing.T, name string) plan.Scenario {
 	t.Helper()
 	s, ok := scenarios.Find(name)

@@ -95,7 +95,10 @@ func (c crew) plan(w plan.Workload, steps ...plan.Step) plan.Plan {
 }
 
 // meanwhile is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of that pod.
-func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
+func (c crew) meanwhile(moment string, ordinal int) []plan.Step { return c.when(moment, ordinal, ordinal) }
+
+// when is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of another.
+func (c crew) when(moment string, ordinal, victim int) []plan.Step {
 	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
 	if c.fault == "" {
 		return nil
@@ -105,7 +108,7 @@ func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
 	}
 	return []plan.Step{
 		draft.Await(moment, ordinal, 2*time.Minute),
-		draft.Fault(c.fault, ordinal, time.Second, max(2*time.Minute, bounds[c.fault])),
+		draft.Fault(c.fault, victim, time.Second, max(2*time.Minute, bounds[c.fault])),
 	}
 }
 

@@ -13,17 +13,21 @@ func setBlocked() setScenario {
 		name:    "set-blocked",
 		summary: "Scaled down while the first pod cannot be scheduled: nothing is deleted until it is Ready again.",
 		build: func(c crew) plan.Plan {
-			steps := []plan.Step{
-				draft.Within("cordon", 0, 6*time.Minute,
-					draft.Fault("pod-delete", 0, time.Second, 2*time.Minute),
-					draft.Await(plan.AwaitPending, 0, time.Minute),
-					draft.Observed(draft.ScaleTo(1)),
-					draft.Still(time.Duration(5+c.r.IntN(5))*time.Second),
-				),
+			blocked := []plan.Step{
+				draft.Fault("pod-delete", 0, time.Second, 2*time.Minute),
+				draft.Await(plan.AwaitPending, 0, time.Minute),
+				draft.Observed(draft.ScaleTo(1)),
 			}
-			steps = append(steps, c.meanwhile(plan.AwaitTerminating, 2)...)
-			steps = append(steps, draft.Settled(), draft.Load(60), draft.ScaleTo(3))
-			return c.plan(c.workload(3), steps...)
+			blocked = append(blocked, c.when(plan.AwaitPending, 0, 2)...) // What is to be deleted first.
+			blocked = append(blocked, draft.Still(time.Duration(5+c.r.IntN(5))*time.Second))
+			p := c.plan(c.workload(3),
+				draft.Within("cordon", 0, 10*time.Minute, blocked...),
+				draft.Settled(), draft.Load(60), draft.ScaleTo(3),
+			)
+			if c.fault != "" {
+				p.Bounds.MaxNodes = 2 // The fault comes while another node, that of the first pod, is cordoned.
+			}
+			return p
 		},
 	}
 }

@@ -26,7 +26,7 @@ func setBurst() setScenario {
 					draft.Await(plan.AwaitGone, last, 2*time.Minute),
 					draft.Await(plan.AwaitGone, 1, 2*time.Minute),
 				),
-				draft.Settled(), draft.Load(60), draft.ScaleTo(w.Replicas, up...),
+				draft.Settled(), draft.Load(60), draft.Checksum("down"), draft.ScaleTo(w.Replicas, up...),
 			)
 			if c.fault != "" {
 				p.Bounds.MaxNodes = 2 // The fault may come while another node, that of the first pod, is cordoned.

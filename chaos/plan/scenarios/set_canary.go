@@ -20,8 +20,9 @@ func setCanary() setScenario {
 			canary, back := c.either(c.meanwhile(plan.AwaitTerminating, 2), c.meanwhile(plan.AwaitTerminating, 1))
 			return c.plan(w,
 				draft.Update("v2"), draft.Still(3*time.Second),
-				draft.Partition(2, canary...), draft.Load(60),
+				draft.Partition(2, canary...), draft.Load(60), draft.Checksum("canary"),
 				draft.Fault("pod-delete", c.r.IntN(2), time.Second, 2*time.Minute), draft.Settled(), draft.Load(60),
+				draft.Checksum("deleted"),
 				draft.Partition(1), draft.Partition(0), draft.Load(30),
 				draft.Rollback(plan.RevisionFirst, back...),
 			)

@@ -78,8 +78,8 @@ func TestWithFlag(t *testing.T) {
 	}
 }
 
-// TestAPodThatRunsNothingHasTheNameOfTheOther makes one of a manifest: the kubelet must take it for the same pod, changed,
-// and find nothing to run.
+// TestAPodThatRunsNothingHasTheNameOfTheOther makes one of a manifest: the kubelet must take it for the same pod,
+// changed, and find nothing to run.
 func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 	before, err := os.ReadFile("testdata/kube-controller-manager.yaml")
 	if err != nil {

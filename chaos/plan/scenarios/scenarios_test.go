@@ -169,7 +169,8 @@ func TestDatabasesAreLookedAtBetweenFaults(t *testing.T) {
 					continue
 				}
 				if !loaded || !checked {
-					t.Fatalf("scenario %q, seed %d: nothing was written and read back before step %d", s.Name, seed, step.N)
+					t.Fatalf("scenario %q, seed %d: nothing was written and read back before step %d", s.Name, seed,
+						step.N)
 				}
 				loaded, checked = false, false
 			}

@@ -95,7 +95,9 @@ func (c crew) plan(w plan.Workload, steps ...plan.Step) plan.Plan {
 }
 
 // meanwhile is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of that pod.
-func (c crew) meanwhile(moment string, ordinal int) []plan.Step { return c.when(moment, ordinal, ordinal) }
+func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
+	return c.when(moment, ordinal, ordinal)
+}
 
 // when is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of another.
 func (c crew) when(moment string, ordinal, victim int) []plan.Step {

@@ -78,8 +78,8 @@ func withAgents(t *testing.T, log *slog.Logger, cluster clusters.Cluster) []clus
 	return nodes
 }
 
-// TestServiceFaultsOnARealCluster does the same for faults of services and of the kube-controller-manager's setting, which
-// need the agent, and lets the timers on the nodes undo those that have one.
+// TestServiceFaultsOnARealCluster does the same for faults of services and for force-detach-off, which need the agent,
+// and lets the timers on the nodes undo those that have one.
 func TestServiceFaultsOnARealCluster(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") != "1" {
 		t.Skip("NOT RUN: faults of services on a real kind cluster; it needs an engine and a node image: make long")

@@ -212,6 +212,13 @@ func (m *matrix) sorted() (
 			server = append(server, def)
 		}
 	}
+	// A program that has ended is held back by its kubelet, the longer the oftener: those that end none come first.
+	rank := func(d fault.Definition) int {
+		return slices.IndexFunc([]string{"-freeze", "-stop", "-kill"}, func(end string) bool {
+			return strings.HasSuffix(d.Name, end)
+		})
+	}
+	slices.SortStableFunc(server, func(a, b fault.Definition) int { return rank(a) - rank(b) })
 	return anywhere, own, [][][]fault.Definition{{peers, manager, scheduler}, {server}}
 }
 

@@ -96,6 +96,9 @@ func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 	if is.Name != was.Name || is.Namespace != was.Namespace || is.Kind != "Pod" || is.APIVersion != "v1" {
 		t.Errorf("it is %s %s %s/%s", is.APIVersion, is.Kind, is.Namespace, is.Name)
 	}
+	if len(is.Spec.Containers) == 0 {
+		t.Error("the kubelet refuses a pod without containers")
+	}
 	for _, c := range is.Spec.Containers {
 		if c.ImagePullPolicy != corev1.PullNever || c.Image == was.Spec.Containers[0].Image {
 			t.Errorf("it can run %q", c.Image)

@@ -104,9 +104,9 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told; of the two
-// after which there is no API server for a minute, when they were armed. Beside them the journal is lost, two heal at
-// once, and an experiment is left to Chaos Mesh.
+// TestKilledOnceInEveryFault does it at one step of every fault: when it was injected, and nobody was told; of the one
+// that may take 30 s to end, when it was armed. Beside them the journal is lost, two heal at once, and an experiment is
+// left to Chaos Mesh.
 func TestKilledOnceInEveryFault(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: the harness killed in every fault, on a real kind cluster; it needs an engine: make e2e")

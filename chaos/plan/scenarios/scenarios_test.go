@@ -161,7 +161,7 @@ func TestDatabasesAreLookedAtBetweenFaults(t *testing.T) {
 			if p.Workload.Light {
 				break
 			}
-			loaded, checked := true, true
+			loaded, checked := false, false
 			for _, step := range p.Steps {
 				loaded = loaded || step.Do == plan.ActionLoad
 				checked = checked || step.Do == plan.ActionChecksum

@@ -96,22 +96,22 @@ func (c crew) plan(w plan.Workload, steps ...plan.Step) plan.Plan {
 
 // meanwhile is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of that pod.
 func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
-	return c.when(moment, ordinal, ordinal)
-}
-
-// when is the fault of the scenario, if it has one, at a moment in the life of a pod, on the node of another.
-func (c crew) when(moment string, ordinal, victim int) []plan.Step {
-	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
 	if c.fault == "" {
 		return nil
 	}
 	if c.fault == "node-reboot" && moment == plan.AwaitScheduled {
 		moment = plan.AwaitReady // A reboot is shown by the processes that it ends.
 	}
-	return []plan.Step{
-		draft.Await(moment, ordinal, 2*time.Minute),
-		draft.Fault(c.fault, victim, time.Second, max(2*time.Minute, bounds[c.fault])),
+	return append([]plan.Step{draft.Await(moment, ordinal, 2*time.Minute)}, c.strike(ordinal)...)
+}
+
+// strike is the fault of the scenario, if it has one, on the node of a pod.
+func (c crew) strike(ordinal int) []plan.Step {
+	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
+	if c.fault == "" {
+		return nil
 	}
+	return []plan.Step{draft.Fault(c.fault, ordinal, time.Second, max(2*time.Minute, bounds[c.fault]))}
 }
 
 // either puts the fault of the scenario, if it has one, into one of two places, as the seed chooses.

@@ -13,11 +13,11 @@ func setBlocked() setScenario {
 		name:    "set-blocked",
 		summary: "Scaled down while the first pod cannot be scheduled: nothing is deleted until it is Ready again.",
 		build: func(c crew) plan.Plan {
-			hurt := c.when(plan.AwaitPending, 0, 2) // On the node of the pod that is to be deleted first.
-			if len(hurt) == 0 {
-				hurt = []plan.Step{draft.Await(plan.AwaitPending, 0, time.Minute)}
+			blocked := []plan.Step{
+				draft.Fault("pod-delete", 0, time.Second, 2*time.Minute),
+				draft.Await(plan.AwaitPending, 0, time.Minute),
 			}
-			blocked := append([]plan.Step{draft.Fault("pod-delete", 0, time.Second, 2*time.Minute)}, hurt...)
+			blocked = append(blocked, c.strike(2)...) // On the node of the pod that is to be deleted first.
 			blocked = append(blocked,
 				draft.Observed(draft.ScaleTo(1)), draft.Still(time.Duration(5+c.r.IntN(5))*time.Second))
 			p := c.plan(c.workload(3),

@@ -58,7 +58,7 @@ type matrix struct {
 	dogs    outside.Dogs // Beside the cluster.
 
 	before  map[string][]history.Thing // What there was on each node.
-	fresh   bool                       // Each program of the control plane ends once or twice in all.
+	fresh   bool                       // Each program of the control plane ends some times in all.
 	leftOut []string                   // Which faults nobody was killed in, and why.
 
 	mu    sync.Mutex
@@ -212,13 +212,6 @@ func (m *matrix) sorted() (
 			server = append(server, def)
 		}
 	}
-	// A program that has ended is held back by its kubelet, the longer the oftener: those that end none come first.
-	rank := func(d fault.Definition) int {
-		return slices.IndexFunc([]string{"-freeze", "-stop", "-kill"}, func(end string) bool {
-			return strings.HasSuffix(d.Name, end)
-		})
-	}
-	slices.SortStableFunc(server, func(a, b fault.Definition) int { return rank(a) - rank(b) })
 	return anywhere, own, [][][]fault.Definition{{peers, manager, scheduler}, {server}}
 }
 
@@ -393,9 +386,11 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 }
 
 // fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times, or a
-// container, holds it back for minutes, unless it is a new one.
+// container, holds it back, unless it is a new one: 10 s at the second time, and twice as long each time after. Where
+// the others are fresh, those of the API server and etcd, which no other is killed beside, still have to be in time.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
-	if componentOf(def) != "" && !m.fresh {
+	part := componentOf(def)
+	if part == "apiserver" || part == "etcd" || part != "" && !m.fresh {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}

@@ -5,8 +5,9 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // APIServerStop returns the fault that takes the kube-apiserver away for a time. Whatever runs goes on and nothing can
 // be changed; nobody can renew a lease, and the controllers end themselves because of that.
 //
-// What: the manifest of the static pod is moved to a mark of ours, at once, on every node of the control plane,
-// whichever node the plan names; the kubelet ends the pod.
+// What: the manifest of the static pod is replaced, at once, by one of a pod of the same name that runs nothing, on
+// every node of the control plane, whichever node the plan names; it is kept with a mark of ours, and the kubelet ends
+// the pod.
 //
 // Shown: no process and no running container of it is there, nothing answers at its health endpoint, on IPv4 and on
 // IPv6 where it did before, and a request of the harness to the API server is not answered within 3 s. At the end of

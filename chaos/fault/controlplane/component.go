@@ -29,8 +29,6 @@ type component struct {
 	path   string
 	part   plan.Part
 	serves bool // No request to the API server is answered without it; the others lead by a lease of their name.
-	// A kubelet that finds no manifest of it any more has its mirror pod deleted, which hangs without it.
-	mirrored bool
 }
 
 // The components, with the ports that are theirs by default
@@ -53,7 +51,7 @@ func theAPIServer() component {
 // Etcd tells its health without a client certificate only at its address for metrics.
 func theEtcd() component {
 	return component{
-		name: "etcd", scheme: "http", port: 2381, path: "/health", part: plan.PartEtcd, serves: true, mirrored: true,
+		name: "etcd", scheme: "http", port: 2381, path: "/health", part: plan.PartEtcd, serves: true,
 	}
 }
 

@@ -7,9 +7,7 @@ import "github.com/seatrial/seatrial/chaos/fault"
 //
 // What: the manifest of the static pod is replaced, at once, by one of a pod of the same name that runs nothing, on
 // every node of the control plane, whichever node the plan names; it is kept with a mark of ours, and the kubelet ends
-// the pod. A kubelet that finds no manifest of that name asks the API server to delete the mirror pod; that waits for
-// etcd, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither (k/k
-// pkg/kubelet, HandlePodCleanups).
+// the pod.
 //
 // Shown: no process and no running container of it is there, nothing answers at its health endpoint, on IPv4 and on
 // IPv6 where it did before, and a request of the harness to the API server is not answered within 3 s. At the end of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -64,22 +63,7 @@ func (f *freeze) Inject(ctx context.Context) error {
 
 // Confirm shows that they are frozen, that they say nothing, and that they are missed.
 func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	err := await.Until(ctx, f.of.name+" to be frozen", 100*time.Millisecond, goneBound,
-		func(ctx context.Context) (bool, string, error) {
-			seen, state, err := f.frozen(ctx)
-			facts = seen
-			return err == nil && state == "", state, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	quiet, err := f.quiet(ctx)
-	if err != nil {
-		return facts, err
-	}
-	missed, err := f.missed(ctx)
-	return append(append(facts, quiet...), missed), err
+	return f.missing(ctx, f.of.name+" to be frozen", goneBound, f.frozen)
 }
 
 // frozen looks once whether all that were frozen are there and frozen, and nothing beside them. A state that is not
@@ -108,13 +92,7 @@ func (f *freeze) frozen(ctx context.Context) (facts []fault.Fact, state string, 
 }
 
 // Held shows that they are frozen still.
-func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, state, err := f.frozen(ctx)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	return facts, err
-}
+func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return look(f.frozen).still(ctx) }
 
 // ConfirmHealed shows that they, or later ones, are at work.
 func (f *freeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return f.back(ctx) }

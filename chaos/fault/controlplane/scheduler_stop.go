@@ -5,8 +5,9 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // SchedulerStop returns the fault that takes the kube-scheduler away for a time. Pods that are made meanwhile stay
 // Pending; all others go on.
 //
-// What: the manifest of the static pod is moved to a mark of ours, at once, on every node of the control plane,
-// whichever node the plan names; the kubelet ends the pod.
+// What: the manifest of the static pod is replaced, at once, by one of a pod of the same name that runs nothing, on
+// every node of the control plane, whichever node the plan names; it is kept with a mark of ours, and the kubelet ends
+// the pod.
 //
 // Shown: no process and no running container of it is there, nothing answers at its health endpoint, on IPv4 and on
 // IPv6 where it did before, and its lease is not renewed, while the API server answers. At the end of the hold there

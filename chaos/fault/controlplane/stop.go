@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/history"
 )
 
@@ -32,63 +28,32 @@ func stopping(of component, d fault.Definition) fault.Definition {
 // downBound is the kubelet's few seconds until it looks, and 30 s that a container has to end.
 const downBound = 45 * time.Second
 
-// stop is the manifest of a component taken away.
+// stop is the manifest of a component replaced by one of a pod that runs nothing.
 type stop struct {
 	victims
 	ward
 }
 
-// Inject notes which processes there are, and takes the manifests away or replaces them, each at once for whoever reads
-// it. What was there is kept first, with the owner's mark.
+// Inject notes which processes there are, and replaces the manifests, each at once for whoever reads it. What was there
+// is kept first, with the owner's mark.
+//
+// None is taken away: a kubelet that finds no manifest of a pod asks the API server to delete its mirror pod. Without
+// etcd that hangs, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither
+// (k/k pkg/kubelet, HandlePodCleanups).
 func (s *stop) Inject(ctx context.Context) error {
 	if err := s.note(ctx); err != nil {
 		return err
 	}
 	var errs []error
 	for _, n := range s.nodes() {
-		if s.of.mirrored {
-			errs = append(errs, swap(ctx, n, s.owner, s.of.manifest(), idle))
-			continue
-		}
-		errs = append(errs, takeAway(ctx, n, s.owner, s.of.manifest()))
+		errs = append(errs, swap(ctx, n, s.owner, s.of.manifest(), idle))
 	}
 	return errors.Join(errs...)
 }
 
-// takeAway removes a manifest from a node, and keeps it under the owner's mark. The mark is either whole or not there.
-func takeAway(ctx context.Context, node clusters.Node, owner mark.Owner, name string) error {
-	kept, fresh := owner.Held(name), owner.Held(name+".new")
-	for _, argv := range [][]string{
-		{"mkdir", "-p", owner.Held("")},
-		{"cp", "-p", heal.ManifestDir + name, fresh},
-		{"mv", "-f", fresh, kept},
-		{"rm", "-f", heal.ManifestDir + name},
-	} {
-		if _, err := clusters.Run(ctx, node, argv...); err != nil {
-			return fmt.Errorf("take manifest %q away: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // Confirm shows that nothing of it is left, and that it is missed.
 func (s *stop) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	err := await.Until(ctx, s.of.name+" to be gone, and its containers", 200*time.Millisecond, downBound,
-		func(ctx context.Context) (bool, string, error) {
-			seen, state, err := s.down(ctx)
-			facts = seen
-			return err == nil && state == "", state, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	quiet, err := s.quiet(ctx)
-	if err != nil {
-		return facts, err
-	}
-	missed, err := s.missed(ctx)
-	return append(append(facts, quiet...), missed), err
+	return s.missing(ctx, s.of.name+" to be gone, and its containers", downBound, s.down)
 }
 
 // down looks once whether there is no process and no running container. A state that is not empty says which there is.
@@ -116,13 +81,7 @@ func (s *stop) down(ctx context.Context) (facts []fault.Fact, state string, err 
 }
 
 // Held shows that there still is none.
-func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, state, err := s.down(ctx)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	return facts, err
-}
+func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return look(s.down).still(ctx) }
 
 // ConfirmHealed shows that it is at work again.
 func (s *stop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return s.back(ctx) }

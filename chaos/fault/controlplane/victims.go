@@ -122,6 +122,37 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 	return facts
 }
 
+// look is one look at victims: what it shows, or a state that is not empty and says what is not so.
+type look func(context.Context) (facts []fault.Fact, state string, err error)
+
+// still is the look again, which must show the same.
+func (l look) still(ctx context.Context) ([]fault.Fact, error) {
+	facts, state, err := l(ctx)
+	if err == nil && state != "" {
+		err = errors.New(state)
+	}
+	return facts, err
+}
+
+// missing waits until a look shows what was done to the component, nobody tells its health, and it is missed.
+func (v *victims) missing(ctx context.Context, what string, bound time.Duration, l look) ([]fault.Fact, error) {
+	var facts []fault.Fact
+	err := await.Until(ctx, what, 200*time.Millisecond, bound, func(ctx context.Context) (bool, string, error) {
+		seen, state, err := l(ctx)
+		facts = seen
+		return err == nil && state == "", state, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	quiet, err := v.quiet(ctx)
+	if err != nil {
+		return facts, err
+	}
+	missed, err := v.missed(ctx)
+	return append(append(facts, quiet...), missed), err
+}
+
 const quietBound = 20 * time.Second
 
 // quiet waits until nobody tells the health of the component any longer, at any address where it was told before.

@@ -120,7 +120,8 @@ func TestInstallFails(t *testing.T) {
 			n.On([]string{"dd", "..."}, fake.Reply{ExitCode: 1, Stderr: "dd: No space left on device"})
 		}},
 		{"unit fails", "said last: mark: not permitted", func(n *fake.Node) {
-			n.On([]string{"systemctl", "enable", "--now", UnitName}, fake.Reply{ExitCode: 1, Stderr: "Job failed."})
+			n.On([]string{"systemctl", "enable", "--no-reload", "--now", UnitName},
+				fake.Reply{ExitCode: 1, Stderr: "Job failed."})
 			n.On([]string{"journalctl", "..."}, fake.Reply{Stdout: "mark: not permitted\n"})
 		}},
 		{"ledger says nothing", "does not say that it sees", func(n *fake.Node) {

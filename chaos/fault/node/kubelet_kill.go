@@ -40,34 +40,27 @@ func KubeletKill() fault.Definition {
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#121937",
 		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &kubeletKill{env: env, when: spec.When}, nil
+			return &kubeletKill{env: env, when: spec.When, restart: restart{service: kubelet}}, nil
 		},
 	}
 }
 
-// restartBound is how long systemd and the kubelet may take: 1 s of waiting and a few of starting, ten times over.
-const restartBound = 40 * time.Second
-
 type kubeletKill struct {
-	env      fault.Env
-	when     *plan.Await
-	trigger  *trigger.Trigger // Nil unless when is set and the node waits.
-	fired    []fault.Fact     // When and how the trigger did it.
-	restarts int              // Before.
-	old      probe.Process    // The one that was killed.
-	leases   evidence.Leases  // When the old one was gone: what is renewed then was renewed by the new one.
+	env     fault.Env
+	when    *plan.Await
+	trigger *trigger.Trigger // Nil unless when is set and the node waits.
+	fired   []fault.Fact     // When and how the trigger did it.
+	restart
 }
 
 // Inject notes which process is the kubelet, and kills it.
 func (k *kubeletKill) Inject(ctx context.Context) error {
-	before, old, err := mainProcess(ctx, k.env.Node, kubelet)
-	if err != nil {
+	if err := k.note(ctx, k.env.Node); err != nil {
 		return err
 	}
-	k.restarts, k.old = before.Restarts, old
 	kill := []string{"systemctl", "kill", "-s", "KILL", "kubelet"}
 	if k.when == nil {
-		_, err = clusters.Run(ctx, k.env.Node, kill...)
+		_, err := clusters.Run(ctx, k.env.Node, kill...)
 		return err
 	}
 	volume, err := evidence.VolumeHandle(ctx, k.env.Kube, k.env.Namespace, k.env.Pod)
@@ -98,54 +91,16 @@ func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if err := k.await(ctx); err != nil {
 		return nil, err
 	}
-	var facts []fault.Fact
-	what := fmt.Sprintf("kubelet pid %d to be gone and a later one to serve", k.old.PID)
-	begin := k.env.Clock()
-	err := await.Until(ctx, what, 200*time.Millisecond, restartBound,
-		func(ctx context.Context) (bool, string, error) {
-			seen, state, err := k.killed(ctx, begin)
-			facts = seen
-			return seen != nil, state, err
-		})
+	facts, err := k.shown(ctx, k.env, k.healthy)
 	return append(k.fired, facts...), err
 }
 
-// killed looks once. It returns no facts until there is one for each thing to be shown.
-func (k *kubeletKill) killed(ctx context.Context, begin history.Time) ([]fault.Fact, string, error) {
-	now, err := evidence.ReadUnit(ctx, k.env.Node, kubelet)
-	if err != nil {
-		return nil, "", err
-	}
-	found, err := processes(ctx, k.env.Node, []int{k.old.PID, now.PID}, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	if same(found.Processes, k.old) {
-		return nil, fmt.Sprintf("pid %d is still there", k.old.PID), nil
-	}
-	if k.leases.At == 0 {
-		if k.leases, err = evidence.ReadLeases(ctx, k.env); err != nil {
-			return nil, "", err
-		}
-	}
-	later, ok := find(found.Processes, now.PID)
-	switch {
-	case !ok || later.Start < k.old.Start:
-		return nil, fmt.Sprintf("the kubelet is %s with pid %d, which is no later process", now.State, now.PID), nil
-	case now.Restarts <= k.restarts:
-		return nil, fmt.Sprintf("systemd counts %d restarts as before", now.Restarts), nil
-	}
-	if state, err := unhealthy(ctx, k.env.Node); err != nil || state != "" {
-		return nil, state, err
-	}
-	span := history.Between(begin, found.At)
+// healthy shows that the kubelet says that it is healthy.
+func (k *kubeletKill) healthy(ctx context.Context, _ probe.Processes) ([]fault.Fact, string, error) {
+	state, err := unhealthy(ctx, k.env.Node)
 	return []fault.Fact{
-		{Span: span, Sentence: fmt.Sprintf("kubelet pid %d, started at %s, is gone", k.old.PID, k.old.Start)},
-		{Span: history.Between(later.Start, found.At),
-			Sentence: fmt.Sprintf("kubelet pid %d was started at %s", later.PID, later.Start)},
-		{Span: span, Sentence: fmt.Sprintf("systemd counts %d restarts, %d before", now.Restarts, k.restarts)},
 		{Span: history.At(k.env.Clock()), Sentence: "the new kubelet says that it is healthy"},
-	}, "", nil
+	}, state, err
 }
 
 // Heal has the node wait for nothing any more, and starts the kubelet if systemd does not do it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/evidence"
@@ -40,7 +39,8 @@ func RuntimeKill() fault.Definition {
 		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "containerd.io/docs: KillMode=process, runtime v2 shims",
 		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &runtimeKill{env: env}, nil
+			k := newRuntimeKill(env)
+			return &k, nil
 		},
 	}
 }
@@ -49,17 +49,19 @@ func RuntimeKill() fault.Definition {
 const shimName = "containerd-shim"
 
 type runtimeKill struct {
-	env      fault.Env
-	restarts int             // Before.
-	old      probe.Process   // The one that was killed.
-	pods     probe.Processes // The workload's, before.
-	shims    []probe.Process // Theirs.
-	leases   evidence.Leases // When the old one was gone.
+	env   fault.Env
+	pods  probe.Processes // The workload's, before.
+	shims []probe.Process // Theirs.
+	restart
 }
 
-// note notes what runs.
-func (k *runtimeKill) note(ctx context.Context) error {
-	before, old, err := mainProcess(ctx, k.env.Node, containerd)
+func newRuntimeKill(env fault.Env) runtimeKill {
+	return runtimeKill{env: env, restart: restart{service: containerd}}
+}
+
+// noteAll notes what runs: containerd, the workload and its shims.
+func (k *runtimeKill) noteAll(ctx context.Context) error {
+	err := k.note(ctx, k.env.Node)
 	if err != nil {
 		return err
 	}
@@ -73,13 +75,12 @@ func (k *runtimeKill) note(ctx context.Context) error {
 		return fmt.Errorf("none of the %d processes in namespace %q has a shim: none could be shown to go on",
 			len(k.pods.Processes), k.env.Namespace)
 	}
-	k.restarts, k.old = before.Restarts, old
 	return nil
 }
 
 // Inject notes what runs, and kills containerd.
 func (k *runtimeKill) Inject(ctx context.Context) error {
-	if err := k.note(ctx); err != nil {
+	if err := k.noteAll(ctx); err != nil {
 		return err
 	}
 	_, err := clusters.Run(ctx, k.env.Node, "systemctl", "kill", "--kill-who=main", "-s", "KILL", containerd)
@@ -119,44 +120,11 @@ func shims(ctx context.Context, node clusters.Node, of []probe.Process) ([]probe
 
 // Confirm shows that the old process is gone, that a later one serves, and that the containers go on.
 func (k *runtimeKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	what := fmt.Sprintf("containerd pid %d to be gone and a later one to serve", k.old.PID)
-	begin := k.env.Clock()
-	err := await.Until(ctx, what, 200*time.Millisecond, restartBound,
-		func(ctx context.Context) (bool, string, error) {
-			seen, state, err := k.killed(ctx, begin)
-			facts = seen
-			return seen != nil, state, err
-		})
-	return facts, err
+	return k.shown(ctx, k.env, k.carries, append(pidsOf(k.pods.Processes...), pidsOf(k.shims...)...)...)
 }
 
-// killed looks once. It returns no facts until there is one for each thing to be shown.
-func (k *runtimeKill) killed(ctx context.Context, begin history.Time) ([]fault.Fact, string, error) {
-	now, err := evidence.ReadUnit(ctx, k.env.Node, containerd)
-	if err != nil {
-		return nil, "", err
-	}
-	pids := append([]int{k.old.PID, now.PID}, append(pidsOf(k.pods.Processes...), pidsOf(k.shims...)...)...)
-	found, err := processes(ctx, k.env.Node, pids, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	if same(found.Processes, k.old) {
-		return nil, fmt.Sprintf("pid %d is still there", k.old.PID), nil
-	}
-	if k.leases.At == 0 {
-		if k.leases, err = evidence.ReadLeases(ctx, k.env); err != nil {
-			return nil, "", err
-		}
-	}
-	later, ok := find(found.Processes, now.PID)
-	switch {
-	case !ok || later.Start < k.old.Start:
-		return nil, fmt.Sprintf("containerd is %s with pid %d, which is no later process", now.State, now.PID), nil
-	case now.Restarts <= k.restarts:
-		return nil, fmt.Sprintf("systemd counts %d restarts as before", now.Restarts), nil
-	}
+// carries shows that containerd answers, and that the workload's containers go on.
+func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fault.Fact, string, error) {
 	live, err := k.containers(found.Processes)
 	if err != nil {
 		return nil, "", await.Stop(err)
@@ -164,12 +132,7 @@ func (k *runtimeKill) killed(ctx context.Context, begin history.Time) ([]fault.F
 	if _, err := clusters.Run(ctx, k.env.Node, "ctr", "version"); err != nil {
 		return nil, "", err
 	}
-	span := history.Between(begin, found.At)
 	return []fault.Fact{
-		{Span: span, Sentence: fmt.Sprintf("containerd pid %d, started at %s, is gone", k.old.PID, k.old.Start)},
-		{Span: history.Between(later.Start, found.At),
-			Sentence: fmt.Sprintf("containerd pid %d was started at %s", later.PID, later.Start)},
-		{Span: span, Sentence: fmt.Sprintf("systemd counts %d restarts, %d before", now.Restarts, k.restarts)},
 		{Span: history.At(found.At), Sentence: live},
 		{Span: history.At(k.env.Clock()), Sentence: "the new containerd tells its version"},
 	}, "", nil

@@ -38,7 +38,7 @@ func RuntimeStop() fault.Definition {
 		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "kubernetes/kubernetes test/e2e_node/restart_test.go, containerd.io/docs: KillMode=process",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &runtimeStop{runtimeKill: runtimeKill{env: env}, ward: newWard(spec, step, env)}
+			k := &runtimeStop{runtimeKill: newRuntimeKill(env), ward: newWard(spec, step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -51,7 +51,7 @@ type runtimeStop struct {
 
 // Inject notes what runs, leaves the mark, and stops containerd.
 func (k *runtimeStop) Inject(ctx context.Context) error {
-	if err := k.note(ctx); err != nil {
+	if err := k.noteAll(ctx); err != nil {
 		return err
 	}
 	out, answers, err := version(ctx, k.env.Node)

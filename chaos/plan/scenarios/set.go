@@ -99,9 +99,6 @@ func (c crew) meanwhile(moment string, ordinal int) []plan.Step {
 	if c.fault == "" {
 		return nil
 	}
-	if c.fault == "node-reboot" && moment == plan.AwaitScheduled {
-		moment = plan.AwaitReady // A reboot is shown by the processes that it ends.
-	}
 	return append([]plan.Step{draft.Await(moment, ordinal, 2*time.Minute)}, c.strike(ordinal)...)
 }
 

@@ -42,7 +42,7 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 30 min, 55 min the first time
+test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 25 min, 45 min the first time
 	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
 	@$(MAKE) unit; $(MAKE) e2e
 

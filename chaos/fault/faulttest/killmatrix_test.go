@@ -58,7 +58,7 @@ type matrix struct {
 	dogs    outside.Dogs // Beside the cluster.
 
 	before  map[string][]history.Thing // What there was on each node.
-	fresh   bool                       // Each program of the control plane ends some times in all.
+	fresh   bool                       // Managers and schedulers end a few times in all.
 	leftOut []string                   // Which faults nobody was killed in, and why.
 
 	mu    sync.Mutex
@@ -385,9 +385,9 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 	}
 }
 
-// fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end several times, or a
-// container, holds it back, unless it is a new one: 10 s at the second time, and twice as long each time after. Where
-// the others are fresh, those of the API server and etcd, which no other is killed beside, still have to be in time.
+// fit makes the cluster fit for a fault. A kubelet that has seen a program of the control plane end before, or a
+// container, holds it back: 10 s at the second time, and twice as long each time after. One that is started anew has
+// forgotten it. For the API server and etcd that is always done, since all wait for them.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
 	part := componentOf(def)
 	if part == "apiserver" || part == "etcd" || part != "" && !m.fresh {

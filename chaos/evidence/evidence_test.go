@@ -20,9 +20,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // leaseNamespace is where kubelets keep their leases.

@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Fact is one thing that was seen, and when.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Journal takes what a fault has come to, and returns when it would survive a crash of the harness.

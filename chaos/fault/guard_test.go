@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Run takes a fault through its whole life. Whatever goes wrong, what was done is healed before Run returns, with a

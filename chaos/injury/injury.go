@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Kind is a way to do harm to a volume's file system.

@@ -9,7 +9,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // SchemaVersion is the version of an entry's JSON; a reader refuses a newer one.

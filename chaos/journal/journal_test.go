@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/journal"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // disk is a file in memory: synced is how much of it would survive a crash.

@@ -3,7 +3,7 @@ package probe
 import (
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Clock is a reading of a machine's clocks, one right after the other.

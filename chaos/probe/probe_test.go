@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Process is one process. (PID, Start) is its identity.

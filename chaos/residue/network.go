@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // lazyTables are made by iptables in nftables the first time that anybody asks for one of them.

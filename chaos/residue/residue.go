@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Report is what there is on a node.

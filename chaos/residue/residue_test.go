@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/residue"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // said is what the commands of a node say in which nothing is wrong, cut down from a real one.

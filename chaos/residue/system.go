@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 

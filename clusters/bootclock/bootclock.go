@@ -3,7 +3,7 @@ package bootclock
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Now returns the time on this machine's boot clock (CLOCK_BOOTTIME). Kind nodes share the kernel of the machine the

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // TestWholeTrialPasses holds that a trial in which all was well passes every check, and that each had something to

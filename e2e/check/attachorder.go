@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // AttachOrder judges whether a volume was on one node at a time, as far as attaching goes: by the driver's own table

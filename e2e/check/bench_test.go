@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // busy is the passing trial with about so many more facts of operations: 4 of 5 operations insert a row, which the

@@ -3,7 +3,7 @@ package check
 import (
 	"fmt"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Verdict is what a check or a trial comes to.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // The labels of the checksums that the workload takes of its own accord; those of the plan's steps are free.

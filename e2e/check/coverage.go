@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Coverage judges whether the trial was one: whether what was planned was done, took effect, was undone, and had the

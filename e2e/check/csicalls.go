@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // The methods of a CSI driver that move a volume through its life, by their names in the CSI specification.

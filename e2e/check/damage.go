@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Damage judges the checks themselves: what a plan damages on purpose (plan.Fault.File) must be found by one of those

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // disk is one volume of a CSI driver and where it was mounted: by a node, and within containers.

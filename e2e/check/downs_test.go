@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // TestNoProcessOutlivesItsNode has the node of a database fall silent before that was seen to end, while its twin comes

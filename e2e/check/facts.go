@@ -1,8 +1,8 @@
 package check
 
 import (
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // facts are a history and what several checks read off it: each of it is read once, when it is first asked for.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // TestNothingRanBeforeTheRuntime has a node boot so slowly that its observers are on thirteen seconds after PID 1. What

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // scan reads JSON once, front to back, and keeps only what is asked for: an API object is thousands of bytes, of which

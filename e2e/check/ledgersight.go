@@ -3,7 +3,7 @@ package check
 import (
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // judge holds that the ledger of every node of the cluster saw all of window, but for holes within the bound.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // lightTrial is the smoke trial as one of containers that do nothing: no clients, no tables, and no step that needs

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // mountsObserver is the name by which the mount ledger speaks of itself.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // MountResidue judges how long mounts outlive what they are for.

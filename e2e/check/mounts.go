@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Mounts judges the mount ledgers of all nodes.

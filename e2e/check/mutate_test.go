@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // match says whether an event is meant. It is never asked about payloads that the event does not have.

@@ -1,8 +1,8 @@
 package check_test
 
 import (
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // inspection picks what a tool said of a table of an instance, or of the file system of a volume.

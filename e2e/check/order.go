@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Order judges in which order the StatefulSet made and ended its pods.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // PodIdentity judges the real database processes, whatever the API says of their pods: two of one pod's name that

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // pulled is a disk that was taken out of a node, shown from that node's side (history.Pull.Proven).

@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // evicted adds to the trial on disks that the disk of mysql-0 is pulled out of worker from +20 s to +20.4 s, and that

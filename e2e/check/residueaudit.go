@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were looked over for the

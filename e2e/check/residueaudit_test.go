@@ -5,10 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // auditedTrial is the passing trial of a harness that looked for residue: nothing is left. Change alters each look.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // RightVolume judges what was found in the volumes, as read from within the pods: the identity that was written into

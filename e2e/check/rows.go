@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // finalRead is the label of the read that the workload makes when everything is over.

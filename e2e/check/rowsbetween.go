@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // judgeBetween judges the reads of all rows that steps of the plan made. They are held to the same as the final one,

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // lossesPlan is one instance whose node loses its power twice, with a read of all rows after each time.

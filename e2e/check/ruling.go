@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // How many findings, reasons and notes a result carries; the rest is counted. The first are kept, since what broke

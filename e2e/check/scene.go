@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // forever is the end of what was never seen to end.

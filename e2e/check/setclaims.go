@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // SetClaims judges the life of the claims that were made from a StatefulSet's templates, and of their volumes.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // SetIdentity judges what of a pod belongs to its ordinal and not to the pod: its name, its DNS name, its claims, their

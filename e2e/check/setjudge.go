@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // eventLag is how long after a deletion the event that tells of it is looked for.

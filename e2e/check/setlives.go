@@ -3,7 +3,7 @@ package check
 import (
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // contradicts says what in a state cannot be after another of the same pod, "" if all can: nothing is taken back that

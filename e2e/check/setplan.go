@@ -3,7 +3,7 @@ package check
 import (
 	"encoding/json"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // setPlan is what the plan says of the StatefulSet and of what is done to it, as far as a check of StatefulSets has to

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // podState is one pod at one resourceVersion.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // SetPolicy judges what else a StatefulSet's spec says: which ordinals there are, that the policy Parallel waits for

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // revision is a ControllerRevision at one resourceVersion.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // watching is a trial in which the API watch told at least so many events: a StatefulSet of three pods is updated,

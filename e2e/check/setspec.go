@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // cacheLag is how old the state that a controller acted on may be before it is held against it: controllers read from a

@@ -5,8 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // verdicts judges with every check, whether or not it applies.

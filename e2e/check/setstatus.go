@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 const (

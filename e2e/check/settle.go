@@ -3,7 +3,7 @@ package check
 import (
 	"fmt"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Settle judges liveness: once everything is healed, the workload comes back within the bound.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // twin is a pod of no StatefulSet that says that it is one of a StatefulSet's: it has the host name and the subdomain,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // The observers on the nodes, by the names in which they speak of themselves.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // longestHole returns the longest span within bounds that is not in watched, or that is in unseen.

@@ -3,7 +3,7 @@ package check
 import (
 	"fmt"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // StageOrder judges the way of a volume onto a node: attached, then staged, then published.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // storageObjects is what the API said of volumes and of the pods that use them.

@@ -3,8 +3,8 @@ package check
 import (
 	"slices"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func faultStep(during ...plan.Step) plan.Step {

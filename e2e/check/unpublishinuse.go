@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // reaping is how long after its volume was taken a container must have lived for that to be a breach. The kubelet takes

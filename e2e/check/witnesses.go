@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // witnessRead is one reading of what a volume says of who wrote to it.

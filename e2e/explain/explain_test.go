@@ -12,8 +12,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/report"
 )
 

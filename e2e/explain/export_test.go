@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/seatrial/seatrial/e2e/history"
+import "github.com/seatrial/seatrial/chaos/history"
 
 // Step is a time in which the controller's next step was the same: "create 1", and the pods it waits for.
 type Step struct {

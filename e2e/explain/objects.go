@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Fact is one API object as it was at a moment. Raw is the object in JSON, as the API server sends it. In the order of

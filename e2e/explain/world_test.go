@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 type m = map[string]any

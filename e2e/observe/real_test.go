@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/install"

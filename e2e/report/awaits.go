@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // awaits puts a line for everything that a step waited for and that has come: when it happened, how much later the

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // WriteDiagnosis writes for people what a StatefulSet waits for, at most 100 characters wide.

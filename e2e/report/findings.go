@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // aroundMost bounds the facts that a timeline shows beside the proof.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // subject is a volume that a chronicle can tell of.

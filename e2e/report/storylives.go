@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // databaseLife is one mysqld of the instance: when it certainly, and when it possibly, was there.

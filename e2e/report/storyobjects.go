@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // calls tells what the CSI driver did with the volume. A call that fails again and again is told once.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // acknowledged is a row that the server acknowledged, and by which database, nil where that is not certain.

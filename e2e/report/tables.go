@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // faults puts a line for every planned fault: when it began, and how long each part of its life took.

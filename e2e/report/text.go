@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Options say how a text report looks.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // TestFullDiskIsAnError writes to a device that is always full.

@@ -22,11 +22,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/trial"
 )

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // seen is one await with the facts that come while it waits, and what is said of it then.

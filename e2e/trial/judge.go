@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // asked is the revision of the pod template that was last asked for.

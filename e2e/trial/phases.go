@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // phase does one phase: its begin and its end are facts, and one line each on the screen.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/residue"
 	"github.com/seatrial/seatrial/chaos/residue/objects"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 const (

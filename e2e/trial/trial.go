@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/deadman"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"

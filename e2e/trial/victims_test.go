@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // TestVictimsAreWaitedForOnce counts what instances acknowledge, and names those that were hurt, once each.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // TestLedgerSaysWhenItSees keeps a ledger by the method that needs no privilege, with a socket in systemd's place.

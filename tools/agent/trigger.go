@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func triggerCommand() command {

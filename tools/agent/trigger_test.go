@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // ownNode is a node that is this process: what would be run on it is the agent, with another file of calls.

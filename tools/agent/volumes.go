@@ -7,7 +7,7 @@ import (
 	"flag"
 	"io"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/fixtures/localpv/nodevolume"
 )
 

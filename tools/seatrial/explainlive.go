@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // liveBound is how long a cluster may take to tell all that is asked of it.

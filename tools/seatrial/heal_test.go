@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/journal"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 

@@ -25,7 +25,7 @@ func place(dir string) (rank int, part string, ok bool) {
 	seg := strings.Split(dir, "/")
 	head := strings.Join(seg[:min(2, len(seg))], "/")
 	switch head {
-	case "e2e/history", "chaos/plan":
+	case "chaos/history", "chaos/plan":
 		return rankFacts, head, true
 	case "e2e/check", "e2e/explain", "e2e/report":
 		return rankJudging, head, true

@@ -6,7 +6,7 @@ import (
 )
 
 func pureDirs() []string {
-	return []string{"chaos/plan", "e2e/check", "e2e/explain", "e2e/history", "e2e/report"}
+	return []string{"chaos/plan", "e2e/check", "e2e/explain", "chaos/history", "e2e/report"}
 }
 
 // impure names the packages of the standard library that a pure package does without, each with why.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // orderSchema is the version of an order's format.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // stopping completes the definition of a fault that takes a component away for a time.

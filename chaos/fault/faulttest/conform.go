@@ -11,8 +11,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Bench is what a fault is tried on: a cluster with a workload, and a victim in it.

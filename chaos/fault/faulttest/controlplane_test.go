@@ -20,9 +20,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // staticPod is one of the programs of the control plane.

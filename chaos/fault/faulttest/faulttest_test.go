@@ -24,10 +24,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func TestMain(m *testing.M) {

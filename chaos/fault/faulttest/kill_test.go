@@ -20,10 +20,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // nowhere is a journal that nobody reads.

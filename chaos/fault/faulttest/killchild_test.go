@@ -20,12 +20,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/journal"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // errandVar has the test binary be a harness that carries one fault out, and is killed on the way.

@@ -15,10 +15,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // withoutJournal deletes the journal of a harness during a fault, and kills the harness then. The cluster must heal as

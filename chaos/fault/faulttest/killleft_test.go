@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/residue"
 	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // lookBound is how long one look waits for an API server that does not answer: that it does not is what was seen.

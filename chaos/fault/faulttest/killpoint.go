@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // KillPoint is a moment at which a harness can die: right before a stage is in the journal, or right after.

@@ -16,10 +16,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // line is the device of a machine, and its clocks.

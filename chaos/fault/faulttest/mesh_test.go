@@ -25,11 +25,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
 	"github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // chaosMesh is the Chaos Mesh of the world, which knows one experiment: to stress the workload's pod.

@@ -15,8 +15,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // evidenceOf returns what a stage has shown, one sentence a line.

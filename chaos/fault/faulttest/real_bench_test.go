@@ -19,11 +19,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // timesOfABenchmark is how often an operation does what it measures: enough for a 99th percentile.

@@ -24,9 +24,9 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // meshSource is the package of Chaos Mesh's API, from whose source its own build makes its CRDs, with the same

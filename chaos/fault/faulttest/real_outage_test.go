@@ -18,10 +18,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // volume is a pod's volume on a node: what a call for the attributes of one of its files does.

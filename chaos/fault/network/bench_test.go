@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // streamPort is where streams go to, and pace is the time between two packets of one.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // echoTimeout is how long answers are awaited that do not come. Between two nodes one takes less than a millisecond;

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // flowSilence is how long a flow must be unheard to be dead. The first byte that is not acknowledged is sent again

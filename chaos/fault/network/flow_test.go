@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // TestTheLastWordOnAFlowCounts has the word on a flow come at the very end of its watch: it is not said to go on.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Loss returns the fault that loses a share of the packets between the victim's node and all other nodes.

@@ -8,10 +8,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // The states of a node in which nothing on it goes on.

@@ -9,8 +9,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 const (

@@ -13,11 +13,11 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // KubeProxyKill returns the fault that kills kube-proxy on a node, at any moment of whatever it is writing into the

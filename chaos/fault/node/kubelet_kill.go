@@ -10,11 +10,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
 	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // KubeletKill returns the fault that kills the kubelet as the kernel does when memory runs out: with SIGKILL, at any

@@ -9,9 +9,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // KubeletStop returns the fault that takes the kubelet away for a time, as a person who stops the service does, or a

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Pause returns the fault that freezes a whole node, as the host of a virtual machine does that is short of

@@ -10,10 +10,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // ward is what a fault holds on its node by a mark, and the timer there that ends it when nobody does.

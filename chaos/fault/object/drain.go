@@ -18,8 +18,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Drain returns the fault that empties the victim's node as kubectl drain does, before an upgrade for example: a

@@ -13,9 +13,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/injury"
 	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // The bounds of what is to be shown of harm to a volume.

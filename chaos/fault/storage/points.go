@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // listing is what the driver's program says of the fault points in a state directory.

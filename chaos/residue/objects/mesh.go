@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // experiments lists the objects of Chaos Mesh that bear a label of ours; none where there is no Chaos Mesh.

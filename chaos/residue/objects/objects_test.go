@@ -12,9 +12,9 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/residue/objects"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 func node(name string, change func(*corev1.Node)) *corev1.Node {

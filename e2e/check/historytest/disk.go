@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // DiskPlan is the plan of Disk: one fault, then scaling down to one and up again, on disks that are attached.

@@ -1,6 +1,6 @@
 package historytest
 
-import "github.com/seatrial/seatrial/e2e/history"
+import "github.com/seatrial/seatrial/chaos/history"
 
 // Inspections adds what was found when the tables of an instance, and then the file system of its volume, were looked
 // over: no damage.

@@ -1,6 +1,6 @@
 package historytest
 
-import "github.com/seatrial/seatrial/e2e/history"
+import "github.com/seatrial/seatrial/chaos/history"
 
 // Pull adds that the disk of a volume, with the backing file of that inode, was pulled out of a node between two
 // moments, and shown to be.

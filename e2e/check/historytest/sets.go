@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // SetSpec is what a made-up StatefulSet demands. Image stands for its whole template.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // The boots of the made-up nodes: all first ones began 900 s before the trial; worker2 is rebooted at +33 s.

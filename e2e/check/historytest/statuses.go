@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // statusDelay is how long after a change the made-up controller writes its status.

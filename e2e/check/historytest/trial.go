@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Start is when every made-up trial begins: 1000 s after the machine did.

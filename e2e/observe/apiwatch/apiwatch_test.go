@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"pgregory.net/rapid"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

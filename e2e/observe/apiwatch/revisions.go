@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // revisions knows when which resourceVersion was current. A list with no resourceVersion is answered with the newest

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/tail"
 )
 

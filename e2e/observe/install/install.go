@@ -10,9 +10,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodefile"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 // Installed says what Install did and found.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 func TestRunRecordsTheGapSinceAnEarlierLedger(t *testing.T) {

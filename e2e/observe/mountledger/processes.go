@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/procs"
 )
 

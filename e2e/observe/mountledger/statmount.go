@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // From the kernel's include/uapi/linux/mount.h; x/sys has the numbers of the system calls and nothing else of them.

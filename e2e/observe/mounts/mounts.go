@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/install"
 	"github.com/seatrial/seatrial/e2e/observe/tail"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 )
 
 const statTail = " S 7 1 1 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 135301 3133440 384"

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // tick is the unit of start times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on

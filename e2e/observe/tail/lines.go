@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // mostLine bounds one line in bytes. A fact of a mount is a few hundred, its paths are bounded by the kernel at 4 KiB

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/history"
 	"github.com/seatrial/seatrial/e2e/observe/install"
 )
 

@@ -3,7 +3,7 @@ package history_test
 import (
 	"testing"
 
-	"github.com/seatrial/seatrial/e2e/history"
+	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // TestPullProven holds that a pull counts only with everything that shows it, from the victim's side.

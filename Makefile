@@ -22,7 +22,7 @@ export KEEP ARTIFACTS SEED
 
 # The packages with tests that need root, an engine or a cluster, found by their gate.
 WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
-	xargs -rn1 dirname | grep -v -e e2e/suites -e tools/tidy | sort -u | sed 's,^,./,')
+	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
 GATED = $(call WITH,SEATRIAL_E2E)
 LONG = $(call WITH,SEATRIAL_LONG)
 BENCHED = $(call WITH,^func Benchmark)

@@ -2,7 +2,6 @@ package check
 
 // All returns every check, in alphabetical order. A new one is one new file and one line here.
 func All() []Check {
-	// tidy:list
 	return []Check{
 		AttachOrder(),
 		Checksums(),

@@ -33,7 +33,6 @@ func AllParts() Parts {
 	return Parts{
 		Cases:  cases.All(),
 		Checks: check.All(),
-		// tidy:list
 		Faults: []fault.Definition{
 			controlplane.APIServerFreeze(),
 			controlplane.APIServerKill(),
@@ -84,12 +83,10 @@ func AllParts() Parts {
 			storage.VolumeReadOnly(),
 		},
 		Scenarios: scenarios.All(),
-		// tidy:list
 		Storages: []fixtures.StorageDefinition{
 			localpv.Definition(),
 			shareddisk.Definition(),
 		},
-		// tidy:list
 		Workloads: []fixtures.Definition{
 			light.Definition(),
 			mysql.Definition(),

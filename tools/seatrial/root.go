@@ -31,7 +31,6 @@ func newRoot(arg0 string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl seatrial"}
 	}
 	root.SetFlagErrorFunc(flagError)
-	// tidy:list
 	root.AddCommand(
 		newClean(),
 		newDeadman(),

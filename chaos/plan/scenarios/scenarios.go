@@ -9,7 +9,6 @@ import (
 
 // All returns every scenario, in alphabetical order. A new one is one new file and one line here or in sets.
 func All() []plan.Scenario {
-	// tidy:list
 	all := []plan.Scenario{
 		controlPlane(),
 		diskTrouble(),

@@ -10,9 +10,19 @@ import (
 
 // Render writes p as text for a person to read before anything is touched: the steps with their bounds, and what
 // will be hurt and for how long.
-func (p Plan) Render(w io.Writer) error { return p.RenderAt(w, 0) }
+func (p Plan) Render(w io.Writer) error {
+	if err := p.RenderAt(w, 0); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	p.renderHurt(&b)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	return nil
+}
 
-// RenderAt is Render with an arrow at step n, where the trial ended; 0 is no step.
+// RenderAt writes the plan with an arrow at step n, where the trial ended; 0 is no step.
 func (p Plan) RenderAt(w io.Writer, n int) error {
 	var b bytes.Buffer
 	wl := p.Workload
@@ -44,7 +54,6 @@ func (p Plan) RenderAt(w io.Writer, n int) error {
 	p.renderWork(&b)
 	b.WriteString("  steps\n")
 	p.renderSteps(&b, p.Steps, n, "")
-	p.renderHurt(&b)
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}

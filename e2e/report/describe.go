@@ -60,8 +60,25 @@ func describeStorage(e *history.Event) string {
 			w.Label, w.Instance, w.Node, w.PV, w.Volume, len(w.Entries), w.Torn, because(w.Error))
 	case e.Pull != nil:
 		return describePull(e.Pull)
+	case e.Inspection != nil:
+		return describeInspection(e.Inspection)
 	}
 	return string(e.Kind)
+}
+
+func describeInspection(i *history.Inspection) string {
+	of := "volume " + i.PV
+	if i.Instance != "" {
+		of = i.Instance + " " + i.Table
+	}
+	found := "found damage: " + strings.Join(i.Messages, "; ")
+	if i.Clean {
+		found = "found no damage"
+	}
+	if i.Error != "" {
+		found = "could not look"
+	}
+	return fmt.Sprintf("%s of %s %s%s", i.Tool, of, found, because(i.Error))
 }
 
 func describePull(p *history.Pull) string {

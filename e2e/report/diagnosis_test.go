@@ -22,7 +22,8 @@ func TestStuckInTheEnd(t *testing.T) {
 			h = moved
 		}
 		var b bytes.Buffer
-		if err := report.WriteText(&b, someRun(), h, check.Report{Verdict: verdict}, report.Options{}); err != nil {
+		if err := report.WriteText(&b, report.Judged{Run: someRun(), History: h, Report: check.Report{Verdict: verdict}},
+			report.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -55,8 +54,8 @@ type (
 // WriteJUnit writes the report as JUnit XML: a suite for the trial and a case for each check, under names that stay. A
 // FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green. A report without any result is an error
 // too.
-func WriteJUnit(w io.Writer, run Run, h history.History, r check.Report) error {
-	s := newStory(run, h, r)
+func WriteJUnit(w io.Writer, j Judged) error {
+	s, run, r := newStory(j), j.Run, j.Report
 	scenario, _ := s.name()
 	suite := junitSuite{
 		Name: clean("seatrial." + scenario), Time: fmt.Sprintf("%.3f", s.end().Sub(s.start).Seconds()),
@@ -132,6 +131,9 @@ func (s *story) properties() []junitProperty {
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.run.Versions)) {
 		list = append(list, junitProperty{"version." + k, s.run.Versions[k]})
+	}
+	for _, warning := range s.warnings {
+		list = append(list, junitProperty{"warning", warning})
 	}
 	for i := range list {
 		list[i].Name, list[i].Value = clean(list[i].Name), clean(list[i].Value)

@@ -37,19 +37,14 @@ func someRun() report.Run {
 	}
 }
 
-// example is a run with its judgement.
-type example struct {
-	run     report.Run
-	history history.History
-	report  check.Report
+func judged(h history.History) report.Judged {
+	return report.Judged{Run: someRun(), History: h, Report: check.Run(h, check.All())}
 }
-
-func judged(h history.History) example { return example{someRun(), h, check.Run(h, check.All())} }
 
 const hostile = "\x1b[31mPASS\x1b[0m\r\nverdict:   PASS \u202e\u0007 \x00\xff </failure>"
 
 // examples are the runs that the golden files show.
-func examples() map[string]example {
+func examples() map[string]report.Judged {
 	lost := historytest.Smoke().History()
 	for i := range lost.Events {
 		if r := lost.Events[i].Rows; r != nil && r.Instance == "mysql-1" && r.Chunk == 2 {
@@ -75,21 +70,21 @@ func examples() map[string]example {
 	named := someRun()
 	named.CommandLine = []string{"seatrial", "run", "--plan", "it's mine.json"}
 	empty := judged(history.History{})
-	empty.run = report.Run{}
-	all := map[string]example{
+	empty.Run = report.Run{}
+	all := map[string]report.Judged{
 		"pass": judged(historytest.Smoke().History()), "fail-lost-row": judged(lost), "fail-two-nodes": judged(twice),
 		"unknown-not-confirmed": judged(sabotaged), "unknown-torn": judged(torn), "unknown-empty": empty,
 	}
 	withPlan := all["pass"]
-	withPlan.run = named
+	withPlan.Run = named
 	all["pass-plan-file"] = withPlan
 	return all
 }
 
-func text(t testing.TB, x example, o report.Options) string {
+func text(t testing.TB, x report.Judged, o report.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := report.WriteText(&b, x.run, x.history, x.report, o); err != nil {
+	if err := report.WriteText(&b, x, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -115,10 +110,10 @@ func golden(t *testing.T, name, got string) {
 // TestWhyTheRecordBrokeOff is told where a reader looks first: of a trial whose disk was full, the history cannot say.
 func TestWhyTheRecordBrokeOff(t *testing.T) {
 	x := examples()["unknown-torn"]
-	x.run.CutShort = "record history: write history.jsonl.zst: no space left on device"
+	x.Run.CutShort = "record history: write history.jsonl.zst: no space left on device"
 	got := text(t, x, report.Options{})
 	_, because, ok := strings.Cut(got, "because: ")
-	if !ok || !strings.Contains(strings.Join(strings.Fields(because), " "), x.run.CutShort) {
+	if !ok || !strings.Contains(strings.Join(strings.Fields(because), " "), x.Run.CutShort) {
 		t.Errorf("the report ends with %q", because)
 	}
 }
@@ -128,11 +123,11 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			golden(t, name+".txt", text(t, x, report.Options{}))
 			var junit, verdict bytes.Buffer
-			if err := report.WriteJUnit(&junit, x.run, x.history, x.report); err != nil {
+			if err := report.WriteJUnit(&junit, x); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".xml", junit.String())
-			if err := report.WriteVerdict(&verdict, x.report); err != nil {
+			if err := report.WriteVerdict(&verdict, x.Report); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".json", verdict.String())
@@ -146,12 +141,12 @@ func TestLastLines(t *testing.T) {
 		out := text(t, x, report.Options{})
 		at := strings.LastIndex(out, "\n\n")
 		end := strings.Split(strings.TrimSpace(out[at:]), "\n")
-		if !strings.HasPrefix(end[0], "verdict:   "+string(x.report.Verdict)) || !strings.HasPrefix(end[1],
+		if !strings.HasPrefix(end[0], "verdict:   "+string(x.Report.Verdict)) || !strings.HasPrefix(end[1],
 			"because:   ") ||
 			!strings.HasPrefix(end[len(end)-1], "reproduce: ") {
 			t.Errorf("%s: the report ends in %q", name, end)
 		}
-		if !strings.HasPrefix(out, string(x.report.Verdict)+"  ") {
+		if !strings.HasPrefix(out, string(x.Report.Verdict)+"  ") {
 			t.Errorf("%s: the report begins with %q", name, out[:40])
 		}
 	}
@@ -187,13 +182,13 @@ func TestHostileStrings(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)))
 		s := func(name string) string { return evil.Draw(rt, name) }
-		x := example{history: history.History{Events: historytest.Smoke().History().Events[:300]}}
-		x.run = report.Run{RunID: s("id"), Scenario: s("scenario"), CommandLine: []string{s("arg0"), "--plan",
+		x := report.Judged{History: history.History{Events: historytest.Smoke().History().Events[:300]}}
+		x.Run = report.Run{RunID: s("id"), Scenario: s("scenario"), CommandLine: []string{s("arg0"), "--plan",
 			s("arg")},
 			Commit: s("commit"), NodeImageSource: s("source"), Versions: map[string]string{s("key"): s("version")},
 			Host: report.Host{OS: s("os"), Engine: s("engine")}}
-		for i := range x.history.Events {
-			e := &x.history.Events[i]
+		for i := range x.History.Events {
+			e := &x.History.Events[i]
 			switch {
 			case e.Volume != nil:
 				e.Volume.PV, e.Volume.Identity.BackingFile = s("pv"), s("file")
@@ -208,7 +203,7 @@ func TestHostileStrings(t *testing.T) {
 		f := check.Finding{Sentence: s("sentence"), Subject: s("subject"), Node: s("node"),
 			Faults: []string{s("fault")},
 			Events: []int64{1, 2, 3, 9, 12}}
-		x.report = check.Report{Verdict: check.Fail, Results: []check.Result{{
+		x.Report = check.Report{Verdict: check.Fail, Results: []check.Result{{
 			Check: s("check"), Promise: s("promise"), Unit: s("unit"), Verdict: check.Fail,
 			Findings: []check.Finding{f},
 			Reasons:  []string{s("reason")}, Notes: []string{s("note")},
@@ -236,9 +231,9 @@ type junit struct {
 	} `xml:"testsuite"`
 }
 
-func parseJUnit(t interface{ Fatalf(string, ...any) }, x example) junit {
+func parseJUnit(t interface{ Fatalf(string, ...any) }, x report.Judged) junit {
 	var b bytes.Buffer
-	if err := report.WriteJUnit(&b, x.run, x.history, x.report); err != nil {
+	if err := report.WriteJUnit(&b, x); err != nil {
 		t.Fatalf("%v", err)
 	}
 	var got junit
@@ -252,22 +247,22 @@ func parseJUnit(t interface{ Fatalf(string, ...any) }, x example) junit {
 func TestJUnitIsNeverGreenByMistake(t *testing.T) {
 	all := examples()
 	nothing := all["pass"]
-	nothing.report = check.Report{Verdict: check.Unknown}
+	nothing.Report = check.Report{Verdict: check.Unknown}
 	all["no checks"] = nothing
 	strange := all["pass"]
-	strange.report = check.Report{Verdict: "green", Results: []check.Result{{Check: "x", Verdict: "green"}}}
+	strange.Report = check.Report{Verdict: "green", Results: []check.Result{{Check: "x", Verdict: "green"}}}
 	all["strange verdict"] = strange
 	for name, x := range all {
 		got := parseJUnit(t, x)
 		for i, c := range got.Suite.Cases {
 			green := c.Failure == nil && c.Error == nil
-			if want := i < len(x.report.Results) && x.report.Results[i].Verdict == check.Pass; green != want {
+			if want := i < len(x.Report.Results) && x.Report.Results[i].Verdict == check.Pass; green != want {
 				t.Errorf("%s: case %s is green: %v, want %v", name, c.Name, green, want)
 			}
 		}
-		if allGreen := got.Failures+got.Errors == 0; allGreen != (x.report.Verdict == check.Pass) ||
+		if allGreen := got.Failures+got.Errors == 0; allGreen != (x.Report.Verdict == check.Pass) ||
 			got.Tests != len(got.Suite.Cases) {
-			t.Errorf("%s: %+v for verdict %s", name, got, x.report.Verdict)
+			t.Errorf("%s: %+v for verdict %s", name, got, x.Report.Verdict)
 		}
 	}
 }
@@ -278,8 +273,8 @@ func TestSameBytes(t *testing.T) {
 		x := judged(h)
 		var b bytes.Buffer
 		for _, err := range []error{
-			report.WriteVerdict(&b, x.report), report.WriteText(&b, x.run, x.history, x.report, report.Options{}),
-			report.WriteJUnit(&b, x.run, x.history, x.report),
+			report.WriteVerdict(&b, x.Report), report.WriteText(&b, x, report.Options{}),
+			report.WriteJUnit(&b, x),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -287,7 +282,7 @@ func TestSameBytes(t *testing.T) {
 		}
 		return b.String()
 	}
-	h := examples()["fail-lost-row"].history
+	h := examples()["fail-lost-row"].History
 	first := render(h)
 	var stored bytes.Buffer
 	for _, e := range h.Events {
@@ -330,9 +325,9 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 func TestFullDisk(t *testing.T) {
 	x := examples()["pass"]
 	for name, err := range map[string]error{
-		"text":    report.WriteText(full{}, x.run, x.history, x.report, report.Options{}),
-		"junit":   report.WriteJUnit(full{}, x.run, x.history, x.report),
-		"verdict": report.WriteVerdict(full{}, x.report),
+		"text":    report.WriteText(full{}, x, report.Options{}),
+		"junit":   report.WriteJUnit(full{}, x),
+		"verdict": report.WriteVerdict(full{}, x.Report),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error from a writer with no room", name)

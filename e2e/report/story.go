@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -22,9 +21,9 @@ const (
 // the volume that the findings are about most, or, without findings, that of the first victim of a fault. A column for
 // each node draws where the volume was attached and mounted and where its database ran; only what is certain is drawn.
 // It ends in the verdict, what was found about the volume, and the command that reproduces the trial.
-func WriteChronicle(w io.Writer, run Run, h history.History, r check.Report, o Options) error {
-	s := newStory(run, h, r)
-	cast := readCast(h)
+func WriteChronicle(w io.Writer, j Judged, o Options) error {
+	s := newStory(j)
+	cast := readCast(j.History)
 	of := s.pick(cast)
 	end := &page{color: o.Color}
 	s.moral(end, cast, of)
@@ -97,6 +96,9 @@ func (s *story) moral(p *page, cast *cast, of *subject) {
 	}
 	if others := s.others(cast, of); others != "" {
 		p.text("others:    ", others)
+	}
+	for _, warning := range s.warnings {
+		p.text("WARNING:   ", warning)
 	}
 	p.text("reproduce: ", s.reproduce())
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
-func chronicle(t interface{ Fatalf(string, ...any) }, x example, o report.Options) string {
+func chronicle(t interface{ Fatalf(string, ...any) }, x report.Judged, o report.Options) string {
 	var b bytes.Buffer
-	if err := report.WriteChronicle(&b, x.run, x.history, x.report, o); err != nil {
+	if err := report.WriteChronicle(&b, x, o); err != nil {
 		t.Fatalf("%v", err)
 	}
 	return b.String()
 }
 
 // tales are the runs of which the golden files tell.
-func tales() map[string]example {
+func tales() map[string]report.Judged {
 	all := examples()
 	all["disk"] = judged(historytest.Disk().History())
 	all["disk-twice"] = judged(historytest.DiskWith(func(t *historytest.Trial) {
@@ -68,8 +68,8 @@ func TestChronicleLooks(t *testing.T) {
 	for name, x := range tales() {
 		out := chronicle(t, x, report.Options{})
 		plainAndShort(t, out)
-		if !strings.HasPrefix(out, string(x.report.Verdict)+"  ") ||
-			!strings.Contains(out, "\nverdict:   "+string(x.report.Verdict)) {
+		if !strings.HasPrefix(out, string(x.Report.Verdict)+"  ") ||
+			!strings.Contains(out, "\nverdict:   "+string(x.Report.Verdict)) {
 			t.Errorf("%s: the verdict is not at both ends of\n%s", name, out)
 		}
 		bare := chronicle(t, x, report.Options{Color: true})
@@ -86,7 +86,7 @@ func TestChronicleLooks(t *testing.T) {
 		}
 	}
 	x := examples()["pass"]
-	if err := report.WriteChronicle(full{}, x.run, x.history, x.report, report.Options{}); err == nil {
+	if err := report.WriteChronicle(full{}, x, report.Options{}); err == nil {
 		t.Error("no error from a writer with no room")
 	}
 }
@@ -108,13 +108,14 @@ func TestChronicleTorn(t *testing.T) {
 	whole := historytest.Disk().History()
 	for n := 0; n < len(whole.Events); n += 7 {
 		h := history.History{Events: whole.Events[:n], Truncated: true}
-		plainAndShort(t, chronicle(t, example{someRun(), h, check.Report{Verdict: check.Unknown}}, report.Options{}))
+		plainAndShort(t, chronicle(t, report.Judged{Run: someRun(), History: h,
+			Report: check.Report{Verdict: check.Unknown}}, report.Options{}))
 	}
 }
 
 // TestChronicleHostile drops, doubles, disorders and spoils facts, and puts evil where a chronicle takes text from.
 func TestChronicleHostile(t *testing.T) {
-	whole := tales()["disk-pulled"].history.Events
+	whole := tales()["disk-pulled"].History.Events
 	rapid.Check(t, func(rt *rapid.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)), rapid.Just(""))
 		s := func(old string) string {
@@ -136,8 +137,8 @@ func TestChronicleHostile(t *testing.T) {
 		findings := []check.Finding{
 			{Subject: "volume pvc-1 " + s("x"), Sentence: s("It was.")}, {Subject: s("mysql-0"), Sentence: s("Lost.")},
 		}
-		x := example{someRun(), history.History{Events: events}, check.Report{Verdict: check.Fail,
-			Results: []check.Result{{Check: s("mounts"), Verdict: check.Fail, Findings: findings}}}}
+		x := report.Judged{Run: someRun(), History: history.History{Events: events}, Report: check.Report{
+			Verdict: check.Fail, Results: []check.Result{{Check: s("mounts"), Verdict: check.Fail, Findings: findings}}}}
 		plainAndShort(rt, chronicle(rt, x, report.Options{}))
 	})
 }

@@ -30,8 +30,7 @@ func (s *story) faults(p *page) {
 		{"step", 0, true}, {"fault", 18, false}, {"node", 24, false}, {"victim", 14, false}, {"began", 0, true},
 		{"injected", 0, true}, {"shown", 0, true}, {"held", 0, true}, {"healed", 0, true}, {"gone", 0, true},
 	}, rows)
-	p.text("  ",
-		"injected, healed: how long the act took; shown, gone: how long until that was seen; held: from shown to heal")
+	p.text("  ", "injected, healed: time the act took; shown, gone: time until it was seen; held: from shown to heal")
 }
 
 func (s *story) faultRow(st plan.Step) row {
@@ -81,11 +80,10 @@ func (s *story) faultRow(st plan.Step) row {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// volumes puts a line for every volume and node that mounted it.
+// volumes puts a line for every volume with the nodes that mounted it.
 func (s *story) volumes(p *page) {
-	type use struct{ key, node string }
 	names := map[string]string{}
-	mounts := map[use]int{}
+	mounts := map[string]map[string]int{} // By identity and node.
 	for i := range s.history.Events {
 		e := &s.history.Events[i]
 		switch {
@@ -97,23 +95,30 @@ func (s *story) volumes(p *page) {
 				strings.Contains(kv.Plugin, "csi") {
 				names[key] = kv.Name
 			}
-			mounts[use{key, e.Mount.Node}]++
+			if mounts[key] == nil {
+				mounts[key] = map[string]int{}
+			}
+			mounts[key][e.Mount.Node]++
 		}
 	}
 	var rows []row
-	for _, u := range slices.SortedFunc(maps.Keys(mounts), func(a, b use) int {
-		return cmp.Or(cmp.Compare(names[a.key], names[b.key]), cmp.Compare(a.key, b.key), cmp.Compare(a.node, b.node))
+	for _, key := range slices.SortedFunc(maps.Keys(mounts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(names[a], names[b]), cmp.Compare(a, b))
 	}) {
-		if names[u.key] != "" {
-			rows = append(rows,
-				row{cells: []string{names[u.key], u.node, fmt.Sprint(mounts[u]), u.key}})
+		if names[key] == "" {
+			continue
 		}
+		var nodes []string
+		for _, node := range slices.Sorted(maps.Keys(mounts[key])) {
+			nodes = append(nodes, fmt.Sprintf("%s %d", node, mounts[key][node]))
+		}
+		rows = append(rows, row{cells: []string{names[key], strings.Join(nodes, ", "), key}})
 	}
 	if len(rows) == 0 {
 		return
 	}
 	p.heading("VOLUMES")
-	p.table([]column{{"volume", 48, false}, {"node", 24, false}, {"mounts", 0, true}, {"identity", 0, false}}, rows)
+	p.table([]column{{"volume", 48, false}, {"mounts by node", 30, false}, {"identity", 0, false}}, rows)
 }
 
 // tally is what was taken of one table of one instance.
@@ -146,11 +151,15 @@ func (s *story) checksums(p *page) {
 	if len(all) == 0 {
 		return
 	}
+	p.heading("CHECKSUMS")
 	var rows []row
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b table) int {
 		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.name, b.name), boolOrder(a.quiet, b.quiet))
 	}) {
 		t := all[key]
+		if !s.all && t.errors == 0 && t.diffs == 0 {
+			continue
+		}
 		sum, hash, count := "-", "-", "-"
 		if t.last != nil {
 			sum, hash, count = fmt.Sprint(t.last.Table64), fmt.Sprintf("%.12s",
@@ -165,7 +174,12 @@ func (s *story) checksums(p *page) {
 			kind, key.instance + "." + key.name}}
 		rows = append(rows, r)
 	}
-	p.heading("CHECKSUMS")
+	if same := len(all) - len(rows); same > 0 {
+		p.text("  ", number(same, "table")+" of instances: no error and no difference between checksums; --all lists them")
+	}
+	if len(rows) == 0 {
+		return
+	}
 	p.table([]column{
 		{"TS", 0, true}, {"ERRORS", 0, true}, {"DIFFS", 0, true}, {"ROWS", 0, true}, {"TAKEN", 0, true},
 		{"CHECKSUM", 0, true}, {"ROW_HASH", 0, false}, {"KIND", 0, false}, {"TABLE", 0, false},

@@ -17,22 +17,34 @@ import (
 // Options say how a text report looks.
 type Options struct {
 	Color bool // Colour the verdicts, by ANSI escapes.
+	All   bool // Tell every finding with a timeline of its own, and list every checksum.
+}
+
+// Judged is a run as loaded from disk, with its judgement.
+type Judged struct {
+	Run     Run
+	History history.History
+	Report  check.Report
+	// Warnings say where the files of the run contradict each other; the history is what was judged.
+	Warnings []string
 }
 
 // story is all that a report is made from.
 type story struct {
-	run     Run
-	history history.History
-	report  check.Report
-	plan    plan.Plan
-	planned bool
-	start   history.Time
+	run      Run
+	history  history.History
+	report   check.Report
+	warnings []string
+	all      bool
+	plan     plan.Plan
+	planned  bool
+	start    history.Time
 }
 
-func newStory(run Run, h history.History, r check.Report) *story {
-	s := &story{run: run, history: h, report: r}
-	for i := range h.Events {
-		e := &h.Events[i]
+func newStory(j Judged) *story {
+	s := &story{run: j.Run, history: j.History, report: j.Report, warnings: j.Warnings}
+	for i := range j.History.Events {
+		e := &j.History.Events[i]
 		if e.Kind != history.KindPlan {
 			continue
 		}
@@ -45,11 +57,13 @@ func newStory(run Run, h history.History, r check.Report) *story {
 	return s
 }
 
-// WriteText writes the report for people, at most 100 characters wide: the verdict, what was judged, every finding
-// with its proof and what happened around it, why what is unknown is so, and what was done. Its last lines are always
-// the verdict, the first violation (or the first reason) in plain words, and the command that reproduces the trial.
-func WriteText(w io.Writer, run Run, h history.History, r check.Report, o Options) error {
-	s := newStory(run, h, r)
+// WriteText writes the report for people, at most 100 characters wide: the verdict, what was judged, the findings by
+// cause with their proof and what happened around them, why what is unknown is so, and what was done. Its last lines
+// are always the verdict, the first violation (or the first reason) in plain words, and the command that reproduces
+// the trial.
+func WriteText(w io.Writer, j Judged, o Options) error {
+	s := newStory(j)
+	s.all = o.All
 	p := &page{color: o.Color}
 	s.title(p)
 	s.about(p)
@@ -105,17 +119,22 @@ func (s *story) about(p *page) {
 	if r.Dirty {
 		dirty = " with changes that are in no commit"
 	}
-	if r.Commit != "" {
+	if r.Commit != "" && r.Commit != "unknown" {
 		item("seatrial", "commit "+r.Commit+dirty)
 	}
 	var versions []string
 	for _, k := range slices.Sorted(maps.Keys(r.Versions)) {
 		versions = append(versions, k+" "+r.Versions[k])
 	}
+	if r.NodeImageSource != "" {
+		versions = append(versions, "node image source "+r.NodeImageSource)
+	}
 	item("versions", strings.Join(versions, ", "))
-	item("node image", r.NodeImageSource)
 	item("host", r.Host.String())
 	item("history", s.extent())
+	for _, warning := range s.warnings {
+		item("WARNING", warning)
+	}
 }
 
 // String sums a host up in one line.
@@ -163,20 +182,29 @@ func (s *story) checks(p *page) {
 	var rows []row
 	for _, r := range s.report.Results {
 		rows = append(rows, row{
-			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%d %s", r.Evidence, r.Unit), r.Promise}, r.Verdict,
+			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%s (%d %s)", r.Promise, r.Evidence, r.Unit)}, r.Verdict,
 		})
 	}
-	p.table([]column{{"check", 16, false}, {"verdict", 0, false}, {"evidence", 24, false}, {"promise", 0, false}},
+	p.table([]column{{"check", 16, false}, {"verdict", 0, false}, {"promise, and the evidence for it", 0, false}},
 		rows)
 }
 
 func (s *story) reasons(p *page) {
+	const most, length = 3, 240 // Of a check, and in characters, where something worse is shown.
+	whole := s.all || s.report.Verdict != check.Fail
 	titled := false
 	for _, r := range s.report.Results {
-		for _, reason := range r.Reasons {
+		for i, reason := range r.Reasons {
 			if !titled {
 				p.heading("NOT SHOWN, AND WHY")
 				titled = true
+			}
+			if !whole && i == most {
+				p.text("  "+short(r.Check)+": ", fmt.Sprintf("and %d more, see --all", len(r.Reasons)-most))
+				break
+			}
+			if !whole {
+				reason = clip(reason, length)
 			}
 			p.text("  "+short(r.Check)+": ", reason)
 		}
@@ -287,7 +315,7 @@ func (s *story) why() string {
 	switch s.report.Verdict {
 	case check.Fail:
 		if f, ok := s.firstFinding(); ok {
-			return f.Sentence
+			return brief(f.Sentence)
 		}
 		return "A promise was broken, and the check that says so gives no finding."
 	case check.Pass:

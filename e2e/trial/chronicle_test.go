@@ -29,7 +29,7 @@ func TestRecordedChronicle(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if err := report.WriteChronicle(&got, j.Run, j.History, j.Report, report.Options{}); err != nil {
+	if err := report.WriteChronicle(&got, j, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join("testdata", run+".chronicle")

@@ -2,8 +2,14 @@ package trial
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -11,16 +17,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
-// Judged is a run as loaded from disk, with its judgement.
-type Judged struct {
-	Run     report.Run
-	History history.History
-	Report  check.Report
-}
-
 // Judge loads a run from disk and judges it. The live verdict is this one too: there is no other way to judge.
-func Judge(dir *rundir.Dir, checks []check.Check) (Judged, error) {
-	var j Judged
+func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
+	var j report.Judged
 	if err := dir.ReadJSON(rundir.RunFile, &j.Run); err != nil {
 		return j, err
 	}
@@ -29,8 +28,96 @@ func Judge(dir *rundir.Dir, checks []check.Check) (Judged, error) {
 		return j, err
 	}
 	j.History = h
+	j.Warnings = planWarnings(dir, h)
 	j.Report = check.Run(h, checks)
 	return j, nil
+}
+
+// planWarnings compares plan.json with the plan in the history, which is the one that is judged.
+func planWarnings(dir *rundir.Dir, h history.History) []string {
+	const judged = "; the plan in the history is what was judged"
+	i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindPlan })
+	if i < 0 {
+		return nil // Then every check is UNKNOWN and says why.
+	}
+	recorded, err := decode(h.Events[i].Plan)
+	if err != nil {
+		return nil // As above.
+	}
+	file, err := dir.ReadFile(rundir.PlanFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []string{rundir.PlanFile + " is missing" + judged}
+	}
+	var beside any
+	if err == nil {
+		beside, err = decode(file)
+	}
+	if err != nil {
+		return []string{fmt.Sprintf("%s cannot be read (%v)%s", rundir.PlanFile, err, judged)}
+	}
+	differences := difference("the plan", recorded, beside)
+	if len(differences) == 0 {
+		return nil
+	}
+	const shown = 3
+	text := strings.Join(differences[:min(shown, len(differences))], "; ")
+	if more := len(differences) - shown; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return []string{rundir.PlanFile + " contradicts the history: " + text + judged}
+}
+
+// decode reads JSON with its numbers as they are written: a seed may have more digits than a float64.
+func decode(data []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// difference lists the fields in which two JSON values differ.
+func difference(at string, recorded, beside any) []string {
+	switch r := recorded.(type) {
+	case map[string]any:
+		b, ok := beside.(map[string]any)
+		if !ok {
+			break
+		}
+		var out []string
+		both := maps.Clone(r)
+		maps.Copy(both, b)
+		for _, key := range slices.Sorted(maps.Keys(both)) {
+			out = append(out, difference(strings.TrimPrefix(at+"."+key, "the plan."), r[key], b[key])...)
+		}
+		return out
+	case []any:
+		b, ok := beside.([]any)
+		if !ok || len(b) != len(r) {
+			break
+		}
+		var out []string
+		for i := range r {
+			out = append(out, difference(fmt.Sprintf("%s[%d]", at, i), r[i], b[i])...)
+		}
+		return out
+	}
+	if reflect.DeepEqual(recorded, beside) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is %s there and %s in the history", at, value(beside), value(recorded))}
+}
+
+// value renders a JSON value in a few characters.
+func value(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "missing"
+	case []any:
+		return fmt.Sprintf("a list of %d", len(v))
+	case map[string]any:
+		return fmt.Sprintf("an object of %d fields", len(v))
+	}
+	return fmt.Sprintf("%.60q", fmt.Sprint(v))
 }
 
 // JudgeAndWrite judges a run and writes the verdict and the reports into its directory.
@@ -42,8 +129,8 @@ func JudgeAndWrite(dir *rundir.Dir, checks []check.Check) (check.Report, error) 
 	var verdict, text, junit bytes.Buffer
 	err = errors.Join(
 		report.WriteVerdict(&verdict, j.Report),
-		report.WriteText(&text, j.Run, j.History, j.Report, report.Options{}),
-		report.WriteJUnit(&junit, j.Run, j.History, j.Report),
+		report.WriteText(&text, j, report.Options{}),
+		report.WriteJUnit(&junit, j),
 	)
 	if err != nil {
 		return j.Report, fmt.Errorf("render reports of %q: %w", dir.Path(), err)

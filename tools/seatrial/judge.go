@@ -15,11 +15,13 @@ import (
 
 func newJudge() *cobra.Command {
 	var output string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "judge RUNDIR",
 		Short: "Judge a saved run again; needs no cluster and writes nothing",
 		Long: `Judge loads the history of a run and judges it with every check. The verdict is the one the live run was
-given, byte for byte with -o json, as long as the judges are the same. The exit code is that of run.`,
+given, byte for byte with -o json, as long as the judges are the same. The exit code is that of run. The plan that is
+judged is the one in the history; a plan.json that is missing or contradicts it is a warning.`,
 		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
 		Args:    exactly("RUNDIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,18 +29,21 @@ given, byte for byte with -o json, as long as the judges are the same. The exit 
 			if err != nil {
 				return err
 			}
-			if err := writeJudged(cmd.OutOrStdout(), j, output); err != nil {
+			warn(cmd.ErrOrStderr(), j)
+			if err := writeJudged(cmd.OutOrStdout(), j, output, all); err != nil {
 				return err
 			}
 			return verdictExit(j.Report.Verdict)
 		},
 	}
 	outputFlag(cmd, &output)
+	allFlag(cmd, &all)
 	return cmd
 }
 
 func newReport() *cobra.Command {
 	var output string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "report RUNDIR",
 		Short: "Print the report of a saved run; needs no cluster and writes nothing",
@@ -48,36 +53,51 @@ func newReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeJudged(cmd.OutOrStdout(), j, output)
+			warn(cmd.ErrOrStderr(), j)
+			return writeJudged(cmd.OutOrStdout(), j, output, all)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text",
 		"text, json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+	allFlag(cmd, &all)
 	return cmd
+}
+
+func allFlag(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVar(all, "all", false,
+		"in text: tell each finding with a timeline of its own instead of those of one cause as one, and list all checksums")
+}
+
+// warn says where the files of a run contradict each other.
+func warn(w io.Writer, j report.Judged) {
+	for _, warning := range j.Warnings {
+		say(w, "warning: %s", warning)
+	}
 }
 
 func outputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "text", "text or json")
 }
 
-func load(path string) (trial.Judged, error) {
+func load(path string) (report.Judged, error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
-		return trial.Judged{}, badArguments("%w; give the path of a run directory, for example runs/latest", err)
+		return report.Judged{}, badArguments("%w; give the path of a run directory, for example runs/latest", err)
 	}
 	return trial.Judge(dir, trial.AllParts().Checks)
 }
 
-func writeJudged(w io.Writer, j trial.Judged, output string) error {
+func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
+	o := report.Options{Color: wantsColor(w), All: all}
 	switch output {
 	case "text":
-		return report.WriteText(w, j.Run, j.History, j.Report, report.Options{Color: wantsColor(w)})
+		return report.WriteText(w, j, o)
 	case "json":
 		return report.WriteVerdict(w, j.Report)
 	case "junit":
-		return report.WriteJUnit(w, j.Run, j.History, j.Report)
+		return report.WriteJUnit(w, j)
 	case "chronicle":
-		return report.WriteChronicle(w, j.Run, j.History, j.Report, report.Options{Color: wantsColor(w)})
+		return report.WriteChronicle(w, j, o)
 	}
 	return badArguments("output %q is not known; give text, json, junit or chronicle", output)
 }

@@ -143,3 +143,30 @@ func TestWhatOthersWroteDoesNotCommandTheTerminal(t *testing.T) {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
+
+// TestJudgeWarnsOfThePlan: judge and report say on stderr that plan.json is missing; the verdict on stdout stays.
+func TestJudgeWarnsOfThePlan(t *testing.T) {
+	const recorded = "../../fixtures/recorded/smoke-861908-pass"
+	path := t.TempDir()
+	for _, name := range []string{"run.json", "history.jsonl.zst"} {
+		data, err := os.ReadFile(filepath.Join(recorded, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(path, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := ask(t, "judge", recorded, "-o", "json")
+	for _, command := range []string{"judge", "report"} {
+		got := ask(t, command, path, "-o", "json")
+		if got.code != exitPass || got.stdout != want.stdout ||
+			!strings.HasPrefix(got.stderr, "warning: plan.json is missing") {
+			t.Errorf("%s: code %d, stderr %q, the same verdict: %t", command, got.code, got.stderr,
+				got.stdout == want.stdout)
+		}
+	}
+	if want.stderr != "" {
+		t.Errorf("stderr %q for a run with a plan.json", want.stderr)
+	}
+}

@@ -159,7 +159,7 @@ func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writeJudged(stdout, j, "text"); err != nil {
+	if err := writeJudged(stdout, j, "text", false); err != nil {
 		return err
 	}
 	if out.Interrupted && j.Report.Verdict != check.Fail {

@@ -104,7 +104,7 @@ doctor: build ## Say what this host has and what it lacks
 
 clean: ## Delete our clusters, stop the engine if we started it, undo what we did to the host, remove bin/
 	@$(SAY) "clean: our clusters and what they left; then the engine, if it was started here"
-	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/host clean; fi
+	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/offline clean; fi
 	rm -rf bin
 
 build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time

@@ -41,7 +41,7 @@ crashLoopBackOff:
 // Without CAP_SYS_RESOURCE nothing can lower its OOM score below that of its parent, and containerd must not try. The
 // setting has another place in each version of its configuration; kind leaves out the one that does not fit.
 //
-// Images under builtImage need no patch: clusters/nodeimage makes the setting part of them, or fails, and kind
+// Images under builtImage need no patch: tools/offline/nodeimage makes the setting part of them, or fails, and kind
 // restarts containerd on every node after a patch.
 const (
 	builtImage        = "localhost/seatrial/node:"

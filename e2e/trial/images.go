@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/nodeimage"
 	"github.com/seatrial/seatrial/fixtures"
+	"github.com/seatrial/seatrial/tools/offline/nodeimage"
 )
 
 // DefaultKubernetesVersion is the one whose node image kind publishes for the kind version in go.mod.

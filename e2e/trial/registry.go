@@ -23,8 +23,8 @@ import (
 	"github.com/seatrial/seatrial/fixtures/light"
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
-	"github.com/seatrial/seatrial/fixtures/mysql/image"
 	"github.com/seatrial/seatrial/fixtures/shareddisk"
+	"github.com/seatrial/seatrial/tools/offline/database"
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in

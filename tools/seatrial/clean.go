@@ -13,7 +13,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/trial"
-	"github.com/seatrial/seatrial/tools/host/engine"
+	"github.com/seatrial/seatrial/tools/offline/engine"
 )
 
 func newClean() *cobra.Command {

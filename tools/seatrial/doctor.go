@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/e2e/trial"
-	"github.com/seatrial/seatrial/tools/host/doctor"
+	"github.com/seatrial/seatrial/tools/doctor"
 )
 
 func newDoctor() *cobra.Command {

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seatrial/seatrial/tools/offline/system"
+)
+
+// Engine is a container engine that was shown to run privileged containers.
+type Engine struct {
+	Name     string `json:"name"`              // The kind provider: "docker", "nerdctl" or "podman".
+	Path     string `json:"path"`              // The client program, absolute.
+	Version  string `json:"version"`           // The server's version, as it says it.
+	Runtime  string `json:"runtime,omitempty"` // The default OCI runtime, where the engine tells.
+	DataRoot string `json:"dataRoot"`          // Where images and containers are kept on the host.
+	Rootless bool   `json:"rootless"`
+}
+
+// String names the engine in one line.
+func (e Engine) String() string {
+	return fmt.Sprintf("%s %s (%s)", e.Name, e.Version, e.Path)
+}
+
+// Machine is what this package needs of the host. system.System is the real one.
+type Machine interface {
+	ReadFile(path string) ([]byte, error)
+	Stat(path string) (fs.FileInfo, error)
+	Getenv(name string) string
+	UserID() int
+	LookPath(name string) (string, error)
+	Run(ctx context.Context, argv ...string) ([]byte, error)
+	RunWith(ctx context.Context, input io.Reader, env []string, argv ...string) ([]byte, error)
+}
+
+// Options says where to look, where to keep things and whom to tell. The zero value is good.
+type Options struct {
+	Log          *slog.Logger // Detail for the curious; nil for none.
+	Out          io.Writer    // What is about to be done and what was done, in sentences; nil for none.
+	StateDir     string       // Our own directory; "/var/lib/seatrial/host" for root when empty.
+	DaemonConfig string       // Docker's configuration; "/etc/docker/daemon.json" when empty.
+	Machine      Machine      // The host; the real one when nil.
+}
+
+// withDefaults fills what was left empty. A user who is not root keeps state below the user's cache directory.
+func (o Options) withDefaults() (Options, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Machine == nil {
+		o.Machine = system.System{}
+	}
+	if o.DaemonConfig == "" {
+		o.DaemonConfig = "/etc/docker/daemon.json"
+	}
+	if o.StateDir != "" {
+		return o, nil
+	}
+	if o.Machine.UserID() == 0 {
+		o.StateDir = "/var/lib/seatrial/host"
+		return o, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return o, fmt.Errorf("find a directory for the host's state: %w", err)
+	}
+	o.StateDir = filepath.Join(cache, "seatrial", "host")
+	return o, nil
+}
+
+// Stage is how far an engine that does not work was found to be.
+type Stage string
+
+// The stages.
+const (
+	StageClient     Stage = "client"     // There is no client program.
+	StageDaemon     Stage = "daemon"     // The client is there, its daemon does not answer.
+	StagePrivileged Stage = "privileged" // The daemon answers, a privileged container does not run.
+)
+
+// Finding is one engine that was looked at and does not work.
+type Finding struct {
+	Name  string
+	Path  string // Empty when there is no client.
+	Stage Stage
+	Err   error
+}
+
+// String says in one line what was found.
+func (f Finding) String() string {
+	switch f.Stage {
+	case StageClient:
+		return f.Name + ": not installed"
+	case StageDaemon:
+		return fmt.Sprintf("%s: %s is there, its daemon does not answer: %v", f.Name, f.Path, f.Err)
+	default:
+		return fmt.Sprintf("%s: its daemon answers, a privileged container does not run: %v", f.Name, f.Err)
+	}
+}
+
+// NotFoundError says that no engine works: what was found, what is needed, and the command that may cure it.
+type NotFoundError struct {
+	Findings []Finding
+	Why      string // Why it could not be made; empty when that was not tried.
+	Fix      string
+}
+
+// Need is what an engine must be able to do, in the words of the doctor.
+func Need() string {
+	return "docker, nerdctl or podman with a daemon that runs privileged containers"
+}
+
+// EnsureCommand is the command that makes an engine where one can be made.
+const EnsureCommand = "go run ./tools/offline ensure"
+
+// Found says what was found, one engine after the other.
+func (e *NotFoundError) Found() string {
+	found := make([]string, 0, len(e.Findings))
+	for _, finding := range e.Findings {
+		found = append(found, finding.String())
+	}
+	return strings.Join(found, "; ")
+}
+
+// Error says found, need and fix in this order.
+func (e *NotFoundError) Error() string {
+	text := "find a container engine: found " + e.Found() + "; need " + Need()
+	if e.Why != "" {
+		text += "; " + e.Why
+	}
+	if e.Fix != "" {
+		text += "; fix: " + e.Fix
+	}
+	return text
+}
+
+// Unwrap returns the engines' own errors.
+func (e *NotFoundError) Unwrap() []error {
+	var errs []error
+	for _, finding := range e.Findings {
+		if finding.Err != nil {
+			errs = append(errs, finding.Err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
+)
+
+const (
+	fullCaps  = "CapBnd:\t000001ffffffffff\n"
+	shortCaps = "CapBnd:\t000001fffeffffff\n"
+)
+
+func TestCannotMake(t *testing.T) {
+	debian := map[string]string{"apt-get": "/bin/apt-get"}
+	local := func([]string) (string, error) { return "unix:///var/run/docker.sock\n", nil }
+	running := map[string]string{"/var/run/docker.pid": "7", "/proc/7/comm": "dockerd\n",
+		"/proc/sys/kernel/cap_last_cap": "40\n"}
+	for name, tc := range map[string]struct {
+		machine fakeMachine
+		docker  Finding
+		why     string // Empty when it can be made.
+	}{
+		"apt and root": {machine: fakeMachine{programs: debian}, docker: Finding{Name: "docker", Stage: StageClient}},
+		"not root": {machine: fakeMachine{programs: debian, uid: 1000}, docker: Finding{Name: "docker"},
+			why: "root only"},
+		"no apt":         {docker: Finding{Name: "docker", Stage: StageClient}, why: "no apt-get"},
+		"another engine": {docker: Finding{Name: "podman"}, why: "asks for podman"},
+		"elsewhere": {
+			machine: fakeMachine{programs: debian, env: map[string]string{"DOCKER_HOST": "tcp://10.0.0.1:2375"}},
+			docker:  Finding{Name: "docker", Path: "/d", Stage: StageDaemon}, why: "other than this host's"},
+		"another context": {machine: fakeMachine{programs: debian,
+			answer: func([]string) (string, error) { return "unix:///home/x/.docker/run/docker.sock\n", nil }},
+			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}, why: "other than this host's"},
+		"installed, not running": {
+			machine: fakeMachine{
+				programs: map[string]string{"dockerd": "/sbin/dockerd", "docker": "/d"}, answer: local},
+			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}},
+		"no privileged containers for want of a capability": {
+			machine: fakeMachine{answer: local, files: merged(running, map[string]string{"/proc/7/status": shortCaps})},
+			docker:  Finding{Name: "docker", Path: "/d", Stage: StagePrivileged}},
+		"no privileged containers, for another reason": {
+			machine: fakeMachine{answer: local, files: merged(running, map[string]string{"/proc/7/status": fullCaps})},
+			docker:  Finding{Name: "docker", Path: "/d", Stage: StagePrivileged}, why: "not the cause"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := fakeOptions(t, &tc.machine)
+			why, fix := cannotMake(t.Context(), options, &NotFoundError{Findings: []Finding{tc.docker}})
+			if (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+				t.Errorf("why = %q, want %q in it", why, tc.why)
+			}
+			if (why == "") != (fix == "") {
+				t.Errorf("why %q has the fix %q", why, fix)
+			}
+		})
+	}
+}
+
+func merged(maps ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range maps {
+		for key, value := range m {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// TestEnsureSaysWhy is a user who is not root on a host with no engine: nothing is done, and all is said.
+func TestEnsureSaysWhy(t *testing.T) {
+	machine := &fakeMachine{uid: 1000}
+	options := fakeOptions(t, machine)
+	_, err := Ensure(t.Context(), options)
+	var missing *NotFoundError
+	if !errors.As(err, &missing) || missing.Why == "" || !strings.HasPrefix(missing.Fix, "sudo ") {
+		t.Fatalf("Ensure: %v", err)
+	}
+	if len(machine.ran) > 0 {
+		t.Errorf("it ran %q", machine.ran)
+	}
+	if left, _ := os.ReadDir(options.StateDir); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
+func TestMissingSteps(t *testing.T) {
+	programs := map[string]string{"dockerd": "/d", "docker": "/c"}
+	running := map[string]string{"/var/run/docker.pid": "7", "/proc/7/comm": "dockerd\n"}
+	for name, tc := range map[string]struct {
+		machine fakeMachine
+		lacks   []string
+		want    []string // The first word of each step.
+	}{
+		"nothing there":           {lacks: []string{"CAP_BPF"}, want: []string{"install", "put", "start"}},
+		"nothing there, all caps": {want: []string{"install", "start"}},
+		"installed":               {machine: fakeMachine{programs: programs}, want: []string{"start"}},
+		"no client": {machine: fakeMachine{programs: map[string]string{"dockerd": "/d"}},
+			want: []string{"install", "start"}},
+		"running, lacks": {machine: fakeMachine{programs: programs, files: running}, lacks: []string{"CAP_BPF"},
+			want: []string{"put"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, step := range missingSteps(fakeOptions(t, &tc.machine), &State{}, tc.lacks) {
+				first, _, _ := strings.Cut(step.what, " ")
+				got = append(got, first)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLacking looks at the process whose bounding set the containers will have.
+func TestLacking(t *testing.T) {
+	last := map[string]string{"/proc/sys/kernel/cap_last_cap": "40\n"}
+	self := map[string]string{"/proc/self/status": fullCaps}
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  ociwrap.Set
+		bad   bool
+	}{
+		"self": {files: merged(last, self)},
+		"systemd": {files: merged(last, self, map[string]string{
+			"/proc/1/comm": "systemd\n", "/proc/1/status": shortCaps}),
+			want: 1 << 24},
+		"dockerd": {files: merged(last, self, map[string]string{"/proc/1/comm": "systemd\n", "/proc/1/status": fullCaps,
+			"/var/run/docker.pid": "7\n", "/proc/7/comm": "dockerd\n", "/proc/7/status": shortCaps}), want: 1 << 24},
+		"a stale pid file": {files: merged(last, self, map[string]string{"/var/run/docker.pid": "7\n",
+			"/proc/7/comm": "bash\n", "/proc/7/status": shortCaps})},
+		"no last capability": {files: self, bad: true},
+		"no status":          {files: last, bad: true},
+	} {
+		got, err := lacking(&fakeMachine{files: tc.files})
+		if got != tc.want || (err != nil) != tc.bad {
+			t.Errorf("%s: lacking = %#x, %v, want %#x", name, got, err, tc.want)
+		}
+	}
+}
+
+// TestRegisterAndClean registers the wrapper, twice, and takes it away again, with no docker running.
+func TestRegisterAndClean(t *testing.T) {
+	const before = `{"debug":true,"default-runtime":"crun","runtimes":{"crun":{"path":"/c"}}}`
+	machine := &fakeMachine{programs: map[string]string{"/c": "/c"}}
+	options := fakeOptions(t, machine)
+	if err := writeFile(options.DaemonConfig, []byte(before)); err != nil {
+		t.Fatal(err)
+	}
+	wrapper := program{name: "runcwrap", vars: map[string]string{"realRuntime": "/c"}}
+	_, sum, err := sourceOf(wrapper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := filepath.Join(options.StateDir, "runcwrap-"+sum)
+	if err := os.WriteFile(built, []byte("program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		state, err := loadState(options.StateDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := register(t.Context(), options, &state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := readConfig(options.DaemonConfig)
+	if err != nil || defaultIn(config) != runtimeName {
+		t.Fatalf("registered: %s, %v", config, err)
+	}
+	if err := Clean(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	config, err = readConfig(options.DaemonConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(meaning(t, []byte(before)), meaning(t, config)); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(built); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the wrapper is still there: %v", err)
+	}
+	state, err := loadState(options.StateDir)
+	if diff := cmp.Diff(State{Schema: stateSchema}, state); diff != "" || err != nil {
+		t.Errorf("state (-want +got):\n%s%v", diff, err)
+	}
+	if err := Clean(t.Context(), options); err != nil {
+		t.Errorf("a second Clean: %v", err)
+	}
+}
+
+// TestBuildCompiles shows that what is carried along as source is enough to build both programs.
+func TestBuildCompiles(t *testing.T) {
+	options, err := Options{StateDir: t.TempDir()}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapper := program{name: "runcwrap", vars: map[string]string{"realRuntime": "/r"}}
+	for _, program := range []program{{name: "enginecheck"}, wrapper} {
+		path, err := build(t.Context(), options.Machine, options.StateDir, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Stat(path)
+		if err != nil || before.Mode().Perm()&0o111 == 0 {
+			t.Fatalf("%s: %v, %v", path, before, err)
+		}
+		again, err := build(t.Context(), options.Machine, options.StateDir, program)
+		if err != nil || again != path {
+			t.Errorf("built again: %q, %v, want %q", again, err, path)
+		}
+		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s was built twice (%v)", path, err)
+		}
+	}
+}
+
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		err := await(t.Context(), waiting{what: "the tide", bound: time.Minute, every: time.Second},
+			func(context.Context) (string, bool, error) { asked++; return "ebb", asked == 5, nil })
+		if err != nil || time.Since(began) != 4*time.Second {
+			t.Errorf("await = %v after %s, want nil after 4s", err, time.Since(began))
+		}
+		err = await(t.Context(), waiting{what: "the tide", bound: 90 * time.Second, every: 20 * time.Second},
+			func(context.Context) (string, bool, error) { return "ebb", false, nil })
+		const want = "wait for the tide: waited 1m30s, last seen: ebb: context deadline exceeded"
+		if err == nil || err.Error() != want {
+			t.Errorf("await = %v, want %s", err, want)
+		}
+		broken := errors.New("no sea")
+		err = await(t.Context(), waiting{what: "the tide", bound: time.Minute, every: time.Second},
+			func(context.Context) (string, bool, error) { return "", false, broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("await = %v, want %v in it", err, broken)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// engines answers for the clients of that path: what info says, and which command fails.
+func engines(infos map[string]string, fail func(argv []string) error) func([]string) (string, error) {
+	return func(argv []string) (string, error) {
+		if err := fail(argv); err != nil {
+			return "", err
+		}
+		switch argv[1] {
+		case "info":
+			info, ok := infos[argv[0]]
+			if !ok {
+				return "", errors.New("cannot connect")
+			}
+			return info, nil
+		case "exec":
+			return "privileged\n", nil
+		}
+		return "", nil
+	}
+}
+
+// prebuilt puts the probe's program into the state directory, so that finding does not compile it.
+func prebuilt(t *testing.T, dir string) {
+	t.Helper()
+	_, sum, err := sourceOf(program{name: "enginecheck"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "enginecheck-"+sum), []byte("program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	dockerInfo = `{"ServerVersion":"20.10.24","DefaultRuntime":"runc","DockerRootDir":"/d",` +
+		`"SecurityOptions":["name=seccomp"]}`
+	podmanInfo = `{"host":{"ociRuntime":{"name":"crun"},"security":{"rootless":true}},"store":{"graphRoot":"/p"},` +
+		`"version":{"Version":"5.1.0"}}`
+)
+
+func never([]string) error { return nil }
+
+// failing makes one command of one client fail.
+func failing(path, command string) func([]string) error {
+	return func(argv []string) error {
+		if argv[0] == path && argv[1] == command {
+			return fmt.Errorf("%s %s: no", path, command)
+		}
+		return nil
+	}
+}
+
+func TestFind(t *testing.T) {
+	docker := Engine{Name: "docker", Path: "/bin/docker", Version: "20.10.24", Runtime: "runc", DataRoot: "/d"}
+	podman := Engine{Name: "podman", Path: "/bin/podman", Version: "5.1.0", Runtime: "crun", DataRoot: "/p",
+		Rootless: true}
+	all := map[string]string{"/bin/docker": dockerInfo, "/bin/nerdctl": dockerInfo, "/bin/finch": dockerInfo,
+		"/bin/podman": podmanInfo}
+	for name, tc := range map[string]struct {
+		programs string
+		provider string
+		infos    map[string]string
+		fail     func([]string) error
+		want     Engine
+		stages   []Stage // Of a *NotFoundError; none when one is found.
+	}{
+		"docker first":       {programs: "docker nerdctl podman", infos: all, want: docker},
+		"podman alone":       {programs: "podman", infos: all, want: podman},
+		"nerdctl before it":  {programs: "nerdctl podman", infos: all, want: with(docker, "nerdctl", "/bin/nerdctl")},
+		"finch for nerdctl":  {programs: "finch", infos: all, want: with(docker, "nerdctl", "/bin/finch")},
+		"provider obeyed":    {programs: "docker podman", provider: "podman", infos: all, want: podman},
+		"provider unknown":   {programs: "docker podman", provider: "lxc", infos: all, want: docker},
+		"provider not there": {programs: "docker", provider: "podman", infos: all, stages: []Stage{StageClient}},
+		"dead docker passed by": {programs: "docker podman", infos: map[string]string{"/bin/podman": podmanInfo},
+			want: podman},
+		"docker without a server": {programs: "docker",
+			infos:  map[string]string{"/bin/docker": `{"ServerErrors":["x"]}`},
+			stages: []Stage{StageDaemon, StageClient, StageClient}},
+		"not even JSON": {programs: "podman", infos: map[string]string{"/bin/podman": "Usage:"},
+			stages: []Stage{StageClient, StageClient, StageDaemon}},
+		"no exec": {programs: "docker", infos: all, fail: failing("/bin/docker", "exec"),
+			stages: []Stage{StagePrivileged, StageClient, StageClient}},
+		"no run":  {programs: "docker podman", infos: all, fail: failing("/bin/docker", "run"), want: podman},
+		"nothing": {infos: all, stages: []Stage{StageClient, StageClient, StageClient}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := &fakeMachine{env: map[string]string{"KIND_EXPERIMENTAL_PROVIDER": tc.provider},
+				programs: map[string]string{}}
+			for _, program := range strings.Fields(tc.programs) {
+				machine.programs[program] = "/bin/" + program
+			}
+			if tc.fail == nil {
+				tc.fail = never
+			}
+			machine.answer = engines(tc.infos, tc.fail)
+			options := fakeOptions(t, machine)
+			prebuilt(t, options.StateDir)
+			got, err := FindWith(t.Context(), options)
+			var missing *NotFoundError
+			if errors.As(err, &missing) != (tc.stages != nil) {
+				t.Fatalf("FindWith: %v, %v", got, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("engine (-want +got):\n%s", diff)
+			}
+			if missing == nil {
+				return
+			}
+			var stages []Stage
+			for _, finding := range missing.Findings {
+				stages = append(stages, finding.Stage)
+			}
+			if diff := cmp.Diff(tc.stages, stages); diff != "" {
+				t.Errorf("stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func with(engine Engine, name, path string) Engine {
+	engine.Name, engine.Path = name, path
+	return engine
+}
+
+// TestProbeLeavesNothing looks at every command of a probe, also of one whose container does not run a command.
+func TestProbeLeavesNothing(t *testing.T) {
+	for _, broken := range []string{"", "exec", "run"} {
+		machine := &fakeMachine{programs: map[string]string{"docker": "/bin/docker"}}
+		machine.answer = engines(map[string]string{"/bin/docker": dockerInfo}, func(argv []string) error {
+			if argv[1] == broken {
+				return errors.New("no")
+			}
+			return nil
+		})
+		options := fakeOptions(t, machine)
+		prebuilt(t, options.StateDir)
+		_, err := FindWith(t.Context(), options)
+		if (err != nil) != (broken != "") {
+			t.Errorf("with %q broken: %v", broken, err)
+		}
+		var names, removed []string
+		for _, line := range machine.ran {
+			argv := strings.Fields(line)
+			switch argv[1] {
+			case "run":
+				names = append(names, argv[6], argv[9])
+				if argv[3] != "--privileged" {
+					t.Errorf("not privileged: %s", line)
+				}
+			case "rm", "rmi":
+				removed = append(removed, argv[len(argv)-1])
+			}
+		}
+		if diff := cmp.Diff(names, removed); diff != "" || len(names) != 2 {
+			t.Errorf("with %q broken, made and removed (-want +got):\n%s\n%q", broken, diff, machine.ran)
+		}
+	}
+}
+
+func TestFindEndsWithItsContext(t *testing.T) {
+	machine := &fakeMachine{programs: map[string]string{"docker": "/bin/docker"}}
+	options := fakeOptions(t, machine)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := FindWith(ctx, options)
+	var missing *NotFoundError
+	if !errors.Is(err, context.Canceled) || errors.As(err, &missing) {
+		t.Errorf("FindWith: %v, want only that its context ended", err)
+	}
+}
+
+func TestNotFoundError(t *testing.T) {
+	err := &NotFoundError{Findings: []Finding{
+		{Name: "docker", Path: "/bin/docker", Stage: StageDaemon, Err: errors.New("cannot connect")},
+		{Name: "nerdctl", Stage: StageClient, Err: os.ErrNotExist},
+		{Name: "podman", Path: "/bin/podman", Stage: StagePrivileged, Err: errors.New("unable to apply caps")},
+	}, Why: "an engine can be made by root only", Fix: EnsureCommand}
+	const want = "find a container engine: found " +
+		"docker: /bin/docker is there, its daemon does not answer: cannot connect; " +
+		"nerdctl: not installed; " +
+		"podman: its daemon answers, a privileged container does not run: unable to apply caps; " +
+		"need docker, nerdctl or podman with a daemon that runs privileged containers; " +
+		"an engine can be made by root only; fix: go run ./tools/offline ensure"
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("Error (-want +got):\n%s", diff)
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Error("the engines' own errors are not wrapped")
+	}
+}

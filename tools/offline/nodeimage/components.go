@@ -1,0 +1,169 @@
+package nodeimage
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/tools/offline/gobuild"
+	"github.com/seatrial/seatrial/tools/offline/gopin"
+)
+
+// pinFiles are the pinned modules. A directory with a go.mod cannot be embedded, so every file carries ".txt".
+//
+//go:embed pins
+var pinFiles embed.FS
+
+// ownFiles are the sources of our own programs that are compiled inside a pinned module.
+//
+//go:embed podnet/*.go pause/*.go coredns/*.go.txt
+var ownFiles embed.FS
+
+// Component is one line of the list of what the image is compiled from.
+type Component struct {
+	// Name is the component's name in progress lines, logs and the store.
+	Name string
+	// Module and Version are the Go module that the component is; Pin is the pinned module it is compiled in,
+	// which is the component's own unless it shares another's.
+	Module, Version, Pin string
+	// Packages are the programs to compile.
+	Packages []string
+	// Binary renames the program of a component with one package.
+	Binary string
+	// Tags are build tags.
+	Tags []string
+	// Cgo tells that the program needs C.
+	Cgo bool
+	// Variables are link-time strings.
+	Variables map[string]string
+	// Cold is about how long it takes on two cores with empty caches.
+	Cold time.Duration
+}
+
+// The modules that have one version whatever Kubernetes is.
+const (
+	containerdModule = "github.com/containerd/containerd/v2"
+	runcModule       = "github.com/opencontainers/runc"
+	pluginsModule    = "github.com/containernetworking/plugins"
+	kubernetesModule = "k8s.io/kubernetes"
+	etcdModule       = "go.etcd.io/etcd/server/v3"
+	corednsModule    = "github.com/coredns/coredns"
+	kindModule       = "sigs.k8s.io/kind"
+
+	containerdVersion = "v2.3.4"
+	runcVersion       = "v1.4.3"
+	pluginsVersion    = "v1.9.1"
+	kindVersion       = "v0.33.0"
+)
+
+// components is the list of what is compiled for a release, in the order of compiling: one line each.
+func components(r release) []Component {
+	k8s := pinName("kubernetes", r.Kubernetes)
+	return []Component{
+		{Name: "kubernetes", Module: kubernetesModule, Version: r.Kubernetes, Pin: k8s,
+			Packages: under("k8s.io/kubernetes/cmd/", "kube-apiserver", "kube-controller-manager", "kube-proxy",
+				"kube-scheduler", "kubeadm", "kubectl", "kubelet"),
+			Variables: kubernetesVersion(r.Kubernetes), Cold: 11 * time.Minute},
+		{Name: "podnet", Pin: k8s, Packages: []string{"./podnet"}, Cold: 15 * time.Second},
+		{Name: "pause", Pin: k8s, Packages: []string{"./pause"}, Cold: 5 * time.Second},
+		{Name: "containerd", Module: containerdModule, Version: containerdVersion,
+			Packages: under(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
+			Tags:     []string{"no_aufs", "no_btrfs", "no_devmapper", "no_zfs"}, Cold: 90 * time.Second,
+			Variables: map[string]string{containerdModule + "/version.Version": containerdVersion}},
+		{Name: "runc", Module: runcModule, Version: runcVersion, Packages: []string{runcModule}, Cgo: true,
+			Tags: []string{"netgo", "osusergo", "seccomp"}, Cold: 20 * time.Second},
+		{Name: "cni-plugins", Module: pluginsModule, Version: pluginsVersion, Cold: 15 * time.Second,
+			Packages: under(pluginsModule+"/plugins/", "ipam/host-local", "main/loopback", "main/ptp", "meta/portmap"),
+			Variables: map[string]string{
+				pluginsModule + "/pkg/utils/buildversion.BuildVersion": pluginsVersion}},
+		{Name: "etcd", Module: etcdModule, Version: r.Etcd, Packages: []string{etcdModule}, Binary: "etcd",
+			Cold: 75 * time.Second},
+		{Name: "coredns", Module: corednsModule, Version: r.CoreDNS, Packages: []string{"./coredns"},
+			Cold: 90 * time.Second},
+	}
+}
+
+// filesOnly are the modules of which files are taken and nothing is compiled.
+func filesOnly() []Component {
+	return []Component{{Name: "kind", Module: kindModule, Version: kindVersion}}
+}
+
+func under(prefix string, names ...string) []string {
+	paths := make([]string, 0, len(names))
+	for _, name := range names {
+		paths = append(paths, prefix+name)
+	}
+	return paths
+}
+
+// kubernetesVersion sets the version that every Kubernetes program reports; kubeadm refuses to work without it.
+func kubernetesVersion(version string) map[string]string {
+	number := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	vars := make(map[string]string)
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		vars[pkg+".gitVersion"] = version
+		vars[pkg+".gitMajor"] = number[0]
+		vars[pkg+".gitMinor"] = number[1]
+		vars[pkg+".gitTreeState"] = "archive"
+	}
+	return vars
+}
+
+// pinName is the directory of a pinned module below pins.
+func pinName(name, version string) string { return name + "-" + version }
+
+// pin returns the name of the pinned module that the component is compiled in.
+func (c Component) pin() string {
+	if c.Pin != "" {
+		return c.Pin
+	}
+	return pinName(c.Name, c.Version)
+}
+
+// module returns what the compiler needs to know of the component.
+func (c Component) module() (gobuild.Module, error) {
+	m := gobuild.Module{
+		Name: c.Name, Packages: c.Packages, Binary: c.Binary, Tags: c.Tags, Cgo: c.Cgo, Variables: c.Variables,
+	}
+	files, err := pinned(c.pin())
+	if err != nil {
+		return gobuild.Module{}, fmt.Errorf("read pins of component %s: %w", c.Name, err)
+	}
+	for _, pkg := range c.Packages {
+		dir, own := strings.CutPrefix(pkg, "./")
+		if !own {
+			continue
+		}
+		if err := addOwn(files, dir); err != nil {
+			return gobuild.Module{}, fmt.Errorf("read sources of component %s: %w", c.Name, err)
+		}
+	}
+	m.Files = files
+	return m, nil
+}
+
+// pinned returns the files of a pinned module under their real names.
+func pinned(name string) (map[string][]byte, error) {
+	return gopin.Files(pinFiles, path.Join("pins", name))
+}
+
+// addOwn adds our own sources in that directory, without the tests.
+func addOwn(files map[string][]byte, dir string) error {
+	entries, err := ownFiles.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		data, err := ownFiles.ReadFile(path.Join(dir, entry.Name()))
+		if err != nil {
+			return err
+		}
+		files[path.Join(dir, strings.TrimSuffix(entry.Name(), ".txt"))] = data
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package nodeimage
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestComponentList(t *testing.T) {
+	for _, r := range releases() {
+		var b strings.Builder
+		for _, c := range append(components(r), filesOnly()...) {
+			fmt.Fprintf(&b, "%s in %s\n", c.title(), c.pin())
+			for _, p := range c.Packages {
+				fmt.Fprintf(&b, "\t%s\n", p)
+			}
+		}
+		golden(t, "components-"+r.Kubernetes+".txt", b.String())
+	}
+}
+
+// TestPins holds that every component of every release can be compiled from what is checked in: its pinned module is
+// there, requires its version, and has the sum of it.
+func TestPins(t *testing.T) {
+	for _, r := range releases() {
+		for _, c := range append(components(r), filesOnly()...) {
+			m, err := c.module()
+			if err != nil {
+				t.Errorf("%s: %v", r.Kubernetes, err)
+				continue
+			}
+			for _, p := range c.Packages {
+				if own, ok := strings.CutPrefix(p, "./"); ok && m.Files[own+"/main.go"] == nil {
+					t.Errorf("%s: component %s has no source of %s", r.Kubernetes, c.Name, own)
+				}
+			}
+			for name := range m.Files {
+				if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".txt") {
+					t.Errorf("%s: component %s is compiled with %s", r.Kubernetes, c.Name, name)
+				}
+			}
+			if c.Module == "" {
+				continue
+			}
+			if !strings.Contains(string(m.Files["go.mod"]), c.Module+" "+c.Version) {
+				t.Errorf("%s: go.mod of component %s does not require %s %s", r.Kubernetes, c.Name, c.Module, c.Version)
+			}
+			if !strings.Contains(string(m.Files["go.sum"]), c.Module+" "+c.Version+" h1:") {
+				t.Errorf("%s: go.sum of component %s lacks %s %s", r.Kubernetes, c.Name, c.Module, c.Version)
+			}
+		}
+	}
+}
+
+func TestReleaseOf(t *testing.T) {
+	if r, err := releaseOf(DefaultVersion); err != nil || r.EtcdTag != "3.7.0-0" || r.CoreDNSTag != "v1.14.6" {
+		t.Errorf("default release = %+v, %v", r, err)
+	}
+	_, err := releaseOf("v1.20.0")
+	if err == nil {
+		t.Fatal("an unpinned version gives no error")
+	}
+	for _, want := range []string{`"v1.20.0"`, "v1.37.0, v1.36.3", "go run ./tools/offline/nodeimage/pin v1.20.0"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+// TestPublishedImageIsKinds holds the pinned published image against kind's source, and the default version against
+// it.
+func TestPublishedImageIsKinds(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", kindModule).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, dir, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if version != kindVersion {
+		t.Errorf("go.mod has kind %s, the node image takes the files of %s", version, kindVersion)
+	}
+	source, err := os.ReadFile(filepath.Join(dir, "pkg/apis/config/defaults/image.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`const Image = "([^"]+)"`).FindSubmatch(source)
+	if found == nil {
+		t.Fatal("no default image in kind's source")
+	}
+	if got := publishedImages()[DefaultVersion]; got != string(found[1]) {
+		t.Errorf("published image of %s = %q, kind's default is %q", DefaultVersion, got, found[1])
+	}
+}
+
+func TestGuestsShareAPin(t *testing.T) {
+	r, err := releaseOf(DefaultVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := components(r)
+	var names []string
+	for _, g := range guests(all, all[0]) {
+		names = append(names, g.Name)
+	}
+	if diff := cmp.Diff([]string{"kubernetes", "podnet", "pause"}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(all) != len(components(r)) {
+		t.Error("guests changes the list")
+	}
+}

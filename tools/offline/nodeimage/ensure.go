@@ -1,0 +1,218 @@
+package nodeimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/seatrial/seatrial/tools/offline/debian"
+	"github.com/seatrial/seatrial/tools/offline/gobuild"
+	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/store"
+)
+
+// builder makes one node image.
+type builder struct {
+	opts     Options
+	rel      release
+	run      runner
+	store    store.Store
+	compiler gobuild.Builder
+	roots    debian.Builder
+	goErr    error // Why nothing can be built.
+}
+
+// Ensure returns a node image that is present in the engine, and makes or pulls it when it is not. With everything
+// there it takes a second; a build from nothing takes some 20 minutes on two cores, and one that was interrupted
+// goes on where it stopped.
+func Ensure(ctx context.Context, o Options) (Image, error) {
+	b, err := newBuilder(ctx, o, proc.Exec{})
+	if err != nil {
+		return Image{}, err
+	}
+	return b.ensure(ctx)
+}
+
+func newBuilder(ctx context.Context, o Options, run runner) (*builder, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	rel, err := releaseOf(o.KubernetesVersion)
+	if err != nil {
+		return nil, err
+	}
+	// Without Go nothing can be built, but the published image can still be had.
+	goVersion, goErr := gobuild.GoVersion(ctx, run)
+	s := store.Store{Dir: o.CacheDir}
+	return &builder{
+		opts: o, rel: rel, run: run, store: s, goErr: goErr,
+		compiler: gobuild.Builder{Store: s, Runner: run, GoVersion: goVersion, Arch: runtime.GOARCH},
+		roots:    debian.Builder{Store: s, Runner: run, Arch: runtime.GOARCH},
+	}, nil
+}
+
+func (b *builder) ensure(ctx context.Context) (Image, error) {
+	if b.opts.Source == Published {
+		return b.published(ctx)
+	}
+	img, buildErr := b.target()
+	var pullErr error
+	if b.opts.Source == Auto && b.worthPulling(ctx, img, buildErr) {
+		var pulled Image
+		if pulled, pullErr = b.published(ctx); pullErr == nil {
+			return pulled, nil
+		}
+		if ctx.Err() != nil {
+			return Image{}, ctx.Err()
+		}
+		b.opts.Log.Info("published node image is not to be had, building", "reason", pullErr)
+	}
+	if buildErr != nil {
+		return Image{}, errors.Join(pullErr, buildErr)
+	}
+	if b.present(ctx, img.Ref) {
+		img.Reused = true
+		return img, nil
+	}
+	if err := b.build(ctx, img); err != nil {
+		return Image{}, err
+	}
+	return img, nil
+}
+
+// worthPulling tells whether to ask for the published image: one that is here is taken, and a registry is not asked
+// when the built image is here.
+func (b *builder) worthPulling(ctx context.Context, built Image, buildErr error) bool {
+	if buildErr != nil || !b.present(ctx, built.Ref) {
+		return true
+	}
+	ref := publishedImages()[b.rel.Kubernetes]
+	return ref != "" && b.present(ctx, ref)
+}
+
+// target is the image that a build would give.
+func (b *builder) target() (Image, error) {
+	if b.goErr != nil {
+		return Image{}, fmt.Errorf("build node image: %w", b.goErr)
+	}
+	sum, err := b.sum()
+	if err != nil {
+		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)
+	}
+	return Image{
+		Ref: b.refOf(sum), KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum, Preloaded: true,
+	}, nil
+}
+
+// build makes the image and loads it into the engine.
+func (b *builder) build(ctx context.Context, img Image) error {
+	steps, err := b.steps(img)
+	if err != nil {
+		return err
+	}
+	if err := runSteps(ctx, steps, b.opts.Progress); err != nil {
+		return err
+	}
+	if !b.present(ctx, img.Ref) {
+		return fmt.Errorf("load node image into %s: it took the archive, but has no %s", b.opts.Engine.Name, img.Ref)
+	}
+	return errors.Join(b.store.KeepOnly(b.kind(), img.Inputs), b.store.Sweep())
+}
+
+// kind is what node images are called in the store.
+func (b *builder) kind() string { return "image-" + b.rel.Kubernetes }
+
+// steps are what a build does, in order.
+func (b *builder) steps(img Image) ([]step, error) {
+	p := parts{built: make(map[string]string)}
+	steps := []step{{
+		name: "Debian root file system", about: 2 * time.Minute,
+		there: func() bool { return b.roots.Has(nodeRoot()) },
+		do: func(ctx context.Context) (err error) {
+			p.rootTar, _, err = b.roots.Root(ctx, nodeRoot())
+			return err
+		},
+	}}
+	for _, c := range components(b.rel) {
+		m, err := c.module()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step{
+			name: "compile " + c.title(), about: c.Cold,
+			there: func() bool { return b.compiler.Has(m) },
+			do: func(ctx context.Context) error {
+				if err := b.toolsFor(ctx, m); err != nil {
+					return err
+				}
+				result, err := b.compiler.Build(ctx, m)
+				p.built[c.Name] = result.Dir
+				return err
+			},
+		})
+	}
+	return append(steps, b.lastSteps(img, &p)...), nil
+}
+
+// lastSteps put together what was built.
+func (b *builder) lastSteps(img Image, p *parts) []step {
+	archive := filepath.Join(b.store.Path(b.kind(), img.Inputs), archiveName)
+	return []step{
+		{
+			name: "assemble image", about: time.Minute,
+			there: func() bool { return b.store.Has(b.kind(), img.Inputs) },
+			do: func(ctx context.Context) error {
+				work := func(ctx context.Context, dir string) (err error) {
+					if p.kindDir, err = b.kindSource(ctx); err != nil {
+						return err
+					}
+					return b.assemble(ctx, *p, img.Ref, dir)
+				}
+				_, _, err := b.store.Produce(ctx, b.kind(), img.Inputs, work)
+				return err
+			},
+		},
+		{
+			name: "load image into " + b.opts.Engine.Name, about: time.Minute,
+			there: func() bool { return false },
+			do: func(ctx context.Context) error {
+				if err := b.engine(ctx, io.Discard, "load", "-i", archive); err != nil {
+					return fmt.Errorf("load node image into %s: %w", b.opts.Engine.Name, err)
+				}
+				return nil
+			},
+		},
+	}
+}
+
+// toolsFor sees to it that what a component needs of this host beside Go is there.
+func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
+	if !m.Cgo || b.compiler.Has(m) {
+		return nil
+	}
+	for program, pkg := range map[string]string{"gcc": "gcc", "pkg-config": "pkg-config"} {
+		if err := debian.Install(ctx, b.run, io.Discard, program, pkg); err != nil {
+			return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
+		}
+	}
+	if b.run.Run(ctx, proc.Command{Args: []string{"pkg-config", "--exists", "libseccomp"}}) == nil {
+		return nil
+	}
+	if err := debian.InstallPackage(ctx, b.run, io.Discard, "libseccomp-dev"); err != nil {
+		return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// title names a component for a person.
+func (c Component) title() string {
+	if c.Version == "" {
+		return c.Name
+	}
+	return c.Name + " " + c.Version
+}

@@ -1,0 +1,341 @@
+package nodeimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seatrial/seatrial/tools/offline/proc"
+)
+
+// fakeHost carries out commands in memory: go builds write empty programs, the engine knows some images.
+type fakeHost struct {
+	images   map[string]bool
+	noGo     bool
+	compiled []string
+	pulls    int
+	pull     func(ctx context.Context, c proc.Command) error
+	onBuild  func(component string) error
+}
+
+// Run carries out one command.
+func (h *fakeHost) Run(ctx context.Context, c proc.Command) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch line := strings.Join(c.Args, " "); {
+	case line == "go env GOVERSION" && h.noGo:
+		return errors.New("no go here")
+	case line == "go env GOVERSION":
+		_, err := c.Stdout.Write([]byte("go1.26.8\n"))
+		return err
+	case strings.HasPrefix(line, "go build"):
+		return h.compile(c)
+	case strings.HasSuffix(line, " --version"):
+		return nil
+	case strings.HasPrefix(line, "mmdebstrap"):
+		i := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasSuffix(a, "root.tar") })
+		h.compiled = append(h.compiled, "root")
+		return os.WriteFile(c.Args[i], nil, 0o644)
+	case strings.HasPrefix(line, "engine image inspect "):
+		if h.images[c.Args[3]] {
+			return nil
+		}
+		return errors.New("no such image")
+	case strings.HasPrefix(line, "engine pull "):
+		h.pulls++
+		return h.pull(ctx, c)
+	case strings.HasPrefix(line, "pkg-config"), strings.HasPrefix(line, "apt-get"):
+		return nil
+	default:
+		return fmt.Errorf("unexpected command %q", line)
+	}
+}
+
+func (h *fakeHost) compile(c proc.Command) error {
+	out := c.Args[slices.Index(c.Args, "-o")+1]
+	dir, packages := out, c.Args[slices.Index(c.Args, "-o")+2:]
+	component := filepath.Base(strings.TrimSuffix(out, "/"))
+	if !strings.HasSuffix(out, "/") {
+		dir = filepath.Dir(out)
+		component = filepath.Base(dir)
+	}
+	component = component[:strings.LastIndex(component, "-")]
+	if h.onBuild != nil {
+		if err := h.onBuild(component); err != nil {
+			return err
+		}
+	}
+	h.compiled = append(h.compiled, component)
+	if !strings.HasSuffix(out, "/") {
+		return os.WriteFile(out, nil, 0o755)
+	}
+	for _, p := range packages {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(p)), nil, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func testBuilder(t *testing.T, h *fakeHost, change func(*Options)) *builder {
+	t.Helper()
+	o := Options{Engine: Engine{Name: "engine"}, CacheDir: t.TempDir()}
+	if change != nil {
+		change(&o)
+	}
+	b, err := newBuilder(t.Context(), o, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestBuildResumes interrupts a build in the middle and holds that the next one does only what is missing.
+func TestBuildResumes(t *testing.T) {
+	h := &fakeHost{}
+	ctx, cancel := context.WithCancel(t.Context())
+	h.onBuild = func(component string) error {
+		if component == "containerd" {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	}
+	var lines []string
+	b := testBuilder(t, h, func(o *Options) { o.Progress = func(p Progress) { lines = append(lines, p.String()) } })
+	// The fake host has no real programs to assemble, so only the steps before are run.
+	compile := func(ctx context.Context) error {
+		steps, err := b.steps(Image{Inputs: "0123456789abcdef"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runSteps(ctx, steps[:len(steps)-2], b.opts.Progress)
+	}
+	if err := compile(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error = %v, want the interruption", err)
+	}
+	if got := strings.Join(h.compiled, " "); got != "root kubernetes podnet pause" {
+		t.Errorf("before the interruption: %s", got)
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(last, "compile containerd v2.3.4: failed") {
+		t.Errorf("last line = %q", last)
+	}
+	h.compiled, h.onBuild, lines = nil, nil, nil
+	if err := compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(h.compiled, " "); got != "containerd runc cni-plugins etcd coredns" {
+		t.Errorf("after the interruption: %s", got)
+	}
+	if !strings.Contains(lines[0], "Debian root file system: already there") {
+		t.Errorf("first line = %q", lines[0])
+	}
+	work, err := b.plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := work.String()
+	if !strings.Contains(text, "(assemble image, load image into engine)") || strings.Contains(text, "compile") {
+		t.Errorf("plan = %q, want only what is missing", text)
+	}
+}
+
+func TestFailingComponentIsNamed(t *testing.T) {
+	h := &fakeHost{onBuild: func(component string) error {
+		if component == "etcd" {
+			return errors.New("exit status 1")
+		}
+		return nil
+	}}
+	b := testBuilder(t, h, func(o *Options) { o.Source = Build })
+	_, err := b.ensure(t.Context())
+	if err == nil {
+		t.Fatal("a failing compiler gives no error")
+	}
+	log := filepath.Join(b.opts.CacheDir, "logs", "etcd.log")
+	for _, want := range []string{"component etcd", log, "the same command resumes"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+func TestRefCoversEveryInput(t *testing.T) {
+	h := &fakeHost{}
+	ref := func(change func(*Options)) string {
+		img, err := testBuilder(t, h, change).target()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img.Ref
+	}
+	base := ref(nil)
+	if again := ref(func(o *Options) { o.Preload = []Archive{} }); again != base {
+		t.Errorf("the same inputs give %s and %s", base, again)
+	}
+	const prefix = "localhost/seatrial/node:v1.37.0-"
+	if !strings.HasPrefix(base, prefix) || len(base) != len(prefix)+12 {
+		t.Errorf("ref = %s", base)
+	}
+	one := []Archive{{Path: "/a.tar", Digest: "1"}}
+	seen := map[string]bool{base: true}
+	for i, change := range []func(*Options){
+		func(o *Options) { o.KubernetesVersion = "v1.36.3" },
+		func(o *Options) { o.Preload = one },
+		func(o *Options) { o.Preload = []Archive{{Path: "/a.tar", Digest: "2"}} },
+	} {
+		got := ref(change)
+		if seen[got] {
+			t.Errorf("change %d gives the ref of another: %s", i, got)
+		}
+		seen[got] = true
+	}
+	moved := ref(func(o *Options) { o.Preload = []Archive{{Path: "/elsewhere.tar", Digest: "1"}} })
+	if !seen[moved] {
+		t.Error("where an archive lies must not change the ref")
+	}
+	b := testBuilder(t, h, nil)
+	b.compiler.GoVersion = "go1.99"
+	if img, err := b.target(); err != nil || img.Ref == base {
+		t.Errorf("another Go gives %s, %v", img.Ref, err)
+	}
+}
+
+func TestSources(t *testing.T) {
+	published := publishedImages()[DefaultVersion]
+	refuse := func(context.Context, proc.Command) error { return errors.New("no such host") }
+	allow := func(_ context.Context, c proc.Command) error { _, err := c.Stdout.Write([]byte("layer\n")); return err }
+	built, err := testBuilder(t, &fakeHost{}, nil).target()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		source Source
+		images []string
+		pull   func(context.Context, proc.Command) error
+		want   string // Ref, or a word of the error.
+		pulls  int
+	}{
+		{"published is there", Auto, []string{published}, refuse, published, 0},
+		{"both are there", Auto, []string{published, built.Ref}, refuse, published, 0},
+		{"built is there", Auto, []string{built.Ref}, allow, built.Ref, 0},
+		{"published can be had", Auto, nil, allow, published, 1},
+		{"published forced", Published, nil, allow, published, 1},
+		{"published forced and refused", Published, []string{built.Ref}, refuse, "no such host", 1},
+		{"build forced", Build, []string{published, built.Ref}, allow, built.Ref, 0},
+	}
+	for _, test := range tests {
+		h := &fakeHost{images: make(map[string]bool), pull: test.pull}
+		for _, ref := range test.images {
+			h.images[ref] = true
+		}
+		img, err := testBuilder(t, h, func(o *Options) { o.Source = test.source }).ensure(t.Context())
+		if img.Ref != test.want && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: image %q, error %v, want %q", test.name, img.Ref, err, test.want)
+		}
+		if h.pulls != test.pulls {
+			t.Errorf("%s: %d pulls, want %d", test.name, h.pulls, test.pulls)
+		}
+	}
+}
+
+func TestWithoutGo(t *testing.T) {
+	h := &fakeHost{noGo: true, pull: func(context.Context, proc.Command) error { return nil }}
+	img, err := testBuilder(t, h, nil).ensure(t.Context())
+	if err != nil || img.Source != Published {
+		t.Errorf("image = %+v, %v: the published image needs no Go", img, err)
+	}
+	h.pull = func(context.Context, proc.Command) error { return errors.New("no such host") }
+	_, err = testBuilder(t, h, nil).ensure(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no go here") || !strings.Contains(err.Error(), "no such host") {
+		t.Errorf("error = %v, want it to say why neither way works", err)
+	}
+}
+
+func TestPullIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := 0
+		h := &fakeHost{pull: func(ctx context.Context, c proc.Command) error {
+			for range lines {
+				select {
+				case <-time.After(time.Minute):
+					_, _ = c.Stdout.Write([]byte("layer\n"))
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		b := testBuilder(t, h, func(o *Options) { o.Source = Published })
+		start := time.Now()
+		_, err := b.ensure(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "nothing came within 20s") || time.Since(start) != pullFirst {
+			t.Errorf("silent pull: %v after %s", err, time.Since(start))
+		}
+		h.pull = func(ctx context.Context, c proc.Command) error {
+			_, _ = c.Stdout.Write([]byte("first\n"))
+			for range 3 {
+				<-time.After(time.Minute)
+				_, _ = c.Stdout.Write([]byte("layer\n"))
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		start = time.Now()
+		_, err = b.ensure(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "no progress for 2m0s") || time.Since(start) != 5*time.Minute {
+			t.Errorf("stalled pull: %v after %s", err, time.Since(start))
+		}
+	})
+}
+
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		long := step{
+			name: "compile x", about: 3 * time.Minute, there: func() bool { return false },
+			do: func(context.Context) error { <-time.After(50 * time.Second); return nil },
+		}
+		if err := runSteps(t.Context(), []step{long}, func(p Progress) { got = append(got, p.String()) }); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"node image 1/1: compile x (about 3m on two idle cores)",
+			"node image 1/1: compile x: 20s so far, about 3m on two idle cores",
+			"node image 1/1: compile x: 40s so far, about 3m on two idle cores",
+			"node image 1/1: compile x: done in 50s",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("reports = %q, want %q", got, want)
+		}
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	tests := map[string]Options{
+		"source \"registry\"":   {Source: "registry", Engine: Engine{Name: "docker"}},
+		"container engine":      {},
+		"preload archive 0":     {Engine: Engine{Name: "docker"}, Preload: []Archive{{Path: "/x"}}},
+		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: Engine{Name: "docker"}},
+		"auto, published or bu": {Source: "AUTO", Engine: Engine{Name: "docker"}},
+	}
+	for word, o := range tests {
+		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("error %v does not say %q", err, word)
+		}
+	}
+	t.Setenv("SEATRIAL_CACHE", "/somewhere")
+	if dir, err := CacheDir(); err != nil || dir != "/somewhere/nodeimage" {
+		t.Errorf("cache = %q, %v", dir, err)
+	}
+}

@@ -1,0 +1,87 @@
+package sidecars
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seatrial/seatrial/tools/offline/gobuild"
+	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/store"
+)
+
+// TestPins holds that every sidecar can be compiled from what is checked in: its pinned module is there, requires its
+// version, and has the sum of it.
+func TestPins(t *testing.T) {
+	for _, s := range all() {
+		m, err := s.module()
+		if err != nil {
+			t.Errorf("%s: %v", s.title(), err)
+			continue
+		}
+		if !strings.Contains(string(m.Files["go.mod"]), s.path+" "+s.version) {
+			t.Errorf("go.mod of %s does not require it", s.title())
+		}
+		if !strings.Contains(string(m.Files["go.sum"]), s.path+" "+s.version+" h1:") {
+			t.Errorf("go.sum of %s lacks it", s.title())
+		}
+	}
+}
+
+// goCommand compiles by writing the output file; it fails for packages of the module refused.
+type goCommand struct {
+	refused string
+	runs    int
+}
+
+func (g *goCommand) Run(_ context.Context, c proc.Command) error {
+	g.runs++
+	if g.refused != "" && strings.HasPrefix(c.Args[len(c.Args)-1], g.refused) {
+		return errors.New("undefined: everything")
+	}
+	out := c.Args[slices.Index(c.Args, "-o")+1]
+	return os.WriteFile(out, []byte("program"), 0o755)
+}
+
+func TestEnsure(t *testing.T) {
+	compiler := &goCommand{refused: provisioner().path}
+	b := gobuild.Builder{Store: store.Store{Dir: t.TempDir()}, Runner: compiler, GoVersion: "go1.26.8", Arch: "amd64"}
+	var said bytes.Buffer
+	_, err := ensure(t.Context(), Options{Progress: &said}, b)
+	if err == nil || !strings.Contains(err.Error(), "make sidecar "+provisioner().title()) {
+		t.Errorf("ensure = %v, want it to name the provisioner", err)
+	}
+	compiler.refused = ""
+	first, err := ensure(t.Context(), Options{Progress: &said}, b)
+	if err != nil || first.Reused || compiler.runs != len(all())+1 {
+		t.Fatalf("ensure = %+v (%v) after %d runs, want it to go on where it stopped", first, err, compiler.runs)
+	}
+	for _, want := range []string{
+		"sidecar " + attacher().title() + ": compiling (about 4 min on two idle cores)\n",
+		"sidecar " + attacher().title() + ": done after", "sidecar " + provisioner().title() + ": failed after",
+	} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("progress does not say %q:\n%s", want, &said)
+		}
+	}
+	said.Reset()
+	second, err := ensure(t.Context(), Options{Progress: &said}, b)
+	if err != nil || !second.Reused || said.Len() > 0 || compiler.runs != len(all())+1 {
+		t.Errorf("second ensure = %+v (%v), said %q, after %d runs", second, err, &said, compiler.runs)
+	}
+	for program, path := range map[string]string{
+		"csi-attacher": first.Attacher, "csi-provisioner": first.Provisioner, "csi-resizer": first.Resizer,
+	} {
+		if _, err := os.Stat(path); err != nil || filepath.Base(path) != program {
+			t.Errorf("%s is at %q (%v)", program, path, err)
+		}
+	}
+	if first.Versions["external-resizer"] != resizer().version || len(first.Versions) != len(all()) {
+		t.Errorf("versions = %v", first.Versions)
+	}
+}

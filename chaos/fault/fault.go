@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -50,13 +50,13 @@ type Holder interface {
 type Env struct {
 	Cluster   clusters.Cluster
 	Kube      kubernetes.Interface
-	Node      clusters.Node   // The victim.
-	Pod       string          // The pod by which the victim was chosen, for example "mysql-1".
-	Namespace string          // The workload's namespace.
-	Peer      string          // The pod on the other side, of faults between two.
-	PeerNode  clusters.Node   // Its node; nil for other faults.
-	RunID     string          // Owner mark of everything the fault leaves on a node.
-	Outside   deadman.Outside // Brings back a node that is taken away as a whole; nil when there is none.
+	Node      clusters.Node // The victim.
+	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
+	Namespace string        // The workload's namespace.
+	Peer      string        // The pod on the other side, of faults between two.
+	PeerNode  clusters.Node // Its node; nil for other faults.
+	RunID     string        // Owner mark of everything the fault leaves on a node.
+	Watchdog  undo.Watchdog // Brings back a node that is taken away as a whole; nil when there is none.
 	Clock     func() history.Time
 	Log       *slog.Logger
 }

@@ -11,7 +11,7 @@ const (
 )
 
 // Residue is what there was at one look, on one node or of the API, of the things that a fault can leave behind. It is
-// not all that there is: the rule is in chaos/residue.
+// not all that there is: the rule is in chaos/nodeagent/leaks.
 type Residue struct {
 	When   When    `json:"when"`
 	Run    string  `json:"run"`            // The trial that looks.

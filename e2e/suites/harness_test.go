@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/draft"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/berth"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -159,7 +159,7 @@ func expectNothingLeft(ctx context.Context) {
 	GinkgoHelper()
 	nodes, err := at.place.Cluster.Nodes(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	reports, err := heal.Cluster(ctx, nodes, nil)
+	reports, err := undo.Cluster(ctx, nodes, nil)
 	Expect(err).NotTo(HaveOccurred())
 	for _, r := range reports {
 		Expect(r.Nothing()).To(BeTrue(), "%s: %s", r.Node, r)

@@ -8,9 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/journal"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/csicalls"
@@ -77,7 +76,7 @@ func (c *carrier) guard(
 	s plan.Step, env fault.Env, f fault.Fault, steps func(context.Context, []plan.Step) error,
 ) *fault.Guard {
 	return fault.NewGuard(fault.Config{
-		Step: s, Env: env, Recorder: c.rec, Journal: journal.New(c.journal),
+		Step: s, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal),
 		Provoke: func(ctx context.Context) error { return steps(ctx, s.Fault.Provoke) },
 		During:  func(ctx context.Context) error { return steps(ctx, s.Fault.During) },
 	}, f)
@@ -86,10 +85,10 @@ func (c *carrier) guard(
 // healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what
 // is found then was left behind by a fault that said it was healed.
 func (c *carrier) healAll(ctx context.Context) error {
-	reports, err := heal.Cluster(ctx, c.nodes, heal.Of(c.RunID, 0))
-	if c.Outside != nil && err == nil { // After an error, they are what may still bring a node back.
+	reports, err := undo.Cluster(ctx, c.nodes, undo.Of(c.RunID, 0))
+	if c.Watchdog != nil && err == nil { // After an error, they are what may still bring a node back.
 		var armed []string
-		if armed, err = c.Outside.Release(ctx, heal.Of(c.RunID, 0)); err == nil && len(armed) > 0 {
+		if armed, err = c.Watchdog.Release(ctx, undo.Of(c.RunID, 0)); err == nil && len(armed) > 0 {
 			err = fmt.Errorf("left behind by a healed fault: dead-men beside the cluster: %q", armed)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/seatrial/seatrial/chaos/deadman/outside"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/program"
 )
@@ -29,17 +29,17 @@ func findProgram(ctx context.Context, m Moorings) (string, error) {
 }
 
 // outside returns what brings nodes of the place back when the harness cannot.
-func (p *Place) outside() (outside.Dogs, error) {
-	dir, err := outside.DefaultDir()
-	return outside.Dogs{
+func (p *Place) outside() (undo.HostWatchdog, error) {
+	dir, err := undo.WatchdogDir()
+	return undo.HostWatchdog{
 		Argv: []string{p.record.Program, OutsideCommand}, Dir: dir, Engine: p.record.Engine,
 		Cluster: p.record.ClusterName,
 	}, err
 }
 
 // OpenOrdered finds the node of an order, through the provider of its cluster.
-func OpenOrdered(log *slog.Logger) outside.Open {
-	return func(ctx context.Context, o outside.Order) (clusters.Node, error) {
+func OpenOrdered(log *slog.Logger) undo.OpenNode {
+	return func(ctx context.Context, o undo.Order) (clusters.Node, error) {
 		provider, err := NewProvider(o.Engine, log)
 		if err != nil {
 			return nil, err

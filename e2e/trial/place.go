@@ -178,8 +178,8 @@ func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
 	}
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
-		Outside: beside,
-		Agent:   p.record.Agent, CacheDir: p.record.CacheDir,
+		Watchdog: beside,
+		Agent:    p.record.Agent, CacheDir: p.record.CacheDir,
 		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
 		Last: o.Last && p.record.Ours,
 	})

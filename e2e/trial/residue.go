@@ -13,9 +13,9 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/residue"
-	"github.com/seatrial/seatrial/chaos/residue/objects"
+	"github.com/seatrial/seatrial/chaos/nodeagent/leaks"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/undo/apileaks"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -108,7 +108,7 @@ func (c *carrier) look(ctx context.Context, when history.When) []history.Event {
 		one(i+1, n.Name(), func(r *history.Residue) error { return lookOn(ctx, n, r) })
 	}
 	one(0, "", func(r *history.Residue) (err error) {
-		r.Things, err = objects.Look(ctx, c.kube, names)
+		r.Things, err = apileaks.Look(ctx, c.kube, names)
 		return err
 	})
 	group.Wait()
@@ -117,11 +117,11 @@ func (c *carrier) look(ctx context.Context, when history.When) []history.Event {
 
 // lookOn has the agent look at its node.
 func lookOn(ctx context.Context, n clusters.Node, r *history.Residue) error {
-	out, err := clusters.Run(ctx, n, mark.AgentPath, "residue")
+	out, err := clusters.Run(ctx, n, undo.AgentPath, "residue")
 	if err != nil {
 		return err
 	}
-	var report residue.Report
+	var report leaks.Report
 	dec := json.NewDecoder(bytes.NewReader([]byte(out)))
 	if err := dec.Decode(&report); err != nil {
 		return errors.Join(fmt.Errorf("decode answer %.80q", out), err)

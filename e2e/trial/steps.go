@@ -160,7 +160,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	}
 	env := fault.Env{
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
-		Clock: bootclock.Now, Log: log, Outside: c.Outside,
+		Clock: bootclock.Now, Log: log, Watchdog: c.Watchdog,
 	}
 	if s.Fault.Peer != nil {
 		env.Peer = c.podName(*s.Fault.Peer)

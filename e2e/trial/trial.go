@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -30,11 +30,11 @@ type Request struct {
 	Plan     plan.Plan
 	RunID    string // Owner mark of all that the trial makes; see NewRunID.
 	Cluster  clusters.Cluster
-	Image    string          // Reference of the database image, present on every node.
-	Agent    string          // Path of the node agent's binary.
-	Outside  deadman.Outside // Brings back nodes that faults take away, when the harness cannot.
-	CacheDir string          // Where builds are kept; below the user's cache directory when empty.
-	RunsDir  string          // The run directory is made below it.
+	Image    string        // Reference of the database image, present on every node.
+	Agent    string        // Path of the node agent's binary.
+	Watchdog undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
+	CacheDir string        // Where builds are kept; below the user's cache directory when empty.
+	RunsDir  string        // The run directory is made below it.
 	Header   report.Run
 	Progress io.Writer // One line for each thing that begins and ends.
 	Last     bool      // The cluster is deleted right after: the workload need not be removed from it.

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/observe/procs"
 )
 
 func bootCommand() command {

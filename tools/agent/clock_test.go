@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
 // TestTheClockOfAnotherBootIsNotSet has a mark of a boot that is over: nothing may be set by it.

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 func healCommand() command {
@@ -25,7 +24,7 @@ func healCommand() command {
 // apiBound is how long the agent waits for an API server that does not answer: nobody else may be left to heal.
 const apiBound = 30 * time.Minute
 
-// runHeal prints a heal.Report as JSON. It is what a dead-man timer runs.
+// runHeal prints a undo.Report as JSON. It is what a dead-man timer runs.
 func runHeal(ctx context.Context, std stdio, args []string) error {
 	fs := flag.NewFlagSet("heal", flag.ContinueOnError)
 	run := fs.String("run", "", "undo only what this run left")
@@ -33,17 +32,17 @@ func runHeal(ctx context.Context, std stdio, args []string) error {
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
-	var only heal.Only
+	var only undo.Only
 	switch {
 	case *run != "":
-		if err := (mark.Owner{Run: *run, Step: *step}).Check(); err != nil {
+		if err := (undo.Owner{Run: *run, Step: *step}).Check(); err != nil {
 			return badArguments("%w", err)
 		}
-		only = heal.Of(*run, *step)
+		only = undo.Of(*run, *step)
 	case *step != 0:
 		return badArguments("--step %d needs --run", *step)
 	}
-	report, err := heal.Within(ctx, here(commandBound), only, apiBound)
+	report, err := undo.Within(ctx, here(commandBound), only, apiBound)
 	return errors.Join(err, json.NewEncoder(std.out).Encode(report))
 }
 
@@ -52,7 +51,7 @@ func runHeal(ctx context.Context, std stdio, args []string) error {
 const commandBound = 2 * time.Minute
 
 // here runs commands on this machine, each for at most a bound.
-func here(bound time.Duration) heal.Runner {
+func here(bound time.Duration) undo.Runner {
 	return func(ctx context.Context, argv []string, stdin string) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it has not ended within %s", bound))
 		defer cancel()

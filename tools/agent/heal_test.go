@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // stub puts a program into a directory that is made the only PATH: it notes its arguments and standard input.
@@ -52,11 +52,11 @@ func agent(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestHealUndoesOneStep(t *testing.T) {
 	notes := stub(t, "nft", `table inet seatrial_r1_3\ntable inet seatrial_r1_4\ntable inet kube-proxy\n`)
 	code, stdout, stderr := agent(t, "heal", "--run", "r1", "--step", "3")
-	var got heal.Report
+	var got undo.Report
 	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
 		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
 	}
-	if d := cmp.Diff(heal.Report{Tables: []string{"seatrial_r1_3"}, Timers: []string{}}, got); d != "" {
+	if d := cmp.Diff(undo.Report{Tables: []string{"seatrial_r1_3"}, Timers: []string{}}, got); d != "" {
 		t.Errorf("report (-want +got):\n%s", d)
 	}
 	did, err := os.ReadFile(notes)

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"slices"
 
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 func injuryCommand() command {
@@ -20,19 +20,19 @@ func injuryCommand() command {
 			"       seatrial-agent injury mend --run RUN --step N [VOLUME...]",
 		summary: "do harm to the file systems of volumes on this node, look at them, undo it; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
-			node := &injury.Node{Held: mark.HeldDir, Brief: mark.BriefDir, Run: here(commandBound)}
+			node := &volfault.Node{Held: undo.HeldDir, Brief: undo.BriefDir, Run: here(commandBound)}
 			return runInjury(ctx, node, std, args)
 		},
 	}
 }
 
-func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string) error {
+func runInjury(ctx context.Context, node *volfault.Node, std stdio, args []string) error {
 	if len(args) == 0 || !slices.Contains([]string{"inflict", "look", "mend", "sight"}, args[0]) {
 		return badArguments("injury takes inflict, look, mend or sight")
 	}
 	fs := flag.NewFlagSet("injury "+args[0], flag.ContinueOnError)
 	fs.SetOutput(std.err)
-	var owner mark.Owner
+	var owner undo.Owner
 	var kind, file string
 	fs.StringVar(&owner.Run, "run", "", "whose harm it is")
 	fs.IntVar(&owner.Step, "step", 0, "which step's")
@@ -56,26 +56,26 @@ func runInjury(ctx context.Context, node *injury.Node, std stdio, args []string)
 		return badArguments("injury %s takes the names of volumes", args[0])
 	}
 	if args[0] == "sight" {
-		seen, err := injury.Sight(fs.Arg(0), file, page)
+		seen, err := volfault.ReadFile(fs.Arg(0), file, page)
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(std.out).Encode(seen)
 	}
-	var reports []injury.Report
+	var reports []volfault.Report
 	var err error
 	switch args[0] {
 	case "inflict":
-		if !slices.Contains(injury.Kinds(), injury.Kind(kind)) {
-			return badArguments("no kind %q of harm: use one of %q", kind, injury.Kinds())
+		if !slices.Contains(volfault.Kinds(), volfault.Kind(kind)) {
+			return badArguments("no kind %q of harm: use one of %q", kind, volfault.Kinds())
 		}
-		if injury.Kind(kind).Stays() != (file != "") {
+		if volfault.Kind(kind).Stays() != (file != "") {
 			return badArguments("kind %q and file %q do not go together", kind, file)
 		}
-		reports, err = node.Inflict(ctx, injury.Kind(kind), owner, file, fs.Args()...)
+		reports, err = node.Inflict(ctx, volfault.Kind(kind), owner, file, fs.Args()...)
 	case "look":
 		for _, pv := range fs.Args() {
-			r, failed := injury.Look(pv, owner)
+			r, failed := volfault.Look(pv, owner)
 			reports, err = append(reports, r), errors.Join(err, failed)
 		}
 	case "mend":

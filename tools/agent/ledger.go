@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
 	"github.com/seatrial/seatrial/e2e/observe/mountledger"
-	"github.com/seatrial/seatrial/e2e/observe/procs"
 )
 
 func ledgerCommand() command {

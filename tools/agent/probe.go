@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
 func probeCommand() command {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/seatrial/seatrial/chaos/residue"
+	"github.com/seatrial/seatrial/chaos/nodeagent/leaks"
 )
 
 func residueCommand() command {
@@ -15,7 +15,7 @@ func residueCommand() command {
 			if len(args) > 0 {
 				return badArguments("residue takes no arguments")
 			}
-			return json.NewEncoder(std.out).Encode(residue.OnNode(here(commandBound)).Look(ctx))
+			return json.NewEncoder(std.out).Encode(leaks.OnNode(here(commandBound)).Look(ctx))
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/trigger"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -77,10 +77,10 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 		return err
 	}
 	said := json.NewEncoder(out)
-	if err := said.Encode(trigger.Said{Waits: true}); err != nil {
+	if err := said.Encode(nodeagent.TriggerEvent{Waits: true}); err != nil {
 		return fmt.Errorf("say that it waits: %w", err)
 	}
-	var done trigger.Said
+	var done nodeagent.TriggerEvent
 	left := a.count
 	seek := &lineSeeker{match: func(line []byte) bool {
 		at, ok := a.in(line)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -33,7 +33,7 @@ func (ownNode) Dial(context.Context, string, string) (net.Conn, error) {
 }
 func (h ownNode) Exec(ctx context.Context, c clusters.Command) (clusters.Result, error) {
 	args := slices.Clone(c.Argv[2:])
-	args[slices.Index(args, trigger.CallsPath)] = h.calls
+	args[slices.Index(args, nodeagent.CSICallsPath)] = h.calls
 	std := stdio{in: c.Stdin, out: c.Stdout, err: io.Discard, log: slog.New(slog.DiscardHandler)}
 	return clusters.Result{}, runTrigger(ctx, std, args)
 }
@@ -68,7 +68,7 @@ func TestTriggerActsOnItsCallAndOnNoOther(t *testing.T) {
 	node.write(t, mine) // Before it waits: that is another time.
 	done := filepath.Join(t.TempDir(), "done")
 	when := plan.Await{For: plan.AwaitCSIEnd, RPC: mine.RPC}
-	tr, err := trigger.Start(t.Context(), node, when, "v", "touch", done)
+	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "touch", done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestTriggerStopsAndLeavesNothing(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")} // Not there yet.
 	done := filepath.Join(t.TempDir(), "done")
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume"}
-	tr, err := trigger.Start(t.Context(), node, when, "v", "touch", done)
+	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "touch", done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTriggerCountsAndPutsOff(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
 	delay := 50 * time.Millisecond
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume", Count: 2, Delay: plan.Duration(delay)}
-	tr, err := trigger.Start(t.Context(), node, when, "v", "true")
+	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestTriggerCountsAndPutsOff(t *testing.T) {
 func TestTriggerTellsOfACommandThatFails(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume"}
-	tr, err := trigger.Start(t.Context(), node, when, "v", "false")
+	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "false")
 	if err != nil {
 		t.Fatal(err)
 	}

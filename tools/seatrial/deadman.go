@@ -7,18 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seatrial/seatrial/chaos/deadman/outside"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // releaseOutside ends what is armed beside the clusters.
-func releaseOutside(ctx context.Context, only heal.Only, stdout io.Writer) error {
-	dir, err := outside.DefaultDir()
+func releaseOutside(ctx context.Context, only undo.Only, stdout io.Writer) error {
+	dir, err := undo.WatchdogDir()
 	if err != nil {
 		return err
 	}
-	names, err := outside.Dogs{Dir: dir}.Release(ctx, only)
+	names, err := undo.HostWatchdog{Dir: dir}.Release(ctx, only)
 	for _, name := range names {
 		say(stdout, "ended the dead-man %s beside its cluster", name)
 	}
@@ -34,7 +33,7 @@ func newDeadman() *cobra.Command {
 		Args:   exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			return outside.Watch(cmd.Context(), args[0], trial.OpenOrdered(log), cmd.OutOrStdout(), log)
+			return undo.Watch(cmd.Context(), args[0], trial.OpenOrdered(log), cmd.OutOrStdout(), log)
 		},
 	}
 }

@@ -10,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/journal"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
@@ -57,7 +55,7 @@ all the same, and what could not be done is said; timers on the control plane go
 // healClusters heals our clusters, or the one of that name when it is given.
 func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer) error {
 	if run != "" {
-		if err := (mark.Owner{Run: run}).Check(); err != nil {
+		if err := (undo.Owner{Run: run}).Check(); err != nil {
 			return badArguments("--run: %w", err)
 		}
 	}
@@ -73,9 +71,9 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 	if one != "" && !slices.ContainsFunc(owned, ours) {
 		return badArguments("--cluster: no cluster of ours is called %q", one)
 	}
-	var only heal.Only
+	var only undo.Only
 	if run != "" {
-		only = heal.Of(run, 0)
+		only = undo.Of(run, 0)
 	}
 	var errs []error
 	for _, o := range owned {
@@ -92,7 +90,7 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 	return releaseOutside(ctx, only, stdout)
 }
 
-func healCluster(ctx context.Context, p clusters.Provider, name string, only heal.Only, stdout io.Writer) error {
+func healCluster(ctx context.Context, p clusters.Provider, name string, only undo.Only, stdout io.Writer) error {
 	c, err := p.Open(ctx, name)
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func healCluster(ctx context.Context, p clusters.Provider, name string, only hea
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", name, err)
 	}
-	reports, err := heal.Cluster(ctx, nodes, only)
+	reports, err := undo.Cluster(ctx, nodes, only)
 	for _, r := range reports {
 		if r.Nothing() {
 			say(stdout, "%s: nothing to undo", r.Node)
@@ -123,7 +121,7 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 	if err != nil {
 		return "", badArguments("--journal: %w; use --run, or neither", err)
 	}
-	record, err := journal.Read(bytes.NewReader(data))
+	record, err := undo.ReadJournal(bytes.NewReader(data))
 	if err != nil {
 		say(stderr, "the journal breaks off: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/journal"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
@@ -40,7 +40,7 @@ func TestHealTellsWhatTheJournalHasOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := journal.New(file)
+			j := undo.NewJournal(file)
 			for i, stage := range stages[:tc.upTo] {
 				f := history.Fault{Step: 3, Name: "kubelet-stop", Node: "worker", Stage: stage}
 				if err := j.Append("r1", history.Time(i+1)*history.Time(time.Second), f); err != nil {

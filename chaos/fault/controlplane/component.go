@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -55,7 +55,7 @@ func theEtcd() component {
 	}
 }
 
-// manifest is the name of its file in heal.ManifestDir.
+// manifest is the name of its file in undo.ManifestDir.
 func (c component) manifest() string { return c.name + ".yaml" }
 
 // leaders are those whose leases must be renewed for it to be at work.
@@ -108,7 +108,7 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 
 // processes returns the processes of the component that live on a node.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
-	out, err := clusters.Run(ctx, node, mark.AgentPath, "probe", "process", "--program", c.name)
+	out, err := clusters.Run(ctx, node, undo.AgentPath, "probe", "process", "--program", c.name)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s: %w", c.name, err)
 	}

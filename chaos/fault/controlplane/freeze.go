@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // freezing completes the definition of a fault that freezes a component.
@@ -56,7 +56,7 @@ func (f *freeze) Inject(ctx context.Context) error {
 				here = append(here, p.Process)
 			}
 		}
-		errs = append(errs, heal.Freeze(ctx, n, f.owner, f.of.name, here...))
+		errs = append(errs, undo.Freeze(ctx, n, f.owner, f.of.name, here...))
 	}
 	return errors.Join(errs...)
 }

@@ -11,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodefile"
 )
@@ -78,10 +77,10 @@ func idle(manifest []byte) ([]byte, error) {
 }
 
 // swap changes a manifest on a node, at once for whoever reads it. What was there is kept first, with the owner's mark.
-func swap(ctx context.Context, node clusters.Node, owner mark.Owner, name string,
+func swap(ctx context.Context, node clusters.Node, owner undo.Owner, name string,
 	change func([]byte) ([]byte, error),
 ) error {
-	before, err := clusters.Run(ctx, node, "cat", heal.ManifestDir+name)
+	before, err := clusters.Run(ctx, node, "cat", undo.ManifestDir+name)
 	if err != nil {
 		return fmt.Errorf("read manifest %q: %w", name, err)
 	}
@@ -95,11 +94,11 @@ func swap(ctx context.Context, node clusters.Node, owner mark.Owner, name string
 	if _, err := nodefile.Place(ctx, node, owner.Held(name), []byte(before), manifestMode); err != nil {
 		return fmt.Errorf("keep manifest %q: %w", name, err)
 	}
-	beside := heal.BesideManifests(owner)
+	beside := undo.BesideManifests(owner)
 	if _, err := nodefile.Place(ctx, node, beside, after, manifestMode); err != nil {
 		return fmt.Errorf("change manifest %q: %w", name, err)
 	}
-	if _, err := clusters.Run(ctx, node, "mv", "-f", beside, heal.ManifestDir+name); err != nil {
+	if _, err := clusters.Run(ctx, node, "mv", "-f", beside, undo.ManifestDir+name); err != nil {
 		return fmt.Errorf("change manifest %q: %w", name, err)
 	}
 	return nil

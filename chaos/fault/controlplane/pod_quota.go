@@ -12,11 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // PodQuota returns the fault that lets nobody make a pod in the workload's namespace for a time: its quota is one pod
@@ -39,7 +38,7 @@ func PodQuota() fault.Definition {
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			q := &podQuota{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			q := &podQuota{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
 			return q, q.owner.Check()
 		},
 	}
@@ -54,18 +53,18 @@ const (
 
 type podQuota struct {
 	env   fault.Env
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 }
 
 // Arm arms the timers on the control plane that delete it.
 func (q *podQuota) Arm(ctx context.Context) error {
-	return deadman.ArmControlPlane(ctx, q.env.Cluster, q.owner, q.life)
+	return undo.ArmControlPlane(ctx, q.env.Cluster, q.owner, q.life)
 }
 
 // Disarm removes them.
 func (q *podQuota) Disarm(ctx context.Context) error {
-	return deadman.DisarmControlPlane(ctx, q.env.Cluster, q.owner)
+	return undo.DisarmControlPlane(ctx, q.env.Cluster, q.owner)
 }
 
 // Inject counts the pods and makes the quota.

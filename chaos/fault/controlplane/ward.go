@@ -4,33 +4,31 @@ import (
 	"context"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // ward is what outlives the harness, and the timers on the nodes of the control plane that end it then.
 type ward struct {
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 	on    fault.Env
 }
 
 func newWard(spec plan.Fault, step int, env fault.Env) ward {
-	return ward{owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), on: env}
+	return ward{owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), on: env}
 }
 
 // Arm arms the timers.
 func (w ward) Arm(ctx context.Context) error {
-	return deadman.ArmControlPlane(ctx, w.on.Cluster, w.owner, w.life)
+	return undo.ArmControlPlane(ctx, w.on.Cluster, w.owner, w.life)
 }
 
 // Disarm removes the timers.
 func (w ward) Disarm(ctx context.Context) error {
-	return deadman.DisarmControlPlane(ctx, w.on.Cluster, w.owner)
+	return undo.DisarmControlPlane(ctx, w.on.Cluster, w.owner)
 }
 
 // Heal undoes what bears our mark, through the nodes alone: there may be no API server. It removes the timers then:
@@ -38,9 +36,9 @@ func (w ward) Disarm(ctx context.Context) error {
 // up.
 func (w ward) Heal(ctx context.Context) error {
 	return eachControlNode(ctx, w.on, func(n clusters.Node) error {
-		if err := heal.Release(ctx, heal.On(n), w.owner); err != nil {
+		if err := undo.Release(ctx, undo.On(n), w.owner); err != nil {
 			return err
 		}
-		return deadman.Disarm(ctx, n, w.owner)
+		return undo.Disarm(ctx, n, w.owner)
 	})
 }

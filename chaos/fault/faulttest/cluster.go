@@ -16,24 +16,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // Target is a real cluster with the agent on every node.
 type Target struct {
-	Cluster clusters.Cluster
-	Kube    kubernetes.Interface
-	RunID   string
-	Outside deadman.Outside // Of faults that take a whole node away; nil when there are none among them.
-	Clock   func() history.Time
-	Log     *slog.Logger
-	On      string // The worker that the victim's pod must be on; any when empty.
-	Claims  bool   // The pod that the victim is chosen by has a volume of its own.
+	Cluster  clusters.Cluster
+	Kube     kubernetes.Interface
+	RunID    string
+	Watchdog undo.Watchdog // Of faults that take a whole node away; nil when there are none among them.
+	Clock    func() history.Time
+	Log      *slog.Logger
+	On       string // The worker that the victim's pod must be on; any when empty.
+	Claims   bool   // The pod that the victim is chosen by has a volume of its own.
 	// Class is the class of that volume, which is there already; when it is empty, volumes without a file system of
 	// their own are made.
 	Class string
@@ -143,7 +143,7 @@ func (t Target) anchorName() string {
 func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: t.Cluster, Kube: t.Kube, Pod: t.anchorName() + "-0", Namespace: namespace, RunID: run, Clock: t.Clock,
-		Log: t.Log, Outside: t.Outside,
+		Log: t.Log, Watchdog: t.Watchdog,
 	}
 	if t.Before != nil {
 		if err := t.Before(ctx); err != nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // Bench is what a fault is tried on: a cluster with a workload, and a victim in it.
@@ -216,11 +216,11 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	if _, err := heal.Cluster(ctx, nodes, heal.Of(b.Env.RunID, 0)); err != nil {
+	if _, err := undo.Cluster(ctx, nodes, undo.Of(b.Env.RunID, 0)); err != nil {
 		return err
 	}
-	if b.Env.Outside != nil {
-		if _, err := b.Env.Outside.Release(ctx, heal.Of(b.Env.RunID, 0)); err != nil {
+	if b.Env.Watchdog != nil {
+		if _, err := b.Env.Watchdog.Release(ctx, undo.Of(b.Env.RunID, 0)); err != nil {
 			return err
 		}
 	}
@@ -247,15 +247,15 @@ func nothingLeft(ctx context.Context, b Bench) error {
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	reports, err := heal.Cluster(ctx, nodes, heal.Of(b.Env.RunID, 0))
+	reports, err := undo.Cluster(ctx, nodes, undo.Of(b.Env.RunID, 0))
 	errs := []error{err}
 	for _, r := range reports {
 		if !r.Nothing() {
 			errs = append(errs, fmt.Errorf("left on node %q: %s", r.Node, r))
 		}
 	}
-	if b.Env.Outside != nil {
-		armed, err := b.Env.Outside.Release(ctx, heal.Of(b.Env.RunID, 0))
+	if b.Env.Watchdog != nil {
+		armed, err := b.Env.Watchdog.Release(ctx, undo.Of(b.Env.RunID, 0))
 		if errs = append(errs, err); len(armed) > 0 {
 			errs = append(errs, fmt.Errorf("left beside the cluster: %q", armed))
 		}

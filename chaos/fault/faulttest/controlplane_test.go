@@ -19,10 +19,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // staticPod is one of the programs of the control plane.
@@ -54,7 +53,7 @@ func (w *world) makePrograms(m *machine) {
 	ports := map[string]int{managerName: 10257, "kube-scheduler": 10259, "kube-apiserver": 6443, "etcd": 2381}
 	for i, name := range slices.Sorted(maps.Keys(ports)) {
 		manifest := strings.ReplaceAll(managerManifest, managerName, name)
-		m.files[heal.ManifestDir+name+".yaml"] = manifest
+		m.files[undo.ManifestDir+name+".yaml"] = manifest
 		m.programs = append(m.programs, &staticPod{
 			name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest), began: w.begin.Add(-warmUp),
 			leads: w.begin,
@@ -114,13 +113,13 @@ func (w *world) reconcile(m *machine) {
 		known[p.name+".yaml"] = true
 	}
 	for name := range m.files {
-		if rest, ok := strings.CutPrefix(name, heal.ManifestDir); ok && !known[rest] {
+		if rest, ok := strings.CutPrefix(name, undo.ManifestDir); ok && !known[rest] {
 			panic("another file in the directory of static pods: " + name)
 		}
 	}
 	w.lead(m)
 	for _, p := range m.programs {
-		manifest, there := m.files[heal.ManifestDir+p.name+".yaml"]
+		manifest, there := m.files[undo.ManifestDir+p.name+".yaml"]
 		switch {
 		case w.inert:
 		case !there:
@@ -146,7 +145,7 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 	w.lead(m)
 	last := argv[len(argv)-1]
 	switch line := strings.Join(argv, " "); {
-	case strings.HasPrefix(line, mark.AgentPath+" probe process --program "):
+	case strings.HasPrefix(line, undo.AgentPath+" probe process --program "):
 		found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
 		for _, p := range m.programs {
 			if p.name == last && !p.gone {
@@ -250,10 +249,10 @@ func (w *world) signal(m *machine, signal string, pids []string) int {
 }
 
 // thaw is what a timer does about the frozen programs of a mark. The lock is held.
-func (w *world) thaw(m *machine, owner mark.Owner) {
+func (w *world) thaw(m *machine, owner undo.Owner) {
 	w.lead(m)
 	for name, content := range m.files {
-		if !strings.HasPrefix(name, owner.Held(heal.HeldFrozen(""))) || path.Ext(name) != "" {
+		if !strings.HasPrefix(name, owner.Held(undo.HeldFrozen(""))) || path.Ext(name) != "" {
 			continue
 		}
 		for _, p := range m.programs {
@@ -290,7 +289,7 @@ func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
 					if f.Stage == history.StageConfirmed {
 						w.mu.Lock()
 						defer w.mu.Unlock()
-						w.release(w.nodes["c-control-plane"], mark.Owner{Run: "r1", Step: 1})
+						w.release(w.nodes["c-control-plane"], undo.Owner{Run: "r1", Step: 1})
 					}
 				})
 				if stageOf(err) != "hold" || !strings.Contains(err.Error(), `on node "c-control-plane"`) {

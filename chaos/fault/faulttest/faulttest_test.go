@@ -23,9 +23,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
@@ -222,7 +221,7 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) {
 	}
 	w.cluster.Transcript.CrashAt(0, fake.CrashNever)
 	nodes := []clusters.Node{w.cluster.Node("control-plane"), w.cluster.Node("worker"), w.cluster.Node("worker2")}
-	if _, err := heal.Cluster(t.Context(), nodes, nil); err != nil {
+	if _, err := undo.Cluster(t.Context(), nodes, nil); err != nil {
 		t.Errorf("act %d: heal: %v", n, err)
 	}
 	later, err := def.New(b.Spec, 1, b.Env)
@@ -238,7 +237,7 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) {
 	if left := w.away(); len(left) > 0 {
 		t.Errorf("act %d: left %q", n, left)
 	}
-	left, err := heal.Cluster(t.Context(), nodes, nil)
+	left, err := undo.Cluster(t.Context(), nodes, nil)
 	for _, l := range left {
 		if err != nil || !l.Nothing() {
 			t.Errorf("act %d: left %+v, %v", n, l, err)
@@ -265,7 +264,7 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 		time.Sleep(fault.Life(b.Spec) + 3*time.Second) // Two nodes may have to do it, one after the other.
 		w.cluster.Transcript.CrashAt(0, fake.CrashNever)
 		for _, suffix := range []string{"control-plane", "worker"} {
-			left, err := heal.Node(t.Context(), heal.On(w.cluster.Node(suffix)), nil)
+			left, err := undo.Node(t.Context(), undo.On(w.cluster.Node(suffix)), nil)
 			if err != nil || !left.Nothing() {
 				t.Errorf("left %+v, %v", left, err)
 			}
@@ -283,34 +282,34 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 // the fault needs that program.
 func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
-		"container-kill":    {mark.AgentPath},
-		"kube-proxy-kill":   {mark.AgentPath},
-		"kubelet-freeze":    {"systemctl", "systemd-run", mark.AgentPath},
-		"kubelet-kill":      {"systemctl", mark.AgentPath},
-		"kubelet-stop":      {"systemctl", "systemd-run", mark.AgentPath},
-		"runtime-kill":      {"systemctl", mark.AgentPath},
-		"runtime-stop":      {"systemctl", "systemd-run", mark.AgentPath},
-		"node-crash":        {"systemctl", mark.AgentPath},
-		"node-pause":        {"systemctl", mark.AgentPath},
-		"node-stop":         {"systemctl", mark.AgentPath},
-		"clock-step":        {"systemctl", "systemd-run", mark.AgentPath},
-		"network-bandwidth": {"systemctl", "systemd-run", mark.AgentPath, "tc"},
-		"network-delay":     {"systemctl", "systemd-run", mark.AgentPath, "tc"},
-		"node-isolate":      {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"packet-loss":       {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"pod-partition":     {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"node-partition":    {"nft", "systemctl", "systemd-run", mark.AgentPath},
-		"node-reboot":       {"systemctl", mark.AgentPath},
+		"container-kill":    {undo.AgentPath},
+		"kube-proxy-kill":   {undo.AgentPath},
+		"kubelet-freeze":    {"systemctl", "systemd-run", undo.AgentPath},
+		"kubelet-kill":      {"systemctl", undo.AgentPath},
+		"kubelet-stop":      {"systemctl", "systemd-run", undo.AgentPath},
+		"runtime-kill":      {"systemctl", undo.AgentPath},
+		"runtime-stop":      {"systemctl", "systemd-run", undo.AgentPath},
+		"node-crash":        {"systemctl", undo.AgentPath},
+		"node-pause":        {"systemctl", undo.AgentPath},
+		"node-stop":         {"systemctl", undo.AgentPath},
+		"clock-step":        {"systemctl", "systemd-run", undo.AgentPath},
+		"network-bandwidth": {"systemctl", "systemd-run", undo.AgentPath, "tc"},
+		"network-delay":     {"systemctl", "systemd-run", undo.AgentPath, "tc"},
+		"node-isolate":      {"nft", "systemctl", "systemd-run", undo.AgentPath},
+		"packet-loss":       {"nft", "systemctl", "systemd-run", undo.AgentPath},
+		"pod-partition":     {"nft", "systemctl", "systemd-run", undo.AgentPath},
+		"node-partition":    {"nft", "systemctl", "systemd-run", undo.AgentPath},
+		"node-reboot":       {"systemctl", undo.AgentPath},
 		"node-delete":       {"systemctl", "systemd-run"},
-		"power-loss":        {"systemctl", "systemd-run", mark.AgentPath},
-		"device-gone":       {"systemctl", "systemd-run", mark.AgentPath},
-		"page-flip":         {mark.AgentPath},
-		"file-truncate":     {mark.AgentPath},
-		"volume-full":       {"systemctl", "systemd-run", mark.AgentPath},
-		"volume-read-only":  {"systemctl", "systemd-run", mark.AgentPath},
-		"csi-point":         {"systemctl", "systemd-run", mark.DiskPath},
+		"power-loss":        {"systemctl", "systemd-run", undo.AgentPath},
+		"device-gone":       {"systemctl", "systemd-run", undo.AgentPath},
+		"page-flip":         {undo.AgentPath},
+		"file-truncate":     {undo.AgentPath},
+		"volume-full":       {"systemctl", "systemd-run", undo.AgentPath},
+		"volume-read-only":  {"systemctl", "systemd-run", undo.AgentPath},
+		"csi-point":         {"systemctl", "systemd-run", undo.DiskPath},
 	}
-	for _, program := range []string{"nft", "systemctl", "systemd-run", "tc", mark.AgentPath, mark.DiskPath} {
+	for _, program := range []string{"nft", "systemctl", "systemd-run", "tc", undo.AgentPath, undo.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
 			w.cluster.Node("worker").On([]string{program, "..."}, fake.Reply{Hang: true})
 			begin := time.Now()

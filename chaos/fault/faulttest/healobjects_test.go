@@ -18,8 +18,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/object"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -39,7 +39,7 @@ func allNodes(w *world) []clusters.Node {
 }
 
 // apiOf returns what reports say was undone of API objects.
-func apiOf(reports []heal.Report) []string {
+func apiOf(reports []undo.Report) []string {
 	var did []string
 	for _, r := range reports {
 		did = append(did, r.API...)
@@ -67,16 +67,16 @@ func TestAHealFindsWhatIsLeftOfAPIObjects(t *testing.T) {
 			inWorld(t, def, func(w *world) { w.busy = 0 }, func(t *testing.T, w *world, b faulttest.Bench) {
 				injected(t, def, b)
 				w.busy = 2 // Others are quicker, twice.
-				other, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r2", 0))
+				other, err := undo.Cluster(t.Context(), allNodes(w), undo.Of("r2", 0))
 				if did := apiOf(other); err != nil || len(did) > 0 {
 					t.Errorf("of another run: %q, %v", did, err)
 				}
-				reports, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r1", 0))
+				reports, err := undo.Cluster(t.Context(), allNodes(w), undo.Of("r1", 0))
 				if d := cmp.Diff([]string{says}, apiOf(reports)); d != "" || err != nil {
 					t.Errorf("undone (-want +got):\n%s, %v", d, err)
 				}
 				w.looksUntouched(t)
-				again, err := heal.Cluster(t.Context(), allNodes(w), nil)
+				again, err := undo.Cluster(t.Context(), allNodes(w), nil)
 				for _, r := range again {
 					if err != nil || !r.Nothing() {
 						t.Errorf("a second heal: %s, %v", r, err)
@@ -122,7 +122,7 @@ func TestTwoHealsAtOnce(t *testing.T) {
 				var group sync.WaitGroup
 				for range 3 {
 					group.Go(func() {
-						if _, err := heal.Cluster(t.Context(), allNodes(w), nil); err != nil {
+						if _, err := undo.Cluster(t.Context(), allNodes(w), nil); err != nil {
 							t.Error(err)
 						}
 					})
@@ -161,7 +161,7 @@ func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
 		injected(t, object.Cordon(), b)
 		w.nodes["c-worker2"].tables["seatrial_r1_2"] = parseFilter("")
 		w.apiDown = true
-		reports, err := heal.Cluster(t.Context(), allNodes(w), nil)
+		reports, err := undo.Cluster(t.Context(), allNodes(w), nil)
 		said := `heal API objects through node "c-control-plane"`
 		if !errors.Is(err, await.ErrTimeout) || !strings.Contains(err.Error(), said) {
 			t.Errorf("got %v", err)

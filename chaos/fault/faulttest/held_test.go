@@ -8,9 +8,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/node"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // TestWhatIsHeldAndEndsByItselfIsFound lets the timer's heal come while the fault is held.
@@ -31,7 +30,7 @@ func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 					if f.Stage == history.StageConfirmed {
 						w.mu.Lock()
 						defer w.mu.Unlock()
-						w.release(w.nodes[tc.node], mark.Owner{Run: "r1", Step: 1})
+						w.release(w.nodes[tc.node], undo.Owner{Run: "r1", Step: 1})
 					}
 				})
 				if stageOf(err) != "hold" || !strings.Contains(err.Error(), tc.says) {
@@ -99,7 +98,7 @@ func TestAManifestComesBackByteForByte(t *testing.T) {
 			t.Errorf("it is %q", files[managerFile])
 		}
 		for name := range files {
-			if !strings.HasPrefix(name, heal.ManifestDir) && name != strings.TrimSuffix(mark.HeldDir, "/") {
+			if !strings.HasPrefix(name, undo.ManifestDir) && name != strings.TrimSuffix(undo.HeldDir, "/") {
 				t.Errorf("left: %s", name)
 			}
 		}
@@ -125,7 +124,7 @@ func TestAFlagThatOthersSetIsLeftAlone(t *testing.T) {
 		if !strings.Contains(w.nodes["c-control-plane"].files[managerFile], "--disable-force-detach") {
 			t.Error("the manifest was changed")
 		}
-		left, err := heal.Node(t.Context(), heal.On(w.cluster.Node("control-plane")), nil)
+		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("control-plane")), nil)
 		if err != nil || !left.Nothing() {
 			t.Errorf("left %s, %v", left, err)
 		}

@@ -19,9 +19,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
@@ -62,11 +61,11 @@ func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 		return nil, err
 	}
 	for _, n := range nodes {
-		seen := func(o mark.Owner) bool {
+		seen := func(o undo.Owner) bool {
 			out = append(out, n.Name()+": "+o.Name())
 			return false
 		}
-		if _, err := heal.Node(ctx, heal.On(n), seen); err != nil {
+		if _, err := undo.Node(ctx, undo.On(n), seen); err != nil {
 			return nil, err
 		}
 	}

@@ -16,13 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/journal"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -33,22 +32,22 @@ const errandVar = "SEATRIAL_TEST_ERRAND"
 
 // errand is all that such a harness is told.
 type errand struct {
-	Engine     string        `json:"engine"`
-	Kubeconfig string        `json:"kubeconfig"` // Where the provider keeps one.
-	Cluster    string        `json:"cluster"`
-	Fault      string        `json:"fault"`
-	Node       string        `json:"node"`
-	Pod        string        `json:"pod"`
-	Peer       string        `json:"peer"` // Of a fault between two: the other pod, and its node.
-	PeerNode   string        `json:"peerNode"`
-	Namespace  string        `json:"namespace"`
-	Run        string        `json:"run"`
-	At         string        `json:"at"` // A KillPoint; empty to live.
-	Journal    string        `json:"journal"`
-	Dogs       outside.Dogs  `json:"dogs"`
-	Life       time.Duration `json:"life"`
-	Hold       time.Duration `json:"hold"`
-	Forget     bool          `json:"forget"` // The journal is deleted before the harness is killed.
+	Engine     string            `json:"engine"`
+	Kubeconfig string            `json:"kubeconfig"` // Where the provider keeps one.
+	Cluster    string            `json:"cluster"`
+	Fault      string            `json:"fault"`
+	Node       string            `json:"node"`
+	Pod        string            `json:"pod"`
+	Peer       string            `json:"peer"` // Of a fault between two: the other pod, and its node.
+	PeerNode   string            `json:"peerNode"`
+	Namespace  string            `json:"namespace"`
+	Run        string            `json:"run"`
+	At         string            `json:"at"` // A KillPoint; empty to live.
+	Journal    string            `json:"journal"`
+	Dogs       undo.HostWatchdog `json:"dogs"`
+	Life       time.Duration     `json:"life"`
+	Hold       time.Duration     `json:"hold"`
+	Forget     bool              `json:"forget"` // The journal is deleted before the harness is killed.
 }
 
 // isErrand carries out the errand that the environment has, if it has one.
@@ -98,7 +97,7 @@ func (e errand) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var kept fault.Journal = journal.New(file)
+	var kept fault.Journal = undo.NewJournal(file)
 	if e.At != "" {
 		at, err := faulttest.ParseKillPoint(e.At)
 		if err != nil {
@@ -133,7 +132,7 @@ func (e errand) spec() plan.Fault {
 func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Logger) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: cluster, Pod: e.Pod, Namespace: e.Namespace, RunID: e.Run, Clock: bootclock.Now, Log: log,
-		Outside: e.Dogs,
+		Watchdog: e.Dogs,
 	}
 	kubeconfig, err := cluster.Kubeconfig(ctx)
 	if err != nil {
@@ -193,7 +192,7 @@ func (e errand) armed() (history.Time, error) {
 		return 0, err
 	}
 	defer file.Close()
-	record, err := journal.Read(file)
+	record, err := undo.ReadJournal(file)
 	for _, entry := range record.Entries {
 		if entry.Stage == history.StageArmed {
 			return entry.At, err

@@ -16,7 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -76,7 +76,7 @@ func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 	if left, err := m.left(ctx, on, run); err != nil || len(left) > 0 {
 		t.Errorf("healed twice at once: left %s, %v", strings.Join(left, "; "), err)
 	}
-	table := mark.Owner{Run: run, Step: 1}.Table()
+	table := undo.Owner{Run: run, Step: 1}.Table()
 	for _, thing := range []string{table, "node " + on.Name() + " uncordoned"} {
 		if n := strings.Count(said[0], thing) + strings.Count(said[1], thing); n != 1 {
 			t.Errorf("%q is undone %d times, want once: %q", thing, n, said)

@@ -12,11 +12,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/residue"
-	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
+	"github.com/seatrial/seatrial/chaos/nodeagent/leaks"
+	"github.com/seatrial/seatrial/chaos/undo"
+	apiobjects "github.com/seatrial/seatrial/chaos/undo/apileaks"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -66,13 +65,13 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 		}
 	}
 	var out []string
-	seen := func(o mark.Owner) bool {
+	seen := func(o undo.Owner) bool {
 		if strings.HasPrefix(o.Run, run) {
 			out = append(out, n.Name()+": mark "+o.Name())
 		}
 		return false
 	}
-	if _, err := heal.Within(ctx, heal.On(n), seen, lookBound); err != nil || len(out) > 0 {
+	if _, err := undo.Within(ctx, undo.On(n), seen, lookBound); err != nil || len(out) > 0 {
 		return out, err
 	}
 	units, err := clusters.Run(ctx, n, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend",
@@ -94,11 +93,11 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 
 // thingsOn has the agent look at its node.
 func thingsOn(ctx context.Context, n clusters.Node) ([]history.Thing, error) {
-	said, err := clusters.Run(ctx, n, mark.AgentPath, "residue")
+	said, err := clusters.Run(ctx, n, undo.AgentPath, "residue")
 	if err != nil {
 		return nil, err
 	}
-	var report residue.Report
+	var report leaks.Report
 	if err := json.Unmarshal([]byte(said), &report); err != nil {
 		return nil, fmt.Errorf("decode %.80q: %w", said, err)
 	}

@@ -18,11 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -55,7 +55,7 @@ type matrix struct {
 	nodes   []clusters.Node
 	log     *slog.Logger
 	dir     string
-	dogs    outside.Dogs // Beside the cluster.
+	dogs    undo.HostWatchdog // Beside the cluster.
 
 	before  map[string][]history.Thing // What there was on each node.
 	fresh   bool                       // Managers and schedulers end a few times in all.
@@ -355,7 +355,7 @@ func (nobody) Record(history.Event) {}
 
 func (m *matrix) target(on clusters.Node) faulttest.Target {
 	t := faulttest.Target{
-		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Outside: m.dogs,
+		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Watchdog: m.dogs,
 	}
 	switch on.Name() {
 	case m.nodes[1+workerOfClaim].Name():

@@ -19,8 +19,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -110,13 +109,13 @@ func (w *world) deleteClaim(a k8stesting.Action) (bool, runtime.Object, error) {
 func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known bool) {
 	ours := m.node.Role() == clusters.RoleControlPlane
 	switch {
-	case argv[0] == "find" && slices.Contains(argv, heal.AdminConf) && ours:
-		return heal.AdminConf + "\n", 0, true
-	case argv[0] == "find" && slices.Contains(argv, heal.AdminConf):
+	case argv[0] == "find" && slices.Contains(argv, undo.AdminConf) && ours:
+		return undo.AdminConf + "\n", 0, true
+	case argv[0] == "find" && slices.Contains(argv, undo.AdminConf):
 		return "", 0, true
 	case argv[0] != "kubectl":
 		return "", 0, false
-	case !ours || w.apiDown || len(argv) < 6 || argv[1] != "--kubeconfig="+heal.AdminConf:
+	case !ours || w.apiDown || len(argv) < 6 || argv[1] != "--kubeconfig="+undo.AdminConf:
 		return "", 1, true
 	}
 	w.control()
@@ -125,7 +124,7 @@ func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known 
 		if path, raw := strings.CutPrefix(args[1], "--raw="); raw {
 			return w.rawMesh(path), 0, true
 		}
-		if slices.Contains(args, "--selector="+mark.OwnerLabel) {
+		if slices.Contains(args, "--selector="+undo.OwnerLabel) {
 			w.stresses()
 			return encode(map[string]any{"kind": "List", "items": w.meshItems()}), 0, true
 		}
@@ -209,7 +208,7 @@ func merge(into, patch map[string]any) map[string]any {
 }
 
 // healObjects is what the agent's heal on a node does about API objects: the same code, on the node's own commands.
-func (w *world) healObjects(m *machine, owner mark.Owner) {
+func (w *world) healObjects(m *machine, owner undo.Owner) {
 	run := func(_ context.Context, argv []string, stdin string) (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -219,5 +218,5 @@ func (w *world) healObjects(m *machine, owner mark.Owner) {
 		}
 		return out, nil
 	}
-	_ = heal.API(context.Background(), run, heal.Of(owner.Run, owner.Step), 10*time.Minute, &heal.Report{})
+	_ = undo.API(context.Background(), run, undo.Of(owner.Run, owner.Step), 10*time.Minute, &undo.Report{})
 }

@@ -15,11 +15,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // line is the device of a machine, and its clocks.
@@ -31,7 +30,7 @@ type line struct {
 
 // qdisc is a queueing discipline as the world understands it.
 type qdisc struct {
-	heal.Qdisc
+	undo.Qdisc
 	delay time.Duration // Of netem.
 	rate  float64       // Of tbf, in bits a second.
 	burst float64       // Of tbf, in bits.
@@ -57,7 +56,7 @@ func (w *world) lineCommand(m *machine, argv []string) (out string, exit int, kn
 	case strings.HasPrefix(line, "ip -json route get "):
 		return fmt.Sprintf(`[{"dst":%q,"dev":"eth0","prefsrc":"172.18.0.3"}]`, argv[4]), 0, true
 	case line == "tc -s -json qdisc show":
-		all := []heal.Qdisc{{Kind: "noqueue", Handle: "0:", Device: "lo", Root: true}}
+		all := []undo.Qdisc{{Kind: "noqueue", Handle: "0:", Device: "lo", Root: true}}
 		if m.qdisc != nil {
 			all = append(all, m.qdisc.Qdisc)
 		}
@@ -70,14 +69,14 @@ func (w *world) lineCommand(m *machine, argv []string) (out string, exit int, kn
 		}
 		m.qdisc = nil
 		return "", 0, true
-	case strings.HasPrefix(line, mark.AgentPath+" clock"):
+	case strings.HasPrefix(line, undo.AgentPath+" clock"):
 		return w.clock(m, argv[2:]), 0, true
 	}
 	return "", 0, false
 }
 
 func (w *world) addQdisc(m *machine, handle string, what []string) int {
-	q := &qdisc{Qdisc: heal.Qdisc{Kind: what[0], Handle: handle, Device: "eth0", Root: true}}
+	q := &qdisc{Qdisc: undo.Qdisc{Kind: what[0], Handle: handle, Device: "eth0", Root: true}}
 	switch what[0] {
 	case "netem":
 		by, err := time.ParseDuration(what[4])
@@ -153,13 +152,13 @@ func (w *world) clock(m *machine, args []string) string {
 }
 
 // releaseLine is what the timer of a fault does about lines and clocks. The lock is held.
-func (w *world) releaseLine(m *machine, owner mark.Owner) {
-	if _, held := m.files[owner.Held(heal.HeldQdisc+"eth0")]; held && m.qdisc != nil &&
+func (w *world) releaseLine(m *machine, owner undo.Owner) {
+	if _, held := m.files[owner.Held(undo.HeldQdisc+"eth0")]; held && m.qdisc != nil &&
 		m.qdisc.Handle == owner.Qdisc() {
 		m.qdisc = nil
 	}
 	for name := range m.files {
-		if strings.HasPrefix(name, owner.Held(heal.HeldClock)) {
+		if strings.HasPrefix(name, owner.Held(undo.HeldClock)) {
 			m.off = 0
 		}
 	}
@@ -216,7 +215,7 @@ func TestALineThatIsWrongIsFound(t *testing.T) {
 		}
 	}
 	foreign := func(m *machine) {
-		m.qdisc = &qdisc{Qdisc: heal.Qdisc{Kind: "htb", Handle: "1:", Device: "eth0", Root: true}}
+		m.qdisc = &qdisc{Qdisc: undo.Qdisc{Kind: "htb", Handle: "1:", Device: "eth0", Root: true}}
 	}
 	for _, tc := range []struct {
 		name        string

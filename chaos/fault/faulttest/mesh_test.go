@@ -24,11 +24,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
-	apiobjects "github.com/seatrial/seatrial/chaos/residue/objects"
+	"github.com/seatrial/seatrial/chaos/undo"
+	apiobjects "github.com/seatrial/seatrial/chaos/undo/apileaks"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
 
@@ -372,16 +372,16 @@ func TestAHealFindsAnExperiment(t *testing.T) {
 				if !slices.ContainsFunc(things, left) || err != nil {
 					t.Errorf("residue: %v, %v, want %s", things, err, want)
 				}
-				other, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r2", 0))
+				other, err := undo.Cluster(t.Context(), allNodes(w), undo.Of("r2", 0))
 				if did := apiOf(other); err != nil || len(did) > 0 {
 					t.Errorf("of another run: %q, %v", did, err)
 				}
-				reports, err := heal.Cluster(t.Context(), allNodes(w), heal.Of("r1", 0))
+				reports, err := undo.Cluster(t.Context(), allNodes(w), undo.Of("r1", 0))
 				did := []string{"stresschaos trial/seatrial-r1-1 deleted (seatrial-r1-1)"}
 				if d := cmp.Diff(did, apiOf(reports)); d != "" {
 					t.Errorf("undone (-want +got):\n%s", d)
 				}
-				again, err2 := heal.Cluster(t.Context(), allNodes(w), nil)
+				again, err2 := undo.Cluster(t.Context(), allNodes(w), nil)
 				says := `Chaos Mesh has not let go of it (finalizers ["chaos-mesh/records"])`
 				if stuck {
 					if err2 == nil || !strings.Contains(err2.Error(), says) {

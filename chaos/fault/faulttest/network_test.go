@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -328,10 +328,10 @@ func (w *world) network(
 	case argv[0] == "nft":
 		out, exit = w.nft(m, line, stdin)
 		return out, exit, 0, true
-	case strings.HasPrefix(line, mark.AgentPath+" probe tcp"):
+	case strings.HasPrefix(line, undo.AgentPath+" probe tcp"):
 		out, took = w.probeTCP(at, inner[5:])
 		return out, 0, took, true
-	case strings.HasPrefix(line, mark.AgentPath+" probe ping"):
+	case strings.HasPrefix(line, undo.AgentPath+" probe ping"):
 		out, took = w.probePing(at, inner)
 		return out, 0, took, true
 	case argv[0] == "cat" && strings.HasSuffix(line, "/net/snmp6"):

@@ -21,8 +21,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
@@ -220,7 +220,7 @@ func (k *kennel) act(ctx context.Context, do func(), argv ...string) error {
 }
 
 // Arm has a node brought back after life.
-func (k *kennel) Arm(ctx context.Context, name string, owner mark.Owner, life time.Duration) error {
+func (k *kennel) Arm(ctx context.Context, name string, owner undo.Owner, life time.Duration) error {
 	dog := owner.Name() + "@" + name
 	return k.act(ctx, func() {
 		k.dogs[dog] = time.AfterFunc(life, func() {
@@ -233,7 +233,7 @@ func (k *kennel) Arm(ctx context.Context, name string, owner mark.Owner, life ti
 }
 
 // Disarm ends it.
-func (k *kennel) Disarm(ctx context.Context, name string, owner mark.Owner) error {
+func (k *kennel) Disarm(ctx context.Context, name string, owner undo.Owner) error {
 	dog := owner.Name() + "@" + name
 	return k.act(ctx, func() { k.drop(dog) }, "disarm", dog)
 }
@@ -246,13 +246,13 @@ func (k *kennel) drop(dog string) {
 }
 
 // Release ends all that only says yes to.
-func (k *kennel) Release(_ context.Context, only func(mark.Owner) bool) ([]string, error) {
+func (k *kennel) Release(_ context.Context, only func(undo.Owner) bool) ([]string, error) {
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
 	var names []string
 	for _, dog := range slices.Sorted(maps.Keys(k.dogs)) {
 		name, _, _ := strings.Cut(dog, "@")
-		if owner, ours := mark.FromName(name); ours && (only == nil || only(owner)) {
+		if owner, ours := undo.FromName(name); ours && (only == nil || only(owner)) {
 			k.drop(dog)
 			names = append(names, dog)
 		}
@@ -300,7 +300,7 @@ func TestNoNodeIsTakenAwayThatNobodyCouldBringBack(t *testing.T) {
 	for _, def := range []fault.Definition{node.Crash(), node.Pause(), node.Stop()} {
 		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 			env := b.Env
-			env.Outside = nil
+			env.Watchdog = nil
 			if _, err := def.New(b.Spec, 1, env); err == nil || !strings.Contains(err.Error(), "no dead-man") {
 				t.Errorf("%s: got %v", def.Name, err)
 			}

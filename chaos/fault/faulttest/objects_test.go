@@ -14,9 +14,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // evidenceOf returns what a stage has shown, one sentence a line.
@@ -204,7 +204,7 @@ func TestAFaultPointOfTheControllerIsSetOnTheControlPlane(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(fault.Life(b.Spec) + time.Second) // And nobody comes back.
-		left, err := heal.Node(t.Context(), heal.On(w.cluster.Node("control-plane")), nil)
+		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("control-plane")), nil)
 		if err != nil || !left.Nothing() {
 			t.Errorf("left %s, %v", left, err)
 		}
@@ -246,7 +246,7 @@ func TestFaultPointsWithinEachOther(t *testing.T) {
 		if _, err := outer.Confirm(t.Context()); err != nil {
 			t.Error(err)
 		}
-		left, err := heal.Node(t.Context(), heal.On(w.cluster.Node("worker")), heal.Of("r1", 0))
+		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("worker")), undo.Of("r1", 0))
 		if d := cmp.Diff([]string{"seatrial-r1-1"}, left.Points); d != "" || err != nil {
 			t.Errorf("points (-want +got):\n%s, %v", d, err)
 		}

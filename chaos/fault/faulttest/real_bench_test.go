@@ -16,12 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -98,7 +96,7 @@ func servingKubelet(b *testing.B, n clusters.Node, old int) (pid int) {
 
 func lookFor(b *testing.B, n clusters.Node, pid int) probe.Processes {
 	b.Helper()
-	out, err := clusters.Run(b.Context(), n, mark.AgentPath, "probe", "process", "--pid", strconv.Itoa(pid))
+	out, err := clusters.Run(b.Context(), n, undo.AgentPath, "probe", "process", "--pid", strconv.Itoa(pid))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -118,12 +116,12 @@ func benchmarkDeadMan(b *testing.B, n clusters.Node) {
 		gone := tablesGone(b, n)
 		due := map[string]history.Time{}
 		for i := range timesOfABenchmark {
-			owner := mark.Owner{Run: benchRun, Step: i + 1}
+			owner := undo.Owner{Run: benchRun, Step: i + 1}
 			table := fmt.Sprintf("add table inet %s\n", owner.Table())
-			if _, err := heal.On(n)(b.Context(), heal.DeleteTable(), table); err != nil {
+			if _, err := undo.On(n)(b.Context(), undo.DeleteTable(), table); err != nil {
 				b.Fatal(err)
 			}
-			if err := deadman.Arm(b.Context(), n, owner, life); err != nil {
+			if err := undo.Arm(b.Context(), n, owner, life); err != nil {
 				b.Fatal(err)
 			}
 			due[owner.Table()] = began(b, n, owner).Add(life)
@@ -149,7 +147,7 @@ type departure struct {
 
 // ours reports whether a table is one of the benchmark's: others come and go as well.
 func ours(table string) bool {
-	owner, ok := mark.FromTable(table)
+	owner, ok := undo.FromTable(table)
 	return ok && owner.Run == benchRun
 }
 
@@ -181,7 +179,7 @@ func tablesGone(b *testing.B, n clusters.Node) <-chan departure {
 }
 
 // began returns when a timer was started, as systemd has it.
-func began(b *testing.B, n clusters.Node, owner mark.Owner) history.Time {
+func began(b *testing.B, n clusters.Node, owner undo.Owner) history.Time {
 	b.Helper()
 	out, err := clusters.Run(b.Context(), n, "systemctl", "show", owner.Timer(), "--value",
 		"--property=ActiveEnterTimestampMonotonic")

@@ -25,7 +25,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -157,10 +157,10 @@ func (m *matrix) unbelieved(ctx context.Context, on clusters.Node, api client.Cl
 		return fmt.Errorf("the residue has %q, %w, want the experiment", left, err)
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetAPIVersion(mark.MeshGroup + "/" + mark.MeshVersion)
+	obj.SetAPIVersion(undo.MeshGroup + "/" + undo.MeshVersion)
 	obj.SetKind("StressChaos")
 	obj.SetNamespace(env.Namespace)
-	obj.SetName(mark.Owner{Run: run, Step: 1}.Name())
+	obj.SetName(undo.Owner{Run: run, Step: 1}.Name())
 	lie, err := json.Marshal(map[string]any{"status": map[string]any{
 		"conditions": []map[string]string{
 			{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": "True"},

@@ -15,11 +15,10 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman/outside"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/node"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -29,12 +28,12 @@ import (
 )
 
 // realDogs are the dead-men beside a real cluster, with orders of their own.
-func realDogs(ctx context.Context, log *slog.Logger, dir, cluster string) (outside.Dogs, error) {
+func realDogs(ctx context.Context, log *slog.Logger, dir, cluster string) (undo.HostWatchdog, error) {
 	seatrial := program.Program{
 		Name: "seatrial", Source: "github.com/seatrial/seatrial/tools/seatrial", Variable: "SEATRIAL_PROGRAM",
 	}
 	path, err := seatrial.Find(ctx, log)
-	return outside.Dogs{
+	return undo.HostWatchdog{
 		Argv: []string{path, "deadman"}, Dir: dir, Engine: os.Getenv("SEATRIAL_ENGINE"), Cluster: cluster,
 	}, err
 }
@@ -52,7 +51,7 @@ func TestWholeNodesOnARealCluster(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	killedWhilePaused(t, target.Outside.(outside.Dogs), nodes[len(nodes)-1])
+	killedWhilePaused(t, target.Watchdog.(undo.HostWatchdog), nodes[len(nodes)-1])
 }
 
 // TestProgramsOfNodesOnARealCluster does the same for faults of the programs on a node, and lets the timers on the node
@@ -99,7 +98,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 		}
 	}
 	return faulttest.Target{
-		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log, Outside: dogs,
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log, Watchdog: dogs,
 	}, nodes
 }
 
@@ -107,7 +106,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 const deadLife = 15 * time.Second
 
 // killedWhilePaused starts a harness that arms, pauses a node, and is killed then. The node must be thawed in time.
-func killedWhilePaused(t *testing.T, dogs outside.Dogs, victim clusters.Node) {
+func killedWhilePaused(t *testing.T, dogs undo.HostWatchdog, victim clusters.Node) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAHarnessThatIsKilled$")
 	cmd.Env = append(os.Environ(), "SEATRIAL_TEST_VICTIM="+victim.Name(), "SEATRIAL_TEST_CLUSTER="+dogs.Cluster,
 		"SEATRIAL_TEST_ORDERS="+dogs.Dir, "SEATRIAL_PROGRAM="+dogs.Argv[0])
@@ -186,7 +185,7 @@ func TestAHarnessThatIsKilled(t *testing.T) {
 		if n.Name() != victim {
 			continue
 		}
-		if err := dogs.Arm(ctx, victim, mark.Owner{Run: "rkilled", Step: 1}, deadLife); err != nil {
+		if err := dogs.Arm(ctx, victim, undo.Owner{Run: "rkilled", Step: 1}, deadLife); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.(clusters.PowerNode).Pause(ctx); err != nil {

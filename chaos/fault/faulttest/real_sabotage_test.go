@@ -14,8 +14,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/check"
 )
@@ -63,7 +63,7 @@ func TestSabotageOnARealCluster(t *testing.T) {
 			env := fault.Env{
 				Cluster: target.Cluster, Kube: target.Kube, Pod: "none", Namespace: "kube-system",
 				Node:  sabotaged{Node: nodes[len(nodes)-1], act: tc.act, done: done},
-				RunID: "rsabotage-" + tc.def.Name, Clock: target.Clock, Log: target.Log, Outside: target.Outside,
+				RunID: "rsabotage-" + tc.def.Name, Clock: target.Clock, Log: target.Log, Watchdog: target.Watchdog,
 			}
 			r, err := faulttest.Run(t.Context(), tc.def, faulttest.Bench{Env: env, Spec: spec}, nil)
 			var stage *fault.StageError
@@ -76,7 +76,7 @@ func TestSabotageOnARealCluster(t *testing.T) {
 			if got.Verdict != check.Unknown || !strings.Contains(reasons, tc.def.Name) {
 				t.Errorf("%s: %q", got.Verdict, got.Results[0].Reasons)
 			}
-			reports, err := heal.Cluster(t.Context(), nodes, heal.Of(env.RunID, 0))
+			reports, err := undo.Cluster(t.Context(), nodes, undo.Of(env.RunID, 0))
 			for _, r := range reports {
 				if err != nil || !r.Nothing() {
 					t.Errorf("left on node %q: %s, %v", r.Node, r, err)

@@ -15,15 +15,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
@@ -119,9 +117,9 @@ func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, node
 		return err
 	}
 	const life = 30 * time.Second // Long enough to be shown, short of what the fault arms itself.
-	owner := mark.Owner{Run: env.RunID, Step: 1}
+	owner := undo.Owner{Run: env.RunID, Step: 1}
 	for _, n := range nodes {
-		if err := deadman.Arm(ctx, n, owner, life); err != nil {
+		if err := undo.Arm(ctx, n, owner, life); err != nil {
 			return err
 		}
 	}
@@ -130,7 +128,7 @@ func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, node
 	}
 	facts, err := f.ConfirmHealed(ctx)
 	target.Log.Info("left alone", "fault", def.Name, "shown", facts)
-	reports, err2 := heal.Cluster(ctx, nodes, heal.Of(env.RunID, 0))
+	reports, err2 := undo.Cluster(ctx, nodes, undo.Of(env.RunID, 0))
 	for _, r := range reports {
 		if !r.Nothing() {
 			t.Errorf("fault %q: left on node %q: %s", def.Name, r.Node, r)

@@ -13,8 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // services are what runs on a node beside its kubelet, and the files that it is made of.
@@ -31,7 +30,7 @@ type services struct {
 }
 
 const (
-	managerFile = heal.ManifestDir + "kube-controller-manager.yaml"
+	managerFile = undo.ManifestDir + "kube-controller-manager.yaml"
 	// aDirectory is the content of what is none.
 	aDirectory = "\x00directory"
 )
@@ -142,9 +141,9 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		for _, gone := range argv[2:] {
 			maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", gone+"/") })
 		}
-	case argv[0] == "find" && slices.Contains(argv, mark.HeldDir+"*"):
+	case argv[0] == "find" && slices.Contains(argv, undo.HeldDir+"*"):
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			if strings.HasPrefix(name, mark.HeldDir) {
+			if strings.HasPrefix(name, undo.HeldDir) {
 				out += name + "\n"
 			}
 		}
@@ -156,33 +155,33 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 }
 
 // release is what the timer of a fault does about what it holds. The lock is held.
-func (w *world) release(m *machine, owner mark.Owner) {
+func (w *world) release(m *machine, owner undo.Owner) {
 	w.mend(m, owner)
 	w.releaseLine(m, owner)
 	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", owner.Brief("")+"/") })
-	if _, held := m.files[owner.Held(heal.HeldKubelet)]; held {
+	if _, held := m.files[owner.Held(undo.HeldKubelet)]; held {
 		w.startKubelet(m)
 	}
-	if _, held := m.files[owner.Held(heal.HeldFrozen("kubelet"))]; held {
+	if _, held := m.files[owner.Held(undo.HeldFrozen("kubelet"))]; held {
 		m.frozen = false
 	}
-	if _, held := m.files[owner.Held(heal.HeldRuntime)]; held {
+	if _, held := m.files[owner.Held(undo.HeldRuntime)]; held {
 		w.startRuntime(m)
 	}
 	w.thaw(m, owner)
 	for _, p := range m.programs {
 		if was, held := m.files[owner.Held(p.name+".yaml")]; held {
-			m.files[heal.ManifestDir+p.name+".yaml"] = was
+			m.files[undo.ManifestDir+p.name+".yaml"] = was
 		}
 	}
 	if m.programs != nil {
 		w.reconcile(m)
 	}
-	if _, held := m.files[owner.Held(heal.HeldRegistration)]; held {
+	if _, held := m.files[owner.Held(undo.HeldRegistration)]; held {
 		w.register(m)
 	}
 	maps.DeleteFunc(m.files, func(name, _ string) bool {
-		apart := owner.Held(heal.HeldNode) // That is released through the API.
+		apart := owner.Held(undo.HeldNode) // That is released through the API.
 		return strings.HasPrefix(name, owner.Held("")) && name != apart
 	})
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/heal"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // disks are the volumes of a node, as the agent's injury command does harm to them.
@@ -20,7 +19,7 @@ type disks struct {
 type volume struct {
 	shut, full, readOnly bool
 	synced, unsynced     string // What there is of the files that tell what a loss of power has lost.
-	damage               injury.Damage
+	damage               volfault.Damage
 	size                 int64 // Of the only file that there is.
 }
 
@@ -35,7 +34,7 @@ func (m *machine) volume(pv string) *volume {
 	if m.volumes == nil {
 		m.volumes = map[string]*volume{}
 		if m.node.Name() == "c-worker" {
-			m.volumes[workloadPV] = &volume{synced: injury.Missing, unsynced: injury.Missing, size: wholeSize}
+			m.volumes[workloadPV] = &volume{synced: volfault.Missing, unsynced: volfault.Missing, size: wholeSize}
 		}
 	}
 	return m.volumes[pv]
@@ -43,32 +42,32 @@ func (m *machine) volume(pv string) *volume {
 
 // remount is what a boot does: what was held until then is over, and what was not synced is gone.
 func (m *machine) remount() {
-	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, mark.BriefDir) })
+	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, undo.BriefDir) })
 	for _, v := range m.volumes {
 		if v.shut {
-			v.shut, v.unsynced = false, injury.Missing
+			v.shut, v.unsynced = false, volfault.Missing
 		}
 	}
 }
 
 // disk carries out a command about volumes, if it is one. The lock is held.
 func (w *world) disk(m *machine, argv []string) (out string, exit int, known bool) {
-	if argv[0] == "find" && slices.Contains(argv, mark.BriefDir+"*") {
+	if argv[0] == "find" && slices.Contains(argv, undo.BriefDir+"*") {
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			if rest, ok := strings.CutPrefix(name, mark.BriefDir); ok && !strings.Contains(rest, "/") {
+			if rest, ok := strings.CutPrefix(name, undo.BriefDir); ok && !strings.Contains(rest, "/") {
 				out += name + "\n"
 			}
 		}
 		return out, 0, true
 	}
-	if !strings.HasPrefix(strings.Join(argv, " "), mark.AgentPath+" injury ") {
+	if !strings.HasPrefix(strings.Join(argv, " "), undo.AgentPath+" injury ") {
 		return "", 0, false
 	}
 	flags, operands := map[string]string{}, argv[3:]
 	for len(operands) > 1 && strings.HasPrefix(operands[0], "--") {
 		flags[operands[0]], operands = operands[1], operands[2:]
 	}
-	owner, ok := mark.FromName("seatrial-" + flags["--run"] + "-" + flags["--step"])
+	owner, ok := undo.FromName("seatrial-" + flags["--run"] + "-" + flags["--step"])
 	if !ok {
 		return "", 254, true
 	}
@@ -77,19 +76,19 @@ func (w *world) disk(m *machine, argv []string) (out string, exit int, known boo
 		if v == nil {
 			return "", 1, true
 		}
-		return encode(injury.FileSight{By: mysqldAt, Size: v.size, Page: v.damage.After}), 0, true
+		return encode(volfault.FileView{By: mysqldAt, Size: v.size, Page: v.damage.After}), 0, true
 	}
-	reports := []injury.Report{}
+	reports := []volfault.Report{}
 	for _, pv := range operands {
 		if m.volume(pv) == nil && argv[2] == "inflict" {
 			return "", 1, true
 		}
 		if argv[2] == "inflict" {
-			w.inflict(m, owner, injury.Kind(flags["--kind"]), pv)
+			w.inflict(m, owner, volfault.Kind(flags["--kind"]), pv)
 		}
 		r := w.look(m, pv)
-		if argv[2] == "inflict" && injury.Kind(flags["--kind"]).Stays() {
-			r.Damage = w.harmed(m.volume(pv), injury.Kind(flags["--kind"]), flags["--file"])
+		if argv[2] == "inflict" && volfault.Kind(flags["--kind"]).Stays() {
+			r.Damage = w.harmed(m.volume(pv), volfault.Kind(flags["--kind"]), flags["--file"])
 		}
 		reports = append(reports, r)
 	}
@@ -100,25 +99,25 @@ func (w *world) disk(m *machine, argv []string) (out string, exit int, known boo
 }
 
 // inflict leaves the mark and does the harm.
-func (w *world) inflict(m *machine, owner mark.Owner, kind injury.Kind, pv string) {
+func (w *world) inflict(m *machine, owner undo.Owner, kind volfault.Kind, pv string) {
 	v := m.volume(pv)
 	place := owner.Held
-	if kind == injury.Power {
+	if kind == volfault.Power {
 		place = owner.Brief
-		v.synced, v.unsynced = injury.Whole, injury.Whole
+		v.synced, v.unsynced = volfault.Whole, volfault.Whole
 	}
 	if !kind.Stays() {
-		m.files[place("")], m.files[place(heal.HeldVolume+pv)] = aDirectory, string(kind)
+		m.files[place("")], m.files[place(undo.HeldVolume+pv)] = aDirectory, string(kind)
 	}
 	if w.inert {
 		return
 	}
 	switch kind {
-	case injury.Power, injury.Gone:
+	case volfault.Power, volfault.Gone:
 		v.shut = true
-	case injury.Full:
+	case volfault.Full:
 		v.full = true
-	case injury.ReadOnly:
+	case volfault.ReadOnly:
 		v.readOnly = true
 		m.endContainer()
 	}
@@ -128,23 +127,23 @@ func (w *world) inflict(m *machine, owner mark.Owner, kind injury.Kind, pv strin
 const mysqldAt = "mysqld, pid 901, at /var/lib/mysql"
 
 // harmed damages the file, and says what the node's program says of it.
-func (w *world) harmed(v *volume, kind injury.Kind, file string) *injury.Damage {
-	d := injury.Damage{File: file, Offset: wholeSize / 2, Length: wholeSize / 2, Before: "5ea7"}
-	if kind == injury.Flip {
-		d = injury.Damage{File: file, Page: 4, Offset: 4*16384 + 4096, Length: 64, Before: "5ea7", After: "ba11"}
+func (w *world) harmed(v *volume, kind volfault.Kind, file string) *volfault.Damage {
+	d := volfault.Damage{File: file, Offset: wholeSize / 2, Length: wholeSize / 2, Before: "5ea7"}
+	if kind == volfault.Flip {
+		d = volfault.Damage{File: file, Page: 4, Offset: 4*16384 + 4096, Length: 64, Before: "5ea7", After: "ba11"}
 	}
 	switch {
-	case w.inert && kind == injury.Flip:
+	case w.inert && kind == volfault.Flip:
 		d.After = d.Before
-	case !w.inert && kind == injury.Truncate:
+	case !w.inert && kind == volfault.Truncate:
 		v.size = d.Offset
 	}
 	v.damage = d
 	return &d
 }
 
-func (w *world) look(m *machine, pv string) injury.Report {
-	r := injury.Report{PV: pv, At: w.time(time.Now())}
+func (w *world) look(m *machine, pv string) volfault.Report {
+	r := volfault.Report{PV: pv, At: w.time(time.Now())}
 	v := m.volume(pv)
 	if v == nil {
 		return r
@@ -160,32 +159,32 @@ func (w *world) look(m *machine, pv string) injury.Report {
 	case v.full:
 		writes, r.Available = "ENOSPC", 0
 	}
-	r.Tries = []injury.Try{
-		{By: mysqldAt, Op: injury.TryRead, Error: reads}, {By: mysqldAt, Op: injury.TryWrite, Error: writes},
+	r.Tries = []volfault.Access{
+		{By: mysqldAt, Op: volfault.AccessRead, Error: reads}, {By: mysqldAt, Op: volfault.AccessWrite, Error: writes},
 	}
 	r.Synced, r.Unsynced = v.synced, v.unsynced
 	return r
 }
 
 // mend undoes what the marks say. It is what a node's timer does as well. The lock is held.
-func (w *world) mend(m *machine, owner mark.Owner, pvs ...string) []injury.Report {
-	reports := []injury.Report{}
+func (w *world) mend(m *machine, owner undo.Owner, pvs ...string) []volfault.Report {
+	reports := []volfault.Report{}
 	for _, place := range []func(string) string{owner.Held, owner.Brief} {
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			pv, ok := strings.CutPrefix(name, place(heal.HeldVolume))
+			pv, ok := strings.CutPrefix(name, place(undo.HeldVolume))
 			if !ok {
 				continue
 			}
 			if m.volume(pv).shut {
 				m.endContainer()
 			}
-			*m.volume(pv) = volume{synced: injury.Missing, unsynced: injury.Missing, size: wholeSize}
-			reports = append(reports, injury.Report{PV: pv, At: w.time(time.Now()), Undone: "undone"})
+			*m.volume(pv) = volume{synced: volfault.Missing, unsynced: volfault.Missing, size: wholeSize}
+			reports = append(reports, volfault.Report{PV: pv, At: w.time(time.Now()), Undone: "undone"})
 		}
 	}
 	for _, pv := range pvs {
 		if v := m.volume(pv); v != nil {
-			v.synced, v.unsynced = injury.Missing, injury.Missing
+			v.synced, v.unsynced = volfault.Missing, volfault.Missing
 		}
 	}
 	return reports

@@ -17,9 +17,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
@@ -195,10 +195,10 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case argv[0] == "systemd-run":
 		return w.arm(m, argv)
 	case line == "find /usr/local/bin -maxdepth 1 -name seatrial-disk":
-		return mark.DiskPath + "\n", 0
+		return undo.DiskPath + "\n", 0
 	case strings.HasPrefix(line, "find /var/lib "):
-		return mark.DiskStates + "node\n" + mark.DiskStates + "controller\n", 0
-	case strings.HasPrefix(line, mark.DiskPath+" points"):
+		return undo.DiskStates + "node\n" + undo.DiskStates + "controller\n", 0
+	case strings.HasPrefix(line, undo.DiskPath+" points"):
 		return w.points(m, argv[2:])
 	case strings.HasPrefix(line, "ip -json -4"):
 		return `[{"dst":"default","gateway":"172.18.0.1"},{"dst":"10.244.0.0/24","gateway":"172.18.0.2"}]`, 0
@@ -207,7 +207,7 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case line == "cat /proc/1/mountinfo":
 		return "40 22 7:3 / /mnt/seatrial/a rw - ext4 /dev/loop3 rw\n" +
 			"41 22 7:4 / /mnt/other rw - ext4 /dev/loop4 rw\n", 0
-	case strings.HasPrefix(line, mark.AgentPath+" probe process"):
+	case strings.HasPrefix(line, undo.AgentPath+" probe process"):
 		return w.probeProcess(m, argv[3:]), 0
 	}
 	return "", 127
@@ -223,7 +223,7 @@ func (w *world) arm(m *machine, argv []string) (string, int) {
 			life, _ = time.ParseDuration(v)
 		}
 	}
-	owner, ok := mark.FromTimer(unit)
+	owner, ok := undo.FromTimer(unit)
 	if _, there := m.timers[unit]; !ok || there || life <= 0 {
 		return "", 1
 	}
@@ -290,8 +290,8 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	b := faulttest.Bench{
 		Env: fault.Env{
 			Cluster: w.cluster, Kube: server{w.kube(), w}, Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
-			Outside: w.kennel,
-			Clock:   func() history.Time { return w.time(time.Now()) },
+			Watchdog: w.kennel,
+			Clock:    func() history.Time { return w.time(time.Now()) },
 		},
 		Spec: spec(name),
 	}

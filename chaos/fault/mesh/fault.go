@@ -15,11 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // Name is the name of the fault that is left to Chaos Mesh.
@@ -54,7 +53,7 @@ func Experiment() fault.Definition {
 		Example:  func(f *plan.Fault) { f.Manifest = []byte(exampleManifest) },
 		Takes:    []plan.Part{plan.PartContainer},
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			e := &experiment{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			e := &experiment{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
 			return e, errors.Join(e.owner.Check(), e.read(spec))
 		},
 	}
@@ -111,7 +110,7 @@ const (
 // experiment is one object, on its way.
 type experiment struct {
 	env   fault.Env
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 	body  []byte
 	kind  string
@@ -131,7 +130,7 @@ func (e *experiment) read(spec plan.Fault) error {
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
 	obj.SetName(strings.ToLower(e.owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
-	obj.SetLabels(map[string]string{mark.OwnerLabel: e.owner.Name()})
+	obj.SetLabels(map[string]string{undo.OwnerLabel: e.owner.Name()})
 	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
 	specOf(obj).FieldByName("Duration").Set(durationValue(e.life))
 	if e.body, err = encode(obj); err != nil {
@@ -153,12 +152,12 @@ func (e *experiment) name() string { return strings.ToLower(e.owner.Name()) }
 
 // Arm arms the timers on the control plane.
 func (e *experiment) Arm(ctx context.Context) error {
-	return deadman.ArmControlPlane(ctx, e.env.Cluster, e.owner, e.life)
+	return undo.ArmControlPlane(ctx, e.env.Cluster, e.owner, e.life)
 }
 
 // Disarm removes them.
 func (e *experiment) Disarm(ctx context.Context) error {
-	return deadman.DisarmControlPlane(ctx, e.env.Cluster, e.owner)
+	return undo.DisarmControlPlane(ctx, e.env.Cluster, e.owner)
 }
 
 // Inject shows that the effect is not there, and makes the object.

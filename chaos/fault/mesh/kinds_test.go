@@ -7,7 +7,7 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // TestHealsKnowTheKindsThatAreLeft holds the kinds that a heal and the residue audit look for against those that are
@@ -20,7 +20,7 @@ func TestHealsKnowTheKindsThatAreLeft(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	if !slices.Equal(kinds, mark.MeshKinds()) {
-		t.Errorf("left to Chaos Mesh are %q, looked for %q", kinds, mark.MeshKinds())
+	if !slices.Equal(kinds, undo.MeshKinds()) {
+		t.Errorf("left to Chaos Mesh are %q, looked for %q", kinds, undo.MeshKinds())
 	}
 }

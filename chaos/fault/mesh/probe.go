@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	nodeprobe "github.com/seatrial/seatrial/chaos/probe"
+	nodeprobe "github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -92,7 +92,7 @@ func (p *processes) look(ctx context.Context) (nodeprobe.Processes, evidence.Pod
 		return nodeprobe.Processes{}, evidence.Pod{}, fmt.Errorf("pod %q is not on node %q", p.env.Pod,
 			p.env.Node.Name())
 	}
-	out, err := clusters.Run(ctx, p.env.Node, mark.AgentPath, "probe", "process", "--pod", pods[i].UID)
+	out, err := clusters.Run(ctx, p.env.Node, undo.AgentPath, "probe", "process", "--pod", pods[i].UID)
 	if err != nil {
 		return nodeprobe.Processes{}, pods[i], fmt.Errorf("look for processes: %w", err)
 	}

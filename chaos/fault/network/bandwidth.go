@@ -9,9 +9,9 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // Bandwidth returns the fault that lets only so many bits leave the victim's node in a second.
@@ -199,8 +199,8 @@ func (b *bandwidth) shown(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // sum adds the counters up.
-func sum(all []heal.Qdisc) heal.Qdisc {
-	var s heal.Qdisc
+func sum(all []undo.Qdisc) undo.Qdisc {
+	var s undo.Qdisc
 	for _, q := range all {
 		s.Bytes, s.Overlimits = s.Bytes+q.Bytes, s.Overlimits+q.Overlimits
 	}

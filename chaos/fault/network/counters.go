@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -30,7 +30,7 @@ func counterNames() []string {
 type tallied map[string]uint64
 
 // readTallied asks the node for the counters of the owner's table. A table without them is an error.
-func readTallied(ctx context.Context, node clusters.Node, owner mark.Owner) (tallied, error) {
+func readTallied(ctx context.Context, node clusters.Node, owner undo.Owner) (tallied, error) {
 	out, err := clusters.Run(ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
 	if err != nil {
 		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)

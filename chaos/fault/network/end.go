@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -121,7 +121,7 @@ func processOf(ctx context.Context, node clusters.Node, uid string) (int, error)
 // ask runs a probe of the agent at an end and decodes its answer. It goes through the container runtime, and works
 // although the node is cut off.
 func ask[T any](ctx context.Context, from end, args ...string) (answer T, err error) {
-	argv := append([]string{mark.AgentPath, "probe"}, args...)
+	argv := append([]string{undo.AgentPath, "probe"}, args...)
 	out, err := clusters.Run(ctx, from.node, from.argv(argv...)...)
 	if err != nil {
 		return answer, fmt.Errorf("probe from %s: %w", from.name, err)

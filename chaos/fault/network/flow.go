@@ -12,8 +12,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -38,7 +38,7 @@ func openFlow(ctx context.Context, from end, to netip.AddrPort, life time.Durati
 		reports: make(chan probe.FlowReport, 4), ended: make(chan struct{})}
 	read, write := io.Pipe()
 	cmd := clusters.Command{
-		Argv: from.argv(mark.AgentPath, "probe", "flow",
+		Argv: from.argv(undo.AgentPath, "probe", "flow",
 			"--silence", flowSilence.String(), "--watch", life.String(), to.String()),
 		Stdout: write,
 	}

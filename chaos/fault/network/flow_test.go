@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
 // TestTheLastWordOnAFlowCounts has the word on a flow come at the very end of its watch: it is not said to go on.

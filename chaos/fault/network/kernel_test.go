@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -143,7 +143,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 				t.Error(err)
 			}
 			sabotaged := ruleset(f.owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.life)
-			if _, err := heal.On(l.node)(t.Context(), heal.DeleteTable(), sabotaged); err != nil {
+			if _, err := undo.On(l.node)(t.Context(), undo.DeleteTable(), sabotaged); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := f.Held(t.Context()); err == nil && spec.Percent != 90 {

@@ -9,14 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -24,7 +22,7 @@ import (
 // every device by which the node reaches the others. The mark of each is left before it is made.
 type line struct {
 	env   fault.Env
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 	qdisc []string // What tc is told of it, its kind first.
 	find  func(ctx context.Context) (sides, error)
@@ -34,16 +32,16 @@ type line struct {
 }
 
 func newLine(spec plan.Fault, step int, env fault.Env, qdisc ...string) (*line, error) {
-	l := &line{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), qdisc: qdisc}
+	l := &line{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), qdisc: qdisc}
 	l.find = l.allNodes
 	return l, l.owner.Check()
 }
 
 // Arm arms the timer that heals on the node.
-func (l *line) Arm(ctx context.Context) error { return deadman.Arm(ctx, l.env.Node, l.owner, l.life) }
+func (l *line) Arm(ctx context.Context) error { return undo.Arm(ctx, l.env.Node, l.owner, l.life) }
 
 // Disarm removes the timer.
-func (l *line) Disarm(ctx context.Context) error { return deadman.Disarm(ctx, l.env.Node, l.owner) }
+func (l *line) Disarm(ctx context.Context) error { return undo.Disarm(ctx, l.env.Node, l.owner) }
 
 // allNodes returns the victim's node and the others, at most farEnds of them.
 func (l *line) allNodes(ctx context.Context) (sides, error) {
@@ -119,7 +117,7 @@ func (l *line) apply(ctx context.Context) error {
 	}
 	for _, d := range devices {
 		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.owner.Qdisc()}, l.qdisc...)
-		for _, argv := range [][]string{{"mkdir", "-p", l.owner.Held(heal.HeldQdisc + d)}, add} {
+		for _, argv := range [][]string{{"mkdir", "-p", l.owner.Held(undo.HeldQdisc + d)}, add} {
 			if _, err := clusters.Run(ctx, l.env.Node, argv...); err != nil {
 				return fmt.Errorf("give device %q a queueing discipline of ours: %w", d, err)
 			}
@@ -129,8 +127,8 @@ func (l *line) apply(ctx context.Context) error {
 }
 
 // there returns our queueing disciplines; none is an error.
-func (l *line) there(ctx context.Context) ([]heal.Qdisc, error) {
-	ours, err := heal.ListQdiscs(ctx, heal.On(l.env.Node), l.owner)
+func (l *line) there(ctx context.Context) ([]undo.Qdisc, error) {
+	ours, err := undo.ListQdiscs(ctx, undo.On(l.env.Node), l.owner)
 	if err == nil && len(ours) == 0 {
 		err = fmt.Errorf("no device has the queueing discipline %s %s", l.qdisc[0], l.owner.Qdisc())
 	}
@@ -188,13 +186,13 @@ func (l *line) Heal(ctx context.Context) error {
 
 // release removes what bears our mark.
 func (l *line) release(ctx context.Context) error {
-	return heal.Release(ctx, heal.On(l.env.Node), l.owner)
+	return undo.Release(ctx, undo.On(l.env.Node), l.owner)
 }
 
 // gone shows that no device has a queueing discipline of ours.
 func (l *line) gone(ctx context.Context) (fault.Fact, error) {
 	begin := l.env.Clock()
-	ours, err := heal.ListQdiscs(ctx, heal.On(l.env.Node), l.owner)
+	ours, err := undo.ListQdiscs(ctx, undo.On(l.env.Node), l.owner)
 	if err == nil && len(ours) > 0 {
 		err = fmt.Errorf("device %q still has the queueing discipline %s", ours[0].Device, ours[0].Handle)
 	}

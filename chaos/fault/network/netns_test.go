@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -127,7 +127,7 @@ func (s *space) Dial(context.Context, string, string) (net.Conn, error) {
 func (s *space) command(ctx context.Context, argv []string) *exec.Cmd {
 	full, env := []string{"ip", "netns", "exec", s.name}, os.Environ()
 	for i, a := range argv {
-		if a == mark.AgentPath {
+		if a == undo.AgentPath {
 			full = append(full, os.Args[0])
 			env = append(env, childEnv+"="+strings.Join(argv[i+1:], " "))
 			break
@@ -165,7 +165,7 @@ func (s *space) must(argv ...string) string {
 // serve listens on a port of all addresses, until the test is over.
 func (s *space) serve(port int) {
 	s.t.Helper()
-	argv := []string{mark.AgentPath, "listen"}
+	argv := []string{undo.AgentPath, "listen"}
 	for _, ip := range s.ips {
 		argv = append(argv, netip.AddrPortFrom(ip, uint16(port)).String())
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 )
 
 // rejoining is severed between a whole node and others, of which the control plane hears again after the heal.

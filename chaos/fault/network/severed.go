@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -53,7 +51,7 @@ func (s sides) reachable() bool {
 // severed is the life of a fault that cuts what goes between two sides by rules on the victim's node.
 type severed struct {
 	env      fault.Env
-	owner    mark.Owner
+	owner    undo.Owner
 	life     time.Duration
 	families []string
 	rules    severance // Its addresses are set by locate.
@@ -69,7 +67,7 @@ func newSevered(spec plan.Fault, step int, env fault.Env) (*severed, error) {
 		env.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &severed{
-		env: env, owner: mark.Owner{Run: env.RunID, Step: step}, families: spec.Families, life: fault.Life(spec),
+		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, families: spec.Families, life: fault.Life(spec),
 		rules: severance{direction: spec.Direction, flows: spec.Flows, reject: spec.Reject, percent: spec.Percent},
 	}
 	return s, s.owner.Check()
@@ -77,11 +75,11 @@ func newSevered(spec plan.Fault, step int, env fault.Env) (*severed, error) {
 
 // Arm arms the timer that heals on the node.
 func (s *severed) Arm(ctx context.Context) error {
-	return deadman.Arm(ctx, s.env.Node, s.owner, s.life)
+	return undo.Arm(ctx, s.env.Node, s.owner, s.life)
 }
 
 // Disarm removes the timer.
-func (s *severed) Disarm(ctx context.Context) error { return deadman.Disarm(ctx, s.env.Node, s.owner) }
+func (s *severed) Disarm(ctx context.Context) error { return undo.Disarm(ctx, s.env.Node, s.owner) }
 
 // locate finds both sides, and what lies between them by the families that both have.
 func (s *severed) locate(ctx context.Context) error {
@@ -143,7 +141,7 @@ func (s *severed) Inject(ctx context.Context) error {
 
 // apply makes the owner's table.
 func (s *severed) apply(ctx context.Context) error {
-	_, err := heal.On(s.env.Node)(ctx, heal.DeleteTable(), ruleset(s.owner.Table(), s.rules, s.life))
+	_, err := undo.On(s.env.Node)(ctx, undo.DeleteTable(), ruleset(s.owner.Table(), s.rules, s.life))
 	if err != nil {
 		return fmt.Errorf("make nftables table %q: %w", s.owner.Table(), err)
 	}
@@ -310,7 +308,7 @@ func (s *severed) Heal(ctx context.Context) error {
 		}
 		s.flows = nil
 	}()
-	if _, err := heal.On(s.env.Node)(ctx, heal.DeleteTable(), heal.TableGone(s.owner)); err != nil {
+	if _, err := undo.On(s.env.Node)(ctx, undo.DeleteTable(), undo.TableGone(s.owner)); err != nil {
 		return fmt.Errorf("delete nftables table %q: %w", s.owner.Table(), err)
 	}
 	return nil

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -25,7 +25,7 @@ const (
 type beside struct {
 	env     fault.Env
 	node    clusters.PowerNode
-	owner   mark.Owner
+	owner   undo.Owner
 	life    time.Duration
 	want    string          // The state of the node while it is away.
 	witness witness         // Who asked the node before, and where.
@@ -34,12 +34,12 @@ type beside struct {
 
 // newBeside returns the part for a node, or an error when nobody could bring the node back.
 func newBeside(spec plan.Fault, step int, env fault.Env, want string) (beside, error) {
-	b := beside{env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), want: want}
+	b := beside{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), want: want}
 	var ok bool
 	if b.node, ok = env.Node.(clusters.PowerNode); !ok {
 		return b, fmt.Errorf("node %q cannot be taken away: its provider has no power over it", env.Node.Name())
 	}
-	if env.Outside == nil {
+	if env.Watchdog == nil {
 		return b, fmt.Errorf("node %q cannot be taken away: there is no dead-man beside the cluster to bring it back",
 			env.Node.Name())
 	}
@@ -48,12 +48,12 @@ func newBeside(spec plan.Fault, step int, env fault.Env, want string) (beside, e
 
 // Arm arms the dead-man that brings the node back.
 func (b *beside) Arm(ctx context.Context) error {
-	return b.env.Outside.Arm(ctx, b.node.Name(), b.owner, b.life)
+	return b.env.Watchdog.Arm(ctx, b.node.Name(), b.owner, b.life)
 }
 
 // Disarm ends it.
 func (b *beside) Disarm(ctx context.Context) error {
-	return b.env.Outside.Disarm(ctx, b.node.Name(), b.owner)
+	return b.env.Watchdog.Disarm(ctx, b.node.Name(), b.owner)
 }
 
 // look asks once for the state of the node. A state that is not empty is another than the one that is wanted.

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -46,7 +44,7 @@ func ClockStep() fault.Definition {
 		Offset:   true,
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			c := &clockStep{
-				env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), by: spec.Offset.D(),
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), by: spec.Offset.D(),
 			}
 			return c, c.owner.Check()
 		},
@@ -61,7 +59,7 @@ const clockBound = 20 * time.Second
 
 type clockStep struct {
 	env   fault.Env
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 	by    time.Duration
 	mine  probe.Clock            // Before.
@@ -70,17 +68,17 @@ type clockStep struct {
 
 // Arm arms the timer that puts it back on the node.
 func (c *clockStep) Arm(ctx context.Context) error {
-	return deadman.Arm(ctx, c.env.Node, c.owner, c.life)
+	return undo.Arm(ctx, c.env.Node, c.owner, c.life)
 }
 
 // Disarm removes the timer.
 func (c *clockStep) Disarm(ctx context.Context) error {
-	return deadman.Disarm(ctx, c.env.Node, c.owner)
+	return undo.Disarm(ctx, c.env.Node, c.owner)
 }
 
 // readClock asks a node for its clocks.
 func readClock(ctx context.Context, n clusters.Node) (probe.Clock, error) {
-	out, err := clusters.Run(ctx, n, mark.AgentPath, "clock")
+	out, err := clusters.Run(ctx, n, undo.AgentPath, "clock")
 	if err != nil {
 		return probe.Clock{}, fmt.Errorf("read the clocks of node %q: %w", n.Name(), err)
 	}
@@ -137,9 +135,9 @@ func (c *clockStep) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := heal.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)
+	set := undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)
 	for _, argv := range [][]string{
-		{"mkdir", "-p", c.owner.Held(heal.HeldClockWas(c.mine.Ahead(), c.mine.Boot))}, set,
+		{"mkdir", "-p", c.owner.Held(undo.HeldClockWas(c.mine.Ahead(), c.mine.Boot))}, set,
 	} {
 		if _, err := clusters.Run(ctx, c.env.Node, argv...); err != nil {
 			return err
@@ -233,7 +231,7 @@ func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) {
 
 // Heal puts back a clock that bears our mark.
 func (c *clockStep) Heal(ctx context.Context) error {
-	return heal.Release(ctx, heal.On(c.env.Node), c.owner)
+	return undo.Release(ctx, undo.On(c.env.Node), c.owner)
 }
 
 // ConfirmHealed shows that all clocks agree.

@@ -14,9 +14,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -65,7 +65,7 @@ type kubeProxyKill struct {
 // proxies returns the processes of kube-proxy on the victim.
 func (k *kubeProxyKill) proxies(ctx context.Context) (probe.Processes, error) {
 	var found probe.Processes
-	out, err := clusters.Run(ctx, k.env.Node, mark.AgentPath, "probe", "process", "--program", kubeProxy)
+	out, err := clusters.Run(ctx, k.env.Node, undo.AgentPath, "probe", "process", "--program", kubeProxy)
 	if err != nil {
 		return found, fmt.Errorf("look for %s: %w", kubeProxy, err)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -70,7 +70,7 @@ func (k *kubeletFreeze) Inject(ctx context.Context) error {
 		return err
 	}
 	k.old = old
-	return heal.Freeze(ctx, k.env.Node, k.owner, kubelet, old)
+	return undo.Freeze(ctx, k.env.Node, k.owner, kubelet, old)
 }
 
 // Confirm shows that it stands still, then that it is silent, and then that its pods go on.

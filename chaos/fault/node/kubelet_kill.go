@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
-	"github.com/seatrial/seatrial/chaos/trigger"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -48,8 +48,8 @@ func KubeletKill() fault.Definition {
 type kubeletKill struct {
 	env     fault.Env
 	when    *plan.Await
-	trigger *trigger.Trigger // Nil unless when is set and the node waits.
-	fired   []fault.Fact     // When and how the trigger did it.
+	trigger *nodeagent.Trigger // Nil unless when is set and the node waits.
+	fired   []fault.Fact       // When and how the trigger did it.
 	restart
 }
 
@@ -67,7 +67,7 @@ func (k *kubeletKill) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.trigger, err = trigger.Start(ctx, k.env.Node, *k.when, volume, kill...)
+	k.trigger, err = nodeagent.StartTrigger(ctx, k.env.Node, *k.when, volume, kill...)
 	return err
 }
 

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // KubeletStop returns the fault that takes the kubelet away for a time, as a person who stops the service does, or a
@@ -65,7 +65,7 @@ func (k *kubeletStop) Inject(ctx context.Context) error {
 		return err
 	}
 	k.old = old
-	return k.stopUnit(ctx, heal.HeldKubelet, kubelet)
+	return k.stopUnit(ctx, undo.HeldKubelet, kubelet)
 }
 
 // Confirm shows that it is gone, then that the node is silent, and then that its pods go on.

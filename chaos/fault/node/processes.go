@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -100,7 +100,7 @@ func pidsOf(all ...probe.Process) []int {
 
 // processes asks the agent on the node for the processes with the pids, and those of the pods with the UIDs.
 func processes(ctx context.Context, node clusters.Node, pids []int, pods []string) (probe.Processes, error) {
-	argv := []string{mark.AgentPath, "probe", "process"}
+	argv := []string{undo.AgentPath, "probe", "process"}
 	for _, pid := range pids {
 		argv = append(argv, "--pid", strconv.Itoa(pid))
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/clusters"
 )
 

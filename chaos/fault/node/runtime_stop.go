@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -61,7 +61,7 @@ func (k *runtimeStop) Inject(ctx context.Context) error {
 	if !answers {
 		return fmt.Errorf("containerd does not tell its version, it says %.80q: %w", out, errSilent)
 	}
-	return k.stopUnit(ctx, heal.HeldRuntime, containerd)
+	return k.stopUnit(ctx, undo.HeldRuntime, containerd)
 }
 
 // errSilent is of a runtime whose silence could not be shown.

@@ -6,36 +6,34 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // ward is what a fault holds on its node by a mark, and the timer there that ends it when nobody does.
 type ward struct {
 	at    clusters.Node
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 }
 
 func newWard(spec plan.Fault, step int, env fault.Env) ward {
-	return ward{at: env.Node, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+	return ward{at: env.Node, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
 }
 
 // Arm arms the timer.
-func (w ward) Arm(ctx context.Context) error { return deadman.Arm(ctx, w.at, w.owner, w.life) }
+func (w ward) Arm(ctx context.Context) error { return undo.Arm(ctx, w.at, w.owner, w.life) }
 
 // Disarm removes it.
-func (w ward) Disarm(ctx context.Context) error { return deadman.Disarm(ctx, w.at, w.owner) }
+func (w ward) Disarm(ctx context.Context) error { return undo.Disarm(ctx, w.at, w.owner) }
 
 // Heal ends what bears our mark, and removes the timer: without a mark it finds nothing to do.
 func (w ward) Heal(ctx context.Context) error {
-	if err := heal.Release(ctx, heal.On(w.at), w.owner); err != nil {
+	if err := undo.Release(ctx, undo.On(w.at), w.owner); err != nil {
 		return err
 	}
 	return w.Disarm(ctx)

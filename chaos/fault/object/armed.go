@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -15,22 +14,22 @@ import (
 // owner's mark, although the harness is gone, and waits for an API server that is gone as well.
 type armed struct {
 	cluster clusters.Cluster
-	owner   mark.Owner
+	owner   undo.Owner
 	life    time.Duration
 }
 
 func armedFor(spec plan.Fault, step int, env fault.Env) armed {
 	return armed{
-		cluster: env.Cluster, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
+		cluster: env.Cluster, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
 	}
 }
 
 // Arm arms the timers.
 func (a armed) Arm(ctx context.Context) error {
-	return deadman.ArmControlPlane(ctx, a.cluster, a.owner, a.life)
+	return undo.ArmControlPlane(ctx, a.cluster, a.owner, a.life)
 }
 
 // Disarm removes them.
 func (a armed) Disarm(ctx context.Context) error {
-	return deadman.DisarmControlPlane(ctx, a.cluster, a.owner)
+	return undo.DisarmControlPlane(ctx, a.cluster, a.owner)
 }

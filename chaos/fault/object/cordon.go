@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // Cordon returns the fault that takes the victim's node out of scheduling; what runs there goes on.
@@ -50,9 +50,9 @@ func (c *cordon) Inject(ctx context.Context) error {
 		}
 		if c.foreign = node.Spec.Unschedulable; c.foreign {
 			return false, fmt.Errorf("cordon Node %q: it is unschedulable already, with mark %q; uncordon it first",
-				node.Name, node.Annotations[mark.Cordon])
+				node.Name, node.Annotations[undo.Cordon])
 		}
-		annotate(node, mark.Cordon, c.owner.Name())
+		annotate(node, undo.Cordon, c.owner.Name())
 		node.Spec.Unschedulable = true
 		return true, nil
 	})
@@ -74,9 +74,9 @@ func (c *cordon) cordoned(node *corev1.Node) (sentence, state string) {
 		return "", "there is none"
 	}
 	taint, tainted := taintOf(node, corev1.TaintNodeUnschedulable)
-	if !node.Spec.Unschedulable || !tainted || node.Annotations[mark.Cordon] != c.owner.Name() {
+	if !node.Spec.Unschedulable || !tainted || node.Annotations[undo.Cordon] != c.owner.Name() {
 		return "", fmt.Sprintf("unschedulable is %t, tainted %t, mark %q", node.Spec.Unschedulable, tainted,
-			node.Annotations[mark.Cordon])
+			node.Annotations[undo.Cordon])
 	}
 	return fmt.Sprintf("Node %q is unschedulable and has the taint %s", node.Name, taint.ToString()), ""
 }
@@ -89,10 +89,10 @@ func (c *cordon) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal uncordons what bears our mark.
 func (c *cordon) Heal(ctx context.Context) error {
 	return changeNode(ctx, c.env, func(node *corev1.Node) (bool, error) {
-		if node == nil || node.Annotations[mark.Cordon] != c.owner.Name() {
+		if node == nil || node.Annotations[undo.Cordon] != c.owner.Name() {
 			return false, nil
 		}
-		delete(node.Annotations, mark.Cordon)
+		delete(node.Annotations, undo.Cordon)
 		node.Spec.Unschedulable = false
 		return true, nil
 	})
@@ -105,7 +105,7 @@ func (c *cordon) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		if node == nil {
 			return "", "there is none"
 		}
-		by := node.Annotations[mark.Cordon]
+		by := node.Annotations[undo.Cordon]
 		_, tainted := taintOf(node, corev1.TaintNodeUnschedulable)
 		switch {
 		case by == c.owner.Name() || !c.foreign && (node.Spec.Unschedulable || tainted):

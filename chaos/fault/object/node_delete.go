@@ -15,11 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -76,12 +75,12 @@ type nodeDelete struct {
 
 // Arm arms the timers: on the control plane, and on the victim, whose kubelet is to be restarted.
 func (d *nodeDelete) Arm(ctx context.Context) error {
-	return errors.Join(deadman.Arm(ctx, d.env.Node, d.owner, d.life), d.armed.Arm(ctx))
+	return errors.Join(undo.Arm(ctx, d.env.Node, d.owner, d.life), d.armed.Arm(ctx))
 }
 
 // Disarm removes the timers.
 func (d *nodeDelete) Disarm(ctx context.Context) error {
-	return errors.Join(deadman.Disarm(ctx, d.env.Node, d.owner), d.armed.Disarm(ctx))
+	return errors.Join(undo.Disarm(ctx, d.env.Node, d.owner), d.armed.Disarm(ctx))
 }
 
 // Inject notes what is there, leaves the marks, and deletes it.
@@ -160,7 +159,7 @@ func (d *nodeDelete) keepers(ctx context.Context) (map[string]clusters.Node, err
 	if i < 0 {
 		return nil, errors.New("list nodes: none is of the control plane")
 	}
-	return map[string]clusters.Node{heal.HeldRegistration: d.env.Node, heal.HeldNode: nodes[i]}, nil
+	return map[string]clusters.Node{undo.HeldRegistration: d.env.Node, undo.HeldNode: nodes[i]}, nil
 }
 
 // keep leaves the marks.
@@ -169,27 +168,27 @@ func (d *nodeDelete) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	was := heal.NodeWas{
+	was := undo.NodeWas{
 		Name: d.before.Name, UID: string(d.before.UID), Labels: d.before.Labels, Annotations: d.before.Annotations,
 	}
 	for _, t := range d.before.Spec.Taints {
-		was.Taints = append(was.Taints, heal.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+		was.Taints = append(was.Taints, undo.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
 	text, err := json.Marshal(was)
 	if err != nil {
 		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
 	}
-	kept := d.owner.Held(heal.HeldNode)
-	if _, err := clusters.Run(ctx, on[heal.HeldNode], "mkdir", "-p", d.owner.Held("")); err != nil {
+	kept := d.owner.Held(undo.HeldNode)
+	if _, err := clusters.Run(ctx, on[undo.HeldNode], "mkdir", "-p", d.owner.Held("")); err != nil {
 		return err
 	}
-	_, err = on[heal.HeldNode].Exec(ctx, clusters.Command{
+	_, err = on[undo.HeldNode].Exec(ctx, clusters.Command{
 		Argv: []string{"dd", "of=" + kept, "conv=fsync", "status=none"}, Stdin: bytes.NewReader(text),
 	})
 	if err != nil {
 		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
 	}
-	_, err = clusters.Run(ctx, d.env.Node, "mkdir", "-p", d.owner.Held(heal.HeldRegistration))
+	_, err = clusters.Run(ctx, d.env.Node, "mkdir", "-p", d.owner.Held(undo.HeldRegistration))
 	return err
 }
 
@@ -199,7 +198,7 @@ func (d *nodeDelete) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, thing := range []string{heal.HeldNode, heal.HeldRegistration} {
+	for _, thing := range []string{undo.HeldNode, undo.HeldRegistration} {
 		if _, err := clusters.Run(ctx, on[thing], "rm", "-rf", d.owner.Held("")); err != nil {
 			return err
 		}
@@ -260,13 +259,13 @@ func (d *nodeDelete) register(ctx context.Context) error {
 // restore puts back what a Node had before and has not now, and reports whether that was anything.
 func restore(node, before *corev1.Node) bool {
 	changed := false
-	for _, key := range heal.Missing(node.Labels, before.Labels) {
+	for _, key := range undo.Missing(node.Labels, before.Labels) {
 		if node.Labels == nil {
 			node.Labels = map[string]string{}
 		}
 		node.Labels[key], changed = before.Labels[key], true
 	}
-	for _, key := range heal.Missing(node.Annotations, before.Annotations) {
+	for _, key := range undo.Missing(node.Annotations, before.Annotations) {
 		annotate(node, key, before.Annotations[key])
 		changed = true
 	}
@@ -280,7 +279,7 @@ func restore(node, before *corev1.Node) bool {
 func missingTaints(node, before *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(before.Spec.Taints), func(t corev1.Taint) bool {
 		_, has := taintOf(node, t.Key)
-		return has || !heal.Returns(t.Key)
+		return has || !undo.Returns(t.Key)
 	})
 }
 
@@ -312,7 +311,7 @@ func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
 	if d.before == nil {
 		return sentence, ""
 	}
-	gone := append(heal.Missing(node.Labels, d.before.Labels), heal.Missing(node.Annotations, d.before.Annotations)...)
+	gone := append(undo.Missing(node.Labels, d.before.Labels), undo.Missing(node.Annotations, d.before.Annotations)...)
 	for _, taint := range missingTaints(node, d.before) {
 		gone = append(gone, "the taint "+taint.ToString())
 	}

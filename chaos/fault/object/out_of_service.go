@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // OutOfService returns the fault that tells the control plane that the victim's node is shut down, whether it is or
@@ -60,9 +60,9 @@ func (o *outOfService) Inject(ctx context.Context) error {
 		}
 		if _, o.foreign = taintOf(node, corev1.TaintNodeOutOfService); o.foreign {
 			return false, fmt.Errorf("taint Node %q: it is out of service already, with mark %q; take that away first",
-				node.Name, node.Annotations[mark.OutOfService])
+				node.Name, node.Annotations[undo.OutOfService])
 		}
-		annotate(node, mark.OutOfService, o.owner.Name())
+		annotate(node, undo.OutOfService, o.owner.Name())
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
 			Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 		})
@@ -111,8 +111,8 @@ func (o *outOfService) tainted(node *corev1.Node) (sentence, state string) {
 		return "", "there is none"
 	}
 	taint, ok := taintOf(node, corev1.TaintNodeOutOfService)
-	if !ok || node.Annotations[mark.OutOfService] != o.owner.Name() {
-		return "", fmt.Sprintf("out of service is %t, mark %q", ok, node.Annotations[mark.OutOfService])
+	if !ok || node.Annotations[undo.OutOfService] != o.owner.Name() {
+		return "", fmt.Sprintf("out of service is %t, mark %q", ok, node.Annotations[undo.OutOfService])
 	}
 	return fmt.Sprintf("Node %q has the taint %s", node.Name, taint.ToString()), ""
 }
@@ -125,10 +125,10 @@ func (o *outOfService) Held(ctx context.Context) ([]fault.Fact, error) {
 // Heal takes away what bears our mark.
 func (o *outOfService) Heal(ctx context.Context) error {
 	return changeNode(ctx, o.env, func(node *corev1.Node) (bool, error) {
-		if node == nil || node.Annotations[mark.OutOfService] != o.owner.Name() {
+		if node == nil || node.Annotations[undo.OutOfService] != o.owner.Name() {
 			return false, nil
 		}
-		delete(node.Annotations, mark.OutOfService)
+		delete(node.Annotations, undo.OutOfService)
 		node.Spec.Taints = without(node.Spec.Taints, corev1.TaintNodeOutOfService)
 		return true, nil
 	})
@@ -141,7 +141,7 @@ func (o *outOfService) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) 
 		if node == nil {
 			return "", "there is no Node"
 		}
-		by := node.Annotations[mark.OutOfService]
+		by := node.Annotations[undo.OutOfService]
 		_, tainted := taintOf(node, corev1.TaintNodeOutOfService)
 		switch {
 		case by == o.owner.Name() || tainted && !o.foreign:

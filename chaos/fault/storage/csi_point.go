@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/mark"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -51,7 +49,7 @@ const readBound = 15 * time.Second
 
 type csiPoint struct {
 	env     fault.Env
-	owner   mark.Owner
+	owner   undo.Owner
 	spec    plan.CSI
 	life    time.Duration
 	service string // Of the driver: "node" or "controller".
@@ -62,7 +60,7 @@ type csiPoint struct {
 
 func newCSIPoint(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 	c := &csiPoint{
-		env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), service: "controller",
+		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), service: "controller",
 		volumes: "every volume",
 	}
 	if spec.CSI == nil {
@@ -101,7 +99,7 @@ func (c *csiPoint) Arm(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	return deadman.Arm(ctx, c.node, c.owner, c.life)
+	return undo.Arm(ctx, c.node, c.owner, c.life)
 }
 
 // Disarm removes the timer.
@@ -109,7 +107,7 @@ func (c *csiPoint) Disarm(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	return deadman.Disarm(ctx, c.node, c.owner)
+	return undo.Disarm(ctx, c.node, c.owner)
 }
 
 // Inject finds out which volume it is, and sets the point.
@@ -118,7 +116,7 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 		return err
 	}
 	argv := []string{
-		mark.DiskPath, "points", "set", "--state", mark.DiskStates + c.service, "--id", c.owner.Name(),
+		undo.DiskPath, "points", "set", "--state", undo.DiskStates + c.service, "--id", c.owner.Name(),
 		"--rpc", c.spec.RPC, "--action", c.spec.Act,
 	}
 	if !c.spec.Every {
@@ -196,7 +194,7 @@ func (c *csiPoint) Heal(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	if _, err := clusters.Run(ctx, c.node, heal.ClearPoint(c.service, c.owner.Name())...); err != nil {
+	if _, err := clusters.Run(ctx, c.node, undo.ClearPoint(c.service, c.owner.Name())...); err != nil {
 		return fmt.Errorf("clear fault point %q of the disk's %s service: %w", c.owner.Name(), c.service, err)
 	}
 	return nil

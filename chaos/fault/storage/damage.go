@@ -10,9 +10,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -20,14 +20,14 @@ import (
 // and nothing is armed: it is declared in the plan, and the checks must find it.
 type damage struct {
 	env   fault.Env
-	owner mark.Owner
-	kind  injury.Kind
+	owner undo.Owner
+	kind  volfault.Kind
 	file  string // Relative to the directory that the pod is given.
 	// amiss returns why what the victim reads does not show the damage, "" when it does.
-	amiss func(injury.Damage, injury.FileSight) string
+	amiss func(volfault.Damage, volfault.FileView) string
 
 	pv   string
-	done *injury.Damage
+	done *volfault.Damage
 }
 
 // Inject damages the file.
@@ -58,12 +58,12 @@ func (d *damage) Confirm(ctx context.Context) ([]fault.Fact, error) { return d.H
 // Held looks at the file once more: its victim may have written it anew.
 func (d *damage) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.env.Clock()
-	out, err := clusters.Run(ctx, d.env.Node, mark.AgentPath, "injury", "sight", "--run", d.owner.Run,
+	out, err := clusters.Run(ctx, d.env.Node, undo.AgentPath, "injury", "sight", "--run", d.owner.Run,
 		"--step", strconv.Itoa(d.owner.Step), "--file", d.file, "--page", strconv.FormatInt(d.done.Page, 10), d.pv)
 	if err != nil {
 		return nil, fmt.Errorf("look at file %q of volume %q: %w", d.file, d.pv, err)
 	}
-	var seen injury.FileSight
+	var seen volfault.FileView
 	if err := json.Unmarshal([]byte(out), &seen); err != nil {
 		return nil, fmt.Errorf("look at file %q of volume %q: decode answer %.80q: %w", d.file, d.pv, out, err)
 	}
@@ -113,11 +113,11 @@ func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // damages makes the definition of a fault that damages a file.
-func damages(d fault.Definition, kind injury.Kind, amiss func(injury.Damage, injury.FileSight) string,
+func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
 ) fault.Definition {
 	d.File, d.Needs, d.Takes = true, []string{"systemd"}, []plan.Part{plan.PartVolume}
 	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		owner := mark.Owner{Run: env.RunID, Step: step}
+		owner := undo.Owner{Run: env.RunID, Step: step}
 		return &damage{env: env, owner: owner, kind: kind, file: spec.File, amiss: amiss}, owner.Check()
 	}
 	return d

@@ -4,9 +4,9 @@ import (
 	"cmp"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // DeviceGone returns the fault that takes the disk away under the victim, while its node stays up.
@@ -32,11 +32,11 @@ func DeviceGone() fault.Definition {
 		Upstream: "fsync(2), EIO; MySQL Reference Manual, InnoDB I/O errors; PostgreSQL's fsync errors of 2018",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: injury.Gone,
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: volfault.Gone,
 				kills: true,
-				amiss: func(r injury.Report) string {
-					return cmp.Or(unlike(r, injury.TryRead, "EIO", "ESHUTDOWN"),
-						unlike(r, injury.TryWrite, "EIO", "ESHUTDOWN"))
+				amiss: func(r volfault.Report) string {
+					return cmp.Or(unlike(r, volfault.AccessRead, "EIO", "ESHUTDOWN"),
+						unlike(r, volfault.AccessWrite, "EIO", "ESHUTDOWN"))
 				},
 			}
 			return h, h.owner.Check()

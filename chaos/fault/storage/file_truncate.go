@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/injury"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 )
 
 // FileTruncate returns the fault that cuts the second half of a file in the victim's volume off, as a repair of a file
@@ -23,7 +23,7 @@ func FileTruncate() fault.Definition {
 		Shown:    "The file is as short where the victim sees it.",
 		Healed:   "It is not: the damage stays for the checks to find. The volume can be read and written.",
 		Upstream: "e2fsck(8), lost blocks",
-	}, injury.Truncate, func(done injury.Damage, seen injury.FileSight) string {
+	}, volfault.Truncate, func(done volfault.Damage, seen volfault.FileView) string {
 		switch {
 		case done.Length == 0:
 			return "nothing of it was cut off"

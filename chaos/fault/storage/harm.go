@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // The bounds of what is to be shown of harm to a volume.
@@ -27,11 +25,11 @@ const (
 // harm is what the faults are made of that do harm to the file systems of the victim's volumes, and undo it.
 type harm struct {
 	env   fault.Env
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
-	kind  injury.Kind
+	kind  volfault.Kind
 	// amiss returns why a look at a volume does not show the harm, "" when it does.
-	amiss func(injury.Report) string
+	amiss func(volfault.Report) string
 	// kills says that every container that uses the volume ends by what is done, or by what undoes it.
 	kills bool
 
@@ -40,10 +38,10 @@ type harm struct {
 }
 
 // Arm arms the timer by which the node undoes the harm.
-func (h *harm) Arm(ctx context.Context) error { return deadman.Arm(ctx, h.env.Node, h.owner, h.life) }
+func (h *harm) Arm(ctx context.Context) error { return undo.Arm(ctx, h.env.Node, h.owner, h.life) }
 
 // Disarm removes the timer.
-func (h *harm) Disarm(ctx context.Context) error { return deadman.Disarm(ctx, h.env.Node, h.owner) }
+func (h *harm) Disarm(ctx context.Context) error { return undo.Disarm(ctx, h.env.Node, h.owner) }
 
 // Inject does the harm to every volume of the victim's pod.
 func (h *harm) Inject(ctx context.Context) error {
@@ -133,7 +131,7 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err er
 
 // Heal undoes the harm.
 func (h *harm) Heal(ctx context.Context) error {
-	if err := heal.Release(ctx, heal.On(h.env.Node), h.owner); err != nil {
+	if err := undo.Release(ctx, undo.On(h.env.Node), h.owner); err != nil {
 		return err
 	}
 	return h.Disarm(ctx)
@@ -184,7 +182,7 @@ func (h *harm) back(ctx context.Context) ([]fault.Fact, error) {
 			if why := usable(r); why != "" {
 				return false, why, nil
 			}
-			write, _ := tried(r, injury.TryWrite)
+			write, _ := tried(r, volfault.AccessWrite)
 			facts = append(facts, fault.Fact{Span: history.Between(begin, h.env.Clock()), Sentence: fmt.Sprintf(
 				"volume %s can be read and written: %s", r.PV, write)})
 		}
@@ -194,7 +192,7 @@ func (h *harm) back(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // unlike returns why the accesses did not come out as they must: with one of some errors, or without any.
-func unlike(r injury.Report, op string, want ...string) string {
+func unlike(r volfault.Report, op string, want ...string) string {
 	t, ok := tried(r, op)
 	switch {
 	case !ok:

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/injury"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 )
 
 // PageFlip returns the fault that flips bytes of one page of a file in the victim's volume, as a disk does that returns
@@ -26,7 +26,7 @@ func PageFlip() fault.Definition {
 		Healed:  "It is not: the damage stays for the checks to find. The volume can be read and written.",
 		// Page checksums are there for that.
 		Upstream: "MySQL Reference Manual, innodb_checksum_algorithm",
-	}, injury.Flip, func(done injury.Damage, seen injury.FileSight) string {
+	}, volfault.Flip, func(done volfault.Damage, seen volfault.FileView) string {
 		switch {
 		case done.After == done.Before:
 			return fmt.Sprintf("page %d was not changed", done.Page)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/heal"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -37,7 +37,7 @@ type heldCall struct {
 
 // listPoints asks for the fault points of a service on a node.
 func listPoints(ctx context.Context, node clusters.Node, service string) (listing, error) {
-	out, err := clusters.Run(ctx, node, heal.ListPoints(service)...)
+	out, err := clusters.Run(ctx, node, undo.ListPoints(service)...)
 	if err != nil {
 		return listing{}, fmt.Errorf("list fault points: %w", err)
 	}

@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/deadman"
-	"github.com/seatrial/seatrial/chaos/evidence"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/heal"
+	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -54,7 +52,7 @@ func PowerLoss() fault.Definition {
 				return nil, fmt.Errorf("node %q cannot lose its power: its provider has none over it", env.Node.Name())
 			}
 			p := &powerLoss{
-				env: env, node: power, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
+				env: env, node: power, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
 			}
 			return p, p.owner.Check()
 		},
@@ -71,21 +69,21 @@ const (
 type powerLoss struct {
 	env   fault.Env
 	node  clusters.PowerNode
-	owner mark.Owner
+	owner undo.Owner
 	life  time.Duration
 
 	volumes   []evidence.Volume
 	pods      []evidence.Pod
 	processes probe.Processes // Of before.
-	lost      []injury.Report
+	lost      []volfault.Report
 	leases    evidence.Leases // When the new boot was seen.
 }
 
 // Arm arms the timer that mounts anew what was shut down, should the power not be lost.
-func (p *powerLoss) Arm(ctx context.Context) error { return deadman.Arm(ctx, p.node, p.owner, p.life) }
+func (p *powerLoss) Arm(ctx context.Context) error { return undo.Arm(ctx, p.node, p.owner, p.life) }
 
 // Disarm removes the timer. A boot has done so.
-func (p *powerLoss) Disarm(ctx context.Context) error { return deadman.Disarm(ctx, p.node, p.owner) }
+func (p *powerLoss) Disarm(ctx context.Context) error { return undo.Disarm(ctx, p.node, p.owner) }
 
 // Inject notes what is there, shuts the file systems down, and restarts the node with no grace.
 func (p *powerLoss) Inject(ctx context.Context) error {
@@ -108,7 +106,7 @@ func (p *powerLoss) Inject(ctx context.Context) error {
 	if p.processes, err = processesOf(ctx, p.node, uids); err != nil {
 		return err
 	}
-	if p.lost, err = inflict(ctx, p.node, p.owner, injury.Power, p.pvs()...); err != nil {
+	if p.lost, err = inflict(ctx, p.node, p.owner, volfault.Power, p.pvs()...); err != nil {
 		return err
 	}
 	return p.node.Reboot(ctx, 0)
@@ -148,7 +146,7 @@ func (p *powerLoss) failed() ([]fault.Fact, error) {
 	facts := make([]fault.Fact, 0, len(p.lost))
 	for i, r := range p.lost {
 		words := []string{fmt.Sprintf("volume %s of %s, %s on %s", r.PV, p.volumes[i].Pod, r.FileSystem, r.Source)}
-		for _, op := range []string{injury.TryRead, injury.TryWrite} {
+		for _, op := range []string{volfault.AccessRead, volfault.AccessWrite} {
 			t, ok := tried(r, op)
 			if !ok || t.Error == "" {
 				return nil, fmt.Errorf("volume %q was to be shut down: %s", r.PV, t)
@@ -206,10 +204,10 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 					return false, why, nil
 				}
 				switch {
-				case r.Synced != injury.Whole:
+				case r.Synced != volfault.Whole:
 					return false, "", await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
 						r.Synced))
-				case r.Unsynced == injury.Whole:
+				case r.Unsynced == volfault.Whole:
 					return false, "", await.Stop(fmt.Errorf("volume %q has lost nothing: the file that was not synced "+
 						"is whole", r.PV))
 				}
@@ -237,10 +235,10 @@ func (p *powerLoss) Heal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := heal.ReleaseBrief(ctx, heal.On(p.node), p.owner); err != nil {
+	if err := undo.ReleaseBrief(ctx, undo.On(p.node), p.owner); err != nil {
 		return err
 	}
-	if err := heal.Release(ctx, heal.On(p.node), p.owner); err != nil { // A kubelet that was stopped to do that.
+	if err := undo.Release(ctx, undo.On(p.node), p.owner); err != nil { // A kubelet that was stopped to do that.
 		return err
 	}
 	return p.Disarm(ctx)
@@ -293,7 +291,7 @@ func (p *powerLoss) back(ctx context.Context) (fault.Fact, error) {
 				if why := usable(r); why != "" {
 					return false, why, nil
 				}
-				if r.Synced != injury.Missing || r.Unsynced != injury.Missing {
+				if r.Synced != volfault.Missing || r.Unsynced != volfault.Missing {
 					ours = errors.Join(ours, fmt.Errorf("volume %q still has a file of ours", r.PV))
 				}
 			}
@@ -308,7 +306,7 @@ func (p *powerLoss) back(ctx context.Context) (fault.Fact, error) {
 func processesOf(ctx context.Context, node clusters.Node, uids []string, before ...probe.Process) (
 	probe.Processes, error,
 ) {
-	argv := []string{mark.AgentPath, "probe", "process"}
+	argv := []string{undo.AgentPath, "probe", "process"}
 	for _, p := range before {
 		argv = append(argv, "--pid", strconv.Itoa(p.PID))
 	}

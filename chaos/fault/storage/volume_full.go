@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // fewBlocks is how many blocks a full file system may speak of: xfs keeps some for its own trees and counts them.
@@ -34,13 +34,13 @@ func VolumeFull() fault.Definition {
 		Upstream: "MySQL Reference Manual, How MySQL Handles a Full Disk",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: injury.Full,
-				amiss: func(r injury.Report) string {
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: volfault.Full,
+				amiss: func(r volfault.Report) string {
 					left := ""
 					if r.Available > fewBlocks {
 						left = fmt.Sprintf("%d blocks can be had", r.Available)
 					}
-					return cmp.Or(unlike(r, injury.TryRead), unlike(r, injury.TryWrite, "ENOSPC"), left)
+					return cmp.Or(unlike(r, volfault.AccessRead), unlike(r, volfault.AccessWrite, "ENOSPC"), left)
 				},
 			}
 			return h, h.owner.Check()

@@ -4,9 +4,9 @@ import (
 	"cmp"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/injury"
-	"github.com/seatrial/seatrial/chaos/mark"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // VolumeReadOnly returns the fault that makes the victim's volume read-only.
@@ -32,14 +32,14 @@ func VolumeReadOnly() fault.Definition {
 		Upstream: "ext4(5), errors=remount-ro",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: mark.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
-				kind: injury.ReadOnly, kills: true,
-				amiss: func(r injury.Report) string {
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
+				kind: volfault.ReadOnly, kills: true,
+				amiss: func(r volfault.Report) string {
 					writable := ""
 					if !r.ReadOnly {
 						writable = "it is mounted for writing"
 					}
-					return cmp.Or(writable, unlike(r, injury.TryRead), unlike(r, injury.TryWrite, "EROFS"))
+					return cmp.Or(writable, unlike(r, volfault.AccessRead), unlike(r, volfault.AccessWrite, "EROFS"))
 				},
 			}
 			return h, h.owner.Check()

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/observe/procs"
 )
 
 // processKey is what tells a process from every other of the same node: a pid is used again, but not with the same

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/e2e/observe/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
 )
 
 // ownNamespace returns the inode of this thread's mount namespace.

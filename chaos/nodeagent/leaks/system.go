@@ -1,0 +1,233 @@
+package leaks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/fixtures/loopdev"
+)
+
+// comeAndGo are the directories below which mounts come and go with pods, containers and services.
+func comeAndGo() []string {
+	return []string{
+		"/dev", "/proc", "/run/containerd", "/run/credentials", "/run/docker", "/run/netns", "/run/user", "/sys",
+		"/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet",
+	}
+}
+
+// ourDir is where everything is that Seatrial keeps on a node, and sharedDir what nodes share of it
+// (clusters.SharedDir).
+const (
+	ourDir    = "/var/lib/seatrial"
+	sharedDir = ourDir + "/shared"
+)
+
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// mounts reads the table of PID 1: the node's own.
+func (n Node) mounts(context.Context) ([]history.Thing, error) {
+	text, err := os.ReadFile(filepath.Join(n.Root, "proc/1/mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	var all []history.Thing
+	for line := range strings.Lines(string(text)) {
+		own, source, ok := strings.Cut(line, " - ")
+		word, rest := strings.Fields(own), strings.Fields(source)
+		if !ok || len(word) < 6 || len(rest) < 1 {
+			return all, fmt.Errorf("read mount table: a line is %q", line)
+		}
+		path := word[4]
+		if slices.ContainsFunc(comeAndGo(), func(dir string) bool { return below(path, dir) }) {
+			continue
+		}
+		all = append(all, history.Thing{Name: path, Is: rest[0]})
+	}
+	return all, nil
+}
+
+// loops lists the loop devices over files of this node.
+func loops() ([]history.Thing, error) {
+	files := map[string]string{} // By the key of their identity.
+	err := filepath.WalkDir(ourDir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case path == sharedDir || entry.IsDir() && strings.Count(path, "/") > 6:
+			return fs.SkipDir // The shared disks; and what is within a volume is no image.
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		id, err := loopdev.IdentityOf(path)
+		if err == nil {
+			files[id.Key()] = path
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	devices, err := loopdev.List(func(s loopdev.Status) bool { return files[s.Identity.Key()] != "" })
+	if err != nil {
+		return nil, err
+	}
+	var all []history.Thing
+	for _, d := range devices {
+		all = append(all, named("over %s", files[d.Identity.Key()]))
+	}
+	return all, nil
+}
+
+// processes lists those that do not run although they could: stopped by a signal, or in a cgroup that is frozen.
+func (n Node) processes(context.Context) ([]history.Thing, error) {
+	dirs, err := filepath.Glob(filepath.Join(n.Root, "proc/[0-9]*"))
+	if err != nil {
+		return nil, err
+	}
+	frozen := map[string]bool{} // By what /proc/PID/cgroup says.
+	var all []history.Thing
+	for _, dir := range dirs {
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil {
+			continue // It has ended.
+		}
+		p, err := probe.ParseStat(string(stat))
+		if err != nil {
+			return all, fmt.Errorf("read process %s: %w", filepath.Base(dir), err)
+		}
+		groups, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+		if err != nil {
+			continue
+		}
+		is, known := frozen[string(groups)]
+		if !known {
+			is = n.frozen(string(groups))
+			frozen[string(groups)] = is
+		}
+		t := history.Thing{Name: fmt.Sprintf("%d %s", p.PID, p.Name)}
+		switch {
+		case p.Frozen():
+			t.Is = "stopped"
+		case is:
+			t.Is = "frozen"
+		default:
+			continue
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// frozen reports whether a process that is in these cgroups is frozen, in either version of the kernel's interface.
+func (n Node) frozen(groups string) bool {
+	for line := range strings.Lines(groups) { // For example "7:freezer:/kubelet/pod1" and "0::/kubelet/pod1".
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) != 3 {
+			continue
+		}
+		var file, want string
+		switch {
+		case slices.Contains(strings.Split(part[1], ","), "freezer"):
+			file, want = "sys/fs/cgroup/freezer"+part[2]+"/freezer.state", "FROZEN"
+		case part[0] == "0":
+			file, want = "sys/fs/cgroup"+part[2]+"/cgroup.events", "frozen 1"
+		default:
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(n.Root, file))
+		if err == nil && strings.Contains(string(text), want) {
+			return true
+		}
+	}
+	return false
+}
+
+// units lists those of ours, failed ones, timers by hand, and the services without which a node is none.
+func (n Node) units(ctx context.Context) ([]history.Thing, error) {
+	lines, err := n.lines(ctx, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager")
+	if err != nil {
+		return nil, err
+	}
+	var all []history.Thing
+	for _, line := range lines { // For example "kubelet.service loaded active running kubelet: The Kubernetes ...".
+		word := strings.Fields(line)
+		if len(word) < 4 {
+			return all, fmt.Errorf("systemctl list-units: a line is %q", line)
+		}
+		unit, load, active := word[0], word[1], word[2]
+		core := unit == "kubelet.service" || unit == "containerd.service"
+		byHand := strings.HasPrefix(unit, "run-") && strings.HasSuffix(unit, ".timer")
+		switch {
+		case active == "failed":
+			all = append(all, history.Thing{Name: unit, Is: active})
+		case core && (active != "active" || load != "loaded"):
+			all = append(all, history.Thing{Name: unit, Is: load + " " + active})
+		case strings.HasPrefix(unit, "seatrial-") && active != "inactive" && !n.installed(unit), byHand:
+			all = append(all, history.Thing{Name: unit})
+		}
+	}
+	return all, nil
+}
+
+// installed reports whether a unit has a file of its own, which is a thing by itself: the unit then comes and goes with
+// a boot. The undo of a fault has none.
+func (n Node) installed(unit string) bool {
+	_, err := os.Stat(filepath.Join(n.Root, "etc/systemd/system", unit))
+	return err == nil
+}
+
+// files lists what is held, what is ours in the system's directories, drop-ins, and manifests.
+func (n Node) files(context.Context) ([]history.Thing, error) {
+	var all []history.Thing
+	for _, pattern := range []string{
+		undo.HeldDir + "*", undo.HeldDir + "*/*", undo.BriefDir + "*", undo.BriefDir + "*/*",
+		ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
+		"/etc/systemd/system/*seatrial*", "/run/systemd/system/*seatrial*", "/etc/systemd/system/*.d/*.conf",
+		"/run/systemd/system/*.d/*.conf",
+	} {
+		paths, err := filepath.Glob(filepath.Join(n.Root, pattern))
+		if err != nil {
+			return all, err
+		}
+		for _, path := range paths {
+			if name := n.path(path); name+"/" != undo.HeldDir { // It stays, empty, once anything was held.
+				all = append(all, history.Thing{Name: name})
+			}
+		}
+	}
+	manifests, err := filepath.Glob(filepath.Join(n.Root, undo.ManifestDir, "*"))
+	if err != nil {
+		return all, err
+	}
+	for _, path := range manifests {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return all, err
+		}
+		sum := sha256.Sum256(text)
+		all = append(all, history.Thing{Name: n.path(path), Is: "sha256 " + hex.EncodeToString(sum[:])[:16]})
+	}
+	return all, nil
+}
+
+// path is how the node itself calls a file.
+func (n Node) path(found string) string {
+	rel, err := filepath.Rel(n.Root, found)
+	if err != nil {
+		return found
+	}
+	return "/" + rel
+}

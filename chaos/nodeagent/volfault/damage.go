@@ -1,0 +1,157 @@
+package volfault
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The page of InnoDB, and what of it is flipped: bytes in its middle, which are of records in a page that is half full.
+const (
+	pageSize   = 16384
+	flipOffset = pageSize / 4
+	flipLength = 64
+)
+
+// ErrFile is wrapped by the error for a path that is not one of a file of the volume.
+var ErrFile = errors.New("want a relative path without .. of a file of the volume")
+
+// openFile opens a file of a volume; its path is relative to the directory that the pod is given, which is "data" below
+// the root of a local volume.
+func openFile(root, file string, how int) (*os.File, error) {
+	if !filepath.IsLocal(file) || strings.ContainsAny(file, "\x00\n") {
+		return nil, fmt.Errorf("file %q: %w", file, ErrFile)
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.OpenFile(file, how|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f, err = r.OpenFile(filepath.Join("data", file), how|unix.O_CLOEXEC, 0)
+	}
+	return f, errors.Join(err, r.Close())
+}
+
+// ReadFile returns what the victim sees of a file of a volume, and of one page of it.
+func ReadFile(pv, file string, page int64) (seen FileView, err error) {
+	v, err := Find(pv)
+	if err != nil {
+		return seen, err
+	}
+	from, err := viewOf(v)
+	if err != nil {
+		return seen, err
+	}
+	f, err := openFile(from.path, file, os.O_RDONLY)
+	if err != nil {
+		return seen, fmt.Errorf("open file %q of volume %q: %w", file, pv, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return seen, err
+	}
+	seen = FileView{By: from.by, Size: info.Size()}
+	data := make([]byte, pageSize)
+	switch n, err := f.ReadAt(data, page*pageSize); {
+	case n == pageSize:
+		seen.Page = digest(data)
+	case err != nil && !errors.Is(err, io.EOF):
+		return seen, fmt.Errorf("read page %d of file %q of volume %q: %w", page, file, pv, err)
+	}
+	return seen, nil
+}
+
+// flip flips bytes of the page in the middle of a file, and reads it back from the disk.
+func flip(root, file string) (_ *Damage, err error) {
+	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	number, page, err := middle(f, info.Size()/pageSize)
+	if err != nil {
+		return nil, fmt.Errorf("choose a page of %q: %w", file, err)
+	}
+	d := &Damage{
+		File: file, Page: number, Offset: number*pageSize + flipOffset, Length: flipLength, Before: digest(page),
+	}
+	for i := range flipLength {
+		page[flipOffset+i] ^= 0xff
+	}
+	if _, err := f.WriteAt(page[flipOffset:flipOffset+flipLength], d.Offset); err != nil {
+		return nil, err
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	// What is read next is from the disk, not from what was written a moment ago.
+	if err := unix.Fadvise(int(f.Fd()), d.Offset-flipOffset, pageSize, unix.FADV_DONTNEED); err != nil {
+		return nil, fmt.Errorf("drop page %d of %q from the page cache: %w", number, file, err)
+	}
+	if _, err := f.ReadAt(page, number*pageSize); err != nil {
+		return nil, err
+	}
+	d.After = digest(page)
+	return d, nil
+}
+
+// middle returns the page nearest to the middle of a file, from there on, that has anything in it.
+func middle(f io.ReaderAt, pages int64) (int64, []byte, error) {
+	page, empty := make([]byte, pageSize), make([]byte, pageSize)
+	for i := range pages {
+		number := (pages/2 + i) % pages
+		if _, err := f.ReadAt(page, number*pageSize); err != nil {
+			return 0, nil, err
+		}
+		part := page[flipOffset : flipOffset+flipLength]
+		if number > 0 && !bytes.Equal(part, empty[:flipLength]) {
+			return number, page, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("none of its %d pages has anything in it", pages)
+}
+
+// truncate cuts the second half of a file's pages off.
+func truncate(root, file string) (_ *Damage, err error) {
+	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	keep := info.Size() / pageSize / 2 * pageSize
+	if keep == 0 {
+		return nil, fmt.Errorf("file %q has %d bytes: use one of two pages at least", file, info.Size())
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, keep, info.Size()-keep)); err != nil {
+		return nil, err
+	}
+	d := &Damage{File: file, Offset: keep, Length: info.Size() - keep, Before: hex.EncodeToString(h.Sum(nil))}
+	if err := f.Truncate(keep); err != nil {
+		return nil, err
+	}
+	return d, f.Sync()
+}
+
+func digest(page []byte) string {
+	sum := sha256.Sum256(page)
+	return hex.EncodeToString(sum[:])
+}

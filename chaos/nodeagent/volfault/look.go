@@ -1,0 +1,114 @@
+package volfault
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+)
+
+// The names of files of ours begin with this; the owner's name follows what they are for.
+const ours = ".seatrial-"
+
+// block is how much a write tries: the block of both file systems.
+const block = 4096
+
+// Look tells how the volume is, from where its victim sees it, and what has become of the owner's files on it. That it
+// is not mounted is an answer, not an error.
+func Look(pv string, owner undo.Owner) (Report, error) {
+	v, err := Find(pv)
+	if errors.Is(err, ErrNotMounted) {
+		return Report{PV: pv, At: bootclock.Now()}, nil
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := look(v)
+	if err != nil {
+		return r, err
+	}
+	if root, err := v.root(); err == nil {
+		r.Synced, r.Unsynced = canary(root, owner, true), canary(root, owner, false)
+	}
+	r.At = bootclock.Now()
+	return r, nil
+}
+
+// look fills in what statfs and the tries tell.
+func look(v Volume) (Report, error) {
+	r := Report{
+		PV: v.PV, At: bootclock.Now(), Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source,
+	}
+	from, err := viewOf(v)
+	if err != nil {
+		return r, err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(from.path, &st); err == nil { // A file system that is shut down may not tell.
+		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
+	}
+	r.Tries = []Access{
+		{By: from.by, Op: AccessRead, Error: nameOf(tryRead(from.path))},
+		{By: from.by, Op: AccessWrite, Error: nameOf(tryWrite(from.path))},
+	}
+	return r, nil
+}
+
+// nameOf is the kernel's name of an error, "" for none.
+func nameOf(err error) string {
+	var number unix.Errno
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &number):
+		return unix.ErrnoName(number)
+	}
+	return err.Error()
+}
+
+// tryRead reads a byte of the first file below a directory that has one.
+func tryRead(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ours) {
+			return nil
+		}
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Read(make([]byte, 1))
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		return fs.SkipAll
+	})
+}
+
+// tryWrite writes a block to a new file, syncs it, and removes it.
+func tryWrite(dir string) error {
+	path := filepath.Join(dir, fmt.Sprintf("%stry-%d", ours, os.Getpid()))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, block))
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	return errors.Join(err, os.Remove(path))
+}

@@ -1,0 +1,156 @@
+package volfault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+)
+
+// table reads the mounts that a process sees; 0 is this one.
+func table(pid int) ([]*mountinfo.Info, error) {
+	of := "thread-self"
+	if pid > 0 {
+		of = strconv.Itoa(pid)
+	}
+	data, err := os.ReadFile(filepath.Join("/proc", of, "mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	return mounts, nil
+}
+
+func device(m *mountinfo.Info) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
+
+// bears reports that a mount point is one of the volume: the kubelet's for a local volume and for the harness's own end
+// with its name, those for a volume of a CSI driver with its name and "mount".
+func bears(point, pv string) bool {
+	if path.Base(point) == "mount" {
+		point = path.Dir(point)
+	}
+	return path.Base(point) == pv
+}
+
+// Find returns the volume as this node has it mounted. The error wraps ErrNotMounted when it has not.
+func Find(pv string) (Volume, error) {
+	mounts, err := table(0)
+	if err != nil {
+		return Volume{}, err
+	}
+	i := slices.IndexFunc(mounts, func(m *mountinfo.Info) bool { return m.Major > 0 && bears(m.Mountpoint, pv) })
+	if i < 0 {
+		return Volume{PV: pv}, fmt.Errorf("find volume %q: %w", pv, ErrNotMounted)
+	}
+	v := volumeOf(mounts, device(mounts[i]))
+	v.PV = pv
+	return v, nil
+}
+
+// volumeOf returns what is mounted of a device. Those who asked for the device by its number get no mounts when there
+// are none.
+func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
+	v := Volume{Device: dev}
+	for _, m := range mounts {
+		if device(m) != dev {
+			continue
+		}
+		if len(v.Mounts) == 0 {
+			v.FileSystem, v.Source, v.Options = m.FSType, m.Source, m.VFSOptions
+		}
+		v.Mounts = append(v.Mounts, Mount{Path: m.Mountpoint, Root: m.Root})
+	}
+	return v
+}
+
+// user is a process of a pod that has the volume mounted.
+type user struct {
+	procs.Process
+	path string // Where it sees it, from here.
+	at   string // The same, as it says itself.
+}
+
+// users returns the processes of pods that see the device, in the order of their pids.
+func users(dev string) ([]user, error) {
+	pids, err := procs.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	var found []user
+	for _, pid := range pids {
+		p, alive, err := procs.Read(pid)
+		if err != nil {
+			return nil, err
+		}
+		if !alive || p.PodUID == "" {
+			continue
+		}
+		mounts, err := table(pid)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+			continue // It has ended, or is about to.
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v := volumeOf(mounts, dev); len(v.Mounts) > 0 {
+			at := v.Mounts[0].Path
+			found = append(found, user{Process: p, at: at, path: filepath.Join("/proc", strconv.Itoa(pid), "root", at)})
+		}
+	}
+	return found, nil
+}
+
+// kill ends processes at once. One that has ended already is not counted.
+func kill(all []user) (int, error) {
+	n := 0
+	for _, u := range all {
+		err := unix.Kill(u.PID, unix.SIGKILL)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return n, fmt.Errorf("kill %s, pid %d: %w", u.Name, u.PID, err)
+		}
+		if err == nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// view is a place from which the file system is seen.
+type view struct{ path, by string }
+
+// viewOf returns where the victim sees the volume: in the mount namespace of a process of a pod, or, while none runs,
+// at the mount that the kubelet has made for the pod's container.
+func viewOf(v Volume) (view, error) {
+	all, err := users(v.Device)
+	if err != nil {
+		return view{}, err
+	}
+	if len(all) > 0 {
+		u := all[0]
+		return view{path: u.path, by: fmt.Sprintf("%s, pid %d, at %s", u.Name, u.PID, u.at)}, nil
+	}
+	if len(v.Mounts) == 0 {
+		return view{}, fmt.Errorf("look at volume %q: %w", v.PV, ErrNotMounted)
+	}
+	at := v.Mounts[len(v.Mounts)-1].Path
+	for _, m := range v.Mounts {
+		if strings.Contains(m.Path, "/pods/") {
+			at = m.Path
+		}
+	}
+	return view{path: at, by: "the node at " + at}, nil
+}

@@ -1,0 +1,173 @@
+package volfault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+)
+
+// Node is the node that this process runs on.
+type Node struct {
+	Held  string // Directory of the marks: undo.HeldDir.
+	Brief string // Directory of those that the next boot makes void: undo.BriefDir.
+	Run   undo.Runner
+}
+
+// Inflict does harm to volumes, each of which gets a note first. Of all kinds but Power there is one volume; file is
+// for those that damage one.
+func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file string, pvs ...string) (
+	reports []Report, err error,
+) {
+	unlock, err := n.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	volumes := make([]Volume, 0, len(pvs))
+	for _, pv := range pvs {
+		v, err := Find(pv)
+		if err != nil {
+			return nil, err
+		}
+		volumes = append(volumes, v)
+	}
+	for _, v := range volumes {
+		if kind.Stays() {
+			continue // There is nothing to undo.
+		}
+		if err := n.keep(owner, Note{Kind: kind, At: bootclock.Now(), Volume: v}); err != nil {
+			return nil, err
+		}
+	}
+	if kind == Power {
+		return losePower(ctx, volumes, owner)
+	}
+	for _, v := range volumes {
+		r, err := n.inflict(ctx, kind, owner, file, v)
+		if err != nil {
+			return reports, fmt.Errorf("do harm to volume %q (%s): %w", v.PV, kind, err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file string, v Volume) (Report, error) {
+	r := Report{PV: v.PV, Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source}
+	root, err := v.root()
+	if err != nil {
+		return r, err
+	}
+	switch kind {
+	case Gone:
+		dir, err := os.Open(root)
+		if err != nil {
+			return r, err
+		}
+		err = shutdown(dir)
+		if closed := dir.Close(); err == nil && nameOf(closed) != "EIO" {
+			err = closed
+		}
+		if err != nil {
+			return r, err
+		}
+	case Full:
+		err = fill(root, owner)
+	case ReadOnly:
+		r.Killed, err = n.makeReadOnly(ctx, owner, v)
+	case Flip:
+		r.Damage, err = flip(root, file)
+	case Truncate:
+		r.Damage, err = truncate(root, file)
+	default:
+		err = fmt.Errorf("kind %q is not known: use one of %q", kind, Kinds())
+	}
+	r.At = bootclock.Now()
+	return r, err
+}
+
+// Mend undoes what the owner's notes say was done to volumes, and says of each what that was. The notes themselves stay
+// for the caller to remove. From the volumes that are named the owner's files are removed, whether there is a note of
+// them or not: after a boot there is none.
+func (n *Node) Mend(ctx context.Context, owner undo.Owner, pvs ...string) (reports []Report, err error) {
+	unlock, err := n.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	all, err := n.notes(owner)
+	if err != nil {
+		return nil, err
+	}
+	reports = []Report{}
+	var failed []error
+	for _, note := range all {
+		r := Report{PV: note.Volume.PV}
+		if r.Undone, err = n.mend(ctx, owner, note); err != nil {
+			failed = append(failed, fmt.Errorf("undo %s of volume %q: %w", note.Kind, note.Volume.PV, err))
+		}
+		r.At = bootclock.Now()
+		reports = append(reports, r)
+	}
+	for _, pv := range pvs {
+		failed = append(failed, clean(pv, owner))
+	}
+	return reports, errors.Join(failed...)
+}
+
+// clean removes the files that tell what a loss of power has lost.
+func clean(pv string, owner undo.Owner) error {
+	v, err := Find(pv)
+	if errors.Is(err, ErrNotMounted) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	root, err := v.root()
+	if err != nil {
+		return err
+	}
+	return removeCanaries(root, owner)
+}
+
+func (n *Node) mend(ctx context.Context, owner undo.Owner, note Note) (string, error) {
+	v, err := Find(note.Volume.PV)
+	if note.Remaking {
+		if err = n.remake(ctx, owner, note); err != nil {
+			return "", err
+		}
+		v, err = Find(note.Volume.PV)
+	}
+	if errors.Is(err, ErrNotMounted) {
+		return "", nil // The next mount is a new one.
+	}
+	if err != nil {
+		return "", err
+	}
+	root, err := v.root()
+	if err != nil {
+		return "", err
+	}
+	done := ""
+	if note.Kind == ReadOnly {
+		if done, err = makeWritable(root); err != nil {
+			return done, err
+		}
+	}
+	if isShutdown(root) {
+		if err := n.remake(ctx, owner, note); err != nil {
+			return "", err
+		}
+		done = "mounted anew"
+	}
+	removed, err := empties(root, owner)
+	if removed {
+		done = "emptied"
+	}
+	return done, errors.Join(err, removeCanaries(root, owner))
+}

@@ -1,0 +1,90 @@
+package volfault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/undo"
+)
+
+// filler is the path of the file that takes every block.
+func filler(root string, owner undo.Owner) string {
+	return filepath.Join(root, ours+"full-"+owner.Name())
+}
+
+// fill takes every block that root can have, in ever smaller pieces. Others write meanwhile and may free blocks, so it
+// goes on until none is left.
+func fill(root string, owner undo.Owner) error {
+	f, err := os.OpenFile(filler(root, owner), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("make a file to fill the volume with: %w", err)
+	}
+	size, piece := int64(0), int64(1)<<30
+	for err == nil && piece >= block {
+		err = unix.Fallocate(int(f.Fd()), 0, size, piece)
+		switch {
+		case err == nil:
+			size += piece
+		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EINTR):
+			if errors.Is(err, unix.ENOSPC) {
+				piece /= 2
+			}
+			err = nil
+		}
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("fill the volume with %q: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// empties removes the file that takes every block, and reports whether there was one.
+func empties(root string, owner undo.Owner) (bool, error) {
+	err := os.Remove(filler(root, owner))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// makeReadOnly makes the file system read-only. The kernel refuses that while a file of it is open for writing, so the
+// processes of pods that have it mounted are killed, and the kubelet is kept from starting them again meanwhile.
+func (n *Node) makeReadOnly(ctx context.Context, owner undo.Owner, v Volume) (killed int, err error) {
+	root, err := v.root()
+	if err != nil {
+		return 0, err
+	}
+	err = n.idle(ctx, owner, func() error {
+		if killed, err = empty(ctx, v.Device); err != nil {
+			return err
+		}
+		return await.Until(ctx, "the file system to be read-only", emptyPoll, emptyWithin,
+			func(context.Context) (bool, string, error) {
+				err := unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")
+				return err == nil, "", err
+			})
+	})
+	return killed, err
+}
+
+// makeWritable makes a file system writable that is read-only, and says so if it was.
+func makeWritable(root string) (string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return "", fmt.Errorf("look at %q: %w", root, err)
+	}
+	if st.Flags&unix.ST_RDONLY == 0 {
+		return "", nil
+	}
+	if err := unix.Mount("", root, "", unix.MS_REMOUNT, ""); err != nil {
+		return "", fmt.Errorf("make %q writable: %w", root, err)
+	}
+	return "made writable", nil
+}

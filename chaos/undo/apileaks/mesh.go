@@ -1,0 +1,52 @@
+package apileaks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
+)
+
+// experiments lists the objects of Chaos Mesh that bear a label of ours; none where there is no Chaos Mesh.
+func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thing, error) {
+	version := undo.MeshGroup + "/" + undo.MeshVersion
+	served, err := kube.Discovery().ServerResourcesForGroupVersion(version)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for %s: %w", version, err)
+	}
+	var all []history.Thing
+	for _, r := range served.APIResources {
+		if !slices.Contains(undo.MeshKinds(), r.Name) {
+			continue
+		}
+		data, err := kube.Discovery().RESTClient().Get().AbsPath("apis", undo.MeshGroup, undo.MeshVersion, r.Name).
+			Param("labelSelector", undo.OwnerLabel).DoRaw(ctx)
+		var list metav1.PartialObjectMetadataList
+		if err == nil {
+			err = json.Unmarshal(data, &list)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", r.Name, err)
+		}
+		for _, o := range list.Items {
+			owner, _ := undo.FromName(o.Labels[undo.OwnerLabel])
+			name := fmt.Sprintf("%s %s/%s", r.Kind, o.Namespace, o.Name)
+			t := history.Thing{Class: history.ThingExperiment, Name: name}
+			if o.DeletionTimestamp != nil {
+				t.Is = "being deleted"
+			}
+			all = append(all, by(owner, t))
+		}
+	}
+	return all, nil
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // TestWholeTrialPasses holds that a trial in which all was well passes every check, and that each had something to
@@ -93,15 +94,15 @@ func TestFaultFree(t *testing.T) {
 
 // TestRunContainsACrash holds that a check that crashes is Unknown and stops no other.
 func TestRunContainsACrash(t *testing.T) {
-	boom := check.Check{Name: "boom", Promise: "p", Source: "s", Judge: func(history.History) check.Result {
+	boom := check.Check{Name: "boom", Promise: "p", Source: "s", Judge: func(*world.World) check.Result {
 		var none *int
 		*none = 1
 		return check.Result{Verdict: check.Pass, Evidence: 1}
 	}}
 	empty := check.Check{Name: "empty",
-		Judge: func(history.History) check.Result { return check.Result{Verdict: check.Pass} }}
+		Judge: func(*world.World) check.Result { return check.Result{Verdict: check.Pass} }}
 	broken := check.Check{Name: "broken",
-		Judge: func(history.History) check.Result { return check.Result{Verdict: check.Fail} }}
+		Judge: func(*world.World) check.Result { return check.Result{Verdict: check.Fail} }}
 	r := check.Run(history.History{}, []check.Check{boom, empty, broken})
 	var got []check.Verdict
 	for _, res := range r.Results {

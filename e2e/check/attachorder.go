@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // AttachOrder judges whether a volume was on one node at a time, as far as attaching goes: by the driver's own table
@@ -30,85 +31,85 @@ func AttachOrder() Check {
 type attaching struct {
 	*diskStory
 	told map[string]bool
-	out  *pulls
+	out  *world.Pulls
 }
 
-func judgeAttachOrder(h history.History) Result {
+func judgeAttachOrder(h *world.World) Result {
 	r := newRuling("calls that attach, detach, stage and publish")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	a := &attaching{readDisks(h, s, r), map[string]bool{}, readPulls(h, s)}
-	a.judgeCalls(rpcAttach, rpcDetach, rpcStage, rpcPublish)
-	a.ledger.judge(h, a.window(), s, r)
-	table := map[string]*csiCall{} // By volume: the last call that told the table.
-	for _, c := range a.log.of(rpcAttach, rpcDetach) {
-		if v := a.disks[c.Volume]; v != nil && !v.pv.manyNodes() {
+	a := &attaching{readDisks(h, s, r), map[string]bool{}, h.Pulls()}
+	a.judgeCalls(world.RpcAttach, world.RpcDetach, world.RpcStage, world.RpcPublish)
+	judgeLedger(a.ledger, h, a.window(), s, r)
+	table := map[string]*world.Call{} // By volume: the last call that told the table.
+	for _, c := range a.log.Of(world.RpcAttach, world.RpcDetach) {
+		if v := a.disks[c.Volume]; v != nil && !v.pv.ManyNodes() {
 			a.judgeAttach(v, c, table[c.Volume])
 		}
-		if c.end != nil {
+		if c.End != nil {
 			table[c.Volume] = c
 		}
 	}
 	for _, handle := range a.handles {
-		if v := a.disks[handle]; v.pv != nil && !v.pv.manyNodes() {
+		if v := a.disks[handle]; v.pv != nil && !v.pv.ManyNodes() {
 			a.judgeObjects(v)
 		}
 	}
 	return r.result()
 }
 
-func (a *attaching) judgeAttach(v *disk, c, before *csiCall) {
-	if c.RPC != rpcAttach || c.begin == nil {
+func (a *attaching) judgeAttach(v *disk, c, before *world.Call) {
+	if c.RPC != world.RpcAttach || c.Begin == nil {
 		return
 	}
-	if c.end == nil {
-		if before != nil && slices.ContainsFunc(before.Attached, func(n string) bool { return n != c.target() }) {
+	if c.End == nil {
+		if before != nil && slices.ContainsFunc(before.Attached, func(n string) bool { return n != c.TargetNode() }) {
 			a.ruling.unknown("a call to attach volume %s to node %s was cut off while it was attached to %s", v.name,
-				c.target(), strings.Join(before.Attached, " and "))
+				c.TargetNode(), strings.Join(before.Attached, " and "))
 		}
 		return
 	}
-	attached := slices.Contains(c.Attached, c.target()) || c.ok() && c.Point != "lie"
+	attached := slices.Contains(c.Attached, c.TargetNode()) || c.Ok() && c.Point != "lie"
 	if !attached {
 		return
 	}
 	for _, other := range c.Attached {
-		if other != c.target() {
-			a.blame(v, other, c, c.ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was still "+
-				"attached to node %s: the driver's table had it on %s afterwards.", v.name, c.target(),
-				a.scene.clock(c.end.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
+		if other != c.TargetNode() {
+			a.blame(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was still "+
+				"attached to node %s: the driver's table had it on %s afterwards.", v.name, c.TargetNode(),
+				a.scene.Clock(c.End.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
 				a.lastDetach(v, other, c))
 		}
 	}
 	for _, life := range v.lives {
-		life, _ = a.out.cut(life)
-		if life.node != c.target() && life.from <= c.ended().NotBefore && life.to > c.ended().NotAfter {
-			a.blame(v, life.node, c, c.ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
-				"still had it mounted, as %s.", v.name, c.target(), a.scene.clock(c.end.Span.NotAfter), life.node,
-				life), life.events)
+		life, _ = a.out.Cut(life)
+		if life.Node != c.TargetNode() && life.From <= c.Ended().NotBefore && life.To > c.Ended().NotAfter {
+			a.blame(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
+				"still had it mounted, as %s.", v.name, c.TargetNode(), a.scene.Clock(c.End.Span.NotAfter), life.Node,
+				life), life.Events)
 		}
 	}
 }
 
 // lastDetach is the last call to detach the volume from a node that began before c ended.
-func (a *attaching) lastDetach(v *disk, node string, c *csiCall) []int64 {
+func (a *attaching) lastDetach(v *disk, node string, c *world.Call) []int64 {
 	var ids []int64
-	for _, d := range a.log.of(rpcDetach) {
-		if d.is(rpcDetach, v.handle, node) && d.began().NotBefore <= c.ended().NotAfter {
-			ids = d.events()
+	for _, d := range a.log.Of(world.RpcDetach) {
+		if d.Is(world.RpcDetach, v.handle, node) && d.Began().NotBefore <= c.Ended().NotAfter {
+			ids = d.Events()
 		}
 	}
 	return ids
 }
 
 // blame tells the first breach of each pair of nodes.
-func (a *attaching) blame(v *disk, other string, c *csiCall, span history.Span, sentence string, more []int64) {
-	if a.first(v, other, c.target()) {
+func (a *attaching) blame(v *disk, other string, c *world.Call, span history.Span, sentence string, more []int64) {
+	if a.first(v, other, c.TargetNode()) {
 		a.ruling.breach(Finding{Promise: AttachOrder().Promise, Sentence: sentence, Subject: "volume " + v.name,
-			Node: c.target(), Span: span, Events: leading(c.events(), more), Faults: a.scene.faultsIn(c.during())})
+			Node: c.TargetNode(), Span: span, Events: leading(c.Events(), more), Faults: a.scene.FaultsIn(c.Lasted())})
 	}
 }
 
@@ -118,57 +119,30 @@ func (a *attaching) first(v *disk, one, other string) bool {
 	return !a.told[pair]
 }
 
-// period is a time in which a VolumeAttachment said attached, in resourceVersions; to is 0 when it was not seen to end.
-type period struct {
-	of       *attachment
-	from, to uint64
-	begin    *history.Event
-	end      *history.Event
-}
-
-func (a *attachment) periods() []period {
-	var all []period
-	var open *period
-	for _, s := range a.states {
-		switch {
-		case s.attached && open == nil:
-			open = &period{of: a, from: s.version, begin: s.event}
-		case !s.attached && open != nil:
-			open.to, open.end = s.version, s.event
-			all = append(all, *open)
-			open = nil
-		}
-	}
-	if open != nil {
-		all = append(all, *open)
-	}
-	return all
-}
-
 // judgeObjects looks for two VolumeAttachments of one volume that were both attached at one resourceVersion.
 func (a *attaching) judgeObjects(v *disk) {
-	var all []period
-	for _, at := range a.objects.attachments {
-		if at.pv == v.name {
-			all = append(all, at.periods()...)
+	var all []world.Period
+	for _, at := range a.objects.Attachments {
+		if at.Pv == v.name {
+			all = append(all, at.Periods()...)
 		}
 	}
 	for _, p := range all {
 		for _, q := range all {
-			if p.of.node == q.of.node || p.from > q.from || p.to != 0 && p.to <= q.from || p.from == q.from {
+			if p.Of.Node == q.Of.Node || p.From > q.From || p.To != 0 && p.To <= q.From || p.From == q.From {
 				continue
 			}
-			if !a.first(v, p.of.node, q.of.node) {
+			if !a.first(v, p.Of.Node, q.Of.Node) {
 				continue
 			}
-			span := history.Span{NotBefore: q.begin.Span.NotBefore, NotAfter: q.begin.Span.NotAfter}
+			span := history.Span{NotBefore: q.Begin.Span.NotBefore, NotAfter: q.Begin.Span.NotAfter}
 			a.ruling.breach(Finding{
 				Promise: AttachOrder().Promise,
 				Sentence: fmt.Sprintf("Volume %s was attached to node %s at %s, by its VolumeAttachment, while "+
-					"that to node %s still said that it was attached.", v.name, q.of.node,
-					a.scene.clock(span.NotAfter), p.of.node),
-				Subject: "volume " + v.name, Node: q.of.node, Span: span,
-				Events: []int64{p.begin.ID, q.begin.ID}, Faults: a.scene.faultsIn(span),
+					"that to node %s still said that it was attached.", v.name, q.Of.Node,
+					a.scene.Clock(span.NotAfter), p.Of.Node),
+				Subject: "volume " + v.name, Node: q.Of.Node, Span: span,
+				Events: []int64{p.Begin.ID, q.Begin.ID}, Faults: a.scene.FaultsIn(span),
 			})
 		}
 	}

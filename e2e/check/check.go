@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Verdict is what a check or a trial comes to.
@@ -64,10 +65,8 @@ type Check struct {
 	Source  string
 	// Applies says, from the plan and nothing else, whether the trial has what the promise is about; nil means that
 	// every trial has. What was merely not seen is no reason to leave a check out.
-	Applies func(history.History) bool
-	Judge   func(history.History) Result
-
-	judge func(*facts) Result // In place of Judge, for a check that shares what it reads with others.
+	Applies func(*world.World) bool
+	Judge   func(*world.World) Result
 }
 
 // Report is the verdict of a whole trial.
@@ -79,15 +78,18 @@ type Report struct {
 
 // Run judges a history with every check that applies to its plan. A check that panics is Unknown and does
 // not stop the others.
-func Run(h history.History, checks []Check) Report {
+func Run(hist history.History, checks []Check) Report {
+	return run(world.New(hist), checks)
+}
+
+func run(h *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
-	shared := &facts{history: h}
 	for _, c := range checks {
 		if c.Applies != nil && !c.Applies(h) {
 			continue
 		}
-		res := runOne(shared, c)
+		res := runOne(h, c)
 		r.Results = append(r.Results, res)
 		verdicts = append(verdicts, res.Verdict)
 	}
@@ -95,7 +97,7 @@ func Run(h history.History, checks []Check) Report {
 	return r
 }
 
-func runOne(f *facts, c Check) (res Result) {
+func runOne(h *world.World, c Check) (res Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Verdict: Unknown, Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
@@ -105,13 +107,10 @@ func runOne(f *facts, c Check) (res Result) {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "there was nothing to judge")
 		}
-		if res.Verdict == Pass && f.history.Truncated {
+		if res.Verdict == Pass && h.Truncated {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "the history is torn: facts after its end are missing")
 		}
 	}()
-	if c.judge != nil {
-		return c.judge(f)
-	}
-	return c.Judge(f.history)
+	return c.Judge(h)
 }

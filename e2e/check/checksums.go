@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // The labels of the checksums that the workload takes of its own accord; those of the plan's steps are free.
@@ -37,9 +38,9 @@ type tableKey struct {
 
 func (k tableKey) String() string { return k.instance + " table " + k.table }
 
-func judgeChecksums(h history.History) Result {
+func judgeChecksums(h *world.World) Result {
 	r := newRuling("checksums compared")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -57,13 +58,9 @@ func judgeChecksums(h history.History) Result {
 
 // gatherChecksums returns the whole checksums of each table in the order in which they were taken, those of quiet
 // tables and those of others.
-func gatherChecksums(h history.History, r *ruling) (quiet, loud map[tableKey][]*history.Event) {
+func gatherChecksums(h *world.World, r *ruling) (quiet, loud map[tableKey][]*history.Event) {
 	quiet, loud = map[tableKey][]*history.Event{}, map[tableKey][]*history.Event{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindChecksum || e.Checksum == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindChecksum) {
 		c := e.Checksum
 		key := tableKey{c.Instance, c.Table}
 		switch {
@@ -85,7 +82,7 @@ func sortedTables(m map[tableKey][]*history.Event) []tableKey {
 }
 
 // judgeQuiet compares each checksum with the one before it and tells the first difference.
-func judgeQuiet(s *scene, key tableKey, taken []*history.Event, r *ruling) {
+func judgeQuiet(s *world.Trial, key tableKey, taken []*history.Event, r *ruling) {
 	broken := false
 	for i := 1; i < len(taken); i++ {
 		a, b := taken[i-1], taken[i]
@@ -100,18 +97,18 @@ func judgeQuiet(s *scene, key tableKey, taken []*history.Event, r *ruling) {
 			Promise: Checksums().Promise,
 			Sentence: fmt.Sprintf("%s changed between the checksums %s at %s and %s at %s, "+
 				"though no client writes to it: %s.", key,
-				checksumName(a.Checksum), s.clock(a.Span.NotAfter),
-				checksumName(b.Checksum), s.clock(b.Span.NotAfter), why),
+				checksumName(a.Checksum), s.Clock(a.Span.NotAfter),
+				checksumName(b.Checksum), s.Clock(b.Span.NotAfter), why),
 			Subject: key.String(),
 			Span:    span,
 			Events:  []int64{a.ID, b.ID},
-			Faults:  s.faultsIn(span),
+			Faults:  s.FaultsIn(span),
 		})
 	}
 }
 
 // judgeSettled compares the checksums of a written table that were taken when no client wrote any more.
-func judgeSettled(s *scene, key tableKey, taken []*history.Event, r *ruling) {
+func judgeSettled(s *world.Trial, key tableKey, taken []*history.Event, r *ruling) {
 	for i := 1; i < len(taken); i++ {
 		a, b := taken[i-1], taken[i]
 		r.evidence++
@@ -120,11 +117,11 @@ func judgeSettled(s *scene, key tableKey, taken []*history.Event, r *ruling) {
 			r.breach(Finding{
 				Promise: Checksums().Promise,
 				Sentence: fmt.Sprintf("%s changed from %s to %s, after the last client had stopped: %s.",
-					key, s.clock(a.Span.NotAfter), s.clock(b.Span.NotAfter), why),
+					key, s.Clock(a.Span.NotAfter), s.Clock(b.Span.NotAfter), why),
 				Subject: key.String(),
 				Span:    span,
 				Events:  []int64{a.ID, b.ID},
-				Faults:  s.faultsIn(span),
+				Faults:  s.FaultsIn(span),
 			})
 			return
 		}
@@ -147,8 +144,8 @@ func differs(a, b *history.Checksum) string {
 }
 
 // judgeTaken demands the checksums that the plan's faults call for.
-func judgeTaken(s *scene, quiet map[tableKey][]*history.Event, r *ruling) {
-	instances := s.instances(s.plan.Workload.Replicas)
+func judgeTaken(s *world.Trial, quiet map[tableKey][]*history.Event, r *ruling) {
+	instances := s.Instances(s.Plan.Workload.Replicas)
 	tables := map[string][]tableKey{}
 	for _, key := range sortedTables(quiet) {
 		tables[key.instance] = append(tables[key.instance], key)
@@ -161,13 +158,13 @@ func judgeTaken(s *scene, quiet map[tableKey][]*history.Event, r *ruling) {
 			needLabel(key, quiet[key], labelFilled, r)
 		}
 	}
-	for _, name := range s.instances(s.finally()) {
+	for _, name := range s.Instances(s.Finally()) {
 		for _, key := range tables[name] {
 			needLabel(key, quiet[key], labelSettled, r)
 		}
 	}
-	for _, l := range s.outermost() {
-		for _, name := range s.instances(s.steady(l.step)) {
+	for _, l := range s.Outermost() {
+		for _, name := range s.Instances(s.Steady(l.Step)) {
 			for _, key := range tables[name] {
 				judgeAround(s, l, key, quiet[key], r)
 			}
@@ -182,8 +179,8 @@ func needLabel(key tableKey, taken []*history.Event, label string, r *ruling) {
 }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
-func judgeAround(s *scene, l faultLife, key tableKey, taken []*history.Event, r *ruling) {
-	at, ok := s.around(l)
+func judgeAround(s *world.Trial, l world.Fault, key tableKey, taken []*history.Event, r *ruling) {
+	at, ok := s.Around(l)
 	if !ok {
 		r.unknown("%s was not carried out to its end: checksums before and after it mean nothing", l)
 		return
@@ -193,10 +190,10 @@ func judgeAround(s *scene, l faultLife, key tableKey, taken []*history.Event, r 
 			return e.Span.NotBefore >= from && e.Span.NotAfter <= to
 		})
 	}
-	if !within(at.last, at.from) {
+	if !within(at.Last, at.From) {
 		r.unknown("%s: there is no checksum before %s", key, l)
 	}
-	if !within(at.to, at.next) {
+	if !within(at.To, at.Next) {
 		r.unknown("%s: there is no checksum after %s", key, l)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Coverage judges whether the trial was one: whether what was planned was done, took effect, was undone, and had the
@@ -20,17 +21,17 @@ func Coverage() Check {
 	}
 }
 
-func judgeCoverage(h history.History) Result {
+func judgeCoverage(h *world.World) Result {
 	r := newRuling("faults shown and healed, and steps carried out")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
 	var t told
-	for _, l := range s.faults {
+	for _, l := range s.Faults {
 		judgeLife(l, r)
-		for _, e := range l.failed {
+		for _, e := range l.Failed {
 			t = append(t, e.Fault.Error)
 		}
 	}
@@ -38,7 +39,7 @@ func judgeCoverage(h history.History) Result {
 	judgePhases(s, r, t)
 	judgeAtWork(h, s, r)
 	judgeObservers(h, s, r)
-	if s.phase(history.PhaseDone).end == nil {
+	if s.Phase(history.PhaseDone).End == nil {
 		r.unknown("the history has no end: facts after its last one are missing")
 	}
 	return r.result()
@@ -59,24 +60,24 @@ func (t told) rest(err string) string {
 }
 
 // judgePhases holds that the trial went its whole way.
-func judgePhases(s *scene, r *ruling, t told) {
+func judgePhases(s *world.Trial, r *ruling, t told) {
 	for _, name := range []history.PhaseName{
 		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
 		history.PhaseAudit,
 	} {
-		judgePhase(s.phase(name), "phase "+string(name), r, t)
+		judgePhase(s.Phase(name), "phase "+string(name), r, t)
 	}
 }
 
 // judgePhase reports whether a phase or step began and ended well.
-func judgePhase(p phaseSpan, what string, r *ruling, t told) bool {
+func judgePhase(p world.PhaseSpan, what string, r *ruling, t told) bool {
 	switch {
-	case p.begin == nil:
+	case p.Begin == nil:
 		r.unknown("%s never began", what)
-	case p.end == nil:
+	case p.End == nil:
 		r.unknown("%s never ended", what)
-	case p.end.Phase.Error != "":
-		r.unknown("%s %s", what, t.rest(p.end.Phase.Error))
+	case p.End.Phase.Error != "":
+		r.unknown("%s %s", what, t.rest(p.End.Phase.Error))
 	default:
 		return true
 	}
@@ -85,11 +86,11 @@ func judgePhase(p phaseSpan, what string, r *ruling, t told) bool {
 
 // judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason. It
 // returns what has been told by then.
-func judgeSteps(s *scene, r *ruling, t told) told {
+func judgeSteps(s *world.Trial, r *ruling, t told) told {
 	last := -1
-	steps := s.plan.AllSteps()
+	steps := s.Plan.AllSteps()
 	for i, st := range steps {
-		if s.phases[phaseKey{history.PhaseStep, st.N}].begin != nil {
+		if s.StepPhase(st.N).Begin != nil {
 			last = i
 		}
 	}
@@ -102,31 +103,31 @@ func judgeSteps(s *scene, r *ruling, t told) told {
 			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
 			return t
 		}
-		p := s.phases[phaseKey{history.PhaseStep, st.N}]
+		p := s.StepPhase(st.N)
 		if judgePhase(p, what, r, t) {
 			if st.Do != plan.ActionFault {
 				r.evidence++
 			}
-		} else if p.end != nil {
-			t = append(t, p.end.Phase.Error)
+		} else if p.End != nil {
+			t = append(t, p.End.Phase.Error)
 		}
 	}
 	return t
 }
 
 // judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
-func judgeLife(l faultLife, r *ruling) {
-	if len(l.facts) == 0 && len(l.failed) == 0 {
+func judgeLife(l world.Fault, r *ruling) {
+	if len(l.Facts) == 0 && len(l.Failed) == 0 {
 		r.unknown("%s was never carried out", l)
 		return
 	}
-	whole := len(l.failed) == 0
-	for _, e := range l.failed {
+	whole := len(l.Failed) == 0
+	for _, e := range l.Failed {
 		r.unknown("%s on node %s failed: %s", l, e.Fault.Node, e.Fault.Error)
 	}
 	var before *history.Event
-	for _, stage := range lifeStages() {
-		e := l.facts[stage]
+	for _, stage := range world.LifeStages() {
+		e := l.Facts[stage]
 		if e == nil {
 			r.unknown("%s was never %s", l, stageWord(stage))
 			whole = false
@@ -175,14 +176,10 @@ type window struct {
 
 // judgeAtWork counts the operations acknowledged around each fault. An operation counts where all of it lies: one that
 // was sent before the effect was shown and answered after it says nothing about the time of the fault.
-func judgeAtWork(h history.History, s *scene, r *ruling) {
+func judgeAtWork(h *world.World, s *world.Trial, r *ruling) {
 	windows := workWindows(s)
 	open := map[opKey]history.Time{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindOp || e.Op == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindOp) {
 		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
 		if e.Op.Stage == history.StageInvoke {
 			open[op] = e.Span.NotBefore
@@ -201,7 +198,7 @@ func judgeAtWork(h history.History, s *scene, r *ruling) {
 		}
 	}
 	for _, w := range windows {
-		if need := s.plan.Bounds.MinAround; w.ops < need {
+		if need := s.Plan.Bounds.MinAround; w.ops < need {
 			r.unknown("%d operations were acknowledged %s, the plan demands %d", w.ops, w.what, need)
 		}
 	}
@@ -209,11 +206,11 @@ func judgeAtWork(h history.History, s *scene, r *ruling) {
 
 // workWindows returns the windows of the outermost faults that lived their whole life; of the others judgeLife has
 // told. Where the plan takes every instance away meanwhile, there is nobody who could be at work.
-func workWindows(s *scene) []window {
+func workWindows(s *world.Trial) []window {
 	var windows []window
-	for _, l := range s.outermost() {
-		confirmed, healed := l.facts[history.StageConfirmed], l.facts[history.StageHealed]
-		at, ok := s.around(l)
+	for _, l := range s.Outermost() {
+		confirmed, healed := l.Facts[history.StageConfirmed], l.Facts[history.StageHealed]
+		at, ok := s.Around(l)
 		if !ok || confirmed == nil || healed == nil {
 			continue
 		}
@@ -221,17 +218,17 @@ func workWindows(s *scene) []window {
 			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(),
 				victim, 0})
 		}
-		steady := s.instances(s.steady(l.step))
-		add("before", "", at.last, at.from)
+		steady := s.Instances(s.Steady(l.Step))
+		add("before", "", at.Last, at.From)
 		if len(steady) > 0 {
 			add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
 		}
-		if at.to == forever {
+		if at.To == world.Forever {
 			continue // Another fault was never shown to be gone, as has been told.
 		}
-		add("after", "", at.to, at.next)
-		if slices.Contains(steady, l.victim) && s.origin(l.victim) == l.victim {
-			add("by "+l.victim+" after", l.victim, at.to, at.next)
+		add("after", "", at.To, at.Next)
+		if slices.Contains(steady, l.Victim) && s.Origin(l.Victim) == l.Victim {
+			add("by "+l.Victim+" after", l.Victim, at.To, at.Next)
 		}
 	}
 	return windows
@@ -243,8 +240,8 @@ type observerKey struct {
 }
 
 // judgeObservers holds that every observer that was ever on lived until everything was healed, or was stopped then.
-func judgeObservers(h history.History, s *scene, r *ruling) {
-	heal := s.phase(history.PhaseHeal).begin
+func judgeObservers(h *world.World, s *world.Trial, r *ruling) {
+	heal := s.Phase(history.PhaseHeal).Begin
 	if heal == nil {
 		return
 	}
@@ -269,12 +266,12 @@ func judgeObservers(h history.History, s *scene, r *ruling) {
 	if len(order) == 0 {
 		r.unknown("no observer was ever on")
 	}
-	deadline := heal.Span.NotBefore.Add(-s.plan.Bounds.BlindGap.D())
+	deadline := heal.Span.NotBefore.Add(-s.Plan.Bounds.BlindGap.D())
 	for _, key := range order {
 		if last[key] < deadline {
 			r.unknown("the observer %s fell silent at %s, before everything was healed at %s",
 				strings.TrimSuffix(key.name+" of "+key.node,
-					" of "), s.clock(last[key]), s.clock(heal.Span.NotBefore))
+					" of "), s.Clock(last[key]), s.Clock(heal.Span.NotBefore))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Damage judges the checks themselves: what a plan damages on purpose (plan.Fault.File) must be found by one of those
@@ -22,42 +23,42 @@ func Damage() Check {
 }
 
 // damages reports that the plan has a fault that damages a file. Where there is no plan every check applies.
-func damages(h history.History) bool {
-	s, err := setScene(h)
-	return err != nil || slices.ContainsFunc(s.plan.AllSteps(), func(st plan.Step) bool {
+func damages(h *world.World) bool {
+	s, err := h.Trial()
+	return err != nil || slices.ContainsFunc(s.Plan.AllSteps(), func(st plan.Step) bool {
 		return st.Fault != nil && st.Fault.File != ""
 	})
 }
 
-func judgeDamage(h history.History) Result {
+func judgeDamage(h *world.World) Result {
 	r := newRuling("files damaged and found")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
 	var found []Finding
-	for _, res := range Run(h, []Check{Checksums(), Integrity(), Rows()}).Results {
+	for _, res := range run(h, []Check{Checksums(), Integrity(), Rows()}).Results {
 		found = append(found, res.Findings...)
 	}
 	files := map[int]string{}
-	for _, st := range s.plan.AllSteps() {
+	for _, st := range s.Plan.AllSteps() {
 		if st.Fault != nil {
 			files[st.N] = st.Fault.File
 		}
 	}
-	for _, l := range s.faults {
-		file := files[l.step]
-		confirmed := l.facts[history.StageConfirmed]
+	for _, l := range s.Faults {
+		file := files[l.Step]
+		confirmed := l.Facts[history.StageConfirmed]
 		switch {
 		case file == "":
 		case confirmed == nil:
 			r.unknown("%s was never shown to have damaged anything", l)
 		case !slices.ContainsFunc(found, func(f Finding) bool {
-			return f.Span.NotAfter >= confirmed.Span.NotBefore && ofInstance(f.Subject, l.victim)
+			return f.Span.NotAfter >= confirmed.Span.NotBefore && ofInstance(f.Subject, l.Victim)
 		}):
 			r.unknown("%s damaged file %s of %s, and neither checksums nor integrity nor rows found anything there", l,
-				file, l.victim)
+				file, l.Victim)
 		default:
 			r.evidence++
 		}

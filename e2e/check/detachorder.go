@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // DetachOrder judges every call that detaches a volume from a node against what that node had mounted then: itself,
@@ -27,51 +28,41 @@ func DetachOrder() Check {
 	}
 }
 
-func judgeDetachOrder(h history.History) Result {
+func judgeDetachOrder(h *world.World) Result {
 	r := newRuling("calls that attach, detach, stage and publish")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
 	d := readDisks(h, s, r)
-	d.judgeCalls(rpcAttach, rpcDetach, rpcStage, rpcPublish)
-	d.ledger.judge(h, d.window(), s, r)
+	d.judgeCalls(world.RpcAttach, world.RpcDetach, world.RpcStage, world.RpcPublish)
+	judgeLedger(d.ledger, h, d.window(), s, r)
 	table := map[string][]string{} // By volume: which nodes it was attached to after the last call.
-	for _, c := range d.log.of(rpcAttach, rpcDetach) {
-		if c.RPC == rpcDetach && c.begin != nil {
-			d.judgeDetach(c, c.detached(table[c.Volume]))
+	for _, c := range d.log.Of(world.RpcAttach, world.RpcDetach) {
+		if c.RPC == world.RpcDetach && c.Begin != nil {
+			d.judgeDetach(c, c.Detached(table[c.Volume]))
 		}
-		if c.end != nil {
+		if c.End != nil {
 			table[c.Volume] = c.Attached
 		}
 	}
 	return r.result()
 }
 
-// detached reports that the call took the volume from the node, given the table before it. One that was made to fail
-// on purpose did nothing.
-func (c *csiCall) detached(before []string) bool {
-	if c.ok() {
-		return true
-	}
-	return c.end != nil && c.Point != "fail" && slices.Contains(before, c.target()) &&
-		!slices.Contains(c.Attached, c.target())
-}
-
-func (d *diskStory) judgeDetach(c *csiCall, detached bool) {
+func (d *diskStory) judgeDetach(c *world.Call, detached bool) {
 	v := d.disks[c.Volume]
-	if v == nil || !detached && c.end != nil {
+	if v == nil || !detached && c.End != nil {
 		return // It did nothing.
 	}
-	began := c.began()
-	var certain, perhaps []*mountLife
+	began := c.Began()
+	var certain, perhaps []*world.Mount
 	for _, life := range v.lives {
 		switch {
-		case life.node != c.target() || life.maybeFrom > began.NotAfter || life.maybeTo <= began.NotBefore:
-		case life.from <= began.NotBefore && life.to > began.NotAfter:
+		case life.Node != c.TargetNode() || life.MaybeFrom > began.NotAfter || life.MaybeTo <= began.NotBefore:
+		case life.From <= began.NotBefore && life.To > began.NotAfter:
 			certain = append(certain, life)
-		case life.holder != "" || !d.unstaged(c, life):
+		case life.Holder != "" || !d.unstaged(c, life):
 			perhaps = append(perhaps, life)
 		}
 	}
@@ -80,30 +71,30 @@ func (d *diskStory) judgeDetach(c *csiCall, detached bool) {
 		d.blameDetach(v, c, certain)
 	case len(certain)+len(perhaps) > 0 && !detached:
 		d.ruling.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
-			"and was cut off: whether it was detached is not known", v.name, c.target(), d.scene.clock(began.NotAfter))
+			"and was cut off: whether it was detached is not known", v.name, c.TargetNode(), d.scene.Clock(began.NotAfter))
 	case len(perhaps) > 0:
 		d.ruling.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.name, perhaps[0],
-			d.scene.clock(began.NotAfter))
+			d.scene.Clock(began.NotAfter))
 	}
 }
 
 // unstaged reports that the node's driver had taken a mount down before a call began.
-func (d *diskStory) unstaged(c *csiCall, life *mountLife) bool {
-	return slices.ContainsFunc(d.log.of(rpcUnstage, rpcUnpublish), func(u *csiCall) bool {
-		return u.Volume == c.Volume && u.target() == c.target() && u.ok() && u.Point != "lie" &&
-			u.began().NotBefore >= life.from && u.ended().NotAfter < c.began().NotBefore
+func (d *diskStory) unstaged(c *world.Call, life *world.Mount) bool {
+	return slices.ContainsFunc(d.log.Of(world.RpcUnstage, world.RpcUnpublish), func(u *world.Call) bool {
+		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Ok() && u.Point != "lie" &&
+			u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
 	})
 }
 
-func (d *diskStory) blameDetach(v *disk, c *csiCall, mounts []*mountLife) {
-	inUse, because := d.volumesInUse(v, c.target(), c.began().NotBefore)
-	wanted, marked := d.detachWanted(v, c.target(), c.ended().NotAfter)
-	events := slices.Concat(c.events(), because, marked)
+func (d *diskStory) blameDetach(v *disk, c *world.Call, mounts []*world.Mount) {
+	inUse, because := d.volumesInUse(v, c.TargetNode(), c.Began().NotBefore)
+	wanted, marked := d.detachWanted(v, c.TargetNode(), c.Ended().NotAfter)
+	events := slices.Concat(c.Events(), because, marked)
 	paths := ""
-	until := mounts[0].to
+	until := mounts[0].To
 	for i, life := range mounts {
-		until = max(until, life.to)
-		events = append(events, life.events...)
+		until = max(until, life.To)
+		events = append(events, life.Events...)
 		switch {
 		case i == 0:
 			paths = life.String()
@@ -111,20 +102,15 @@ func (d *diskStory) blameDetach(v *disk, c *csiCall, mounts []*mountLife) {
 			paths += " and as " + life.String()
 		}
 	}
-	span := history.Span{NotBefore: c.began().NotBefore, NotAfter: max(until, c.began().NotAfter)}
+	span := history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(until, c.Began().NotAfter)}
 	d.ruling.breach(Finding{
 		Promise: DetachOrder().Promise,
 		Sentence: fmt.Sprintf("Volume %s was detached from node %s at %s while the node still had it mounted, at "+
-			"least until %s, as %s: %s, %s.", v.name, c.target(), d.scene.clock(c.began().NotBefore),
-			d.scene.clock(until), paths, wanted, inUse),
-		Subject: "volume " + v.name, Node: c.target(), Span: span, Events: leading(c.events(), events),
-		Faults: d.scene.faultsIn(c.during()),
+			"least until %s, as %s: %s, %s.", v.name, c.TargetNode(), d.scene.Clock(c.Began().NotBefore),
+			d.scene.Clock(until), paths, wanted, inUse),
+		Subject: "volume " + v.name, Node: c.TargetNode(), Span: span, Events: leading(c.Events(), events),
+		Faults: d.scene.FaultsIn(c.Lasted()),
 	})
-}
-
-// during is the time of the whole call.
-func (c *csiCall) during() history.Span {
-	return history.Span{NotBefore: c.began().NotBefore, NotAfter: max(c.began().NotAfter, c.ended().NotAfter)}
 }
 
 // leading returns events of which the first few are kept as proof, those that must not be missing among them.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when
@@ -23,20 +24,16 @@ func Integrity() Check {
 	}
 }
 
-func judgeIntegrity(h history.History) Result {
+func judgeIntegrity(h *world.World) Result {
 	r := newRuling("tables and file systems looked over")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	objects := readStorage(h)
+	objects := h.Storage()
 	tables, volumes := map[string]bool{}, map[string]bool{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindInspection || e.Inspection == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindInspection) {
 		in := e.Inspection
 		if in.Error != "" {
 			r.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
@@ -52,35 +49,21 @@ func judgeIntegrity(h history.History) Result {
 		if !in.Clean {
 			r.breach(Finding{
 				Promise: Integrity().Promise, Subject: inspected(in), Span: e.Span,
-				Node:     firstOf(in.Node, objects.nodeOf(in.Instance)),
+				Node:     world.FirstOf(in.Node, objects.NodeOf(in.Instance)),
 				Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), firstWords(in.Messages)),
-				Events:   []int64{e.ID}, Faults: s.faultsUntil(e.Span.NotAfter),
+				Events:   []int64{e.ID}, Faults: s.FaultsUntil(e.Span.NotAfter),
 			})
 		}
 	}
-	missing := slices.DeleteFunc(s.instances(s.finally()),
-		func(name string) bool { return tables[name] || s.plan.Workload.Light })
+	missing := slices.DeleteFunc(s.Instances(s.Finally()),
+		func(name string) bool { return tables[name] || s.Plan.Workload.Light })
 	if len(missing) > 0 {
 		r.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
 	}
-	if want := s.finally(); len(volumes) < want {
+	if want := s.Finally(); len(volumes) < want {
 		r.unknown("the file systems of %d volumes were looked over for damage, the workload has %d", len(volumes), want)
 	}
 	return r.result()
-}
-
-// nodeOf returns the node of the last pod of that name, and "" when none was seen.
-func (s *storageObjects) nodeOf(pod string) string {
-	var last *podObject
-	for _, p := range s.pods {
-		if p.name == pod && p.node != "" && (last == nil || p.made.ID > last.made.ID) {
-			last = p
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return last.node
 }
 
 // inspected names what was looked at.

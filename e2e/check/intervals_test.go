@@ -7,29 +7,30 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // drawLife draws a mount of which appearance and end are known as spans of a few nanoseconds.
-func drawLife(t *rapid.T) *mountLife {
+func drawLife(t *rapid.T) *world.Mount {
 	appeared := rapid.IntRange(0, 20).Draw(t, "appeared")
 	appearedWidth := rapid.IntRange(0, 3).Draw(t, "appearedWidth")
 	gone := appeared + rapid.IntRange(0, 8).Draw(t, "gone")
 	goneWidth := rapid.IntRange(0, 3).Draw(t, "goneWidth")
-	l := &mountLife{
-		node:      rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"),
-		maybeFrom: history.Time(appeared), from: history.Time(appeared + appearedWidth),
-		to: history.Time(gone), maybeTo: history.Time(gone + goneWidth),
+	l := &world.Mount{
+		Node:      rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"),
+		MaybeFrom: history.Time(appeared), From: history.Time(appeared + appearedWidth),
+		To: history.Time(gone), MaybeTo: history.Time(gone + goneWidth),
 	}
-	l.maybeTo = max(l.maybeTo, l.from) // It ended no earlier than it appeared.
+	l.MaybeTo = max(l.MaybeTo, l.From) // It ended no earlier than it appeared.
 	return l
 }
 
 // together says whether two lives share an instant in every possible course of events, and in any.
-func together(a, b *mountLife) (always, ever bool) {
+func together(a, b *world.Mount) (always, ever bool) {
 	always = true
-	each := func(l *mountLife, do func(from, to history.Time)) {
-		for from := l.maybeFrom; from <= l.from; from++ {
-			for to := max(l.to, from); to <= l.maybeTo; to++ {
+	each := func(l *world.Mount, do func(from, to history.Time)) {
+		for from := l.MaybeFrom; from <= l.From; from++ {
+			for to := max(l.To, from); to <= l.MaybeTo; to++ {
 				do(from, to)
 			}
 		}
@@ -50,10 +51,10 @@ func together(a, b *mountLife) (always, ever bool) {
 func TestOverlapsAgainstEveryCourse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lives := rapid.SliceOfN(rapid.Custom(drawLife), 2, 5).Draw(t, "lives")
-		type pair struct{ a, b *mountLife }
-		found := func(interval func(*mountLife) history.Span) map[pair]bool {
+		type pair struct{ a, b *world.Mount }
+		found := func(interval func(*world.Mount) history.Span) map[pair]bool {
 			pairs := map[pair]bool{}
-			for _, o := range overlaps(lives, interval, func(a, b *mountLife) bool { return a.node != b.node }) {
+			for _, o := range overlaps(lives, interval, func(a, b *world.Mount) bool { return a.Node != b.Node }) {
 				pairs[pair{o.a, o.b}], pairs[pair{o.b, o.a}] = true, true
 			}
 			return pairs
@@ -62,7 +63,7 @@ func TestOverlapsAgainstEveryCourse(t *testing.T) {
 		for i, a := range lives {
 			for _, b := range lives[i+1:] {
 				always, ever := together(a, b)
-				if a.node == b.node {
+				if a.Node == b.Node {
 					always, ever = false, false
 				}
 				if certain[pair{a, b}] != always {
@@ -90,7 +91,7 @@ func TestHolesAgainstEveryInstant(t *testing.T) {
 		unseen := rapid.SliceOfN(rapid.Custom(drawSpan), 0, 3).Draw(t, "unseen")
 		got := map[history.Time]bool{}
 		longest := history.Time(0)
-		for _, h := range holes(bounds, watched, unseen) {
+		for _, h := range world.Holes(bounds, watched, unseen) {
 			for at := h.NotBefore; at < h.NotAfter; at++ {
 				got[at] = true
 			}
@@ -113,7 +114,7 @@ func TestHolesAgainstEveryInstant(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
-		if l := longestHole(bounds, watched, unseen).Length(); int64(l) != int64(longest) {
+		if l := world.LongestHole(bounds, watched, unseen).Length(); int64(l) != int64(longest) {
 			t.Fatalf("longest hole %d, want %d", l, longest)
 		}
 	})
@@ -133,7 +134,7 @@ func TestParseBoot(t *testing.T) {
 		{"", 0, false},
 		{"b7a7c9f0-0000", 0, false},
 	} {
-		if got, ok := parseBoot(c.boot); got != c.want && ok || ok != c.ok {
+		if got, ok := world.ParseBoot(c.boot); got != c.want && ok || ok != c.ok {
 			t.Errorf("parseBoot(%q) = %d, %v, want %d, %v", c.boot, got, ok, c.want, c.ok)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // lightTrial is the smoke trial as one of containers that do nothing: no clients, no tables, and no step that needs
@@ -39,7 +40,7 @@ func lightTrial() history.History {
 func TestWithoutDataNoDataIsAsked(t *testing.T) {
 	h := lightTrial()
 	for _, c := range check.All() {
-		applies := c.Applies == nil || c.Applies(h)
+		applies := c.Applies == nil || c.Applies(world.New(h))
 		switch c.Name {
 		case "checksums", "pod-identity", "right-volume", "rows", "witness":
 			if applies {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // MountResidue judges how long mounts outlive what they are for.
@@ -32,27 +33,27 @@ type idle struct {
 	events   []int64
 }
 
-func judgeMountResidue(h history.History) Result {
+func judgeMountResidue(h *world.World) Result {
 	r := newRuling("mounts of volumes for pods and nodes")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
 	d := readDisks(h, s, r)
-	if !d.objects.podsOn {
-		r.unknown("the observer %s was never on: which pods were gone is not known", podsObserver)
+	if !d.objects.PodsOn {
+		r.unknown("the observer %s was never on: which pods were gone is not known", world.PodsObserver)
 	}
-	for _, life := range d.ledger.lives {
-		i := slices.IndexFunc(life.paths, func(path string) bool { _, ok := placeOf(path); return ok })
+	for _, life := range d.ledger.Lives {
+		i := slices.IndexFunc(life.Paths, func(path string) bool { _, ok := world.PlaceOf(path); return ok })
 		if i < 0 {
 			continue
 		}
 		r.evidence++
-		p, _ := placeOf(life.paths[i])
-		name := d.objects.volumeAt(p)
+		p, _ := world.PlaceOf(life.Paths[i])
+		name := d.objects.VolumeAt(p)
 		var needless []idle
-		if p.pod != "" {
+		if p.Pod != "" {
 			needless = d.podGone(life, p, name)
 		} else {
 			needless = d.unused(life, name)
@@ -63,62 +64,62 @@ func judgeMountResidue(h history.History) Result {
 			}
 		}
 	}
-	d.ledger.judge(h, d.podWindow(), s, r)
+	judgeLedger(d.ledger, h, d.podWindow(), s, r)
 	return r.result()
 }
 
 // podGone is the time after the end of the pod.
-func (d *diskStory) podGone(life *mountLife, p place, name string) []idle {
-	pod := d.objects.pods[p.pod]
+func (d *diskStory) podGone(life *world.Mount, p world.Place, name string) []idle {
+	pod := d.objects.Pods[p.Pod]
 	if pod == nil {
 		d.ruling.unknown("volume %s was mounted on node %s for a pod with uid %s, which the API never showed", name,
-			life.node, p.pod)
+			life.Node, p.Pod)
 		return nil
 	}
-	if pod.gone == nil {
+	if pod.Gone == nil {
 		return nil
 	}
-	return []idle{{pod.gone.Span.NotAfter, forever, "pod " + pod.name + " was gone", []int64{pod.gone.ID}}}
+	return []idle{{pod.Gone.Span.NotAfter, world.Forever, "pod " + pod.Name + " was gone", []int64{pod.Gone.ID}}}
 }
 
 // unused are the times in which no pod of the node that uses the volume was there.
-func (d *diskStory) unused(life *mountLife, name string) []idle {
-	var users []*podObject
-	for _, pod := range d.objects.pods {
-		if pod.node == life.node && d.objects.uses(pod, name) {
+func (d *diskStory) unused(life *world.Mount, name string) []idle {
+	var users []*world.PodLife
+	for _, pod := range d.objects.Pods {
+		if pod.Node == life.Node && d.objects.Uses(pod, name) {
 			users = append(users, pod)
 		}
 	}
-	slices.SortFunc(users, func(a, b *podObject) int {
-		return cmp.Or(cmp.Compare(a.made.Span.NotBefore, b.made.Span.NotBefore), cmp.Compare(a.uid, b.uid))
+	slices.SortFunc(users, func(a, b *world.PodLife) int {
+		return cmp.Or(cmp.Compare(a.Made.Span.NotBefore, b.Made.Span.NotBefore), cmp.Compare(a.Uid, b.Uid))
 	})
-	at := idle{from: life.from, why: "it was mounted, for no pod that the API showed"}
+	at := idle{from: life.From, why: "it was mounted, for no pod that the API showed"}
 	var all []idle
 	for _, pod := range users {
-		if pod.made.Span.NotBefore > at.from {
-			at.to = pod.made.Span.NotBefore
+		if pod.Made.Span.NotBefore > at.from {
+			at.to = pod.Made.Span.NotBefore
 			all = append(all, at)
 		}
-		if pod.gone == nil {
+		if pod.Gone == nil {
 			return all
 		}
-		if pod.gone.Span.NotAfter >= at.from {
-			at = idle{from: pod.gone.Span.NotAfter, why: "pod " + pod.name + " was gone", events: []int64{pod.gone.ID}}
+		if pod.Gone.Span.NotAfter >= at.from {
+			at = idle{from: pod.Gone.Span.NotAfter, why: "pod " + pod.Name + " was gone", events: []int64{pod.Gone.ID}}
 		}
 	}
-	at.to = forever
+	at.to = world.Forever
 	return append(all, at)
 }
 
 // judgeIdle holds that a mount did not outlast the bound in a time in which nothing needed it, and reports whether it
 // had anything to say.
-func (d *diskStory) judgeIdle(life *mountLife, n idle, name string) bool {
-	from := max(n.from, life.from)
-	for _, l := range d.scene.faults {
-		active, ok := l.active()
+func (d *diskStory) judgeIdle(life *world.Mount, n idle, name string) bool {
+	from := max(n.from, life.From)
+	for _, l := range d.scene.Faults {
+		active, ok := l.Active()
 		switch {
-		case ok && active.NotAfter == forever:
-			if life.maybeTo > n.from.Add(d.scene.plan.Bounds.Settle.D()) {
+		case ok && active.NotAfter == world.Forever:
+			if life.MaybeTo > n.from.Add(d.scene.Plan.Bounds.Settle.D()) {
 				d.ruling.unknown("%s was never shown to be healed: until when mounts may be left is not known", l)
 			}
 			return false
@@ -126,25 +127,25 @@ func (d *diskStory) judgeIdle(life *mountLife, n idle, name string) bool {
 			from = max(from, active.NotAfter)
 		}
 	}
-	deadline := from.Add(d.scene.plan.Bounds.Settle.D())
+	deadline := from.Add(d.scene.Plan.Bounds.Settle.D())
 	switch {
-	case life.maybeTo <= deadline || life.maybeFrom >= n.to || n.to <= deadline:
+	case life.MaybeTo <= deadline || life.MaybeFrom >= n.to || n.to <= deadline:
 		return false
-	case life.to <= deadline:
+	case life.To <= deadline:
 		d.ruling.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: it was last seen at "+
-			"%s, and the bound of %s ran to %s", name, life, n.why, d.scene.clock(n.from), d.scene.clock(life.to),
-			d.scene.plan.Bounds.Settle, d.scene.clock(deadline))
+			"%s, and the bound of %s ran to %s", name, life, n.why, d.scene.Clock(n.from), d.scene.Clock(life.To),
+			d.scene.Plan.Bounds.Settle, d.scene.Clock(deadline))
 		return true
 	}
-	until := min(life.to, n.to)
+	until := min(life.To, n.to)
 	span := history.Span{NotBefore: deadline, NotAfter: until}
 	d.ruling.breach(Finding{
 		Promise: MountResidue().Promise,
 		Sentence: fmt.Sprintf("The mount of volume %s as %s was left behind: %s at %s, and it was still there at %s, "+
-			"after the bound of %s had run out at %s.", name, life, n.why, d.scene.clock(n.from), d.scene.clock(until),
-			d.scene.plan.Bounds.Settle, d.scene.clock(deadline)),
-		Subject: "volume " + name, Node: life.node, Span: span, Events: leading(n.events, life.events),
-		Faults: d.scene.faultsIn(history.Span{NotBefore: n.from, NotAfter: until}),
+			"after the bound of %s had run out at %s.", name, life, n.why, d.scene.Clock(n.from), d.scene.Clock(until),
+			d.scene.Plan.Bounds.Settle, d.scene.Clock(deadline)),
+		Subject: "volume " + name, Node: life.Node, Span: span, Events: leading(n.events, life.Events),
+		Faults: d.scene.FaultsIn(history.Span{NotBefore: n.from, NotAfter: until}),
 	})
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Mounts judges the mount ledgers of all nodes.
@@ -40,81 +41,68 @@ func Mounts() Check {
 type volume struct {
 	key   string
 	name  string    // The PersistentVolume's.
-	pv    *pvObject // Nil when the API never showed it.
+	pv    *world.PV // Nil when the API never showed it.
 	used  bool      // It was seen where the kubelet mounts volumes, for a pod or for a node.
 	roots []string  // For a device: the directories by which it is a volume. Others on the device are other things.
-	lives []*mountLife
+	lives []*world.Mount
 }
 
-func judgeMounts(h history.History) Result {
+func judgeMounts(h *world.World) Result {
 	r := newRuling("mounts of volumes")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	ledger, objects, seen := readLedger(h), readStorage(h), readContainers(h)
-	volumes := findVolumes(h, ledger, objects, seen.holdings, r)
-	out := readPulls(h, s)
-	out.noteUnproven(objects, s, r)
+	ledger, objects, seen := h.Ledger(), h.Storage(), h.Containers()
+	volumes := findVolumes(h, ledger, objects, seen.Holdings, r)
+	out := h.Pulls()
+	noteUnproven(out, objects, s, r)
 	for _, v := range volumes {
 		v.note(r)
 		v.cutPulled(out, seen, s, r)
-		if v.pv.manyNodes() {
+		if v.pv.ManyNodes() {
 			continue
 		}
 		r.evidence += len(v.lives)
 		v.judge(s, objects, r)
 	}
 	used := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return !v.used })
-	if want := s.plan.Workload.Replicas; len(used) < want {
+	if want := s.Plan.Workload.Replicas; len(used) < want {
 		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched",
 			len(used), want)
 	}
-	window := history.Span{NotBefore: forever, NotAfter: s.lastSight(h)}
+	window := history.Span{NotBefore: world.Forever, NotAfter: s.LastSight()}
 	for _, v := range volumes {
 		for _, life := range v.lives {
-			window.NotBefore = min(window.NotBefore, life.from)
+			window.NotBefore = min(window.NotBefore, life.From)
 		}
 	}
-	ledger.judge(h, window, s, r)
+	judgeLedger(ledger, h, window, s, r)
 	if len(volumes) > 0 {
-		ledger.note(h, window, s, r)
+		noteLedger(ledger, h, window, s, r)
 	}
 	if onSharedDisk(h) {
-		seen.holdingSight.judge(clusterNodes(h), window, s, r)
+		judgeSight(seen.HoldingSight, h.Nodes(), window, s, r)
 	}
 	return r.result()
 }
 
-// ephemeral are the plugins whose mounts are no persistent volumes.
-func ephemeral(plugin string) bool {
-	switch strings.TrimPrefix(plugin, "kubernetes.io~") {
-	case "configmap", "downward-api", "empty-dir", "git-repo", "image", "projected", "secret":
-		return true
-	}
-	return false
-}
-
 // findVolumes returns the volumes in the order of their names: what a volume fact names, and what was mounted, on any
 // node, where the kubelet mounts persistent volumes.
-func findVolumes(h history.History, ledger *mountLedger, objects *storageObjects, held []*mountLife,
+func findVolumes(h *world.World, ledger *world.Ledger, objects *world.Storage, held []*world.Mount,
 	r *ruling,
 ) []*volume {
 	byKey := map[string]*volume{}
 	named := func(key, name string) *volume {
 		v := byKey[key]
 		if v == nil {
-			v = &volume{key: key, name: name, pv: objects.pvs[name]}
+			v = &volume{key: key, name: name, pv: objects.Pvs[name]}
 			byKey[key] = v
 		}
 		return v
 	}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindVolume || e.Volume == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindVolume) {
 		key := e.Volume.Identity.Key()
 		if key == "" {
 			r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV,
@@ -122,27 +110,26 @@ func findVolumes(h history.History, ledger *mountLedger, objects *storageObjects
 			continue
 		}
 		v := named(key, e.Volume.PV)
-		v.roots = append(v.roots, ledger.rootAt(e.Volume.Node, e.Volume.Path, key))
+		v.roots = append(v.roots, ledger.RootAt(e.Volume.Node, e.Volume.Path, key))
 	}
 	for _, shared := range []bool{false, true} { // What all pods of a node share tells the name less plainly.
-		for _, life := range ledger.lives {
-			for _, path := range life.paths {
-				if p, ok := placeOf(path); ok && life.key != "" && shared == (p.pod == "") {
-					v := named(life.key, objects.volumeAt(p))
+		for _, life := range ledger.Lives {
+			for _, path := range life.Paths {
+				if p, ok := world.PlaceOf(path); ok && life.Key != "" && shared == (p.Pod == "") {
+					v := named(life.Key, objects.VolumeAt(p))
 					v.used = true
-					v.roots = append(v.roots, life.root)
-					life.pod = firstOf(life.pod, p.pod)
+					v.roots = append(v.roots, life.Root)
 				}
 			}
 		}
 	}
-	for _, life := range ledger.lives {
-		if v := byKey[life.key]; v != nil && v.has(life.root) {
+	for _, life := range ledger.Lives {
+		if v := byKey[life.Key]; v != nil && v.has(life.Root) {
 			v.lives = append(v.lives, life)
 		}
 	}
 	for _, life := range held {
-		if v := byKey[life.key]; v != nil && v.whole() {
+		if v := byKey[life.Key]; v != nil && v.whole() {
 			v.lives = append(v.lives, life)
 		}
 	}
@@ -153,16 +140,6 @@ func findVolumes(h history.History, ledger *mountLedger, objects *storageObjects
 	slices.SortFunc(volumes,
 		func(a, b *volume) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
 	return volumes
-}
-
-// rootAt is the directory of the file system that is mounted at a path, "/" when that was not seen.
-func (l *mountLedger) rootAt(node, path, key string) string {
-	for _, life := range l.lives {
-		if life.node == node && life.key == key && slices.Contains(life.paths, path) {
-			return life.root
-		}
-	}
-	return "/"
 }
 
 // has reports whether a mount of the given root is of this volume. All of a file behind a loop device is one volume,
@@ -191,10 +168,10 @@ func (v *volume) note(r *ruling) {
 	count := map[string]int{}
 	var nodes []string
 	for _, life := range v.lives {
-		if count[life.node] == 0 {
-			nodes = append(nodes, life.node)
+		if count[life.Node] == 0 {
+			nodes = append(nodes, life.Node)
 		}
-		count[life.node]++
+		count[life.Node]++
 	}
 	slices.Sort(nodes)
 	var parts []string
@@ -205,30 +182,30 @@ func (v *volume) note(r *ruling) {
 		parts = []string{"none"}
 	}
 	mode := ""
-	if v.pv.manyNodes() {
-		mode = "; not judged, since it may be on many nodes: " + strings.Join(v.pv.modes, ", ")
+	if v.pv.ManyNodes() {
+		mode = "; not judged, since it may be on many nodes: " + strings.Join(v.pv.Modes, ", ")
 	}
 	r.note("volume %s (%s): mounts %s%s", v.name, v.key, strings.Join(parts, ", "), mode)
 }
 
 // overlap is two mounts of one volume that must not be together and were, or may have been.
 type overlap struct {
-	a, b *mountLife
+	a, b *world.Mount
 	span history.Span
 }
 
 // overlaps returns the pairs of lives that must not be together and of which the given intervals share more than an
 // end.
-func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, apart func(a, b *mountLife) bool) []overlap {
+func overlaps(lives []*world.Mount, interval func(*world.Mount) history.Span, apart func(a, b *world.Mount) bool) []overlap {
 	lives = slices.Clone(lives)
-	slices.SortStableFunc(lives, func(a, b *mountLife) int {
+	slices.SortStableFunc(lives, func(a, b *world.Mount) int {
 		return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore)
 	})
 	var out []overlap
-	var active []*mountLife
+	var active []*world.Mount
 	for _, b := range lives {
 		begin := interval(b)
-		active = slices.DeleteFunc(active, func(a *mountLife) bool { return interval(a).NotAfter <= begin.NotBefore })
+		active = slices.DeleteFunc(active, func(a *world.Mount) bool { return interval(a).NotAfter <= begin.NotBefore })
 		for _, a := range active {
 			end := min(interval(a).NotAfter, begin.NotAfter)
 			if begin.NotBefore < end && apart(a, b) {
@@ -240,41 +217,41 @@ func overlaps(lives []*mountLife, interval func(*mountLife) history.Span, apart 
 	return out
 }
 
-func certainly(m *mountLife) history.Span {
-	return history.Span{NotBefore: m.from, NotAfter: m.to}
+func certainly(m *world.Mount) history.Span {
+	return history.Span{NotBefore: m.From, NotAfter: m.To}
 }
 
-func possibly(m *mountLife) history.Span {
-	return history.Span{NotBefore: m.maybeFrom, NotAfter: m.maybeTo}
+func possibly(m *world.Mount) history.Span {
+	return history.Span{NotBefore: m.MaybeFrom, NotAfter: m.MaybeTo}
 }
 
 // apart reports that two mounts must not be there together: they are of the same directory, and on two nodes, or, for a
 // volume of a single pod, for two pods.
-func (v *volume) apart(a, b *mountLife) bool {
-	if !strings.HasPrefix(v.key, "file:") && !nested(a.root, b.root) {
+func (v *volume) apart(a, b *world.Mount) bool {
+	if !strings.HasPrefix(v.key, "file:") && !nested(a.Root, b.Root) {
 		return false
 	}
-	return a.node != b.node || v.pv.allows("ReadWriteOncePod") && a.pod != b.pod && a.pod != "" && b.pod != ""
+	return a.Node != b.Node || v.pv.Allows("ReadWriteOncePod") && a.Pod != b.Pod && a.Pod != "" && b.Pod != ""
 }
 
 // judge looks for overlaps, and reports the first of each pair of nodes.
-func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
+func (v *volume) judge(s *world.Trial, objects *world.Storage, r *ruling) {
 	type pair struct{ a, b string }
 	told := map[pair]bool{}
 	first := func(o overlap) bool {
-		p := pair{min(o.a.node, o.b.node), max(o.a.node, o.b.node)}
+		p := pair{min(o.a.Node, o.b.Node), max(o.a.Node, o.b.Node)}
 		defer func() { told[p] = true }()
 		return !told[p]
 	}
 	name := v.name
-	if v.pv != nil && len(v.pv.modes) > 0 {
-		name += " (" + strings.Join(v.pv.modes, ", ") + ")"
+	if v.pv != nil && len(v.pv.Modes) > 0 {
+		name += " (" + strings.Join(v.pv.Modes, ", ") + ")"
 	}
 	where := func(o overlap) string {
-		if o.a.node == o.b.node {
-			return fmt.Sprintf("for two pods on %s", o.a.node)
+		if o.a.Node == o.b.Node {
+			return fmt.Sprintf("for two pods on %s", o.a.Node)
 		}
-		return fmt.Sprintf("on %s and on %s", o.a.node, o.b.node)
+		return fmt.Sprintf("on %s and on %s", o.a.Node, o.b.Node)
 	}
 	for _, o := range overlaps(v.lives, certainly, v.apart) {
 		if !first(o) {
@@ -283,56 +260,42 @@ func (v *volume) judge(s *scene, objects *storageObjects, r *ruling) {
 		r.breach(Finding{
 			Promise: Mounts().Promise,
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				name, where(o), s.clock(o.span.NotBefore), s.clock(o.span.NotAfter),
-				lasting(o.span),
+				name, where(o), s.Clock(o.span.NotBefore), s.Clock(o.span.NotAfter),
+				world.Lasting(o.span),
 				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
 			Subject: "volume " + v.name,
-			Node:    o.b.node,
+			Node:    o.b.Node,
 			Span:    o.span,
-			Events:  append(slices.Clone(o.a.events), o.b.events...),
-			Faults:  s.faultsIn(o.span),
+			Events:  append(slices.Clone(o.a.Events), o.b.Events...),
+			Faults:  s.FaultsIn(o.span),
 		})
 	}
 	for _, o := range overlaps(v.lives, possibly, v.apart) {
 		if first(o) {
 			r.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
-				v.name, where(o), s.clock(o.span.NotBefore))
+				v.name, where(o), s.Clock(o.span.NotBefore))
 		}
 	}
 }
 
 // describe names a mount and the pod that it is for, or the pods for which its node had the volume mounted then.
-func (v *volume) describe(m *mountLife, span history.Span, objects *storageObjects) string {
-	uids := []string{m.pod}
-	if m.pod == "" {
+func (v *volume) describe(m *world.Mount, span history.Span, objects *world.Storage) string {
+	uids := []string{m.Pod}
+	if m.Pod == "" {
 		uids = nil
 		for _, life := range v.lives {
-			if life.node == m.node && life.pod != "" && !slices.Contains(uids, life.pod) &&
+			if life.Node == m.Node && life.Pod != "" && !slices.Contains(uids, life.Pod) &&
 				possibly(life).PossiblyOverlaps(span) {
-				uids = append(uids, life.pod)
+				uids = append(uids, life.Pod)
 			}
 		}
 	}
 	var names []string
 	for _, uid := range uids {
-		names = append(names, objects.podName(uid))
+		names = append(names, objects.PodName(uid))
 	}
 	if len(names) == 0 {
 		return m.String()
 	}
 	return m.String() + " for pod " + strings.Join(names, " and ")
-}
-
-// clusterNodes returns the names of all nodes that the API ever showed.
-func clusterNodes(h history.History) []string {
-	var nodes []string
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind == history.KindObject && e.Object != nil && e.Object.Resource == "nodes" {
-			if !slices.Contains(nodes, e.Object.Name) {
-				nodes = append(nodes, e.Object.Name)
-			}
-		}
-	}
-	return nodes
 }

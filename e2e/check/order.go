@@ -7,6 +7,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Order judges in which order the StatefulSet made and ended its pods.
@@ -23,15 +24,15 @@ func Order() Check {
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",
 		Applies: inOrder,
-		judge:   judgeOrder,
+		Judge:   judgeOrder,
 	}
 }
 
 // inOrder reports that the StatefulSet promises an order; one that is Parallel does not. Where the plan cannot be
 // read, it does.
-func inOrder(h history.History) bool {
-	p, ok := planOf(h)
-	return !ok || !p.Workload.Parallel
+func inOrder(h *world.World) bool {
+	s, err := h.Trial()
+	return err != nil || !s.Plan.Workload.Parallel
 }
 
 // ordering walks the states of one StatefulSet's pods in their order.
@@ -46,23 +47,23 @@ type ordering struct {
 	arrived history.Time // When the state before this one became known.
 }
 
-func judgeOrder(f *facts) Result {
+func judgeOrder(h *world.World) Result {
 	r := newRuling("creations and scale-downs of pods")
-	s, err := f.setting()
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	w := f.watch()
-	j := &setJudge{facts: f, scene: s, watch: w, ruling: r, promise: Order().Promise,
-		planned: w.planned(s.plan.Workload.StatefulSet)}
+	w := world.Memo(h, readSets)
+	j := &setJudge{world: h, scene: s, watch: w, ruling: r, promise: Order().Promise,
+		planned: w.planned(s.Plan.Workload.StatefulSet)}
 	judgeOrderSight(j)
 	sets := w.judged()
 	if !slices.Contains(sets, j.planned) {
 		sets = append(sets, j.planned)
 	}
 	for _, set := range sets {
-		o := &ordering{setJudge: j, set: set, now: map[int]*podState{}, gone: f.lastProcesses(), made: map[int]bool{}}
+		o := &ordering{setJudge: j, set: set, now: map[int]*podState{}, gone: h.LastProcesses(), made: map[int]bool{}}
 		for _, p := range set.pods {
 			o.step(p)
 		}
@@ -73,31 +74,15 @@ func judgeOrder(f *facts) Result {
 	return r.result()
 }
 
-// lastProcesses returns, for each pod, the end of its process that ended last.
-func lastProcesses(h history.History) map[string]*history.Event {
-	gone := map[string]*history.Event{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindProcess || e.Process == nil || e.Process.Action != history.ProcessGone ||
-			e.Process.PodUID == "" {
-			continue
-		}
-		if old := gone[e.Process.PodUID]; old == nil || e.Span.NotBefore > old.Span.NotBefore {
-			gone[e.Process.PodUID] = e
-		}
-	}
-	return gone
-}
-
 func judgeOrderSight(j *setJudge) {
 	w, r := j.watch, j.ruling
-	for _, name := range []string{podsObserver, setsObserver} {
+	for _, name := range []string{world.PodsObserver, world.SetsObserver} {
 		if !w.on[name] {
 			r.unknown("the observer %s was never on: creations and deletions may be missing", name)
 		}
 	}
 	if len(j.planned.sets) == 0 {
-		r.unknown("StatefulSet %s was never seen", j.scene.plan.Workload.StatefulSet)
+		r.unknown("StatefulSet %s was never seen", j.scene.Plan.Workload.StatefulSet)
 	}
 	if n := w.strange["pods"] + w.strange["statefulsets"]; n > 0 {
 		r.unknown("%d events of pods or of the StatefulSet have no content or no place in the order", n)
@@ -222,7 +207,7 @@ func (o *ordering) judgeDeletion(p *podState, set *setState) {
 			o.breach("pod "+l.name, p.event.Span,
 				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
 					"at least until %s.", l.name, o.clock(p.event), e.Process.Name, e.Process.PID, after.pod.name,
-					e.Process.Node, o.scene.clock(e.Span.NotBefore)), p.event.ID, after.event.ID, e.ID)
+					e.Process.Node, o.scene.Clock(e.Span.NotBefore)), p.event.ID, after.event.ID, e.ID)
 			return
 		}
 	}
@@ -299,13 +284,13 @@ func (o *ordering) judgeAmounts() {
 	if len(o.set.sets) > 0 {
 		start = max(o.set.sets[0].start, 0)
 	}
-	for k := range s.plan.Workload.Replicas {
+	for k := range s.Plan.Workload.Replicas {
 		if !o.made[start+k] {
-			o.ruling.unknown("the creation of %s-%d was never judged", s.plan.Workload.StatefulSet, start+k)
+			o.ruling.unknown("the creation of %s-%d was never judged", s.Plan.Workload.StatefulSet, start+k)
 		}
 	}
-	want, replicas := 0, s.plan.Workload.Replicas
-	for _, st := range s.plan.AllSteps() {
+	want, replicas := 0, s.Plan.Workload.Replicas
+	for _, st := range s.Plan.AllSteps() {
 		if st.Do == plan.ActionScale && st.Replicas != nil {
 			want += max(replicas-*st.Replicas, 0)
 			replicas = *st.Replicas

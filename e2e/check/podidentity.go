@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // PodIdentity judges the real database processes, whatever the API says of their pods: two of one pod's name that
@@ -26,36 +27,36 @@ func PodIdentity() Check {
 	}
 }
 
-func judgePodIdentity(h history.History) Result {
+func judgePodIdentity(h *world.World) Result {
 	r := newRuling("database processes")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	objects, seen := readStorage(h), readContainers(h)
-	if !objects.podsOn {
-		r.unknown("the observer %s was never on: which process is whose is not known", podsObserver)
+	objects, seen := h.Storage(), h.Containers()
+	if !objects.PodsOn {
+		r.unknown("the observer %s was never on: which process is whose is not known", world.PodsObserver)
 	}
-	byPod := map[string][]*processLife{}
-	window := history.Span{NotBefore: forever, NotAfter: s.lastSight(h)}
-	for _, p := range seen.processes {
-		if p.name != database {
+	byPod := map[string][]*world.Process{}
+	window := history.Span{NotBefore: world.Forever, NotAfter: s.LastSight()}
+	for _, p := range seen.Processes {
+		if p.Name != world.Database {
 			continue
 		}
-		window.NotBefore = min(window.NotBefore, p.from)
-		pod := objects.pods[p.pod]
+		window.NotBefore = min(window.NotBefore, p.From)
+		pod := objects.Pods[p.Pod]
 		switch {
-		case p.pod == "":
+		case p.Pod == "":
 			r.unknown("%s is of no pod", p)
 		case pod == nil:
-			r.unknown("%s is of a pod with uid %s, which the API never showed", p, p.pod)
-		case strings.HasPrefix(pod.name, s.plan.Workload.StatefulSet+"-"):
+			r.unknown("%s is of a pod with uid %s, which the API never showed", p, p.Pod)
+		case strings.HasPrefix(pod.Name, s.Plan.Workload.StatefulSet+"-"):
 			r.evidence++
-			byPod[pod.namespace+"/"+pod.name] = append(byPod[pod.namespace+"/"+pod.name], p)
+			byPod[pod.Namespace+"/"+pod.Name] = append(byPod[pod.Namespace+"/"+pod.Name], p)
 		}
 	}
-	for _, name := range s.instances(s.plan.Workload.Replicas) {
+	for _, name := range s.Instances(s.Plan.Workload.Replicas) {
 		if !slices.ContainsFunc(keys(byPod), func(key string) bool { return strings.HasSuffix(key, "/"+name) }) {
 			r.unknown("no database process of %s was ever seen", name)
 		}
@@ -63,11 +64,11 @@ func judgePodIdentity(h history.History) Result {
 	for _, key := range keys(byPod) {
 		judgeTwins(key[strings.Index(key, "/")+1:], byPod[key], objects, s, r)
 	}
-	nodes := clusterNodes(h)
+	nodes := h.Nodes()
 	if len(nodes) == 0 {
 		r.unknown("no node of the cluster is in the history: nobody knows whose processes are missing")
 	}
-	seen.processSight.judge(nodes, window, s, r)
+	judgeSight(seen.ProcessSight, nodes, window, s, r)
 	return r.result()
 }
 
@@ -81,44 +82,44 @@ func keys[V any](m map[string]V) []string {
 }
 
 // judgeTwins looks for two that lived at once, and tells of the first pair of each two pods.
-func judgeTwins(name string, all []*processLife, objects *storageObjects, s *scene, r *ruling) {
+func judgeTwins(name string, all []*world.Process, objects *world.Storage, s *world.Trial, r *ruling) {
 	told := map[string]bool{}
-	pair := func(a, b *processLife) string { return min(a.pod, b.pod) + "\x00" + max(a.pod, b.pod) }
+	pair := func(a, b *world.Process) string { return min(a.Pod, b.Pod) + "\x00" + max(a.Pod, b.Pod) }
 	for i, b := range all {
 		for _, a := range all[:i] {
-			span := history.Span{NotBefore: max(a.from, b.from), NotAfter: min(a.to, b.to)}
-			if a.pod == b.pod || span.NotBefore >= span.NotAfter || told[pair(a, b)] {
+			span := history.Span{NotBefore: max(a.From, b.From), NotAfter: min(a.To, b.To)}
+			if a.Pod == b.Pod || span.NotBefore >= span.NotAfter || told[pair(a, b)] {
 				continue
 			}
 			told[pair(a, b)] = true
 			r.breach(Finding{
 				Promise: PodIdentity().Promise,
 				Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
-					"and %s; %s.", name, s.clock(span.NotBefore), s.clock(span.NotAfter),
-					lasting(span), a, b,
-					objects.fate(a.pod, s)),
-				Subject: name, Node: b.node, Span: span, Events: slices.Concat(a.events, b.events),
-				Faults: s.faultsIn(span),
+					"and %s; %s.", name, s.Clock(span.NotBefore), s.Clock(span.NotAfter),
+					world.Lasting(span), a, b,
+					fate(objects, a.Pod, s)),
+				Subject: name, Node: b.Node, Span: span, Events: slices.Concat(a.Events, b.Events),
+				Faults: s.FaultsIn(span),
 			})
 		}
 	}
 	for i, b := range all {
 		for _, a := range all[:i] {
-			if a.pod != b.pod && !told[pair(a, b)] && max(a.maybeFrom, b.maybeFrom) < min(a.maybeTo, b.maybeTo) {
+			if a.Pod != b.Pod && !told[pair(a, b)] && max(a.MaybeFrom, b.MaybeFrom) < min(a.MaybeTo, b.MaybeTo) {
 				told[pair(a, b)] = true
 				r.unknown("%s and %s, both of %s, may have lived at once from %s on", a, b, name,
-					s.clock(max(a.maybeFrom, b.maybeFrom)))
+					s.Clock(max(a.MaybeFrom, b.MaybeFrom)))
 			}
 		}
 	}
 }
 
 // fate says what the API knew of the pod of the elder process.
-func (s *storageObjects) fate(uid string, sc *scene) string {
-	pod := s.pods[uid]
-	if pod == nil || pod.gone == nil {
+func fate(s *world.Storage, uid string, sc *world.Trial) string {
+	pod := s.Pods[uid]
+	if pod == nil || pod.Gone == nil {
 		return "the API still had the pod of the first"
 	}
 	return fmt.Sprintf("the API had given up the pod of the first (uid %s) by %s", cmp.Or(uid, "unknown"),
-		sc.clock(pod.gone.Span.NotAfter))
+		sc.Clock(pod.Gone.Span.NotAfter))
 }

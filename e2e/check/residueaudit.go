@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were looked over for the
@@ -29,8 +29,8 @@ func ResidueAudit() Check {
 
 // audited reports that the harness said in its plan that it would look, or that it has. Where there is no plan every
 // check applies.
-func audited(h history.History) bool {
-	if s, err := setScene(h); err != nil || s.plan.Audit {
+func audited(h *world.World) bool {
+	if s, err := h.Trial(); err != nil || s.Plan.Audit {
 		return true
 	}
 	return slices.ContainsFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindResidue })
@@ -43,9 +43,9 @@ type looks struct {
 	before, after *history.Event
 }
 
-func judgeResidueAudit(h history.History) Result {
+func judgeResidueAudit(h *world.World) Result {
 	r := newRuling("places looked over before and after")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -73,13 +73,9 @@ func judgeResidueAudit(h history.History) Result {
 }
 
 // readLooks returns the places that were looked at, the API first, and then the nodes by their names.
-func readLooks(h history.History) []*looks {
+func readLooks(h *world.World) []*looks {
 	var all []*looks
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindResidue || e.Residue == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindResidue) {
 		k := slices.IndexFunc(all, func(p *looks) bool { return p.node == e.Residue.Node })
 		if k < 0 {
 			k = len(all)
@@ -111,7 +107,7 @@ func (p *looks) where() string {
 }
 
 // nodesOf returns the nodes on which the mount ledger was kept.
-func nodesOf(h history.History) []string {
+func nodesOf(h *world.World) []string {
 	var names []string
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -152,15 +148,15 @@ func (p *looks) whole(r *ruling) bool {
 
 // judge tells of everything that is left at one place. A class that nobody could look for before is not held against
 // the trial: what is there may have been there.
-func (p *looks) judge(s *scene, r *ruling) {
+func (p *looks) judge(s *world.Trial, r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
 	for _, t := range history.Left(before.Things, after.Things) {
 		if slices.ContainsFunc(before.Blind, func(b history.Blind) bool { return b.Class == t.Class }) {
 			continue
 		}
-		owner, faults := s.ownerOf(t, after.Run)
+		owner, faults := s.OwnerOf(t, after.Run)
 		if faults == nil {
-			faults = s.faultsUntil(p.after.Span.NotAfter)
+			faults = s.FaultsUntil(p.after.Span.NotAfter)
 		}
 		r.breach(Finding{
 			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
@@ -176,7 +172,7 @@ const manifests = "/etc/kubernetes/manifests/"
 
 // judgeTaken tells of every manifest that was there before and is there in no form any more: a component of the control
 // plane that was taken away for a time, and not given back.
-func (p *looks) judgeTaken(s *scene, r *ruling) {
+func (p *looks) judgeTaken(s *world.Trial, r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
 	files := func(b history.Blind) bool { return b.Class == history.ThingFile }
 	if slices.ContainsFunc(after.Blind, files) {
@@ -189,27 +185,10 @@ func (p *looks) judgeTaken(s *scene, r *ruling) {
 		}
 		r.breach(Finding{
 			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span,
-			Faults: s.faultsUntil(p.after.Span.NotAfter),
+			Faults: s.FaultsUntil(p.after.Span.NotAfter),
 			Sentence: fmt.Sprintf("The %s was there before the trial, %s, and is not there after it.", t,
 				p.where()),
 			Events: []int64{p.before.ID, p.after.ID},
 		})
 	}
-}
-
-// ownerOf says whose a thing is by its mark, and which fault that is when it is one of this trial.
-func (s *scene) ownerOf(t history.Thing, run string) (who string, faults []string) {
-	switch {
-	case t.Run == "":
-		return "it bears nobody's mark", nil
-	case t.Run != run:
-		return fmt.Sprintf("it bears the mark of step %d of run %s, which is another", t.Step, t.Run), nil
-	}
-	for _, st := range s.plan.AllSteps() {
-		if st.N == t.Step && st.Do == plan.ActionFault && st.Fault != nil {
-			name := fmt.Sprintf("step %d %s", st.N, st.Fault.Name)
-			return "it bears the mark of " + name + " of this trial", []string{name}
-		}
-	}
-	return fmt.Sprintf("it bears the mark of step %d of this trial, which the plan does not have", t.Step), nil
 }

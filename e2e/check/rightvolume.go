@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // RightVolume judges what was found in the volumes, as read from within the pods: the identity that was written into
@@ -21,19 +22,19 @@ func RightVolume() Check {
 	}
 }
 
-func judgeRightVolume(h history.History) Result {
+func judgeRightVolume(h *world.World) Result {
 	r := newRuling("witnesses read")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	objects := readStorage(h)
+	objects := h.Storage()
 	last := map[string]witnessRead{} // By PersistentVolume.
 	told := map[string]bool{}
 	for _, w := range readWitnesses(h, s, r) {
-		pv := objects.pvs[w.PV]
-		if pv == nil || pv.handle == "" {
+		pv := objects.Pvs[w.PV]
+		if pv == nil || pv.Handle == "" {
 			r.unknown("PersistentVolume %q, which the witness %q of %s was read for, was not seen with a volume handle",
 				w.PV, w.Label, w.Instance)
 			continue
@@ -51,8 +52,8 @@ func judgeRightVolume(h history.History) Result {
 }
 
 // wrongVolume says what is wrong with what was found in a volume, given what was found before.
-func wrongVolume(w witnessRead, pv *pvObject, before witnessRead) (string, []int64) {
-	right := func(volume string) bool { return volume == pv.handle || volume == pv.name }
+func wrongVolume(w witnessRead, pv *world.PV, before witnessRead) (string, []int64) {
+	right := func(volume string) bool { return volume == pv.Handle || volume == pv.Name }
 	if w.Volume == "" {
 		return "there was no identity in it: it was empty, or not mounted", nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // finalRead is the label of the read that the workload makes when everything is over.
@@ -30,9 +31,9 @@ func Rows() Check {
 	}
 }
 
-func judgeRows(h history.History) Result {
+func judgeRows(h *world.World) Result {
 	r := newRuling("acknowledged rows")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -81,7 +82,7 @@ type rowBreach struct {
 
 // table is the ledger table as the clients' answers say it must be.
 type table struct {
-	scene     *scene
+	scene     *world.Trial
 	ruling    *ruling
 	rows      []insert
 	index     map[rowKey]int
@@ -93,7 +94,7 @@ type table struct {
 	unknownIn int // Of those, found in the final read.
 }
 
-func newTable(s *scene, r *ruling) *table {
+func newTable(s *world.Trial, r *ruling) *table {
 	return &table{scene: s, ruling: r, index: map[rowKey]int{}, acked: map[string]int{},
 		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
 }
@@ -107,11 +108,10 @@ type opKey struct {
 
 // readInserts takes in every insert. The facts of one client come in the order of its doings, since it records them
 // itself and one after another.
-func (t *table) readInserts(h history.History) {
+func (t *table) readInserts(h *world.World) {
 	open := map[opKey]int{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindOp || e.Op == nil || e.Op.F != history.OpInsert {
+	for _, e := range h.Of(history.KindOp) {
+		if e.Op.F != history.OpInsert {
 			continue
 		}
 		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
@@ -171,10 +171,10 @@ func (t *table) answer(e *history.Event, at int) {
 // judgeAmounts demands that every instance of the plan took enough inserts for its survival to mean something.
 func (t *table) judgeAmounts() {
 	s := t.scene
-	for _, name := range s.instances(s.written(s.plan.Workload.Replicas)) {
-		if n := t.acked[name]; n < s.plan.Bounds.MinOps {
+	for _, name := range s.Instances(s.Written(s.Plan.Workload.Replicas)) {
+		if n := t.acked[name]; n < s.Plan.Bounds.MinOps {
 			t.ruling.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
-				name, n, s.plan.Bounds.MinOps)
+				name, n, s.Plan.Bounds.MinOps)
 		}
 	}
 	t.ruling.evidence = t.present
@@ -212,7 +212,7 @@ func (t *table) report() {
 			Subject:  b.key.String(),
 			Span:     b.span,
 			Events:   b.events,
-			Faults:   t.scene.faultsIn(b.span),
+			Faults:   t.scene.FaultsIn(b.span),
 		})
 	}
 }
@@ -278,7 +278,7 @@ func (t *table) blameStranger(key rowKey, span history.Span, sentence string, ev
 
 // when says when a row was acknowledged.
 func (t *table) when(row *insert) string {
-	return fmt.Sprintf("acknowledged at %s", t.scene.clock(row.answered.NotAfter))
+	return fmt.Sprintf("acknowledged at %s", t.scene.Clock(row.answered.NotAfter))
 }
 
 // sinceSafe is the span from the last moment at which the row was certainly there to the proof that it is not.

@@ -9,18 +9,19 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // judgeBetween judges the reads of all rows that steps of the plan made. They are held to the same as the final one,
 // and tell after which of several faults a row was lost.
-func (t *table) judgeBetween(h history.History) {
+func (t *table) judgeBetween(h *world.World) {
 	before := map[string]history.Time{} // By instance: when the read before began.
-	for _, step := range t.scene.plan.AllSteps() {
-		if step.Do != plan.ActionRead || t.scene.phases[phaseKey{history.PhaseStep, step.N}].begin == nil {
+	for _, step := range t.scene.Plan.AllSteps() {
+		if step.Do != plan.ActionRead || t.scene.StepPhase(step.N).Begin == nil {
 			continue
 		}
 		reads := gatherReads(h, history.ReadOfStep(step.N))
-		for _, name := range t.scene.instances(t.scene.replicasAt(step.N)) {
+		for _, name := range t.scene.Instances(t.scene.ReplicasAt(step.N)) {
 			f := reads[name]
 			if why := f.lacks(); why != "" {
 				t.ruling.unknown("%s was not read back whole in step %d: %s", name, step.N, why)
@@ -28,7 +29,7 @@ func (t *table) judgeBetween(h history.History) {
 			}
 			since, ok := before[name]
 			if !ok {
-				since = t.scene.start
+				since = t.scene.Start
 			}
 			t.judgeWhole(name, step.N, f, since)
 			before[name] = f.first
@@ -38,7 +39,7 @@ func (t *table) judgeBetween(h history.History) {
 
 // judgeWhole judges one whole read of one instance.
 func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Time) {
-	count, origin := make([]int, len(t.rows)), t.scene.origin(name)
+	count, origin := make([]int, len(t.rows)), t.scene.Origin(name)
 	t.judgeSeen(name, f, count)
 	l := loss{since: since, read: history.Between(f.first, f.last.NotAfter)}
 	for i := range t.rows {
@@ -64,7 +65,7 @@ func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Ti
 			}
 		}
 	}
-	if faults := t.scene.faultsIn(history.Between(since, f.first)); len(faults) > 0 {
+	if faults := t.scene.FaultsIn(history.Between(since, f.first)); len(faults) > 0 {
 		t.ruling.note("%s: %s %s", strings.Join(faults, " and "), name, l)
 	}
 }

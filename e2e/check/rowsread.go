@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // readReads judges the reads made while the trial ran.
-func (t *table) readReads(h history.History) {
+func (t *table) readReads(h *world.World) {
 	open := map[opKey]*history.Event{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindOp || e.Op == nil || e.Op.F != history.OpRead {
+	for _, e := range h.Of(history.KindOp) {
+		if e.Op.F != history.OpRead {
 			continue
 		}
 		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
@@ -43,7 +43,7 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	switch {
 	case !known && *got.Op.Found:
 		t.blameStranger(key, span, fmt.Sprintf("%s returned at %s a row that no client wrote: client %d, seq %d.",
-			key.instance, t.scene.clock(got.Span.NotAfter), key.client, key.seq), got.ID)
+			key.instance, t.scene.Clock(got.Span.NotAfter), key.client, key.seq), got.ID)
 		return
 	case !known:
 		return
@@ -56,7 +56,7 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
 		t.blame(row, row.sinceSafe(got.Span), fmt.Sprintf(
 			"%s lost a row for a time or for good: client %d, seq %d, %s, was not found by a read answered at %s.",
-			key.instance, key.client, key.seq, t.when(row), t.scene.clock(got.Span.NotAfter)),
+			key.instance, key.client, key.seq, t.when(row), t.scene.Clock(got.Span.NotAfter)),
 			row.invoke, row.answer, sent.ID, got.ID)
 	}
 }
@@ -64,7 +64,7 @@ func (t *table) judgeRead(sent, got *history.Event) {
 // judgeFound judges a row that a read returned.
 func (t *table) judgeFound(row *insert, got *history.Event, span history.Span) {
 	key := row.key
-	at := t.scene.clock(got.Span.NotAfter)
+	at := t.scene.Clock(got.Span.NotAfter)
 	switch {
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:
 		t.blame(row, span, fmt.Sprintf(
@@ -102,11 +102,10 @@ type finalRows struct {
 }
 
 // gatherReads puts the chunks of the reads with a label together.
-func gatherReads(h history.History, label string) map[string]*finalRows {
+func gatherReads(h *world.World, label string) map[string]*finalRows {
 	reads := map[string]*finalRows{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindRows || e.Rows == nil || e.Rows.Read != label {
+	for _, e := range h.Of(history.KindRows) {
+		if e.Rows.Read != label {
 			continue
 		}
 		f := reads[e.Rows.Instance]
@@ -179,7 +178,7 @@ func (t *table) judgeFinal(reads map[string]*finalRows) {
 			continue
 		}
 		for i := range t.rows {
-			if row := &t.rows[i]; row.key.instance == t.scene.origin(name) {
+			if row := &t.rows[i]; row.key.instance == t.scene.Origin(name) {
 				t.judgeKept(name, row, count[i], f)
 			}
 		}
@@ -189,7 +188,7 @@ func (t *table) judgeFinal(reads map[string]*finalRows) {
 // audited returns the instances that need a final read, in order: those of the plan, those that were written to, and
 // those that were read.
 func (t *table) audited(reads map[string]*finalRows) []string {
-	names := t.scene.instances(t.scene.plan.Workload.Replicas)
+	names := t.scene.Instances(t.scene.Plan.Workload.Replicas)
 	for name := range t.acked {
 		names = append(names, name)
 	}
@@ -210,7 +209,7 @@ func (t *table) judgeSeen(name string, f *finalRows, count []int) {
 	for _, n := range chunks {
 		e := f.chunks[n]
 		for _, row := range e.Rows.Rows {
-			seen := seenRow{rowKey{t.scene.origin(name), row.Client, row.Seq}, row, e.ID}
+			seen := seenRow{rowKey{t.scene.Origin(name), row.Client, row.Seq}, row, e.ID}
 			at, known := t.index[seen.key]
 			if !known {
 				t.blameStranger(seen.key, e.Span, fmt.Sprintf(
@@ -280,7 +279,7 @@ func (t *table) judgeLost(name string, row *insert, f *finalRows, read string) {
 	}
 	seen := ""
 	if row.lastSeen > 0 {
-		seen = fmt.Sprintf(" last read back at %s,", t.scene.clock(row.lastSeen))
+		seen = fmt.Sprintf(" last read back at %s,", t.scene.Clock(row.lastSeen))
 	}
 	t.blame(row, row.sinceSafe(f.last), fmt.Sprintf(
 		"%s lost a row that %s had acknowledged: client %d, seq %d, %s,%s is not in %s.",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetBinding judges how claims whose class waits for the first consumer came by their volumes: static ones, as local
@@ -22,13 +23,13 @@ func SetBinding() Check {
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
 			"Persistent Volumes, Binding",
 		Applies: bindsLocal,
-		judge:   judgeSetBinding,
+		Judge:   judgeSetBinding,
 	}
 }
 
-func judgeSetBinding(f *facts) Result {
-	return judgeSets(f, "claims bound", SetBinding().Promise,
-		[]string{podsObserver, setsObserver, claimsObserver, volumesObserver}, func(j *setJudge, set *setLife) {
+func judgeSetBinding(h *world.World) Result {
+	return judgeSets(h, "claims bound", SetBinding().Promise,
+		[]string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, func(j *setJudge, set *setLife) {
 			for _, key := range keys(j.watch.claims) {
 				if set.has(key) {
 					j.bound(set, key)
@@ -64,7 +65,7 @@ func (j *setJudge) bound(set *setLife, key string) {
 // waits reports that the class of a claim waits for the first consumer.
 func (j *setJudge) waits(c *claimState) bool {
 	waits, seen := j.watch.classes[c.class]
-	return waits || !seen && setPlanOf(j.facts.history).local
+	return waits || !seen && setPlanOf(j.world).local
 }
 
 // wanted holds that a pod that uses the claim was there when the claim was bound.
@@ -82,7 +83,7 @@ func (j *setJudge) wanted(set *setLife, c *claimState) {
 			}
 		}
 	}
-	if j.watch.blind(j.scene.start, c.event.Span.NotAfter, podsObserver) {
+	if j.watch.blind(j.scene.Start, c.event.Span.NotAfter, world.PodsObserver) {
 		return
 	}
 	j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
@@ -108,7 +109,7 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 		labels = map[string]string{"kubernetes.io/hostname": node}
 	}
 	since := j.since(c.event.Span)
-	if node == "" || j.watch.blind(j.scene.start, c.event.Span.NotAfter, volumesObserver) {
+	if node == "" || j.watch.blind(j.scene.Start, c.event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
 	for _, name := range keys(j.watch.volumes) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetClaims judges the life of the claims that were made from a StatefulSet's templates, and of their volumes.
@@ -19,7 +20,7 @@ func SetClaims() Check {
 			"says, never under a pod; its volume then does as its reclaim policy says.",
 		Source: "Kubernetes documentation, StatefulSets, PersistentVolumeClaim retention (KEP-1847); Persistent " +
 			"Volumes, Storage Object in Use Protection, Reclaiming",
-		judge: judgeSetClaims,
+		Judge: judgeSetClaims,
 	}
 }
 
@@ -28,9 +29,9 @@ type keeping struct {
 	set *setLife
 }
 
-func judgeSetClaims(f *facts) Result {
-	return judgeSets(f, "claims of pods that ended, and claims", SetClaims().Promise,
-		[]string{podsObserver, setsObserver, claimsObserver, volumesObserver}, func(j *setJudge, set *setLife) {
+func judgeSetClaims(h *world.World) Result {
+	return judgeSets(h, "claims of pods that ended, and claims", SetClaims().Promise,
+		[]string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, func(j *setJudge, set *setLife) {
 			k := &keeping{setJudge: j, set: set}
 			for _, key := range keys(j.watch.claims) {
 				if ordinal, ok := set.ordinal(key); ok {
@@ -160,7 +161,7 @@ func (k *keeping) reclaimed(c *claimState) {
 		return
 	}
 	k.ruling.evidence++
-	bound := k.scene.plan.Bounds.Settle.D()
+	bound := k.scene.Plan.Bounds.Settle.D()
 	var end *volumeState
 	for _, v := range all {
 		if v.version <= c.version || k.late(v.event) {
@@ -212,7 +213,7 @@ func (k *keeping) survive() {
 // leave holds that the claims of ordinals that were scaled away, or of a StatefulSet that was deleted, go where the
 // policy says so.
 func (k *keeping) leave() {
-	bound := k.scene.plan.Bounds.Settle.D()
+	bound := k.scene.Plan.Bounds.Settle.D()
 	end := min(k.until, k.watch.alive)
 	for _, key := range keys(k.watch.claims) {
 		ordinal, ok := k.set.ordinal(key)
@@ -222,14 +223,14 @@ func (k *keeping) leave() {
 			continue
 		}
 		from := max(k.unwanted(ordinal), last.event.Span.NotAfter)
-		if from == forever || end.Sub(from) < bound || k.controlHurt(history.Between(from, end)) ||
-			k.watch.blind(from, end, podsObserver, setsObserver, claimsObserver) {
+		if from == world.Forever || end.Sub(from) < bound || k.controlHurt(history.Between(from, end)) ||
+			k.watch.blind(from, end, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
 			continue
 		}
 		st := k.set.sets[len(k.set.sets)-1]
 		k.breach("claim "+last.name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
 			"after its ordinal was unwanted and its pod gone, although the policy is to delete "+
-			"it.", last.name(), k.scene.clock(end),
+			"it.", last.name(), k.scene.Clock(end),
 			end.Sub(from)), last.event.ID, st.event.ID)
 	}
 }
@@ -238,7 +239,7 @@ func (k *keeping) leave() {
 // not so. A claim that no controller has yet been told to delete, since its pod was gone before the policy was, is
 // none.
 func (k *keeping) unwanted(ordinal int) history.Time {
-	since := forever
+	since := world.Forever
 	for _, st := range slices.Backward(k.set.sets) {
 		goes := st.deleting && st.deleteDeleted || !st.deleting && !st.wants(ordinal) && st.deleteScaled
 		if !goes || st.guessed {
@@ -246,8 +247,8 @@ func (k *keeping) unwanted(ordinal int) history.Time {
 		}
 		since = st.event.Span.NotAfter
 	}
-	if since == forever {
-		return forever
+	if since == world.Forever {
+		return world.Forever
 	}
 	ended := false
 	for _, l := range k.set.order {
@@ -255,14 +256,14 @@ func (k *keeping) unwanted(ordinal int) history.Time {
 			continue
 		}
 		if l.end == nil {
-			return forever
+			return world.Forever
 		}
 		if l.end.event.Span.NotAfter >= since {
 			since, ended = l.end.event.Span.NotAfter, true
 		}
 	}
 	if !ended {
-		return forever
+		return world.Forever
 	}
 	return since
 }

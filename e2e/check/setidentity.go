@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetIdentity judges what of a pod belongs to its ordinal and not to the pod: its name, its DNS name, its claims, their
@@ -22,13 +23,13 @@ func SetIdentity() Check {
 			"bound to one volume for good, on a node the volume allows.",
 		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +
 			"pkg/controller/statefulset, initIdentity and updateStorage",
-		judge: judgeSetIdentity,
+		Judge: judgeSetIdentity,
 	}
 }
 
-func judgeSetIdentity(f *facts) Result {
-	watched := []string{podsObserver, setsObserver, claimsObserver, volumesObserver, nodesObserver}
-	return judgeSets(f, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
+func judgeSetIdentity(h *world.World) Result {
+	watched := []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver, world.NodesObserver}
+	return judgeSets(h, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
 		placed := map[*podLife]bool{}
 		j.walk(set, func(p *podState, now map[int]*podState) {
 			if old := now[p.pod.ordinal]; old != nil && old.pod != p.pod && !old.deleted && !p.deleted {
@@ -67,7 +68,7 @@ const catchUp = 15 * time.Second
 func (j *setJudge) follows(p, old *podState) {
 	what := p.contradicts(old)
 	before := history.Span{NotBefore: p.event.Span.NotBefore.Add(-catchUp), NotAfter: p.event.Span.NotAfter}
-	if what == "" && !p.deleting && len(j.scene.faultsIn(before)) == 0 {
+	if what == "" && !p.deleting && len(j.scene.FaultsIn(before)) == 0 {
 		from, _, ok := j.watch.wall.between(old.event.Span)
 		what = p.missed(old, from, ok)
 	}
@@ -227,7 +228,7 @@ func (j *setJudge) told(volume, claim string) {
 		old = v
 	}
 	unbound := old != nil && !old.deleted && (old.claim == "" || old.phase == "Available")
-	if unbound && !j.watch.blind(j.scene.start, j.until, volumesObserver) {
+	if unbound && !j.watch.blind(j.scene.Start, j.until, world.VolumesObserver) {
 		j.ruling.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // eventLag is how long after a deletion the event that tells of it is looked for.
@@ -13,8 +14,8 @@ const eventLag = 5 * time.Second
 
 // setJudge is what the checks of StatefulSets share.
 type setJudge struct {
-	facts   *facts
-	scene   *scene
+	world   *world.World
+	scene   *world.Trial
 	watch   *setWatch
 	ruling  *ruling
 	promise string
@@ -23,19 +24,19 @@ type setJudge struct {
 }
 
 // judgeSets judges each StatefulSet that was seen; each is called for them in the order of their names.
-func judgeSets(f *facts, unit, promise string, observers []string, each func(*setJudge, *setLife)) Result {
+func judgeSets(h *world.World, unit, promise string, observers []string, each func(*setJudge, *setLife)) Result {
 	r := newRuling(unit)
-	s, err := f.setting()
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	w := f.watch()
-	j := &setJudge{facts: f, scene: s, watch: w, ruling: r, promise: promise, until: s.lastSight(f.history),
-		planned: w.planned(s.plan.Workload.StatefulSet)}
+	w := world.Memo(h, readSets)
+	j := &setJudge{world: h, scene: s, watch: w, ruling: r, promise: promise, until: s.LastSight(),
+		planned: w.planned(s.Plan.Workload.StatefulSet)}
 	w.judgeSight(s, r, w.lastFact(), observers...)
 	if len(j.planned.sets) == 0 {
-		r.unknown("StatefulSet %s was never seen", s.plan.Workload.StatefulSet)
+		r.unknown("StatefulSet %s was never seen", s.Plan.Workload.StatefulSet)
 	}
 	for _, set := range w.judged() {
 		each(j, set)
@@ -67,28 +68,21 @@ func (p *podState) asked() bool { return p == p.pod.asked && !p.guessed && p != 
 // what it talks to, or itself, was hurt: a request that was sent before may have been carried out after.
 func (j *setJudge) since(at history.Span) history.Time {
 	since := at.NotBefore.Add(-cacheLag)
-	for _, l := range j.scene.faults {
-		active, ok := l.active()
-		if ok && l.controlPlane() && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) {
+	for _, l := range j.scene.Faults {
+		active, ok := l.Active()
+		if ok && l.ControlPlane() && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) {
 			since = min(since, active.NotBefore.Add(-cacheLag))
 		}
 	}
 	return since
 }
 
-// controlPlane reports that a fault hurts what the controllers run on or talk to.
-func (l faultLife) controlPlane() bool {
-	return strings.Contains(l.node, "control-plane") || slices.ContainsFunc(
-		[]string{"apiserver", "api-server", "etcd", "manager", "scheduler", "control-plane"},
-		func(part string) bool { return strings.Contains(l.name, part) })
-}
-
 // controlHurt reports whether such a fault was active at some time in span, or had just been.
 func (j *setJudge) controlHurt(span history.Span) bool {
-	return slices.ContainsFunc(j.scene.faults, func(l faultLife) bool {
-		active, ok := l.active()
-		return ok && l.controlPlane() && active.NotBefore <= span.NotAfter &&
-			(active.NotAfter == forever || active.NotAfter.Add(cacheLag) >= span.NotBefore)
+	return slices.ContainsFunc(j.scene.Faults, func(l world.Fault) bool {
+		active, ok := l.Active()
+		return ok && l.ControlPlane() && active.NotBefore <= span.NotAfter &&
+			(active.NotAfter == world.Forever || active.NotAfter.Add(cacheLag) >= span.NotBefore)
 	})
 }
 
@@ -98,9 +92,9 @@ func (j *setJudge) explained(p *podState) bool {
 	if p.disrupted || p.over || p.version != 0 && j.watch.nodeGone(p.node) != nil {
 		return true
 	}
-	for _, l := range j.scene.faults {
-		active, ok := l.active()
-		if ok && (l.victim == p.pod.name || l.node != "" && l.node == p.node) && active.PossiblyOverlaps(p.event.Span) {
+	for _, l := range j.scene.Faults {
+		active, ok := l.Active()
+		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.node) && active.PossiblyOverlaps(p.event.Span) {
 			return true
 		}
 	}
@@ -111,13 +105,13 @@ func (j *setJudge) explained(p *podState) bool {
 // said of a later pod of the name is said of that one. While the plan has somebody else end the pod, it proves nothing.
 func (j *setJudge) byController(p *podState) bool {
 	asked := p.event.Span
-	for _, l := range j.scene.faults {
-		active, ok := l.active()
-		if ok && l.victim == p.pod.name && strings.HasPrefix(l.name, "pod-") && active.PossiblyOverlaps(asked) {
+	for _, l := range j.scene.Faults {
+		active, ok := l.Active()
+		if ok && l.Victim == p.pod.name && strings.HasPrefix(l.Name, "pod-") && active.PossiblyOverlaps(asked) {
 			return false
 		}
 	}
-	later := forever
+	later := world.Forever
 	for _, l := range p.pod.set.byOrdinal[p.pod.ordinal] {
 		if l.asked != nil && l.asked.version > p.version {
 			later = l.asked.event.Span.NotBefore
@@ -133,7 +127,7 @@ func (j *setJudge) byController(p *podState) bool {
 // during reports whether a step of the plan whose action or fault has a word in its name was carried out at some time
 // in span.
 func (j *setJudge) during(word string, span history.Span) bool {
-	for _, st := range j.scene.plan.AllSteps() {
+	for _, st := range j.scene.Plan.AllSteps() {
 		name := string(st.Do)
 		if st.Fault != nil {
 			name += " " + st.Fault.Name
@@ -141,11 +135,11 @@ func (j *setJudge) during(word string, span history.Span) bool {
 		if !strings.Contains(name, word) {
 			continue
 		}
-		step := j.scene.phases[phaseKey{history.PhaseStep, st.N}]
-		if step.begin == nil || step.begin.Span.NotBefore > span.NotAfter {
+		step := j.scene.StepPhase(st.N)
+		if step.Begin == nil || step.Begin.Span.NotBefore > span.NotAfter {
 			continue
 		}
-		if step.end == nil || step.end.Span.NotAfter.Add(cacheLag) >= span.NotBefore {
+		if step.End == nil || step.End.Span.NotAfter.Add(cacheLag) >= span.NotBefore {
 			return true
 		}
 	}
@@ -187,8 +181,8 @@ func (j *setJudge) blame(p *podState, sentence string, others ...*podState) {
 func (j *setJudge) breach(subject string, span history.Span, sentence string, events ...int64) {
 	j.ruling.breach(Finding{
 		Promise: j.promise, Sentence: sentence, Subject: subject, Span: span, Events: events,
-		Faults: j.scene.faultsIn(span),
+		Faults: j.scene.FaultsIn(span),
 	})
 }
 
-func (j *setJudge) clock(e *history.Event) string { return j.scene.clock(e.Span.NotAfter) }
+func (j *setJudge) clock(e *history.Event) string { return j.scene.Clock(e.Span.NotAfter) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // contradicts says what in a state cannot be after another of the same pod, "" if all can: nothing is taken back that
@@ -106,7 +107,7 @@ func (s *setLife) readyWithin(name string, span history.Span) bool {
 // pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
 func (w *setWatch) certainlyNotReady(s *setLife, name string, span history.Span) bool {
 	last := s.last(name, span.NotBefore)
-	return w.on[podsObserver] && w.alive >= span.NotAfter && last != nil &&
+	return w.on[world.PodsObserver] && w.alive >= span.NotAfter && last != nil &&
 		!w.blindTo(last.event.Span.NotBefore, span.NotAfter) && !s.readyWithin(name, span)
 }
 

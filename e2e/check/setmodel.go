@@ -7,17 +7,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
-)
-
-// The observers of the API objects that StatefulSets are judged from.
-const (
-	claimsObserver    = "api/persistentvolumeclaims"
-	eventsObserver    = "api/events"
-	nodesObserver     = "api/nodes"
-	podsObserver      = "api/pods"
-	revisionsObserver = "api/controllerrevisions"
-	setsObserver      = "api/statefulsets"
-	volumesObserver   = "api/persistentvolumes"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // setWatch is all that the API watch saw of StatefulSets and of what is theirs, each in the order of resourceVersions.
@@ -65,7 +55,7 @@ func (s *setLife) key() string    { return s.namespace + "/" + s.name }
 func (s *setLife) String() string { return "StatefulSet " + s.name }
 
 // readSets reads it off a history, each object once.
-func readSets(h history.History) *setWatch {
+func readSets(h *world.World) *setWatch {
 	w := &setWatch{
 		byKey: map[string]*setLife{}, claims: map[string][]*claimState{}, volumes: map[string][]*volumeState{},
 		nodes: map[string][]*nodeState{}, classes: map[string]bool{}, users: map[string]bool{},
@@ -216,12 +206,12 @@ func (w *setWatch) blind(from, to history.Time, observers ...string) bool {
 
 // blindTo reports whether the watch of pods or StatefulSets was blind at some time in [from, to].
 func (w *setWatch) blindTo(from, to history.Time) bool {
-	return w.blind(from, to, podsObserver, setsObserver)
+	return w.blind(from, to, world.PodsObserver, world.SetsObserver)
 }
 
 // judgeSight says what a check cannot know because an observer was never on, was blind, or told what has no place in
 // the order. Gaps after the last fact of a StatefulSet's own hide nothing that was there to see.
-func (w *setWatch) judgeSight(s *scene, r *ruling, until history.Time, observers ...string) {
+func (w *setWatch) judgeSight(s *world.Trial, r *ruling, until history.Time, observers ...string) {
 	for _, name := range observers {
 		resource := strings.TrimPrefix(name, "api/")
 		if !w.on[name] {
@@ -230,7 +220,7 @@ func (w *setWatch) judgeSight(s *scene, r *ruling, until history.Time, observers
 		for _, gap := range w.gaps[name] {
 			if gap.NotBefore <= until {
 				r.unknown("the observer %s was blind from %s to "+
-					"%s", name, s.clock(gap.NotBefore), s.clock(gap.NotAfter))
+					"%s", name, s.Clock(gap.NotBefore), s.Clock(gap.NotAfter))
 				break
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetOnDelete judges a StatefulSet whose pods are updated only when somebody deletes them. A pod that failed is made
@@ -16,13 +18,13 @@ func SetOnDelete() Check {
 		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +
 			"OnDeleteStatefulSetStrategyType",
 		Applies: updatesOnDelete,
-		judge:   judgeSetOnDelete,
+		Judge:   judgeSetOnDelete,
 	}
 }
 
-func judgeSetOnDelete(f *facts) Result {
-	return judgeSets(f, "pods made or ended under OnDelete", SetOnDelete().Promise,
-		[]string{podsObserver, setsObserver, eventsObserver}, func(j *setJudge, set *setLife) {
+func judgeSetOnDelete(h *world.World) Result {
+	return judgeSets(h, "pods made or ended under OnDelete", SetOnDelete().Promise,
+		[]string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, func(j *setJudge, set *setLife) {
 			j.walk(set, func(p *podState, _ map[int]*podState) {
 				switch {
 				case p.made():
@@ -37,7 +39,7 @@ func judgeSetOnDelete(f *facts) Result {
 					names = append(names, st.updateRevision)
 				}
 			}
-			if set == j.planned && len(names) < 2 && setPlanOf(f.history).updates > 0 {
+			if set == j.planned && len(names) < 2 && setPlanOf(h).updates > 0 {
 				j.ruling.unknown("%s was never seen to have another update revision than its first: there was "+
 					"nothing to hold back", set)
 			}

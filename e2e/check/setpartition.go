@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetPartition judges at which revision each pod is made, and that it keeps it. That a pod below the partition is ended
@@ -19,7 +21,7 @@ func SetPartition() Check {
 		Source: "Kubernetes documentation, StatefulSets, Partitioned rolling updates; " +
 			"k8s.io/api apps/v1, RollingUpdateStatefulSetStrategy; kubernetes/kubernetes issue 119685",
 		Applies: partitions,
-		judge:   judgeSetPartition,
+		Judge:   judgeSetPartition,
 	}
 }
 
@@ -29,8 +31,8 @@ type parting struct {
 	below int
 }
 
-func judgeSetPartition(f *facts) Result {
-	return judgeSets(f, "revisions of pods", SetPartition().Promise, []string{podsObserver, setsObserver},
+func judgeSetPartition(h *world.World) Result {
+	return judgeSets(h, "revisions of pods", SetPartition().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			d := &parting{setJudge: j, set: set}
 			j.walk(set, d.step)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // setPlan is what the plan says of the StatefulSet and of what is done to it, as far as a check of StatefulSets has to
@@ -41,7 +42,7 @@ type setStepJSON struct {
 }
 
 // setPlanOf reads it off a history. Where there is no plan every check applies: it then says why it is Unknown.
-func setPlanOf(h history.History) setPlan {
+func setPlanOf(h *world.World) setPlan {
 	for i := range h.Events {
 		if h.Events[i].Kind != history.KindPlan {
 			continue
@@ -94,27 +95,27 @@ func (p *setPlan) count(steps []setStepJSON, at *rollout) {
 	}
 }
 
-func rolls(h history.History) bool {
+func rolls(h *world.World) bool {
 	p := setPlanOf(h)
 	return !p.known || p.rollouts > 0 && !p.onDelete
 }
 
-func partitions(h history.History) bool {
+func partitions(h *world.World) bool {
 	p := setPlanOf(h)
 	return !p.known || !p.onDelete
 }
 
-func updatesOnDelete(h history.History) bool {
+func updatesOnDelete(h *world.World) bool {
 	p := setPlanOf(h)
 	return !p.known || p.onDelete && p.updates > 0
 }
 
-func bindsLocal(h history.History) bool {
+func bindsLocal(h *world.World) bool {
 	p := setPlanOf(h)
 	return !p.known || p.local
 }
 
-func promotes(h history.History) bool {
+func promotes(h *world.World) bool {
 	p := setPlanOf(h)
 	return !p.known || p.minReady && p.updates > 0 && !p.onDelete
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetPolicy judges what else a StatefulSet's spec says: which ordinals there are, that the policy Parallel waits for
@@ -19,12 +20,12 @@ func SetPolicy() Check {
 			"Parallel, and old revisions are kept up to revisionHistoryLimit.",
 		Source: "Kubernetes documentation, StatefulSets, Ordinal index, Pod Management Policies; k8s.io/api " +
 			"apps/v1, StatefulSetSpec; kubernetes/kubernetes issue 140858",
-		judge: judgeSetPolicy,
+		Judge: judgeSetPolicy,
 	}
 }
 
-func judgeSetPolicy(f *facts) Result {
-	return judgeSets(f, "pods made and revisions kept", SetPolicy().Promise, []string{podsObserver, setsObserver},
+func judgeSetPolicy(h *world.World) Result {
+	return judgeSets(h, "pods made and revisions kept", SetPolicy().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			j.walk(set, func(p *podState, _ map[int]*podState) {
 				if p.made() {
@@ -78,7 +79,7 @@ func sameDemand(a, b *setState) bool {
 }
 
 func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
-	bound := j.scene.plan.Bounds.Ready.D()
+	bound := j.scene.Plan.Bounds.Ready.D()
 	if span.Length() < bound || j.controlHurt(span) || j.watch.blindTo(span.NotBefore, span.NotAfter) {
 		return
 	}
@@ -97,7 +98,7 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 			j.breach("pod "+l.name, history.Span{NotBefore: span.NotBefore, NotAfter: deadline}, fmt.Sprintf("Pod "+
 				"%s, which is not wanted since %s, was not asked to end within %s although the policy is "+
 				"Parallel.", l.name,
-				j.scene.clock(span.NotBefore), bound), st.event.ID, l.first.event.ID)
+				j.scene.Clock(span.NotBefore), bound), st.event.ID, l.first.event.ID)
 		}
 	}
 	for k := st.start; k-st.start < min(st.replicas, mostOrdinals); k++ {
@@ -106,7 +107,7 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 			j.breach(fmt.Sprintf("pod %s-%d", set.name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},
 				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is "+
 					"Parallel.", set.name, k,
-					j.scene.clock(span.NotBefore), bound), st.event.ID)
+					j.scene.Clock(span.NotBefore), bound), st.event.ID)
 		}
 	}
 }
@@ -115,7 +116,7 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 // none was deleted that a pod still was at.
 func (j *setJudge) revisions(set *setLife) {
 	all := j.watch.revisions[set.key()]
-	if !j.watch.on[revisionsObserver] || len(all) == 0 || j.watch.blind(j.scene.start, j.until, revisionsObserver) {
+	if !j.watch.on[world.RevisionsObserver] || len(all) == 0 || j.watch.blind(j.scene.Start, j.until, world.RevisionsObserver) {
 		return
 	}
 	names, kept := []string{}, map[string]*revision{}
@@ -132,7 +133,7 @@ func (j *setJudge) revisions(set *setLife) {
 		kept[r.name] = r
 	}
 	last := set.sets[len(set.sets)-1]
-	bound := j.scene.plan.Bounds.Settle.D()
+	bound := j.scene.Plan.Bounds.Settle.D()
 	if last.deleting || min(j.until, j.watch.alive).Sub(j.watch.lastFact()) < bound {
 		return // It may still be about to delete some.
 	}

@@ -1,6 +1,10 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seatrial/seatrial/e2e/world"
+)
 
 // SetPromotion judges when an update is called complete: when the status gives the update revision as the current
 // one. A pod that was made anew before that comes back at the old revision, so a revision whose pods do not last is
@@ -14,12 +18,12 @@ func SetPromotion() Check {
 		Promise: "An update is complete, and its revision the current one, only when all pods are available.",
 		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
 		Applies: promotes,
-		judge:   judgeSetPromotion,
+		Judge:   judgeSetPromotion,
 	}
 }
 
-func judgeSetPromotion(f *facts) Result {
-	return judgeSets(f, "updates called complete", SetPromotion().Promise, []string{podsObserver, setsObserver},
+func judgeSetPromotion(h *world.World) Result {
+	return judgeSets(h, "updates called complete", SetPromotion().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			now, i := map[int]*podState{}, 0
 			var old *setState

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 const (
@@ -25,7 +26,7 @@ func SetStatus() Check {
 			"they then stay.",
 		Source: "k8s.io/api apps/v1, StatefulSetStatus; KEP-2599 (availableReplicas); pkg/controller/statefulset, " +
 			"computeReplicaStatus and completeUpdate",
-		judge: judgeSetStatus,
+		Judge: judgeSetStatus,
 	}
 }
 
@@ -53,8 +54,8 @@ type telling struct {
 	status  *setState
 }
 
-func judgeSetStatus(f *facts) Result {
-	return judgeSets(f, "statuses written", SetStatus().Promise, []string{podsObserver, setsObserver},
+func judgeSetStatus(h *world.World) Result {
+	return judgeSets(h, "statuses written", SetStatus().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			t := &telling{setJudge: j, set: set, now: map[int]*podState{}, tallies: []tally{{}}}
 			i := 0
@@ -285,6 +286,6 @@ func (t *telling) until(at history.Time) {
 		!t.watch.blindTo(span.NotBefore, span.NotAfter) {
 		t.said = true
 		t.breach(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
-			t.scene.clock(span.NotBefore), t.scene.clock(span.NotAfter), t.why), t.status.event.ID)
+			t.scene.Clock(span.NotBefore), t.scene.Clock(span.NotAfter), t.why), t.status.event.ID)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Settle judges liveness: once everything is healed, the workload comes back within the bound.
@@ -17,19 +18,18 @@ func Settle() Check {
 		Name:    "settle",
 		Promise: "After the last heal every instance is Ready and takes a write within the bound.",
 		Source:  "Seatrial's design: safety while it hurts, liveness after the last heal",
-		judge:   judgeSettle,
+		Judge:   judgeSettle,
 	}
 }
 
-func judgeSettle(f *facts) Result {
-	h := f.history
+func judgeSettle(h *world.World) Result {
 	r := newRuling("instances settled")
-	s, err := f.setting()
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
-	heal := s.phase(history.PhaseHeal).end
+	heal := s.Phase(history.PhaseHeal).End
 	if heal == nil {
 		r.unknown("the trial never came to the end of its healing, so nothing had to settle")
 		return r.result()
@@ -38,24 +38,24 @@ func judgeSettle(f *facts) Result {
 		r.unknown("not everything was healed: %s", heal.Phase.Error)
 		return r.result()
 	}
-	watch := f.watch()
-	set := watch.planned(s.plan.Workload.StatefulSet)
+	watch := world.Memo(h, readSets)
+	set := watch.planned(s.Plan.Workload.StatefulSet)
 	j := &settling{
 		scene: s, ruling: r, watch: watch, set: set,
 		bounds: history.Span{NotBefore: heal.Span.NotAfter,
-			NotAfter: heal.Span.NotAfter.Add(s.plan.Bounds.Settle.D())},
+			NotAfter: heal.Span.NotAfter.Add(s.Plan.Bounds.Settle.D())},
 		writes: map[string]*writes{},
 	}
 	j.readWrites(h)
-	settle := s.phase(history.PhaseSettle)
-	j.whole = settle.end != nil && settle.end.Phase.Error != "" && settle.end.Span.NotBefore >= j.bounds.NotAfter
-	for i, name := range s.instances(s.finally()) {
-		j.judge(s.plan.Workload.Start+i, name)
+	settle := s.Phase(history.PhaseSettle)
+	j.whole = settle.End != nil && settle.End.Phase.Error != "" && settle.End.Span.NotBefore >= j.bounds.NotAfter
+	for i, name := range s.Instances(s.Finally()) {
+		j.judge(s.Plan.Workload.Start+i, name)
 	}
-	if settle.end == nil {
+	if settle.End == nil {
 		r.unknown("the trial broke off before everything had settled")
-	} else if settle.end.Phase.Error != "" {
-		r.unknown("the harness did not see everything settle: %s", settle.end.Phase.Error)
+	} else if settle.End.Phase.Error != "" {
+		r.unknown("the harness did not see everything settle: %s", settle.End.Phase.Error)
 	}
 	return r.result()
 }
@@ -69,7 +69,7 @@ type writes struct {
 }
 
 type settling struct {
-	scene  *scene
+	scene  *world.Trial
 	ruling *ruling
 	watch  *setWatch
 	set    *setLife
@@ -79,11 +79,10 @@ type settling struct {
 }
 
 // readWrites sorts the clients' inserts by when they were sent.
-func (j *settling) readWrites(h history.History) {
+func (j *settling) readWrites(h *world.World) {
 	open := map[opKey]*history.Event{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindOp || e.Op == nil || e.Op.F != history.OpInsert {
+	for _, e := range h.Of(history.KindOp) {
+		if e.Op.F != history.OpInsert {
 			continue
 		}
 		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
@@ -126,7 +125,7 @@ func (j *settling) of(instance string) *writes {
 func (j *settling) judge(ordinal int, name string) {
 	w := j.of(name)
 	ready := j.set.readyWithin(name, j.bounds)
-	unwritten := j.scene.plan.Workload.Light || j.scene.origin(name) != name
+	unwritten := j.scene.Plan.Workload.Light || j.scene.Origin(name) != name
 	if ready && unwritten {
 		j.ruling.evidence++ // There is nobody to write, or nothing to write to.
 		return
@@ -138,11 +137,11 @@ func (j *settling) judge(ordinal int, name string) {
 		return
 	}
 	if !ready {
-		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.plan.Bounds.Settle)
+		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.Plan.Bounds.Settle)
 	}
 	if w.first == nil && !unwritten {
 		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name,
-			j.scene.plan.Bounds.Settle)
+			j.scene.Plan.Bounds.Settle)
 	}
 	if !j.whole || !j.set.demands(ordinal, j.bounds) {
 		return
@@ -150,15 +149,15 @@ func (j *settling) judge(ordinal int, name string) {
 	switch {
 	case w.first == nil && w.before > 0 && w.tried > 0:
 		j.blame(name, fmt.Sprintf("%s took no write within %s after everything was healed: %d inserts were tried.",
-			name, j.scene.plan.Bounds.Settle, w.tried), w.lastID)
+			name, j.scene.Plan.Bounds.Settle, w.tried), w.lastID)
 	case !ready && j.watch.certainlyNotReady(j.set, name, j.bounds):
 		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.",
-			name, j.scene.plan.Bounds.Settle), 0)
+			name, j.scene.Plan.Bounds.Settle), 0)
 	}
 }
 
 func (j *settling) blame(name, sentence string, id int64) {
-	events := []int64{j.scene.phase(history.PhaseHeal).end.ID, j.scene.phase(history.PhaseSettle).end.ID}
+	events := []int64{j.scene.Phase(history.PhaseHeal).End.ID, j.scene.Phase(history.PhaseSettle).End.ID}
 	if id != 0 {
 		events = append(events, id)
 	}
@@ -167,6 +166,6 @@ func (j *settling) blame(name, sentence string, id int64) {
 	}
 	j.ruling.breach(Finding{
 		Promise: Settle().Promise, Sentence: sentence, Subject: name, Span: j.bounds, Events: events,
-		Faults: j.scene.faultsIn(j.bounds),
+		Faults: j.scene.FaultsIn(j.bounds),
 	})
 }

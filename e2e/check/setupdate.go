@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // SetUpdate judges each pod that a rolling update ended: one that is to stay, that was not at the update revision, and
@@ -20,7 +22,7 @@ func SetUpdate() Check {
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +
 			"pkg/controller/statefulset, updateStatefulSet",
 		Applies: rolls,
-		judge:   judgeSetUpdate,
+		Judge:   judgeSetUpdate,
 	}
 }
 
@@ -31,16 +33,16 @@ type updating struct {
 	judged int
 }
 
-func judgeSetUpdate(f *facts) Result {
+func judgeSetUpdate(h *world.World) Result {
 	seen := 0
-	res := judgeSets(f, "pods ended by a rolling update", SetUpdate().Promise,
-		[]string{podsObserver, setsObserver, eventsObserver}, func(j *setJudge, set *setLife) {
+	res := judgeSets(h, "pods ended by a rolling update", SetUpdate().Promise,
+		[]string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, func(j *setJudge, set *setLife) {
 			u := &updating{setJudge: j, set: set}
 			j.walk(set, u.step)
 			j.ruling.evidence += u.judged
 			if set == j.planned {
 				seen = u.judged
-				if want := setPlanOf(f.history).rollouts; want > 0 && seen == 0 {
+				if want := setPlanOf(h).rollouts; want > 0 && seen == 0 {
 					j.ruling.unknown("the plan updates the StatefulSet, and no pod was seen to be ended by it")
 				}
 			}
@@ -90,7 +92,7 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 
 // again judges a pod that was ended although it was at the update revision.
 func (u *updating) again(p *podState) {
-	if u.watch.on[revisionsObserver] && u.byController(p) {
+	if u.watch.on[world.RevisionsObserver] && u.byController(p) {
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
 			"%s and had not failed.", p.pod.name, u.clock(p.event), p.revision))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // StageOrder judges the way of a volume onto a node: attached, then staged, then published.
@@ -22,28 +23,28 @@ func StageOrder() Check {
 	}
 }
 
-func judgeStageOrder(h history.History) Result {
+func judgeStageOrder(h *world.World) Result {
 	r := newRuling("calls that stage and publish")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
 	}
 	d := readDisks(h, s, r)
-	d.judgeCalls(rpcStage, rpcPublish)
-	attaches, stages := len(d.log.of(rpcAttach)) > 0, len(d.log.of(rpcStage)) > 0
+	d.judgeCalls(world.RpcStage, world.RpcPublish)
+	attaches, stages := len(d.log.Of(world.RpcAttach)) > 0, len(d.log.Of(world.RpcStage)) > 0
 	if !stages {
 		r.note("no NodeStageVolume was called: a driver that stages nothing only publishes")
 	}
-	for _, c := range d.log.of(rpcStage, rpcPublish) {
+	for _, c := range d.log.Of(world.RpcStage, world.RpcPublish) {
 		switch {
-		case c.begin == nil:
-		case c.RPC == rpcStage && attaches:
-			d.judgeStep(c, rpcAttach, rpcDetach, d.log.controller)
-		case c.RPC == rpcPublish && stages:
-			d.judgeStep(c, rpcStage, rpcUnstage, d.log.driver)
-		case c.RPC == rpcPublish && attaches:
-			d.judgeStep(c, rpcAttach, rpcDetach, d.log.controller)
+		case c.Begin == nil:
+		case c.RPC == world.RpcStage && attaches:
+			d.judgeStep(c, world.RpcAttach, world.RpcDetach, d.log.Controller)
+		case c.RPC == world.RpcPublish && stages:
+			d.judgeStep(c, world.RpcStage, world.RpcUnstage, d.log.Driver)
+		case c.RPC == world.RpcPublish && attaches:
+			d.judgeStep(c, world.RpcAttach, world.RpcDetach, d.log.Controller)
 		}
 	}
 	return r.result()
@@ -59,54 +60,54 @@ const (
 )
 
 // judgeStep holds that the call c stands on one of method do that no call of method undo took away.
-func (d *diskStory) judgeStep(c *csiCall, do, undo string, w *sight) {
+func (d *diskStory) judgeStep(c *world.Call, do, undo string, w *world.Coverage) {
 	state, last := d.standing(c, do, undo)
 	name := c.Volume
 	if v := d.disks[c.Volume]; v != nil {
 		name = v.name
 	}
-	began := c.began()
+	began := c.Began()
 	if state == standsNot && d.blindBefore(c, w) {
 		state = standsPerhaps
 	}
 	switch state {
 	case standsPerhaps:
 		d.ruling.unknown("%s of volume %s on node %s began at %s: whether %s had ended well before is not known", c.RPC,
-			name, c.target(), d.scene.clock(began.NotAfter), do)
+			name, c.TargetNode(), d.scene.Clock(began.NotAfter), do)
 	case standsNot:
-		state, events := "no "+do+" had ended well for it there", c.events()
+		state, events := "no "+do+" had ended well for it there", c.Events()
 		if last != nil {
-			state = fmt.Sprintf("%s had undone that at %s", last.RPC, d.scene.clock(last.ended().NotAfter))
-			events = leading(events, last.events())
+			state = fmt.Sprintf("%s had undone that at %s", last.RPC, d.scene.Clock(last.Ended().NotAfter))
+			events = leading(events, last.Events())
 		}
 		d.ruling.breach(Finding{
 			Promise: StageOrder().Promise,
-			Sentence: fmt.Sprintf("%s of volume %s on node %s began at %s although %s.", c.RPC, name, c.target(),
-				d.scene.clock(began.NotAfter), state),
-			Subject: "volume " + name, Node: c.target(), Span: c.during(), Events: events,
-			Faults: d.scene.faultsIn(began),
+			Sentence: fmt.Sprintf("%s of volume %s on node %s began at %s although %s.", c.RPC, name, c.TargetNode(),
+				d.scene.Clock(began.NotAfter), state),
+			Subject: "volume " + name, Node: c.TargetNode(), Span: c.Lasted(), Events: events,
+			Faults: d.scene.FaultsIn(began),
 		})
 	}
 }
 
 // standing says whether a call of method do holds when c begins, and which call undid it if not.
-func (d *diskStory) standing(c *csiCall, do, undo string) (stands, *csiCall) {
+func (d *diskStory) standing(c *world.Call, do, undo string) (stands, *world.Call) {
 	state := standsNot
-	var by *csiCall
-	for _, p := range d.log.of(do) {
-		if p.Volume != c.Volume || p.target() != c.target() || do == rpcStage && p.Boot != c.Boot ||
-			p.ended().NotBefore > c.began().NotAfter || p.end != nil && !p.ok() {
+	var by *world.Call
+	for _, p := range d.log.Of(do) {
+		if p.Volume != c.Volume || p.TargetNode() != c.TargetNode() || do == world.RpcStage && p.Boot != c.Boot ||
+			p.Ended().NotBefore > c.Began().NotAfter || p.End != nil && !p.Ok() {
 			continue
 		}
-		surely := p.ok() && p.ended().NotAfter <= c.began().NotBefore
+		surely := p.Ok() && p.Ended().NotAfter <= c.Began().NotBefore
 		undone := false
-		for _, u := range d.log.of(undo) {
-			if u.Volume != c.Volume || u.target() != c.target() || u.end != nil && !u.ok() ||
-				u.ended().NotAfter < p.began().NotBefore || u.began().NotBefore > c.began().NotAfter {
+		for _, u := range d.log.Of(undo) {
+			if u.Volume != c.Volume || u.TargetNode() != c.TargetNode() || u.End != nil && !u.Ok() ||
+				u.Ended().NotAfter < p.Began().NotBefore || u.Began().NotBefore > c.Began().NotAfter {
 				continue
 			}
 			surely = false
-			if u.ok() && u.began().NotBefore >= p.ended().NotAfter && u.ended().NotAfter <= c.began().NotBefore {
+			if u.Ok() && u.Began().NotBefore >= p.Ended().NotAfter && u.Ended().NotAfter <= c.Began().NotBefore {
 				undone, by = true, u
 			}
 		}
@@ -121,12 +122,12 @@ func (d *diskStory) standing(c *csiCall, do, undo string) (stands, *csiCall) {
 }
 
 // blindBefore reports that the observer whose calls c stands on was blind at some time before c.
-func (d *diskStory) blindBefore(c *csiCall, w *sight) bool {
-	window := history.Span{NotBefore: d.scene.start, NotAfter: c.began().NotBefore}
-	for node := range w.runs {
-		if (w != d.log.driver || node == c.Node) && len(w.holes(node, window, d.scene)) > 0 {
+func (d *diskStory) blindBefore(c *world.Call, w *world.Coverage) bool {
+	window := history.Span{NotBefore: d.scene.Start, NotAfter: c.Began().NotBefore}
+	for node := range w.Runs {
+		if (w != d.log.Driver || node == c.Node) && len(w.Holes(node, window, d.scene)) > 0 {
 			return true
 		}
 	}
-	return len(w.runs) == 0 || w == d.log.driver && !w.on(c.Node)
+	return len(w.Runs) == 0 || w == d.log.Driver && !w.On(c.Node)
 }

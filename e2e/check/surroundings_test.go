@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func faultStep(during ...plan.Step) plan.Step {
@@ -42,11 +43,11 @@ func TestWithinIsWithinAnotherFault(t *testing.T) {
 	}}
 	plan.Number(p.Steps)
 	var outer, inner []int
-	for _, l := range faultLives(p, nil) {
-		if l.within {
-			inner = append(inner, l.step)
+	for _, l := range world.FaultLives(p, nil) {
+		if l.Within {
+			inner = append(inner, l.Step)
 		} else {
-			outer = append(outer, l.step)
+			outer = append(outer, l.Step)
 		}
 	}
 	if d := cmp.Diff([]int{1, 8, 10, 11, 14, 15}, outer); d != "" {
@@ -58,41 +59,45 @@ func TestWithinIsWithinAnotherFault(t *testing.T) {
 }
 
 // lived is a fault that was injected at one moment and shown to be gone at another, 0 for never.
-func lived(step int, from, to history.Time) faultLife {
-	l := faultLife{step: step, facts: map[history.FaultStage]*history.Event{
+func lived(step int, from, to history.Time) world.Fault {
+	l := world.Fault{Step: step, Facts: map[history.FaultStage]*history.Event{
 		history.StageInjected: {Span: history.At(from)}, history.StageConfirmed: {Span: history.At(from + 1)},
 	}}
 	if to != 0 {
-		l.facts[history.StageHealed] = &history.Event{Span: history.At(to - 1)}
-		l.facts[history.StageConfirmedHealed] = &history.Event{Span: history.At(to)}
+		l.Facts[history.StageHealed] = &history.Event{Span: history.At(to - 1)}
+		l.Facts[history.StageConfirmedHealed] = &history.Event{Span: history.At(to)}
 	}
 	return l
+}
+
+func times(last, from, to, next history.Time) world.Surroundings {
+	return world.Surroundings{Last: last, From: from, To: to, Next: next}
 }
 
 func TestFaultsThatOverlapShareBeforeAndAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		faults []faultLife
-		want   map[int]surroundings
+		faults []world.Fault
+		want   map[int]world.Surroundings
 	}{
-		{"one after another", []faultLife{lived(1, 10, 20), lived(2, 30, 40)},
-			map[int]surroundings{1: {5, 10, 20, 30}, 2: {20, 30, 40, forever}}},
-		{"one within another's time", []faultLife{lived(1, 10, 50), lived(2, 20, 40), lived(3, 70, 80)},
-			map[int]surroundings{1: {5, 10, 50, 70}, 2: {5, 10, 50, 70}, 3: {50, 70, 80, forever}}},
-		{"a chain, in whatever order", []faultLife{lived(1, 35, 50), lived(2, 10, 30), lived(3, 20, 40)},
-			map[int]surroundings{1: {5, 10, 50, forever}, 2: {5, 10, 50, forever}, 3: {5, 10, 50, forever}}},
-		{"one that never ended", []faultLife{lived(1, 10, 30), lived(2, 20, 0)},
-			map[int]surroundings{1: {5, 10, forever, forever}}},
+		{"one after another", []world.Fault{lived(1, 10, 20), lived(2, 30, 40)},
+			map[int]world.Surroundings{1: times(5, 10, 20, 30), 2: times(20, 30, 40, world.Forever)}},
+		{"one within another's time", []world.Fault{lived(1, 10, 50), lived(2, 20, 40), lived(3, 70, 80)},
+			map[int]world.Surroundings{1: times(5, 10, 50, 70), 2: times(5, 10, 50, 70), 3: times(50, 70, 80, world.Forever)}},
+		{"a chain, in whatever order", []world.Fault{lived(1, 35, 50), lived(2, 10, 30), lived(3, 20, 40)},
+			map[int]world.Surroundings{1: times(5, 10, 50, world.Forever), 2: times(5, 10, 50, world.Forever), 3: times(5, 10, 50, world.Forever)}},
+		{"one that never ended", []world.Fault{lived(1, 10, 30), lived(2, 20, 0)},
+			map[int]world.Surroundings{1: times(5, 10, world.Forever, world.Forever)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &scene{start: 5, faults: tc.faults}
-			got := map[int]surroundings{}
+			s := &world.Trial{Start: 5, Faults: tc.faults}
+			got := map[int]world.Surroundings{}
 			for _, l := range tc.faults {
-				if at, ok := s.around(l); ok {
-					got[l.step] = at
+				if at, ok := s.Around(l); ok {
+					got[l.Step] = at
 				}
 			}
-			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(surroundings{})); d != "" {
+			if d := cmp.Diff(tc.want, got, cmp.AllowUnexported(world.Surroundings{})); d != "" {
 				t.Errorf("times around them (-want +got):\n%s", d)
 			}
 		})
@@ -123,8 +128,8 @@ func TestInstancesThatAFaultFindsThereAllTheTime(t *testing.T) {
 	} {
 		p := plan.Plan{Workload: plan.Workload{Replicas: 3}, Steps: tc.steps}
 		plan.Number(p.Steps)
-		lives := faultLives(p, nil)
-		if got := (&scene{plan: p}).steady(lives[0].step); got != tc.want {
+		lives := world.FaultLives(p, nil)
+		if got := (&world.Trial{Plan: p}).Steady(lives[0].Step); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}

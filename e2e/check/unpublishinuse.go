@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // reaping is how long after its volume was taken a container must have lived for that to be a breach. The kubelet takes
@@ -48,9 +49,9 @@ type user struct {
 	events            []int64
 }
 
-func judgeUnpublishInUse(h history.History) Result {
+func judgeUnpublishInUse(h *world.World) Result {
 	r := newRuling("mounts of volumes for pods")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -64,65 +65,65 @@ func judgeUnpublishInUse(h history.History) Result {
 		d.judgeTaking(t, told)
 	}
 	window := d.podWindow()
-	d.ledger.judge(h, window, s, r)
-	d.containers.processSight.judge(clusterNodes(h), window, s, r)
+	judgeLedger(d.ledger, h, window, s, r)
+	judgeSight(d.containers.ProcessSight, h.Nodes(), window, s, r)
 	if onSharedDisk(h) {
-		d.containers.holdingSight.judge(clusterNodes(h), window, s, r)
-		d.log.judgeSight(h, window, s, r)
+		judgeSight(d.containers.HoldingSight, h.Nodes(), window, s, r)
+		judgeCallSight(d.log, h, window, s, r)
 	}
 	return r.result()
 }
 
 // podWindow is from the first sight of a volume mounted for a pod to the last sight of anything.
 func (d *diskStory) podWindow() history.Span {
-	window := history.Span{NotBefore: forever, NotAfter: d.scene.lastSight(d.history)}
-	for _, life := range d.ledger.lives {
+	window := history.Span{NotBefore: world.Forever, NotAfter: d.scene.LastSight()}
+	for _, life := range d.ledger.Lives {
 		if _, ok := podPlace(life); ok {
-			window.NotBefore = min(window.NotBefore, life.from)
+			window.NotBefore = min(window.NotBefore, life.From)
 		}
 	}
 	return window
 }
 
 // podPlace returns the place of a pod's that a mount is at.
-func podPlace(life *mountLife) (place, bool) {
-	for _, path := range life.paths {
-		if p, ok := placeOf(path); ok && p.pod != "" {
+func podPlace(life *world.Mount) (world.Place, bool) {
+	for _, path := range life.Paths {
+		if p, ok := world.PlaceOf(path); ok && p.Pod != "" {
 			return p, true
 		}
 	}
-	return place{}, false
+	return world.Place{}, false
 }
 
 // takings counts the pods' mounts as evidence, ended or not, and returns what was taken from whom.
 func (d *diskStory) takings() []taking {
 	var all []taking
-	for _, life := range d.ledger.lives {
+	for _, life := range d.ledger.Lives {
 		p, ok := podPlace(life)
 		if !ok {
 			continue
 		}
 		d.ruling.evidence++
-		if life.ended && !d.twice(life, p) {
-			all = append(all, taking{life.node, p.pod, d.objects.volumeAt(p), life.key,
-				history.Span{NotBefore: life.to, NotAfter: life.maybeTo}, "its mount " + life.String() + " ended",
-				life.events})
+		if life.Ended && !d.twice(life, p) {
+			all = append(all, taking{life.Node, p.Pod, d.objects.VolumeAt(p), life.Key,
+				history.Span{NotBefore: life.To, NotAfter: life.MaybeTo}, "its mount " + life.String() + " ended",
+				life.Events})
 		}
 	}
-	for _, c := range d.log.of(rpcUnpublish, rpcUnstage) {
-		if !c.ok() || c.Point == "lie" {
+	for _, c := range d.log.Of(world.RpcUnpublish, world.RpcUnstage) {
+		if !c.Ok() || c.Point == "lie" {
 			continue
 		}
-		t := taking{node: c.target(), volume: c.Volume, span: c.ended(), how: c.RPC + " ended well", events: c.events()}
+		t := taking{node: c.TargetNode(), volume: c.Volume, span: c.Ended(), how: c.RPC + " ended well", events: c.Events()}
 		if v := d.disks[c.Volume]; v != nil {
 			t.volume = v.name
 		}
-		if c.RPC == rpcUnpublish {
-			p, ok := placeOf(c.Target)
-			if !ok || p.pod == "" {
+		if c.RPC == world.RpcUnpublish {
+			p, ok := world.PlaceOf(c.Target)
+			if !ok || p.Pod == "" {
 				continue // Not a pod's.
 			}
-			t.pod = p.pod
+			t.pod = p.Pod
 		}
 		all = append(all, t)
 	}
@@ -130,21 +131,21 @@ func (d *diskStory) takings() []taking {
 }
 
 // twice reports that the pod had the volume mounted by another mount when this one ended.
-func (d *diskStory) twice(life *mountLife, p place) bool {
-	return slices.ContainsFunc(d.ledger.lives, func(o *mountLife) bool {
+func (d *diskStory) twice(life *world.Mount, p world.Place) bool {
+	return slices.ContainsFunc(d.ledger.Lives, func(o *world.Mount) bool {
 		other, ok := podPlace(o)
-		return ok && o != life && o.node == life.node && o.key == life.key && other.pod == p.pod &&
-			o.maybeFrom <= life.maybeTo && o.maybeTo > life.maybeTo
+		return ok && o != life && o.Node == life.Node && o.Key == life.Key && other.Pod == p.Pod &&
+			o.MaybeFrom <= life.MaybeTo && o.MaybeTo > life.MaybeTo
 	})
 }
 
 // goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
 func (d *diskStory) goingDown(t taking) bool {
-	for _, s := range d.ledger.sessions[t.node] {
-		if !s.bootKnown || s.bootAt < t.span.NotBefore {
+	for _, s := range d.ledger.Sessions[t.node] {
+		if !s.BootKnown || s.BootAt < t.span.NotBefore {
 			continue
 		}
-		since, ok := d.scene.faultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.bootAt})
+		since, ok := d.scene.FaultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.BootAt})
 		if ok && since <= t.span.NotBefore {
 			return true
 		}
@@ -155,19 +156,19 @@ func (d *diskStory) goingDown(t taking) bool {
 // users returns what needs the volume: the pod's processes, and the containers that have it.
 func (d *diskStory) users(t taking) []user {
 	var all []user
-	for _, p := range d.containers.processes {
-		if t.pod != "" && p.pod == t.pod && p.node == t.node {
-			all = append(all, user{fmt.Sprintf("%s (pid %d)", p.name, p.pid), "still ran", p.from, p.to, p.maybeTo,
-				p.events})
+	for _, p := range d.containers.Processes {
+		if t.pod != "" && p.Pod == t.pod && p.Node == t.node {
+			all = append(all, user{fmt.Sprintf("%s (pid %d)", p.Name, p.Pid), "still ran", p.From, p.To, p.MaybeTo,
+				p.Events})
 		}
 	}
-	for _, hold := range d.containers.holdings {
-		mine := hold.key == t.key && t.key != ""
+	for _, hold := range d.containers.Holdings {
+		mine := hold.Key == t.key && t.key != ""
 		for _, v := range d.disks {
-			mine = mine || v.name == t.volume && slices.Contains(v.keys, hold.key)
+			mine = mine || v.name == t.volume && slices.Contains(v.keys, hold.Key)
 		}
-		if mine && hold.node == t.node && (t.pod == "" || hold.pod == t.pod) {
-			all = append(all, user{hold.holder, "still had it", hold.from, hold.to, hold.maybeTo, hold.events})
+		if mine && hold.Node == t.node && (t.pod == "" || hold.Pod == t.pod) {
+			all = append(all, user{hold.Holder, "still had it", hold.From, hold.To, hold.MaybeTo, hold.Events})
 		}
 	}
 	return all
@@ -175,32 +176,32 @@ func (d *diskStory) users(t taking) []user {
 
 func (d *diskStory) judgeTaking(t taking, told map[string]bool) {
 	after := t.span.NotAfter
-	if after < forever-history.Time(reaping) {
+	if after < world.Forever-history.Time(reaping) {
 		after = after.Add(reaping)
 	}
 	from := "node " + t.node
 	if t.pod != "" {
-		from = "pod " + d.objects.podName(t.pod) + " on node " + t.node
+		from = "pod " + d.objects.PodName(t.pod) + " on node " + t.node
 	}
 	subject := t.node + "\x00" + t.pod + "\x00" + t.volume
 	for _, u := range d.users(t) {
 		switch {
 		case u.from > t.span.NotBefore || u.maybeTo <= after:
-		case u.to <= after && u.maybeTo != forever && u.maybeTo.Sub(u.to) <= d.scene.plan.Bounds.BlindGap.D():
+		case u.to <= after && u.maybeTo != world.Forever && u.maybeTo.Sub(u.to) <= d.scene.Plan.Bounds.BlindGap.D():
 			// Its end fell into a gap that the bound allows.
 		case u.to <= after:
 			d.ruling.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
-				d.scene.clock(t.span.NotAfter), u.what, u.did)
+				d.scene.Clock(t.span.NotAfter), u.what, u.did)
 		case !told[subject]:
 			told[subject] = true
 			span := history.Span{NotBefore: t.span.NotBefore, NotAfter: u.to}
 			d.ruling.breach(Finding{
 				Promise: UnpublishInUse().Promise,
 				Sentence: fmt.Sprintf("Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least "+
-					"until %s.", t.volume, from, d.scene.clock(t.span.NotAfter), t.how, u.what, u.did,
-					d.scene.clock(u.to)),
+					"until %s.", t.volume, from, d.scene.Clock(t.span.NotAfter), t.how, u.what, u.did,
+					d.scene.Clock(u.to)),
 				Subject: "volume " + t.volume, Node: t.node, Span: span,
-				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.scene.faultsIn(t.span),
+				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.scene.FaultsIn(t.span),
 			})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // witnessRead is one reading of what a volume says of who wrote to it.
@@ -15,14 +16,10 @@ type witnessRead struct {
 
 // readWitnesses returns the readings in order, and holds that each instance that the plan leaves was read, and could
 // be.
-func readWitnesses(h history.History, s *scene, r *ruling) []witnessRead {
+func readWitnesses(h *world.World, s *world.Trial, r *ruling) []witnessRead {
 	var reads []witnessRead
 	read := map[string]bool{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindWitness || e.Witness == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindWitness) {
 		if w := e.Witness; w.Error != "" {
 			r.unknown("the witness %q in the volume of %s could not be read: %s", w.Label, w.Instance, w.Error)
 			continue
@@ -30,7 +27,7 @@ func readWitnesses(h history.History, s *scene, r *ruling) []witnessRead {
 		read[e.Witness.Instance] = true
 		reads = append(reads, witnessRead{e.Witness, e})
 	}
-	for _, name := range s.instances(s.finally()) {
+	for _, name := range s.Instances(s.Finally()) {
 		if !read[name] {
 			r.unknown("the witness in the volume of %s was never read", name)
 		}
@@ -39,7 +36,7 @@ func readWitnesses(h history.History, s *scene, r *ruling) []witnessRead {
 }
 
 // witnessed reports that there are writers who leave a witness: databases on volumes that can move.
-func witnessed(h history.History) bool { return onSharedDisk(h) && hasData(h) }
+func witnessed(h *world.World) bool { return onSharedDisk(h) && hasData(h) }
 
 // line names one entry as findings do.
 func line(e history.WitnessEntry) string {
@@ -62,14 +59,14 @@ func Witness() Check {
 
 // writing judges; told has the volumes and kinds of breach that were told.
 type writing struct {
-	scene  *scene
+	scene  *world.Trial
 	ruling *ruling
 	told   map[string]bool
 }
 
-func judgeWitness(h history.History) Result {
+func judgeWitness(h *world.World) Result {
 	r := newRuling("entries of writers in volumes")
-	s, err := setScene(h)
+	s, err := h.Trial()
 	if err != nil {
 		r.unknown("%v", err)
 		return r.result()
@@ -137,12 +134,7 @@ func (j *writing) blame(w witnessRead, kind, what string) {
 	}
 }
 
-func witnessFinding(s *scene, w witnessRead, promise, sentence string, more ...int64) Finding {
+func witnessFinding(s *world.Trial, w witnessRead, promise, sentence string, more ...int64) Finding {
 	return Finding{Promise: promise, Sentence: sentence, Subject: "volume " + w.PV, Node: w.Node, Span: w.event.Span,
-		Events: slices.Concat([]int64{w.event.ID}, more), Faults: s.faultsUntil(w.event.Span.NotAfter)}
-}
-
-// faultsUntil names the faults that had begun by t: what a volume tells late may have been done by any of them.
-func (s *scene) faultsUntil(t history.Time) []string {
-	return s.faultsIn(history.Span{NotBefore: s.start, NotAfter: t})
+		Events: slices.Concat([]int64{w.event.ID}, more), Faults: s.FaultsUntil(w.event.Span.NotAfter)}
 }

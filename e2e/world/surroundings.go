@@ -1,4 +1,4 @@
-package check
+package world
 
 import (
 	"slices"
@@ -9,41 +9,41 @@ import (
 
 // surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,
 // and last and next are when another fault was over before, and injected after.
-type surroundings struct{ last, from, to, next history.Time }
+type Surroundings struct{ Last, From, To, Next history.Time }
 
 // outermost returns the faults that are within no other. What is within one shares its before and its after: the time
 // between two faults that overlap shows nothing of either.
-func (s *scene) outermost() []faultLife {
-	return slices.DeleteFunc(slices.Clone(s.faults), func(l faultLife) bool { return l.within })
+func (s *Trial) Outermost() []Fault {
+	return slices.DeleteFunc(slices.Clone(s.Faults), func(l Fault) bool { return l.Within })
 }
 
 // around returns the times around an outermost fault; false for one that did not live its whole life. Faults that
 // overlapped, one with the next, have the same before and the same after.
-func (s *scene) around(l faultLife) (surroundings, bool) {
-	injected, over := l.facts[history.StageInjected], l.facts[history.StageConfirmedHealed]
+func (s *Trial) Around(l Fault) (Surroundings, bool) {
+	injected, over := l.Facts[history.StageInjected], l.Facts[history.StageConfirmedHealed]
 	if injected == nil || over == nil {
-		return surroundings{}, false
+		return Surroundings{}, false
 	}
-	at := surroundings{from: injected.Span.NotBefore, to: over.Span.NotAfter}
-	all := s.outermost()
+	at := Surroundings{From: injected.Span.NotBefore, To: over.Span.NotAfter}
+	all := s.Outermost()
 	for grown := true; grown; {
 		grown = false
 		for _, o := range all {
-			active, ok := o.active()
-			if ok && active.PossiblyOverlaps(history.Between(at.from, at.to)) &&
-				(active.NotBefore < at.from || active.NotAfter > at.to) {
-				at.from, at.to = min(at.from, active.NotBefore), max(at.to, active.NotAfter)
+			active, ok := o.Active()
+			if ok && active.PossiblyOverlaps(history.Between(at.From, at.To)) &&
+				(active.NotBefore < at.From || active.NotAfter > at.To) {
+				at.From, at.To = min(at.From, active.NotBefore), max(at.To, active.NotAfter)
 				grown = true
 			}
 		}
 	}
-	at.last, at.next = s.start, forever
+	at.Last, at.Next = s.Start, Forever
 	for _, o := range all {
-		if e := o.facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= at.from {
-			at.last = max(at.last, e.Span.NotAfter)
+		if e := o.Facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= at.From {
+			at.Last = max(at.Last, e.Span.NotAfter)
 		}
-		if e := o.facts[history.StageInjected]; e != nil && e.Span.NotBefore >= at.to {
-			at.next = min(at.next, e.Span.NotBefore)
+		if e := o.Facts[history.StageInjected]; e != nil && e.Span.NotBefore >= at.To {
+			at.Next = min(at.Next, e.Span.NotBefore)
 		}
 	}
 	return at, true
@@ -51,13 +51,13 @@ func (s *scene) around(l faultLife) (surroundings, bool) {
 
 // steady returns how many instances, from the first one on, the plan has there before, during and after the outermost
 // step around step n.
-func (s *scene) steady(n int) int {
+func (s *Trial) Steady(n int) int {
 	top := n
-	if around := s.plan.Around(n); len(around) > 0 {
+	if around := s.Plan.Around(n); len(around) > 0 {
 		top = around[0].N
 	}
 	gone := false
-	for _, st := range s.plan.AllSteps() {
+	for _, st := range s.Plan.AllSteps() {
 		switch {
 		case st.N >= top:
 		case st.Do == plan.ActionDeleteSet:
@@ -66,8 +66,8 @@ func (s *scene) steady(n int) int {
 			gone = false
 		}
 	}
-	steady := s.replicasAt(top)
-	for _, st := range s.plan.Steps {
+	steady := s.ReplicasAt(top)
+	for _, st := range s.Plan.Steps {
 		if st.N != top {
 			continue
 		}

@@ -1,4 +1,4 @@
-package check
+package world
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestNothingRanBeforeTheRuntime(t *testing.T) {
 	} {
 		h := history.History{Events: []history.Event{on(mountsObserver, detail, 112.9), on(processesObserver, "", 113)}}
 		none := func(*history.Event) (string, string, bool) { return "", "", false }
-		got := watched(readSight(h, processesObserver, none).runs["n"], &scene{})
+		got := watched(readSight(New(h), processesObserver, history.KindProcess, none).Runs["n"], &Trial{})
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%q: watched (-want +got):\n%s", detail, d)
 		}

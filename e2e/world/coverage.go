@@ -1,7 +1,6 @@
-package check
+package world
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ const (
 	processesObserver     = "processes"
 	holdingsObserver      = "holdings"
 	csiObserver           = "csi"
-	csiControllerObserver = "csi-controller"
+	CsiControllerObserver = "csi-controller"
 )
 
 // startResolution is how much later than its start time says a node's PID 1 can have started: the kernel tells it in
@@ -23,10 +22,10 @@ const (
 const startResolution = 10 * time.Millisecond
 
 // stretch is one run of an observer on one node: from one on fact to the next.
-type stretch struct {
-	node, boot string
-	bootAt     history.Time
-	bootKnown  bool
+type Session struct {
+	node, Boot string
+	BootAt     history.Time
+	BootKnown  bool
 	on         *history.Event
 	early      bool           // What there was to see on that boot before it was on, it knows too.
 	idleTo     history.Time   // Up to then no container of that boot can have run.
@@ -37,14 +36,14 @@ type stretch struct {
 	awayTo     history.Time
 }
 
-func newStretch(node, boot string) stretch {
-	s := stretch{node: node, boot: boot}
-	s.bootAt, s.bootKnown = parseBoot(boot)
+func newStretch(node, boot string) Session {
+	s := Session{node: node, Boot: boot}
+	s.BootAt, s.BootKnown = ParseBoot(boot)
 	return s
 }
 
 // parseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
-func parseBoot(boot string) (history.Time, bool) {
+func ParseBoot(boot string) (history.Time, bool) {
 	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
 		return history.Time(ns), ns >= 0
 	}
@@ -52,9 +51,9 @@ func parseBoot(boot string) (history.Time, bool) {
 	return history.Time(d), err == nil && d >= 0
 }
 
-func (s *stretch) begin(on *history.Event) { s.on, s.seenTo = on, on.Span.NotAfter }
+func (s *Session) begin(on *history.Event) { s.on, s.seenTo = on, on.Span.NotAfter }
 
-func (s *stretch) observe(e *history.Event) {
+func (s *Session) observe(e *history.Event) {
 	switch e.Observer.State {
 	case history.ObserverBeat, history.ObserverOff:
 		s.seenTo = max(s.seenTo, e.Span.NotBefore)
@@ -71,13 +70,13 @@ func (s *stretch) observe(e *history.Event) {
 
 // over is when everything seen in the run was gone, unless a later run saw it again: nothing outlives the boot, and a
 // run that begins again within one boot lists anew what is there.
-func (s *stretch) over(all []*stretch, i int) history.Time {
-	over := forever
+func (s *Session) over(all []*Session, i int) history.Time {
+	over := Forever
 	for j, o := range all {
 		switch {
-		case o.bootKnown && s.bootKnown && o.bootAt > s.bootAt:
-			over = min(over, o.bootAt.Add(startResolution))
-		case j > i && o.boot == s.boot && o.firstBeat != 0:
+		case o.BootKnown && s.BootKnown && o.BootAt > s.BootAt:
+			over = min(over, o.BootAt.Add(startResolution))
+		case j > i && o.Boot == s.Boot && o.firstBeat != 0:
 			over = min(over, o.firstBeat)
 		}
 	}
@@ -85,13 +84,13 @@ func (s *stretch) over(all []*stretch, i int) history.Time {
 }
 
 // earliest is since when something that was already there can have been there.
-func (s *stretch) earliest(all []*stretch, i int) history.Time {
+func (s *Session) earliest(all []*Session, i int) history.Time {
 	earliest := history.Time(0)
-	if s.bootKnown {
-		earliest = s.bootAt
+	if s.BootKnown {
+		earliest = s.BootAt
 	}
 	for _, o := range all[:i] {
-		if o.boot == s.boot {
+		if o.Boot == s.Boot {
 			earliest = max(earliest, o.seenTo)
 		}
 	}
@@ -102,42 +101,42 @@ func (s *stretch) earliest(all []*stretch, i int) history.Time {
 // that is down nothing happens. It counts as down from its last sign of life (but not before the fault that explains
 // it) until its PID 1 started again, and as watched from there if the observer knows what was before it was on.
 // Without such a fault nobody can tell a node that was down from an observer that was dead.
-func watched(runs []*stretch, sc *scene) []history.Span {
+func watched(runs []*Session, sc *Trial) []history.Span {
 	var spans []history.Span
 	for i, s := range runs {
 		if s.on == nil {
 			continue
 		}
 		spans = append(spans, history.Between(s.on.Span.NotAfter, max(s.seenTo, s.on.Span.NotAfter)))
-		if !s.bootKnown || s.bootAt > s.on.Span.NotAfter {
+		if !s.BootKnown || s.BootAt > s.on.Span.NotAfter {
 			continue
 		}
 		if s.early {
-			spans = append(spans, history.Between(s.bootAt, s.on.Span.NotAfter))
+			spans = append(spans, history.Between(s.BootAt, s.on.Span.NotAfter))
 		}
-		if s.idleTo > s.bootAt {
-			spans = append(spans, history.Between(s.bootAt, s.idleTo))
+		if s.idleTo > s.BootAt {
+			spans = append(spans, history.Between(s.BootAt, s.idleTo))
 		}
 		if i == 0 {
 			continue
 		}
-		down := history.Between(runs[i-1].seenTo, s.bootAt)
-		if since, ok := sc.faultOn(s.node, down); ok && runs[i-1].seenTo < s.bootAt {
-			spans = append(spans, history.Between(min(s.bootAt, max(down.NotBefore, since)), s.bootAt))
+		down := history.Between(runs[i-1].seenTo, s.BootAt)
+		if since, ok := sc.FaultOn(s.node, down); ok && runs[i-1].seenTo < s.BootAt {
+			spans = append(spans, history.Between(min(s.BootAt, max(down.NotBefore, since)), s.BootAt))
 		}
 	}
 	return spans
 }
 
 // faultOn returns since when a fault was on its way on a node at some time in span.
-func (s *scene) faultOn(node string, span history.Span) (history.Time, bool) {
-	for _, l := range s.faults {
-		intent := l.facts[history.StageIntent]
-		if l.node != node || intent == nil {
+func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
+	for _, l := range s.Faults {
+		intent := l.Facts[history.StageIntent]
+		if l.Node != node || intent == nil {
 			continue
 		}
-		life := history.Span{NotBefore: intent.Span.NotBefore, NotAfter: forever}
-		if end := l.facts[history.StageConfirmedHealed]; end != nil {
+		life := history.Span{NotBefore: intent.Span.NotBefore, NotAfter: Forever}
+		if end := l.Facts[history.StageConfirmedHealed]; end != nil {
 			life.NotAfter = end.Span.NotAfter
 		}
 		if life.PossiblyOverlaps(span) {
@@ -148,18 +147,17 @@ func (s *scene) faultOn(node string, span history.Span) (history.Time, bool) {
 }
 
 // sight is what the observers of one name, one on each node, say of themselves.
-type sight struct {
-	name string
-	runs map[string][]*stretch
+type Coverage struct {
+	Name string
+	Runs map[string][]*Session
 }
 
 // readSight reads it. The facts that those observers tell are signs of life too: fact returns whose one is.
-func readSight(h history.History, name string, fact func(*history.Event) (node, boot string, ok bool)) *sight {
-	w := &sight{name: name, runs: map[string][]*stretch{}}
+func readSight(h *World, name string, kind history.Kind, fact func(*history.Event) (node, boot string, ok bool)) *Coverage {
+	w := &Coverage{Name: name, Runs: map[string][]*Session{}}
 	idle := idleBoots(h)
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindObserver || e.Observer == nil || e.Observer.Name != name {
+	for _, e := range h.Of(history.KindObserver, kind) {
+		if e.Kind != history.KindObserver || e.Observer.Name != name {
 			if node, boot, ok := fact(e); ok {
 				run := w.at(node, boot)
 				run.seenTo = max(run.seenTo, e.Span.NotBefore)
@@ -168,9 +166,9 @@ func readSight(h history.History, name string, fact func(*history.Event) (node, 
 		}
 		if e.Observer.State == history.ObserverOn {
 			s := newStretch(e.Observer.Node, e.Observer.Boot)
-			s.idleTo = idle[nodeBoot{s.node, s.boot}]
+			s.idleTo = idle[nodeBoot{s.node, s.Boot}]
 			s.begin(e)
-			w.runs[s.node] = append(w.runs[s.node], &s)
+			w.Runs[s.node] = append(w.Runs[s.node], &s)
 			continue
 		}
 		w.at(e.Observer.Node, e.Observer.Boot).observe(e)
@@ -183,11 +181,10 @@ type nodeBoot struct{ node, boot string }
 
 // idleBoots returns up to when no container can have run on each boot: what keeps the mount ledger looks, when it is
 // on, for the container runtime and the kubelet, and says so when neither ran yet.
-func idleBoots(h history.History) map[nodeBoot]history.Time {
+func idleBoots(h *World) map[nodeBoot]history.Time {
 	idle := map[nodeBoot]history.Time{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind != history.KindObserver || e.Observer == nil || e.Observer.Name != mountsObserver ||
+	for _, e := range h.Of(history.KindObserver) {
+		if e.Observer.Name != mountsObserver ||
 			e.Observer.State != history.ObserverOn || !strings.Contains(e.Observer.Detail, beganEarly) {
 			continue
 		}
@@ -198,49 +195,37 @@ func idleBoots(h history.History) map[nodeBoot]history.Time {
 
 // at returns the running stretch of a node, and begins one where there is none of that boot. An empty boot is that of
 // the last one.
-func (w *sight) at(node, boot string) *stretch {
-	all := w.runs[node]
-	if n := len(all); n > 0 && (boot == "" || all[n-1].boot == boot) {
+func (w *Coverage) at(node, boot string) *Session {
+	all := w.Runs[node]
+	if n := len(all); n > 0 && (boot == "" || all[n-1].Boot == boot) {
 		return all[n-1]
 	}
 	s := newStretch(node, boot)
-	w.runs[node] = append(all, &s)
+	w.Runs[node] = append(all, &s)
 	return &s
 }
 
 // on reports whether the observer was ever on on that node.
-func (w *sight) on(node string) bool {
-	return slices.ContainsFunc(w.runs[node], func(s *stretch) bool { return s.on != nil })
+func (w *Coverage) On(node string) bool {
+	return slices.ContainsFunc(w.Runs[node], func(s *Session) bool { return s.on != nil })
 }
 
 // holes returns the spans within window in which the observer of a node was blind.
-func (w *sight) holes(node string, window history.Span, s *scene) []history.Span {
+func (w *Coverage) Holes(node string, window history.Span, s *Trial) []history.Span {
 	var unseen []history.Span
-	for _, run := range w.runs[node] {
+	for _, run := range w.Runs[node] {
 		unseen = append(unseen, run.blind...)
 	}
-	return holes(window, watched(w.runs[node], s), unseen)
+	return Holes(window, watched(w.Runs[node], s), unseen)
 }
 
-// judge holds that the observer of each of the nodes saw all of window, but for holes within the bound.
-func (w *sight) judge(nodes []string, window history.Span, s *scene, r *ruling) {
-	for _, node := range nodes {
-		if !w.on(node) {
-			r.unknown("the observer %s was never on on node %s: what happened there is not known", w.name, node)
-			continue
-		}
-		var longest history.Span
-		for _, hole := range w.holes(node, window, s) {
-			if hole.Length() > longest.Length() {
-				longest = hole
-			}
-		}
-		if bound := s.plan.Bounds.BlindGap.D(); longest.Length() > bound {
-			r.unknown("the observer %s of node %s was blind for %s from %s, longer than the bound of %s", w.name, node,
-				longest.Length(), s.clock(longest.NotBefore), bound)
-		}
-	}
-}
-
-// String names the observers.
-func (w *sight) String() string { return fmt.Sprintf("observer %s", w.name) }
+// The observers of the API objects that StatefulSets are judged from.
+const (
+	ClaimsObserver    = "api/persistentvolumeclaims"
+	EventsObserver    = "api/events"
+	NodesObserver     = "api/nodes"
+	PodsObserver      = "api/pods"
+	RevisionsObserver = "api/controllerrevisions"
+	SetsObserver      = "api/statefulsets"
+	VolumesObserver   = "api/persistentvolumes"
+)

@@ -1,4 +1,4 @@
-package check
+package world
 
 import (
 	"cmp"
@@ -9,9 +9,9 @@ import (
 )
 
 // longestHole returns the longest span within bounds that is not in watched, or that is in unseen.
-func longestHole(bounds history.Span, watched, unseen []history.Span) history.Span {
+func LongestHole(bounds history.Span, watched, unseen []history.Span) history.Span {
 	var longest history.Span
-	for _, hole := range holes(bounds, watched, unseen) {
+	for _, hole := range Holes(bounds, watched, unseen) {
 		if hole.Length() > longest.Length() {
 			longest = hole
 		}
@@ -21,7 +21,7 @@ func longestHole(bounds history.Span, watched, unseen []history.Span) history.Sp
 
 // holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
 // unseen.
-func holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
+func Holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
 	var out []history.Span
 	add := func(from, to history.Time) {
 		from, to = max(from, bounds.NotBefore), min(to, bounds.NotAfter)
@@ -63,7 +63,7 @@ func joinSpans(spans []history.Span) []history.Span {
 }
 
 // lasting renders the length of a span, without what is of no account.
-func lasting(s history.Span) string {
+func Lasting(s history.Span) string {
 	if d := s.Length(); d >= time.Second {
 		return d.Round(time.Millisecond).String()
 	}

@@ -1,0 +1,159 @@
+package world
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// The methods of a CSI driver that move a volume through its life, by their names in the CSI specification.
+const (
+	RpcAttach    = "ControllerPublishVolume"
+	RpcDetach    = "ControllerUnpublishVolume"
+	RpcStage     = "NodeStageVolume"
+	RpcUnstage   = "NodeUnstageVolume"
+	RpcPublish   = "NodePublishVolume"
+	RpcUnpublish = "NodeUnpublishVolume"
+)
+
+// csiCall is one call of a CSI driver.
+type Call struct {
+	history.CSI                // As its begin has it, or its end where the begin is missing.
+	Begin, End  *history.Event // Either may be nil.
+}
+
+// callLog is the calls of all drivers in the order in which their begins, or else their ends, reached the recorder.
+type Calls struct {
+	Calls      []*Call
+	Driver     *Coverage // The observers of the nodes' drivers.
+	Controller *Coverage
+}
+
+// readCalls puts begins and ends together.
+func readCalls(h *World) *Calls {
+	type key struct{ node, boot, call string }
+	open := map[key]*Call{}
+	l := &Calls{}
+	for _, e := range h.Of(history.KindCSI) {
+		k := key{e.CSI.Node, e.CSI.Boot, e.CSI.Call}
+		c := open[k]
+		if c == nil || !e.CSI.End || c.RPC != e.CSI.RPC {
+			c = &Call{CSI: *e.CSI}
+			l.Calls = append(l.Calls, c)
+			open[k] = c
+		}
+		if !e.CSI.End {
+			c.Begin = e
+			continue
+		}
+		c.End = e
+		c.Code, c.Error, c.Point, c.Attached = e.CSI.Code, e.CSI.Error, e.CSI.Point, e.CSI.Attached
+		c.Volume, c.For = FirstOf(c.Volume, e.CSI.Volume), FirstOf(c.For, e.CSI.For)
+		delete(open, k)
+	}
+	l.Driver = readSight(h, csiObserver, history.KindCSI, callsOf(false))
+	l.Controller = readSight(h, CsiControllerObserver, history.KindCSI, callsOf(true))
+	for _, w := range []*Coverage{l.Driver, l.Controller} {
+		for _, runs := range w.Runs {
+			for _, run := range runs {
+				run.selfTold()
+			}
+		}
+	}
+	return l
+}
+
+// driverAway is the detail of a gap in which the driver did not run.
+const driverAway = "the driver did not run"
+
+// selfTold makes of the stretch that of an observer which writes down what it does itself, as a driver does: before it
+// was on, a boot had no calls, and while it did not run there were none to miss.
+func (s *Session) selfTold() {
+	s.early = true
+	s.seenTo = max(s.seenTo, s.awayTo)
+	s.blind = slices.DeleteFunc(s.blind, func(b history.Span) bool { return slices.Contains(s.away, b) })
+}
+
+// callsOf returns whose fact a call is: the controller's or a node's.
+func callsOf(controller bool) func(*history.Event) (string, string, bool) {
+	return func(e *history.Event) (string, string, bool) {
+		if e.Kind != history.KindCSI || strings.HasPrefix(e.CSI.RPC, "Node") == controller {
+			return "", "", false
+		}
+		return e.CSI.Node, e.CSI.Boot, true
+	}
+}
+
+// target is the node that the call is about.
+func (c *Call) TargetNode() string { return FirstOf(c.For, c.Node) }
+
+// is reports that the call is of that method, volume and node.
+func (c *Call) Is(rpc, volume, node string) bool {
+	return c.RPC == rpc && c.Volume == volume && c.TargetNode() == node
+}
+
+// ok reports that the call was answered with success.
+func (c *Call) Ok() bool { return c.End != nil && c.End.CSI.Code == "OK" }
+
+// began is when the call began. Of one whose begin was missed it is known that it did not begin after its end.
+func (c *Call) Began() history.Span {
+	if c.Begin == nil {
+		return history.Span{NotAfter: c.End.Span.NotAfter}
+	}
+	return c.Begin.Span
+}
+
+// ended is when it ended; a call that was cut off may end at any later time. The span of an end is that of the whole
+// call, from which it follows that it ended at the end of it.
+func (c *Call) Ended() history.Span {
+	if c.End == nil {
+		return history.Span{NotBefore: c.Begin.Span.NotBefore, NotAfter: Forever}
+	}
+	return history.At(c.End.Span.NotAfter)
+}
+
+// events are the ids of its facts.
+func (c *Call) Events() []int64 {
+	var ids []int64
+	for _, e := range []*history.Event{c.Begin, c.End} {
+		if e != nil {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// of returns the calls of the given methods.
+func (l *Calls) Of(rpcs ...string) []*Call {
+	var calls []*Call
+	for _, c := range l.Calls {
+		if slices.Contains(rpcs, c.RPC) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// isControlPlane reports whether a node carries the label of the control plane.
+func IsControlPlane(h *World, node string) bool {
+	return slices.ContainsFunc(h.Objects().Nodes.ByKey[node], func(n *Node) bool {
+		_, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]
+		return ok
+	})
+}
+
+// Lasted is the time of the whole call.
+func (c *Call) Lasted() history.Span {
+	return history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(c.Began().NotAfter, c.Ended().NotAfter)}
+}
+
+// Detached reports that the call took the volume from the node, given the table before it. One that was made to fail
+// on purpose did nothing.
+func (c *Call) Detached(before []string) bool {
+	if c.Ok() {
+		return true
+	}
+	return c.End != nil && c.Point != "fail" && slices.Contains(before, c.TargetNode()) &&
+		!slices.Contains(c.Attached, c.TargetNode())
+}

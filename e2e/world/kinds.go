@@ -1,0 +1,143 @@
+package world
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// PodStatus is a pod's status and what is asked of it again and again. Times are seconds since 1970 by the clock of
+// the pod's node, 0 where they are not known.
+type PodStatus struct {
+	corev1.PodStatus
+
+	Running    bool  `json:"-"`
+	Over       bool  `json:"-"` // It has succeeded or failed: no container of it runs any more.
+	Ready      bool  `json:"-"`
+	Turned     int64 `json:"-"` // When its readiness last changed.
+	ReadySince int64 `json:"-"`
+	Disrupted  bool  `json:"-"` // Something other than its owner asked for its end.
+}
+
+func (s *PodStatus) complete() {
+	s.Running = s.Phase == corev1.PodRunning
+	s.Over = s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
+	for _, c := range s.Conditions {
+		yes := c.Status == corev1.ConditionTrue
+		switch c.Type {
+		case corev1.PodReady:
+			s.Turned = 0
+			if !c.LastTransitionTime.IsZero() {
+				s.Turned = c.LastTransitionTime.Unix()
+			}
+			if yes {
+				s.Ready, s.ReadySince = true, s.Turned
+			}
+		case corev1.DisruptionTarget:
+			s.Disrupted = s.Disrupted || yes
+		}
+	}
+}
+
+// SetSpec is a StatefulSet's spec and what it demands, the API server's defaults filled in.
+type SetSpec struct {
+	appsv1.StatefulSetSpec
+
+	Demand    Demand   `json:"-"`
+	Templates []string `json:"-"` // The names of the volumeClaimTemplates.
+}
+
+// Demand is what a StatefulSet demands of its controller. Two of them can be compared.
+type Demand struct {
+	Replicas, Start, Partition int
+	Unavailable                int  // maxUnavailable, or 1.
+	Limited                    bool // maxUnavailable is set: since Kubernetes 1.37 it always is.
+	MinReady                   int64
+	HistoryLimit               int
+	Strategy                   string // Of updates: RollingUpdate, OnDelete or another.
+	Parallel                   bool
+	DeleteScaled               bool // persistentVolumeClaimRetentionPolicy.whenScaled is Delete.
+	DeleteDeleted              bool // whenDeleted is.
+	Service                    string
+}
+
+// The strategies of updates.
+const (
+	RollingUpdate = string(appsv1.RollingUpdateStatefulSetStrategyType)
+	OnDelete      = string(appsv1.OnDeleteStatefulSetStrategyType)
+)
+
+// complete fills in the defaults (k8s.io/kubernetes pkg/apis/apps/v1, SetDefaults_StatefulSet).
+func (s *SetSpec) complete() {
+	d := &s.Demand
+	*d = Demand{Replicas: 1, Unavailable: 1, HistoryLimit: 10, Strategy: RollingUpdate,
+		MinReady: int64(s.MinReadySeconds), Service: s.ServiceName,
+		Parallel: s.PodManagementPolicy == appsv1.ParallelPodManagement}
+	if s.Replicas != nil {
+		d.Replicas = int(*s.Replicas)
+	}
+	if s.Ordinals != nil {
+		d.Start = int(s.Ordinals.Start)
+	}
+	if s.RevisionHistoryLimit != nil {
+		d.HistoryLimit = int(*s.RevisionHistoryLimit)
+	}
+	if s.UpdateStrategy.Type != "" {
+		d.Strategy = string(s.UpdateStrategy.Type)
+	}
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		if r.Partition != nil {
+			d.Partition = int(*r.Partition)
+		}
+		if d.Limited = r.MaxUnavailable != nil; d.Limited {
+			// A part of the replicas is rounded down, and nothing is less than 1 (getStatefulSetMaxUnavailable).
+			if n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, d.Replicas, false); err == nil {
+				d.Unavailable = max(n, 1)
+			}
+		}
+	}
+	if p := s.PersistentVolumeClaimRetentionPolicy; p != nil {
+		d.DeleteScaled = p.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		d.DeleteDeleted = p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	for _, t := range s.VolumeClaimTemplates {
+		s.Templates = append(s.Templates, t.Name)
+	}
+}
+
+// Wants reports whether an ordinal is one of those that the StatefulSet is to have.
+func (d *Demand) Wants(ordinal int) bool { return ordinal >= d.Start && ordinal-d.Start < d.Replicas }
+
+// Held reports whether an ordinal is below the partition: a pod of it is made at the current revision. The partition
+// counts from the first ordinal (pkg/controller/statefulset, newVersionedStatefulSetPod).
+func (d *Demand) Held(ordinal int) bool {
+	return d.Strategy == RollingUpdate && ordinal-d.Start < d.Partition
+}
+
+// Images returns the images of containers, in order, a space between two.
+func Images(containers []corev1.Container) string {
+	if len(containers) == 1 {
+		return containers[0].Image
+	}
+	images := make([]string, 0, len(containers))
+	for _, c := range containers {
+		images = append(images, c.Image)
+	}
+	return strings.Join(images, " ")
+}
+
+// ClaimUse is a volume of a pod that is a claim.
+type ClaimUse struct{ Volume, Claim string }
+
+// ClaimUses returns the claims that a pod uses, in order.
+func ClaimUses(spec *corev1.PodSpec) []ClaimUse {
+	var all []ClaimUse
+	for _, v := range spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			all = append(all, ClaimUse{v.Name, v.PersistentVolumeClaim.ClaimName})
+		}
+	}
+	return all
+}

@@ -1,0 +1,249 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// Object is an API object at one resourceVersion. Meta, Spec and Status are never nil; versions share them where they
+// are the same, and nobody may change them. Meta has no resourceVersion: Version is it. Of a kind that has no spec,
+// Spec is the whole object.
+type Object[Spec, Status any] struct {
+	Event   *history.Event // Its Object has verb, namespace, name and uid.
+	Version uint64
+	Meta    *metav1.ObjectMeta
+	Spec    *Spec
+	Status  *Status
+}
+
+// Key is namespace/name; of an object without a namespace, its name.
+func (o *Object[S, T]) Key() string { return Key(o.Event.Object.Namespace, o.Event.Object.Name) }
+
+// Name is its name.
+func (o *Object[S, T]) Name() string { return o.Event.Object.Name }
+
+// UID is its uid.
+func (o *Object[S, T]) UID() string { return o.Event.Object.UID }
+
+// Deleted reports that this is its end.
+func (o *Object[S, T]) Deleted() bool { return o.Event.Object.Verb == history.VerbDeleted }
+
+// Guessed reports that all that is known is that it was missing in a list after a gap.
+func (o *Object[S, T]) Guessed() bool { return o.Deleted() && len(o.Event.Object.Raw) == 0 }
+
+// Deleting reports that its end was asked for, or that this is it.
+func (o *Object[S, T]) Deleting() bool { return o.Deleted() || o.Meta.DeletionTimestamp != nil }
+
+// Key names an object: namespace/name, or its name where it has no namespace.
+func Key(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// None stands for the status of a kind that has none.
+type None struct{}
+
+// The kinds of objects that are read.
+type (
+	Pod          = Object[corev1.PodSpec, PodStatus]
+	StatefulSet  = Object[SetSpec, appsv1.StatefulSetStatus]
+	Claim        = Object[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
+	Volume       = Object[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]
+	Node         = Object[corev1.NodeSpec, corev1.NodeStatus]
+	Attachment   = Object[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus]
+	Lease        = Object[coordinationv1.LeaseSpec, None]
+	Revision     = Object[appsv1.ControllerRevision, None]
+	StorageClass = Object[storagev1.StorageClass, None]
+	Notice       = Object[corev1.Event, None] // An Event of the API.
+)
+
+// Versions are all versions of the objects of one kind that were seen.
+type Versions[Spec, Status any] struct {
+	All []*Object[Spec, Status] // As they were recorded.
+	// By namespace/name, in the order of their resourceVersions, and of the record where these are equal.
+	ByKey map[string][]*Object[Spec, Status]
+	// Strange counts events without content or without a place in the order, Jumbled those that came twice, or after
+	// one with a higher resourceVersion.
+	Strange, Jumbled int
+
+	whole    bool // The kind has no spec: all of it is decoded.
+	specs    cache[Spec]
+	statuses cache[Status]
+	last     uint64
+	names    map[string]string // By uid.
+	pool     []Object[Spec, Status]
+}
+
+func newVersions[S, T any](whole bool) *Versions[S, T] {
+	return &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: cache[S]{}, statuses: cache[T]{},
+		names: map[string]string{}}
+}
+
+func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
+	o, err := v.read(e, d)
+	if err != nil {
+		v.Strange++
+		return
+	}
+	if e.Object.Verb != history.VerbListed && len(e.Object.Raw) > 0 {
+		// A list is in no order, and what was missing in it has the list's version.
+		if o.Version <= v.last {
+			v.Jumbled++
+		}
+		v.last = o.Version
+	}
+	v.All = append(v.All, o)
+	key := o.Key()
+	all := v.ByKey[key]
+	i := len(all)
+	for i > 0 && all[i-1].Version > o.Version {
+		i--
+	}
+	v.ByKey[key] = slices.Insert(all, i, o)
+}
+
+func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], error) {
+	o := v.room()
+	o.Event = e
+	var err error
+	if o.Version, err = strconv.ParseUint(e.Object.ResourceVersion, 10, 64); err != nil {
+		return nil, err
+	}
+	if uid := e.Object.UID; uid != "" {
+		if name, known := v.names[uid]; !known {
+			v.names[uid] = e.Object.Name
+		} else if name != e.Object.Name {
+			return nil, fmt.Errorf("uid %s was that of %s", uid, name)
+		}
+	}
+	var p parts
+	if !o.Guessed() {
+		if p, err = split(e.Object.Raw); err != nil {
+			return nil, err
+		}
+	}
+	if o.Meta, err = d.meta(p, e.Object); err != nil {
+		return nil, err
+	}
+	if v.whole {
+		p.spec, p.status = p.whole, ""
+	}
+	if o.Spec, err = v.specs.decode(p.spec); err != nil {
+		return nil, err
+	}
+	o.Status, err = v.statuses.decode(p.status)
+	return o, err
+}
+
+// room returns room for one version; rooms are made many at a time.
+func (v *Versions[S, T]) room() *Object[S, T] {
+	if len(v.pool) == 0 {
+		v.pool = make([]Object[S, T], 256)
+	}
+	o := &v.pool[0]
+	v.pool = v.pool[1:]
+	return o
+}
+
+// At returns an object as it was known at a moment, nil where it was not, or was gone.
+func (v *Versions[S, T]) At(key string, t history.Time) *Object[S, T] {
+	var at *Object[S, T]
+	for _, o := range v.ByKey[key] {
+		if o.Event.Span.NotAfter <= t {
+			at = o
+		}
+	}
+	if at == nil || at.Deleted() {
+		return nil
+	}
+	return at
+}
+
+// AtVersion returns an object as it was stored at a resourceVersion, its end included; nil where it was not seen by
+// then.
+func (v *Versions[S, T]) AtVersion(key string, version uint64) *Object[S, T] {
+	all := v.ByKey[key]
+	i := sort.Search(len(all), func(i int) bool { return all[i].Version > version })
+	if i == 0 {
+		return nil
+	}
+	return all[i-1]
+}
+
+// Latest returns the last version of an object, its end included; nil where it was never seen.
+func (v *Versions[S, T]) Latest(key string) *Object[S, T] {
+	all := v.ByKey[key]
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+// Objects are the API objects that were seen.
+type Objects struct {
+	Pods           *Versions[corev1.PodSpec, PodStatus]
+	StatefulSets   *Versions[SetSpec, appsv1.StatefulSetStatus]
+	Claims         *Versions[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
+	Volumes        *Versions[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]
+	Nodes          *Versions[corev1.NodeSpec, corev1.NodeStatus]
+	Attachments    *Versions[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus]
+	Leases         *Versions[coordinationv1.LeaseSpec, None]
+	Revisions      *Versions[appsv1.ControllerRevision, None]
+	StorageClasses *Versions[storagev1.StorageClass, None]
+	Notices        *Versions[corev1.Event, None]
+	byResource     map[string]func(*history.Event)
+	decoder        decoder
+}
+
+// NewObjects returns the objects before any was seen.
+func NewObjects() *Objects {
+	o := &Objects{
+		Pods:           newVersions[corev1.PodSpec, PodStatus](false),
+		StatefulSets:   newVersions[SetSpec, appsv1.StatefulSetStatus](false),
+		Claims:         newVersions[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus](false),
+		Volumes:        newVersions[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus](false),
+		Nodes:          newVersions[corev1.NodeSpec, corev1.NodeStatus](false),
+		Attachments:    newVersions[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus](false),
+		Leases:         newVersions[coordinationv1.LeaseSpec, None](false),
+		Revisions:      newVersions[appsv1.ControllerRevision, None](true),
+		StorageClasses: newVersions[storagev1.StorageClass, None](true),
+		Notices:        newVersions[corev1.Event, None](true),
+		decoder:        decoder{metas: cache[metav1.ObjectMeta]{}},
+	}
+	d := &o.decoder
+	o.byResource = map[string]func(*history.Event){
+		"pods":                   func(e *history.Event) { o.Pods.add(e, d) },
+		"statefulsets":           func(e *history.Event) { o.StatefulSets.add(e, d) },
+		"persistentvolumeclaims": func(e *history.Event) { o.Claims.add(e, d) },
+		"persistentvolumes":      func(e *history.Event) { o.Volumes.add(e, d) },
+		"nodes":                  func(e *history.Event) { o.Nodes.add(e, d) },
+		"volumeattachments":      func(e *history.Event) { o.Attachments.add(e, d) },
+		"leases":                 func(e *history.Event) { o.Leases.add(e, d) },
+		"controllerrevisions":    func(e *history.Event) { o.Revisions.add(e, d) },
+		"storageclasses":         func(e *history.Event) { o.StorageClasses.add(e, d) },
+		"events":                 func(e *history.Event) { o.Notices.add(e, d) },
+	}
+	return o
+}
+
+// Add takes one event in; one that shows no object, or one of a kind that is not read, changes nothing.
+func (o *Objects) Add(e *history.Event) {
+	if e.Kind != history.KindObject || e.Object == nil {
+		return
+	}
+	if add := o.byResource[e.Object.Resource]; add != nil {
+		add(e)
+	}
+}

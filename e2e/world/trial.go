@@ -1,0 +1,277 @@
+package world
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// forever is the end of what was never seen to end.
+const Forever = history.Time(math.MaxInt64)
+
+// scene is what every judge has to know first: what was planned, when the trial began, how far it came, and which
+// faults lived when.
+type Trial struct {
+	Plan   plan.Plan
+	Start  history.Time
+	phases map[phaseKey]PhaseSpan
+	Faults []Fault // In the order of the plan's steps.
+	events []history.Event
+}
+
+type phaseKey struct {
+	name history.PhaseName
+	step int
+}
+
+// phaseSpan is the begin and the end of a phase or step, as far as they are in the history.
+type PhaseSpan struct {
+	Begin, End *history.Event
+}
+
+// errNoPlan makes every check Unknown: without the plan nobody knows what was to be shown.
+var errNoPlan = errors.New("the history has no plan, so nobody knows what was to be shown")
+
+// readTrial reads the plan, the phases and the faults off a history.
+func readTrial(h *World) (*Trial, error) {
+	plans := h.Of(history.KindPlan)
+	if len(plans) == 0 {
+		return nil, errNoPlan
+	}
+	p, err := readPlan(plans[0].Plan)
+	if err != nil {
+		return nil, err
+	}
+	s := &Trial{Plan: p, Start: plans[0].Span.NotAfter, phases: map[phaseKey]PhaseSpan{}, events: h.Events}
+	for _, e := range h.Of(history.KindPhase) {
+		s.addPhase(e)
+	}
+	s.Faults = FaultLives(p, h.Of(history.KindFault))
+	return s, nil
+}
+
+// readPlan decodes a plan and holds it against the rules on paper: with bounds of zero everything would pass.
+func readPlan(raw []byte) (plan.Plan, error) {
+	p, err := plan.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return p, fmt.Errorf("the plan in the history cannot be read: %w", err)
+	}
+	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
+	for _, st := range p.AllSteps() {
+		if st.Fault != nil {
+			caps.Faults = append(caps.Faults,
+				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
+					Triggers: true, Network: st.Fault.NetworkCaps(), Container: true, Grace: true,
+					File:     st.Fault.File != "",
+					Manifest: len(st.Fault.Manifest) > 0, Offset: st.Fault.Offset != 0})
+		}
+	}
+	if err := p.Validate(caps); err != nil {
+		return p, fmt.Errorf("the plan in the history is not legal: %w", err)
+	}
+	return p, nil
+}
+
+// addPhase keeps the first begin and the last end: a phase said to have ended badly later did.
+func (s *Trial) addPhase(e *history.Event) {
+	key := phaseKey{e.Phase.Name, e.Phase.Step}
+	span := s.phases[key]
+	switch {
+	case e.Phase.End:
+		span.End = e
+	case span.Begin == nil:
+		span.Begin = e
+	}
+	s.phases[key] = span
+}
+
+// phase returns a phase's begin and end; both are nil when it never began.
+func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.phases[phaseKey{name: name}] }
+
+// clock renders an instant relative to the begin of the trial.
+func (s *Trial) Clock(t history.Time) string {
+	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
+}
+
+// instances returns the names of the first n pods of the StatefulSet.
+func (s *Trial) Instances(n int) []string {
+	names := make([]string, 0, max(n, 0))
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s-%d", s.Plan.Workload.StatefulSet, s.Plan.Workload.Start+i))
+	}
+	return names
+}
+
+// written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
+func (s *Trial) Written(n int) int {
+	if s.Plan.Workload.Replicated {
+		return min(n, 1)
+	}
+	return n
+}
+
+// origin returns the instance that the rows of one were written to: itself, or the one that it is a copy of.
+func (s *Trial) Origin(name string) string {
+	if !s.Plan.Workload.Replicated {
+		return name
+	}
+	return s.Instances(1)[0]
+}
+
+// replicasAt returns how many replicas the plan wants when step n begins.
+func (s *Trial) ReplicasAt(n int) int {
+	replicas := s.Plan.Workload.Replicas
+	for _, st := range s.Plan.AllSteps() {
+		if st.N < n && st.Do == plan.ActionScale && st.Replicas != nil {
+			replicas = *st.Replicas
+		}
+	}
+	return replicas
+}
+
+// finally returns how many replicas the plan leaves.
+func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
+
+// lastSight is when the observers could stop looking: when the instances had ended, when all was read back where a
+// trial did not go so far, or the end of everything there is.
+func (s *Trial) LastSight() history.Time {
+	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
+		if end := s.Phase(name).End; end != nil {
+			return end.Span.NotBefore
+		}
+	}
+	last := s.Start
+	for i := range s.events {
+		last = max(last, s.events[i].Span.NotAfter)
+	}
+	return last
+}
+
+// faultLife is one planned fault and the facts of its life.
+type Fault struct {
+	Step   int
+	Name   string
+	Node   string
+	Victim string
+	Facts  map[history.FaultStage]*history.Event // The first chain of stages in their order.
+	Failed []*history.Event
+	Within bool // It was planned for the time of another fault, with which it shares its before and its after.
+}
+
+// lifeStages are the stages a fault must go through, in order. Armed is left out: not every fault can be armed.
+func LifeStages() []history.FaultStage {
+	return []history.FaultStage{
+		history.StageIntent, history.StageInjected, history.StageConfirmed,
+		history.StageHealed, history.StageConfirmedHealed,
+	}
+}
+
+// faultLives puts the fault facts to the planned steps. A stage counts only when it came after the one before it: a
+// heal before the injection, to begin clean, heals nothing.
+func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
+	var lives []Fault
+	for _, st := range p.AllSteps() {
+		if st.Do != plan.ActionFault || st.Fault == nil {
+			continue
+		}
+		l := Fault{
+			Step: st.N, Name: st.Fault.Name, Facts: map[history.FaultStage]*history.Event{},
+			Within: slices.ContainsFunc(p.Around(st.N), func(around plan.Step) bool { return around.Fault != nil }),
+		}
+		next := 0
+		stages := LifeStages()
+		for _, e := range facts {
+			if e.Fault.Step != st.N {
+				continue
+			}
+			l.Node, l.Victim = FirstOf(l.Node, e.Fault.Node), FirstOf(l.Victim, e.Fault.Victim)
+			if e.Fault.Stage == history.StageFaultFailed {
+				l.Failed = append(l.Failed, e)
+			}
+			i := slices.Index(stages, e.Fault.Stage)
+			healsNothing := next == 0 && i > slices.Index(stages, history.StageConfirmed)
+			if i >= next && !healsNothing {
+				l.Facts[e.Fault.Stage] = e
+				next = i + 1
+			}
+		}
+		lives = append(lives, l)
+	}
+	return lives
+}
+
+func FirstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// String names the fault as findings do.
+func (l Fault) String() string { return fmt.Sprintf("step %d %s", l.Step, l.Name) }
+
+// active is the span in which the fault may have been at work: from its injection (or its intent, when only that is
+// known) to its confirmed healing, and to the end when it was never shown to be healed.
+func (l Fault) Active() (history.Span, bool) {
+	begin := l.Facts[history.StageInjected]
+	if begin == nil {
+		begin = l.Facts[history.StageIntent]
+	}
+	if begin == nil {
+		return history.Span{}, false
+	}
+	span := history.Span{NotBefore: begin.Span.NotBefore, NotAfter: Forever}
+	if end := l.Facts[history.StageConfirmedHealed]; end != nil {
+		span.NotAfter = end.Span.NotAfter
+	}
+	return span, true
+}
+
+// faultsIn names the faults that were active somewhere in span.
+func (s *Trial) FaultsIn(span history.Span) []string {
+	var names []string
+	for _, l := range s.Faults {
+		if active, ok := l.Active(); ok && active.PossiblyOverlaps(span) {
+			names = append(names, l.String())
+		}
+	}
+	return names
+}
+
+// FaultsUntil names the faults that had begun by t: what a volume tells late may have been done by any of them.
+func (s *Trial) FaultsUntil(t history.Time) []string {
+	return s.FaultsIn(history.Span{NotBefore: s.Start, NotAfter: t})
+}
+
+// ControlPlane reports that a fault hurts what the controllers run on or talk to.
+func (l Fault) ControlPlane() bool {
+	return strings.Contains(l.Node, "control-plane") || slices.ContainsFunc(
+		[]string{"apiserver", "api-server", "etcd", "manager", "scheduler", "control-plane"},
+		func(part string) bool { return strings.Contains(l.Name, part) })
+}
+
+// OwnerOf says whose a thing is by its mark, and which fault that is when it is one of this trial.
+func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []string) {
+	switch {
+	case t.Run == "":
+		return "it bears nobody's mark", nil
+	case t.Run != run:
+		return fmt.Sprintf("it bears the mark of step %d of run %s, which is another", t.Step, t.Run), nil
+	}
+	for _, st := range s.Plan.AllSteps() {
+		if st.N == t.Step && st.Do == plan.ActionFault && st.Fault != nil {
+			name := fmt.Sprintf("step %d %s", st.N, st.Fault.Name)
+			return "it bears the mark of " + name + " of this trial", []string{name}
+		}
+	}
+	return fmt.Sprintf("it bears the mark of step %d of this trial, which the plan does not have", t.Step), nil
+}
+
+// StepPhase returns a step's begin and end; both are nil when it never began.
+func (s *Trial) StepPhase(n int) PhaseSpan { return s.phases[phaseKey{history.PhaseStep, n}] }

@@ -1,0 +1,164 @@
+package world
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// World is a history and what is read off it, each of it once, when it is first asked for. It is not safe for
+// concurrent use.
+type World struct {
+	history.History
+
+	byKind         map[history.Kind][]*history.Event
+	objects        *Objects
+	onceTrial      func() (*Trial, error)
+	onceLedger     func() *Ledger
+	onceContainers func() *Containers
+	onceCalls      func() *Calls
+	onceStorage    func() *Storage
+	oncePulls      func() *Pulls
+	memo           map[any]any
+	onceGone       func() map[string]*history.Event
+}
+
+// New returns the world that a history tells of.
+func New(h history.History) *World {
+	w := &World{History: h, byKind: map[history.Kind][]*history.Event{}, memo: map[any]any{}}
+	w.index()
+	w.onceTrial = sync.OnceValues(func() (*Trial, error) { return readTrial(w) })
+	w.onceLedger = sync.OnceValue(func() *Ledger { return readLedger(w) })
+	w.onceContainers = sync.OnceValue(func() *Containers { return readContainers(w) })
+	w.onceCalls = sync.OnceValue(func() *Calls { return readCalls(w) })
+	w.onceStorage = sync.OnceValue(func() *Storage { return readStorage(w) })
+	w.oncePulls = sync.OnceValue(func() *Pulls { return readPulls(w) })
+	w.onceGone = sync.OnceValue(func() map[string]*history.Event { return lastProcesses(w) })
+	return w
+}
+
+// index sorts the events by what they tell of. An event without what its kind says tells of nothing.
+func (w *World) index() {
+	count := map[history.Kind]int{}
+	for i := range w.Events {
+		count[w.Events[i].Kind]++
+	}
+	for kind, n := range count {
+		w.byKind[kind] = make([]*history.Event, 0, n)
+	}
+	for i := range w.Events {
+		if e := &w.Events[i]; hasPayload(e) {
+			w.byKind[e.Kind] = append(w.byKind[e.Kind], e)
+		}
+	}
+}
+
+// hasPayload reports that an event has what its kind says.
+func hasPayload(e *history.Event) bool {
+	switch e.Kind {
+	case history.KindPhase:
+		return e.Phase != nil
+	case history.KindOp:
+		return e.Op != nil
+	case history.KindRows:
+		return e.Rows != nil
+	case history.KindMount:
+		return e.Mount != nil
+	case history.KindObject:
+		return e.Object != nil
+	case history.KindFault:
+		return e.Fault != nil
+	case history.KindProcess:
+		return e.Process != nil
+	case history.KindChecksum:
+		return e.Checksum != nil
+	case history.KindObserver:
+		return e.Observer != nil
+	case history.KindVolume:
+		return e.Volume != nil
+	case history.KindCSI:
+		return e.CSI != nil
+	case history.KindHolding:
+		return e.Holding != nil
+	case history.KindWitness:
+		return e.Witness != nil
+	case history.KindInspection:
+		return e.Inspection != nil
+	case history.KindPull:
+		return e.Pull != nil
+	case history.KindAwait:
+		return e.Await != nil
+	case history.KindResidue:
+		return e.Residue != nil
+	}
+	return true
+}
+
+// Of returns the events of some kinds, in the order of the history.
+func (w *World) Of(kinds ...history.Kind) []*history.Event {
+	if len(kinds) == 1 {
+		return w.byKind[kinds[0]]
+	}
+	var all []*history.Event
+	for i := range w.Events {
+		if e := &w.Events[i]; slices.Contains(kinds, e.Kind) && hasPayload(e) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Objects returns the API objects that were seen.
+func (w *World) Objects() *Objects {
+	if w.objects == nil {
+		w.objects = NewObjects()
+		for _, e := range w.Of(history.KindObject) {
+			w.objects.Add(e)
+		}
+	}
+	return w.objects
+}
+
+// Nodes returns the names of all nodes that the API ever showed, as they were first seen.
+func (w *World) Nodes() []string {
+	var nodes []string
+	for _, e := range w.Of(history.KindObject) {
+		if e.Object.Resource == "nodes" && !slices.Contains(nodes, e.Object.Name) {
+			nodes = append(nodes, e.Object.Name)
+		}
+	}
+	return nodes
+}
+
+// Trial returns the plan and how far it was carried out; an error where there is no plan, or one that is not legal.
+func (w *World) Trial() (*Trial, error) { return w.onceTrial() }
+
+// Ledger returns the mounts of all nodes.
+func (w *World) Ledger() *Ledger { return w.onceLedger() }
+
+// Containers returns the processes, and the volumes that containers have mounted.
+func (w *World) Containers() *Containers { return w.onceContainers() }
+
+// Calls returns the calls of the CSI drivers.
+func (w *World) Calls() *Calls { return w.onceCalls() }
+
+// Storage returns what the API said of volumes.
+func (w *World) Storage() *Storage { return w.onceStorage() }
+
+// Pulls returns the disks that were pulled out of nodes.
+func (w *World) Pulls() *Pulls { return w.oncePulls() }
+
+// LastProcesses returns, for each pod by its uid, the end of its process that ended last.
+func (w *World) LastProcesses() map[string]*history.Event { return w.onceGone() }
+
+// Memo returns what read makes of the world; it reads for each type once.
+func Memo[T any](w *World, read func(*World) *T) *T {
+	key := (*T)(nil)
+	if known, ok := w.memo[key]; ok {
+		return known.(*T)
+	}
+	t := read(w)
+	w.memo[key] = t
+	return t
+}

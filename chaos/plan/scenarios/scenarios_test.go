@@ -206,7 +206,7 @@ func TestGoldenPlans(t *testing.T) {
 		}
 		p := plan.Make(s, 42)
 		var text bytes.Buffer
-		if err := p.RenderAt(&text, 3); err != nil {
+		if err := p.Render(&text); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, s.Name+".txt", text.Bytes())

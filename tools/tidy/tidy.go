@@ -96,13 +96,13 @@ func pure() []string {
 
 // impure are the packages of the standard library that a pure package does without.
 func impure() []string {
-	return []string{"crypto/rand", "database/sql", "log", "math/rand", "net", "os", "syscall", "unsafe"}
+	return []string{"crypto/rand", "database/sql", "log", "math/rand", "net", "os", "syscall"}
 }
 
 // harmless are the libraries that a pure package may use.
 func harmless() []string {
 	return []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/util/jsonpath", "sigs.k8s.io/json",
-		"sigs.k8s.io/yaml", "github.com/google/go-cmp"}
+		"sigs.k8s.io/yaml", "github.com/google/go-cmp", "github.com/tidwall/gjson"}
 }
 
 // clock are the functions of package time that a pure package does not call.

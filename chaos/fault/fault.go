@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -33,11 +34,37 @@ type Fault interface {
 	ConfirmHealed(ctx context.Context) ([]Fact, error)
 }
 
-// Armer is a fault whose undo can be armed on the node before the act, so that it ends although the harness is gone.
-type Armer interface {
-	// Arm prepares the undo to happen by itself after the fault's longest life. Disarm removes it.
-	Arm(ctx context.Context) error
-	Disarm(ctx context.Context) error
+// Undoer is a fault that leaves something to undo. The guard arms the undo before the act, so that the fault ends
+// although the harness is gone, and disarms it after Heal.
+type Undoer interface {
+	// Undo notes what is there before the act and says how to get back to it, node by node.
+	Undo(ctx context.Context) ([]undo.Task, error)
+}
+
+// Arm arms the tasks of an undo for at most life.
+func Arm(ctx context.Context, env Env, owner undo.Owner, life time.Duration, tasks []undo.Task) error {
+	var errs []error
+	for _, t := range tasks {
+		if t.Power {
+			errs = append(errs, env.Watchdog.Arm(ctx, t.Node.Name(), owner, life+t.Longer))
+		} else {
+			errs = append(errs, undo.Arm(ctx, t, owner, life))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Disarm removes what Arm has armed.
+func Disarm(ctx context.Context, env Env, owner undo.Owner, tasks []undo.Task) error {
+	var errs []error
+	for _, t := range tasks {
+		if t.Power {
+			errs = append(errs, env.Watchdog.Disarm(ctx, t.Node.Name(), owner))
+		} else {
+			errs = append(errs, undo.Disarm(ctx, t.Node, owner))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Holder is a fault whose effect could end by itself while it is held: the undo that is armed may have come early.

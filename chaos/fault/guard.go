@@ -11,6 +11,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // Journal takes what a fault has come to, and returns when it would survive a crash of the harness.
@@ -78,6 +79,7 @@ type Guard struct {
 	state    State
 	injected bool // Inject was called, whatever came of it.
 	armed    bool // Arm was called, whatever came of it.
+	tasks    []undo.Task
 	held     []Fact
 }
 
@@ -117,9 +119,9 @@ func (g *Guard) Begin(ctx context.Context) error {
 		})
 }
 
-// Arm arms the undo on the node, when the fault has one to arm.
+// Arm arms the undo, when the fault has one.
 func (g *Guard) Arm(ctx context.Context) error {
-	armer, ok := g.f.(Armer)
+	undoer, ok := g.f.(Undoer)
 	stage := history.StageArmed
 	if !ok {
 		stage = "" // Nothing was armed, and so nothing is said.
@@ -129,7 +131,12 @@ func (g *Guard) Arm(ctx context.Context) error {
 			return nil, nil
 		}
 		g.armed = true
-		return nil, armer.Arm(ctx)
+		tasks, err := undoer.Undo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		g.tasks = tasks
+		return nil, Arm(ctx, g.cfg.Env, g.owner(), Life(*g.cfg.Step.Fault), tasks)
 	})
 }
 
@@ -148,33 +155,26 @@ func (g *Guard) Confirm(ctx context.Context) error {
 		func(ctx context.Context) ([]Fact, error) { return evident(g.f.Confirm(ctx)) })
 }
 
-// Heal undoes the fault.
+func (g *Guard) owner() undo.Owner { return undo.Owner{Run: g.cfg.Env.RunID, Step: g.cfg.Step.N} }
+
+// Heal undoes the fault, and disarms the undo then: there is nothing left for it to do.
 func (g *Guard) Heal(ctx context.Context) error {
 	return g.move(ctx, verbHeal, history.StageHealed, g.cfg.Limits.Heal,
-		func(ctx context.Context) ([]Fact, error) { return g.held, g.f.Heal(ctx) })
-}
-
-// ConfirmHealed waits until the effect is shown to be gone, and disarms the undo then.
-func (g *Guard) ConfirmHealed(ctx context.Context) error {
-	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
 		func(ctx context.Context) ([]Fact, error) {
-			facts, err := evident(g.f.ConfirmHealed(ctx))
-			if err != nil {
-				return facts, err
+			if err := g.f.Heal(ctx); err != nil {
+				return g.held, err
 			}
-			return facts, g.disarm(ctx)
+			if err := Disarm(ctx, g.cfg.Env, g.owner(), g.tasks); err != nil {
+				return g.held, fmt.Errorf("disarm the undo: %w", err)
+			}
+			return g.held, nil
 		})
 }
 
-func (g *Guard) disarm(ctx context.Context) error {
-	armer, ok := g.f.(Armer)
-	if !ok || !g.armed {
-		return nil
-	}
-	if err := armer.Disarm(ctx); err != nil {
-		return fmt.Errorf("disarm the undo: %w", err)
-	}
-	return nil
+// ConfirmHealed waits until the effect is shown to be gone.
+func (g *Guard) ConfirmHealed(ctx context.Context) error {
+	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
+		func(ctx context.Context) ([]Fact, error) { return evident(g.f.ConfirmHealed(ctx)) })
 }
 
 // ErrNothingShown is the error of a fault that claims an effect, or its end, and shows nothing for it.

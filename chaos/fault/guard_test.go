@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
@@ -52,8 +53,19 @@ func (p *puppet) facts(err error) ([]fault.Fact, error) {
 
 func (p *puppet) Inject(ctx context.Context) error { return p.call(ctx, "inject") }
 func (p *puppet) Heal(ctx context.Context) error   { return p.call(ctx, "heal") }
-func (p *puppet) Arm(ctx context.Context) error    { return p.call(ctx, "arm") }
-func (p *puppet) Disarm(ctx context.Context) error { return p.call(ctx, "disarm") }
+
+// Undo is noted as arm. The node's disarm is noted as well.
+func (p *puppet) Undo(ctx context.Context) ([]undo.Task, error) {
+	node := fake.NewNode("worker", clusters.RoleWorker, nil)
+	node.On([]string{undo.AgentPath, "arm", "..."})
+	node.On([]string{undo.AgentPath, "disarm", "..."}, fake.Reply{
+		Do: func(ctx context.Context, _ clusters.Command, _ string) (clusters.Result, error) {
+			return clusters.Result{}, p.call(ctx, "disarm")
+		},
+	})
+	return []undo.Task{{Node: node}}, p.call(ctx, "arm")
+}
+
 func (p *puppet) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return p.facts(p.call(ctx, "confirm"))
 }
@@ -129,8 +141,8 @@ type life struct {
 }
 
 func lives() []life {
-	all := []string{"heal", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm"}
-	unheld := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
+	all := []string{"heal", "arm", "inject", "confirm", "held", "heal", "disarm", "confirmHealed"}
+	unheld := []string{"heal", "arm", "inject", "confirm", "heal", "disarm", "confirmHealed"}
 	return []life{
 		{name: "goes well", calls: all, took: 10 * time.Second,
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, gone}},
@@ -138,13 +150,13 @@ func lives() []life {
 			calls: all[:1], stages: []history.FaultStage{failed},
 			errs: []string{`begin fault "puppet" on node "worker": heal to begin clean: boom`}},
 		{name: "cannot be armed", bad: map[string]func(context.Context) error{"arm": boom},
-			calls:  []string{"heal", "arm", "heal", "disarm"},
+			calls:  []string{"heal", "arm", "heal"},
 			stages: []history.FaultStage{intent, failed, healed}, errs: []string{`arm fault "puppet"`}},
 		{name: "inject fails", bad: map[string]func(context.Context) error{"inject": boom},
-			calls:  []string{"heal", "arm", "inject", "heal", "confirmHealed", "disarm"},
+			calls:  []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"},
 			stages: []history.FaultStage{intent, armed, failed, healed, gone}, errs: []string{`inject fault "puppet"`}},
 		{name: "inject panics", bad: map[string]func(context.Context) error{"inject": crash},
-			calls:  []string{"heal", "arm", "inject", "heal", "confirmHealed", "disarm"},
+			calls:  []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"},
 			stages: []history.FaultStage{intent, armed, failed, healed, gone}, errs: []string{"panic: boom"}},
 		{name: "ends by itself", bad: map[string]func(context.Context) error{"held": boom}, calls: all,
 			stages: []history.FaultStage{intent, armed, injected, shown, failed, healed, gone},
@@ -153,7 +165,7 @@ func lives() []life {
 		{name: "confirm never comes", bad: map[string]func(context.Context) error{"confirm": hangs},
 			calls: unheld, stages: []history.FaultStage{intent, armed, injected, failed, healed, gone},
 			errs: []string{`confirm fault "puppet"`, "the limit of 1m0s is over"}, took: time.Minute},
-		{name: "shows nothing", empty: true, calls: unheld[:6],
+		{name: "shows nothing", empty: true, calls: unheld,
 			stages: []history.FaultStage{intent, armed, injected, failed, healed, failed},
 			errs:   []string{"it shows nothing for it"}},
 		{name: "given up while it holds", cancel: 4 * time.Second, calls: unheld, took: 4 * time.Second,
@@ -161,20 +173,21 @@ func lives() []life {
 			errs:   []string{`hold fault "puppet" on node "worker": given up before its time: context canceled`}},
 		{name: "given up while it is injected", cancel: 4 * time.Second,
 			bad:    map[string]func(context.Context) error{"inject": hangs},
-			calls:  []string{"heal", "arm", "inject", "heal", "confirmHealed", "disarm"},
+			calls:  []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"},
 			stages: []history.FaultStage{intent, armed, failed, healed, gone}, took: 4 * time.Second,
 			errs: []string{`inject fault "puppet"`, "context canceled"}},
 		{name: "given up while it is shown to be healed", cancel: 12 * time.Second,
 			bad:    map[string]func(context.Context) error{"confirmHealed": hangs},
-			calls:  append(all[:7:7], "heal", "confirmHealed", "disarm"),
+			calls:  append(all[:8:8], "heal", "disarm", "confirmHealed"),
 			stages: []history.FaultStage{intent, armed, injected, shown, healed, failed, healed, gone},
 			errs:   []string{"context canceled"}, took: 12 * time.Second},
 		{name: "does not stay gone", bad: map[string]func(context.Context) error{"confirmHealed": boom},
-			calls: all[:7], stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
+			calls: all, stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
 			errs: []string{`confirm healed fault "puppet"`}, took: 10 * time.Second},
-		{name: "cannot be disarmed", bad: map[string]func(context.Context) error{"disarm": boom}, calls: all,
-			stages: []history.FaultStage{intent, armed, injected, shown, healed, failed},
-			errs:   []string{"disarm the undo: boom"}, took: 10 * time.Second},
+		{name: "cannot be disarmed", bad: map[string]func(context.Context) error{"disarm": boom},
+			calls:  append(all[:7:7], "heal", "disarm", "confirmHealed"),
+			stages: []history.FaultStage{intent, armed, injected, shown, failed, healed, gone},
+			errs:   []string{"disarm the undo:", "boom"}, took: 10 * time.Second},
 	}
 }
 
@@ -232,7 +245,7 @@ func TestRunOpenLeavesTheEffectThere(t *testing.T) {
 		p, n = &puppet{bad: map[string]func(context.Context) error{"confirm": boom}}, &notes{}
 		end, err = guard(p, n).RunOpen(t.Context())
 		checkError(t, err, []string{"boom"})
-		if last := p.calls[len(p.calls)-1]; end != nil || last != "disarm" {
+		if last := p.calls[len(p.calls)-1]; end != nil || last != "confirmHealed" {
 			t.Errorf("after an effect that was not shown: end is there: %t, the last call was %q", end != nil, last)
 		}
 	})
@@ -292,7 +305,7 @@ func TestHooksAreAroundTheFault(t *testing.T) {
 		})
 		err := g.Run(t.Context())
 		want := []string{
-			"heal", "before", "arm", "inject", "confirm", "held", "heal", "confirmHealed", "disarm", "after",
+			"heal", "before", "arm", "inject", "confirm", "held", "heal", "disarm", "confirmHealed", "after",
 		}
 		if d := cmp.Diff(want, p.calls); d != "" {
 			t.Errorf("calls (-want +got):\n%s", d)
@@ -326,7 +339,7 @@ func TestAJournalThatFillsUpIsHealedFrom(t *testing.T) {
 		}}}
 		checkError(t, guard(p, n).Run(t.Context()),
 			[]string{`stage "confirmed" in the journal`, `stage "confirmedHealed"`})
-		want := []string{"heal", "arm", "inject", "confirm", "heal", "confirmHealed", "disarm"}
+		want := []string{"heal", "arm", "inject", "confirm", "heal", "disarm", "confirmHealed"}
 		if d := cmp.Diff(want, p.calls); d != "" {
 			t.Errorf("calls (-want +got):\n%s", d)
 		}

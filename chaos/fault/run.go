@@ -112,12 +112,6 @@ func (g *Guard) end(ctx context.Context) error {
 		return healed
 	}
 	if !g.injected { // Nothing was done, so there is nothing whose end could be shown.
-		bounded, cancel := context.WithTimeout(fresh, g.cfg.Limits.Heal)
-		defer cancel()
-		_, err := caught(bounded, func(ctx context.Context) ([]Fact, error) { return nil, g.disarm(ctx) })
-		if err != nil {
-			return errors.Join(healed, g.wrap(verbDisarm, err))
-		}
 		return healed
 	}
 	if ctx.Err() == nil {

@@ -69,14 +69,13 @@ const (
 	verbHold          = "hold"
 	verbHeal          = "heal"
 	verbConfirmHealed = "confirm healed"
-	verbDisarm        = "disarm"
 )
 
 // StageError is an error with the stage of a fault's life that could not be reached.
 type StageError struct {
 	Fault string
 	Node  string
-	Stage string // "begin", "arm", "inject", "confirm", "hold", "heal", "confirm healed", "disarm".
+	Stage string // "begin", "arm", "inject", "confirm", "hold", "heal", "confirm healed".
 	Err   error
 }
 

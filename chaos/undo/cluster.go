@@ -39,7 +39,7 @@ func Cluster(ctx context.Context, nodes []clusters.Node, only Only) ([]Report, e
 	for i, n := range nodes {
 		did, err := power(ctx, n)
 		failed(n, err)
-		reports[i] = Report{Node: n.Name(), Power: did, Tables: []string{}, Timers: []string{}}
+		reports[i] = Report{Node: n.Name(), Power: did, Undone: []string{}, Timers: []string{}}
 		failed(n, things(ctx, On(n), only, &reports[i]))
 	}
 	apiErr := throughOne(ctx, nodes, only, reports)

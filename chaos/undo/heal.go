@@ -25,24 +25,22 @@ func Of(run string, step int) Only {
 // Report says what was undone.
 type Report struct {
 	Node   string   `json:"node,omitempty"`
-	Tables []string `json:"tables"`           // Names of nftables tables.
-	Timers []string `json:"timers"`           // Names of dead-man timers.
-	Points []string `json:"points,omitempty"` // Ids of fault points of the shared disk's driver.
-	Held   []string `json:"held,omitempty"`   // What was held: the mark's owner, and the name of the thing.
-	API    []string `json:"api,omitempty"`    // What was undone of API objects, and whose it was.
+	Undone []string `json:"undone"`         // Armed undos that were carried out, by their owners' names.
+	Timers []string `json:"timers"`         // Timers that were stopped.
+	Held   []string `json:"held,omitempty"` // What was held: the mark's owner, and the name of the thing.
+	API    []string `json:"api,omitempty"`  // What was undone of API objects, and whose it was.
 	Power  string   `json:"power,omitempty"`
 }
 
 // Nothing reports that there was nothing to undo.
 func (r Report) Nothing() bool {
-	return len(r.Tables) == 0 && len(r.Timers) == 0 && len(r.Points) == 0 && len(r.Held) == 0 && len(r.API) == 0 &&
-		r.Power == ""
+	return len(r.Undone) == 0 && len(r.Timers) == 0 && len(r.Held) == 0 && len(r.API) == 0 && r.Power == ""
 }
 
 // String lists what was undone, in one line.
 func (r Report) String() string {
-	return fmt.Sprintf("tables %v, timers %v, fault points %v, held %v, API objects %q, power %q", r.Tables, r.Timers,
-		r.Points, r.Held, r.API, r.Power)
+	return fmt.Sprintf("undone %v, timers %v, held %v, API objects %q, power %q", r.Undone, r.Timers, r.Held, r.API,
+		r.Power)
 }
 
 // Node undoes what is left on one node and returns what that was; what was gone already is not in it. On a node of the
@@ -55,7 +53,7 @@ func Node(ctx context.Context, run Runner, only Only) (Report, error) {
 // Within is Node with another bound for what is left of API objects.
 func Within(ctx context.Context, run Runner, only Only, bound time.Duration) (Report, error) {
 	only = orAll(only)
-	report := Report{Tables: []string{}, Timers: []string{}}
+	report := Report{Undone: []string{}, Timers: []string{}}
 	err := things(ctx, run, only, &report)
 	apiErr := API(ctx, run, only, bound, &report)
 	// The timers come last: until the rest is gone, they are what still would undo it.
@@ -74,56 +72,7 @@ func orAll(only Only) Only {
 
 // things undoes what is left on a node but for its timers.
 func things(ctx context.Context, run Runner, only Only, report *Report) error {
-	return errors.Join(tables(ctx, run, only, report), points(ctx, run, only, report), held(ctx, run, only, report),
-		brief(ctx, run, only, report))
-}
-
-func tables(ctx context.Context, run Runner, only Only, report *Report) error {
-	names, err := ourTables(ctx, run, only)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		_, err := run(ctx, DeleteTable(), fmt.Sprintf("delete table inet %s\n", name))
-		if err == nil {
-			report.Tables = append(report.Tables, name)
-			continue
-		}
-		if now, again := ourTables(ctx, run, only); again == nil && !slices.Contains(now, name) {
-			continue // Another heal was quicker.
-		}
-		errs = append(errs, fmt.Errorf("delete nftables table %q: %w", name, err))
-	}
-	return errors.Join(errs...)
-}
-
-// ourTables returns the names of the nftables tables that bear a mark.
-func ourTables(ctx context.Context, run Runner, only Only) ([]string, error) {
-	out, err := run(ctx, []string{"nft", "list", "tables"}, "")
-	if err != nil {
-		return nil, fmt.Errorf("list nftables tables: %w", err)
-	}
-	var names []string
-	for line := range strings.Lines(out) { // For example "table inet seatrial_r1_3".
-		word := strings.Fields(line)
-		if len(word) != 3 || word[0] != "table" || word[1] != "inet" {
-			continue
-		}
-		if owner, ours := FromTable(word[2]); ours && only(owner) {
-			names = append(names, word[2])
-		}
-	}
-	return names, nil
-}
-
-// DeleteTable is the command that takes TableGone on its standard input.
-func DeleteTable() []string { return []string{"nft", "-f", "-"} }
-
-// TableGone returns the transaction after which the owner's table is gone, whether it was there or not: adding a table
-// that is there changes nothing.
-func TableGone(owner Owner) string {
-	return fmt.Sprintf("add table inet %[1]s\ndelete table inet %[1]s\n", owner.Table())
+	return errors.Join(records(ctx, run, only, report), held(ctx, run, only, report))
 }
 
 // bootBound is how long systemd may take to answer on a node that was started a moment ago.
@@ -131,17 +80,24 @@ const bootBound = 30 * time.Second
 
 // systemctl asks systemd for something. On a node that is just coming up it waits for systemd to be there.
 func systemctl(ctx context.Context, run Runner, what string, args ...string) (out string, err error) {
-	argv := append([]string{"systemctl"}, args...)
-	err = await.Until(ctx, "systemd to "+what, 500*time.Millisecond, bootBound,
+	err = afterBoot(ctx, what, func(ctx context.Context) error {
+		out, err = run(ctx, append([]string{"systemctl"}, args...), "")
+		return err
+	})
+	return out, err
+}
+
+// afterBoot does something, again while it fails because the node is just coming up and systemd is not there yet.
+func afterBoot(ctx context.Context, what string, do func(context.Context) error) error {
+	return await.Until(ctx, "systemd to "+what, 500*time.Millisecond, bootBound,
 		func(ctx context.Context) (bool, string, error) {
-			out, err = run(ctx, argv, "")
+			err := do(ctx)
 			comingUp := err != nil && strings.Contains(err.Error(), "Failed to connect to bus")
 			if err != nil && !comingUp && ctx.Err() == nil { // After the bound it is the wait that has failed.
 				return false, "", await.Stop(err)
 			}
 			return err == nil, "", err
 		})
-	return out, err
 }
 
 func timers(ctx context.Context, run Runner, only Only, report *Report) error {
@@ -164,9 +120,9 @@ func timers(ctx context.Context, run Runner, only Only, report *Report) error {
 	return errors.Join(errs...)
 }
 
-// armedTimers returns the names of the dead-man timers that wait.
+// armedTimers returns the names of the undo timers that wait.
 func armedTimers(ctx context.Context, run Runner, only Only) ([]string, error) {
-	out, err := systemctl(ctx, run, "list the dead-man timers",
+	out, err := systemctl(ctx, run, "list the undo timers",
 		"list-units", "--type=timer", "--all", "--full", "--plain", "--no-legend", TimerPattern)
 	if err != nil {
 		return nil, err

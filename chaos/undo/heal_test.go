@@ -15,26 +15,30 @@ import (
 	"github.com/seatrial/seatrial/clusters/fake"
 )
 
-const tables = `table ip filter
-table inet kube-proxy
-table inet seatrial_r1_3
-table ip seatrial_r1_4
-table inet seatrial_r2_1
-table inet seatrial_mine
+// records are what is armed on a node, and files of others.
+const records = `/var/lib/seatrial/undo/seatrial-r1-3.json
+/var/lib/seatrial/undo/by-hand.json
+/run/seatrial/undo/seatrial-r2-1.json
 `
 
-const timers = `seatrial-heal-r1-3.timer loaded active waiting /usr/local/bin/seatrial-agent heal --run r1 --step 3
-seatrial-heal-r2-1.timer loaded inactive dead /usr/local/bin/seatrial-agent heal --run r2 --step 1
+// record is an undo of two actions.
+const record = `{"schema":1,"run":"r1","step":3,"deadline":5,"actions":[{"argv":["one"]},{"argv":["two"],"stdin":"x"}]}`
+
+const timers = `seatrial-heal-r1-3.timer loaded active waiting /usr/local/bin/seatrial-agent undo --run r1 --step 3
+seatrial-heal-r2-1.timer loaded inactive dead /usr/local/bin/seatrial-agent undo --run r2 --step 1
 seatrial-heal-odd.timer loaded active waiting something of others
 `
 
 func cluster() *fake.Cluster {
 	c := fake.NewCluster("c", 1)
-	c.On([]string{"nft", "list", "tables"}, fake.Reply{Stdout: tables}, fake.Reply{Stdout: "table inet kube-proxy\n"})
-	c.On([]string{"nft", "-f", "-"})
+	for _, program := range []string{"one", "two", "rm"} {
+		c.On([]string{program, "..."})
+	}
+	c.On([]string{"cat", "..."}, fake.Reply{Stdout: record})
 	c.On([]string{"systemctl", "list-units", "..."}, fake.Reply{Stdout: timers}, fake.Reply{})
 	c.On([]string{"systemctl", "stop", "*"})
-	c.On([]string{"find", "..."}) // A node without the shared disk's program.
+	c.On([]string{"find", "..."})
+	c.On([]string{"find", "/var/lib", "/run", "..."}, fake.Reply{Stdout: records}, fake.Reply{})
 	return c
 }
 
@@ -42,12 +46,12 @@ func TestNodeUndoesWhatIsOursAndNothingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		only   undo.Only
-		tables []string
+		undone []string
 		timers []string
 	}{
-		{"all", nil, []string{"seatrial_r1_3", "seatrial_r2_1"}, []string{"seatrial-heal-r1-3.timer"}},
-		{"a run", undo.Of("r2", 0), []string{"seatrial_r2_1"}, []string{}},
-		{"a step", undo.Of("r1", 3), []string{"seatrial_r1_3"}, []string{"seatrial-heal-r1-3.timer"}},
+		{"all", nil, []string{"seatrial-r2-1", "seatrial-r1-3"}, []string{"seatrial-heal-r1-3.timer"}},
+		{"a run", undo.Of("r2", 0), []string{"seatrial-r2-1"}, []string{}},
+		{"a step", undo.Of("r1", 3), []string{"seatrial-r1-3"}, []string{"seatrial-heal-r1-3.timer"}},
 		{"another step", undo.Of("r1", 30), []string{}, []string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -57,13 +61,12 @@ func TestNodeUndoesWhatIsOursAndNothingElse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(undo.Report{Tables: tc.tables, Timers: tc.timers}, got); d != "" {
+			if d := cmp.Diff(undo.Report{Undone: tc.undone, Timers: tc.timers}, got); d != "" {
 				t.Errorf("report (-want +got):\n%s", d)
 			}
 			for _, a := range c.Transcript.Acts() {
-				if text := a.String(); strings.Contains(text, "kube-proxy") || strings.Contains(text, "odd") ||
-					strings.Contains(text, "flush") {
-					t.Errorf("touches what is not ours: %s", text)
+				if text := a.String(); strings.Contains(text, "by-hand") || strings.Contains(text, "odd") {
+					t.Errorf("touches what others made: %s", text)
 				}
 			}
 			if again, err := undo.Node(t.Context(), run, tc.only); err != nil || !again.Nothing() {
@@ -73,23 +76,61 @@ func TestNodeUndoesWhatIsOursAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestNodeGoesOnAfterAnError(t *testing.T) {
-	c := cluster()
-	c.On([]string{"nft", "list", "tables"}, fake.Reply{Stdout: tables})
-	c.On([]string{"nft", "-f", "-"}, fake.Reply{ExitCode: 1, Stderr: "Error: busy"})
-	got, err := undo.Node(t.Context(), undo.On(c.Node("worker")), nil)
-	if err == nil || strings.Count(err.Error(), "busy") != 2 {
-		t.Errorf("got %v, want an error for each table", err)
+// acts returns the commands that carry out and remove records.
+func acts(c *fake.Cluster) []string {
+	var out []string
+	for _, a := range c.Transcript.Acts() {
+		if a.Argv[0] == "one" || a.Argv[0] == "two" || a.Argv[0] == "rm" {
+			out = append(out, strings.Join(a.Argv, " "))
+		}
 	}
-	if d := cmp.Diff([]string{"seatrial-heal-r1-3.timer"}, got.Timers); d != "" {
-		t.Errorf("timers (-want +got):\n%s", d)
+	return out
+}
+
+// TestARecordStaysUntilItIsCarriedOut breaks an action: the others are carried out, and a later heal tries again.
+func TestARecordStaysUntilItIsCarriedOut(t *testing.T) {
+	owner := undo.Owner{Run: "r1", Step: 3}
+	const gone = "rm -f /var/lib/seatrial/undo/seatrial-r1-3.json"
+	c := cluster()
+	c.On([]string{"find", "/var/lib", "/run", "..."}, fake.Reply{Stdout: records})
+	if err := undo.CarryOut(t.Context(), undo.On(c.Node("worker")), owner); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"one", "two", gone}, acts(c)); d != "" {
+		t.Errorf("commands (-want +got):\n%s", d)
+	}
+	for name, hurt := range map[string]func(*fake.Cluster){
+		"an action fails": func(c *fake.Cluster) {
+			c.On([]string{"one", "..."}, fake.Reply{ExitCode: 1, Stderr: "busy"})
+		},
+		"it cannot be read": func(c *fake.Cluster) { c.On([]string{"cat", "..."}, fake.Reply{ExitCode: 1}) },
+		"it is torn":        func(c *fake.Cluster) { c.On([]string{"cat", "..."}, fake.Reply{Stdout: record[:40]}) },
+		"a later schema": func(c *fake.Cluster) {
+			c.On([]string{"cat", "..."}, fake.Reply{Stdout: `{"schema":2}`})
+		},
+	} {
+		c := cluster()
+		c.On([]string{"find", "/var/lib", "/run", "..."}, fake.Reply{Stdout: records})
+		hurt(c)
+		err := undo.CarryOut(t.Context(), undo.On(c.Node("worker")), owner)
+		if err == nil || !strings.Contains(err.Error(), "seatrial-r1-3") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		for _, line := range acts(c) {
+			if strings.HasPrefix(line, "rm") {
+				t.Errorf("%s: the record is gone: %s", name, line)
+			}
+		}
+		if name == "an action fails" && !strings.Contains(strings.Join(acts(c), " "), "two") {
+			t.Errorf("the next action was not carried out: %q", acts(c))
+		}
 	}
 }
 
-// TestATableThatAnotherHealHasDeleted is no error, and nothing that this one has undone.
-func TestATableThatAnotherHealHasDeleted(t *testing.T) {
+// TestARecordThatAnotherHealHasCarriedOut is no error, and nothing that this one has undone.
+func TestARecordThatAnotherHealHasCarriedOut(t *testing.T) {
 	c := cluster()
-	c.On([]string{"nft", "-f", "-"}, fake.Reply{ExitCode: 1, Stderr: "Error: No such file or directory"})
+	c.On([]string{"cat", "..."}, fake.Reply{ExitCode: 1, Stderr: "No such file or directory"})
 	got, err := undo.Node(t.Context(), undo.On(c.Node("worker")), undo.Of("r2", 0))
 	if err != nil || !got.Nothing() {
 		t.Errorf("got %+v, %v", got, err)
@@ -113,8 +154,8 @@ func TestClusterBringsNodesBackFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []undo.Report{
-		{Node: "c-control-plane", Tables: []string{"seatrial_r2_1"}, Timers: []string{}, Power: "thawed"},
-		{Node: "c-worker", Tables: []string{"seatrial_r2_1"}, Timers: []string{}, Power: "started"},
+		{Node: "c-control-plane", Undone: []string{"seatrial-r2-1"}, Timers: []string{}, Power: "thawed"},
+		{Node: "c-worker", Undone: []string{"seatrial-r2-1"}, Timers: []string{}, Power: "started"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("reports (-want +got):\n%s", d)
@@ -125,10 +166,10 @@ func TestClusterHealsTheOthersWhenOneNodeIsLost(t *testing.T) {
 	c := cluster()
 	lost := errors.New("no such container")
 	c.Node("control-plane").OnPower("state", fake.Reply{Err: lost})
-	c.Node("control-plane").On([]string{"nft", "list", "tables"}, fake.Reply{Err: lost})
+	c.Node("control-plane").On([]string{"find", "/var/lib", "/run", "..."}, fake.Reply{Err: lost})
 	nodes := []clusters.Node{c.Node("control-plane"), c.Node("worker")}
 	got, err := undo.Cluster(t.Context(), nodes, nil)
-	if !errors.Is(err, lost) || len(got) != 2 || len(got[1].Tables) != 2 {
+	if !errors.Is(err, lost) || len(got) != 2 || len(got[1].Undone) != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -150,49 +191,9 @@ func TestNodeWaitsForSystemdAfterABoot(t *testing.T) {
 	})
 }
 
-const points = `{"points":[{"id":"seatrial-r1-3","rpc":"NodeStageVolume"},{"id":"seatrial-r2-1"},{"id":"by-hand-1"}]}`
-
-func TestNodeClearsOurFaultPoints(t *testing.T) {
-	disk := func(args ...string) []string { return append([]string{undo.DiskPath, "points"}, args...) }
-	c := cluster()
-	c.On([]string{"find", "/usr/local/bin", "-maxdepth", "1", "-name", "seatrial-disk"},
-		fake.Reply{Stdout: undo.DiskPath + "\n"})
-	c.On([]string{"find", "/var/lib", "..."},
-		fake.Reply{Stdout: "/var/lib/seatrial/disk/node\n/var/lib/seatrial/disk/controller\n"})
-	c.On(disk("list", "--state", "/var/lib/seatrial/disk/node"), fake.Reply{Stdout: points})
-	c.On(disk("list", "--state", "/var/lib/seatrial/disk/controller"), fake.Reply{ExitCode: 1, Stderr: "torn"},
-		fake.Reply{Stdout: points}, fake.Reply{Stdout: "no JSON"})
-	c.On(disk("clear", "..."))
-	run := undo.On(c.Node("worker"))
-	got, err := undo.Node(t.Context(), run, undo.Of("r1", 0))
-	if err == nil || !strings.Contains(err.Error(), "controller service") || !strings.Contains(err.Error(), "torn") {
-		t.Errorf("got %v, want the error of the controller's list", err)
-	}
-	if d := cmp.Diff([]string{"seatrial-r1-3"}, got.Points); d != "" || got.Nothing() {
-		t.Errorf("points (-want +got):\n%s", d)
-	}
-	if got, err = undo.Node(t.Context(), run, nil); err != nil || len(got.Points) != 4 {
-		t.Errorf("of all runs: %s, %v", got, err)
-	}
-	for _, a := range c.Transcript.Acts() {
-		if text := a.String(); strings.Contains(text, "clear") && strings.Contains(text, "by-hand") {
-			t.Errorf("touches what is not ours: %s", text)
-		}
-	}
-	if _, err = undo.Node(t.Context(), run, nil); err == nil || !strings.Contains(err.Error(), "decode answer") {
-		t.Errorf("got %v, want an error for an answer that is no list", err)
-	}
-	c.On(disk("clear", "..."), fake.Reply{ExitCode: 1, Stderr: "busy"})
-	c.On(disk("list", "..."), fake.Reply{Stdout: points})
-	got, err = undo.Node(t.Context(), run, nil)
-	if err == nil || strings.Count(err.Error(), "busy") != 4 || len(got.Points) > 0 {
-		t.Errorf("got %s, %v, want an error for each point", got, err)
-	}
-}
-
 func TestTransactionIsTheSameWhetherTheTableIsThere(t *testing.T) {
 	want := "add table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n"
-	if got := undo.TableGone(undo.Owner{Run: "r1", Step: 3}); got != want {
+	if got := undo.DeleteTable(undo.Owner{Run: "r1", Step: 3}).Stdin; got != want {
 		t.Errorf("got %q", got)
 	}
 }

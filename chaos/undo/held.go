@@ -9,17 +9,12 @@ import (
 	"strings"
 )
 
-// The things that a fault may hold on a node, by the names of their marks. The mark of a manifest is the file as it
-// was, by the name that it has in ManifestDir.
+// The marks of a fault that deletes a Node object.
 const (
-	HeldKubelet = "kubelet"    // The kubelet is stopped.
-	HeldRuntime = "containerd" // The container runtime is stopped.
-	// HeldRegistration says that the node's Node object was deleted: a kubelet that is restarted registers it anew.
+	// HeldRegistration says that the node's Node object was deleted: a restarted kubelet registers it again.
 	HeldRegistration = "registration"
 	// HeldNode is on a node of the control plane what a deleted Node object had, see NodeWas.
-	HeldNode    = "node.json"
-	HeldVolume  = "volume-" // Harm was done to the volume whose name follows; see package injury.
-	manifestExt = ".yaml"
+	HeldNode = "node.json"
 )
 
 // ManifestDir is where kubeadm has the kubelet take static pods from. The kubelet reads every file in it, whatever its
@@ -29,7 +24,7 @@ const ManifestDir = "/etc/kubernetes/manifests/"
 // BesideManifests is the path at which the owner makes a manifest ready: in the file system of ManifestDir, so that it
 // can be moved there at once, and where the kubelet does not look.
 func BesideManifests(owner Owner) string {
-	return path.Join(path.Dir(path.Clean(ManifestDir)), owner.Name()+manifestExt)
+	return path.Join(path.Dir(path.Clean(ManifestDir)), owner.Name()+".yaml")
 }
 
 // holding is what one owner holds.
@@ -148,59 +143,11 @@ func (h holding) release(ctx context.Context, run Runner) error {
 			}
 		}
 	}
-	if err := h.mend(ctx, run); err != nil { // First: it may need the kubelet to be as it is.
-		return err
-	}
-	for _, thing := range h.things {
-		switch {
-		case strings.HasPrefix(thing, HeldVolume): // It is mended.
-		case thing == HeldKubelet:
-			if _, err := systemctl(ctx, run, "start the kubelet", "start", "kubelet"); err != nil {
-				return err
-			}
-		case thing == HeldRuntime:
-			if _, err := systemctl(ctx, run, "start the runtime", "start", "containerd"); err != nil {
-				return err
-			}
-		case strings.HasPrefix(thing, HeldQdisc):
-			device := strings.TrimPrefix(thing, HeldQdisc)
-			if err := QdiscGone(ctx, run, h.owner, device); err != nil {
-				return err
-			}
-		case strings.HasPrefix(thing, HeldClock):
-			if err := putClockBack(ctx, run, thing); err != nil {
-				return err
-			}
-		case isFrozen(thing):
-			if err := h.thaw(ctx, run, thing); err != nil {
-				return err
-			}
-		case thing == HeldRegistration:
-			if _, err := systemctl(ctx, run, "restart the kubelet", "restart", "kubelet"); err != nil {
-				return err
-			}
-		case path.Ext(thing) == manifestExt:
-			if err := h.restore(ctx, run, thing); err != nil {
-				return err
-			}
-			beside := BesideManifests(h.owner)
-			gone = append(gone, beside, beside+".new")
-		} // Anything else is a mark that was never finished, and nothing was done yet.
-	}
+	if slices.Contains(h.things, HeldRegistration) {
+		if _, err := systemctl(ctx, run, "restart the kubelet", "restart", "kubelet"); err != nil {
+			return err
+		}
+	} // Anything else is a mark that was never finished, and nothing was done yet.
 	_, err := run(ctx, gone, "")
 	return err
-}
-
-// restore puts a manifest back as it was, at once.
-func (h holding) restore(ctx context.Context, run Runner, name string) error {
-	beside := BesideManifests(h.owner)
-	for _, argv := range [][]string{
-		{"cp", "-p", h.owner.Held(name), beside},
-		{"mv", "-f", beside, ManifestDir + name},
-	} {
-		if _, err := run(ctx, argv, ""); err != nil {
-			return fmt.Errorf("put manifest %q back: %w", name, err)
-		}
-	}
-	return nil
 }

@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// HeldQdisc begins the mark of a device that has a queueing discipline of the owner's; the device's name follows.
-const HeldQdisc = "qdisc-"
-
 // Qdisc is a queueing discipline as tc tells of it.
 type Qdisc struct {
 	Kind       string `json:"kind"`

@@ -53,9 +53,6 @@ func MeshKinds() []string {
 	return []string{"iochaos", "networkchaos", "podchaos", "stresschaos", "timechaos"}
 }
 
-// BriefDir is where a node keeps what faults hold on it until its next boot at the most.
-const BriefDir = "/run/seatrial/held/"
-
 // TimerPattern matches the names of all dead-man timers, for systemctl.
 const TimerPattern = unitPrefix + "*.timer"
 
@@ -106,9 +103,6 @@ func FromFinalizer(name string) (Owner, bool) {
 
 // Held is the path of the mark that the owner holds a thing on a node.
 func (o Owner) Held(thing string) string { return path.Join(HeldDir, o.Name(), thing) }
-
-// Brief is the path of the mark that the owner holds a thing on a node until its next boot.
-func (o Owner) Brief(thing string) string { return path.Join(BriefDir, o.Name(), thing) }
 
 // Qdisc is the owner's handle of queueing disciplines, "5ea:": their only name. Those that the kernel gives by itself
 // begin at 8000 (tc(8)).

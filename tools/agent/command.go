@@ -31,18 +31,23 @@ type stdio struct {
 // <name>Command function, and one line here.
 func commands() []command {
 	return []command{
+		armCommand(),
 		bootCommand(),
 		clockCommand(),
 		dialCommand(),
-		healCommand(),
+		disarmCommand(),
 		injuryCommand(),
 		inspectCommand(),
 		ledgerCommand(),
 		probeCommand(),
 		procsCommand(),
+		qdiscCommand(),
 		residueCommand(),
+		restoreCommand(),
 		tailCommand(),
+		thawCommand(),
 		triggerCommand(),
+		undoCommand(),
 		versionCommand(),
 		volumesCommand(),
 	}

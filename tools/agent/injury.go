@@ -20,7 +20,7 @@ func injuryCommand() command {
 			"       seatrial-agent injury mend --run RUN --step N [VOLUME...]",
 		summary: "do harm to the file systems of volumes on this node, look at them, undo it; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
-			node := &volfault.Node{Held: undo.HeldDir, Brief: undo.BriefDir, Run: here(commandBound)}
+			node := &volfault.Node{Notes: volfault.NotesDir, BootNotes: volfault.BootNotesDir, Run: here(commandBound)}
 			return runInjury(ctx, node, std, args)
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -18,12 +19,12 @@ import (
 // detaches volumes by force after six minutes.
 //
 // What: the static pod manifest of the kube-controller-manager gets the flag --disable-force-detach-on-timeout=true, on
-// every node of the control plane. The file of before is kept on the node with a mark that says whose it is.
+// every node of the control plane.
 //
 // Shown: every kube-controller-manager that runs has the flag in its command line, and the lease of the leader is
 // renewed after that was seen: it leads.
 //
-// Healed: the file that bears our mark is put back. Every kube-controller-manager runs without the flag, and the lease
+// Healed: the file is put back. Every kube-controller-manager runs without the flag, and the lease
 // of the leader is renewed after that was seen. A timer on each node puts it back when nobody heals it.
 func ForceDetachOff() fault.Definition {
 	return fault.Definition{
@@ -31,14 +32,14 @@ func ForceDetachOff() fault.Definition {
 		Summary: "Runs the kube-controller-manager with " + flagSet + " for a time, whatever the victim.",
 		Shown: "Every kube-controller-manager that runs has the flag in its command line, and the leader's lease is " +
 			"renewed after that.",
-		Healed: "The manifest that bears our mark is put back; it runs without the flag, and the leader's lease is " +
+		Healed: "The manifest is put back; it runs without the flag, and the leader's lease is " +
 			"renewed after that.",
 		Needs: []string{"api", "systemd"},
 		// Without the flag, a volume is detached while a node that is not Ready has it mounted.
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			f := &forceDetachOff{env: env, ward: newWard(spec, step, env)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			f := &forceDetachOff{env: env, armed: newArmed(step, env)}
 			return f, f.owner.Check()
 		},
 	}
@@ -55,8 +56,17 @@ const (
 
 type forceDetachOff struct {
 	env fault.Env
-	ward
+	armed
 	foreign bool // Somebody else had set the flag before.
+}
+
+// Undo has the manifests put back.
+func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
+	nodes, err := controlNodes(ctx, f.env)
+	if err != nil {
+		return nil, err
+	}
+	return manifestsBack(ctx, nodes, f.owner, managerFile)
 }
 
 // Inject changes the manifests.

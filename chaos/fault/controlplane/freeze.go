@@ -11,19 +11,20 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // freezing completes the definition of a fault that freezes a component.
 func freezing(of component, d fault.Definition) fault.Definition {
 	d.Shown = "The kernel says that its process is stopped, its health endpoint is silent, and " + lack(of) + "."
-	d.Healed = "The process that bears our mark goes on; it, or a later one, tells that it is well, requests to the " +
+	d.Healed = "The process goes on; it, or a later one, tells that it is well, requests to the " +
 		"API server are answered, and the leases that depend on it are renewed again and again."
 	d.Needs = []string{"api", "static-pods", "systemd"}
 	d.Takes = []plan.Part{of.part}
 	// The kubelet kills a container whose liveness probe was not answered 8 times in a row, at 10 s to 15 s each.
 	d.Longest = time.Minute
-	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		f := &freeze{victims: victims{env: env, of: of}, ward: newWard(spec, step, env)}
+	d.New = func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		f := &freeze{victims: victims{env: env, of: of}, armed: newArmed(step, env)}
 		return f, f.owner.Check()
 	}
 	return d
@@ -40,23 +41,38 @@ func lack(of component) string {
 // freeze is SIGSTOP to a component.
 type freeze struct {
 	victims
-	ward
+	armed
 }
 
-// Inject notes which processes there are, and freezes them.
-func (f *freeze) Inject(ctx context.Context) error {
+// Undo notes which processes there are.
+func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := f.note(ctx); err != nil {
-		return err
+		return nil, err
 	}
+	var tasks []undo.Task
+	for _, n := range f.nodes() {
+		tasks = append(tasks, undo.Task{Node: n, Actions: []undo.Action{undo.Thaw(f.on(n)...)}})
+	}
+	return tasks, nil
+}
+
+// on returns the processes on a node.
+func (f *freeze) on(n clusters.Node) []probe.Process {
+	var here []probe.Process
+	for _, p := range f.old {
+		if p.node.Name() == n.Name() {
+			here = append(here, p.Process)
+		}
+	}
+	return here
+}
+
+// Inject freezes them.
+func (f *freeze) Inject(ctx context.Context) error {
 	var errs []error
 	for _, n := range f.nodes() {
-		var here []probe.Process
-		for _, p := range f.old {
-			if p.node.Name() == n.Name() {
-				here = append(here, p.Process)
-			}
-		}
-		errs = append(errs, undo.Freeze(ctx, n, f.owner, f.of.name, here...))
+		_, err := clusters.Run(ctx, n, undo.Stop(f.on(n)...)...)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

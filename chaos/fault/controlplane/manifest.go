@@ -76,7 +76,23 @@ func idle(manifest []byte) ([]byte, error) {
 	return changed, nil
 }
 
-// swap changes a manifest on a node, at once for whoever reads it. What was there is kept first, with the owner's mark.
+// manifestsBack is the undo that puts a manifest back as it is now on each of the nodes.
+func manifestsBack(ctx context.Context, nodes []clusters.Node, owner undo.Owner, name string) ([]undo.Task, error) {
+	beside := undo.BesideManifests(owner)
+	var tasks []undo.Task
+	for _, n := range nodes {
+		now, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+name)
+		if err != nil {
+			return nil, fmt.Errorf("read manifest %q: %w", name, err)
+		}
+		tasks = append(tasks, undo.Task{Node: n, Actions: []undo.Action{
+			undo.Restore(undo.ManifestDir+name, now), undo.Command("rm", "-f", beside, beside+".new"),
+		}})
+	}
+	return tasks, nil
+}
+
+// swap changes a manifest on a node, at once for whoever reads it.
 func swap(ctx context.Context, node clusters.Node, owner undo.Owner, name string,
 	change func([]byte) ([]byte, error),
 ) error {
@@ -87,12 +103,6 @@ func swap(ctx context.Context, node clusters.Node, owner undo.Owner, name string
 	after, err := change([]byte(before))
 	if err != nil {
 		return err
-	}
-	if _, err := clusters.Run(ctx, node, "mkdir", "-p", owner.Held("")); err != nil {
-		return fmt.Errorf("keep manifest %q: %w", name, err)
-	}
-	if _, err := nodefile.Place(ctx, node, owner.Held(name), []byte(before), manifestMode); err != nil {
-		return fmt.Errorf("keep manifest %q: %w", name, err)
 	}
 	beside := undo.BesideManifests(owner)
 	if _, err := nodefile.Place(ctx, node, beside, after, manifestMode); err != nil {

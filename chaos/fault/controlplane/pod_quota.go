@@ -37,8 +37,8 @@ func PodQuota() fault.Definition {
 		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			q := &podQuota{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			q := &podQuota{env: env, owner: undo.Owner{Run: env.RunID, Step: step}}
 			return q, q.owner.Check()
 		},
 	}
@@ -54,17 +54,11 @@ const (
 type podQuota struct {
 	env   fault.Env
 	owner undo.Owner
-	life  time.Duration
 }
 
-// Arm arms the timers on the control plane that delete it.
-func (q *podQuota) Arm(ctx context.Context) error {
-	return undo.ArmControlPlane(ctx, q.env.Cluster, q.owner, q.life)
-}
-
-// Disarm removes them.
-func (q *podQuota) Disarm(ctx context.Context) error {
-	return undo.DisarmControlPlane(ctx, q.env.Cluster, q.owner)
+// Undo has the control plane delete what bears the owner's mark.
+func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
+	return undo.OnControlPlane(ctx, q.env.Cluster)
 }
 
 // Inject counts the pods and makes the quota.

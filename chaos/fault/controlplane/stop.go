@@ -9,17 +9,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // stopping completes the definition of a fault that takes a component away for a time.
 func stopping(of component, d fault.Definition) fault.Definition {
 	d.Shown = "No process and no running container of it is there, its health endpoint is silent, and " + lack(of) + "."
-	d.Healed = "The manifest that bears our mark is put back, and the kubelet starts it; it tells that it is well, " +
+	d.Healed = "The manifest is put back, and the kubelet starts it; it tells that it is well, " +
 		"requests to the API server are answered, and the leases that depend on it are renewed again and again."
 	d.Needs = []string{"api", "static-pods", "systemd"}
 	d.Takes = []plan.Part{of.part}
-	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		s := &stop{victims: victims{env: env, of: of}, ward: newWard(spec, step, env)}
+	d.New = func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		s := &stop{victims: victims{env: env, of: of}, armed: newArmed(step, env)}
 		return s, s.owner.Check()
 	}
 	return d
@@ -31,19 +32,23 @@ const downBound = 45 * time.Second
 // stop is the manifest of a component replaced by one of a pod that runs nothing.
 type stop struct {
 	victims
-	ward
+	armed
 }
 
-// Inject notes which processes there are, and replaces the manifests, each at once for whoever reads it. What was there
-// is kept first, with the owner's mark.
+// Undo notes which processes there are, and has the manifests put back.
+func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
+	if err := s.note(ctx); err != nil {
+		return nil, err
+	}
+	return manifestsBack(ctx, s.nodes(), s.owner, s.of.manifest())
+}
+
+// Inject replaces the manifests, each at once for whoever reads it.
 //
 // None is taken away: a kubelet that finds no manifest of a pod asks the API server to delete its mirror pod. Without
 // etcd that hangs, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither
 // (k/k pkg/kubelet, HandlePodCleanups).
 func (s *stop) Inject(ctx context.Context) error {
-	if err := s.note(ctx); err != nil {
-		return err
-	}
 	var errs []error
 	for _, n := range s.nodes() {
 		errs = append(errs, swap(ctx, n, s.owner, s.of.manifest(), idle))

@@ -142,10 +142,8 @@ func healsNothing(ctx context.Context, def fault.Definition, b Bench) error {
 			return fmt.Errorf("heal %d with nothing injected: %w", i+1, err)
 		}
 	}
-	if a, ok := f.(fault.Armer); ok {
-		if err := a.Disarm(ctx); err != nil {
-			return fmt.Errorf("disarm what was never armed: %w", err)
-		}
+	if err := undo.Disarm(ctx, b.Env.Node, undo.Owner{Run: b.Env.RunID, Step: 1}); err != nil {
+		return fmt.Errorf("disarm what was never armed: %w", err)
 	}
 	return nothingLeft(ctx, b)
 }
@@ -204,10 +202,8 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 		return fmt.Errorf("make the fault: %w", err)
 	}
 	defer func() { err = errors.Join(err, dead.Heal(ctx)) }() // Ends what of it runs in this process.
-	if a, ok := dead.(fault.Armer); ok {
-		if err := a.Arm(ctx); err != nil {
-			return fmt.Errorf("arm: %w", err)
-		}
+	if err := Arm(ctx, dead, b); err != nil {
+		return err
 	}
 	if err := dead.Inject(ctx); err != nil {
 		return fmt.Errorf("inject: %w", err)
@@ -239,6 +235,19 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 		err = fault.ErrNothingShown
 	}
 	return err
+}
+
+// Arm arms the undo of a fault of step 1, if it has one, as the guard does.
+func Arm(ctx context.Context, f fault.Fault, b Bench) error {
+	undoer, ok := f.(fault.Undoer)
+	if !ok {
+		return nil
+	}
+	tasks, err := undoer.Undo(ctx)
+	if err != nil {
+		return fmt.Errorf("note the undo: %w", err)
+	}
+	return fault.Arm(ctx, b.Env, undo.Owner{Run: b.Env.RunID, Step: 1}, fault.Life(b.Spec), tasks)
 }
 
 // nothingLeft returns an error that names what the run has left on any node. It undoes it, too.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,18 +247,16 @@ func (w *world) signal(m *machine, signal string, pids []string) int {
 	return 0
 }
 
-// thaw is what a timer does about the frozen programs of a mark. The lock is held.
-func (w *world) thaw(m *machine, owner undo.Owner) {
+// thaw is the agent's command. The lock is held.
+func (w *world) thaw(m *machine, identities []string) {
 	w.lead(m)
-	for name, content := range m.files {
-		if !strings.HasPrefix(name, owner.Held(undo.HeldFrozen(""))) || path.Ext(name) != "" {
-			continue
-		}
-		for _, p := range m.programs {
-			is := p.process(w)
-			if strings.Contains("\n"+content, fmt.Sprintf("\n%d %d\n", is.PID, is.Ticks())) {
-				p.frozen = false
-			}
+	if slices.Contains(identities, fmt.Sprintf("%d:%d", m.pid, int64(w.time(m.started))/1e7)) {
+		m.frozen = false
+	}
+	for _, p := range m.programs {
+		is := p.process(w)
+		if slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {
+			p.frozen = false
 		}
 	}
 }
@@ -287,9 +284,7 @@ func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
 			inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 				r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
 					if f.Stage == history.StageConfirmed {
-						w.mu.Lock()
-						defer w.mu.Unlock()
-						w.release(w.nodes["c-control-plane"], undo.Owner{Run: "r1", Step: 1})
+						w.expire(w.nodes["c-control-plane"], undo.Owner{Run: "r1", Step: 1})
 					}
 				})
 				if stageOf(err) != "hold" || !strings.Contains(err.Error(), `on node "c-control-plane"`) {
@@ -351,11 +346,15 @@ func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := f.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), tc.says) {
+				err = faulttest.Arm(t.Context(), f, b)
+				if err == nil {
+					err = f.Inject(t.Context())
+				}
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("got %v, want %q", err, tc.says)
 				}
 				for _, a := range w.cluster.Transcript.Acts() {
-					if a.Argv[0] == "kill" || a.Argv[0] == "mkdir" || a.Argv[0] == "rm" {
+					if a.Argv[0] == "kill" || a.Argv[0] == "mv" || a.Argv[0] == "rm" {
 						t.Errorf("it was hurt: %s", a)
 					}
 				}

@@ -224,6 +224,9 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) {
 	if _, err := undo.Cluster(t.Context(), nodes, nil); err != nil {
 		t.Errorf("act %d: heal: %v", n, err)
 	}
+	if _, err := w.kennel.Release(t.Context(), nil); err != nil {
+		t.Errorf("act %d: heal: %v", n, err)
+	}
 	later, err := def.New(b.Spec, 1, b.Env)
 	if err != nil {
 		t.Fatal(err)
@@ -252,10 +255,8 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, ok := f.(fault.Armer); ok {
-			if err := a.Arm(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		if err := faulttest.Arm(t.Context(), f, b); err != nil {
+			t.Fatal(err)
 		}
 		if err := f.Inject(t.Context()); err != nil {
 			t.Fatal(err)
@@ -284,32 +285,32 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	needs := map[string][]string{
 		"container-kill":    {undo.AgentPath},
 		"kube-proxy-kill":   {undo.AgentPath},
-		"kubelet-freeze":    {"systemctl", "systemd-run", undo.AgentPath},
+		"kubelet-freeze":    {"systemctl", undo.AgentPath},
 		"kubelet-kill":      {"systemctl", undo.AgentPath},
-		"kubelet-stop":      {"systemctl", "systemd-run", undo.AgentPath},
+		"kubelet-stop":      {"systemctl", undo.AgentPath},
 		"runtime-kill":      {"systemctl", undo.AgentPath},
-		"runtime-stop":      {"systemctl", "systemd-run", undo.AgentPath},
+		"runtime-stop":      {"systemctl", undo.AgentPath},
 		"node-crash":        {"systemctl", undo.AgentPath},
 		"node-pause":        {"systemctl", undo.AgentPath},
 		"node-stop":         {"systemctl", undo.AgentPath},
-		"clock-step":        {"systemctl", "systemd-run", undo.AgentPath},
-		"network-bandwidth": {"systemctl", "systemd-run", undo.AgentPath, "tc"},
-		"network-delay":     {"systemctl", "systemd-run", undo.AgentPath, "tc"},
-		"node-isolate":      {"nft", "systemctl", "systemd-run", undo.AgentPath},
-		"packet-loss":       {"nft", "systemctl", "systemd-run", undo.AgentPath},
-		"pod-partition":     {"nft", "systemctl", "systemd-run", undo.AgentPath},
-		"node-partition":    {"nft", "systemctl", "systemd-run", undo.AgentPath},
+		"clock-step":        {undo.AgentPath},
+		"network-bandwidth": {undo.AgentPath, "tc"},
+		"network-delay":     {undo.AgentPath, "tc"},
+		"node-isolate":      {"nft", undo.AgentPath},
+		"packet-loss":       {"nft", undo.AgentPath},
+		"pod-partition":     {"nft", undo.AgentPath},
+		"node-partition":    {"nft", undo.AgentPath},
 		"node-reboot":       {"systemctl", undo.AgentPath},
-		"node-delete":       {"systemctl", "systemd-run"},
-		"power-loss":        {"systemctl", "systemd-run", undo.AgentPath},
-		"device-gone":       {"systemctl", "systemd-run", undo.AgentPath},
+		"node-delete":       {"systemctl", undo.AgentPath},
+		"power-loss":        {"systemctl", undo.AgentPath},
+		"device-gone":       {undo.AgentPath},
 		"page-flip":         {undo.AgentPath},
 		"file-truncate":     {undo.AgentPath},
-		"volume-full":       {"systemctl", "systemd-run", undo.AgentPath},
-		"volume-read-only":  {"systemctl", "systemd-run", undo.AgentPath},
-		"csi-point":         {"systemctl", "systemd-run", undo.DiskPath},
+		"volume-full":       {undo.AgentPath},
+		"volume-read-only":  {undo.AgentPath},
+		"csi-point":         {undo.AgentPath, undo.DiskPath},
 	}
-	for _, program := range []string{"nft", "systemctl", "systemd-run", "tc", undo.AgentPath, undo.DiskPath} {
+	for _, program := range []string{"nft", "systemctl", "tc", undo.AgentPath, undo.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
 			w.cluster.Node("worker").On([]string{program, "..."}, fake.Reply{Hang: true})
 			begin := time.Now()

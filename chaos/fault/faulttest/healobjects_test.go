@@ -54,7 +54,7 @@ func injected(t *testing.T, def fault.Definition, b faulttest.Bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.(fault.Armer).Arm(t.Context())
+	err = faulttest.Arm(t.Context(), f, b)
 	if err := errors.Join(err, f.Inject(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
 func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, object.Cordon(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		injected(t, object.Cordon(), b)
-		w.nodes["c-worker2"].tables["seatrial_r1_2"] = parseFilter("")
+		w.nodes["c-worker2"].files[undo.RecordDir+"seatrial-r1-2.json"] = `{"schema":1,"run":"r1","step":2,"actions":[]}`
 		w.apiDown = true
 		reports, err := undo.Cluster(t.Context(), allNodes(w), nil)
 		said := `heal API objects through node "c-control-plane"`
 		if !errors.Is(err, await.ErrTimeout) || !strings.Contains(err.Error(), said) {
 			t.Errorf("got %v", err)
 		}
-		if d := cmp.Diff([]string{"seatrial_r1_2"}, reports[2].Tables); d != "" {
-			t.Errorf("tables (-want +got):\n%s", d)
+		if d := cmp.Diff([]string{"seatrial-r1-2"}, reports[2].Undone); d != "" {
+			t.Errorf("undone (-want +got):\n%s", d)
 		}
 		if len(reports[0].Timers) > 0 || len(w.nodes["c-control-plane"].timers) != 1 {
 			t.Errorf("the timer that would undo it later was stopped: %s", reports[0])

@@ -28,9 +28,7 @@ func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 			inWorld(t, tc.def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 				r, err := faulttest.Run(t.Context(), tc.def, b, func(f history.Fault) {
 					if f.Stage == history.StageConfirmed {
-						w.mu.Lock()
-						defer w.mu.Unlock()
-						w.release(w.nodes[tc.node], undo.Owner{Run: "r1", Step: 1})
+						w.expire(w.nodes[tc.node], undo.Owner{Run: "r1", Step: 1})
 					}
 				})
 				if stageOf(err) != "hold" || !strings.Contains(err.Error(), tc.says) {
@@ -48,8 +46,8 @@ func TestAKubeletThatOthersStoppedIsLeftAlone(t *testing.T) {
 	stopped := func(w *world) { w.nodes["c-worker"].stopped = true }
 	inWorld(t, node.KubeletStop(), stopped, func(t *testing.T, w *world, b faulttest.Bench) {
 		_, err := faulttest.Run(t.Context(), node.KubeletStop(), b, nil)
-		if stageOf(err) != "inject" || !strings.Contains(err.Error(), "inactive (dead)") {
-			t.Errorf("got %v, want an error of inject", err)
+		if stageOf(err) != "arm" || !strings.Contains(err.Error(), "inactive (dead)") {
+			t.Errorf("got %v, want an error of arm", err)
 		}
 		if !w.nodes["c-worker"].stopped {
 			t.Error("it was started")

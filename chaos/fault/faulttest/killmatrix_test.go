@@ -437,7 +437,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 	if err != nil {
 		return cell{err: err}, true
 	}
-	if _, arms := f.(fault.Armer); !arms && at.Stage == history.StageArmed {
+	if _, arms := f.(fault.Undoer); !arms && at.Stage == history.StageArmed {
 		return cell{}, false
 	}
 	limited, cancel := context.WithTimeout(ctx, 5*time.Minute)

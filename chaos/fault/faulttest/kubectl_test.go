@@ -1,13 +1,11 @@
 package faulttest_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -205,18 +203,4 @@ func merge(into, patch map[string]any) map[string]any {
 		}
 	}
 	return into
-}
-
-// healObjects is what the agent's heal on a node does about API objects: the same code, on the node's own commands.
-func (w *world) healObjects(m *machine, owner undo.Owner) {
-	run := func(_ context.Context, argv []string, stdin string) (string, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		out, exit := w.answer(m, argv, stdin)
-		if exit != 0 {
-			return out, fmt.Errorf("run %q: exit code %d", argv, exit)
-		}
-		return out, nil
-	}
-	_ = undo.API(context.Background(), run, undo.Of(owner.Run, owner.Step), 10*time.Minute, &undo.Report{})
 }

@@ -69,6 +69,11 @@ func (w *world) lineCommand(m *machine, argv []string) (out string, exit int, kn
 		}
 		m.qdisc = nil
 		return "", 0, true
+	case strings.HasPrefix(line, undo.AgentPath+" qdisc"):
+		if m.qdisc != nil && m.qdisc.Handle == ownerOf(argv).Qdisc() && argv[len(argv)-1] == "eth0" {
+			m.qdisc = nil
+		}
+		return "", 0, true
 	case strings.HasPrefix(line, undo.AgentPath+" clock"):
 		return w.clock(m, argv[2:]), 0, true
 	}
@@ -151,19 +156,6 @@ func (w *world) clock(m *machine, args []string) string {
 	return encode(c)
 }
 
-// releaseLine is what the timer of a fault does about lines and clocks. The lock is held.
-func (w *world) releaseLine(m *machine, owner undo.Owner) {
-	if _, held := m.files[owner.Held(undo.HeldQdisc+"eth0")]; held && m.qdisc != nil &&
-		m.qdisc.Handle == owner.Qdisc() {
-		m.qdisc = nil
-	}
-	for name := range m.files {
-		if strings.HasPrefix(name, owner.Held(undo.HeldClock)) {
-			m.off = 0
-		}
-	}
-}
-
 // crooked says what is left of lines and clocks. The lock is held.
 func (m *machine) crooked() []string {
 	var out []string
@@ -184,7 +176,7 @@ func TestNodesOfOneKernelKeepTheirClock(t *testing.T) {
 			m.apart = true
 		}
 		_, err := faulttest.Run(t.Context(), node.ClockStep(), w.bench(t, "clock-step"), nil)
-		if stageOf(err) != "inject" || !strings.Contains(err.Error(), "shares its kernel") {
+		if stageOf(err) != "arm" || !strings.Contains(err.Error(), "shares its kernel") {
 			t.Errorf("got %v", err)
 		}
 		for _, a := range w.cluster.Transcript.Acts() {

@@ -353,7 +353,7 @@ func TestAKubeletThatIsFrozenAlreadyIsLeftAlone(t *testing.T) {
 	inWorld(t, node.KubeletFreeze(), frozen, func(t *testing.T, w *world, b faulttest.Bench) {
 		_, err := faulttest.Run(t.Context(), node.KubeletFreeze(), b, nil)
 		pid := strconv.Itoa(w.nodes["c-worker"].pid)
-		if stageOf(err) != "inject" || !strings.Contains(err.Error(), "kubelet pid "+pid+" is stopped already") {
+		if stageOf(err) != "arm" || !strings.Contains(err.Error(), "kubelet pid "+pid+" is stopped already") {
 			t.Errorf("got %v", err)
 		}
 		if !w.nodes["c-worker"].frozen {

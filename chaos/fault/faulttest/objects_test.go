@@ -200,7 +200,7 @@ func TestAFaultPointOfTheControllerIsSetOnTheControlPlane(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(f.(fault.Armer).Arm(t.Context()), f.Inject(t.Context())); err != nil {
+		if err := errors.Join(faulttest.Arm(t.Context(), f, b), f.Inject(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(fault.Life(b.Spec) + time.Second) // And nobody comes back.
@@ -240,15 +240,16 @@ func TestFaultPointsWithinEachOther(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(outer.Inject(t.Context()), inner.Heal(t.Context())); err != nil {
+		err := errors.Join(faulttest.Arm(t.Context(), outer, b), outer.Inject(t.Context()), inner.Heal(t.Context()))
+		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := outer.Confirm(t.Context()); err != nil {
 			t.Error(err)
 		}
 		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("worker")), undo.Of("r1", 0))
-		if d := cmp.Diff([]string{"seatrial-r1-1"}, left.Points); d != "" || err != nil {
-			t.Errorf("points (-want +got):\n%s, %v", d, err)
+		if d := cmp.Diff([]string{"seatrial-r1-1"}, left.Undone); d != "" || err != nil {
+			t.Errorf("undone (-want +got):\n%s, %v", d, err)
 		}
 	})
 }

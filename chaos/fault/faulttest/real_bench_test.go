@@ -118,10 +118,10 @@ func benchmarkDeadMan(b *testing.B, n clusters.Node) {
 		for i := range timesOfABenchmark {
 			owner := undo.Owner{Run: benchRun, Step: i + 1}
 			table := fmt.Sprintf("add table inet %s\n", owner.Table())
-			if _, err := undo.On(n)(b.Context(), undo.DeleteTable(), table); err != nil {
+			if _, err := undo.On(n)(b.Context(), []string{"nft", "-f", "-"}, table); err != nil {
 				b.Fatal(err)
 			}
-			if err := undo.Arm(b.Context(), n, owner, life); err != nil {
+			if err := undo.Arm(b.Context(), undo.Task{Node: n, Actions: []undo.Action{undo.DeleteTable(owner)}}, owner, life); err != nil {
 				b.Fatal(err)
 			}
 			due[owner.Table()] = began(b, n, owner).Add(life)

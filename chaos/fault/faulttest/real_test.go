@@ -113,15 +113,16 @@ func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, node
 	if err != nil {
 		return err
 	}
-	if err := f.Inject(ctx); err != nil {
+	const life = 30 * time.Second // Long enough to be shown, short of what the guard arms.
+	tasks, err := f.(fault.Undoer).Undo(ctx)
+	if err != nil {
 		return err
 	}
-	const life = 30 * time.Second // Long enough to be shown, short of what the fault arms itself.
-	owner := undo.Owner{Run: env.RunID, Step: 1}
-	for _, n := range nodes {
-		if err := undo.Arm(ctx, n, owner, life); err != nil {
-			return err
-		}
+	if err := fault.Arm(ctx, env, undo.Owner{Run: env.RunID, Step: 1}, life, tasks); err != nil {
+		return err
+	}
+	if err := f.Inject(ctx); err != nil {
+		return err
 	}
 	if err := await.For(ctx, life); err != nil {
 		return err

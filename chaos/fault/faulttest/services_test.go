@@ -141,6 +141,19 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		for _, gone := range argv[2:] {
 			maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", gone+"/") })
 		}
+	case argv[0] == undo.AgentPath && argv[1] == "restore":
+		if content := m.files[last]; content != stdin {
+			m.files[last] = stdin
+		}
+	case argv[0] == undo.AgentPath && argv[1] == "thaw":
+		w.thaw(m, argv[2:])
+	case argv[0] == "find" && slices.Contains(argv, "*/seatrial/undo/*.json"):
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			if strings.HasPrefix(name, undo.RecordDir) || strings.HasPrefix(name, undo.BootDir) {
+				out += name + "\n"
+			}
+		}
+		return out, 0, true
 	case argv[0] == "find" && slices.Contains(argv, undo.HeldDir+"*"):
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
 			if strings.HasPrefix(name, undo.HeldDir) {
@@ -152,36 +165,4 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		return "", 0, false
 	}
 	return "", 0, true
-}
-
-// release is what the timer of a fault does about what it holds. The lock is held.
-func (w *world) release(m *machine, owner undo.Owner) {
-	w.mend(m, owner)
-	w.releaseLine(m, owner)
-	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", owner.Brief("")+"/") })
-	if _, held := m.files[owner.Held(undo.HeldKubelet)]; held {
-		w.startKubelet(m)
-	}
-	if _, held := m.files[owner.Held(undo.HeldFrozen("kubelet"))]; held {
-		m.frozen = false
-	}
-	if _, held := m.files[owner.Held(undo.HeldRuntime)]; held {
-		w.startRuntime(m)
-	}
-	w.thaw(m, owner)
-	for _, p := range m.programs {
-		if was, held := m.files[owner.Held(p.name+".yaml")]; held {
-			m.files[undo.ManifestDir+p.name+".yaml"] = was
-		}
-	}
-	if m.programs != nil {
-		w.reconcile(m)
-	}
-	if _, held := m.files[owner.Held(undo.HeldRegistration)]; held {
-		w.register(m)
-	}
-	maps.DeleteFunc(m.files, func(name, _ string) bool {
-		apart := owner.Held(undo.HeldNode) // That is released through the API.
-		return strings.HasPrefix(name, owner.Held("")) && name != apart
-	})
 }

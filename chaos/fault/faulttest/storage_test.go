@@ -42,7 +42,7 @@ func (m *machine) volume(pv string) *volume {
 
 // remount is what a boot does: what was held until then is over, and what was not synced is gone.
 func (m *machine) remount() {
-	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, undo.BriefDir) })
+	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, "/run/") })
 	for _, v := range m.volumes {
 		if v.shut {
 			v.shut, v.unsynced = false, volfault.Missing
@@ -52,14 +52,6 @@ func (m *machine) remount() {
 
 // disk carries out a command about volumes, if it is one. The lock is held.
 func (w *world) disk(m *machine, argv []string) (out string, exit int, known bool) {
-	if argv[0] == "find" && slices.Contains(argv, undo.BriefDir+"*") {
-		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			if rest, ok := strings.CutPrefix(name, undo.BriefDir); ok && !strings.Contains(rest, "/") {
-				out += name + "\n"
-			}
-		}
-		return out, 0, true
-	}
 	if !strings.HasPrefix(strings.Join(argv, " "), undo.AgentPath+" injury ") {
 		return "", 0, false
 	}
@@ -101,13 +93,13 @@ func (w *world) disk(m *machine, argv []string) (out string, exit int, known boo
 // inflict leaves the mark and does the harm.
 func (w *world) inflict(m *machine, owner undo.Owner, kind volfault.Kind, pv string) {
 	v := m.volume(pv)
-	place := owner.Held
+	place := volfault.NotesDir
 	if kind == volfault.Power {
-		place = owner.Brief
+		place = volfault.BootNotesDir
 		v.synced, v.unsynced = volfault.Whole, volfault.Whole
 	}
 	if !kind.Stays() {
-		m.files[place("")], m.files[place(undo.HeldVolume+pv)] = aDirectory, string(kind)
+		m.files[place+owner.Name()+"/volume-"+pv] = string(kind)
 	}
 	if w.inert {
 		return
@@ -166,12 +158,12 @@ func (w *world) look(m *machine, pv string) volfault.Report {
 	return r
 }
 
-// mend undoes what the marks say. It is what a node's timer does as well. The lock is held.
+// mend undoes what the notes say, and removes them. The lock is held.
 func (w *world) mend(m *machine, owner undo.Owner, pvs ...string) []volfault.Report {
 	reports := []volfault.Report{}
-	for _, place := range []func(string) string{owner.Held, owner.Brief} {
+	for _, place := range []string{volfault.NotesDir, volfault.BootNotesDir} {
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			pv, ok := strings.CutPrefix(name, place(undo.HeldVolume))
+			pv, ok := strings.CutPrefix(name, place+owner.Name()+"/volume-")
 			if !ok {
 				continue
 			}
@@ -179,6 +171,7 @@ func (w *world) mend(m *machine, owner undo.Owner, pvs ...string) []volfault.Rep
 				m.endContainer()
 			}
 			*m.volume(pv) = volume{synced: volfault.Missing, unsynced: volfault.Missing, size: wholeSize}
+			delete(m.files, name)
 			reports = append(reports, volfault.Report{PV: pv, At: w.time(time.Now()), Undone: "undone"})
 		}
 	}

@@ -192,12 +192,11 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 			delete(m.timers, last)
 		}
 		return "active\n", 0
-	case argv[0] == "systemd-run":
-		return w.arm(m, argv)
-	case line == "find /usr/local/bin -maxdepth 1 -name seatrial-disk":
-		return undo.DiskPath + "\n", 0
-	case strings.HasPrefix(line, "find /var/lib "):
-		return undo.DiskStates + "node\n" + undo.DiskStates + "controller\n", 0
+	case argv[0] == undo.AgentPath && argv[1] == "arm":
+		return w.arm(m, argv, stdin)
+	case argv[0] == undo.AgentPath && argv[1] == "disarm":
+		w.disarm(m, ownerOf(argv))
+		return "", 0
 	case strings.HasPrefix(line, undo.DiskPath+" points"):
 		return w.points(m, argv[2:])
 	case strings.HasPrefix(line, "ip -json -4"):
@@ -213,34 +212,62 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	return "", 127
 }
 
-func (w *world) arm(m *machine, argv []string) (string, int) {
-	unit, life := "", time.Duration(0)
-	for _, a := range argv {
-		if v, ok := strings.CutPrefix(a, "--unit="); ok {
-			unit = v + ".timer"
-		}
-		if v, ok := strings.CutPrefix(a, "--on-active="); ok {
-			life, _ = time.ParseDuration(v)
-		}
+// ownerOf reads --run and --step.
+func ownerOf(argv []string) undo.Owner {
+	run, step := slices.Index(argv, "--run"), slices.Index(argv, "--step")
+	n, err := strconv.Atoi(argv[step+1])
+	if err != nil {
+		panic(err)
 	}
-	owner, ok := undo.FromTimer(unit)
-	if _, there := m.timers[unit]; !ok || there || life <= 0 {
-		return "", 1
+	return undo.Owner{Run: argv[run+1], Step: n}
+}
+
+// arm keeps an undo on a node and starts its timer. The lock is held.
+func (w *world) arm(m *machine, argv []string, stdin string) (string, int) {
+	owner, dir := ownerOf(argv), undo.RecordDir
+	if slices.Contains(argv, "--until-boot") {
+		dir = undo.BootDir
 	}
-	m.timers[unit] = time.AfterFunc(life, func() {
-		defer w.healObjects(m, owner)
+	life, err := time.ParseDuration(argv[slices.Index(argv, "--life")+1])
+	record := undo.Record{Schema: 1, Run: owner.Run, Step: owner.Step, Deadline: w.time(time.Now().Add(life))}
+	if bad := json.Unmarshal([]byte(stdin), &record.Actions); err != nil || bad != nil || life <= 0 {
+		return "", 254
+	}
+	w.disarm(m, owner)
+	m.files[dir+owner.Name()+".json"] = encode(record)
+	m.timers[owner.Timer()] = time.AfterFunc(life, func() { w.expire(m, owner) })
+	return "", 0
+}
+
+// disarm ends what arm began. The lock is held.
+func (w *world) disarm(m *machine, owner undo.Owner) {
+	if timer, ok := m.timers[owner.Timer()]; ok {
+		timer.Stop()
+		delete(m.timers, owner.Timer())
+	}
+	for _, dir := range []string{undo.RecordDir, undo.BootDir} {
+		delete(m.files, dir+owner.Name()+".json")
+	}
+}
+
+// expire is what a timer does: the agent's own undo, on the node's own commands.
+func (w *world) expire(m *machine, owner undo.Owner) {
+	w.mu.Lock()
+	delete(m.timers, owner.Timer())
+	w.mu.Unlock()
+	run := func(_ context.Context, argv []string, stdin string) (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(m.tables, owner.Table())
-		delete(m.timers, unit)
-		w.release(m, owner)
-		for key := range m.points {
-			if strings.HasSuffix(key, "/"+owner.Name()) {
-				delete(m.points, key)
-			}
+		out, exit, _, known := w.network(m, argv, stdin)
+		if !known {
+			out, exit = w.answer(m, argv, stdin)
 		}
-	})
-	return "", 0
+		if exit != 0 {
+			return out, fmt.Errorf("run %q: exit code %d", argv, exit)
+		}
+		return out, nil
+	}
+	_, _ = undo.Within(context.Background(), run, undo.Of(owner.Run, owner.Step), 10*time.Minute)
 }
 
 func (w *world) probeProcess(m *machine, argv []string) string {

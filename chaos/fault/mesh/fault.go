@@ -150,14 +150,9 @@ func (e *experiment) objects() (objects, error) {
 
 func (e *experiment) name() string { return strings.ToLower(e.owner.Name()) }
 
-// Arm arms the timers on the control plane.
-func (e *experiment) Arm(ctx context.Context) error {
-	return undo.ArmControlPlane(ctx, e.env.Cluster, e.owner, e.life)
-}
-
-// Disarm removes them.
-func (e *experiment) Disarm(ctx context.Context) error {
-	return undo.DisarmControlPlane(ctx, e.env.Cluster, e.owner)
+// Undo has the control plane delete the experiment.
+func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {
+	return undo.OnControlPlane(ctx, e.env.Cluster)
 }
 
 // Inject shows that the effect is not there, and makes the object.

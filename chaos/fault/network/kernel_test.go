@@ -143,7 +143,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 				t.Error(err)
 			}
 			sabotaged := ruleset(f.owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.life)
-			if _, err := undo.On(l.node)(t.Context(), undo.DeleteTable(), sabotaged); err != nil {
+			if _, err := undo.On(l.node)(t.Context(), []string{"nft", "-f", "-"}, sabotaged); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := f.Held(t.Context()); err == nil && spec.Percent != 90 {

@@ -19,29 +19,39 @@ import (
 )
 
 // line is the life of a fault that changes how packets leave the victim's node: a queueing discipline of our own on
-// every device by which the node reaches the others. The mark of each is left before it is made.
+// every device by which the node reaches the others.
 type line struct {
 	env   fault.Env
 	owner undo.Owner
-	life  time.Duration
 	qdisc []string // What tc is told of it, its kind first.
 	find  func(ctx context.Context) (sides, error)
 
-	sides  sides           // Set by locate.
-	leases evidence.Leases // When it was healed.
+	sides   sides           // Set by locate.
+	through []string        // The devices, set by Undo.
+	leases  evidence.Leases // When it was healed.
 }
 
 func newLine(spec plan.Fault, step int, env fault.Env, qdisc ...string) (*line, error) {
-	l := &line{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), qdisc: qdisc}
+	l := &line{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, qdisc: qdisc}
 	l.find = l.allNodes
 	return l, l.owner.Check()
 }
 
-// Arm arms the timer that heals on the node.
-func (l *line) Arm(ctx context.Context) error { return undo.Arm(ctx, l.env.Node, l.owner, l.life) }
-
-// Disarm removes the timer.
-func (l *line) Disarm(ctx context.Context) error { return undo.Disarm(ctx, l.env.Node, l.owner) }
+// Undo notes by which devices the node reaches the others, and has it remove our queueing disciplines from them.
+func (l *line) Undo(ctx context.Context) ([]undo.Task, error) {
+	if err := l.locate(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.through, err = l.devices(ctx); err != nil {
+		return nil, err
+	}
+	task := undo.Task{Node: l.env.Node}
+	for _, d := range l.through {
+		task.Actions = append(task.Actions, undo.RemoveQdisc(l.owner, d))
+	}
+	return []undo.Task{task}, nil
+}
 
 // allNodes returns the victim's node and the others, at most farEnds of them.
 func (l *line) allNodes(ctx context.Context) (sides, error) {
@@ -108,19 +118,13 @@ func (l *line) devices(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// apply marks and makes the queueing disciplines. A device that has one of somebody else's is left alone, which is an
+// apply makes the queueing disciplines. A device that has one of somebody else's is left alone, which is an
 // error.
 func (l *line) apply(ctx context.Context) error {
-	devices, err := l.devices(ctx)
-	if err != nil {
-		return err
-	}
-	for _, d := range devices {
+	for _, d := range l.through {
 		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.owner.Qdisc()}, l.qdisc...)
-		for _, argv := range [][]string{{"mkdir", "-p", l.owner.Held(undo.HeldQdisc + d)}, add} {
-			if _, err := clusters.Run(ctx, l.env.Node, argv...); err != nil {
-				return fmt.Errorf("give device %q a queueing discipline of ours: %w", d, err)
-			}
+		if _, err := clusters.Run(ctx, l.env.Node, add...); err != nil {
+			return fmt.Errorf("give device %q a queueing discipline of ours: %w", d, err)
 		}
 	}
 	return nil
@@ -186,7 +190,7 @@ func (l *line) Heal(ctx context.Context) error {
 
 // release removes what bears our mark.
 func (l *line) release(ctx context.Context) error {
-	return undo.Release(ctx, undo.On(l.env.Node), l.owner)
+	return undo.CarryOut(ctx, undo.On(l.env.Node), l.owner)
 }
 
 // gone shows that no device has a queueing discipline of ours.

@@ -73,13 +73,10 @@ func newSevered(spec plan.Fault, step int, env fault.Env) (*severed, error) {
 	return s, s.owner.Check()
 }
 
-// Arm arms the timer that heals on the node.
-func (s *severed) Arm(ctx context.Context) error {
-	return undo.Arm(ctx, s.env.Node, s.owner, s.life)
+// Undo has the node delete the owner's table.
+func (s *severed) Undo(context.Context) ([]undo.Task, error) {
+	return []undo.Task{{Node: s.env.Node, Actions: []undo.Action{undo.DeleteTable(s.owner)}}}, nil
 }
-
-// Disarm removes the timer.
-func (s *severed) Disarm(ctx context.Context) error { return undo.Disarm(ctx, s.env.Node, s.owner) }
 
 // locate finds both sides, and what lies between them by the families that both have.
 func (s *severed) locate(ctx context.Context) error {
@@ -141,7 +138,7 @@ func (s *severed) Inject(ctx context.Context) error {
 
 // apply makes the owner's table.
 func (s *severed) apply(ctx context.Context) error {
-	_, err := undo.On(s.env.Node)(ctx, undo.DeleteTable(), ruleset(s.owner.Table(), s.rules, s.life))
+	_, err := undo.On(s.env.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.owner.Table(), s.rules, s.life))
 	if err != nil {
 		return fmt.Errorf("make nftables table %q: %w", s.owner.Table(), err)
 	}
@@ -308,7 +305,8 @@ func (s *severed) Heal(ctx context.Context) error {
 		}
 		s.flows = nil
 	}()
-	if _, err := undo.On(s.env.Node)(ctx, undo.DeleteTable(), undo.TableGone(s.owner)); err != nil {
+	gone := undo.DeleteTable(s.owner)
+	if _, err := undo.On(s.env.Node)(ctx, gone.Argv, gone.Stdin); err != nil {
 		return fmt.Errorf("delete nftables table %q: %w", s.owner.Table(), err)
 	}
 	return nil

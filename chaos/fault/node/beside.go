@@ -46,14 +46,9 @@ func newBeside(spec plan.Fault, step int, env fault.Env, want string) (beside, e
 	return b, b.owner.Check()
 }
 
-// Arm arms the dead-man that brings the node back.
-func (b *beside) Arm(ctx context.Context) error {
-	return b.env.Watchdog.Arm(ctx, b.node.Name(), b.owner, b.life)
-}
-
-// Disarm ends it.
-func (b *beside) Disarm(ctx context.Context) error {
-	return b.env.Watchdog.Disarm(ctx, b.node.Name(), b.owner)
+// Undo has the watchdog bring the node back.
+func (b *beside) Undo(context.Context) ([]undo.Task, error) {
+	return []undo.Task{{Node: b.node, Power: true}}, nil
 }
 
 // look asks once for the state of the node. A state that is not empty is another than the one that is wanted.
@@ -103,13 +98,8 @@ func (b *beside) Held(ctx context.Context) ([]fault.Fact, error) {
 	return still(b.look(ctx))
 }
 
-// Heal brings the node back and ends the dead-man, which goes last: until then it is what still would do it.
-func (b *beside) Heal(ctx context.Context) error {
-	if err := bringBack(ctx, b.node); err != nil {
-		return err
-	}
-	return b.Disarm(ctx)
-}
+// Heal brings the node back.
+func (b *beside) Heal(ctx context.Context) error { return bringBack(ctx, b.node) }
 
 // bringBack starts a node that is down and thaws one that is paused.
 func bringBack(ctx context.Context, node clusters.PowerNode) error {

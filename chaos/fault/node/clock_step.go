@@ -44,7 +44,7 @@ func ClockStep() fault.Definition {
 		Offset:   true,
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			c := &clockStep{
-				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), by: spec.Offset.D(),
+				env: env, armed: newArmed(step, env), by: spec.Offset.D(),
 			}
 			return c, c.owner.Check()
 		},
@@ -58,22 +58,11 @@ const clockSlack = 500 * time.Millisecond
 const clockBound = 20 * time.Second
 
 type clockStep struct {
-	env   fault.Env
-	owner undo.Owner
-	life  time.Duration
+	env fault.Env
+	armed
 	by    time.Duration
 	mine  probe.Clock            // Before.
 	other map[string]probe.Clock // Before, by the name of the node.
-}
-
-// Arm arms the timer that puts it back on the node.
-func (c *clockStep) Arm(ctx context.Context) error {
-	return undo.Arm(ctx, c.env.Node, c.owner, c.life)
-}
-
-// Disarm removes the timer.
-func (c *clockStep) Disarm(ctx context.Context) error {
-	return undo.Disarm(ctx, c.env.Node, c.owner)
 }
 
 // readClock asks a node for its clocks.
@@ -107,27 +96,32 @@ func (c *clockStep) others(ctx context.Context) ([]clusters.Node, error) {
 	return others, nil
 }
 
-// Inject looks that the clocks are the nodes' own and agree, leaves the mark, and sets the victim's.
-func (c *clockStep) Inject(ctx context.Context) error {
+// Undo notes the clocks, and sees that they are the nodes' own.
+func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 	others, err := c.others(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if c.mine, err = readClock(ctx, c.env.Node); err != nil {
-		return err
+		return nil, err
 	}
 	c.other = map[string]probe.Clock{}
 	for _, n := range others {
 		read, err := readClock(ctx, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if read.Boot == c.mine.Boot {
-			return fmt.Errorf("step the clock of node %q: it shares its kernel, and so its clock, with node %q "+
+			return nil, fmt.Errorf("step the clock of node %q: it shares its kernel, and so its clock, with node %q "+
 				"(boot %s)", c.env.Node.Name(), n.Name(), read.Boot)
 		}
 		c.other[n.Name()] = read
 	}
+	return c.undoBy(undo.Command(undo.SetClock(c.mine.Ahead(), c.mine.Boot)...)), nil
+}
+
+// Inject sees that the clocks agree, and sets the victim's.
+func (c *clockStep) Inject(ctx context.Context) error {
 	_, state, err := c.compare(ctx, 0)
 	if err == nil && state != "" {
 		err = fmt.Errorf("a clock that is off cannot be shown to be put off: %s", state)
@@ -135,15 +129,8 @@ func (c *clockStep) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)
-	for _, argv := range [][]string{
-		{"mkdir", "-p", c.owner.Held(undo.HeldClockWas(c.mine.Ahead(), c.mine.Boot))}, set,
-	} {
-		if _, err := clusters.Run(ctx, c.env.Node, argv...); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = clusters.Run(ctx, c.env.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
+	return err
 }
 
 // off returns how far the victim's wall clock is off that of another node, at least and at most: the other is read
@@ -231,7 +218,7 @@ func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) {
 
 // Heal puts back a clock that bears our mark.
 func (c *clockStep) Heal(ctx context.Context) error {
-	return undo.Release(ctx, undo.On(c.env.Node), c.owner)
+	return undo.CarryOut(ctx, undo.On(c.env.Node), c.owner)
 }
 
 // ConfirmHealed shows that all clocks agree.

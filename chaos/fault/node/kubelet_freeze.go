@@ -38,8 +38,8 @@ func KubeletFreeze() fault.Definition {
 		// A kubelet that acts on what it knew before it was frozen.
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &kubeletFreeze{env: env, ward: newWard(spec, step, env)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			k := &kubeletFreeze{env: env, armed: newArmed(step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -47,30 +47,34 @@ func KubeletFreeze() fault.Definition {
 
 type kubeletFreeze struct {
 	env fault.Env
-	ward
+	armed
 	old     probe.Process   // The one that was frozen.
 	pods    probe.Processes // The workload's, before.
 	witness witness
 	leases  evidence.Leases // When it was frozen.
 }
 
-// Inject notes which process is the kubelet, what runs beside it and who is answered by it, and freezes it.
-func (k *kubeletFreeze) Inject(ctx context.Context) error {
-	_, old, err := mainProcess(ctx, k.env.Node, kubelet)
-	if err != nil {
-		return err
+// Undo notes which process is the kubelet; one that others have frozen is an error.
+func (k *kubeletFreeze) Undo(ctx context.Context) (_ []undo.Task, err error) {
+	if _, k.old, err = mainProcess(ctx, k.env.Node, kubelet); err != nil {
+		return nil, err
 	}
-	if old.Frozen() {
-		return fmt.Errorf("kubelet pid %d is stopped already", old.PID)
+	if k.old.Frozen() {
+		return nil, fmt.Errorf("kubelet pid %d is stopped already", k.old.PID)
 	}
+	return k.undoBy(undo.Thaw(k.old)), nil
+}
+
+// Inject notes what runs beside the kubelet and who is answered by it, and freezes it.
+func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.env); err != nil {
 		return err
 	}
 	if k.witness, err = newWitness(ctx, k.env, "https", kubeletPort, true); err != nil {
 		return err
 	}
-	k.old = old
-	return undo.Freeze(ctx, k.env.Node, k.owner, kubelet, old)
+	_, err = clusters.Run(ctx, k.env.Node, undo.Stop(k.old)...)
+	return err
 }
 
 // Confirm shows that it stands still, then that it is silent, and then that its pods go on.

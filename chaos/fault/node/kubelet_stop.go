@@ -12,16 +12,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // KubeletStop returns the fault that takes the kubelet away for a time, as a person who stops the service does, or a
 // kubelet that cannot start. Its pods go on, and nobody looks after them.
 //
-// What: a mark on the node that says whose it is, and systemctl stop kubelet.
+// What: systemctl stop kubelet.
 //
 // Shown: the unit is inactive, the process is gone, and the node's lease is not renewed while that of another node is.
 //
-// Healed: a kubelet that bears our mark is started; it is active, the node's lease is renewed by it, and the node is
+// Healed: the kubelet is started; it is active, the node's lease is renewed by it, and the node is
 // Ready. A timer on the node does it when nobody heals it. A reboot in between starts the kubelet as well.
 func KubeletStop() fault.Definition {
 	return fault.Definition{
@@ -29,13 +30,13 @@ func KubeletStop() fault.Definition {
 		Summary: "Stops the kubelet of the victim's node and keeps it stopped; its pods go on.",
 		Shown: "The unit is inactive, its process is gone, and the node's lease is not renewed while that of " +
 			"another node is.",
-		Healed: "It is started if it bears our mark; it is active, the node's lease renewed by it, and the node Ready.",
+		Healed: "It is started; it is active, the node's lease renewed by it, and the node Ready.",
 		Needs:  []string{"systemd"},
 		// A kubelet that is started again finds what became of its pods and volumes without it.
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#113979",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &kubeletStop{env: env, ward: newWard(spec, step, env)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			k := &kubeletStop{env: env, armed: newArmed(step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -49,23 +50,25 @@ const (
 
 type kubeletStop struct {
 	env fault.Env
-	ward
+	armed
 	old    probe.Process   // The one that was stopped.
 	pods   probe.Processes // The workload's, before.
 	leases evidence.Leases // When the old one was gone.
 }
 
-// Inject notes which process is the kubelet and what runs beside it, leaves the mark, and stops it.
-func (k *kubeletStop) Inject(ctx context.Context) error {
-	_, old, err := mainProcess(ctx, k.env.Node, kubelet)
-	if err != nil {
-		return err
-	}
+// Undo notes which process is the kubelet; one that others have stopped is an error.
+func (k *kubeletStop) Undo(ctx context.Context) (_ []undo.Task, err error) {
+	_, k.old, err = mainProcess(ctx, k.env.Node, kubelet)
+	return k.undoBy(undo.Command("systemctl", "start", kubelet)), err
+}
+
+// Inject notes what runs beside the kubelet, and stops it.
+func (k *kubeletStop) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.env); err != nil {
 		return err
 	}
-	k.old = old
-	return k.stopUnit(ctx, undo.HeldKubelet, kubelet)
+	_, err = clusters.Run(ctx, k.env.Node, "systemctl", "stop", kubelet)
+	return err
 }
 
 // Confirm shows that it is gone, then that the node is silent, and then that its pods go on.

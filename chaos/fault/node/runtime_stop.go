@@ -18,12 +18,12 @@ import (
 // RuntimeStop returns the fault that takes the container runtime away for a time. Containers hang on their shims and go
 // on; the kubelet can neither start nor end any, nor ask about them.
 //
-// What: a mark on the node that says whose it is, and systemctl stop containerd, which ends its main process alone.
+// What: systemctl stop containerd, which ends its main process alone.
 //
 // Shown: the unit is inactive, its process is gone, it tells its version to nobody, and the workload's processes and
 // their shims of before are all there.
 //
-// Healed: a containerd that bears our mark is started; it is active and answers, the kubelet is healthy, the node's
+// Healed: containerd is started; it is active and answers, the kubelet is healthy, the node's
 // lease is renewed, and the node is Ready. A timer on the node does it when nobody heals it, and so does a reboot.
 func RuntimeStop() fault.Definition {
 	return fault.Definition{
@@ -31,14 +31,14 @@ func RuntimeStop() fault.Definition {
 		Summary: "Stops containerd on the victim's node and keeps it stopped; containers and their shims go on.",
 		Shown: "The unit is inactive, its process is gone, it answers nobody, and the workload's processes and their " +
 			"shims are those of before.",
-		Healed: "It is started if it bears our mark; it is active and answers, the kubelet healthy, the node's lease " +
+		Healed: "It is started; it is active and answers, the kubelet healthy, the node's lease " +
 			"renewed, and the node Ready.",
 		Needs: []string{"systemd"},
 		// A kubelet without a runtime: nothing can be started or ended, and its node is not ready.
 		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "kubernetes/kubernetes test/e2e_node/restart_test.go, containerd.io/docs: KillMode=process",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			k := &runtimeStop{runtimeKill: newRuntimeKill(env), ward: newWard(spec, step, env)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			k := &runtimeStop{runtimeKill: newRuntimeKill(env), armed: newArmed(step, env)}
 			return k, k.owner.Check()
 		},
 	}
@@ -46,14 +46,16 @@ func RuntimeStop() fault.Definition {
 
 type runtimeStop struct {
 	runtimeKill // What runs, and how it is shown to go on and to be back.
-	ward
+	armed
 }
 
-// Inject notes what runs, leaves the mark, and stops containerd.
+// Undo notes what runs; a containerd that others have stopped is an error.
+func (k *runtimeStop) Undo(ctx context.Context) ([]undo.Task, error) {
+	return k.undoBy(undo.Command("systemctl", "start", containerd)), k.noteAll(ctx)
+}
+
+// Inject stops containerd.
 func (k *runtimeStop) Inject(ctx context.Context) error {
-	if err := k.noteAll(ctx); err != nil {
-		return err
-	}
 	out, answers, err := version(ctx, k.env.Node)
 	if err != nil {
 		return fmt.Errorf("ask containerd for its version: %w", err)
@@ -61,7 +63,8 @@ func (k *runtimeStop) Inject(ctx context.Context) error {
 	if !answers {
 		return fmt.Errorf("containerd does not tell its version, it says %.80q: %w", out, errSilent)
 	}
-	return k.stopUnit(ctx, undo.HeldRuntime, containerd)
+	_, err = clusters.Run(ctx, k.env.Node, "systemctl", "stop", containerd)
+	return err
 }
 
 // errSilent is of a runtime whose silence could not be shown.
@@ -135,8 +138,8 @@ func (k *runtimeStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return still(unitDown(ctx, k.env, containerd))
 }
 
-// Heal starts a containerd that bears our mark.
-func (k *runtimeStop) Heal(ctx context.Context) error { return k.ward.Heal(ctx) }
+// Heal carries out what is armed.
+func (k *runtimeStop) Heal(ctx context.Context) error { return k.armed.Heal(ctx) }
 
 // ConfirmHealed shows that containerd is back and answers, and that the kubelet and the node have got over it.
 func (k *runtimeStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

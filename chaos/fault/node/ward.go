@@ -4,50 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ward is what a fault holds on its node by a mark, and the timer there that ends it when nobody does.
-type ward struct {
+// armed is a fault of which all that it leaves is undone by what is armed on its node.
+type armed struct {
 	at    clusters.Node
 	owner undo.Owner
-	life  time.Duration
 }
 
-func newWard(spec plan.Fault, step int, env fault.Env) ward {
-	return ward{at: env.Node, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+func newArmed(step int, env fault.Env) armed {
+	return armed{at: env.Node, owner: undo.Owner{Run: env.RunID, Step: step}}
 }
 
-// Arm arms the timer.
-func (w ward) Arm(ctx context.Context) error { return undo.Arm(ctx, w.at, w.owner, w.life) }
-
-// Disarm removes it.
-func (w ward) Disarm(ctx context.Context) error { return undo.Disarm(ctx, w.at, w.owner) }
-
-// Heal ends what bears our mark, and removes the timer: without a mark it finds nothing to do.
-func (w ward) Heal(ctx context.Context) error {
-	if err := undo.Release(ctx, undo.On(w.at), w.owner); err != nil {
-		return err
-	}
-	return w.Disarm(ctx)
+// undoBy is the undo by some actions on the node.
+func (a armed) undoBy(actions ...undo.Action) []undo.Task {
+	return []undo.Task{{Node: a.at, Actions: actions}}
 }
 
-// stopUnit leaves the mark of a thing that is held, and stops its unit.
-func (w ward) stopUnit(ctx context.Context, thing, unit string) error {
-	for _, argv := range [][]string{{"mkdir", "-p", w.owner.Held(thing)}, {"systemctl", "stop", unit}} {
-		if _, err := clusters.Run(ctx, w.at, argv...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Heal carries out what is armed.
+func (a armed) Heal(ctx context.Context) error { return undo.CarryOut(ctx, undo.On(a.at), a.owner) }
 
 // unitDown looks once whether a unit is inactive. A state that is not empty says why not.
 func unitDown(ctx context.Context, env fault.Env, unit string) (fault.Fact, string, error) {

@@ -30,7 +30,7 @@ func Cordon() fault.Definition {
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			c := &cordon{env: env, armed: armedFor(spec, step, env)}
+			c := &cordon{env: env, armed: armedFor(step, env)}
 			return c, c.owner.Check()
 		},
 	}

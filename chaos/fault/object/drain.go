@@ -45,7 +45,7 @@ func Drain() fault.Definition {
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			d := &drain{cordon: cordon{env: env, armed: armedFor(spec, step, env)}}
+			d := &drain{cordon: cordon{env: env, armed: armedFor(step, env)}}
 			return d, d.owner.Check()
 		},
 	}

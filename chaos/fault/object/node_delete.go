@@ -46,9 +46,9 @@ func NodeDelete() fault.Definition {
 		Takes:    []plan.Part{plan.PartObject},
 		Upstream: "k/k#61832",
 		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			d := &nodeDelete{env: env, armed: armedFor(spec, step, env)}
+			d := &nodeDelete{env: env, armed: armedFor(step, env)}
 			if spec.Outlast { // How long the one around it takes is not known here.
-				d.life += outlastLife
+				d.longer = outlastLife
 			}
 			return d, d.owner.Check()
 		},
@@ -70,17 +70,20 @@ type nodeDelete struct {
 	armed
 	before    *corev1.Node // Nil until Inject has read it.
 	drivers   []string     // CSI drivers of before.
+	longer    time.Duration
 	restarted bool
 }
 
-// Arm arms the timers: on the control plane, and on the victim, whose kubelet is to be restarted.
-func (d *nodeDelete) Arm(ctx context.Context) error {
-	return errors.Join(undo.Arm(ctx, d.env.Node, d.owner, d.life), d.armed.Arm(ctx))
-}
-
-// Disarm removes the timers.
-func (d *nodeDelete) Disarm(ctx context.Context) error {
-	return errors.Join(undo.Disarm(ctx, d.env.Node, d.owner), d.armed.Disarm(ctx))
+// Undo has the control plane give the Node back what it had, and the victim restart its kubelet.
+func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
+	tasks, err := d.armed.Undo(ctx)
+	if !slices.ContainsFunc(tasks, func(t undo.Task) bool { return t.Node.Name() == d.env.Node.Name() }) {
+		tasks = append(tasks, undo.Task{Node: d.env.Node})
+	}
+	for i := range tasks {
+		tasks[i].Longer = d.longer
+	}
+	return tasks, err
 }
 
 // Inject notes what is there, leaves the marks, and deletes it.

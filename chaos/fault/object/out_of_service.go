@@ -33,8 +33,8 @@ func OutOfService() fault.Definition {
 		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			o := &outOfService{victim: victim{env: env}, armed: armedFor(spec, step, env)}
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			o := &outOfService{victim: victim{env: env}, armed: armedFor(step, env)}
 			return o, o.owner.Check()
 		},
 	}

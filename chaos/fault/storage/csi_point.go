@@ -60,7 +60,7 @@ type csiPoint struct {
 
 func newCSIPoint(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 	c := &csiPoint{
-		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), service: "controller",
+		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, service: "controller",
 		volumes: "every volume",
 	}
 	if spec.CSI == nil {
@@ -94,20 +94,11 @@ func (c *csiPoint) locate(ctx context.Context) error {
 	return errors.New("find the driver's controller service: the cluster lists no node of the control plane")
 }
 
-// Arm arms the timer that clears the point on the node.
-func (c *csiPoint) Arm(ctx context.Context) error {
-	if err := c.locate(ctx); err != nil {
-		return err
-	}
-	return undo.Arm(ctx, c.node, c.owner, c.life)
-}
-
-// Disarm removes the timer.
-func (c *csiPoint) Disarm(ctx context.Context) error {
-	if err := c.locate(ctx); err != nil {
-		return err
-	}
-	return undo.Disarm(ctx, c.node, c.owner)
+// Undo has the node clear the point.
+func (c *csiPoint) Undo(ctx context.Context) ([]undo.Task, error) {
+	clear := undo.Command(undo.ClearPoint(c.service, c.owner.Name())...)
+	err := c.locate(ctx)
+	return []undo.Task{{Node: c.node, Actions: []undo.Action{clear}}}, err
 }
 
 // Inject finds out which volume it is, and sets the point.

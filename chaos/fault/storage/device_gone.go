@@ -30,9 +30,9 @@ func DeviceGone() fault.Definition {
 		Takes: []plan.Part{plan.PartVolume},
 		// What a database does after an error of fsync: to try again and take the second answer for true loses data.
 		Upstream: "fsync(2), EIO; MySQL Reference Manual, InnoDB I/O errors; PostgreSQL's fsync errors of 2018",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: volfault.Gone,
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, kind: volfault.Gone,
 				kills: true,
 				amiss: func(r volfault.Report) string {
 					return cmp.Or(unlike(r, volfault.AccessRead, "EIO", "ESHUTDOWN"),

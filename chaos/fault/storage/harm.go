@@ -26,7 +26,6 @@ const (
 type harm struct {
 	env   fault.Env
 	owner undo.Owner
-	life  time.Duration
 	kind  volfault.Kind
 	// amiss returns why a look at a volume does not show the harm, "" when it does.
 	amiss func(volfault.Report) string
@@ -37,11 +36,10 @@ type harm struct {
 	pods    []evidence.Pod // The victim's, once the harm was shown.
 }
 
-// Arm arms the timer by which the node undoes the harm.
-func (h *harm) Arm(ctx context.Context) error { return undo.Arm(ctx, h.env.Node, h.owner, h.life) }
-
-// Disarm removes the timer.
-func (h *harm) Disarm(ctx context.Context) error { return undo.Disarm(ctx, h.env.Node, h.owner) }
+// Undo has the node mend the volumes.
+func (h *harm) Undo(context.Context) ([]undo.Task, error) {
+	return []undo.Task{{Node: h.env.Node, Actions: []undo.Action{undo.MendVolumes(h.owner)}}}, nil
+}
 
 // Inject does the harm to every volume of the victim's pod.
 func (h *harm) Inject(ctx context.Context) error {
@@ -131,10 +129,7 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err er
 
 // Heal undoes the harm.
 func (h *harm) Heal(ctx context.Context) error {
-	if err := undo.Release(ctx, undo.On(h.env.Node), h.owner); err != nil {
-		return err
-	}
-	return h.Disarm(ctx)
+	return undo.CarryOut(ctx, undo.On(h.env.Node), h.owner)
 }
 
 // ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready: with new containers,

@@ -46,13 +46,13 @@ func PowerLoss() fault.Definition {
 		Takes: []plan.Part{plan.PartNode},
 		// Databases that trust a setting, and file systems that lose what was renamed and not synced.
 		Upstream: "MySQL Reference Manual, innodb_flush_log_at_trx_commit and sync_binlog",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			power, ok := env.Node.(clusters.PowerNode)
 			if !ok {
 				return nil, fmt.Errorf("node %q cannot lose its power: its provider has none over it", env.Node.Name())
 			}
 			p := &powerLoss{
-				env: env, node: power, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
+				env: env, node: power, owner: undo.Owner{Run: env.RunID, Step: step},
 			}
 			return p, p.owner.Check()
 		},
@@ -70,7 +70,6 @@ type powerLoss struct {
 	env   fault.Env
 	node  clusters.PowerNode
 	owner undo.Owner
-	life  time.Duration
 
 	volumes   []evidence.Volume
 	pods      []evidence.Pod
@@ -79,11 +78,10 @@ type powerLoss struct {
 	leases    evidence.Leases // When the new boot was seen.
 }
 
-// Arm arms the timer that mounts anew what was shut down, should the power not be lost.
-func (p *powerLoss) Arm(ctx context.Context) error { return undo.Arm(ctx, p.node, p.owner, p.life) }
-
-// Disarm removes the timer. A boot has done so.
-func (p *powerLoss) Disarm(ctx context.Context) error { return undo.Disarm(ctx, p.node, p.owner) }
+// Undo has the node mount again what was shut down, should the power not be lost.
+func (p *powerLoss) Undo(context.Context) ([]undo.Task, error) {
+	return []undo.Task{{Node: p.node, Actions: []undo.Action{undo.MendVolumes(p.owner)}, UntilBoot: true}}, nil
+}
 
 // Inject notes what is there, shuts the file systems down, and restarts the node with no grace.
 func (p *powerLoss) Inject(ctx context.Context) error {
@@ -235,13 +233,7 @@ func (p *powerLoss) Heal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := undo.ReleaseBrief(ctx, undo.On(p.node), p.owner); err != nil {
-		return err
-	}
-	if err := undo.Release(ctx, undo.On(p.node), p.owner); err != nil { // A kubelet that was stopped to do that.
-		return err
-	}
-	return p.Disarm(ctx)
+	return undo.CarryOut(ctx, undo.On(p.node), p.owner)
 }
 
 // ConfirmHealed shows that the node, its pods and the volumes are back.

@@ -32,9 +32,9 @@ func VolumeFull() fault.Definition {
 		Takes:   []plan.Part{plan.PartVolume},
 		// A server waits for space and goes on, or tells its clients; it must not acknowledge what it could not keep.
 		Upstream: "MySQL Reference Manual, How MySQL Handles a Full Disk",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec), kind: volfault.Full,
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, kind: volfault.Full,
 				amiss: func(r volfault.Report) string {
 					left := ""
 					if r.Available > fewBlocks {

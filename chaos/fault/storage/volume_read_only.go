@@ -30,9 +30,9 @@ func VolumeReadOnly() fault.Definition {
 		Takes:   []plan.Part{plan.PartVolume},
 		// The pod restarts again and again until somebody looks at the node: nothing in the API says why.
 		Upstream: "ext4(5), errors=remount-ro",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 			h := &harm{
-				env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec),
+				env: env, owner: undo.Owner{Run: env.RunID, Step: step},
 				kind: volfault.ReadOnly, kills: true,
 				amiss: func(r volfault.Report) string {
 					writable := ""

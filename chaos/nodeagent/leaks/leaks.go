@@ -64,6 +64,7 @@ func owned(t history.Thing) history.Thing {
 		return t
 	}
 	for _, word := range strings.FieldsFunc(t.Name, func(r rune) bool { return r == ' ' || r == '/' }) {
+		word = strings.TrimSuffix(word, ".json") // The record of an undo.
 		stem := strings.TrimSuffix(strings.TrimSuffix(word, ".service"), ".timer")
 		for _, read := range []func(string) (undo.Owner, bool){
 			undo.FromTable, func(string) (undo.Owner, bool) { return undo.FromTimer(stem + ".timer") }, undo.FromName,

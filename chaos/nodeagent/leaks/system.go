@@ -14,6 +14,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
@@ -193,7 +194,8 @@ func (n Node) installed(unit string) bool {
 func (n Node) files(context.Context) ([]history.Thing, error) {
 	var all []history.Thing
 	for _, pattern := range []string{
-		undo.HeldDir + "*", undo.HeldDir + "*/*", undo.BriefDir + "*", undo.BriefDir + "*/*",
+		undo.RecordDir + "*", undo.BootDir + "*", undo.HeldDir + "*", undo.HeldDir + "*/*",
+		volfault.NotesDir + "*/*", volfault.BootNotesDir + "*/*",
 		ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
 		"/etc/systemd/system/*seatrial*", "/run/systemd/system/*seatrial*", "/etc/systemd/system/*.d/*.conf",
 		"/run/systemd/system/*.d/*.conf",
@@ -203,7 +205,8 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 			return all, err
 		}
 		for _, path := range paths {
-			if name := n.path(path); name+"/" != undo.HeldDir { // It stays, empty, once anything was held.
+			name := n.path(path)
+			if !slices.Contains([]string{undo.HeldDir, undo.RecordDir, volfault.NotesDir}, name+"/") { // They stay.
 				all = append(all, history.Thing{Name: name})
 			}
 		}

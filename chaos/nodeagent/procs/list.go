@@ -25,6 +25,9 @@ type Process struct {
 	Container string `json:"container,omitempty"`
 }
 
+// Ticks is its start time as the kernel counts it.
+func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
+
 // List returns the running processes that have one of the names, in the order of their pids. A process is known by
 // the kernel's name for it, which is the first 15 bytes of its program's base name. A zombie runs no more and is not
 // listed; a process that ends while it is read is left out.

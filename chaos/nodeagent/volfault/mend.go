@@ -26,7 +26,7 @@ const (
 // idle carries something out while the kubelet is stopped, so that no container is started on what is not mounted. A
 // kubelet that was stopped by somebody else stays so. The mark says to whoever comes later that we have stopped it.
 func (n *Node) idle(ctx context.Context, owner undo.Owner, do func() error) error {
-	kubelet := filepath.Join(n.Held, owner.Name(), undo.HeldKubelet)
+	kubelet := filepath.Join(n.Notes, owner.Name(), noteKubelet)
 	_, statErr := os.Stat(kubelet)
 	state, err := n.Run(ctx, []string{"systemctl", "show", "kubelet", "--property=ActiveState", "--value"}, "")
 	if err != nil {

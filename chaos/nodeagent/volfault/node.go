@@ -5,16 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
+// The directories where a node keeps notes, one directory for each owner.
+const (
+	NotesDir     = "/var/lib/seatrial/volfault/"
+	BootNotesDir = "/run/seatrial/volfault/"
+)
+
+// The names of notes.
+const (
+	noteVolume  = "volume-" // Harm was done to the volume whose name follows.
+	noteKubelet = "kubelet" // The kubelet is stopped until mounts are made again.
+)
+
 // Node is the node that this process runs on.
 type Node struct {
-	Held  string // Directory of the marks: undo.HeldDir.
-	Brief string // Directory of those that the next boot makes void: undo.BriefDir.
-	Run   undo.Runner
+	Notes     string // Directory of the notes: NotesDir.
+	BootNotes string // Directory of those that the next boot makes void: BootNotesDir.
+	Run       undo.Runner
 }
 
 // Inflict does harm to volumes, each of which gets a note first. Of all kinds but Power there is one volume; file is
@@ -90,9 +103,9 @@ func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 	return r, err
 }
 
-// Mend undoes what the owner's notes say was done to volumes, and says of each what that was. The notes themselves stay
-// for the caller to remove. From the volumes that are named the owner's files are removed, whether there is a note of
-// them or not: after a boot there is none.
+// Mend undoes what the owner's notes say was done to volumes, reports what that was, and removes the notes. From the
+// volumes that are named the owner's files are removed, whether there is a note of them or not: after a boot there is
+// none.
 func (n *Node) Mend(ctx context.Context, owner undo.Owner, pvs ...string) (reports []Report, err error) {
 	unlock, err := n.lock()
 	if err != nil {
@@ -116,7 +129,24 @@ func (n *Node) Mend(ctx context.Context, owner undo.Owner, pvs ...string) (repor
 	for _, pv := range pvs {
 		failed = append(failed, clean(pv, owner))
 	}
-	return reports, errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		return reports, err
+	}
+	return reports, n.forget(ctx, owner)
+}
+
+// forget removes the owner's notes. A kubelet that an earlier process stopped and did not start again is started.
+func (n *Node) forget(ctx context.Context, owner undo.Owner) error {
+	if _, err := os.Stat(filepath.Join(n.Notes, owner.Name(), noteKubelet)); err == nil {
+		if _, err := n.Run(ctx, []string{"systemctl", "start", "kubelet"}, ""); err != nil {
+			return fmt.Errorf("start the kubelet: %w", err)
+		}
+	}
+	var errs []error
+	for _, dir := range []string{n.Notes, n.BootNotes} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, owner.Name())))
+	}
+	return errors.Join(errs...)
 }
 
 // clean removes the files that tell what a loss of power has lost.

@@ -17,11 +17,11 @@ import (
 
 // path is where the note of a volume's injury is kept. A loss of power is over with the next boot.
 func (n *Node) path(kind Kind, owner undo.Owner, pv string) string {
-	dir := n.Held
+	dir := n.Notes
 	if kind == Power {
-		dir = n.Brief
+		dir = n.BootNotes
 	}
-	return filepath.Join(dir, owner.Name(), undo.HeldVolume+pv)
+	return filepath.Join(dir, owner.Name(), noteVolume+pv)
 }
 
 // keep writes a note so that it outlives the node's power.
@@ -89,7 +89,7 @@ func (n *Node) notes(owner undo.Owner) ([]Note, error) {
 
 // lock excludes other processes that do or undo harm here; the kernel gives it back when this one ends.
 func (n *Node) lock() (unlock func() error, err error) {
-	path := filepath.Dir(filepath.Clean(n.Held)) // It is there before anything is held, and leaves nothing behind.
+	path := filepath.Dir(filepath.Clean(n.Notes)) // It is there before anything is held, and leaves nothing behind.
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock volumes: %w", err)

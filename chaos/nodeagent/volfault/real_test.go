@@ -47,7 +47,7 @@ func realPlace(t *testing.T, fileSystem string) *place {
 	p := &place{pv: "pv-" + fileSystem}
 	p.root, p.pod = filepath.Join(dir, "mnt", p.pv), filepath.Join(dir, "pods", "u1", "volumes", p.pv)
 	p.node = &volfault.Node{
-		Held: filepath.Join(dir, "held"), Brief: filepath.Join(dir, "brief"), Run: p.command,
+		Notes: filepath.Join(dir, "held"), BootNotes: filepath.Join(dir, "brief"), Run: p.command,
 	}
 	image := filepath.Join(dir, "image")
 	file, err := os.Create(image)
@@ -332,7 +332,7 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 	if err != nil || r.Mounted {
 		t.Errorf("look: %+v, %v", r, err)
 	}
-	n := &volfault.Node{Held: t.TempDir(), Brief: t.TempDir()}
+	n := &volfault.Node{Notes: t.TempDir(), BootNotes: t.TempDir()}
 	if _, err := n.Inflict(t.Context(), volfault.Gone, owner, "", "pv-of-nobody"); !errors.Is(err, volfault.ErrNotMounted) {
 		t.Errorf("inflict: %v", err)
 	}

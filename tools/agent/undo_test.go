@@ -3,16 +3,22 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
@@ -49,27 +55,26 @@ func agent(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func TestHealUndoesOneStep(t *testing.T) {
-	notes := stub(t, "nft", `table inet seatrial_r1_3\ntable inet seatrial_r1_4\ntable inet kube-proxy\n`)
-	code, stdout, stderr := agent(t, "heal", "--run", "r1", "--step", "3")
+func TestUndoUndoesOneStep(t *testing.T) {
+	notes := stub(t, "systemctl", "")
+	code, stdout, stderr := agent(t, "undo", "--run", "r1", "--step", "3")
 	var got undo.Report
 	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
 		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
 	}
-	if d := cmp.Diff(undo.Report{Tables: []string{"seatrial_r1_3"}, Timers: []string{}}, got); d != "" {
+	if d := cmp.Diff(undo.Report{Undone: []string{}, Timers: []string{}}, got); d != "" {
 		t.Errorf("report (-want +got):\n%s", d)
 	}
 	did, err := os.ReadFile(notes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "nft list tables\nnft -f -\ndelete table inet seatrial_r1_3\n" +
-		"find /usr/local/bin -maxdepth 1 -name seatrial-disk\n" +
+	want := "find /var/lib /run -ignore_readdir_race -mindepth 1 -maxdepth 3 ! -path /var/lib/seatrial " +
+		"! -path /var/lib/seatrial/undo ! -path /var/lib/seatrial/undo/* ! -path /run/seatrial " +
+		"! -path /run/seatrial/undo ! -path /run/seatrial/undo/* -prune -o -path */seatrial/undo/*.json -print\n" +
 		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
 		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +
 		"-o -path /var/lib/seatrial/held/* -print\n" +
-		"find /run -ignore_readdir_race -mindepth 1 -maxdepth 3 ! -path /run/seatrial " +
-		"! -path /run/seatrial/held ! -path /run/seatrial/held/* -prune -o -path /run/seatrial/held/* -print\n" +
 		"find /etc -maxdepth 2 -path /etc/kubernetes/admin.conf\n" +
 		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
 	if d := cmp.Diff(want, string(did)); d != "" {
@@ -77,17 +82,53 @@ func TestHealUndoesOneStep(t *testing.T) {
 	}
 }
 
-func TestHealFailsLoudly(t *testing.T) {
+func TestUndoFailsLoudly(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	code, stdout, stderr := agent(t, "heal")
-	if code != exitFailed || !strings.Contains(stderr, "list nftables") || !strings.Contains(stdout, `"tables":[]`) {
+	code, stdout, stderr := agent(t, "undo")
+	if code != exitFailed || !strings.Contains(stderr, "look for what is armed") ||
+		!strings.Contains(stdout, `"undone":[]`) {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
 
-func TestProbeAndHealRefuseBadArguments(t *testing.T) {
+// TestThawLeavesALaterProcessAlone thaws a process that was stopped, by its start time.
+func TestThawLeavesALaterProcessAlone(t *testing.T) {
+	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := sleeper.Process.Pid
+	now, there, err := procs.Read(pid)
+	if err != nil || !there {
+		t.Fatal(there, err)
+	}
+	var signalled []int
+	kill := func(pid int, _ unix.Signal) error { signalled = append(signalled, pid); return unix.ESRCH }
+	identity := func(later int64) string { return fmt.Sprintf("%d:%d", pid, now.Ticks()+later) }
+	for _, args := range [][]string{{identity(1)}, {"4194305:7"}} { // A later process, and one that has ended.
+		if err := thaw(args, kill); err != nil || len(signalled) > 0 {
+			t.Errorf("%q: %v, signalled %v", args, err, signalled)
+		}
+	}
+	if err := thaw([]string{identity(0)}, kill); err != nil || !slices.Equal(signalled, []int{pid}) {
+		t.Errorf("%v, signalled %v", err, signalled)
+	}
+	denied := func(int, unix.Signal) error { return unix.EPERM }
+	if err := thaw([]string{identity(0)}, denied); !errors.Is(err, unix.EPERM) {
+		t.Errorf("got %v", err)
+	}
+	if err := sleeper.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = sleeper.Wait() // It was killed.
+}
+
+func TestProbeAndUndoRefuseBadArguments(t *testing.T) {
 	for _, args := range [][]string{
-		{"heal", "x"}, {"heal", "--step", "3"}, {"heal", "--run", "a b"}, {"heal", "--run", "a", "--step", "-1"},
+		{"undo", "x"}, {"undo", "--step", "3"}, {"undo", "--run", "a b"}, {"undo", "--run", "a", "--step", "-1"},
+		{"arm", "--run", "a", "--life", "0s"}, {"arm", "--run", "a b", "--life", "1s"}, {"disarm"}, {"thaw"},
+		{"arm", "--run", "a", "--life", "1s"}, // Without actions.
+		{"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"}, {"qdisc", "--run", "a"},
 		{"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
 		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""},
 		{"probe", "process", "--program", ""}, {"probe", "process", "y"},

@@ -107,9 +107,10 @@ clean: ## Delete our clusters, stop the engine if we started it, undo what we di
 	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/offline clean; fi
 	rm -rf bin
 
-build: modules ## Build bin/seatrial and bin/seatrial-agent; 1 min, 3 min the first time
+build: modules ## Build bin/seatrial, bin/seatrial-agent and bin/seatrial-offline; 1 min, 3 min the first time
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial ./tools/seatrial
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial-agent ./tools/agent
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial-offline ./tools/offline
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

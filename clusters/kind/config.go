@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/offline"
 )
 
 // runLabel is the label of Kubernetes nodes with the run ID.
@@ -41,10 +42,10 @@ crashLoopBackOff:
 // Without CAP_SYS_RESOURCE nothing can lower its OOM score below that of its parent, and containerd must not try. The
 // setting has another place in each version of its configuration; kind leaves out the one that does not fit.
 //
-// Images under builtImage need no patch: tools/offline/nodeimage makes the setting part of them, or fails, and kind
+// Images under builtImage need no patch: tools/offline makes the setting part of them, or fails, and kind
 // restarts containerd on every node after a patch.
 const (
-	builtImage        = "localhost/seatrial/node:"
+	builtImage        = offline.NodeImageRepository + ":"
 	containerdV2Patch = `version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true

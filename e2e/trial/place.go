@@ -89,14 +89,14 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 		return nil, err
 	}
 	p := &Place{provider: provider, berth: held, record: PlaceRecord{
-		ClusterName: m.ClusterName, Image: images.Database, Agent: agent, ImageSource: images.Source,
-		Versions: images.Versions, Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
+		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
+		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
 	if m.Reuse {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
 		if err == nil {
 			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			return p, errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images))
+			return p, errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
 		}
 		if !errors.Is(err, clusters.ErrNotFound) {
 			return nil, err
@@ -107,13 +107,13 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 		m.ClusterName, m.Workers)
 	p.Cluster, err = provider.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
-		KubernetesVersion: images.Versions["kubernetes"], RunID: NewRunID(begin),
+		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
 	p.record.Ours = true
-	err = errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images))
+	err = errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
 	if err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
 	}

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
 	"github.com/seatrial/seatrial/fixtures/shareddisk"
-	"github.com/seatrial/seatrial/tools/offline/database"
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
@@ -101,11 +99,6 @@ func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
 		return nil, fmt.Errorf("use kind with %q: %w", engine, err)
 	}
 	return p, nil
-}
-
-// databaseImage makes the image of the workloads' database, or takes the one in the cache.
-func databaseImage(ctx context.Context, cache string, log *slog.Logger) (image.Archive, error) {
-	return image.Ensure(ctx, image.Options{CacheDir: cache, Log: log})
 }
 
 // Validate holds a plan against the parts there are, wherever it is carried out.

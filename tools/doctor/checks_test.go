@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seatrial/seatrial/tools/offline/engine"
+	"github.com/seatrial/seatrial/clusters/offline"
 )
 
 // illness makes one thing wrong on a healthy host.
 type illness struct {
 	change func(*patient)
-	engine func(context.Context) (engine.Engine, error) // A good one when nil.
+	engine func(context.Context) (offline.Engine, error) // A good one when nil.
 	want   Status
 	found  string // What the finding must hold.
 }
@@ -67,9 +67,9 @@ func both(first, second func(*patient)) func(*patient) {
 	return func(p *patient) { first(p); second(p) }
 }
 
-func versioned(name, version string) func(context.Context) (engine.Engine, error) {
-	return func(context.Context) (engine.Engine, error) {
-		return engine.Engine{Name: name, Path: "/bin/" + name, Version: version}, nil
+func versioned(name, version string) func(context.Context) (offline.Engine, error) {
+	return func(context.Context) (offline.Engine, error) {
+		return offline.Engine{Name: name, Path: "/bin/" + name, Version: version}, nil
 	}
 }
 
@@ -98,8 +98,8 @@ func TestHostChecks(t *testing.T) {
 func TestEngineChecks(t *testing.T) {
 	examine(t, "container engine", map[string]illness{
 		"none": {engine: noEngine, want: Fail, found: "cannot connect"},
-		"other trouble": {engine: func(context.Context) (engine.Engine, error) {
-			return engine.Engine{}, errors.New("read the host's state: no")
+		"other trouble": {engine: func(context.Context) (offline.Engine, error) {
+			return offline.Engine{}, errors.New("read the host's state: no")
 		}, want: Fail, found: "state"},
 	})
 	examine(t, "docker version", map[string]illness{
@@ -108,8 +108,8 @@ func TestEngineChecks(t *testing.T) {
 	})
 	examine(t, "podman version", map[string]illness{"any": {engine: versioned("podman", "4.3.1"), want: OK}})
 	examine(t, "rootless", map[string]illness{
-		"yes": {engine: func(context.Context) (engine.Engine, error) {
-			return engine.Engine{Name: "podman", Version: "5", Rootless: true}, nil
+		"yes": {engine: func(context.Context) (offline.Engine, error) {
+			return offline.Engine{Name: "podman", Version: "5", Rootless: true}, nil
 		}, want: Warn, found: "yes"},
 	})
 	examine(t, "node:1", map[string]illness{

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/seatrial/seatrial/tools/offline/engine"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
@@ -30,8 +30,8 @@ type Image struct {
 // Options says what to look for. The zero value is good: the real host, no images.
 type Options struct {
 	System System
-	// Engine finds the container engine; engine.Find when nil.
-	Engine func(context.Context) (engine.Engine, error)
+	// Engine finds the container engine; the real one when nil.
+	Engine func(context.Context) (offline.Engine, error)
 	Images []Image
 	// RunDir is where run directories will be; "." when empty.
 	RunDir string
@@ -44,7 +44,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		options.System = system.System{}
 	}
 	if options.Engine == nil {
-		options.Engine = engine.Find
+		options.Engine = offline.Tool{}.FindEngine
 	}
 	if options.RunDir == "" {
 		options.RunDir = "."
@@ -82,20 +82,20 @@ func Run(ctx context.Context, options Options) (Report, error) {
 // examination is one visit: the host, and the engine that was found or why there is none.
 type examination struct {
 	System
-	engine    engine.Engine
+	engine    offline.Engine
 	engineErr error
 }
 
 func (x examination) engines() []Check {
-	check := Check{What: "container engine", Need: engine.Need()}
-	var missing *engine.NotFoundError
+	check := Check{What: "container engine", Need: offline.EngineNeed}
+	var missing *offline.NotFoundError
 	switch {
 	case x.engineErr == nil:
 		check.Status, check.Found = OK, x.engine.String()+", a privileged container ran"
 	case errors.As(x.engineErr, &missing):
-		check.Status, check.Found, check.Fix = Fail, missing.Found(), missing.Fix
+		check.Status, check.Found, check.Fix = Fail, missing.Found, missing.Fix
 	default:
-		check.Status, check.Found, check.Fix = Fail, x.engineErr.Error(), engine.EnsureCommand
+		check.Status, check.Found, check.Fix = Fail, x.engineErr.Error(), offline.EnsureCommand
 	}
 	if x.engineErr != nil {
 		return []Check{check}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seatrial/seatrial/tools/offline/engine"
+	"github.com/seatrial/seatrial/clusters/offline"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -102,14 +102,13 @@ func healthy(t *testing.T) patient {
 	}
 }
 
-func goodEngine(context.Context) (engine.Engine, error) {
-	return engine.Engine{Name: "docker", Path: "/bin/docker", Version: "28.0.1", DataRoot: "/var/lib/docker"}, nil
+func goodEngine(context.Context) (offline.Engine, error) {
+	return offline.Engine{Name: "docker", Path: "/bin/docker", Version: "28.0.1", DataRoot: "/var/lib/docker"}, nil
 }
 
-func noEngine(context.Context) (engine.Engine, error) {
-	return engine.Engine{}, &engine.NotFoundError{Fix: engine.EnsureCommand, Findings: []engine.Finding{
-		{Name: "docker", Path: "/bin/docker", Stage: engine.StageDaemon, Err: errors.New("cannot connect")},
-		{Name: "nerdctl", Stage: engine.StageClient}, {Name: "podman", Stage: engine.StageClient}}}
+func noEngine(context.Context) (offline.Engine, error) {
+	return offline.Engine{}, &offline.NotFoundError{Fix: offline.EnsureCommand, Found: "docker: /bin/docker is there, " +
+		"its daemon does not answer: cannot connect; nerdctl: not installed; podman: not installed"}
 }
 
 // TestRunGolden shows the whole of a healthy host's report, and of one on which everything is wrong.

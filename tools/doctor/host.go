@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seatrial/seatrial/tools/offline/engine"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
+	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
 const gib = 1 << 30
@@ -83,7 +84,7 @@ func (x examination) capabilities() Check {
 		check.Found = "all but " + strings.Join(lacks.Names(), ", ") + ", and the engine does without"
 	default:
 		check.Status, check.Found = Warn, "all but "+strings.Join(lacks.Names(), ", ")
-		check.Fix = engine.EnsureCommand
+		check.Fix = offline.EnsureCommand
 	}
 	return check
 }
@@ -145,7 +146,7 @@ func (x examination) memory() []Check {
 // inotify warns only: how many watches a cluster takes depends on what runs beside it, and pods that find none say so.
 func (x examination) inotify() []Check {
 	var checks []Check
-	for _, floor := range engine.InotifyFloors() {
+	for _, floor := range system.InotifyFloors() {
 		name := strings.ReplaceAll(strings.TrimPrefix(floor.Path, "/proc/sys/"), "/", ".")
 		check := Check{What: name, Need: strconv.Itoa(floor.Need), Found: x.line(floor.Path), Status: OK}
 		value, err := strconv.Atoi(check.Found)

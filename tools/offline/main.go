@@ -1,27 +1,43 @@
-// Program offline makes a container engine that kind can use, where there is none, and takes it away again.
+// Program offline makes what a host without a container registry lacks: a container engine that kind can use, the node
+// image, the database image, and the sidecars of a CSI driver.
 //
-// Data goes to standard output, messages to standard error; it exits 0 when done, 254 for bad arguments and 255 when
-// it failed.
+// The answer goes to standard output as JSON, messages to standard error; it exits 0 when done, 254 for bad arguments
+// and 255 when it failed.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
+	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/tools/offline/database"
 	"github.com/seatrial/seatrial/tools/offline/engine"
+	"github.com/seatrial/seatrial/tools/offline/nodeimage"
+	"github.com/seatrial/seatrial/tools/offline/sidecars"
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
-const usage = `usage: offline COMMAND
+const usage = `usage: offline COMMAND [FLAGS]
 
-  ensure   find a container engine that works, or make one; prints it
-  status   find a container engine that works; prints it, changes nothing
-  clean    undo what ensure did to this host
+  ensure     find a container engine that works, or make one
+  status     find a container engine that works; changes nothing
+  clean      undo what ensure did to this host
+  images     make the database image and the node image: --engine, --kubernetes-version, --source
+  database   make the database image
+  sidecars   compile the sidecars of the CSI driver
+  pin        pin the modules of the Kubernetes version that follows, and of the sidecars; run it at the root of the
+             repository, look at the difference, and commit it
+
+  --cache DIR   where builds are kept
 `
 
 func main() {
@@ -31,43 +47,128 @@ func main() {
 	os.Exit(code)
 }
 
+// command is one call of the program.
+type command struct {
+	name, cache                string
+	engine, kubernetes, source string
+	args                       []string
+	log                        *slog.Logger
+	progress                   io.Writer
+}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) != 1 {
-		fmt.Fprint(stderr, usage)
+	c, err := parse(args, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "offline: %v\n%s", err, usage)
 		return 254
+	}
+	answer, err := c.do(ctx)
+	if err != nil {
+		answer = offline.Answer{Error: err.Error()}
+		errors.As(err, &answer.NotFound)
+	}
+	encoder := json.NewEncoder(stdout)
+	encoder.SetIndent("", "  ")
+	if err := errors.Join(err, encoder.Encode(answer)); err != nil {
+		return 255
+	}
+	return 0
+}
+
+// parse reads the command line.
+func parse(args []string, stderr io.Writer) (command, error) {
+	if len(args) == 0 {
+		return command{}, errors.New("no command given")
 	}
 	level := slog.LevelWarn
 	if os.Getenv("SEATRIAL_DEBUG") != "" {
 		level = slog.LevelDebug
 	}
-	options := engine.Options{
-		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
-		Out: stderr,
+	c := command{
+		name: args[0], progress: stderr,
+		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
-	var found engine.Engine
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.cache, "cache", "", "")
+	wantArgs := 0
+	switch c.name {
+	case "ensure", "status", "clean", "database", "sidecars":
+	case "images":
+		flags.StringVar(&c.engine, "engine", "docker", "")
+		flags.StringVar(&c.kubernetes, "kubernetes-version", "", "")
+		flags.StringVar(&c.source, "source", "auto", "")
+	case "pin":
+		wantArgs = 1
+	default:
+		return command{}, fmt.Errorf("unknown command %q", c.name)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return command{}, err
+	}
+	if c.args = flags.Args(); len(c.args) != wantArgs {
+		return command{}, fmt.Errorf("%s takes %d arguments, got %q", c.name, wantArgs, c.args)
+	}
+	if c.cache == "" {
+		keep, err := store.Default()
+		if err != nil {
+			return command{}, err
+		}
+		c.cache = keep.Dir
+	}
+	return c, offline.ValidateImages(c.kubernetes, c.source)
+}
+
+func (c command) do(ctx context.Context) (offline.Answer, error) {
+	options := engine.Options{Log: c.log, Out: c.progress}
+	var found offline.Engine
 	var err error
-	switch args[0] {
+	switch c.name {
 	case "ensure":
 		found, err = engine.Ensure(ctx, options)
 	case "status":
-		found, err = engine.FindWith(ctx, options)
+		found, err = engine.Find(ctx, options)
 	case "clean":
-		err = engine.Clean(ctx, options)
-	default:
-		fmt.Fprintf(stderr, "offline: unknown command %q\n%s", args[0], usage)
-		return 254
+		return offline.Answer{}, engine.Clean(ctx, options)
+	case "images":
+		return c.images(ctx)
+	case "database":
+		made, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
+		return offline.Answer{Database: &made}, err
+	case "sidecars":
+		made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Log: c.log, Progress: c.progress})
+		return offline.Answer{Sidecars: &made}, err
+	case "pin":
+		return offline.Answer{}, errors.Join(nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins"),
+			sidecars.Pin(ctx, "tools/offline/sidecars/pins"))
 	}
+	return offline.Answer{Engine: &found}, err
+}
+
+// images makes both images. It says first what it is about to do.
+func (c command) images(ctx context.Context) (offline.Answer, error) {
+	fmt.Fprintln(c.progress, "database image: MySQL from Debian packages (a minute when it must be built)")
+	db, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
 	if err != nil {
-		fmt.Fprintf(stderr, "offline: %v\n", err)
-		return 255
+		return offline.Answer{}, err
 	}
-	if found.Name != "" {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(found); err != nil {
-			fmt.Fprintf(stderr, "offline: %v\n", err)
-			return 255
-		}
+	options := nodeimage.Options{
+		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source),
+		Engine:   nodeimage.Engine{Name: filepath.Base(c.engine), Path: c.engine},
+		Preload:  []nodeimage.Archive{{Path: db.Path, Digest: db.Digest}},
+		CacheDir: c.cache, Log: c.log,
+		Progress: func(p nodeimage.Progress) { fmt.Fprintln(c.progress, p) },
 	}
-	return 0
+	work, err := nodeimage.Plan(ctx, options)
+	if err != nil {
+		return offline.Answer{}, err
+	}
+	fmt.Fprintln(c.progress, work)
+	node, err := nodeimage.Ensure(ctx, options)
+	if err != nil {
+		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
+	}
+	return offline.Answer{Images: &offline.Images{
+		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,
+	}}, nil
 }

@@ -7,7 +7,9 @@ import (
 )
 
 func TestRunBadArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"ensure", "now"}, {"ensur"}, {"--help"}} {
+	for _, args := range [][]string{nil, {"ensure", "now"}, {"ensur"}, {"--help"},
+		{"images", "--kubernetes-version=v1.20.0"}, {"images", "--source=cloud"}, {"pin"}, {"status", "--engine=x"},
+	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), args, &stdout, &stderr); code != 254 {
 			t.Errorf("run(%q) = %d, want 254", args, code)

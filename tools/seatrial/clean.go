@@ -12,8 +12,8 @@ import (
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
-	"github.com/seatrial/seatrial/tools/offline/engine"
 )
 
 func newClean() *cobra.Command {
@@ -35,7 +35,7 @@ started is stopped and its configuration restored.`,
 			err := deleteClusters(ctx, one, force, out)
 			var used *berth.TakenError
 			if all && !errors.As(err, &used) { // The trial that runs needs the engine.
-				err = errors.Join(err, engine.Clean(ctx, engine.Options{Log: quiet(out), Out: out}))
+				err = errors.Join(err, offline.Tool{Progress: out, Log: quiet(out)}.CleanEngine(ctx))
 			}
 			return err
 		},
@@ -52,8 +52,8 @@ func quiet(w io.Writer) *slog.Logger {
 
 // provider finds the engine, without making one. Without an engine there is nothing of ours that could run.
 func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, error) {
-	found, err := engine.Find(ctx)
-	var none *engine.NotFoundError
+	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
+	var none *offline.NotFoundError
 	if errors.As(err, &none) {
 		say(out, "no container engine runs here, and so no cluster either: %v", err)
 		return nil, false, nil

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/doctor"
 )
 
@@ -18,7 +18,7 @@ func newDoctor() *cobra.Command {
 				return badArguments("output %q is not known; give text or json", output)
 			}
 			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{
-				{Ref: trial.NodeImageRepository, Fix: "seatrial setup"},
+				{Ref: offline.NodeImageRepository, Fix: "seatrial setup"},
 			}})
 			if err != nil {
 				return err

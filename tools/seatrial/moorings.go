@@ -12,8 +12,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
-	"github.com/seatrial/seatrial/tools/offline/engine"
 )
 
 // defaultCluster is the name of the cluster that run makes.
@@ -35,7 +35,7 @@ func (f *mooringFlags) register(cmd *cobra.Command) {
 }
 
 func (f *mooringFlags) registerImages(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", trial.DefaultKubernetesVersion,
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", offline.DefaultKubernetesVersion,
 		"version of the node image")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
@@ -45,14 +45,14 @@ func (f *mooringFlags) registerImages(cmd *cobra.Command) {
 
 // moorings finds or makes the container engine and returns what the trial wishes for.
 func (f *mooringFlags) moorings(ctx context.Context, p plan.Plan, stderr io.Writer) (trial.Moorings, error) {
-	if err := trial.ValidateImages(f.kubernetes, f.image); err != nil {
+	if err := offline.ValidateImages(f.kubernetes, f.image); err != nil {
 		return trial.Moorings{}, badArguments("%w", err)
 	}
 	if err := unused(f.cluster); err != nil {
 		return trial.Moorings{}, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	found, err := engine.Ensure(ctx, engine.Options{Log: log, Out: stderr})
+	found, err := offline.Tool{Progress: stderr, Log: log}.EnsureEngine(ctx)
 	if err != nil {
 		return trial.Moorings{}, fmt.Errorf("set up the host: %w", err)
 	}

@@ -37,7 +37,7 @@ Images are built only when their inputs changed; an interrupted build goes on wh
 				return nil
 			}
 			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s",
-				m.Engine, images.Node, images.Source, images.Database)
+				m.Engine, images.Node, images.Source, images.Database.Ref)
 			return nil
 		},
 	}

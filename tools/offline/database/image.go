@@ -1,4 +1,4 @@
-package image
+package database
 
 import (
 	"compress/gzip"
@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
@@ -46,14 +47,7 @@ type Options struct {
 }
 
 // Archive is the image in a docker archive, for `ctr images import` or `docker load`.
-type Archive struct {
-	Path    string `json:"path"`
-	Ref     string `json:"ref"`     // Repository:9.7.4-<12 hexadecimal digits of the content>.
-	Digest  string `json:"digest"`  // Of the image's configuration: what the container runtime calls the image id.
-	Version string `json:"version"` // Of MySQL, "9.7.4".
-	Bytes   int64  `json:"bytes"`   // Size of the archive.
-	Reused  bool   `json:"-"`       // It was there already.
-}
+type Archive = offline.Database
 
 // The files of a result in the store.
 const (
@@ -95,7 +89,7 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 	if err := json.Unmarshal(data, &a); err != nil {
 		return Archive{}, fmt.Errorf("decode %q: %w", filepath.Join(dir, describeFile), err)
 	}
-	a.Path, a.Reused = filepath.Join(dir, archiveFile), reused
+	a.Path = filepath.Join(dir, archiveFile)
 	o.Log.Info("database image is there", "ref", a.Ref, "MiB", a.Bytes>>20, "reused", reused)
 	return a, nil
 }

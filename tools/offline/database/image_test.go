@@ -1,4 +1,4 @@
-package image
+package database
 
 import (
 	"archive/tar"
@@ -215,10 +215,17 @@ func TestRealImageIsBuiltOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	made, err := os.Stat(first.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
 	second, err := Ensure(context.Background(), options)
-	if err != nil || !second.Reused || second.Digest != first.Digest {
+	if err != nil || second != first {
 		t.Fatalf("second time: %+v, %v; want %s again", second, err, first.Digest)
+	}
+	if again, err := os.Stat(second.Path); err != nil || !again.ModTime().Equal(made.ModTime()) {
+		t.Errorf("the archive was written again: %v", err)
 	}
 	t.Logf("%s: %d MiB, second time %s", first.Ref, first.Bytes>>20, time.Since(begin))
 	img, err := tarball.ImageFromPath(second.Path, nil)

@@ -100,7 +100,7 @@ func makeAndClean(t *testing.T, options Options, config string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var missing *NotFoundError
+	var missing *notFound
 	if _, err := find(ctx, options); !errors.As(err, &missing) {
 		t.Fatalf("before Ensure: %v", err)
 	}

@@ -10,23 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
 // Engine is a container engine that was shown to run privileged containers.
-type Engine struct {
-	Name     string `json:"name"`              // The kind provider: "docker", "nerdctl" or "podman".
-	Path     string `json:"path"`              // The client program, absolute.
-	Version  string `json:"version"`           // The server's version, as it says it.
-	Runtime  string `json:"runtime,omitempty"` // The default OCI runtime, where the engine tells.
-	DataRoot string `json:"dataRoot"`          // Where images and containers are kept on the host.
-	Rootless bool   `json:"rootless"`
-}
-
-// String names the engine in one line.
-func (e Engine) String() string {
-	return fmt.Sprintf("%s %s (%s)", e.Name, e.Version, e.Path)
-}
+type Engine = offline.Engine
 
 // Machine is what this package needs of the host. system.System is the real one.
 type Machine interface {
@@ -107,48 +96,28 @@ func (f Finding) String() string {
 	}
 }
 
-// NotFoundError says that no engine works: what was found, what is needed, and the command that may cure it.
-type NotFoundError struct {
-	Findings []Finding
-	Why      string // Why it could not be made; empty when that was not tried.
-	Fix      string
+// notFound says that no engine works; its text and its JSON are those of offline.NotFoundError.
+type notFound struct {
+	findings []Finding
+	told     offline.NotFoundError
 }
 
-// Need is what an engine must be able to do, in the words of the doctor.
-func Need() string {
-	return "docker, nerdctl or podman with a daemon that runs privileged containers"
-}
-
-// EnsureCommand is the command that makes an engine where one can be made.
-const EnsureCommand = "go run ./tools/offline ensure"
-
-// Found says what was found, one engine after the other.
-func (e *NotFoundError) Found() string {
-	found := make([]string, 0, len(e.Findings))
-	for _, finding := range e.Findings {
-		found = append(found, finding.String())
+func newNotFound(findings []Finding) *notFound {
+	found := make([]string, 0, len(findings))
+	for _, f := range findings {
+		found = append(found, f.String())
 	}
-	return strings.Join(found, "; ")
+	return &notFound{findings, offline.NotFoundError{Found: strings.Join(found, "; "), Fix: offline.EnsureCommand}}
 }
 
-// Error says found, need and fix in this order.
-func (e *NotFoundError) Error() string {
-	text := "find a container engine: found " + e.Found() + "; need " + Need()
-	if e.Why != "" {
-		text += "; " + e.Why
-	}
-	if e.Fix != "" {
-		text += "; fix: " + e.Fix
-	}
-	return text
-}
+func (e *notFound) Error() string { return e.told.Error() }
 
-// Unwrap returns the engines' own errors.
-func (e *NotFoundError) Unwrap() []error {
-	var errs []error
-	for _, finding := range e.Findings {
-		if finding.Err != nil {
-			errs = append(errs, finding.Err)
+// Unwrap returns what is told to other programs, and the engines' own errors.
+func (e *notFound) Unwrap() []error {
+	errs := []error{&e.told}
+	for _, f := range e.findings {
+		if f.Err != nil {
+			errs = append(errs, f.Err)
 		}
 	}
 	return errs

@@ -7,11 +7,13 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters/offline"
 )
 
 // Ensure returns an engine that works, and makes one when none does and it can: it installs Debian's docker, starts it,
 // and puts a runtime wrapper in front of runc where the host cannot grant every capability. It says on Options.Out what
-// it is about to do and how long that takes. An engine that works is not touched. The error is a *NotFoundError when
+// it is about to do and how long that takes. An engine that works is not touched. The error is a *notFound when
 // there is no engine and no way to get one. It may be called again after any failure, and by several processes at once.
 func Ensure(ctx context.Context, options Options) (Engine, error) {
 	options, err := options.withDefaults()
@@ -25,12 +27,12 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 	if err == nil {
 		return engine, nil
 	}
-	var missing *NotFoundError
+	var missing *notFound
 	if !errors.As(err, &missing) {
 		return Engine{}, err
 	}
 	if why, fix := cannotMake(ctx, options, missing); why != "" {
-		missing.Why, missing.Fix = why, fix
+		missing.told.Why, missing.told.Fix = why, fix
 		return Engine{}, missing
 	}
 	if err := os.MkdirAll(options.StateDir, 0o755); err != nil {
@@ -49,8 +51,8 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 }
 
 // cannotMake tells why no engine can be made here, and what the user can do; nothing when it can.
-func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (why, fix string) {
-	docker := missing.Findings[0]
+func cannotMake(ctx context.Context, options Options, missing *notFound) (why, fix string) {
+	docker := missing.findings[0]
 	machine := options.Machine
 	if docker.Name != "docker" {
 		return fmt.Sprintf("KIND_EXPERIMENTAL_PROVIDER asks for %s, and seatrial can make a docker only", docker.Name),
@@ -61,7 +63,7 @@ func cannotMake(ctx context.Context, options Options, missing *NotFoundError) (w
 			"unset DOCKER_HOST and docker context use default"
 	}
 	if machine.UserID() != 0 {
-		return "an engine can be made by root only", `sudo -E env PATH="$PATH" ` + EnsureCommand
+		return "an engine can be made by root only", `sudo -E env PATH="$PATH" ` + offline.EnsureCommand
 	}
 	if docker.Stage == StagePrivileged {
 		if lacks, err := lacking(machine); err != nil || lacks == 0 || dockerPID(machine) == 0 {

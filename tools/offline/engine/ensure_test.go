@@ -53,7 +53,7 @@ func TestCannotMake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := fakeOptions(t, &tc.machine)
-			why, fix := cannotMake(t.Context(), options, &NotFoundError{Findings: []Finding{tc.docker}})
+			why, fix := cannotMake(t.Context(), options, newNotFound([]Finding{tc.docker}))
 			if (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
 				t.Errorf("why = %q, want %q in it", why, tc.why)
 			}
@@ -79,8 +79,8 @@ func TestEnsureSaysWhy(t *testing.T) {
 	machine := &fakeMachine{uid: 1000}
 	options := fakeOptions(t, machine)
 	_, err := Ensure(t.Context(), options)
-	var missing *NotFoundError
-	if !errors.As(err, &missing) || missing.Why == "" || !strings.HasPrefix(missing.Fix, "sudo ") {
+	var missing *notFound
+	if !errors.As(err, &missing) || missing.told.Why == "" || !strings.HasPrefix(missing.told.Fix, "sudo ") {
 		t.Fatalf("Ensure: %v", err)
 	}
 	if len(machine.ran) > 0 {

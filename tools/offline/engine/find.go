@@ -14,13 +14,8 @@ const answerBound = 20 * time.Second
 // Find returns the first engine that works, in kind's order: docker, nerdctl, podman. With KIND_EXPERIMENTAL_PROVIDER
 // set to an engine that kind knows, that one alone counts. Where kind takes the first client program it finds, Find
 // goes on to the next one when the engine behind it does not work, so the caller must hand Engine.Name to kind. The
-// error is a *NotFoundError when none works. It changes nothing that outlives it.
-func Find(ctx context.Context) (Engine, error) {
-	return FindWith(ctx, Options{})
-}
-
-// FindWith is Find on the host that the options describe.
-func FindWith(ctx context.Context, options Options) (Engine, error) {
+// error is an *offline.NotFoundError when none works. It changes nothing that outlives it.
+func Find(ctx context.Context, options Options) (Engine, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return Engine{}, err
@@ -41,7 +36,7 @@ func find(ctx context.Context, options Options) (Engine, error) {
 		findings = append(findings, Finding{Name: candidate.name, Path: engine.Path, Stage: stage, Err: err})
 		options.Log.DebugContext(ctx, "engine does not work", "engine", candidate.name, "stage", stage, "err", err)
 	}
-	return Engine{}, &NotFoundError{Findings: findings, Fix: EnsureCommand}
+	return Engine{}, newNotFound(findings)
 }
 
 // candidate is an engine to look at: the kind provider and the client programs it may go by.

@@ -75,7 +75,7 @@ func TestFind(t *testing.T) {
 		infos    map[string]string
 		fail     func([]string) error
 		want     Engine
-		stages   []Stage // Of a *NotFoundError; none when one is found.
+		stages   []Stage // Of a *notFound; none when one is found.
 	}{
 		"docker first":       {programs: "docker nerdctl podman", infos: all, want: docker},
 		"podman alone":       {programs: "podman", infos: all, want: podman},
@@ -108,10 +108,10 @@ func TestFind(t *testing.T) {
 			machine.answer = engines(tc.infos, tc.fail)
 			options := fakeOptions(t, machine)
 			prebuilt(t, options.StateDir)
-			got, err := FindWith(t.Context(), options)
-			var missing *NotFoundError
+			got, err := Find(t.Context(), options)
+			var missing *notFound
 			if errors.As(err, &missing) != (tc.stages != nil) {
-				t.Fatalf("FindWith: %v, %v", got, err)
+				t.Fatalf("Find: %v, %v", got, err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("engine (-want +got):\n%s", diff)
@@ -120,7 +120,7 @@ func TestFind(t *testing.T) {
 				return
 			}
 			var stages []Stage
-			for _, finding := range missing.Findings {
+			for _, finding := range missing.findings {
 				stages = append(stages, finding.Stage)
 			}
 			if diff := cmp.Diff(tc.stages, stages); diff != "" {
@@ -147,7 +147,7 @@ func TestProbeLeavesNothing(t *testing.T) {
 		})
 		options := fakeOptions(t, machine)
 		prebuilt(t, options.StateDir)
-		_, err := FindWith(t.Context(), options)
+		_, err := Find(t.Context(), options)
 		if (err != nil) != (broken != "") {
 			t.Errorf("with %q broken: %v", broken, err)
 		}
@@ -175,19 +175,20 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	options := fakeOptions(t, machine)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := FindWith(ctx, options)
-	var missing *NotFoundError
+	_, err := Find(ctx, options)
+	var missing *notFound
 	if !errors.Is(err, context.Canceled) || errors.As(err, &missing) {
-		t.Errorf("FindWith: %v, want only that its context ended", err)
+		t.Errorf("Find: %v, want only that its context ended", err)
 	}
 }
 
 func TestNotFoundError(t *testing.T) {
-	err := &NotFoundError{Findings: []Finding{
+	err := newNotFound([]Finding{
 		{Name: "docker", Path: "/bin/docker", Stage: StageDaemon, Err: errors.New("cannot connect")},
 		{Name: "nerdctl", Stage: StageClient, Err: os.ErrNotExist},
 		{Name: "podman", Path: "/bin/podman", Stage: StagePrivileged, Err: errors.New("unable to apply caps")},
-	}, Why: "an engine can be made by root only", Fix: EnsureCommand}
+	})
+	err.told.Why = "an engine can be made by root only"
 	const want = "find a container engine: found " +
 		"docker: /bin/docker is there, its daemon does not answer: cannot connect; " +
 		"nerdctl: not installed; " +

@@ -6,21 +6,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/seatrial/seatrial/tools/offline/system"
 )
-
-// Floor is the lowest value of a kernel limit that kind's nodes can live with.
-type Floor struct {
-	Path string // Below /proc/sys.
-	Need int
-}
-
-// InotifyFloors are the limits that kind's documentation asks for ("pod errors due to too many open files").
-func InotifyFloors() []Floor {
-	return []Floor{
-		{Path: "/proc/sys/fs/inotify/max_user_watches", Need: 524288},
-		{Path: "/proc/sys/fs/inotify/max_user_instances", Need: 512},
-	}
-}
 
 // raiseLimits raises the inotify limits that are too low, when we may. Limits that cannot be read or written are left
 // to the doctor: they are no reason not to look for an engine.
@@ -28,7 +16,7 @@ func raiseLimits(ctx context.Context, options Options) error {
 	if options.Machine.UserID() != 0 {
 		return nil
 	}
-	for _, floor := range InotifyFloors() {
+	for _, floor := range system.InotifyFloors() {
 		text, err := options.Machine.ReadFile(floor.Path)
 		if err != nil {
 			continue
@@ -49,7 +37,7 @@ func raiseLimits(ctx context.Context, options Options) error {
 	return nil
 }
 
-func recordLimit(ctx context.Context, options Options, floor Floor, was int) error {
+func recordLimit(ctx context.Context, options Options, floor system.Floor, was int) error {
 	unlock, err := lock(ctx, options.StateDir)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/clusters/offline"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -79,6 +81,13 @@ func TestPins(t *testing.T) {
 }
 
 func TestReleaseOf(t *testing.T) {
+	var pinned []string
+	for _, r := range releases() {
+		pinned = append(pinned, r.Kubernetes)
+	}
+	if diff := cmp.Diff(offline.KubernetesVersions(), pinned); diff != "" {
+		t.Errorf("the versions that are offered, and those that are pinned (-want +got):\n%s", diff)
+	}
 	if r, err := releaseOf(DefaultVersion); err != nil || r.EtcdTag != "3.7.0-0" || r.CoreDNSTag != "v1.14.6" {
 		t.Errorf("default release = %+v, %v", r, err)
 	}
@@ -86,7 +95,7 @@ func TestReleaseOf(t *testing.T) {
 	if err == nil {
 		t.Fatal("an unpinned version gives no error")
 	}
-	for _, want := range []string{`"v1.20.0"`, "v1.37.0, v1.36.3", "go run ./tools/offline/nodeimage/pin v1.20.0"} {
+	for _, want := range []string{`"v1.20.0"`, "v1.37.0, v1.36.3", "go run ./tools/offline pin v1.20.0"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
@@ -80,26 +81,12 @@ func CacheDir() (string, error) {
 	return s.Dir, err
 }
 
-// Validate refuses a version and a source that are not known; it touches nothing. Empty ones stand for the defaults.
-func (o Options) Validate() error {
-	if o.KubernetesVersion != "" {
-		if _, err := releaseOf(o.KubernetesVersion); err != nil {
-			return err
-		}
-	}
-	switch o.Source {
-	case "", Auto, Published, Build:
-		return nil
-	}
-	return fmt.Errorf("node image source %q is not known: use auto, published or build", o.Source)
-}
-
 // withDefaults fills in what is left empty, and refuses what cannot be done.
 func (o Options) withDefaults() (Options, error) {
 	if o.KubernetesVersion == "" {
 		o.KubernetesVersion = DefaultVersion
 	}
-	if err := o.Validate(); err != nil {
+	if err := offline.ValidateImages(o.KubernetesVersion, string(o.Source)); err != nil {
 		return o, err
 	}
 	if o.Source == "" {

@@ -1,12 +1,9 @@
 package nodeimage
 
-import (
-	"fmt"
-	"strings"
-)
+import "github.com/seatrial/seatrial/clusters/offline"
 
 // DefaultVersion is the Kubernetes version of the published image that the pinned kind release uses.
-const DefaultVersion = "v1.37.0"
+const DefaultVersion = offline.DefaultKubernetesVersion
 
 // publishedImages are kind's own node images by Kubernetes version, by digest; the default one is the one in the
 // pinned kind release's source.
@@ -35,15 +32,10 @@ func releases() []release {
 
 // releaseOf finds the release of a Kubernetes version.
 func releaseOf(version string) (release, error) {
-	known := make([]string, 0, len(releases()))
 	for _, r := range releases() {
 		if r.Kubernetes == version {
 			return r, nil
 		}
-		known = append(known, r.Kubernetes)
 	}
-	return release{}, fmt.Errorf(
-		"kubernetes version %q is not pinned: use one of %s, or add a line to releases in "+
-			"tools/offline/nodeimage/releases.go and run go run ./tools/offline/nodeimage/pin %s",
-		version, strings.Join(known, ", "), version)
+	return release{}, offline.ValidateImages(version, "")
 }

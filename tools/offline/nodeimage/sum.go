@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
@@ -13,7 +14,7 @@ import (
 const recipe = "1"
 
 // Repository is the name of built node images. They are never in a registry, and the name says so.
-const Repository = "localhost/seatrial/node"
+const Repository = offline.NodeImageRepository
 
 // sum is the digest of everything the node image is made from. Nothing big is read for it.
 func (b *builder) sum() (string, error) {

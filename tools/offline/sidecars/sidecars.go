@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
@@ -29,14 +30,7 @@ type Options struct {
 }
 
 // Programs are the sidecars, linked statically, for nodes of this machine's architecture.
-type Programs struct {
-	// Attacher, Provisioner and Resizer are paths on this host.
-	Attacher, Provisioner, Resizer string
-	// Versions are those of the modules, by their names: "external-attacher" and so on.
-	Versions map[string]string
-	// Reused tells that nothing had to be compiled.
-	Reused bool
-}
+type Programs = offline.Sidecars
 
 // Ensure returns the sidecars, and compiles those that the cache does not have: about eight minutes for all on two idle
 // cores with nothing cached. An interrupted call goes on with the sidecar where it stopped.
@@ -61,27 +55,26 @@ func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	programs := Programs{Versions: map[string]string{}, Reused: true}
+	programs := Programs{Versions: map[string]string{}}
 	for _, want := range []struct {
 		sidecar sidecar
 		path    *string
 	}{{attacher(), &programs.Attacher}, {provisioner(), &programs.Provisioner}, {resizer(), &programs.Resizer}} {
-		path, reused, err := want.sidecar.build(ctx, b, o)
+		path, err := want.sidecar.build(ctx, b, o)
 		if err != nil {
 			return Programs{}, fmt.Errorf("make sidecar %s: %w", want.sidecar.title(), err)
 		}
 		*want.path = path
 		programs.Versions[want.sidecar.name] = want.sidecar.version
-		programs.Reused = programs.Reused && reused
 	}
 	return programs, nil
 }
 
 // build compiles the sidecar unless it is there, and says so while it does.
-func (s sidecar) build(ctx context.Context, b gobuild.Builder, o Options) (path string, reused bool, err error) {
+func (s sidecar) build(ctx context.Context, b gobuild.Builder, o Options) (path string, err error) {
 	m, err := s.module()
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	if !b.Has(m) {
 		begin := time.Now()
@@ -98,10 +91,10 @@ func (s sidecar) build(ctx context.Context, b gobuild.Builder, o Options) (path 
 	}
 	result, err := b.Build(ctx, m)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	o.Log.Debug("sidecar is there", "name", s.title(), "dir", result.Dir, "reused", result.Reused)
-	return filepath.Join(result.Dir, s.program), result.Reused, nil
+	return filepath.Join(result.Dir, s.program), nil
 }
 
 // beat calls say every so often until the function it returns is called, which waits for the last call to end.

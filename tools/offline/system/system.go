@@ -92,3 +92,17 @@ func lastWords(text string) string {
 	}
 	return ": " + text
 }
+
+// Floor is the lowest value of a kernel limit that kind's nodes can live with.
+type Floor struct {
+	Path string // Below /proc/sys.
+	Need int
+}
+
+// InotifyFloors are the limits that kind's documentation asks for ("pod errors due to too many open files").
+func InotifyFloors() []Floor {
+	return []Floor{
+		{Path: "/proc/sys/fs/inotify/max_user_watches", Need: 524288},
+		{Path: "/proc/sys/fs/inotify/max_user_instances", Need: 512},
+	}
+}

@@ -1,0 +1,229 @@
+// Package offline is the seam to the program tools/offline, which makes what a host lacks without a container registry:
+// a container engine, the node image, the database image, and the sidecars of a CSI driver. It finds the program, runs
+// it and reads its answer; nothing else of this module knows how these are made.
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters/program"
+)
+
+// DefaultKubernetesVersion is the version of the node image that the kind version in go.mod publishes.
+const DefaultKubernetesVersion = "v1.37.0"
+
+// NodeImageRepository is the repository of built node images. They are never in a registry.
+const NodeImageRepository = "localhost/seatrial/node"
+
+// EnsureCommand is the command that makes a container engine where one can be made.
+const EnsureCommand = "go run ./tools/offline ensure"
+
+// KubernetesVersions are the versions of which a node image can be made.
+func KubernetesVersions() []string { return []string{DefaultKubernetesVersion, "v1.36.3"} }
+
+// ValidateImages refuses a Kubernetes version and an image source that are not known; empty ones stand for the
+// defaults. It touches nothing.
+func ValidateImages(kubernetesVersion, source string) error {
+	if kubernetesVersion != "" && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
+		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or add it to tools/offline/nodeimage "+
+			"and run go run ./tools/offline pin %s", kubernetesVersion, strings.Join(KubernetesVersions(), ", "),
+			kubernetesVersion)
+	}
+	switch source {
+	case "", "auto", "published", "build":
+		return nil
+	}
+	return fmt.Errorf("node image source %q is not known: use auto, published or build", source)
+}
+
+// Answer is what the program prints to standard output, as JSON.
+type Answer struct {
+	Engine   *Engine        `json:"engine,omitempty"`
+	Images   *Images        `json:"images,omitempty"`
+	Database *Database      `json:"database,omitempty"`
+	Sidecars *Sidecars      `json:"sidecars,omitempty"`
+	NotFound *NotFoundError `json:"notFound,omitempty"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// Engine is a container engine that was shown to run privileged containers.
+type Engine struct {
+	Name     string `json:"name"`              // The kind provider: "docker", "nerdctl" or "podman".
+	Path     string `json:"path"`              // The client program, absolute.
+	Version  string `json:"version"`           // The server's version.
+	Runtime  string `json:"runtime,omitempty"` // The default OCI runtime, where the engine tells.
+	DataRoot string `json:"dataRoot"`          // Where images and containers are kept on the host.
+	Rootless bool   `json:"rootless"`
+}
+
+// String names the engine in one line.
+func (e Engine) String() string { return fmt.Sprintf("%s %s (%s)", e.Name, e.Version, e.Path) }
+
+// EngineNeed is what an engine must be able to do.
+const EngineNeed = "docker, nerdctl or podman with a daemon that runs privileged containers"
+
+// NotFoundError says that no container engine works: what was found, and the command that may cure it.
+type NotFoundError struct {
+	Found string `json:"found"`         // One engine after the other.
+	Why   string `json:"why,omitempty"` // Why none could be made; empty when that was not tried.
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Error says found, need and fix in this order.
+func (e *NotFoundError) Error() string {
+	text := "find a container engine: found " + e.Found + "; need " + EngineNeed
+	if e.Why != "" {
+		text += "; " + e.Why
+	}
+	if e.Fix != "" {
+		text += "; fix: " + e.Fix
+	}
+	return text
+}
+
+// Images are the images of a trial.
+type Images struct {
+	Node              string   `json:"node"` // Reference of the node image, present in the engine.
+	KubernetesVersion string   `json:"kubernetesVersion"`
+	Source            string   `json:"source"` // "published" or "build".
+	Database          Database `json:"database"`
+}
+
+// Database is the database image in a docker archive.
+type Database struct {
+	Path    string `json:"path"`
+	Ref     string `json:"ref"`     // localhost/seatrial/mysql:9.7.4-<12 hexadecimal digits of the content>.
+	Digest  string `json:"digest"`  // Of the image's configuration: what the container runtime calls the image id.
+	Version string `json:"version"` // Of MySQL, "9.7.4".
+	Bytes   int64  `json:"bytes"`   // Size of the archive.
+}
+
+// Sidecars are programs that a CSI driver is run with, linked statically. Attacher, Provisioner and Resizer are paths
+// on this host.
+type Sidecars struct {
+	Attacher    string            `json:"attacher"`
+	Provisioner string            `json:"provisioner"`
+	Resizer     string            `json:"resizer"`
+	Versions    map[string]string `json:"versions"` // By the module's name: "external-attacher" and so on.
+}
+
+// Tool runs the program.
+type Tool struct {
+	CacheDir string       // Where builds are kept; below the user's cache directory when empty.
+	Progress io.Writer    // Gets the program's messages as they come; nil discards them.
+	Log      *slog.Logger // Hears of the program being built; nil discards it.
+}
+
+// FindEngine finds a container engine that works and changes nothing. The error is a *NotFoundError when none does.
+func (t Tool) FindEngine(ctx context.Context) (Engine, error) { return t.engine(ctx, "status") }
+
+// EnsureEngine finds a container engine that works, or makes one.
+func (t Tool) EnsureEngine(ctx context.Context) (Engine, error) { return t.engine(ctx, "ensure") }
+
+func (t Tool) engine(ctx context.Context, command string) (Engine, error) {
+	a, err := t.run(ctx, command)
+	if err != nil {
+		return Engine{}, err
+	}
+	if a.Engine == nil {
+		return Engine{}, errors.New("find a container engine: the program offline named none")
+	}
+	return *a.Engine, nil
+}
+
+// CleanEngine undoes what EnsureEngine did to this host.
+func (t Tool) CleanEngine(ctx context.Context) error {
+	_, err := t.run(ctx, "clean")
+	return err
+}
+
+// EnsureImages makes the database image and the node image, or takes those that are there. It says first what it is
+// about to do and how long that takes. The engine is the path of its client.
+func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, source string) (Images, error) {
+	a, err := t.run(ctx, "images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+	if err != nil {
+		return Images{}, err
+	}
+	if a.Images == nil {
+		return Images{}, errors.New("make images: the program offline named none")
+	}
+	return *a.Images, nil
+}
+
+// EnsureDatabase makes the database image, or takes the one in the cache.
+func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
+	a, err := t.run(ctx, "database")
+	if err != nil {
+		return Database{}, err
+	}
+	if a.Database == nil {
+		return Database{}, errors.New("make database image: the program offline named none")
+	}
+	return *a.Database, nil
+}
+
+// EnsureSidecars compiles the sidecars that the cache does not have: about eight minutes for all on two idle cores.
+func (t Tool) EnsureSidecars(ctx context.Context) (Sidecars, error) {
+	a, err := t.run(ctx, "sidecars")
+	if err != nil {
+		return Sidecars{}, err
+	}
+	if a.Sidecars == nil {
+		return Sidecars{}, errors.New("make sidecars: the program offline named none")
+	}
+	return *a.Sidecars, nil
+}
+
+// endBound is how long the program may take to end after an interrupt: its own compilers get 15 s.
+const endBound = 20 * time.Second
+
+// run runs the program to its end. An error that the program tells is passed on as it is.
+func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	tool := program.Program{
+		Name: "seatrial-offline", Source: "github.com/seatrial/seatrial/tools/offline", Variable: "SEATRIAL_OFFLINE",
+	}
+	path, err := tool.Find(ctx, t.Log)
+	if err != nil {
+		return Answer{}, err
+	}
+	if t.CacheDir != "" {
+		args = append(args, "--cache="+t.CacheDir)
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stderr = t.Progress
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = endBound
+	// An interrupt at the terminal reaches the program through Cancel alone, once.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	out, err := cmd.Output()
+	if ended := context.Cause(ctx); ended != nil {
+		return Answer{}, fmt.Errorf("run %s %s: %w", tool.Name, args[0], ended)
+	}
+	var a Answer
+	if decodeErr := json.Unmarshal(out, &a); decodeErr != nil {
+		return Answer{}, fmt.Errorf("run %s %s: %w", tool.Name, args[0], errors.Join(err, decodeErr))
+	}
+	switch {
+	case a.NotFound != nil:
+		return Answer{}, a.NotFound
+	case a.Error != "":
+		return Answer{}, errors.New(a.Error)
+	case err != nil:
+		return Answer{}, fmt.Errorf("run %s %s: %w", tool.Name, args[0], err)
+	}
+	return a, nil
+}

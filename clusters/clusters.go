@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -32,22 +33,38 @@ type Owned struct {
 	Nodes []string // Empty when only what it leaves behind on the host is there; Delete removes that too.
 }
 
-// Provider makes, finds and deletes clusters. All methods may be called again after a crash.
+// Provider opens clusters.
 type Provider interface {
 	Name() string
+	// Open returns a cluster that exists, or an error that wraps ErrNotFound.
+	Open(ctx context.Context, name string) (Cluster, error)
+}
+
+// Maker is a provider that makes, lists and deletes clusters too. All methods may be called again after a crash.
+type Maker interface {
+	Provider
 	// Create makes a cluster and returns when it is shown to be ready: nodes Ready, DNS answers, pods reach pods
 	// across nodes. When ctx ends, what was made is deleted before it returns.
 	Create(ctx context.Context, spec Spec) (Cluster, error)
-	// Open returns a cluster that exists, or an error that wraps ErrNotFound.
-	Open(ctx context.Context, name string) (Cluster, error)
 	List(ctx context.Context) ([]Owned, error)
 	// Delete removes a cluster and what it leaves behind on the host; one that is not there is no error.
 	Delete(ctx context.Context, name string) error
 }
 
+// Definition is a kind of provider.
+type Definition struct {
+	Name string
+	// Capabilities returns what every cluster of the provider on this machine can do. No engine and no cluster need be
+	// there.
+	Capabilities func() Capabilities
+	// New returns the provider, with the client of a container engine, by its name or path, where it needs one.
+	New func(engine string, log *slog.Logger) (Provider, error)
+}
+
 // Cluster is a running cluster.
 type Cluster interface {
 	Name() string
+	Capabilities() Capabilities
 	// Kubeconfig returns a kubeconfig that works from the harness.
 	Kubeconfig(ctx context.Context) ([]byte, error)
 	// Nodes returns all nodes, control plane first, in the order of their names.

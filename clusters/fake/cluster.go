@@ -17,6 +17,7 @@ type Cluster struct {
 	Config     []byte      // What Kubeconfig returns; nil makes it fail.
 	// Collect, when set, is what CollectLogs does.
 	Collect func(ctx context.Context, dir string) error
+	Able    clusters.Capabilities // What Capabilities returns; everything on one kernel unless it is set.
 
 	name  string
 	runID string
@@ -27,6 +28,10 @@ type Cluster struct {
 // 172.18.0.2 and fc00::2 for the control plane, one up for each worker.
 func NewCluster(name string, workers int) *Cluster {
 	c := &Cluster{Transcript: &Transcript{}, Config: []byte("kind: Config\n"), name: name}
+	c.Able.Can = []string{
+		clusters.CanAPI, clusters.CanClock, clusters.CanNetem, clusters.CanNFTables, clusters.CanPower,
+		clusters.CanSharedDir, clusters.CanStaticPods, clusters.CanSystemd, clusters.CanTBF, clusters.OneKernel,
+	}
 	c.nodes = append(c.nodes, c.node(name+"-control-plane", clusters.RoleControlPlane, 2))
 	for i := range workers {
 		suffix := "-worker"
@@ -46,6 +51,9 @@ func (c *Cluster) node(name string, role clusters.Role, last byte) *Node {
 
 // Name returns the cluster's name.
 func (c *Cluster) Name() string { return c.name }
+
+// Capabilities returns Able.
+func (c *Cluster) Capabilities() clusters.Capabilities { return c.Able }
 
 // Kubeconfig returns Config.
 func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	_ clusters.Provider  = (*Provider)(nil)
+	_ clusters.Maker     = (*Provider)(nil)
 	_ clusters.Cluster   = (*Cluster)(nil)
 	_ clusters.PowerNode = (*Node)(nil)
 )

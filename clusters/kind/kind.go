@@ -60,7 +60,21 @@ type Provider struct {
 	lacksResource bool
 }
 
-var _ clusters.Provider = (*Provider)(nil)
+var _ clusters.Maker = (*Provider)(nil)
+
+// Definition is kind's line in the list of providers.
+func Definition() clusters.Definition {
+	return clusters.Definition{
+		Name: "kind", Capabilities: Capabilities,
+		New: func(engine string, log *slog.Logger) (clusters.Provider, error) {
+			p, err := New(Options{Engine: engine, Log: log})
+			if err != nil {
+				return nil, fmt.Errorf("use kind with %q: %w", engine, err)
+			}
+			return p, nil
+		},
+	}
+}
 
 // New returns a provider that works through the given engine. It runs nothing.
 func New(opts Options) (*Provider, error) {

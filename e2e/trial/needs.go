@@ -42,6 +42,21 @@ func allNeeds(parts Parts, p plan.Plan) []string {
 	return slices.Compact(all)
 }
 
+// Validate holds a plan against the parts there are, wherever it is carried out.
+func Validate(parts Parts, p plan.Plan) error { return p.Validate(caps(parts)) }
+
+// ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
+// touched; the kernel is asked for what it has.
+func ValidateHere(parts Parts, p plan.Plan) error {
+	c := caps(parts)
+	provider := Provider()
+	c.Cannot = provider.Capabilities().Cannot
+	for need, why := range c.Cannot {
+		c.Cannot[need] = fmt.Sprintf("no %s cluster on this machine has it: %s", provider.Name, why)
+	}
+	return p.Validate(c)
+}
+
 // ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
 func ValidateNew(parts Parts, p plan.Plan) error {
 	if !needs(parts, p, needChaosMesh) {
@@ -54,16 +69,32 @@ func ValidateNew(parts Parts, p plan.Plan) error {
 	}}
 }
 
-// ValidateOn holds a plan against what the cluster has installed. Nothing on it is touched.
-func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, c clusters.Cluster) error {
-	if !needs(parts, p, needChaosMesh) {
-		return nil
+// ValidateOn holds a plan against what the cluster can do and has installed. Nothing on it is touched.
+func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.Cluster) error {
+	c := caps(parts)
+	c.Cannot = cluster.Capabilities().Lacks(slices.DeleteFunc(allNeeds(parts, p), func(need string) bool {
+		return need == needChaosMesh // It is installed on a cluster: the API server is asked for it.
+	}))
+	for need, why := range c.Cannot {
+		c.Cannot[need] = fmt.Sprintf("cluster %q: %s", cluster.Name(), why)
 	}
-	kube, err := client(ctx, c)
+	nodes, err := cluster.Nodes(ctx)
 	if err != nil {
-		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", c.Name(), err)
+		return fmt.Errorf("count control-plane nodes of cluster %q: %w", cluster.Name(), err)
 	}
-	return chaosMeshOn(ctx, kube, c.Name())
+	for _, n := range nodes {
+		if n.Role() == clusters.RoleControlPlane {
+			c.ControlPlanes++
+		}
+	}
+	if err := p.Validate(c); err != nil || !needs(parts, p, needChaosMesh) {
+		return err
+	}
+	kube, err := client(ctx, cluster)
+	if err != nil {
+		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", cluster.Name(), err)
+	}
+	return chaosMeshOn(ctx, kube, cluster.Name())
 }
 
 // chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no

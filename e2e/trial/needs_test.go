@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
+	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
 
 // TestAnExperimentWithoutChaosMesh is refused before anything is touched, by what is missing.
@@ -45,6 +47,26 @@ func TestAnExperimentWithoutChaosMesh(t *testing.T) {
 		err := chaosMeshOn(t.Context(), kube, "c")
 		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestAPlanThatTheClusterCannotCarryOut is refused on paper, by fault, need and cluster.
+func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
+	smoke, ok := AllParts().Scenario("smoke")
+	if !ok {
+		t.Fatal("no scenario smoke")
+	}
+	p := plan.Make(smoke, 1)
+	c := fakecluster.NewCluster("small", p.Workers)
+	if err := ValidateOn(t.Context(), AllParts(), p, c); err != nil {
+		t.Errorf("a cluster that can do everything: %v", err)
+	}
+	c.Able = clusters.Capabilities{Can: []string{clusters.CanAPI}, Cannot: map[string]string{"systemd": "it runs OpenRC"}}
+	err := ValidateOn(t.Context(), AllParts(), p, c)
+	for _, want := range []string{"fault \"", "needs \"systemd\"", "cluster \"small\": it runs OpenRC"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
 		}
 	}
 }

@@ -33,10 +33,10 @@ type Moorings struct {
 
 // Place is a cluster that is ready, with everything a trial on it needs.
 type Place struct {
-	Cluster  clusters.Cluster
-	provider clusters.Provider
-	berth    *berth.Berth // Nil of a place that was returned to: who made it holds it.
-	record   PlaceRecord
+	Cluster clusters.Cluster
+	maker   clusters.Maker // Nil of a cluster that cannot be deleted.
+	berth   *berth.Berth   // Nil of a place that was returned to: who made it holds it.
+	record  PlaceRecord
 }
 
 // PlaceRecord is all that another process needs to come back to a place.
@@ -88,7 +88,7 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{provider: provider, berth: held, record: PlaceRecord{
+	p := &Place{berth: held, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
 		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
@@ -102,10 +102,16 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 			return nil, err
 		}
 	}
+	maker, ok := provider.(clusters.Maker)
+	if !ok {
+		return nil, fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
+			m.ClusterName, provider.Name())
+	}
+	p.maker = maker
 	begin := time.Now()
 	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n",
 		m.ClusterName, m.Workers)
-	p.Cluster, err = provider.Create(ctx, clusters.Spec{
+	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
 		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
 	})
@@ -134,18 +140,19 @@ func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Place{Cluster: c, provider: provider, record: r}, nil
+	maker, _ := provider.(clusters.Maker)
+	return &Place{Cluster: c, maker: maker, record: r}, nil
 }
 
 // Leave deletes the cluster if Moor made it, and lets others use it if not. It works although ctx has ended.
 func (p *Place) Leave(ctx context.Context) error {
 	released := p.Release(ctx)
-	if !p.record.Ours {
+	if !p.record.Ours || p.maker == nil {
 		return released
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return errors.Join(released, p.provider.Delete(ctx, p.record.ClusterName))
+	return errors.Join(released, p.maker.Delete(ctx, p.record.ClusterName))
 }
 
 // Release keeps the cluster, and lets others use it.

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -92,24 +91,12 @@ func AllParts() Parts {
 	}
 }
 
-// NewProvider returns what makes clusters, with the container engine of that name or path.
+// Provider is the kind of clusters that trials run on.
+func Provider() clusters.Definition { return kind.Definition() }
+
+// NewProvider returns what opens clusters, with the container engine of that name or path.
 func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
-	p, err := kind.New(kind.Options{Engine: engine, Log: log})
-	if err != nil {
-		return nil, fmt.Errorf("use kind with %q: %w", engine, err)
-	}
-	return p, nil
-}
-
-// Validate holds a plan against the parts there are, wherever it is carried out.
-func Validate(parts Parts, p plan.Plan) error { return p.Validate(caps(parts)) }
-
-// ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
-// touched; only a kernel that a fault of the plan needs something of is asked for it.
-func ValidateHere(parts Parts, p plan.Plan) error {
-	c := caps(parts)
-	c.Cannot = kind.Cannot(allNeeds(parts, p))
-	return p.Validate(c)
+	return Provider().New(engine, log)
 }
 
 func caps(parts Parts) plan.Caps {

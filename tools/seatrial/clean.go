@@ -50,8 +50,9 @@ func quiet(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// provider finds the engine, without making one. Without an engine there is nothing of ours that could run.
-func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, error) {
+// maker finds the engine, without making one, and returns what lists and deletes clusters. Without an engine there is
+// nothing of ours that could run.
+func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
 	if errors.As(err, &none) {
@@ -62,12 +63,19 @@ func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, erro
 		return nil, false, err
 	}
 	p, err := trial.NewProvider(found.Path, quiet(out))
-	return p, err == nil, err
+	if err != nil {
+		return nil, false, err
+	}
+	m, ok := p.(clusters.Maker)
+	if !ok {
+		say(out, "provider %s makes no clusters: there is none of ours", p.Name())
+	}
+	return m, ok, nil
 }
 
 // deleteClusters deletes our clusters, or the one of that name when it is given.
 func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) error {
-	p, ok, err := provider(ctx, out)
+	p, ok, err := maker(ctx, out)
 	if !ok {
 		return err
 	}

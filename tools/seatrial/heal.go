@@ -59,7 +59,7 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 			return badArguments("--run: %w", err)
 		}
 	}
-	p, ok, err := provider(ctx, stderr)
+	p, ok, err := maker(ctx, stderr)
 	if !ok {
 		return err
 	}

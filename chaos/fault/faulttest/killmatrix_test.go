@@ -221,7 +221,7 @@ func (m *matrix) leaves(def fault.Definition) string {
 	if *onlyFaults != "" && *onlyFaults != "all" && !slices.Contains(asked, def.Name) {
 		return "not asked for; FAULTS=" + def.Name + ", or all"
 	}
-	switch cannot := kind.Cannot(def.Needs); {
+	switch cannot := kind.Capabilities().Lacks(def.Needs); {
 	case len(cannot) > 0:
 		return fmt.Sprintf("no cluster here can do it: %q", cannot)
 	case def.File:

@@ -47,7 +47,7 @@ func TestNetworkFaultsOnARealCluster(t *testing.T) {
 		network.Partition(),
 	}
 	all = slices.DeleteFunc(all, func(d fault.Definition) bool {
-		reasons := kind.Cannot(d.Needs)
+		reasons := kind.Capabilities().Lacks(d.Needs)
 		for _, why := range reasons {
 			t.Logf("left out: %s: %s", d.Name, why)
 		}

@@ -48,7 +48,8 @@ func TestWhatAKindClusterCannot(t *testing.T) {
 				},
 				try: func(string) error { return tc.tried },
 			}
-			if got := h.cannot(tc.need); tc.want == "" != (got == "") || !strings.Contains(got, tc.want) {
+			got := h.capabilities().Lacks([]string{tc.need})[tc.need]
+			if tc.want == "" != (got == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -73,7 +74,7 @@ func TestTheKernelIsAsked(t *testing.T) {
 			t.Errorf("%s: the kernel answers %v, and tc %v: %s", q[0], err, ran, said)
 		}
 		t.Logf("%s: %v", q[0], err)
-		if why := Cannot([]string{q[0]}); len(why) > 0 != (err != nil) {
+		if why := Capabilities().Lacks([]string{q[0]}); len(why) > 0 != (err != nil) {
 			t.Errorf("%s: got %q", q[0], why)
 		}
 	}

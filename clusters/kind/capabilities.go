@@ -12,28 +12,19 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
-// The needs of faults that a kind cluster meets or not by what the host's kernel is.
-const (
-	needClock = "clock"
-	needNetem = "netem"
-	needTBF   = "tbf"
-)
-
-// Cannot returns which of the needs no kind cluster on this machine can meet, each with the reason. It asks the kernel,
-// by trying in a network namespace of its own, which goes at once; where that is not permitted it reads what the kernel
-// was built with. What is not known is not among them.
-func Cannot(needs []string) map[string]string {
-	h := host{getenv: os.Getenv, readFile: os.ReadFile, try: tryQdisc}
-	reasons := map[string]string{}
-	for _, need := range needs {
-		if why := h.cannot(need); why != "" {
-			reasons[need] = why
-		}
-	}
-	return reasons
+// Capabilities returns what every kind cluster on this machine can do. It asks the kernel, by trying in a network
+// namespace of its own, which goes at once; where that is not permitted it reads what the kernel was built with. What
+// is not known counts as something that it can do.
+func Capabilities() clusters.Capabilities {
+	return host{getenv: os.Getenv, readFile: os.ReadFile, try: tryQdisc}.capabilities()
 }
+
+// Capabilities returns what the cluster can do.
+func (c *Cluster) Capabilities() clusters.Capabilities { return Capabilities() }
 
 // host is what is asked.
 type host struct {
@@ -42,16 +33,26 @@ type host struct {
 	try      func(kind string) error
 }
 
-func (h host) cannot(need string) string {
-	switch need {
-	case needClock:
-		return "all nodes of a kind cluster share the kernel of its host, and so its wall clock"
-	case needNetem:
-		return h.lacksQdisc(needNetem, "CONFIG_NET_SCH_NETEM")
-	case needTBF:
-		return h.lacksQdisc(needTBF, "CONFIG_NET_SCH_TBF")
+func (h host) capabilities() clusters.Capabilities {
+	c := clusters.Capabilities{
+		Can: []string{
+			clusters.CanAPI, clusters.CanNFTables, clusters.CanPower, clusters.CanSharedDir, clusters.CanStaticPods,
+			clusters.CanSystemd, clusters.OneKernel,
+		},
+		Cannot: map[string]string{
+			clusters.CanClock: "all nodes of a kind cluster share the kernel of its host, and so its wall clock",
+		},
 	}
-	return ""
+	for need, option := range map[string]string{
+		clusters.CanNetem: "CONFIG_NET_SCH_NETEM", clusters.CanTBF: "CONFIG_NET_SCH_TBF",
+	} {
+		if why := h.lacksQdisc(need, option); why != "" {
+			c.Cannot[need] = why
+		} else {
+			c.Can = append(c.Can, need)
+		}
+	}
+	return c
 }
 
 // lacksQdisc says why the kernel has no queueing discipline of a kind; empty is that it has, or that it is not known.
@@ -135,7 +136,7 @@ func addQdisc(kind string) error {
 	const loopback = 1
 	at := netlink.QdiscAttrs{LinkIndex: loopback, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}
 	var q netlink.Qdisc = netlink.NewNetem(at, netlink.NetemQdiscAttrs{Latency: 1000})
-	if kind == needTBF {
+	if kind == clusters.CanTBF {
 		q = &netlink.Tbf{QdiscAttrs: at, Rate: 125_000, Limit: 60_000, Buffer: 10_000}
 	}
 	return kernel.QdiscAdd(q)

@@ -22,12 +22,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/tools/offline/layers"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // recipe is the version of what this package makes of its inputs; a change of the files it writes needs a new one.
-const recipe = "2"
+const recipe = "3"
+
+// The user the server runs as. The number is that of the published image.
+const (
+	UID = 999
+	GID = 999
+)
+
+// startPath is where the image has the start program.
+const startPath = "/usr/bin/seatrial-mysql-start"
 
 // startPackage is the start program's import path.
 const startPackage = "github.com/seatrial/seatrial/fixtures/mysql/start"
@@ -204,7 +214,8 @@ func openBase(file string) (v1.Image, error) {
 // assemble puts the start program on the base and writes the archive and its description into dir.
 func assemble(dir string, b base, program string) error {
 	startLayer := filepath.Join(dir, "start.tar")
-	if err := writeTo(startLayer, func(w io.Writer) error { return writeStart(w, program) }); err != nil {
+	start := layers.File{Name: strings.TrimPrefix(startPath, "/"), Mode: 0o755, Path: program}
+	if err := layers.WriteFile(startLayer, []layers.File{start}); err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(startLayer) }() // It is in the archive too.
@@ -267,17 +278,6 @@ func configure(img v1.Image, version string) (v1.Image, error) {
 		return nil, fmt.Errorf("configure image: %w", err)
 	}
 	return img, nil
-}
-
-func writeTo(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write layer: %w", err)
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return err
-	}
-	return nil
 }
 
 var versionRule = regexp.MustCompile(`\b(\d+\.\d+\.\d+)`)

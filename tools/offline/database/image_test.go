@@ -2,7 +2,6 @@ package database
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -21,35 +20,44 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/seatrial/seatrial/tools/offline/layers"
 	"github.com/seatrial/seatrial/tools/offline/nodeimage"
 )
 
-// archiveOf writes a root archive with the given files; a value that begins with "->" is a link.
-func archiveOf(t *testing.T, files map[string]string) *root {
+// rootOf writes a root file system with the given files; a value that begins with "->" is a link.
+func rootOf(t *testing.T, files map[string]string) *layers.Root {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "root.tar")
-	err := writeTo(path, func(w io.Writer) error {
-		out := tar.NewWriter(w)
-		for name, text := range files {
-			header := &tar.Header{Typeflag: tar.TypeReg, Name: "./" + name, Mode: 0o4755, Size: int64(len(text))}
-			header.ModTime, header.Uid = time.Now(), 7
-			if target, ok := strings.CutPrefix(text, "->"); ok {
-				header.Typeflag, header.Linkname, header.Size = tar.TypeSymlink, target, 0
-				text = ""
-			}
-			if err := out.WriteHeader(header); err != nil {
-				return err
-			}
-			if _, err := io.WriteString(out, text); err != nil {
-				return err
-			}
-		}
-		return out.Close()
-	})
+	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openRoot(path)
+	out := tar.NewWriter(f)
+	write := func(h tar.Header, text string) {
+		h.Name, h.ModTime, h.Uid, h.Size = "./"+h.Name, time.Now(), 7, int64(len(text))
+		if err := out.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := map[string]bool{".": true}
+	for name, text := range files {
+		for dir := filepath.Dir(name); !made[dir]; dir = filepath.Dir(dir) {
+			made[dir] = true
+			write(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, "")
+		}
+		if target, ok := strings.CutPrefix(text, "->"); ok {
+			write(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}, "")
+			continue
+		}
+		write(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o4755}, text)
+	}
+	if err := errors.Join(out.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := layers.OpenRoot(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,81 +65,49 @@ func archiveOf(t *testing.T, files map[string]string) *root {
 	return r
 }
 
-func TestSelectFiles(t *testing.T) {
-	r := archiveOf(t, map[string]string{
-		"usr/sbin/mysqld":      "no ELF",
-		"usr/share/a/one":      "1",
-		"usr/share/a/b/two":    "2",
-		"usr/share/other":      "not wanted",
-		"usr/lib/libx.so":      "->libx.so.1",
-		"usr/lib/libx.so.1":    "x",
-		"usr/bin/broken":       "->/nowhere",
-		"usr/bin/absolute":     "->/lib/libx.so",
-		"usr/share/a-b/sister": "not wanted",
+func TestBaseFiles(t *testing.T) {
+	r := rootOf(t, map[string]string{
+		"lib": "->usr/lib", "usr/sbin/mysqld": "no ELF", "usr/share/a/one": "1", "usr/share/a/b/two": "2",
+		"usr/share/other": "not wanted", "usr/lib/libx.so": "->libx.so.1", "usr/lib/libx.so.1": "x",
+		"usr/bin/broken": "->/nowhere", "usr/bin/absolute": "->/lib/libx.so", "usr/share/a-b/sister": "not wanted",
 	})
-	got, err := r.selectFiles([]string{"usr/sbin/mysqld", "usr/share/a/", "usr/bin/absolute"})
+	files, err := baseFiles(r, []string{"usr/sbin/mysqld", "usr/share/a/*", "usr/bin/absolute"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	got := map[string]layers.File{}
+	var ofRoot []string
+	for _, f := range files {
+		if got[f.Name] = f; strings.HasPrefix(f.Name, "usr/") && !f.Dir {
+			ofRoot = append(ofRoot, f.Name)
+		}
+	}
+	if len(got) != len(files) {
+		t.Errorf("a file is there twice: %d names of %d files", len(got), len(files))
 	}
 	want := []string{
 		"usr/bin/absolute", "usr/lib/libx.so", "usr/lib/libx.so.1", "usr/sbin/mysqld",
 		"usr/share/a/b/two", "usr/share/a/one",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, ofRoot); diff != "" {
 		t.Errorf("chosen files (-want +got):\n%s", diff)
 	}
-	for _, missing := range []string{"usr/sbin/mysqlx", "usr/share/none/", "usr/bin/broken"} {
-		if _, err := r.selectFiles([]string{missing}); err == nil {
-			t.Errorf("selectFiles(%q) found it", missing)
-		}
+	if mode := got["usr/sbin/mysqld"].Mode; mode != 0o755 {
+		t.Errorf("mysqld has mode %o, want 755 without setuid", mode)
 	}
-}
-
-func TestBaseLayerIsTheSameBytesEveryTime(t *testing.T) {
-	files := map[string]string{
-		"usr/sbin/mysqld": "server", "usr/share/a/one": "1", "usr/lib/l": "->m", "usr/lib/m": "m",
+	if tmp := got["tmp"]; !tmp.Dir || tmp.Mode != 0o1777 {
+		t.Errorf("tmp is %+v, want a directory of mode 1777", tmp)
 	}
-	var layers [2]bytes.Buffer
-	for i := range layers {
-		r := archiveOf(t, files)
-		names, err := r.selectFiles([]string{"usr/sbin/mysqld", "usr/share/a/", "usr/lib/l"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeBase(&layers[i], r, names); err != nil {
-			t.Fatal(err)
-		}
+	if got["lib"].Link != "usr/lib" || got["lib64"].Link != "usr/lib64" || !got["var/lib/mysql"].Dir {
+		t.Errorf("links %+v, %+v; directory %+v", got["lib"], got["lib64"], got["var/lib/mysql"])
 	}
-	if !bytes.Equal(layers[0].Bytes(), layers[1].Bytes()) {
-		t.Error("two layers of the same files differ")
+	if err := layers.Write(io.Discard, files); err != nil {
+		t.Error(err)
 	}
-	seen := map[string]*tar.Header{}
-	for in := tar.NewReader(&layers[0]); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	for _, missing := range []string{"usr/sbin/mysqlx", "usr/share/none/*", "usr/bin/broken"} {
+		if _, err := baseFiles(r, []string{missing}); err == nil {
+			t.Errorf("baseFiles(%q) found it", missing)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen[header.Name] != nil {
-			t.Errorf("%q is in the layer twice", header.Name)
-		}
-		if header.Uid != 0 || header.ModTime.Unix() != 0 {
-			t.Errorf("%q has owner %d and time %v", header.Name, header.Uid, header.ModTime)
-		}
-		seen[header.Name] = header
-	}
-	for _, name := range []string{"etc/passwd", "tmp/", "var/lib/mysql/", "usr/sbin/mysqld", "lib64"} {
-		if seen[name] == nil {
-			t.Errorf("the layer has no %q", name)
-		}
-	}
-	if h := seen["usr/sbin/mysqld"]; h != nil && h.Mode != 0o755 {
-		t.Errorf("mysqld has mode %o, want 755 without setuid", h.Mode)
-	}
-	if h := seen["tmp/"]; h != nil && h.Mode != 0o1777 {
-		t.Errorf("tmp has mode %o, want 1777", h.Mode)
 	}
 }
 
@@ -148,12 +124,11 @@ func TestParseVersion(t *testing.T) {
 
 func TestPackageVersion(t *testing.T) {
 	const status = "Package: other\nVersion: 1.2.3\n\nPackage: mysql-server-core\nVersion: 9.7.4-2\n\nPackage: odd\n"
-	r := archiveOf(t, map[string]string{"var/lib/dpkg/status": status})
-	if got, err := r.packageVersion("mysql-server-core"); got != "9.7.4" || err != nil {
+	if got, err := packageVersion([]byte(status), "mysql-server-core"); got != "9.7.4" || err != nil {
 		t.Errorf("version %q, %v; want 9.7.4", got, err)
 	}
 	for _, name := range []string{"odd", "absent"} {
-		if got, err := r.packageVersion(name); err == nil {
+		if got, err := packageVersion([]byte(status), name); err == nil {
 			t.Errorf("version of %s is %q, want an error", name, got)
 		}
 	}

@@ -55,8 +55,8 @@ func OpenRoot(tarPath string) (*Root, error) {
 func (r *Root) Close() error { return r.file.Close() }
 
 // Closure returns what the programs need to run: themselves, the symbolic links on the way to them, the dynamic
-// loader, and the libraries that they and their libraries name. A path that ends in "/*" stands for all files in that
-// directory, with what those need; that is for plugins, which no program names.
+// loader, and the libraries that they and their libraries name. A path that ends in "/*" stands for all files below that
+// directory, with what those need; that is for plugins and data, which no program names.
 func (r *Root) Closure(paths ...string) ([]File, error) {
 	c := &closure{root: r, files: make(map[string]File), done: make(map[string]bool)}
 	for _, p := range paths {
@@ -92,7 +92,7 @@ func (c *closure) addDir(dir string) error {
 	}
 	found := false
 	for name, e := range c.root.entries {
-		if path.Dir(name) == real && e.header.Typeflag != tar.TypeDir {
+		if strings.HasPrefix(name, real+"/") && e.header.Typeflag != tar.TypeDir {
 			found = true
 			if err := c.add(name); err != nil {
 				return err
@@ -115,7 +115,7 @@ func (c *closure) add(name string) error {
 		return nil
 	}
 	c.done[real] = true
-	data, err := c.root.read(real)
+	data, err := c.root.Read(real)
 	if err != nil {
 		return err
 	}
@@ -132,12 +132,12 @@ func (c *closure) add(name string) error {
 	return nil
 }
 
-// addNeeded takes a library, looked for where Debian's loader looks for it.
+// addNeeded takes a library, looked for beside what needs it and where Debian's loader looks for it.
 func (c *closure) addNeeded(by, need string) error {
 	if strings.HasPrefix(need, "/") {
 		return c.add(need)
 	}
-	for _, dir := range c.root.libraryDirs() {
+	for _, dir := range append([]string{path.Dir(by)}, c.root.libraryDirs()...) {
 		if _, ok := c.root.entries[path.Join(dir, need)]; ok {
 			return c.add(path.Join(dir, need))
 		}
@@ -170,10 +170,14 @@ func (c *closure) resolve(name string) (string, error) {
 	return at, nil
 }
 
-func (r *Root) read(name string) ([]byte, error) {
-	e := r.entries[name]
+// Read returns the content of a file, by the name that no symbolic link leads to.
+func (r *Root) Read(name string) ([]byte, error) {
+	e, ok := r.entries[name]
+	if !ok {
+		return nil, fmt.Errorf("take files from root file system: no %q", name)
+	}
 	if e.header.Typeflag == tar.TypeLink {
-		return r.read(clean(e.header.Linkname))
+		return r.Read(clean(e.header.Linkname))
 	}
 	if e.header.Typeflag != tar.TypeReg {
 		return nil, fmt.Errorf("take files from root file system: %q is no file", name)

@@ -156,8 +156,7 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source),
 		Engine:   nodeimage.Engine{Name: filepath.Base(c.engine), Path: c.engine},
 		Preload:  []nodeimage.Archive{{Path: db.Path, Digest: db.Digest}},
-		CacheDir: c.cache, Log: c.log,
-		Progress: func(p nodeimage.Progress) { fmt.Fprintln(c.progress, p) },
+		CacheDir: c.cache, Log: c.log, Progress: c.progress,
 	}
 	work, err := nodeimage.Plan(ctx, options)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestRealImage(t *testing.T) {
 	engine := findEngine(ctx, t)
 	o := Options{
 		Source: Build, Engine: engine, KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
-		Progress: func(p Progress) { t.Log(p) },
+		Progress: t.Output(),
 	}
 	first, err := Ensure(ctx, o)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/debian"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/steps"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
@@ -111,11 +112,11 @@ func (b *builder) target() (Image, error) {
 
 // build makes the image and loads it into the engine.
 func (b *builder) build(ctx context.Context, img Image) error {
-	steps, err := b.steps(img)
+	all, err := b.steps(img)
 	if err != nil {
 		return err
 	}
-	if err := runSteps(ctx, steps, b.opts.Progress); err != nil {
+	if err := steps.Run(ctx, b.opts.Progress, "node image", all); err != nil {
 		return err
 	}
 	if !b.present(ctx, img.Ref) {
@@ -128,12 +129,12 @@ func (b *builder) build(ctx context.Context, img Image) error {
 func (b *builder) kind() string { return "image-" + b.rel.Kubernetes }
 
 // steps are what a build does, in order.
-func (b *builder) steps(img Image) ([]step, error) {
+func (b *builder) steps(img Image) ([]steps.Step, error) {
 	p := parts{built: make(map[string]string)}
-	steps := []step{{
-		name: "Debian root file system", about: 2 * time.Minute,
-		there: func() bool { return b.roots.Has(nodeRoot()) },
-		do: func(ctx context.Context) (err error) {
+	all := []steps.Step{{
+		Name: "Debian root file system", About: 2 * time.Minute,
+		There: func() bool { return b.roots.Has(nodeRoot()) },
+		Do: func(ctx context.Context) (err error) {
 			p.rootTar, _, err = b.roots.Root(ctx, nodeRoot())
 			return err
 		},
@@ -143,10 +144,10 @@ func (b *builder) steps(img Image) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, step{
-			name: "compile " + c.title(), about: c.Cold,
-			there: func() bool { return b.compiler.Has(m) },
-			do: func(ctx context.Context) error {
+		all = append(all, steps.Step{
+			Name: "compile " + c.title(), About: c.Cold,
+			There: func() bool { return b.compiler.Has(m) },
+			Do: func(ctx context.Context) error {
 				if err := b.toolsFor(ctx, m); err != nil {
 					return err
 				}
@@ -156,17 +157,17 @@ func (b *builder) steps(img Image) ([]step, error) {
 			},
 		})
 	}
-	return append(steps, b.lastSteps(img, &p)...), nil
+	return append(all, b.lastSteps(img, &p)...), nil
 }
 
 // lastSteps put together what was built.
-func (b *builder) lastSteps(img Image, p *parts) []step {
+func (b *builder) lastSteps(img Image, p *parts) []steps.Step {
 	archive := filepath.Join(b.store.Path(b.kind(), img.Inputs), archiveName)
-	return []step{
+	return []steps.Step{
 		{
-			name: "assemble image", about: time.Minute,
-			there: func() bool { return b.store.Has(b.kind(), img.Inputs) },
-			do: func(ctx context.Context) error {
+			Name: "assemble image", About: time.Minute,
+			There: func() bool { return b.store.Has(b.kind(), img.Inputs) },
+			Do: func(ctx context.Context) error {
 				work := func(ctx context.Context, dir string) (err error) {
 					if p.kindDir, err = b.kindSource(ctx); err != nil {
 						return err
@@ -178,9 +179,9 @@ func (b *builder) lastSteps(img Image, p *parts) []step {
 			},
 		},
 		{
-			name: "load image into " + b.opts.Engine.Name, about: time.Minute,
-			there: func() bool { return false },
-			do: func(ctx context.Context) error {
+			Name: "load image into " + b.opts.Engine.Name, About: time.Minute,
+			There: func() bool { return false },
+			Do: func(ctx context.Context) error {
 				if err := b.engine(ctx, io.Discard, "load", "-i", archive); err != nil {
 					return fmt.Errorf("load node image into %s: %w", b.opts.Engine.Name, err)
 				}

@@ -1,6 +1,7 @@
 package nodeimage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/steps"
 )
 
 // fakeHost carries out commands in memory: go builds write empty programs, the engine knows some images.
@@ -109,15 +111,15 @@ func TestBuildResumes(t *testing.T) {
 		}
 		return nil
 	}
-	var lines []string
-	b := testBuilder(t, h, func(o *Options) { o.Progress = func(p Progress) { lines = append(lines, p.String()) } })
+	var said bytes.Buffer
+	b := testBuilder(t, h, func(o *Options) { o.Progress = &said })
 	// The fake host has no real programs to assemble, so only the steps before are run.
 	compile := func(ctx context.Context) error {
-		steps, err := b.steps(Image{Inputs: "0123456789abcdef"})
+		all, err := b.steps(Image{Inputs: "0123456789abcdef"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return runSteps(ctx, steps[:len(steps)-2], b.opts.Progress)
+		return steps.Run(ctx, b.opts.Progress, "node image", all[:len(all)-2])
 	}
 	if err := compile(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error = %v, want the interruption", err)
@@ -125,18 +127,21 @@ func TestBuildResumes(t *testing.T) {
 	if got := strings.Join(h.compiled, " "); got != "root kubernetes podnet pause" {
 		t.Errorf("before the interruption: %s", got)
 	}
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 	if last := lines[len(lines)-1]; !strings.Contains(last, "compile containerd v2.3.4: failed") {
 		t.Errorf("last line = %q", last)
 	}
-	h.compiled, h.onBuild, lines = nil, nil, nil
+	h.compiled, h.onBuild = nil, nil
+	said.Reset()
 	if err := compile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(h.compiled, " "); got != "containerd runc cni-plugins etcd coredns" {
 		t.Errorf("after the interruption: %s", got)
 	}
-	if !strings.Contains(lines[0], "Debian root file system: already there") {
-		t.Errorf("first line = %q", lines[0])
+	first, _, _ := strings.Cut(said.String(), "\n")
+	if !strings.Contains(first, "Debian root file system: already there") {
+		t.Errorf("first line = %q", first)
 	}
 	work, err := b.plan(t.Context())
 	if err != nil {
@@ -295,28 +300,6 @@ func TestPullIsBounded(t *testing.T) {
 		_, err = b.ensure(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "no progress for 2m0s") || time.Since(start) != 5*time.Minute {
 			t.Errorf("stalled pull: %v after %s", err, time.Since(start))
-		}
-	})
-}
-
-func TestHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		long := step{
-			name: "compile x", about: 3 * time.Minute, there: func() bool { return false },
-			do: func(context.Context) error { <-time.After(50 * time.Second); return nil },
-		}
-		if err := runSteps(t.Context(), []step{long}, func(p Progress) { got = append(got, p.String()) }); err != nil {
-			t.Fatal(err)
-		}
-		want := []string{
-			"node image 1/1: compile x (about 3m on two idle cores)",
-			"node image 1/1: compile x: 20s so far, about 3m on two idle cores",
-			"node image 1/1: compile x: 40s so far, about 3m on two idle cores",
-			"node image 1/1: compile x: done in 50s",
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("reports = %q, want %q", got, want)
 		}
 	})
 }

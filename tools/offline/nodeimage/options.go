@@ -54,9 +54,9 @@ type Options struct {
 	CacheDir string
 	// Log hears of what is rarely of interest; nil means nothing is logged.
 	Log *slog.Logger
-	// Progress hears of every step: when it starts, at least every 20 s while it goes on, and when it ends. It is
-	// called from one goroutine at a time. Nil means silence.
-	Progress func(Progress)
+	// Progress hears of every step: when it starts, at least every 20 s while it goes on, and when it ends;
+	// nil for silence.
+	Progress io.Writer
 }
 
 // Image is a node image that is present in the engine.
@@ -114,7 +114,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Progress == nil {
-		o.Progress = func(Progress) {}
+		o.Progress = io.Discard
 	}
 	return o, nil
 }

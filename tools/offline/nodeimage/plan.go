@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/steps"
 )
 
 // Work says what Ensure would do.
@@ -43,7 +44,7 @@ func (w Work) String() string {
 		}
 	}
 	build := fmt.Sprintf("build node image %s: about %s on two idle cores (%s)",
-		w.Ref, brief(w.About.Round(time.Minute)), strings.Join(todo, ", "))
+		w.Ref, steps.Brief(w.About.Round(time.Minute)), strings.Join(todo, ", "))
 	switch {
 	case w.TriesPublished && len(w.Steps) > 0:
 		return "pull the published node image, or else " + build
@@ -79,15 +80,15 @@ func (b *builder) plan(ctx context.Context) (Work, error) {
 		return w, nil
 	}
 	w.TriesPublished = b.opts.Source == Auto && published != ""
-	steps, err := b.steps(img)
+	all, err := b.steps(img)
 	if err != nil {
 		return Work{}, err
 	}
-	for _, s := range steps {
-		there := s.there()
-		w.Steps = append(w.Steps, WorkStep{Name: s.name, There: there, About: s.about})
+	for _, s := range all {
+		there := s.There()
+		w.Steps = append(w.Steps, WorkStep{Name: s.Name, There: there, About: s.About})
 		if !there {
-			w.About += s.about
+			w.About += s.About
 		}
 	}
 	return w, nil

@@ -7,16 +7,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/steps"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
-
-// heartbeat is how often a compilation that goes on says so.
-const heartbeat = 30 * time.Second
 
 // Options say where results are kept, and who hears of the work.
 type Options struct {
@@ -24,8 +21,8 @@ type Options struct {
 	CacheDir string
 	// Log hears of what is rarely of interest; nil means nothing is logged.
 	Log *slog.Logger
-	// Progress hears, a line each, of every compilation: when it starts, at least every 30 s while it goes on, and when
-	// it ends. It hears nothing when all is there. Nil means silence.
+	// Progress hears, a line each, of every compilation: when it starts, every 20 s while it goes on, and when it
+	// ends. It hears nothing when all is there. Nil means silence.
 	Progress io.Writer
 }
 
@@ -56,65 +53,31 @@ func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error)
 		o.Progress = io.Discard
 	}
 	programs := Programs{Versions: map[string]string{}}
-	for _, want := range []struct {
-		sidecar sidecar
-		path    *string
-	}{{attacher(), &programs.Attacher}, {provisioner(), &programs.Provisioner}, {resizer(), &programs.Resizer}} {
-		path, err := want.sidecar.build(ctx, b, o)
+	paths := []*string{&programs.Attacher, &programs.Provisioner, &programs.Resizer}
+	var todo []steps.Step
+	missing := false
+	for i, s := range all() {
+		m, err := s.module()
 		if err != nil {
-			return Programs{}, fmt.Errorf("make sidecar %s: %w", want.sidecar.title(), err)
+			return Programs{}, err
 		}
-		*want.path = path
-		programs.Versions[want.sidecar.name] = want.sidecar.version
-	}
-	return programs, nil
-}
-
-// build compiles the sidecar unless it is there, and says so while it does.
-func (s sidecar) build(ctx context.Context, b gobuild.Builder, o Options) (path string, err error) {
-	m, err := s.module()
-	if err != nil {
-		return "", err
-	}
-	if !b.Has(m) {
-		begin := time.Now()
-		fmt.Fprintf(o.Progress, "sidecar %s: compiling (about %.0f min on two idle cores)\n",
-			s.title(), s.cold.Minutes())
-		quiet := beat(func() {
-			fmt.Fprintf(o.Progress, "sidecar %s: %s so far\n", s.title(), time.Since(begin).Round(time.Second))
+		programs.Versions[s.name] = s.version
+		missing = missing || !b.Has(m)
+		todo = append(todo, steps.Step{
+			Name: "compile " + s.title(), About: s.cold, There: func() bool { return b.Has(m) },
+			Do: func(ctx context.Context) error {
+				result, err := b.Build(ctx, m)
+				if err != nil {
+					return fmt.Errorf("make sidecar %s: %w", s.title(), err)
+				}
+				o.Log.Debug("sidecar is there", "name", s.title(), "dir", result.Dir, "reused", result.Reused)
+				*paths[i] = filepath.Join(result.Dir, s.program)
+				return nil
+			},
 		})
-		defer func() {
-			quiet()
-			fmt.Fprintf(o.Progress, "sidecar %s: %s after %s\n", s.title(),
-				map[bool]string{true: "done", false: "failed"}[err == nil], time.Since(begin).Round(time.Second))
-		}()
 	}
-	result, err := b.Build(ctx, m)
-	if err != nil {
-		return "", err
+	if !missing {
+		o.Progress = io.Discard
 	}
-	o.Log.Debug("sidecar is there", "name", s.title(), "dir", result.Dir, "reused", result.Reused)
-	return filepath.Join(result.Dir, s.program), nil
-}
-
-// beat calls say every so often until the function it returns is called, which waits for the last call to end.
-func beat(say func()) (quiet func()) {
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(heartbeat)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				say()
-			case <-stop:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(stop)
-		<-stopped
-	}
+	return programs, steps.Run(ctx, o.Progress, "sidecar", todo)
 }

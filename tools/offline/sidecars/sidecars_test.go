@@ -62,8 +62,9 @@ func TestEnsure(t *testing.T) {
 		t.Fatalf("ensure = %+v (%v) after %d runs, want it to go on where it stopped", first, err, compiler.runs)
 	}
 	for _, want := range []string{
-		"sidecar " + attacher().title() + ": compiling (about 4 min on two idle cores)\n",
-		"sidecar " + attacher().title() + ": done after", "sidecar " + provisioner().title() + ": failed after",
+		"sidecar 1/3: compile " + attacher().title() + " (about 4m on two idle cores)\n",
+		"sidecar 1/3: compile " + attacher().title() + ": done in",
+		"sidecar 2/3: compile " + provisioner().title() + ": failed after",
 	} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, &said)

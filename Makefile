@@ -1,18 +1,18 @@
-# Seatrial's workshop. `make` lists the targets; every step of CI is one of them.
+# `make` lists the targets; every step of CI is one of them.
 #
-#   KEEP=1          keep the cluster of `make trial` or `make e2e`, and use it again
-#   SEED=42         the seed of the plan; without it a new one is drawn and printed
-#   SCENARIO=name   what `make trial` runs (bin/seatrial list scenarios)
-#   ARTIFACTS=dir   where run directories and JUnit files go (runs/ otherwise)
+#   KEEP=1          keep the cluster of `make trial` or `make e2e`, and reuse it
+#   SEED=42         the seed of the plan; otherwise a new seed is drawn and printed
+#   SCENARIO=name   the scenario of `make trial` (bin/seatrial list scenarios)
+#   ARTIFACTS=dir   where run directories and JUnit files go (default runs/)
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
-#   TIMES=5         how many attempts `make cases` gives each case
+#   TIMES=5         attempts for each case of `make cases`
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e sets long cases kill-matrix demo bench verify fix clean doctor build linter modules \
-	verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
+.PHONY: help trial test unit e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build linter \
+	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
 TIMES ?= 5
@@ -20,7 +20,7 @@ DEMO ?= fixtures/recorded/k8s-61832-5-fail
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 
-# The packages with tests that need root, an engine or a cluster, found by their gate.
+# Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
 WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
 GATED = $(call WITH,SEATRIAL_E2E)
@@ -33,7 +33,7 @@ GO_FILES = git ls-files --cached --others --exclude-standard -- '*.go' ':!:**/te
 SAY = printf '\n== %s\n'
 
 help: ## List the targets
-	@printf 'Seatrial puts a Kubernetes cluster, and the stateful workload on it, through a sea trial.\n\n'
+	@printf 'Seatrial breaks a Kubernetes cluster under a stateful workload, and judges what happens.\n\n'
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -42,24 +42,24 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run everything: unit, then e2e; recorded runs are judged again with unit. 25 min, 45 min the first time
+test: ## Run all tests: unit, then e2e; 25 min, 45 min the first time
 	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
 	@$(MAKE) unit; $(MAKE) e2e
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
-	@$(SAY) "unit: go test ./... without engine or cluster; it says what it did not run"
+	@$(SAY) "unit: go test ./... without engine or cluster; lists what it did not run"
 	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
-e2e: ## Run the tests that need root, an engine and a cluster, one package after another; 25 min
+e2e: ## Run the tests that need root, an engine and a cluster, package by package; 25 min
 	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (25 min)"
 	@$(MAKE) build
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env
-	@$(SAY) "e2e: on real nodes and clusters, one package after another; a test that does not run fails the target"
+	@$(SAY) "e2e: on real nodes and clusters, package by package; a test that does not run fails the target"
 	@GATED="$(GATED)" LABELS='$(LABELS)' bash .ci/e2e $(SPEC_FLAGS)
 
-sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fault, and broken on purpose; 4 h
+sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fault, and sabotaged; 4 h
 	@SUITES_TIMEOUT=8h $(MAKE) e2e LABELS='$(or $(LABELS),set)' GATED=
 
 long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 75 min
@@ -70,20 +70,20 @@ cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, o
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
-kill-matrix: build ## Kill the harness at every step of 17 faults, or of FAULTS=a,b, or all; 30 min
+kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b, or of FAULTS=all; 30 min
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
-demo: ## Show a recorded run, without engine or cluster: two nodes on one volume, and what that cost
+demo: ## Show a recorded run without engine or cluster: two nodes on one volume, and the rows lost
 	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
 
 bench: build ## Measure: mount ledger, cuts, kills and timers against their targets, codecs, checks; 20 min, needs root
 	SEATRIAL_E2E=1 env $$(bin/seatrial setup -o env) go test -run ^$$ -bench . -benchmem -p 1 -timeout 30m $(BENCHED)
 
-verify: ## Run all checks, then fail: format, vet, house rules, modules, linters; 5 min, 15 min the first time
-	@$(SAY) "verify: all checks, then the result; the first time, the linter is built (5 min)"
+verify: ## Run all static checks: format, vet, house rules, modules, linters; 5 min, 15 min the first time
+	@$(SAY) "verify: all checks, then the result; builds the linter the first time (5 min)"
 	@$(MAKE) modules
-	@$(MAKE) -k verify-gofmt verify-vet verify-tidy verify-modules verify-sums verify-lint || \
-		{ echo "verify: FAILED, see above; make fix mends what a program can mend"; exit 1; }
+	@$(MAKE) -k verify-gofmt verify-vet verify-tidy verify-docs verify-modules verify-sums verify-lint || \
+		{ echo "verify: FAILED, see above; make fix repairs what a program can repair"; exit 1; }
 	@echo "verify: all checks passed"
 
 verify-gofmt:
@@ -92,18 +92,22 @@ verify-gofmt:
 
 verify-vet: ; @$(SAY) "go vet ./..."; go vet ./...
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
+verify-docs: docs ; @$(SAY) "docs/ is what make docs writes"; git diff --exit-code --stat docs
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff
 verify-sums: ; @$(SAY) "go mod verify"; go mod verify
 verify-lint: linter ; @$(SAY) "golangci-lint run"; bin/golangci-lint run
 
-fix: linter ## Mend what a program can mend: format, imports, go.mod, simple findings of the linters
+fix: linter ## Repair format, imports, go.mod, simple findings of the linters
 	$(GO_FILES) | xargs -r gofmt -w -s; go mod tidy; bin/golangci-lint run --fix
+
+docs: ## Write the tables in docs/ from the definitions of faults, checks and cases
+	@for kind in cases checks faults; do go run ./tools/seatrial list $$kind -o markdown > docs/$$kind.md; done
 
 doctor: build ## Say what this host has and what it lacks
 	bin/seatrial doctor
 
-clean: ## Delete our clusters, stop the engine if we started it, undo what we did to the host, remove bin/
-	@$(SAY) "clean: our clusters and what they left; then the engine, if it was started here"
+clean: ## Delete Seatrial's clusters, its container engine, its changes to the host, and bin/
+	@$(SAY) "clean: Seatrial's clusters and what they left; then the engine, if Seatrial started it"
 	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/offline clean; fi
 	rm -rf bin
 

@@ -1,6 +1,6 @@
-# Digests the output of `go test -v`: the line of each package, every test that was not run, and all there is to see
-# of a package that failed. It ends with the counts of top-level tests, and fails when a test failed or none was run.
-# With -v brief=1, for a log that was shown already: of a package that failed, only the tests and specs that failed.
+# Summarizes the output of `go test -v`: a line per package, every test that did not run, and the whole output of failed
+# packages. Ends with the counts of top-level tests; fails if a test failed or none ran.
+# With -v brief=1 (the log was already shown): only the failed tests and specs of failed packages.
 
 /^--- PASS: / { passed++ }
 /^--- FAIL: / { failed++ }
@@ -20,7 +20,7 @@
 	test = ""
 }
 
-# tell prints what is kept of a package. Specs are all of one test: of them it takes what is told of those that failed.
+# tell prints the output kept of a package. All specs are one test: of that, only the failed specs are printed.
 function tell(    i, failed, specs) {
 	for (i = 1; i <= n; i++) {
 		if (seen[i] ~ /^Running Suite: /) specs = of[i]

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -86,10 +87,13 @@ func newList() *cobra.Command {
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
+			if output == "markdown" {
+				return writeMarkdown(cmd.OutOrStdout(), args[0], list)
+			}
 			return writeEntries(cmd.OutOrStdout(), list, output)
 		},
 	}
-	outputFlag(cmd, &output)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or markdown")
 	return cmd
 }
 
@@ -106,7 +110,32 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 		}
 		return tab.Flush()
 	}
-	return badArguments("output %q is not known; give text or json", output)
+	return badArguments("output %q is not known; give text, json or markdown", output)
+}
+
+// writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
+func writeMarkdown(w io.Writer, kind string, list []entry) error {
+	columns := map[string][]string{
+		"cases": {"affected", "shown by"}, "checks": {"source"}, "faults": {"shown", "needs"}, "scenarios": {"expect"},
+	}[kind]
+	singular := strings.TrimSuffix(kind, "s")
+	var page strings.Builder
+	fmt.Fprintf(&page, "# %s\n\nMade by `make docs`. `seatrial describe %s NAME` says more.\n\n",
+		strings.ToUpper(kind[:1])+kind[1:], singular)
+	fmt.Fprintln(&page, "| "+strings.Join(append([]string{singular, "what"}, columns...), " | ")+" |")
+	fmt.Fprintln(&page, "|"+strings.Repeat("---|", 2+len(columns)))
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range list {
+		row := []string{e.Name, e.Summary}
+		for _, heading := range columns {
+			i := slices.IndexFunc(e.Details, func(d [2]string) bool { return d[0] == heading })
+			row = append(row, e.Details[i][1])
+		}
+		text := strings.NewReplacer("|", `\|`, "\n", "<br>", "<", "&lt;", "*", `\*`).Replace(strings.Join(row, "\x00"))
+		fmt.Fprintln(&page, "| "+strings.ReplaceAll(text, "\x00", " | ")+" |")
+	}
+	_, err := io.WriteString(w, page.String())
+	return err
 }
 
 func newDescribe() *cobra.Command {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // step is what the controller of a StatefulSet does next, and what it waits for before it does. Without blockers it
@@ -62,7 +64,7 @@ func (o *Objects) view(s *set) *view {
 		if p.set != s.key || p.foreign {
 			continue
 		}
-		if i := p.ordinal - s.start; i >= 0 && i < s.replicas {
+		if i := p.ordinal - s.Start; i >= 0 && i < s.replicas {
 			v.replicas[i] = p
 		} else {
 			v.condemned = append(v.condemned, p)
@@ -73,22 +75,22 @@ func (o *Objects) view(s *set) *view {
 }
 
 func (v *view) block(i int) blocker {
-	return blocker{v.set.start + i, v.replicas[i], v.replicas[i].state(v.o, v.set.minReady)}
+	return blocker{v.set.Start + i, v.replicas[i], v.replicas[i].state(v.o, v.set.MinReady)}
 }
 
-func (v *view) blockOf(p *pod) blocker { return blocker{p.ordinal, p, p.state(v.o, v.set.minReady)} }
+func (v *view) blockOf(p *pod) blocker { return blocker{p.ordinal, p, p.state(v.o, v.set.MinReady)} }
 
 // next is the controller's next step.
 func (v *view) next() step {
 	switch {
-	case v.set.deleting:
+	case v.set.Deleting():
 		return step{action: ActionNone, ordinal: -1}
-	case v.set.strategy == recreate:
+	case v.set.Strategy == recreate:
 		if s, waits := v.recreates(); waits {
 			return s
 		}
 	}
-	if v.set.parallel {
+	if v.set.Parallel {
 		return v.burst()
 	}
 	return v.ordered()
@@ -98,7 +100,7 @@ func (v *view) next() step {
 func (v *view) recreates() (step, bool) {
 	s := step{action: ActionUpdate, rule: ruleRecreate}
 	for _, p := range v.everyPod() {
-		if p.revision == v.set.update || v.set.update == "" {
+		if p.revision == v.set.Status.UpdateRevision || v.set.Status.UpdateRevision == "" {
 			continue
 		}
 		s.ordinal = p.ordinal
@@ -114,7 +116,7 @@ func (v *view) everyPod() []*pod {
 	return slices.DeleteFunc(slices.Concat(v.replicas, v.condemned), func(p *pod) bool { return p == nil })
 }
 
-// ordered is the way of OrderedReady (processReplica, processCondemned).
+// ordered is the next step of OrderedReady (processReplica, processCondemned).
 func (v *view) ordered() step {
 	for i, p := range v.replicas {
 		b := v.block(i)
@@ -135,7 +137,7 @@ func (v *view) ordered() step {
 		return v.condemn()
 	}
 	if i := v.stale(); i >= 0 {
-		return step{action: ActionUpdate, ordinal: v.set.start + i}
+		return step{action: ActionUpdate, ordinal: v.set.Start + i}
 	}
 	return step{action: ActionNone, ordinal: -1}
 }
@@ -153,16 +155,16 @@ func (v *view) creates(b blocker) step {
 func (v *view) after(i int) step {
 	for j := i + 1; j < len(v.replicas); j++ {
 		if v.replicas[j] == nil {
-			return step{action: ActionCreate, ordinal: v.set.start + j}
+			return step{action: ActionCreate, ordinal: v.set.Start + j}
 		}
 	}
 	if len(v.condemned) > 0 {
 		return step{action: ActionDelete, ordinal: v.toGo().ordinal}
 	}
 	if j := v.stale(); j >= 0 {
-		return step{action: ActionUpdate, ordinal: v.set.start + j}
+		return step{action: ActionUpdate, ordinal: v.set.Start + j}
 	}
-	return step{action: ActionSettle, ordinal: v.set.start + i}
+	return step{action: ActionSettle, ordinal: v.set.Start + i}
 }
 
 // toGo is the condemned pod that is deleted next, and the first one where all are terminating.
@@ -201,18 +203,18 @@ func (v *view) condemn() step {
 // stale is the place of the highest pod that an update has to replace and did not ask to end yet, -1 where there is
 // none.
 func (v *view) stale() int {
-	if v.set.strategy != rollingUpdate || v.set.update == "" {
+	if v.set.Strategy != world.RollingUpdate || v.set.Status.UpdateRevision == "" {
 		return -1
 	}
-	for i := len(v.replicas) - 1; i >= max(0, v.set.partition); i-- {
-		if p := v.replicas[i]; p != nil && p.revision != v.set.update && !p.terminating() {
+	for i := len(v.replicas) - 1; i >= max(0, v.set.Partition); i-- {
+		if p := v.replicas[i]; p != nil && p.revision != v.set.Status.UpdateRevision && !p.terminating() {
 			return i
 		}
 	}
 	return -1
 }
 
-// burst is the way of Parallel: nothing waits for anything but a creation that is refused, and updates.
+// burst is the next step of Parallel: nothing waits for anything but a creation that is refused, and updates.
 func (v *view) burst() step {
 	for i, p := range v.replicas {
 		b := v.block(i)
@@ -260,7 +262,7 @@ func (v *view) roll() step {
 			continue
 		}
 		waits = append(waits, b)
-		if i >= v.set.partition && stale >= 0 && b.pod.revision != v.set.update && broken < 0 {
+		if i >= v.set.Partition && stale >= 0 && b.pod.revision != v.set.Status.UpdateRevision && broken < 0 {
 			broken = i
 		}
 	}
@@ -270,14 +272,14 @@ func (v *view) roll() step {
 	case stale < 0:
 		slices.Reverse(waits)
 		return step{ActionSettle, waits[0].ordinal, waits, ""}
-	case v.set.limited && broken >= 0:
-		return step{action: ActionUpdate, ordinal: v.set.start + broken}
-	case v.set.limited && len(waits) >= v.set.unavailable:
-		return step{ActionUpdate, v.set.start + stale, waits, ruleMost}
-	case !v.set.limited && len(waits) > 0 && waits[0].ordinal-v.set.start > stale:
-		return step{ActionUpdate, v.set.start + stale, waits[:1], ruleHighest}
+	case v.set.Limited && broken >= 0:
+		return step{action: ActionUpdate, ordinal: v.set.Start + broken}
+	case v.set.Limited && len(waits) >= v.set.Unavailable:
+		return step{ActionUpdate, v.set.Start + stale, waits, ruleMost}
+	case !v.set.Limited && len(waits) > 0 && waits[0].ordinal-v.set.Start > stale:
+		return step{ActionUpdate, v.set.Start + stale, waits[:1], ruleHighest}
 	}
-	return step{action: ActionUpdate, ordinal: v.set.start + stale}
+	return step{action: ActionUpdate, ordinal: v.set.Start + stale}
 }
 
 // refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
@@ -304,15 +306,15 @@ func (o *Objects) refusal(s *set, ordinal int) *notice {
 // staleClaim is the claim that belongs to a pod before the one that is missing, nil where there is none: it is to be
 // deleted with it, and the new pod is not created before it is (hasStaleOwnerRef).
 func (o *Objects) staleClaim(s *set, ordinal int) *claim {
-	if !s.deleteScaled {
+	if !s.DeleteScaled {
 		return nil
 	}
-	for _, template := range s.templates {
+	for _, template := range s.Spec.Templates {
 		c := o.claims[s.namespace()+"/"+template+"-"+s.pod(ordinal)]
 		if c == nil {
 			continue
 		}
-		for _, r := range c.Metadata.OwnerReferences {
+		for _, r := range c.Meta.OwnerReferences {
 			if r.Kind == "Pod" && r.Name == s.pod(ordinal) {
 				return c
 			}

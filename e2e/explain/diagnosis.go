@@ -21,7 +21,7 @@ const (
 	ActionUnknown Action = "unknown" // The facts do not say.
 )
 
-// Outlook is whether what is in the way looks as if it would go away by itself.
+// Outlook is whether the wait looks as if it would end by itself.
 type Outlook string
 
 // The outlooks. Permanent means that it stays until somebody does something about it.
@@ -62,13 +62,13 @@ func (e Evidence) String() string {
 	return s
 }
 
-// Cause is one link of the chain that explains why a pod is in the way: the link after it explains it further.
+// Cause is one link of the chain that explains why a pod blocks it: the link after it explains it further.
 type Cause struct {
 	Sentence string     `json:"sentence"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
-// Blocker is a pod that is in the way.
+// Blocker is a pod that the controller waits for.
 type Blocker struct {
 	Pod   string        `json:"pod"`
 	State string        `json:"state"`           // "not Ready", "terminating".

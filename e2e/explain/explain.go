@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // DefaultBound is how long nothing has to move before it is called stuck. A pod that does little is made and Ready
@@ -12,7 +14,7 @@ import (
 const DefaultBound = 5 * time.Second
 
 // Diagnose says what the StatefulSet "namespace/name" waits for at o.At. One that is not among the objects gets a
-// diagnosis that says so. Bound is how long a pod has to be in the way before that is called stuck.
+// diagnosis that says so. Bound is how long a pod has to block before that is called stuck.
 func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 	d := Diagnosis{StatefulSet: key, At: o.clock(Moment{At: o.At, Known: true}), Ordinal: -1, Blockers: []Blocker{},
 		Causes: []Cause{}}
@@ -66,7 +68,7 @@ func (v *view) wants(s step) string {
 	wanted := count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
 	switch s.action {
 	case ActionNone:
-		if v.set.deleting {
+		if v.set.Deleting() {
 			return "nothing: the StatefulSet is being deleted, and its controller does no more than count"
 		}
 		if n := v.old(); n > 0 {
@@ -80,13 +82,13 @@ func (v *view) wants(s step) string {
 		}
 		return fmt.Sprintf("to create %s: %s", name, wanted)
 	case ActionDelete:
-		return fmt.Sprintf("to delete %s: %s, from ordinal %d on", name, wanted, v.set.start)
+		return fmt.Sprintf("to delete %s: %s, from ordinal %d on", name, wanted, v.set.Start)
 	case ActionUpdate:
 		from := ""
 		if p := v.o.pods[v.set.key+fmt.Sprintf("-%d", s.ordinal)]; p != nil && p.revision != "" {
 			from = " from revision " + p.revision
 		}
-		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.update)
+		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.Status.UpdateRevision)
 	case ActionReplace:
 		return fmt.Sprintf("to replace %s, which is over", name)
 	}
@@ -97,7 +99,7 @@ func (v *view) wants(s step) string {
 func (v *view) old() int {
 	n := 0
 	for _, p := range v.replicas {
-		if p != nil && v.set.update != "" && p.revision != v.set.update {
+		if p != nil && v.set.Status.UpdateRevision != "" && p.revision != v.set.Status.UpdateRevision {
 			n++
 		}
 	}
@@ -105,10 +107,10 @@ func (v *view) old() int {
 }
 
 func (v *view) leaves() string {
-	if v.set.strategy == rollingUpdate {
-		return fmt.Sprintf("partition %d", v.set.partition)
+	if v.set.Strategy == world.RollingUpdate {
+		return fmt.Sprintf("partition %d", v.set.Partition)
 	}
-	return "strategy " + v.set.strategy
+	return "strategy " + v.set.Strategy
 }
 
 func count(n int, what string) string {
@@ -142,7 +144,7 @@ func (v *view) tell(b blocker) Blocker {
 	}
 	state := string(b.state)
 	if left := b.pod; b.state == stateNotAvailable && left != nil {
-		state = "not available for another " + Lasting(left.unavailableFor(v.o, v.set.minReady).Round(time.Second))
+		state = "not available for another " + Lasting(left.unavailableFor(v.o, v.set.MinReady).Round(time.Second))
 	}
 	return Blocker{Pod: v.set.pod(b.ordinal), State: state, Since: v.o.clock(since), For: v.o.lasted(since),
 		since: since}
@@ -207,10 +209,10 @@ func (r *reasoner) blocked(b blocker) {
 	case stateOver:
 		r.over(b.pod)
 	case stateNotAvailable:
-		left := b.pod.unavailableFor(r.o, r.set.minReady).Round(time.Second)
+		left := b.pod.unavailableFor(r.o, r.set.MinReady).Round(time.Second)
 		r.because(proof(&b.pod.head, "status.conditions[Ready].lastTransitionTime"),
 			"%s is Ready%s and counts as available after %d s (minReadySeconds): in another %s", b.pod.name(),
-			r.o.since(b.pod.ready), r.set.minReady, Lasting(left))
+			r.o.since(b.pod.ready), r.set.MinReady, Lasting(left))
 		r.looks(Transient, "it is available in %s if it stays Ready", Lasting(left))
 	default:
 		r.notReady(b.pod)
@@ -228,7 +230,7 @@ func (r *reasoner) over(p *pod) {
 	if why != "" {
 		why = ": " + quote(why)
 	}
-	r.because(proof(&p.head, "status.phase"), "%s has %s%s%s", p.name(), strings.ToLower(p.Status.Phase),
+	r.because(proof(&p.head, "status.phase"), "%s has %s%s%s", p.name(), strings.ToLower(string(p.Status.Phase)),
 		r.o.since(p.over), why)
 	if p.terminating() {
 		r.terminating(p)
@@ -262,27 +264,27 @@ func (r *reasoner) refused(ordinal int) {
 		r.because(proof(&c.head, "metadata.ownerReferences"),
 			"PVC %s still belongs to the pod %s before this one; it is to be deleted first "+
 				"(persistentVolumeClaimRetentionPolicy.whenScaled is Delete)", c.name(), name)
-		if len(c.Metadata.Finalizers) > 0 && c.Metadata.DeletionTimestamp != nil {
+		if len(c.Meta.Finalizers) > 0 && c.Meta.DeletionTimestamp != nil {
 			r.because(proof(&c.head, "metadata.finalizers"), "PVC %s is being deleted and held by %s", c.name(),
-				strings.Join(c.Metadata.Finalizers, ", "))
+				strings.Join(c.Meta.Finalizers, ", "))
 		}
 		r.looks(Transient, "the garbage collector deletes the claim of a pod that is gone")
 	}
 }
 
-// reasonIdle is why a step that nothing is in the way of looks transient.
-const reasonIdle = "no pod is in the way: the controller does it as soon as it gets to it"
+// reasonIdle is why a step that nothing blocks looks transient.
+const reasonIdle = "no pod blocks it: the controller does it as soon as it gets to it"
 
 // idle explains a controller that could act and was not yet seen to.
 func (r *reasoner) idle() {
-	if r.set.observed < r.set.generation {
+	if r.set.Status.ObservedGeneration < r.set.Meta.Generation {
 		r.because(proof(&r.set.head, "status.observedGeneration"),
 			"the controller has not taken in what is wanted%s: it has seen generation %d of %d",
-			r.o.since(r.set.changed), r.set.observed, r.set.generation)
+			r.o.since(r.set.changed), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
 	for _, f := range r.o.Faults {
 		switch ago := r.o.lasted(f.Healed); {
-		case !f.controlPlane:
+		case !f.ControlPlane():
 		case !f.Healed.Known:
 			r.fault(f)
 			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be "+
@@ -305,21 +307,22 @@ func (r *reasoner) idle() {
 // issue 67250, "Forced rollback" in the documentation): OrderedReady waits for the pod before it would replace it.
 func (r *reasoner) brokenRevision(b blocker) {
 	p := b.pod
-	if b.state != stateNotReady || r.set.parallel || r.set.strategy != rollingUpdate || r.set.update == "" ||
-		p.revision == "" || p.ordinal-r.set.start >= r.set.replicas {
+	update := r.set.Status.UpdateRevision
+	if b.state != stateNotReady || r.set.Parallel || r.set.Strategy != world.RollingUpdate || update == "" ||
+		p.revision == "" || p.ordinal-r.set.Start >= r.set.replicas {
 		return
 	}
 	switch {
-	case p.revision != r.set.update && p.ordinal-r.set.start >= r.set.partition:
+	case p.revision != update && p.ordinal-r.set.Start >= r.set.Partition:
 		r.because([]Evidence{p.evidence("metadata.labels[controller-revision-hash]"),
 			r.set.evidence("status.updateRevision")},
 			"%s is of revision %s, and %s is wanted; the controller does not replace it, because it waits for it to "+
-				"become Ready first (kubernetes/kubernetes issue 67250)", p.name(), p.revision, r.set.update)
+				"become Ready first (kubernetes/kubernetes issue 67250)", p.name(), p.revision, update)
 		if r.outlook == Permanent || !p.everReady && r.outlook == NotKnown {
 			r.outlook, r.reason = Permanent, fmt.Sprintf("a right template is not enough: delete pod %s, and the "+
-				"controller makes it anew at %s", p.name(), r.set.update)
+				"controller makes it anew at %s", p.name(), update)
 		}
-	case r.outlook == Permanent && r.set.update != r.set.current && p.revision == r.set.update:
+	case r.outlook == Permanent && update != r.set.Status.CurrentRevision && p.revision == update:
 		r.reason += fmt.Sprintf("; once the template is put right, pod %s has to be deleted by hand too "+
 			"(kubernetes/kubernetes issue 67250)", p.name())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -48,7 +49,7 @@ func golden(t *testing.T, name, got string) {
 
 // history returns the tale's, and the moment at which it is asked.
 func (c tale) history() (history.History, history.Time) {
-	w := newWorld(cmp.Or(c.sets, 3))
+	w := newMaker(cmp.Or(c.sets, 3))
 	c.tell(w)
 	return w.history(), at(cmp.Or(c.at, 60))
 }
@@ -59,7 +60,7 @@ func TestCauses(t *testing.T) {
 	for _, c := range causes() {
 		t.Run(c.name, func(t *testing.T) {
 			h, moment := c.history()
-			all := explain.At(h, moment, explain.DefaultBound)
+			all := explain.At(world.New(h), moment, explain.DefaultBound)
 			if len(all) != 1 {
 				t.Fatalf("%d diagnoses, want 1", len(all))
 			}
@@ -88,34 +89,34 @@ func TestCauses(t *testing.T) {
 
 // TestUnknown holds that what was not seen is not made up.
 func TestUnknown(t *testing.T) {
-	w := newWorld(3)
+	w := newMaker(3)
 	w.up(2, 0)
 	w.pod(3, 1, podOf{phase: "Pending", made: 3, turned: 3})
 	w.add(4, history.Event{Kind: history.KindObserver, Source: "api", Observer: &history.Observer{
 		Name: "api/pods", State: history.ObserverGap}})
 	h := w.history()
-	d := explain.At(h, at(60), explain.DefaultBound)[0]
+	d := explain.At(world.New(h), at(60), explain.DefaultBound)[0]
 	if d.Outlook != explain.NotKnown {
 		t.Errorf("outlook %q, want not known", d.Outlook)
 	}
 	golden(t, "unknown", text(t, d))
 	for _, key := range []string{"trial/other", "", "web"} {
-		d := explain.Diagnose(explain.FromHistory(h, at(60)), key, time.Second)
+		d := explain.Diagnose(explain.FromWorld(world.New(h), at(60)), key, time.Second)
 		if d.Action != explain.ActionUnknown || d.Outlook != explain.NotKnown || d.Stuck {
 			t.Errorf("%q: %+v", key, d)
 		}
 	}
-	if all := explain.At(h, at(0.5), time.Second); len(all) != 0 {
+	if all := explain.At(world.New(h), at(0.5), time.Second); len(all) != 0 {
 		t.Errorf("before there is a StatefulSet: %+v", all)
 	}
-	if all := explain.At(history.History{}, at(0), time.Second); len(all) != 0 {
+	if all := explain.At(world.New(history.History{}), at(0), time.Second); len(all) != 0 {
 		t.Errorf("without a fact: %+v", all)
 	}
 }
 
 // TestLongest finds the longest time in which nothing moved, and what was in the way in it.
 func TestLongest(t *testing.T) {
-	w := newWorld(3)
+	w := newMaker(3)
 	w.up(2, 0)
 	w.pod(3, 1, podOf{phase: "Pending", node: "worker2", made: 3, turned: 3}) // 7 s.
 	w.up(10, 1, 2)
@@ -124,7 +125,7 @@ func TestLongest(t *testing.T) {
 	w.pod(45, 0, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 45})
 	w.drop(46, "pods", "trial", "web-2")
 	h := w.history()
-	s, ok := explain.Longest(h, at(60), explain.DefaultBound)
+	s, ok := explain.Longest(world.New(h), at(60), explain.DefaultBound)
 	if !ok || s.For != 24*time.Second || s.Open || s.From != "+21.0 s" || s.To != "+45.0 s" {
 		t.Fatalf("%v: %+v", ok, s)
 	}
@@ -137,17 +138,17 @@ func TestLongest(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "longest", b.String())
-	if s, ok := explain.Longest(h, at(60), 25*time.Second); ok {
+	if s, ok := explain.Longest(world.New(h), at(60), 25*time.Second); ok {
 		t.Errorf("longer than 25 s: %+v", s)
 	}
-	if s, ok := explain.Longest(h, at(30), explain.DefaultBound); !ok || !s.Open || s.For != 9*time.Second {
+	if s, ok := explain.Longest(world.New(h), at(30), explain.DefaultBound); !ok || !s.Open || s.For != 9*time.Second {
 		t.Errorf("up to +30 s: %v %+v", ok, s)
 	}
 }
 
 // TestAtIsThatMoment holds that what came later is not known earlier.
 func TestAtIsThatMoment(t *testing.T) {
-	w := newWorld(2)
+	w := newMaker(2)
 	w.up(2, 0)
 	w.pod(5, 1, podOf{phase: "Pending", node: "worker2", made: 5, turned: 5,
 		containers: waits("ErrImagePull", "no such image")})
@@ -155,11 +156,12 @@ func TestAtIsThatMoment(t *testing.T) {
 	h := w.history()
 	for seconds, want := range map[float64]explain.Action{1.5: explain.ActionCreate, 3: explain.ActionCreate,
 		20: explain.ActionSettle, 50: explain.ActionNone} {
-		if d := explain.At(h, at(seconds), explain.DefaultBound)[0]; d.Action != want {
+		if d := explain.At(world.New(h), at(seconds), explain.DefaultBound)[0]; d.Action != want {
 			t.Errorf("at +%v s it wants to %s, want %s", seconds, d.Action, want)
 		}
 	}
-	if d := explain.At(h, at(20), explain.DefaultBound)[0]; d.Since != "+5.0 s" || d.Outlook != explain.Permanent {
+	d := explain.At(world.New(h), at(20), explain.DefaultBound)[0]
+	if d.Since != "+5.0 s" || d.Outlook != explain.Permanent {
 		t.Errorf("%+v", d)
 	}
 }

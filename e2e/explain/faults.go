@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// faultsOn adds the faults that were at work on the pod or on its node when it got into the way.
+// faultsOn adds the faults that were at work on the pod or on its node when it began to block.
 func (r *reasoner) faultsOn(b blocker) {
 	since := r.view.tell(b).since
 	nodes := r.nodesOf(b.pod)
 	for _, f := range r.o.Faults {
 		hits := f.Victim == b.pod.name() || slices.Contains(nodes, f.Node)
-		if !hits && !(b.pod.Spec.NodeName == "" && f.controlPlane) {
+		if !hits && !(b.pod.Spec.NodeName == "" && f.ControlPlane()) {
 			continue
 		}
 		if since.Known && f.Injected.At > since.At.Add(time.Second) && f.Healed.Known ||
@@ -49,7 +49,7 @@ func (r *reasoner) nodesOf(p *pod) []string {
 	var names []string
 	for _, key := range p.claims() {
 		if c := r.o.claims[key]; c != nil {
-			if v := r.o.volumes[c.Spec.VolumeName]; v != nil && len(v.Spec.NodeAffinity.Required.Terms) > 0 {
+			if v := r.o.volumes[c.Spec.VolumeName]; v != nil && len(v.terms()) > 0 {
 				names = append(names, v.named()...)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Begin returns when the trial of a history began: all times are told from there.
@@ -48,12 +49,12 @@ func Last(h history.History) history.Time {
 	return last
 }
 
-// FromHistory returns what was known at a moment of a trial.
-func FromHistory(h history.History, moment history.Time) *Objects {
-	b := newBook(h)
-	for i := range h.Events {
-		if h.Events[i].Span.NotAfter <= moment {
-			b.take(&h.Events[i])
+// FromWorld returns what was known at a moment of a trial.
+func FromWorld(w *world.World, moment history.Time) *Objects {
+	b := newBook(w)
+	for i := range w.Events {
+		if w.Events[i].Span.NotAfter <= moment {
+			b.take(&w.Events[i])
 		}
 	}
 	b.objects.At = moment
@@ -69,18 +70,17 @@ type book struct {
 	due     map[string]history.Time // When a pod that is waited for becomes available, by StatefulSet.
 }
 
-func newBook(h history.History) *book {
+func newBook(w *world.World) *book {
 	b := &book{objects: NewObjects(), on: map[string]bool{}, faults: map[int]*Fault{}, due: map[string]history.Time{}}
-	b.objects.Start = Begin(h)
+	b.objects.Start = Begin(w.History)
+	b.objects.share(w)
 	return b
 }
 
 func (b *book) take(e *history.Event) {
 	switch {
 	case e.Kind == history.KindObject && e.Object != nil:
-		o := e.Object
-		b.objects.Apply(Fact{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
-			Version: o.ResourceVersion, Deleted: o.Verb == history.VerbDeleted, Raw: o.Raw, Seen: e.Span, Event: e.ID})
+		b.objects.Apply(e)
 	case e.Kind == history.KindObserver && e.Observer != nil && strings.HasPrefix(e.Observer.Name, "api/"):
 		b.observe(e)
 	case e.Kind == history.KindFault && e.Fault != nil:
@@ -104,7 +104,7 @@ func (b *book) clock(t history.Time) string { return b.objects.clock(Moment{At: 
 func (b *book) fault(e *history.Event) {
 	f := b.faults[e.Fault.Step]
 	if f == nil {
-		f = &Fault{Step: e.Fault.Step, Name: e.Fault.Name}
+		f = &Fault{Fault: world.Fault{Step: e.Fault.Step, Name: e.Fault.Name}}
 		b.faults[f.Step] = f
 	}
 	if f.Node == "" {
@@ -144,11 +144,7 @@ func (b *book) listFaults() []Fault {
 	var out []Fault
 	for _, f := range b.faults {
 		if f.Injected.Known {
-			c := *f
-			c.controlPlane = strings.Contains(c.Node, "control-plane") || slices.ContainsFunc(
-				[]string{"apiserver", "api-server", "etcd", "manager", "scheduler", "control-plane"},
-				func(part string) bool { return strings.Contains(c.Name, part) })
-			out = append(out, c)
+			out = append(out, *f)
 		}
 	}
 	slices.SortFunc(out, func(x, y Fault) int { return x.Step - y.Step })
@@ -156,8 +152,8 @@ func (b *book) listFaults() []Fault {
 }
 
 // At diagnoses every StatefulSet of a trial at a moment.
-func At(h history.History, moment history.Time, bound time.Duration) []Diagnosis {
-	o, spells := stretches(h, moment)
+func At(w *world.World, moment history.Time, bound time.Duration) []Diagnosis {
+	o, spells := stretches(w, moment)
 	var out []Diagnosis
 	for _, key := range o.Sets() {
 		d := Diagnose(o, key, bound)
@@ -177,7 +173,7 @@ func (d *Diagnosis) lasts(o *Objects, s stretch, bound time.Duration) {
 	d.Since, d.For = o.clock(Moment{At: s.from, Known: true}), o.At.Sub(s.from)
 	d.Stuck = d.For >= bound
 	if len(d.Blockers) == 0 && d.Stuck && d.Outlook == Transient && d.Reason == reasonIdle {
-		d.Outlook, d.Reason = NotKnown, "no pod is in the way, and the controller has not done it for "+Lasting(d.For)
+		d.Outlook, d.Reason = NotKnown, "no pod blocks it, and the controller has not done it for "+Lasting(d.For)
 	}
 }
 
@@ -189,11 +185,11 @@ type stretch struct {
 }
 
 // stretches returns the steps of each StatefulSet up to a moment, in order, and what was known then.
-func stretches(h history.History, until history.Time) (*Objects, map[string][]stretch) {
-	b := newBook(h)
+func stretches(w *world.World, until history.Time) (*Objects, map[string][]stretch) {
+	b := newBook(w)
 	all := map[string][]stretch{}
-	for i := range h.Events {
-		e := &h.Events[i]
+	for i := range w.Events {
+		e := &w.Events[i]
 		if e.Span.NotAfter > until {
 			continue
 		}
@@ -253,7 +249,7 @@ func (b *book) walk(list []stretch, key string) []stretch {
 			now = next.key()
 			for _, w := range next.blockers {
 				if w.state == stateNotAvailable && b.due[key] == 0 {
-					b.due[key] = b.objects.At.Add(w.pod.unavailableFor(b.objects, s.minReady))
+					b.due[key] = b.objects.At.Add(w.pod.unavailableFor(b.objects, s.MinReady))
 				}
 			}
 		}
@@ -270,8 +266,8 @@ func (b *book) walk(list []stretch, key string) []stretch {
 
 // Longest returns the longest time of a trial in which the controller of a StatefulSet had something to do, nothing
 // moved, and which lasted for as long as the bound; false when there was none. What came after until is not looked at.
-func Longest(h history.History, until history.Time, bound time.Duration) (Spell, bool) {
-	_, all := stretches(h, until)
+func Longest(w *world.World, until history.Time, bound time.Duration) (Spell, bool) {
+	_, all := stretches(w, until)
 	var found stretch
 	of := ""
 	for _, key := range keysOf(all) {
@@ -286,9 +282,9 @@ func Longest(h history.History, until history.Time, bound time.Duration) (Spell,
 	}
 	moment := found.to
 	if !found.open {
-		moment = found.from + (found.to-found.from)/2 // At its end what was in the way is about to go.
+		moment = found.from + (found.to-found.from)/2 // At its end the blocker is about to go.
 	}
-	o := FromHistory(h, moment)
+	o := FromWorld(w, moment)
 	d := Diagnose(o, of, bound)
 	d.lasts(o, stretch{from: found.from, to: moment, key: found.key}, 0)
 	return Spell{From: o.clock(Moment{At: found.from, Known: true}), To: o.clock(Moment{At: found.to, Known: true}),

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // podEviction is how long a pod stays on a node that does not answer before its end is asked for (the default of
@@ -42,7 +45,7 @@ func (r *reasoner) notReady(p *pod) {
 		r.probing(p)
 		return
 	}
-	if slices.ContainsFunc(p.Status.Containers, containerJSON.unready) {
+	if slices.ContainsFunc(p.Status.ContainerStatuses, unready) {
 		r.because(proof(&p.head, "status.containerStatuses[].ready"),
 			"its containers run, and its readiness probe has not passed")
 		r.probing(p)
@@ -54,14 +57,16 @@ func (r *reasoner) notReady(p *pod) {
 }
 
 // unready reports that a container runs and is not ready.
-func (c containerJSON) unready() bool { return c.State.Running != nil && !c.Ready }
+func unready(c corev1.ContainerStatus) bool { return c.State.Running != nil && !c.Ready }
 
 // usualStart is how long what a pod runs may take to start before that is no longer what is expected.
 const usualStart = time.Minute
 
 // probing says how it looks when containers run and are not ready.
 func (r *reasoner) probing(p *pod) {
-	restarted := slices.ContainsFunc(p.Status.Containers, func(c containerJSON) bool { return c.RestartCount > 0 })
+	restarted := slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.RestartCount > 0
+	})
 	age := r.o.lasted(r.o.stamped(p.created))
 	if !p.everReady && !restarted && age > 0 && age < usualStart {
 		r.looks(Transient, "it was made %s ago and its containers run: it may only be starting", Lasting(age))
@@ -105,19 +110,19 @@ func (r *reasoner) nodeDown(name string) bool {
 func (r *reasoner) staleLease(name string) (time.Duration, bool) {
 	l := r.o.leases[name]
 	now, ok := r.o.wall(r.o.At)
-	if l == nil || !ok || l.Spec.RenewTime.IsZero() || l.Spec.Seconds <= 0 {
+	if l == nil || !ok || l.Spec.RenewTime.IsZero() || ptr.Deref(l.Spec.LeaseDurationSeconds, 0) <= 0 {
 		return 0, false
 	}
 	ago := time.Duration(now - l.Spec.RenewTime.UnixNano())
 	// A kubelet renews it four times as often as it runs out.
-	return ago, ago > time.Duration(l.Spec.Seconds)*time.Second/2
+	return ago, ago > time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second/2
 }
 
 // containers explains what a container waits for; false when none does that says why.
 func (r *reasoner) containers(p *pod) bool {
-	for i, c := range slices.Concat(p.Status.Init, p.Status.Containers) {
+	for i, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		field := "status.containerStatuses"
-		if i < len(p.Status.Init) {
+		if i < len(p.Status.InitContainerStatuses) {
 			field = "status.initContainerStatuses"
 		}
 		w := c.State.Waiting
@@ -133,8 +138,8 @@ func (r *reasoner) containers(p *pod) bool {
 		r.waiting(p, c, field)
 		return true
 	}
-	for _, c := range p.Status.Containers {
-		if t := c.State.Terminated; t != nil && !p.isOver() {
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && !p.Status.Over {
 			r.because(proof(&p.head, "status.containerStatuses["+c.Name+"].state.terminated"),
 				"container %s has ended with exit code %d (%s)", c.Name, t.ExitCode, t.Reason)
 			r.looks(NotKnown, "the kubelet starts it again where the pod's restart policy says so")
@@ -147,7 +152,7 @@ func (r *reasoner) containers(p *pod) bool {
 // manyRestarts is how many ends of a container that never was ready are no accident.
 const manyRestarts = 3
 
-func (r *reasoner) waiting(p *pod, c containerJSON, field string) {
+func (r *reasoner) waiting(p *pod, c corev1.ContainerStatus, field string) {
 	switch c.State.Waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff":
 		if n := r.o.noticed("Pod", p.key, p.uid, "Failed"); n != nil && strings.Contains(n.Message, "pull") {
@@ -160,7 +165,7 @@ func (r *reasoner) waiting(p *pod, c containerJSON, field string) {
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		r.looks(Permanent, "what the container refers to has to be put right; the kubelet tries again by itself")
 	case "CrashLoopBackOff":
-		if t := c.LastState.Terminated; t != nil {
+		if t := c.LastTerminationState.Terminated; t != nil {
 			r.because(proof(&p.head, field+"["+c.Name+"].lastState.terminated"),
 				"it has ended %s, last with exit code %d (%s)", times(c.RestartCount), t.ExitCode, t.Reason)
 		}
@@ -174,7 +179,7 @@ func (r *reasoner) waiting(p *pod, c containerJSON, field string) {
 	}
 }
 
-func times(n int64) string {
+func times(n int32) string {
 	if n == 1 {
 		return "once"
 	}
@@ -212,13 +217,13 @@ func (r *reasoner) elsewhere(p *pod, c *claim) bool {
 	for _, name := range keysOf(r.o.attached) {
 		a := r.o.attached[name]
 		other := a.Spec.NodeName
-		if a.Spec.Source.Volume != c.Spec.VolumeName || other == p.Spec.NodeName {
+		if a.volume() != c.Spec.VolumeName || other == p.Spec.NodeName {
 			continue
 		}
 		r.because(proof(&a.head, "spec.nodeName"), "PV %s, of PVC %s, is still attached to node %s "+
 			"(VolumeAttachment %s), and may be on one node only", c.Spec.VolumeName, c.name(), other, name)
-		if m := a.Status.DetachError.Message; m != "" {
-			r.because(proof(&a.head, "status.detachError"), "detaching it fails: %s", quote(m))
+		if e := a.Status.DetachError; e != nil && e.Message != "" {
+			r.because(proof(&a.head, "status.detachError"), "detaching it fails: %s", quote(e.Message))
 		}
 		if n := r.o.noticed("Pod", p.key, p.uid, "FailedAttachVolume"); n != nil {
 			r.because(proof(&n.head, "message"), "attaching it to node %s fails: %s", p.Spec.NodeName,

@@ -2,28 +2,18 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/history"
-)
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Fact is one API object as it was at a moment. Raw is the object in JSON, as the API server sends it. In the order of
-// their moments they tell since when something is so; where there is only one fact of each object, the time stamps in
-// them do.
-type Fact struct {
-	Resource  string // Plural, lower-case: "pods".
-	Namespace string
-	Name      string
-	UID       string
-	Version   string // The resourceVersion.
-	Deleted   bool
-	Raw       []byte
-	Seen      history.Span // Between the two it came to be so.
-	Event     int64        // In the history; 0 where there is none.
-}
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
+)
 
 // Objects is what is known of the API's objects, and of the faults that were at work, at the moment At.
 type Objects struct {
@@ -34,6 +24,8 @@ type Objects struct {
 	// Faults are those of a trial that were injected by At.
 	Faults []Fault
 
+	decoded  map[*history.Event]any // The objects of a world, by their events; nil where there is no world.
+	read     *world.Objects         // Reads those of no world.
 	sets     map[string]*set
 	pods     map[string]*pod // As all maps but those of nodes and volumes, by "namespace/name".
 	claims   map[string]*claim
@@ -42,7 +34,7 @@ type Objects struct {
 	leases   map[string]*lease
 	attached map[string]*attachment
 	notices  map[string][]*notice // By what they are about: "Pod namespace/name".
-	gone     map[string]Moment    // Nodes, claims, volumes that were deleted, by "resource key".
+	gone     map[string]Moment    // What was deleted, by "resource key".
 	missing  []string             // What was not to be seen, and why, a sentence each.
 	unseen   map[string]bool      // The resources of which nothing is known.
 	offset   history.Time         // What to add to a moment to get nanoseconds since 1970.
@@ -51,18 +43,16 @@ type Objects struct {
 
 // Fault is one that was injected.
 type Fault struct {
-	Step           int
-	Name           string
-	Node, Victim   string
+	world.Fault
 	Injected       Moment
 	Healed         Moment // Not known while it is at work.
-	controlPlane   bool
 	injectedEvents []int64
 }
 
 // NewObjects returns what is known before anything is.
 func NewObjects() *Objects {
 	return &Objects{
+		read: world.NewObjects(),
 		sets: map[string]*set{}, pods: map[string]*pod{}, claims: map[string]*claim{}, volumes: map[string]*volume{},
 		nodes: map[string]*node{}, leases: map[string]*lease{}, attached: map[string]*attachment{},
 		notices: map[string][]*notice{}, gone: map[string]Moment{}, unseen: map[string]bool{},
@@ -85,20 +75,13 @@ func (o *Objects) Unseen(resource, why string) {
 // Sets returns the StatefulSets there are, as "namespace/name", in order.
 func (o *Objects) Sets() []string { return keysOf(o.sets) }
 
-func keysOf[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// head is what is known of every object.
+// head is what is known of every object beside the object.
 type head struct {
 	resource, key, uid string
 	version            uint64
-	seen               Moment // The last fact of it.
+	seen               Moment // The last event of it.
 	first              Moment
 	created            int64 // Seconds since 1970.
 }
@@ -112,73 +95,224 @@ func (h *head) evidence(field string) Evidence {
 
 func (h *head) name() string { return h.key[strings.LastIndexByte(h.key, '/')+1:] }
 
-// Apply takes one fact in. What cannot be read, and what is older than what is known, changes nothing.
-func (o *Objects) Apply(f Fact) {
-	h := head{resource: f.Resource, key: f.Name, uid: f.UID,
-		seen: Moment{At: f.Seen.NotAfter, Event: f.Event, Known: true}}
-	if f.Namespace != "" && f.Resource != "leases" {
-		h.key = f.Namespace + "/" + f.Name
-	}
-	h.version, _ = strconv.ParseUint(f.Version, 10, 64) // 0 is older than all others.
-	h.first = h.seen
-	switch f.Resource {
+func (h *head) base() *head { return h }
+
+// Apply takes in an event that shows an API object. What cannot be read, and what is older than what is known, changes
+// nothing.
+func (o *Objects) Apply(e *history.Event) {
+	switch e.Object.Resource {
 	case "statefulsets":
-		apply(o, o.sets, h, f, readSet)
+		apply(o, o.sets, o.read.StatefulSets, e, readSet)
 	case "pods":
-		apply(o, o.pods, h, f, readPod)
+		apply(o, o.pods, o.read.Pods, e, readPod)
 	case "persistentvolumeclaims":
-		apply(o, o.claims, h, f, (*claim).read)
+		apply(o, o.claims, o.read.Claims, e, func(_ *claim, _ *Objects, h head, c *world.Claim) *claim {
+			return &claim{h, c}
+		})
 	case "persistentvolumes":
-		apply(o, o.volumes, h, f, (*volume).read)
+		apply(o, o.volumes, o.read.Volumes, e, func(_ *volume, _ *Objects, h head, v *world.Volume) *volume {
+			return &volume{h, v}
+		})
 	case "nodes":
-		apply(o, o.nodes, h, f, readNode)
+		apply(o, o.nodes, o.read.Nodes, e, readNode)
 	case "leases":
-		apply(o, o.leases, h, f, (*lease).read)
+		apply(o, o.leases, o.read.Leases, e, readLease)
 	case "volumeattachments":
-		apply(o, o.attached, h, f, (*attachment).read)
+		apply(o, o.attached, o.read.Attachments, e,
+			func(_ *attachment, _ *Objects, h head, a *world.Attachment) *attachment { return &attachment{h, a} })
 	case "events":
-		o.addNotice(h, f)
+		if n, ok := decoded(o, o.read.Notices, e); ok {
+			o.addNotice(n)
+		}
 	}
 }
 
-// object is one of the kinds of objects.
-type object interface{ base() *head }
+// decoded returns the object that an event shows, false where it cannot be read.
+func decoded[S, T any](o *Objects, all *world.Versions[S, T], e *history.Event) (*world.Object[S, T], bool) {
+	if object, ok := o.decoded[e].(*world.Object[S, T]); ok {
+		return object, true
+	}
+	o.read.Add(e)
+	if n := len(all.All); n > 0 && all.All[n-1].Event == e {
+		return all.All[n-1], true
+	}
+	return nil, false
+}
 
-func (h *head) base() *head { return h }
+// share reads the objects of a world instead of decoding them again.
+func (o *Objects) share(w *world.World) {
+	all := w.Objects()
+	o.decoded = map[*history.Event]any{}
+	index(o.decoded, all.StatefulSets)
+	index(o.decoded, all.Pods)
+	index(o.decoded, all.Claims)
+	index(o.decoded, all.Volumes)
+	index(o.decoded, all.Nodes)
+	index(o.decoded, all.Leases)
+	index(o.decoded, all.Attachments)
+	index(o.decoded, all.Notices)
+}
 
-// apply puts a fact into the map of its kind. Read makes the object from the one before it, nil where there is none,
-// and returns nil when it cannot be read.
-func apply[T object](o *Objects, known map[string]T, h head, f Fact, read func(T, *Objects, head, []byte) T) {
+func index[S, T any](into map[*history.Event]any, all *world.Versions[S, T]) {
+	for _, v := range all.All {
+		into[v.Event] = v
+	}
+}
+
+// apply puts an object into the map of its kind. Make makes it from the one before it, nil where there is none.
+func apply[O interface {
+	comparable
+	base() *head
+}, S, T any](
+	o *Objects, known map[string]O, all *world.Versions[S, T], e *history.Event,
+	make func(O, *Objects, head, *world.Object[S, T]) O,
+) {
+	v, ok := decoded(o, all, e)
+	if !ok {
+		return
+	}
+	seen := Moment{At: e.Span.NotAfter, Event: e.ID, Known: true}
+	h := head{resource: e.Object.Resource, key: v.Key(), uid: v.UID(), version: v.Version, seen: seen, first: seen,
+		created: seconds(v.Meta.CreationTimestamp)}
+	if h.resource == "leases" {
+		h.key = v.Name() // They are looked up by the name of their node.
+	}
 	old, ok := known[h.key]
 	if ok && old.base().version > h.version {
 		return
 	}
-	if f.Deleted {
+	if v.Deleted() {
 		delete(known, h.key)
-		o.gone[f.Resource+" "+h.key] = h.seen
+		o.gone[h.resource+" "+h.key] = h.seen
 		return
 	}
 	if ok && old.base().uid == h.uid {
 		h.first = old.base().first
 	} else {
-		var none T
+		var none O
 		old = none
 	}
-	fresh := read(old, o, h, f.Raw)
-	if any(fresh) == any(*new(T)) {
-		return
+	known[h.key] = make(old, o, h, v)
+	// The API server stamped it, cut off to the second, before it was seen: so far is its clock from the history's.
+	if !o.Live && h.created != 0 {
+		o.clockAtLeast(history.Time(h.created*1e9) - e.Span.NotAfter)
 	}
-	known[h.key] = fresh
-	o.tellClock(fresh.base(), f)
 }
 
-// tellClock learns from an object how far the clock of the API server is from that of the history: it was stamped, cut
-// off to the second, before it was seen.
-func (o *Objects) tellClock(h *head, f Fact) {
-	if o.Live || h.created == 0 {
+func seconds(t metav1.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// mostOrdinals bounds how many ordinals are looked at: a number in a damaged history keeps nobody busy for ever.
+const mostOrdinals = 4096
+
+// set is a StatefulSet.
+type set struct {
+	head
+	world.Demand
+	*world.StatefulSet
+	replicas int    // Demand.Replicas, bounded.
+	changed  Moment // Its generation.
+}
+
+func readSet(old *set, o *Objects, h head, v *world.StatefulSet) *set {
+	s := &set{head: h, StatefulSet: v, Demand: v.Spec.Demand,
+		replicas: max(0, min(v.Spec.Demand.Replicas, mostOrdinals)), changed: h.seen}
+	if old != nil && old.Meta.Generation == v.Meta.Generation {
+		s.changed = old.changed
+	}
+	if o.Live {
+		s.changed = Moment{}
+	}
+	return s
+}
+
+// recreate is a strategy of updates beside world.RollingUpdate and world.OnDelete.
+const recreate = "Recreate"
+
+func (s *set) pod(ordinal int) string { return s.name() + "-" + strconv.Itoa(ordinal) }
+
+func (s *set) namespace() string { return s.Event.Object.Namespace }
+
+type claim struct {
+	head
+	*world.Claim
+}
+
+type volume struct {
+	head
+	*world.Volume
+}
+
+type attachment struct {
+	head
+	*world.Attachment
+}
+
+// volume is the PersistentVolume that is attached; empty for one that a pod names itself.
+func (a *attachment) volume() string {
+	if name := a.Spec.Source.PersistentVolumeName; name != nil {
+		return *name
+	}
+	return ""
+}
+
+type lease struct {
+	head
+	*world.Lease
+}
+
+func readLease(_ *lease, o *Objects, h head, v *world.Lease) *lease {
+	if at := v.Spec.RenewTime; !o.Live && at != nil && !at.IsZero() {
+		o.clockAtLeast(history.Time(at.UnixNano()) - h.seen.At)
+	}
+	return &lease{h, v}
+}
+
+// notice is an Event of the API.
+type notice struct {
+	head
+	*corev1.Event
+	last Moment
+}
+
+// mostNotices bounds how many Events are kept of one object.
+const mostNotices = 64
+
+func (o *Objects) addNotice(v *world.Notice) {
+	if v.Deleted() {
 		return
 	}
-	o.clockAtLeast(history.Time(h.created*1e9) - f.Seen.NotAfter)
+	seen := Moment{At: v.Event.Span.NotAfter, Event: v.Event.ID, Known: true}
+	n := &notice{head: head{resource: "events", key: v.Key(), uid: v.UID(), version: v.Version, seen: seen},
+		Event: v.Spec, last: seen}
+	if o.Live {
+		n.last = o.stamped(max(seconds(n.LastTimestamp), seconds(metav1.Time(n.EventTime))))
+	}
+	about := n.InvolvedObject.Kind + " " + v.Event.Object.Namespace + "/" + n.InvolvedObject.Name
+	list := slices.DeleteFunc(o.notices[about], func(old *notice) bool { return old.key == n.key })
+	if len(list) >= mostNotices {
+		list = list[1:]
+	}
+	o.notices[about] = append(list, n)
+}
+
+// noticed returns the last Event about an object with one of the reasons, nil where there is none. A uid of "" is any.
+func (o *Objects) noticed(kind, key, uid string, reasons ...string) *notice {
+	var found *notice
+	for _, n := range o.notices[kind+" "+key] {
+		of := string(n.InvolvedObject.UID)
+		if uid != "" && of != "" && of != uid || !slices.Contains(reasons, n.Reason) {
+			continue
+		}
+		if found == nil || n.last.At >= found.last.At {
+			found = n
+		}
+	}
+	return found
 }
 
 func (o *Objects) clockAtLeast(offset history.Time) {

@@ -53,9 +53,9 @@ func (r *reasoner) claim(p *pod, key string) {
 		r.looks(NotKnown, "the controller makes a claim that is missing of a pod that is Pending, and has not")
 		return
 	}
-	if c.Metadata.DeletionTimestamp != nil {
+	if c.Meta.DeletionTimestamp != nil {
 		r.because(proof(&c.head, "metadata.deletionTimestamp"), "PVC %s is being deleted (held by: %s)", name,
-			strings.Join(c.Metadata.Finalizers, ", "))
+			strings.Join(c.Meta.Finalizers, ", "))
 		r.looks(Transient, "the claim goes when no pod on a node uses it, and is made anew")
 	}
 	if c.Spec.VolumeName == "" || c.Status.Phase == "Pending" {
@@ -85,7 +85,7 @@ func (r *reasoner) unbound(c *claim) {
 
 // bound explains what the node affinity of a bound volume leaves.
 func (r *reasoner) bound(c *claim, v *volume) {
-	if len(v.Spec.NodeAffinity.Required.Terms) == 0 || len(r.o.nodes) == 0 {
+	if len(v.terms()) == 0 || len(r.o.nodes) == 0 {
 		return
 	}
 	nodes := r.o.allowed(v)
@@ -135,13 +135,13 @@ func (r *reasoner) bound(c *claim, v *volume) {
 
 // terminating explains a pod whose end was asked for.
 func (r *reasoner) terminating(p *pod) {
-	grace := time.Duration(p.Metadata.DeletionGracePeriodSeconds) * time.Second
+	grace := time.Duration(p.grace()) * time.Second
 	r.because(proof(&p.head, "metadata.deletionTimestamp"), "the end of %s was asked for%s, with %s to end in",
 		p.name(), at(r.o.clock(p.asked)), Lasting(grace))
 	left := r.graceLeft(p)
-	if len(p.Metadata.Finalizers) > 0 {
-		r.because(proof(&p.head, "metadata.finalizers"), "it is held by %s", strings.Join(p.Metadata.Finalizers, ", "))
-		if p.isOver() || left <= 0 {
+	if len(p.Meta.Finalizers) > 0 {
+		r.because(proof(&p.head, "metadata.finalizers"), "it is held by %s", strings.Join(p.Meta.Finalizers, ", "))
+		if p.Status.Over || left <= 0 {
 			r.looks(Permanent, "it stays until whoever set the finalizers takes them away")
 		}
 	}
@@ -185,10 +185,10 @@ func (r *reasoner) stranded(p *pod, name string) {
 // graceLeft is how much of the time to end is left.
 func (r *reasoner) graceLeft(p *pod) time.Duration {
 	now, ok := r.o.wall(r.o.At)
-	if !ok || p.Metadata.DeletionTimestamp == nil || p.Metadata.DeletionTimestamp.IsZero() {
+	if !ok || p.Meta.DeletionTimestamp == nil || p.Meta.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return time.Duration(p.Metadata.DeletionTimestamp.UnixNano() - now)
+	return time.Duration(p.Meta.DeletionTimestamp.UnixNano() - now)
 }
 
 func at(clock string) string {

@@ -1,63 +1,23 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
-
-type containerJSON struct {
-	Name  string `json:"name"`
-	Ready bool   `json:"ready"`
-	State struct {
-		Waiting *struct {
-			Reason  string `json:"reason"`
-			Message string `json:"message"`
-		} `json:"waiting"`
-		Running    *struct{}       `json:"running"`
-		Terminated *terminatedJSON `json:"terminated"`
-	} `json:"state"`
-	LastState struct {
-		Terminated *terminatedJSON `json:"terminated"`
-	} `json:"lastState"`
-	RestartCount int64 `json:"restartCount"`
-}
-
-type terminatedJSON struct {
-	ExitCode int64  `json:"exitCode"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
-}
-
-type podJSON struct {
-	Metadata metaJSON `json:"metadata"`
-	Spec     struct {
-		NodeName      string `json:"nodeName"`
-		InitContainer []struct {
-			Name string `json:"name"`
-		} `json:"initContainers"`
-		Volumes []struct {
-			Claim *struct {
-				Name string `json:"claimName"`
-			} `json:"persistentVolumeClaim"`
-		} `json:"volumes"`
-	} `json:"spec"`
-	Status struct {
-		Phase      string          `json:"phase"`
-		Reason     string          `json:"reason"`
-		Message    string          `json:"message"`
-		Conditions []conditionJSON `json:"conditions"`
-		Init       []containerJSON `json:"initContainerStatuses"`
-		Containers []containerJSON `json:"containerStatuses"`
-	} `json:"status"`
-}
 
 // pod is a pod, with since when it is as it is.
 type pod struct {
 	head
-	podJSON
+	*world.Pod
 	set       string // "namespace/name" of the StatefulSet whose it may be.
 	ordinal   int
 	foreign   bool // Something else controls it.
@@ -69,15 +29,10 @@ type pod struct {
 	everReady bool
 }
 
-func readPod(old *pod, o *Objects, h head, raw []byte) *pod {
-	p := &pod{head: h, ordinal: -1}
-	if json.Unmarshal(raw, &p.podJSON) != nil {
-		return nil
-	}
-	p.created = p.Metadata.CreationTimestamp.seconds()
-	p.revision = p.Metadata.Labels["controller-revision-hash"]
+func readPod(old *pod, o *Objects, h head, v *world.Pod) *pod {
+	p := &pod{head: h, Pod: v, ordinal: -1, revision: v.Meta.Labels["controller-revision-hash"]}
 	p.findSet()
-	stamp := p.condition("Ready").LastTransitionTime.seconds()
+	stamp := v.Status.Turned
 	if old != nil {
 		p.unready, p.ready, p.asked, p.over, p.everReady = old.unready, old.ready, old.asked, old.over, old.everReady
 	}
@@ -91,7 +46,7 @@ func readPod(old *pod, o *Objects, h head, raw []byte) *pod {
 	if p.terminating() && !p.asked.Known {
 		p.asked = o.began(h, old != nil, p.endAsked())
 	}
-	if p.isOver() && !p.over.Known {
+	if p.Status.Over && !p.over.Known {
 		p.over = o.began(h, old != nil, stamp)
 	}
 	return p
@@ -108,34 +63,36 @@ func (p *pod) findSet() {
 		return
 	}
 	p.set, p.ordinal = p.key[:i], n
-	for _, r := range p.Metadata.OwnerReferences {
-		if r.Controller {
-			p.foreign = r.Kind != "StatefulSet" || !strings.HasSuffix(p.set, "/"+r.Name)
-		}
+	if r := metav1.GetControllerOfNoCopy(p.Meta); r != nil {
+		p.foreign = r.Kind != "StatefulSet" || !strings.HasSuffix(p.set, "/"+r.Name)
 	}
 }
 
-func (p *pod) condition(kind string) conditionJSON {
+func (p *pod) condition(kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range p.Status.Conditions {
 		if c.Type == kind {
 			return c
 		}
 	}
-	return conditionJSON{}
+	return corev1.PodCondition{}
 }
 
-func (p *pod) isReady() bool {
-	return p.Status.Phase == "Running" && p.condition("Ready").Status == "True"
-}
+func (p *pod) isReady() bool { return p.Status.Running && p.Status.Ready }
 
-func (p *pod) isOver() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
-
-func (p *pod) terminating() bool { return p.Metadata.DeletionTimestamp != nil }
+func (p *pod) terminating() bool { return p.Meta.DeletionTimestamp != nil }
 
 // endAsked is when the end was asked for: the deletionTimestamp is when the grace period is over.
 func (p *pod) endAsked() int64 {
-	if s := p.Metadata.DeletionTimestamp.seconds(); s != 0 {
-		return s - p.Metadata.DeletionGracePeriodSeconds
+	if p.Meta.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return p.Meta.DeletionTimestamp.Unix() - p.grace()
+}
+
+// grace is how many seconds a pod has to end in.
+func (p *pod) grace() int64 {
+	if g := p.Meta.DeletionGracePeriodSeconds; g != nil {
+		return *g
 	}
 	return 0
 }
@@ -168,7 +125,7 @@ func (p *pod) state(o *Objects, minReady int64) state {
 	switch {
 	case p == nil:
 		return stateMissing
-	case p.isOver():
+	case p.Status.Over:
 		return stateOver
 	case p.terminating():
 		return stateTerminating
@@ -181,44 +138,22 @@ func (p *pod) state(o *Objects, minReady int64) state {
 }
 
 func (p *pod) claims() []string {
-	namespace, _, _ := strings.Cut(p.key, "/")
 	var keys []string
-	for _, v := range p.Spec.Volumes {
-		if v.Claim != nil {
-			keys = append(keys, namespace+"/"+v.Claim.Name)
-		}
+	for _, u := range world.ClaimUses(p.Spec) {
+		keys = append(keys, world.Key(p.Event.Object.Namespace, u.Claim))
 	}
 	return keys
 }
 
-type nodeJSON struct {
-	Metadata metaJSON `json:"metadata"`
-	Spec     struct {
-		Unschedulable bool `json:"unschedulable"`
-		Taints        []struct {
-			Key    string `json:"key"`
-			Value  string `json:"value"`
-			Effect string `json:"effect"`
-		} `json:"taints"`
-	} `json:"spec"`
-	Status struct {
-		Conditions []conditionJSON `json:"conditions"`
-	} `json:"status"`
-}
-
 type node struct {
 	head
-	nodeJSON
+	*world.Node
 	unready  Moment
 	cordoned Moment
 }
 
-func readNode(old *node, o *Objects, h head, raw []byte) *node {
-	n := &node{head: h}
-	if json.Unmarshal(raw, &n.nodeJSON) != nil {
-		return nil
-	}
-	n.created = n.Metadata.CreationTimestamp.seconds()
+func readNode(old *node, o *Objects, h head, v *world.Node) *node {
+	n := &node{head: h, Node: v}
 	if old != nil {
 		n.unready, n.cordoned = old.unready, old.cordoned
 	}
@@ -226,7 +161,7 @@ func readNode(old *node, o *Objects, h head, raw []byte) *node {
 	case n.ready():
 		n.unready = Moment{}
 	case !n.unready.Known:
-		n.unready = o.began(h, old != nil, n.condition().LastTransitionTime.seconds())
+		n.unready = o.began(h, old != nil, seconds(n.condition().LastTransitionTime))
 	}
 	switch {
 	case !n.Spec.Unschedulable:
@@ -237,13 +172,13 @@ func readNode(old *node, o *Objects, h head, raw []byte) *node {
 	return n
 }
 
-func (n *node) condition() conditionJSON {
+func (n *node) condition() corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
-		if c.Type == "Ready" {
+		if c.Type == corev1.NodeReady {
 			return c
 		}
 	}
-	return conditionJSON{}
+	return corev1.NodeCondition{}
 }
 
 // ready is true for a node that says nothing of itself: it is not known to be otherwise.
@@ -256,7 +191,7 @@ func (n *node) ready() bool {
 func (n *node) barred() []string {
 	var taints []string
 	for _, t := range n.Spec.Taints {
-		if t.Effect == "NoSchedule" || t.Effect == "NoExecute" {
+		if t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute {
 			taints = append(taints, fmt.Sprintf("%s:%s", t.Key, t.Effect))
 		}
 	}
@@ -265,29 +200,76 @@ func (n *node) barred() []string {
 
 // outOfService reports whether somebody said that the node is off for good, so that its pods may be given up.
 func (n *node) outOfService() bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == "node.kubernetes.io/out-of-service" {
-			return true
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
+}
+
+// terms are what the volume asks of a node; any of them is enough.
+func (v *volume) terms() []corev1.NodeSelectorTerm {
+	if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
+		return a.Required.NodeSelectorTerms
+	}
+	return nil
+}
+
+// requirements are those of a term.
+func requirements(t corev1.NodeSelectorTerm) []corev1.NodeSelectorRequirement {
+	return slices.Concat(t.MatchExpressions, t.MatchFields)
+}
+
+// asks says in words which nodes may use the volume.
+func (v *volume) asks() string {
+	var terms []string
+	for _, t := range v.terms() {
+		var parts []string
+		for _, r := range requirements(t) {
+			part := fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", "))
+			if r.Operator == corev1.NodeSelectorOpExists || r.Operator == corev1.NodeSelectorOpDoesNotExist {
+				part = fmt.Sprintf("%s %s", r.Key, r.Operator)
+			}
+			parts = append(parts, part)
+		}
+		terms = append(terms, strings.Join(parts, " and "))
+	}
+	return strings.Join(terms, ", or ")
+}
+
+// named returns the values that the volume's node affinity wants: mostly names of nodes.
+func (v *volume) named() []string {
+	var names []string
+	for _, t := range v.terms() {
+		for _, r := range requirements(t) {
+			if r.Operator == corev1.NodeSelectorOpIn {
+				names = append(names, r.Values...)
+			}
 		}
 	}
-	return false
+	return names
 }
 
-type nodeTerm struct {
-	Expressions []nodeRequirement `json:"matchExpressions"`
-	Fields      []nodeRequirement `json:"matchFields"`
-}
-
-type nodeRequirement struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values"`
-}
-
-func (r nodeRequirement) String() string {
-	switch r.Operator {
-	case "Exists", "DoesNotExist":
-		return r.Key + " " + r.Operator
+// allowed returns the nodes there are that may use the volume, in order; none where its node affinity cannot be read.
+func (o *Objects) allowed(v *volume) []*node {
+	var selector *nodeaffinity.NodeSelector
+	if len(v.terms()) > 0 {
+		var err error
+		if selector, err = nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required); err != nil {
+			return nil
+		}
 	}
-	return fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", "))
+	var out []*node
+	for _, name := range keysOf(o.nodes) {
+		n := o.nodes[name]
+		meta := metav1.ObjectMeta{Name: name, Labels: n.Meta.Labels}
+		if selector == nil || selector.Match(&corev1.Node{ObjectMeta: meta}) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// shared reports that a volume may be attached to many nodes (pkg/volume/util, IsMultiAttachAllowed).
+func (v *volume) shared() bool {
+	return slices.Contains(v.Spec.AccessModes, corev1.ReadWriteMany) ||
+		slices.Contains(v.Spec.AccessModes, corev1.ReadOnlyMany)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // sane holds what is so of every diagnosis, of whatever facts.
@@ -30,7 +31,7 @@ func sane(t interface {
 		t.Errorf("outlook %q", d.Outlook)
 	}
 	if len(d.Blockers) > 0 && len(d.Causes) == 0 {
-		t.Errorf("%s is in the way, and nothing is said of why", d.Blockers[0].Pod)
+		t.Errorf("%s blocks it, and nothing is said of why", d.Blockers[0].Pod)
 	}
 	for _, b := range d.Blockers {
 		if b.For < 0 || b.State == "" || b.Outlook == "" || b.Reason == "" || b.After == b.Pod {
@@ -68,10 +69,10 @@ func TestDamagedHistories(t *testing.T) {
 		}
 		damaged := history.History{Events: events}
 		moment := at(rapid.Float64Range(-10, 80).Draw(r, "moment"))
-		for _, d := range explain.At(damaged, moment, explain.DefaultBound) {
+		for _, d := range explain.At(world.New(damaged), moment, explain.DefaultBound) {
 			sane(r, d, text(t, d))
 		}
-		s, ok := explain.Longest(damaged, moment, time.Second)
+		s, ok := explain.Longest(world.New(damaged), moment, time.Second)
 		if ok && (s.For < time.Second || s.Diagnosis.StatefulSet == "") {
 			r.Errorf("%+v", s)
 		}
@@ -89,14 +90,15 @@ func FuzzApply(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
-		o := explain.FromHistory(h, at(60))
+		o := explain.FromWorld(world.New(h), at(60))
 		name := "web-1"
 		resource := resources[int(which)%len(resources)]
 		if resource == "statefulsets" {
 			name = "web"
 		}
-		o.Apply(explain.Fact{Resource: resource, Namespace: "trial", Name: name, Version: "99999", Raw: raw,
-			Seen: history.At(at(60))})
+		o.Apply(&history.Event{Kind: history.KindObject, Span: history.At(at(60)), Object: &history.Object{
+			Verb: history.VerbModified, Resource: resource, Namespace: "trial", Name: name, UID: name + "-1",
+			ResourceVersion: "99999", Raw: raw}})
 		d := explain.Diagnose(o, "trial/web", time.Second)
 		sane(t, d, text(t, d))
 	})
@@ -128,7 +130,7 @@ func TestRecordedRuns(t *testing.T) {
 			end := explain.Trialled(h)
 			for i := range 3 {
 				moment := explain.Begin(h).Add(end.Sub(explain.Begin(h)) / 3 * time.Duration(i+1))
-				for _, d := range explain.At(h, moment, explain.DefaultBound) {
+				for _, d := range explain.At(world.New(h), moment, explain.DefaultBound) {
 					sane(t, d, text(t, d))
 				}
 			}
@@ -139,12 +141,12 @@ func TestRecordedRuns(t *testing.T) {
 			whole := slices.ContainsFunc(h.Events, func(e history.Event) bool {
 				return e.Phase != nil && e.Phase.Name == history.PhaseSettle && e.Phase.End && e.Phase.Error == ""
 			})
-			for _, d := range explain.At(h, settled, explain.DefaultBound) {
+			for _, d := range explain.At(world.New(h), settled, explain.DefaultBound) {
 				if d.Stuck == whole {
 					t.Errorf("settled is %t, and stuck is %t: %s", whole, d.Stuck, text(t, d))
 				}
 			}
-			s, ok := explain.Longest(h, end, explain.DefaultBound)
+			s, ok := explain.Longest(world.New(h), end, explain.DefaultBound)
 			if !ok || s.Diagnosis.Action == explain.ActionNone {
 				t.Fatalf("MySQL starts in no time: %v %+v", ok, s)
 			}

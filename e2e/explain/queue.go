@@ -13,7 +13,7 @@ func (v *view) behind(s step) []blocker {
 	var more []blocker
 	switch s.rule {
 	case ruleOrder:
-		more = v.unavailableFrom(s.blockers[0].ordinal-v.set.start+1, s)
+		more = v.unavailableFrom(s.blockers[0].ordinal-v.set.Start+1, s)
 		if s.action == ActionDelete {
 			more = append(more, v.endingAbove(s.ordinal)...)
 		}
@@ -26,14 +26,14 @@ func (v *view) behind(s step) []blocker {
 			}
 		}
 	case ruleHighest:
-		for i := len(v.replicas) - 1; i > s.ordinal-v.set.start; i-- {
+		for i := len(v.replicas) - 1; i > s.ordinal-v.set.Start; i-- {
 			if b := v.block(i); b.state != "" {
 				more = append(more, b)
 			}
 		}
 	case ruleBatch:
 		for i, p := range v.replicas {
-			if p == nil && v.o.refusal(v.set, v.set.start+i) != nil {
+			if p == nil && v.o.refusal(v.set, v.set.Start+i) != nil {
 				more = append(more, v.block(i))
 			}
 		}
@@ -70,7 +70,7 @@ func (v *view) endingAbove(ordinal int) []blocker {
 	return more
 }
 
-// explainBlockers explains every pod that is in the way of a step, and tells how it looks for the whole: as bad as for
+// explainBlockers explains every pod that blocks a step, and tells how it looks for the whole: as bad as for
 // the worst of them, the first of those.
 func (d *Diagnosis) explainBlockers(o *Objects, v *view, s step) {
 	behind := v.behind(s)
@@ -89,7 +89,7 @@ func (d *Diagnosis) explainBlockers(o *Objects, v *view, s step) {
 			d.add(r.causes)
 			d.Outlook, d.Reason = r.outlook, r.reason
 		} else if worse(r.outlook, d.Outlook) {
-			d.Outlook, d.Reason = r.outlook, "as far as "+told.Pod+" is in the way: "+r.reason
+			d.Outlook, d.Reason = r.outlook, "as far as "+told.Pod+" blocks it: "+r.reason
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // WriteDiagnosis writes for people what a StatefulSet waits for, at most 100 characters wide.
@@ -25,7 +26,7 @@ func WriteSpell(w io.Writer, s explain.Spell) error {
 	if s.Open {
 		end = "it had not moved by the end of what was looked at"
 	}
-	p.text("", fmt.Sprintf("The longest time in which nothing moved: %s to %s, %s; %s. What was in the way then:",
+	p.text("", fmt.Sprintf("The longest time in which nothing moved: %s to %s, %s; %s. What blocked it then:",
 		s.From, s.To, explain.Lasting(s.For), end))
 	p.diagnosis("  ", s.Diagnosis)
 	return p.write(w)
@@ -42,7 +43,7 @@ func (s *story) stuck(p *page) {
 		moment = explain.Trialled(s.history)
 	}
 	titled := false
-	for _, d := range explain.At(s.history, moment, explain.DefaultBound) {
+	for _, d := range explain.At(world.New(s.history), moment, explain.DefaultBound) {
 		if d.Stuck && !titled {
 			p.heading("WHAT IS STUCK")
 			titled = true
@@ -85,7 +86,7 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 	}
 	for i, b := range d.Blockers {
 		if i < len(d.Blockers)-1 && i >= mostBlockers-1 {
-			item("blocked", fmt.Sprintf("%d pods more are in the way; -o json tells of all", len(d.Blockers)-i))
+			item("blocked", fmt.Sprintf("%d more pods block it; -o json tells of all", len(d.Blockers)-i))
 			break
 		}
 		item("blocked", blocked(b))
@@ -121,7 +122,7 @@ func blocked(b explain.Blocker) string {
 	return text
 }
 
-// causes puts why a pod is in the way; what was said of one before it is not said again.
+// causes puts why a pod blocks it; what was said of one before it is not said again.
 func causes(item func(name, text string), all []explain.Blocker, i int) {
 	var news []explain.Cause
 	same := ""

@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // explainFlags are the flags of explain.
@@ -30,9 +31,9 @@ func newExplain() *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [RUNDIR]",
-		Short: "Say what a StatefulSet waits for: which pod is in the way, since when, why, and whether it will pass",
+		Short: "Say what a StatefulSet waits for: which pod blocks it, since when, why, and whether it will pass",
 		Long: `Explain tells what the controller of each StatefulSet wants to do next, by which rule it waits, which pod
-is in its way and since when, why, with the events or fields that say so, and whether that looks transient or permanent.
+blocks it and since when, why, with the events or fields that say so, and whether that looks transient or permanent.
 
 With RUNDIR it tells of a saved run: at the end of the load, or at the moment --at, and for the longest time in which
 nothing moved; it needs no cluster. With --statefulset it asks a cluster, changes nothing there, and tells of now.
@@ -104,11 +105,12 @@ func (f *explainFlags) saved(path string) (explained, error) {
 	if err != nil {
 		return explained{}, err
 	}
-	told := explained{StatefulSets: explain.At(h, moment, f.bound)}
+	w := world.New(h)
+	told := explained{StatefulSets: explain.At(w, moment, f.bound)}
 	if told.StatefulSets == nil {
 		told.StatefulSets = []explain.Diagnosis{}
 	}
-	if spell, ok := explain.Longest(h, explain.Trialled(h), f.bound); ok {
+	if spell, ok := explain.Longest(w, explain.Trialled(h), f.bound); ok {
 		told.Longest = &spell
 	}
 	return told, nil

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 
@@ -77,7 +78,7 @@ func TestExplainRun(t *testing.T) {
 // stuckCluster has a StatefulSet the second pod of which cannot pull its image.
 func stuckCluster(now time.Time) *fake.Clientset {
 	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "uid-1", ResourceVersion: "7",
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7",
 			CreationTimestamp: metav1.NewTime(now.Add(-3 * time.Minute))}
 	}
 	replicas := int32(3)
@@ -90,7 +91,7 @@ func stuckCluster(now time.Time) *fake.Clientset {
 		p.Labels = map[string]string{"controller-revision-hash": "web-a"}
 		return p
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", ResourceVersion: "7"}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	return fake.NewClientset(
 		&appsv1.StatefulSet{ObjectMeta: meta("web"), Spec: appsv1.StatefulSetSpec{Replicas: &replicas},

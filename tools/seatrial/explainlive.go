@@ -126,7 +126,8 @@ func apply(o *explain.Objects, resource string, obj runtime.Object) error {
 	if err != nil {
 		return fmt.Errorf("encode %s %q: %w", resource, m.GetName(), err)
 	}
-	o.Apply(explain.Fact{Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(), UID: string(m.GetUID()),
-		Version: m.GetResourceVersion(), Raw: raw, Seen: history.At(o.At)})
+	o.Apply(&history.Event{Kind: history.KindObject, Span: history.At(o.At), Object: &history.Object{
+		Verb: history.VerbListed, Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(),
+		UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Raw: raw}})
 	return nil
 }

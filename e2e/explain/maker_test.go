@@ -13,9 +13,9 @@ import (
 
 type m = map[string]any
 
-// world makes up a history about the StatefulSet trial/web, which has one claim a pod. Times are seconds since the
+// maker makes up a history about the StatefulSet trial/web, which has one claim a pod. Times are seconds since the
 // begin of the trial, and the wall clock shows 09:00:00 then.
-type world struct {
+type maker struct {
 	events   []history.Event
 	versions map[string]int
 	uids     map[string]string
@@ -37,9 +37,9 @@ func stampAt(seconds float64, layout string) string {
 
 func stamp(seconds float64) string { return stampAt(seconds, time.RFC3339) }
 
-// newWorld has two nodes, watches that are on, and the StatefulSet with so many replicas.
-func newWorld(replicas int) *world {
-	w := &world{versions: map[string]int{}, uids: map[string]string{}, silent: map[string]float64{}}
+// newMaker has two nodes, watches that are on, and the StatefulSet with so many replicas.
+func newMaker(replicas int) *maker {
+	w := &maker{versions: map[string]int{}, uids: map[string]string{}, silent: map[string]float64{}}
 	w.add(0, history.Event{Kind: history.KindPlan, Source: "trial", Plan: []byte(`{}`)})
 	for _, r := range []string{"events", "leases", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods",
 		"statefulsets", "volumeattachments"} {
@@ -55,13 +55,13 @@ func newWorld(replicas int) *world {
 	return w
 }
 
-func (w *world) add(seconds float64, e history.Event) {
+func (w *maker) add(seconds float64, e history.Event) {
 	e.Span = history.Between(at(seconds)-1e6, at(seconds))
 	w.events = append(w.events, e)
 }
 
 // put tells of an object.
-func (w *world) put(seconds float64, resource, namespace, name string, raw m) {
+func (w *maker) put(seconds float64, resource, namespace, name string, raw m) {
 	key := resource + "/" + name
 	verb := history.VerbModified
 	if w.uids[key] == "" {
@@ -73,12 +73,12 @@ func (w *world) put(seconds float64, resource, namespace, name string, raw m) {
 }
 
 // drop tells that an object was deleted.
-func (w *world) drop(seconds float64, resource, namespace, name string) {
+func (w *maker) drop(seconds float64, resource, namespace, name string) {
 	w.tell(seconds, history.VerbDeleted, resource, namespace, name, m{})
 	w.uids[resource+"/"+name] = ""
 }
 
-func (w *world) tell(seconds float64, verb history.Verb, resource, namespace, name string, raw m) {
+func (w *maker) tell(seconds float64, verb history.Verb, resource, namespace, name string, raw m) {
 	data, err := json.Marshal(raw)
 	if err != nil {
 		panic(err) // Maps of plain values.
@@ -88,7 +88,7 @@ func (w *world) tell(seconds float64, verb history.Verb, resource, namespace, na
 }
 
 // history puts all in order.
-func (w *world) history() history.History {
+func (w *maker) history() history.History {
 	for _, n := range []string{"worker", "worker2"} {
 		for seconds := 0.1; seconds < 60; seconds += 10 {
 			if from, ok := w.silent[n]; !ok || seconds < from {
@@ -111,7 +111,7 @@ func (w *world) history() history.History {
 }
 
 // set changes the StatefulSet's spec.
-func (w *world) set(seconds float64, change m) {
+func (w *maker) set(seconds float64, change m) {
 	for k, v := range change {
 		w.spec[k] = v
 	}
@@ -121,17 +121,17 @@ func (w *world) set(seconds float64, change m) {
 }
 
 // rolls makes web-b the revision to update to.
-func (w *world) rolls(seconds float64) {
+func (w *maker) rolls(seconds float64) {
 	w.status["updateRevision"] = "web-b"
 	w.set(seconds, nil)
 }
 
-func (w *world) say(seconds float64) {
+func (w *maker) say(seconds float64) {
 	w.put(seconds, "statefulsets", "trial", "web", m{
 		"metadata": m{"generation": w.gen, "creationTimestamp": stamp(1)}, "spec": w.spec, "status": w.status})
 }
 
-func (w *world) node(seconds float64, name string, ready bool, more m) {
+func (w *maker) node(seconds float64, name string, ready bool, more m) {
 	condition := m{"type": "Ready", "status": "True", "lastTransitionTime": stamp(-100)}
 	if !ready {
 		condition = m{"type": "Ready", "status": "Unknown", "lastTransitionTime": stamp(seconds),
@@ -142,7 +142,7 @@ func (w *world) node(seconds float64, name string, ready bool, more m) {
 		"creationTimestamp": stamp(-1000)}, "spec": more, "status": m{"conditions": []any{condition}}})
 }
 
-func (w *world) lease(seconds float64, name string) {
+func (w *maker) lease(seconds float64, name string) {
 	w.put(seconds, "leases", "kube-node-lease", name, m{"spec": m{"leaseDurationSeconds": 40,
 		"renewTime": stampAt(seconds, "2006-01-02T15:04:05.000000Z07:00")}})
 }
@@ -159,7 +159,7 @@ type podOf struct {
 	reason, message       string
 }
 
-func (w *world) pod(seconds float64, ordinal int, p podOf) {
+func (w *maker) pod(seconds float64, ordinal int, p podOf) {
 	name := fmt.Sprintf("web-%d", ordinal)
 	if p.revision == "" {
 		p.revision = "web-a"
@@ -188,7 +188,7 @@ func (w *world) pod(seconds float64, ordinal int, p podOf) {
 }
 
 // up tells of a pod that is Running and Ready at once, on worker for an even ordinal and on worker2 for an odd one.
-func (w *world) up(seconds float64, ordinals ...int) {
+func (w *maker) up(seconds float64, ordinals ...int) {
 	for _, k := range ordinals {
 		node := []string{"worker", "worker2"}[k%2]
 		w.claim(seconds-0.02, k, fmt.Sprintf("pv-%d", k), "Bound")
@@ -197,13 +197,13 @@ func (w *world) up(seconds float64, ordinals ...int) {
 	}
 }
 
-func (w *world) claim(seconds float64, ordinal int, volume, phase string) {
+func (w *maker) claim(seconds float64, ordinal int, volume, phase string) {
 	w.put(seconds, "persistentvolumeclaims", "trial", fmt.Sprintf("data-web-%d", ordinal),
 		m{"spec": m{"volumeName": volume}, "status": m{"phase": phase}})
 }
 
 // volume tells of one that only a node may use; any may without one.
-func (w *world) volume(seconds float64, name, node string) {
+func (w *maker) volume(seconds float64, name, node string) {
 	affinity := m{}
 	if node != "" {
 		affinity = m{"required": m{"nodeSelectorTerms": []any{m{"matchExpressions": []any{
@@ -213,12 +213,12 @@ func (w *world) volume(seconds float64, name, node string) {
 		"nodeAffinity": affinity}})
 }
 
-func (w *world) notice(seconds float64, kind, name, reason, message string) {
+func (w *maker) notice(seconds float64, kind, name, reason, message string) {
 	w.put(seconds, "events", "trial", fmt.Sprintf("%s.%s", name, reason), m{"involvedObject": m{"kind": kind,
 		"name": name}, "reason": reason, "message": message, "type": "Warning"})
 }
 
-func (w *world) fault(step int, name, node string, injected, healed float64) {
+func (w *maker) fault(step int, name, node string, injected, healed float64) {
 	stage := func(seconds float64, stage history.FaultStage) {
 		w.add(seconds, history.Event{Kind: history.KindFault, Source: "guard",
 			Fault: &history.Fault{Step: step, Name: name, Node: node, Stage: stage}})

@@ -78,11 +78,10 @@ type Report struct {
 
 // Run judges a history with every check that applies to its plan. A check that panics is Unknown and does
 // not stop the others.
-func Run(hist history.History, checks []Check) Report {
-	return run(world.New(hist), checks)
-}
+func Run(hist history.History, checks []Check) Report { return Judge(world.New(hist), checks) }
 
-func run(h *world.World, checks []Check) Report {
+// Judge is Run for a history that was read already.
+func Judge(h *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
 	for _, c := range checks {

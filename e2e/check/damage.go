@@ -38,7 +38,7 @@ func judgeDamage(h *world.World) Result {
 		return r.result()
 	}
 	var found []Finding
-	for _, res := range run(h, []Check{Checksums(), Integrity(), Rows()}).Results {
+	for _, res := range Judge(h, []Check{Checksums(), Integrity(), Rows()}).Results {
 		found = append(found, res.Findings...)
 	}
 	files := map[int]string{}

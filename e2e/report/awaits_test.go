@@ -8,6 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func TestWhatWasAwaitedIsToldWithItsLatency(t *testing.T) {
@@ -17,7 +18,7 @@ func TestWhatWasAwaitedIsToldWithItsLatency(t *testing.T) {
 		Span: history.At(at.Add(502e6)), Await: &history.Await{Step: 4, For: "mount", What: "mount of pv-0 on worker",
 			Happened: history.At(at), Known: at.Add(1_500_000), Acted: at.Add(502e6)}})
 	var text bytes.Buffer
-	if err := report.WriteText(&text, report.Judged{History: h}, report.Options{}); err != nil {
+	if err := report.WriteText(&text, report.Judged{World: world.New(h)}, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	_, table, ok := strings.Cut(text.String(), "AWAITED")

@@ -9,7 +9,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // WriteDiagnosis writes for people what a StatefulSet waits for, at most 100 characters wide.
@@ -43,7 +42,7 @@ func (s *story) stuck(p *page) {
 		moment = explain.Trialled(s.history)
 	}
 	titled := false
-	for _, d := range explain.At(world.New(s.history), moment, explain.DefaultBound) {
+	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {
 		if d.Stuck && !titled {
 			p.heading("WHAT IS STUCK")
 			titled = true

@@ -8,6 +8,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // TestStuckInTheEnd: the report of a trial that did not pass says what was stuck in the end, and no other does.
@@ -22,8 +23,8 @@ func TestStuckInTheEnd(t *testing.T) {
 			h = moved
 		}
 		var b bytes.Buffer
-		if err := report.WriteText(&b, report.Judged{Run: someRun(), History: h, Report: check.Report{Verdict: verdict}},
-			report.Options{}); err != nil {
+		if err := report.WriteText(&b, report.Judged{Run: someRun(), World: world.New(h),
+			Report: check.Report{Verdict: verdict}}, report.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

@@ -21,6 +21,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -38,7 +39,7 @@ func someRun() report.Run {
 }
 
 func judged(h history.History) report.Judged {
-	return report.Judged{Run: someRun(), History: h, Report: check.Run(h, check.All())}
+	return report.Judged{Run: someRun(), World: world.New(h), Report: check.Run(h, check.All())}
 }
 
 const hostile = "\x1b[31mPASS\x1b[0m\r\nverdict:   PASS \u202e\u0007 \x00\xff </failure>"
@@ -182,13 +183,13 @@ func TestHostileStrings(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)))
 		s := func(name string) string { return evil.Draw(rt, name) }
-		x := report.Judged{History: history.History{Events: historytest.Smoke().History().Events[:300]}}
+		x := report.Judged{World: world.New(history.History{Events: historytest.Smoke().History().Events[:300]})}
 		x.Run = report.Run{RunID: s("id"), Scenario: s("scenario"), CommandLine: []string{s("arg0"), "--plan",
 			s("arg")},
 			Commit: s("commit"), NodeImageSource: s("source"), Versions: map[string]string{s("key"): s("version")},
 			Host: report.Host{OS: s("os"), Engine: s("engine")}}
-		for i := range x.History.Events {
-			e := &x.History.Events[i]
+		for i := range x.World.History.Events {
+			e := &x.World.History.Events[i]
 			switch {
 			case e.Volume != nil:
 				e.Volume.PV, e.Volume.Identity.BackingFile = s("pv"), s("file")
@@ -282,7 +283,7 @@ func TestSameBytes(t *testing.T) {
 		}
 		return b.String()
 	}
-	h := examples()["fail-lost-row"].History
+	h := examples()["fail-lost-row"].World.History
 	first := render(h)
 	var stored bytes.Buffer
 	for _, e := range h.Events {

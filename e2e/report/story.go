@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -23,7 +24,7 @@ const (
 // It ends in the verdict, what was found about the volume, and the command that reproduces the trial.
 func WriteChronicle(w io.Writer, j Judged, o Options) error {
 	s := newStory(j)
-	cast := readCast(j.History)
+	cast := readCast(s.world)
 	of := s.pick(cast)
 	end := &page{color: o.Color}
 	s.moral(end, cast, of)
@@ -227,13 +228,10 @@ func (s *story) pick(cast *cast) *subject {
 	if best != nil {
 		return best
 	}
-	for i := range s.history.Events {
-		f := s.history.Events[i].Fault
-		if f == nil || f.Victim == "" {
-			continue
-		}
+	for _, e := range s.world.Of(history.KindFault) {
+		f := e.Fault
 		for _, v := range cast.volumes {
-			if v.instance == f.Victim {
+			if f.Victim != "" && v.instance == f.Victim {
 				return v
 			}
 		}

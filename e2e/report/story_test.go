@@ -13,6 +13,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func chronicle(t interface{ Fatalf(string, ...any) }, x report.Judged, o report.Options) string {
@@ -108,14 +109,14 @@ func TestChronicleTorn(t *testing.T) {
 	whole := historytest.Disk().History()
 	for n := 0; n < len(whole.Events); n += 7 {
 		h := history.History{Events: whole.Events[:n], Truncated: true}
-		plainAndShort(t, chronicle(t, report.Judged{Run: someRun(), History: h,
+		plainAndShort(t, chronicle(t, report.Judged{Run: someRun(), World: world.New(h),
 			Report: check.Report{Verdict: check.Unknown}}, report.Options{}))
 	}
 }
 
 // TestChronicleHostile drops, doubles, disorders and spoils facts, and puts evil where a chronicle takes text from.
 func TestChronicleHostile(t *testing.T) {
-	whole := tales()["disk-pulled"].History.Events
+	whole := tales()["disk-pulled"].World.History.Events
 	rapid.Check(t, func(rt *rapid.T) {
 		evil := rapid.OneOf(rapid.Just(hostile), rapid.String(), rapid.Just(strings.Repeat("x", 400)), rapid.Just(""))
 		s := func(old string) string {
@@ -137,7 +138,7 @@ func TestChronicleHostile(t *testing.T) {
 		findings := []check.Finding{
 			{Subject: "volume pvc-1 " + s("x"), Sentence: s("It was.")}, {Subject: s("mysql-0"), Sentence: s("Lost.")},
 		}
-		x := report.Judged{Run: someRun(), History: history.History{Events: events}, Report: check.Report{
+		x := report.Judged{Run: someRun(), World: world.New(history.History{Events: events}), Report: check.Report{
 			Verdict: check.Fail, Results: []check.Result{{Check: s("mounts"), Verdict: check.Fail, Findings: findings}}}}
 		plainAndShort(rt, chronicle(rt, x, report.Options{}))
 	})

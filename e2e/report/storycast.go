@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // subject is a volume that a chronicle can tell of.
@@ -29,34 +31,8 @@ type cast struct {
 	pods    map[string]string // Name by uid.
 }
 
-// volumeJSON is what a PersistentVolume says of itself.
-type volumeJSON struct {
-	Spec struct {
-		AccessModes []string          `json:"accessModes"`
-		Capacity    map[string]string `json:"capacity"`
-		ClaimRef    *struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"claimRef"`
-		CSI *struct {
-			Driver       string `json:"driver"`
-			VolumeHandle string `json:"volumeHandle"`
-		} `json:"csi"`
-	} `json:"spec"`
-}
-
-type podClaimsJSON struct {
-	Spec struct {
-		Volumes []struct {
-			Claim *struct {
-				Name string `json:"claimName"`
-			} `json:"persistentVolumeClaim"`
-		} `json:"volumes"`
-	} `json:"spec"`
-}
-
 // readCast finds out who there is: the volumes that the API or the kernel names, and whose they are.
-func readCast(h history.History) *cast {
+func readCast(w *world.World) *cast {
 	c := &cast{pods: map[string]string{}}
 	byName := map[string]*subject{}
 	named := func(pv string) *subject {
@@ -66,31 +42,16 @@ func readCast(h history.History) *cast {
 		return byName[pv]
 	}
 	owners := map[string]string{} // Pod by claim.
-	for i := range h.Events {
-		o := h.Events[i].Object
-		if o == nil {
-			continue
-		}
-		switch o.Resource {
-		case "persistentvolumes":
-			var pv volumeJSON
-			if json.Unmarshal(o.Raw, &pv) == nil {
-				named(o.Name).learn(pv)
-			}
-		case "pods":
-			var pod podClaimsJSON
-			c.pods[o.UID] = firstOf(o.Name, c.pods[o.UID])
-			if json.Unmarshal(o.Raw, &pod) != nil {
-				continue
-			}
-			for _, v := range pod.Spec.Volumes {
-				if v.Claim != nil {
-					owners[o.Namespace+"/"+v.Claim.Name] = o.Name
-				}
-			}
+	for _, v := range w.Objects().Volumes.All {
+		named(v.Name()).learn(v.Spec)
+	}
+	for _, p := range w.Objects().Pods.All {
+		c.pods[p.UID()] = p.Name()
+		for _, u := range world.ClaimUses(p.Spec) {
+			owners[world.Key(p.Event.Object.Namespace, u.Claim)] = p.Name()
 		}
 	}
-	c.places(h, byName, named)
+	c.places(w, byName, named)
 	for _, v := range byName {
 		v.instance = firstOf(owners[v.namespace+"/"+v.claim], v.instance)
 		if v.instance != "" {
@@ -104,18 +65,25 @@ func readCast(h history.History) *cast {
 	return c
 }
 
-func (v *subject) learn(pv volumeJSON) {
-	if ref := pv.Spec.ClaimRef; ref != nil {
+func (v *subject) learn(pv *corev1.PersistentVolumeSpec) {
+	if ref := pv.ClaimRef; ref != nil {
 		v.namespace, v.claim = ref.Namespace, ref.Name
 	}
-	if csi := pv.Spec.CSI; csi != nil {
+	if csi := pv.CSI; csi != nil {
 		v.handle, v.driver = csi.VolumeHandle, csi.Driver
 	}
-	v.modes, v.size = pv.Spec.AccessModes, pv.Spec.Capacity["storage"]
+	v.modes = nil
+	for _, m := range pv.AccessModes {
+		v.modes = append(v.modes, string(m))
+	}
+	v.size = ""
+	if size, ok := pv.Capacity[corev1.ResourceStorage]; ok {
+		v.size = size.String()
+	}
 }
 
 // places learns from where things are mounted which file is behind which volume, and which pod has it.
-func (c *cast) places(h history.History, byName map[string]*subject, named func(string) *subject) {
+func (c *cast) places(w *world.World, byName map[string]*subject, named func(string) *subject) {
 	byHash := map[string]*subject{}
 	for _, v := range byName {
 		if v.handle != "" {
@@ -128,51 +96,33 @@ func (c *cast) places(h history.History, byName map[string]*subject, named func(
 			v.keys[i.Key()] = true
 		}
 	}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Volume != nil && e.Volume.PV != "" {
+	for _, e := range w.Of(history.KindVolume) {
+		if e.Volume.PV != "" {
 			key(named(e.Volume.PV), e.Volume.Identity)
 		}
-		if e.Mount == nil || e.Mount.Action == history.MountDetach {
+	}
+	for _, e := range w.Of(history.KindMount) {
+		place, ok := world.PlaceOf(e.Mount.Path)
+		if e.Mount.Action == history.MountDetach || !ok {
 			continue
 		}
-		if g, ok := history.ParseCSIGlobalMount(e.Mount.Path); ok {
-			key(byHash[g.Hash], e.Mount.Identity)
-		}
-		pv, uid := volumeOfPath(e.Mount.Path)
-		if pv == "" || byName[pv] == nil && c.pods[uid] == "" {
+		key(byHash[place.Hash], e.Mount.Identity)
+		if place.Volume == "" || byName[place.Volume] == nil && c.pods[place.Pod] == "" {
 			continue
 		}
-		v := named(pv)
-		v.instance = firstOf(v.instance, c.pods[uid])
+		v := named(place.Volume)
+		v.instance = firstOf(v.instance, c.pods[place.Pod])
 		key(v, e.Mount.Identity)
 	}
 }
 
-// volumeOfPath returns the PersistentVolume and the pod that a path of the kubelet's names.
-func volumeOfPath(path string) (pv, uid string) {
-	if kv, ok := history.ParseKubeletPath(path); ok && persistent(kv.Plugin) {
-		return kv.Name, kv.PodUID
-	}
-	if b, ok := history.ParseKubeletBlockPath(path); ok {
-		return b.Name, b.PodUID
-	}
-	return "", ""
-}
-
-// persistent says that a plugin is one of persistent volumes.
-func persistent(plugin string) bool {
-	return strings.HasSuffix(plugin, "~csi") || strings.HasSuffix(plugin, "~local-volume")
-}
-
 // has reports whether a mount is of this volume. What is behind a loop device is; of a device that many share, only
 // what is mounted in the volume's own place.
-func (v *subject) has(m *history.Mount) bool {
-	if v.keys[m.Identity.Key()] {
-		return true
-	}
-	pv, _ := volumeOfPath(m.Path)
-	return pv == v.pv
+func (v *subject) has(m *world.Mount) bool {
+	return v.keys[m.Key] || slices.ContainsFunc(m.Paths, func(path string) bool {
+		place, ok := world.PlaceOf(path)
+		return ok && place.Volume == v.pv
+	})
 }
 
 // ordinal is the number at the end of a pod's name, and large where there is none.

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // databaseLife is one mysqld of the instance: when it certainly, and when it possibly, was there.
@@ -16,187 +18,110 @@ type databaseLife struct {
 	open, present     bool
 }
 
-// boots follows which boot of each node speaks, and until when it was heard.
-type boots struct {
-	boot map[string]string
-	seen map[string]history.Time
-}
-
-func newBoots() *boots { return &boots{boot: map[string]string{}, seen: map[string]history.Time{}} }
-
-// hears takes in what an observer says of itself. It returns true with the last sign of the boot before when a node
-// speaks from a new one: whatever was there ended with that boot.
-func (b *boots) hears(e *history.Event, name string) (history.Time, bool) {
-	o := e.Observer
-	if o == nil || o.Name != name || o.Node == "" || o.Boot == "" {
-		return 0, false
-	}
-	before, last := b.boot[o.Node], b.seen[o.Node]
-	b.boot[o.Node] = o.Boot
-	if before != "" && before != o.Boot {
-		b.seen[o.Node] = e.Span.NotBefore
-		return last, true
-	}
-	b.seen[o.Node] = max(last, e.Span.NotBefore)
-	return 0, false
-}
-
-// openMount names a mount that is there.
-type openMount struct {
-	node, boot string
-	id         uint64
-}
-
-// ledger follows the mounts of the volume.
-type ledger struct {
-	c     *chronicle
-	open  map[openMount]bool // False for one that a ledger which began again has not named yet.
-	dead  map[openMount]bool // Those whose disk was pulled out of the node: they are there and reach nothing.
-	count map[string]int     // By node.
-	boots *boots
-}
-
 // mounts tells what the kernels had mounted. All mounts of the volume on one node are one to the reader.
 func (c *chronicle) mounts() {
-	l := &ledger{
-		c: c, open: map[openMount]bool{}, dead: map[openMount]bool{}, count: map[string]int{}, boots: newBoots(),
-	}
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
-		if e.Mount != nil {
-			l.mount(e)
-			continue
-		}
-		if e.Pull != nil {
-			l.pull(e)
-			continue
-		}
-		if e.Observer == nil || e.Observer.Name != "mounts" {
-			continue
-		}
-		last, anew := l.boots.hears(e, "mounts")
-		if anew {
-			l.closeAll(e.Observer.Node, func(m openMount) bool { return m.boot != e.Observer.Boot }, last,
-				"the node goes down, and the mount with it")
-			if _, ours := l.count[e.Observer.Node]; ours {
-				c.add(entry{at: e.Span.NotAfter, who: e.Observer.Node, weight: detail,
-					text: "the node is up in a new boot"})
-			}
-			continue
-		}
-		switch e.Observer.State {
-		case history.ObserverOn:
-			for m := range l.open {
-				if m.node == e.Observer.Node {
-					l.open[m] = false
+	ledger := c.s.world.Ledger()
+	for _, node := range sortedKeys(ledger.Sessions) {
+		var ends []entry // Of the node's mounts; their text says how each ended.
+		var begins []entry
+		sessions := ledger.Sessions[node]
+		for i, s := range sessions {
+			for _, m := range s.Lives {
+				if !c.of.has(m) {
+					continue
 				}
+				begin := entry{at: m.From, node: node, who: node, text: "mounted", weight: turn, change: change{mounted: 1}}
+				if m.Present() {
+					begin.text = "is mounted already when the ledger begins"
+				}
+				if i == 0 || !goesOn(sessions[i-1].Boot == s.Boot, sessions[i-1].Lives, m) {
+					begins = append(begins, begin)
+				}
+				end := entry{at: m.To, node: node, who: node, weight: turn, change: change{mounted: -1}}
+				_, pull := c.s.world.Pulls().Cut(m)
+				last := i == len(sessions)-1
+				switch {
+				case pull != nil:
+					end.at = pull.Event.Span.NotAfter
+					end.text = "the disk is pulled out of the node while mounted: every access there is an I/O error"
+				case m.Ended:
+					end.text = "unmounted"
+				case last:
+					continue
+				case sessions[i+1].Boot != s.Boot:
+					end.text = "the node goes down, and the mount with it"
+				case slices.ContainsFunc(sessions[i+1].Lives, func(next *world.Mount) bool { return same(m, next) }):
+					continue
+				default:
+					end.at, end.text = m.MaybeTo, "unmounted while the ledger did not look"
+				}
+				ends = append(ends, end)
 			}
-		case history.ObserverBeat:
-			l.closeAll(e.Observer.Node, func(m openMount) bool { return !l.open[m] }, e.Span.NotBefore,
-				"unmounted while the ledger did not look")
+		}
+		c.mountedOn(begins, ends)
+		if len(begins) > 0 {
+			c.newBoots(node, begins[0].at)
 		}
 	}
 }
 
-func (l *ledger) mount(e *history.Event) {
-	m := openMount{e.Mount.Node, e.Mount.Boot, e.Mount.MountID}
-	_, there := l.open[m]
-	if e.Mount.Action == history.MountDetach {
-		if there {
-			l.closeAll(m.node, func(o openMount) bool { return o == m }, e.Span.NotBefore, "unmounted")
-		}
-		return
-	}
-	if !there && !l.c.of.has(e.Mount) || l.dead[m] {
-		return
-	}
-	l.open[m] = true
-	if there {
-		return
-	}
-	if l.count[m.node]++; l.count[m.node] > 1 {
-		return
-	}
-	text := "mounted"
-	if e.Mount.Action == history.MountPresent {
-		text = "is mounted already when the ledger begins"
-	}
-	l.c.add(entry{at: e.Span.NotAfter, node: m.node, who: m.node, text: text, weight: turn, change: change{mounted: 1}})
+// goesOn reports whether a mount is one that the session of the ledger before, on the same boot, had seen already.
+func goesOn(sameBoot bool, before []*world.Mount, m *world.Mount) bool {
+	return sameBoot && slices.ContainsFunc(before, func(b *world.Mount) bool { return same(b, m) })
 }
 
-// pull ends the mounts of a disk that was pulled out of its node, if that was shown.
-func (l *ledger) pull(e *history.Event) {
-	if !e.Pull.Proven() || !l.c.of.keys[e.Pull.Identity.Key()] {
-		return
-	}
-	for m := range l.open {
-		l.dead[m] = l.dead[m] || m.node == e.Pull.Node && m.boot == e.Pull.Boot
-	}
-	l.closeAll(e.Pull.Node, func(m openMount) bool { return l.dead[m] }, e.Span.NotAfter,
-		"the disk is pulled out of the node while mounted: every access there is an I/O error")
+// same reports whether a mount that the ledger listed when it began again is one that it had not seen end.
+func same(before, m *world.Mount) bool {
+	return !before.Ended && m.Present() && before.Key == m.Key && slices.Equal(before.Paths[:1], m.Paths[:1])
 }
 
-// closeAll ends the mounts of a node that are meant, and says so when none is left.
-func (l *ledger) closeAll(node string, is func(openMount) bool, at history.Time, text string) {
-	closed := false
-	for m := range l.open {
-		if m.node == node && is(m) {
-			delete(l.open, m)
-			l.count[node]--
-			closed = true
+// mountedOn adds the first begin, and the end after which no mount is left, of those that overlap.
+func (c *chronicle) mountedOn(begins, ends []entry) {
+	all := slices.Concat(begins, ends)
+	slices.SortStableFunc(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.change.mounted, a.change.mounted))
+	})
+	n := 0
+	for _, e := range all {
+		was := n
+		n += e.change.mounted
+		if was == 0 || n == 0 {
+			c.add(e)
 		}
 	}
-	if closed && l.count[node] == 0 {
-		l.c.add(entry{at: at, node: node, who: node, text: text, weight: turn, change: change{mounted: -1}})
+}
+
+// newBoots tells when a node spoke from a new boot, once it had had the volume.
+func (c *chronicle) newBoots(node string, since history.Time) {
+	boot := ""
+	for _, e := range c.s.world.Of(history.KindObserver) {
+		o := e.Observer
+		if o.Name != "mounts" || o.Node != node || o.Boot == "" {
+			continue
+		}
+		if boot != "" && boot != o.Boot && e.Span.NotAfter > since {
+			c.add(entry{at: e.Span.NotAfter, who: node, weight: detail, text: "the node is up in a new boot"})
+		}
+		boot = o.Boot
 	}
 }
 
 // databases tells of the real database processes of the instance, whatever the API says.
 func (c *chronicle) databases() {
-	type key struct {
-		node  string
-		pid   int
-		start history.Time
+	present := map[int64]bool{}
+	for _, e := range c.s.world.Of(history.KindProcess) {
+		present[e.ID] = e.Process.Action == history.ProcessPresent
 	}
-	open := map[key]*databaseLife{}
-	heard := newBoots()
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
-		if e.Observer != nil {
-			if last, anew := heard.hears(e, "processes"); anew {
-				for k, l := range open {
-					if k.node == e.Observer.Node {
-						l.ends(last, e.Span.NotBefore)
-						delete(open, k)
-					}
-				}
-			}
-		}
-		p := e.Process
-		if p == nil || p.Name != "mysqld" || c.cast.pods[p.PodUID] != c.of.instance || c.of.instance == "" {
+	for _, p := range c.s.world.Containers().Processes {
+		if p.Name != world.Database || c.of.instance == "" || c.cast.pods[p.Pod] != c.of.instance {
 			continue
 		}
-		k := key{p.Node, p.PID, p.Start}
-		l := open[k]
-		switch {
-		case p.Action == history.ProcessGone && l != nil:
-			l.ends(e.Span.NotBefore, e.Span.NotAfter)
-			delete(open, k)
-		case p.Action != history.ProcessGone && l == nil:
-			open[k] = &databaseLife{node: p.Node, pod: p.PodUID, pid: p.PID, open: true,
-				present:  p.Action == history.ProcessPresent,
-				certain:  history.Span{NotBefore: e.Span.NotAfter, NotAfter: math.MaxInt64},
-				possibly: history.Span{NotBefore: min(p.Start, e.Span.NotAfter), NotAfter: math.MaxInt64}}
-			c.lives = append(c.lives, open[k])
-		}
+		c.lives = append(c.lives, &databaseLife{node: p.Node, pod: p.Pod, pid: p.Pid, present: present[p.Events[0]],
+			open:     !p.Ended && p.MaybeTo == world.Forever,
+			certain:  history.Span{NotBefore: p.From, NotAfter: p.To},
+			possibly: history.Span{NotBefore: p.MaybeFrom, NotAfter: p.MaybeTo}})
 	}
 	c.tellDatabases()
-}
-
-func (l *databaseLife) ends(last, over history.Time) {
-	l.open = false
-	l.certain.NotAfter = max(last, l.certain.NotBefore)
-	l.possibly.NotAfter = max(over, l.certain.NotAfter)
 }
 
 // restartMost is how soon another process of the same pod must come for the two to be told as one restart.

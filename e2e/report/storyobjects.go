@@ -1,22 +1,24 @@
 package report
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // calls tells what the CSI driver did with the volume. A call that fails again and again is told once.
 func (c *chronicle) calls() {
 	attached, failed, staged := map[string]bool{}, map[string]bool{}, map[string]int{}
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
+	for _, e := range c.s.world.Of(history.KindCSI) {
 		v := e.CSI
-		if v == nil || !v.End || c.of.handle == "" || v.Volume != c.of.handle {
+		if !v.End || c.of.handle == "" || v.Volume != c.of.handle {
 			continue
 		}
 		told := entry{at: e.Span.NotAfter, who: v.Node, weight: routine}
@@ -69,12 +71,8 @@ func (c *chronicle) calls() {
 
 // faults tells what was done on purpose to the instance or to a node that had the volume.
 func (c *chronicle) faults() {
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
+	for _, e := range c.s.world.Of(history.KindFault) {
 		f := e.Fault
-		if f == nil {
-			continue
-		}
 		mine := f.Victim == c.of.instance
 		ofNode := slices.Contains(c.nodes, f.Node) && !strings.HasPrefix(f.Name, "pod-")
 		if !mine && !ofNode {
@@ -102,42 +100,10 @@ func (c *chronicle) faults() {
 	}
 }
 
-// apiJSON is what a chronicle wants to know of an object.
-type apiJSON struct {
-	Metadata struct {
-		DeletionTimestamp *string `json:"deletionTimestamp"`
-	} `json:"metadata"`
-	Spec struct {
-		NodeName string `json:"nodeName"`
-		Source   struct {
-			Volume string `json:"persistentVolumeName"`
-		} `json:"source"`
-		Taints []struct {
-			Key string `json:"key"`
-		} `json:"taints"`
-	} `json:"spec"`
-	Status struct {
-		Phase      string `json:"phase"`
-		Attached   bool   `json:"attached"`
-		Conditions []struct {
-			Type   string `json:"type"`
-			Status string `json:"status"`
-		} `json:"conditions"`
-	} `json:"status"`
-}
-
-func (o apiJSON) ready() string {
-	for _, c := range o.Status.Conditions {
-		if c.Type == "Ready" {
-			return c.Status
-		}
-	}
-	return ""
-}
-
 // known is what was told of an object so far.
 type known struct {
-	node, ready                  string
+	node                         string
+	ready                        corev1.ConditionStatus
 	there, attached, going, away bool
 	asked                        int // The entry that told that it is to go.
 	askedAt                      history.Time
@@ -147,42 +113,37 @@ type known struct {
 // objects tells what the API said of the volume, its pods, its attachments and its nodes.
 func (c *chronicle) objects() {
 	all := map[string]*known{}
+	of := func(e *history.Event) *known {
+		key := e.Object.Resource + "/" + firstOf(e.Object.UID, world.Key(e.Object.Namespace, e.Object.Name))
+		if all[key] == nil {
+			all[key] = &known{}
+		}
+		return all[key]
+	}
+	objects := c.s.world.Objects()
+	for _, v := range objects.Volumes.All {
+		if k := of(v.Event); v.Name() == c.of.pv && v.Status.Phase == corev1.VolumeBound && !k.there {
+			k.there = true
+			c.says(v.Event, detail, "the volume is bound to claim %s of %s", c.of.claim, c.of.instance)
+		}
+	}
 	pods := 0
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
-		o := e.Object
-		if o == nil {
+	for _, p := range objects.Pods.All {
+		if p.Name() != c.of.instance || c.of.namespace != "" && p.Event.Object.Namespace != c.of.namespace {
 			continue
 		}
-		key := o.Resource + "/" + firstOf(o.UID, o.Namespace+"/"+o.Name)
-		k := all[key]
-		if k == nil {
-			k = &known{}
-			all[key] = k
+		k := of(p.Event)
+		if !k.there && !p.Deleted() {
+			pods++
 		}
-		var raw apiJSON
-		if json.Unmarshal(o.Raw, &raw) != nil && o.Verb != history.VerbDeleted {
-			continue
-		}
-		switch o.Resource {
-		case "persistentvolumes":
-			if o.Name == c.of.pv && raw.Status.Phase == "Bound" && !k.there {
-				k.there = true
-				c.says(e, detail, "the volume is bound to claim %s of %s", c.of.claim, c.of.instance)
-			}
-		case "pods":
-			if o.Name == c.of.instance && (c.of.namespace == "" || o.Namespace == c.of.namespace) {
-				if !k.there && o.Verb != history.VerbDeleted {
-					pods++
-				}
-				c.pod(e, k, raw, pods > 1)
-			}
-		case "volumeattachments":
-			c.attachment(e, k, raw)
-		case "nodes":
-			if slices.Contains(c.nodes, o.Name) {
-				c.node(e, k, raw)
-			}
+		c.pod(p, k, pods > 1)
+	}
+	for _, a := range objects.Attachments.All {
+		c.attachment(a, of(a.Event))
+	}
+	for _, n := range objects.Nodes.All {
+		if slices.Contains(c.nodes, n.Name()) {
+			c.node(n, of(n.Event))
 		}
 	}
 }
@@ -191,10 +152,11 @@ func (c *chronicle) says(e *history.Event, weight int, format string, args ...an
 	c.add(entry{at: e.Span.NotAfter, who: "API", weight: weight, text: fmt.Sprintf(format, args...)})
 }
 
-func (c *chronicle) pod(e *history.Event, k *known, raw apiJSON, again bool) {
+func (c *chronicle) pod(p *world.Pod, k *known, again bool) {
+	e := p.Event
 	name := fmt.Sprintf("pod %s", e.Object.Name)
 	uid := short8(e.Object.UID)
-	if e.Object.Verb == history.VerbDeleted {
+	if p.Deleted() {
 		if k.away {
 			return
 		}
@@ -219,33 +181,34 @@ func (c *chronicle) pod(e *history.Event, k *known, raw apiJSON, again bool) {
 		}
 		c.says(e, detail, "%s %s, uid %s", name, how, uid)
 	}
-	if n := raw.Spec.NodeName; n != "" && k.node == "" {
+	if n := p.Spec.NodeName; n != "" && k.node == "" {
 		k.node = n
 		c.says(e, detail, "%s is placed on %s", name, n)
 	}
-	ready := raw.ready()
 	switch {
-	case ready == "True" && k.ready != "True":
+	case p.Status.Ready && k.ready != corev1.ConditionTrue:
+		k.ready = corev1.ConditionTrue
 		c.says(e, detail, "%s (%s) is Ready", name, uid)
-	case ready != "True" && k.ready == "True":
+	case !p.Status.Ready && k.ready == corev1.ConditionTrue:
+		k.ready = corev1.ConditionFalse
 		c.says(e, minor, "%s (%s) is no longer Ready", name, uid)
 	}
-	k.ready = ready
-	if raw.Metadata.DeletionTimestamp != nil && !k.going {
+	if p.Deleting() && !k.going {
 		k.going, k.asked, k.askedAt = true, len(c.entries), e.Span.NotAfter
 		c.says(e, detail, "%s (%s) is to be deleted", name, uid)
 	}
 }
 
-func (c *chronicle) attachment(e *history.Event, k *known, raw apiJSON) {
-	if raw.Spec.Source.Volume == c.of.pv {
-		k.node = firstOf(raw.Spec.NodeName, k.node)
+func (c *chronicle) attachment(a *world.Attachment, k *known) {
+	e := a.Event
+	if of := a.Spec.Source.PersistentVolumeName; of != nil && *of == c.of.pv {
+		k.node = firstOf(a.Spec.NodeName, k.node)
 	}
 	if k.node == "" {
 		return
 	}
 	name := "VolumeAttachment to " + k.node
-	if e.Object.Verb == history.VerbDeleted {
+	if a.Deleted() {
 		if !k.away {
 			c.says(e, routine, "%s is deleted", name)
 		}
@@ -256,35 +219,40 @@ func (c *chronicle) attachment(e *history.Event, k *known, raw apiJSON) {
 		k.there = true
 		c.says(e, minor, "%s is created", name)
 	}
-	if raw.Status.Attached && !k.attached {
+	if a.Status.Attached && !k.attached {
 		k.attached = true
 		c.says(e, routine, "%s is attached", name)
 	}
-	if raw.Metadata.DeletionTimestamp != nil && !k.going {
+	if a.Deleting() && !k.going {
 		k.going = true
 		c.says(e, detail, "%s is to be deleted", name)
 	}
 }
 
-func (c *chronicle) node(e *history.Event, k *known, raw apiJSON) {
-	name := "node " + e.Object.Name
-	if e.Object.Verb == history.VerbDeleted {
+func (c *chronicle) node(n *world.Node, k *known) {
+	e := n.Event
+	name := "node " + n.Name()
+	if n.Deleted() {
 		c.says(e, turn, "%s is deleted", name)
 		return
 	}
-	ready := raw.ready()
+	var ready corev1.ConditionStatus
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			ready = condition.Status
+		}
+	}
 	switch {
 	case k.ready == "" || k.ready == ready || ready == "":
-	case ready == "True":
+	case ready == corev1.ConditionTrue:
 		c.says(e, detail, "%s is Ready again", name)
-	case k.ready == "True":
+	case k.ready == corev1.ConditionTrue:
 		c.says(e, turn, "%s is NotReady (its Ready is %s)", name, ready)
 	}
-	k.ready = firstOf(ready, k.ready)
-	evicted := false
-	for _, t := range raw.Spec.Taints {
-		evicted = evicted || t.Key == "node.kubernetes.io/out-of-service"
-	}
+	k.ready = cmp.Or(ready, k.ready)
+	evicted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
 	if evicted && !k.evicted {
 		c.says(e, turn, "%s is tainted out-of-service", name)
 	}

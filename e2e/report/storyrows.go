@@ -52,9 +52,8 @@ func (c *chronicle) connections() {
 	open := map[int]*connection{}
 	var all []*connection
 	var told history.Time
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
-		if e.Op == nil || e.Op.Instance != c.of.instance || e.Op.Stage == history.StageInvoke {
+	for _, e := range c.s.world.Of(history.KindOp) {
+		if e.Op.Instance != c.of.instance || e.Op.Stage == history.StageInvoke {
 			continue
 		}
 		at := open[e.Op.Client]
@@ -187,10 +186,9 @@ func (c *chronicle) final() (map[rowName]bool, history.Time, int) {
 	seen, chunks := map[rowName]bool{}, map[int]bool{}
 	var at history.Time
 	n, want := 0, 0
-	for i := range c.s.history.Events {
-		e := &c.s.history.Events[i]
+	for _, e := range c.s.world.Of(history.KindRows) {
 		r := e.Rows
-		if r == nil || r.Instance != c.of.instance || r.Read != "final" {
+		if r.Instance != c.of.instance || r.Read != "final" {
 			continue
 		}
 		if r.Error != "" || chunks[r.Chunk] || r.Chunk < 1 || r.Chunk > r.Chunks || want != 0 && want != r.Chunks {

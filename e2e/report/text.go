@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Options say how a text report looks.
@@ -22,9 +23,9 @@ type Options struct {
 
 // Judged is a run as loaded from disk, with its judgement.
 type Judged struct {
-	Run     Run
-	History history.History
-	Report  check.Report
+	Run    Run
+	World  *world.World
+	Report check.Report
 	// Warnings say where the files of the run contradict each other; the history is what was judged.
 	Warnings []string
 }
@@ -32,6 +33,7 @@ type Judged struct {
 // story is all that a report is made from.
 type story struct {
 	run      Run
+	world    *world.World
 	history  history.History
 	report   check.Report
 	warnings []string
@@ -42,9 +44,9 @@ type story struct {
 }
 
 func newStory(j Judged) *story {
-	s := &story{run: j.Run, history: j.History, report: j.Report, warnings: j.Warnings}
-	for i := range j.History.Events {
-		e := &j.History.Events[i]
+	s := &story{run: j.Run, world: j.World, history: j.World.History, report: j.Report, warnings: j.Warnings}
+	for i := range s.history.Events {
+		e := &s.history.Events[i]
 		if e.Kind != history.KindPlan {
 			continue
 		}

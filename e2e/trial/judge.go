@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Judge loads a run from disk and judges it. The live verdict is this one too: there is no other way to judge.
@@ -27,9 +28,9 @@ func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
 	if err != nil {
 		return j, err
 	}
-	j.History = h
+	j.World = world.New(h)
 	j.Warnings = planWarnings(dir, h)
-	j.Report = check.Run(h, checks)
+	j.Report = check.Judge(j.World, checks)
 	return j, nil
 }
 

@@ -30,6 +30,7 @@ type Mount struct {
 	Unknown   bool
 	Ended     bool // A detach was seen.
 	affirmed  history.Time
+	present   bool
 	Events    []int64
 	Pod       string // The uid of the pod it is for, "" where the path does not say.
 	Holder    string // For a volume that a container has: who. "" for a mount of the node's own.
@@ -131,6 +132,7 @@ func (s *ledgerSession) mount(e *history.Event) {
 		life = &Mount{Node: s.node, boot: s.Boot, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore, Unknown: true,
 			MaybeTo: Forever}
 		if m.Action == history.MountPresent {
+			life.present = true
 			life.MaybeFrom = 0 // Since when is not known; settleLives narrows it.
 		}
 		s.open[m.MountID] = life
@@ -201,6 +203,9 @@ func (l *Ledger) unseen(node string) []history.Span {
 	}
 	return spans
 }
+
+// Present reports that the mount was there already when the ledger began to look.
+func (m *Mount) Present() bool { return m.present }
 
 // String names a mount by where it was.
 func (m *Mount) String() string {

@@ -68,17 +68,6 @@ func Resource(kind string) (string, bool) {
 	return "", false
 }
 
-// legalObjectName holds the rule for names of most objects (RFC 1123 subdomain).
-func legalObjectName(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(s, "."), func(part string) bool {
-		return part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
-			part[0] == '-' || part[len(part)-1] == '-'
-	})
-}
-
 func (m Match) orders() bool { return slices.Contains([]string{OpLess, OpMost, OpMore, OpLeast}, m.Op) }
 
 func (m Match) compares() bool { return m.orders() || m.Op == OpIs || m.Op == OpNot }

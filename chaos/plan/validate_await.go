@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // MaxCount is the most that Await.Count can be.
@@ -125,7 +127,7 @@ func (v *validator) match(at string, m Match) {
 	if _, ok := Resource(m.Kind); !ok {
 		v.errs.add(at+".kind", oneOf(m.Kind, Kinds()), "no kind %q is watched", m.Kind)
 	}
-	if m.Name != "" && !legalObjectName(m.Name) {
+	if m.Name != "" && len(validation.IsDNS1123Subdomain(m.Name)) > 0 {
 		v.errs.add(at+".name", "use the object's name: lower-case letters, digits, hyphens and dots, at most 253",
 			"%q is no name of an object", m.Name)
 	}

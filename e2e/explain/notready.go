@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 // podEviction is how long a pod stays on a node that does not answer before its end is asked for (the default of
@@ -110,12 +109,13 @@ func (r *reasoner) nodeDown(name string) bool {
 func (r *reasoner) staleLease(name string) (time.Duration, bool) {
 	l := r.o.leases[name]
 	now, ok := r.o.wall(r.o.At)
-	if l == nil || !ok || l.Spec.RenewTime.IsZero() || ptr.Deref(l.Spec.LeaseDurationSeconds, 0) <= 0 {
+	if l == nil || !ok || l.Spec.RenewTime.IsZero() || l.Spec.LeaseDurationSeconds == nil {
 		return 0, false
 	}
+	lasts := time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 	ago := time.Duration(now - l.Spec.RenewTime.UnixNano())
 	// A kubelet renews it four times as often as it runs out.
-	return ago, ago > time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second/2
+	return ago, lasts > 0 && ago > lasts/2
 }
 
 // containers explains what a container waits for; false when none does that says why.

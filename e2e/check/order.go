@@ -90,7 +90,7 @@ func judgeOrderSight(j *setJudge) {
 	if n := w.jumbled["pods"] + w.jumbled["statefulsets"]; n > 0 {
 		r.unknown("%d events of pods or of the StatefulSet came twice, or after one with a higher resourceVersion", n)
 	}
-	if slices.ContainsFunc(j.planned.sets, func(s *setState) bool { return s.parallel }) {
+	if slices.ContainsFunc(j.planned.sets, func(s *world.StatefulSet) bool { return s.Spec.Demand.Parallel }) {
 		r.unknown("the StatefulSet's podManagementPolicy is Parallel: it promises no order")
 	}
 }
@@ -99,44 +99,44 @@ func judgeOrderSight(j *setJudge) {
 func (o *ordering) step(p *podState) {
 	l := p.pod
 	old := o.now[l.ordinal]
-	same := old != nil && old.pod == l && !old.deleted
-	set := o.set.at(p.version)
-	if p.guessed {
+	same := old != nil && old.pod == l && !old.Deleted()
+	set := o.set.at(p.Version)
+	if p.Guessed() {
 		o.ruling.unknown("pod %s ended while the API watch was blind: when, and in which order, is not known", l.name)
 		o.now[l.ordinal] = p
 		return
 	}
-	if !same && !p.deleted {
+	if !same && !p.Deleted() {
 		switch {
-		case p.event.Object.Verb != history.VerbAdded:
+		case p.Event.Object.Verb != history.VerbAdded:
 			o.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed",
-				l.name, o.clock(p.event))
+				l.name, o.clock(p.Event))
 		case set == nil:
 			o.ruling.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.name,
-				p.version)
+				p.Version)
 		case !l.owned:
 			o.ruling.unknown("pod %s was created at %s by something else than the "+
-				"StatefulSet", l.name, o.clock(p.event))
-		case !set.parallel:
+				"StatefulSet", l.name, o.clock(p.Event))
+		case !set.Spec.Demand.Parallel:
 			o.judgeCreation(p, set)
 		}
 	}
-	if p.deleting && (!same || !old.deleting) {
+	if p.Deleting() && (!same || !old.Deleting()) {
 		o.judgeDeletion(p, set)
 	}
 	o.now[l.ordinal] = p
-	o.arrived = max(o.arrived, p.event.Span.NotAfter)
+	o.arrived = max(o.arrived, p.Event.Span.NotAfter)
 }
 
 // judgeCreation holds that all predecessors are Running and Ready.
-func (o *ordering) judgeCreation(p *podState, set *setState) {
+func (o *ordering) judgeCreation(p *podState, set *world.StatefulSet) {
 	o.ruling.evidence++
 	o.made[p.pod.ordinal] = true
-	first := min(max(set.start, 0), p.pod.ordinal)
+	first := min(max(set.Spec.Demand.Start, 0), p.pod.ordinal)
 	for k := first; k < min(p.pod.ordinal, first+mostOrdinals); k++ {
 		before := o.now[k]
 		if before != nil && before.ok() {
-			if o.watch.blindTo(before.event.Span.NotAfter, p.event.Span.NotAfter) {
+			if o.watch.blindTo(before.Event.Span.NotAfter, p.Event.Span.NotAfter) {
 				o.blind(p, k)
 			}
 			if o.early(p, before, p.pod.created) {
@@ -148,12 +148,12 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 			o.blind(p, k)
 			continue
 		}
-		if before != nil && before.lost != nil && before.lost.Span.NotAfter > o.since(p.event.Span) {
+		if before != nil && before.lost != nil && before.lost.Span.NotAfter > o.since(p.Event.Span) {
 			o.ruling.unknown("pod %s was created at a time that may be less than %s after %s had lost its "+
 				"readiness: the controller may not have known of it", p.pod.name, cacheLag, before.pod.name)
 			continue
 		}
-		o.blame(p, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.pod.name, o.clock(p.event),
+		o.blame(p, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.pod.name, o.clock(p.Event),
 			o.set.name, k, before.describe()), before)
 		return // The first predecessor is the one that counts.
 	}
@@ -161,29 +161,29 @@ func (o *ordering) judgeCreation(p *podState, set *setState) {
 
 // early holds that a predecessor that is Ready has been so for minReadySeconds.
 func (o *ordering) early(p, before *podState, stamp int64) bool {
-	states := o.set.around(p.version, o.since(p.event.Span))
-	if !every(states, func(st *setState) bool { return before.waiting(st.minReady, stamp) }) {
+	states := o.set.around(p.Version, o.since(p.Event.Span))
+	if !every(states, func(st *world.StatefulSet) bool { return before.waiting(st.Spec.Demand.MinReady, stamp) }) {
 		return false
 	}
 	did := "created"
-	if p.deleting {
+	if p.Deleting() {
 		did = "ended by scaling down"
 	}
 	o.blame(p, fmt.Sprintf("Pod %s was %s at %s although %s had been Ready for less than the %d s of minReadySeconds.",
-		p.pod.name, did, o.clock(p.event), before.pod.name, states[0].minReady), before)
+		p.pod.name, did, o.clock(p.Event), before.pod.name, states[0].Spec.Demand.MinReady), before)
 	return true
 }
 
 // judgeDeletion holds, for a pod that the scaling ended, that all successors are gone and all predecessors healthy.
-func (o *ordering) judgeDeletion(p *podState, set *setState) {
+func (o *ordering) judgeDeletion(p *podState, set *world.StatefulSet) {
 	l := p.pod
 	switch {
 	case set == nil:
-		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", l.name, p.version)
+		o.ruling.unknown("pod %s was ended at resourceVersion %d, before the StatefulSet was known", l.name, p.Version)
 		return
-	case set.parallel:
+	case set.Spec.Demand.Parallel:
 		return
-	case set.deleting || p.disrupted || set.wants(l.ordinal):
+	case set.Deleting() || p.Status.Disrupted || set.Spec.Demand.Wants(l.ordinal):
 		o.spared++
 		return
 	}
@@ -191,23 +191,23 @@ func (o *ordering) judgeDeletion(p *podState, set *setState) {
 	o.ended++
 	for _, k := range o.successors(l.ordinal) {
 		after := o.now[k]
-		if set.wants(k) {
+		if set.Spec.Demand.Wants(k) {
 			continue // It is to stay: the StatefulSet now begins at a higher ordinal.
 		}
-		if !after.deleted {
+		if !after.Deleted() {
 			if o.unsure(after, p) {
 				o.blind(p, k)
 				continue
 			}
 			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s was still %s.", l.name,
-				o.clock(p.event), after.pod.name, after.describe()), after)
+				o.clock(p.Event), after.pod.name, after.describe()), after)
 			return
 		}
-		if e := o.gone[after.pod.uid]; e != nil && e.Span.NotBefore > p.event.Span.NotAfter && !o.forced(after) {
-			o.breach("pod "+l.name, p.event.Span,
+		if e := o.gone[after.pod.uid]; e != nil && e.Span.NotBefore > p.Event.Span.NotAfter && !o.forced(after) {
+			o.breach("pod "+l.name, p.Event.Span,
 				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
-					"at least until %s.", l.name, o.clock(p.event), e.Process.Name, e.Process.PID, after.pod.name,
-					e.Process.Node, o.scene.Clock(e.Span.NotBefore)), p.event.ID, after.event.ID, e.ID)
+					"at least until %s.", l.name, o.clock(p.Event), e.Process.Name, e.Process.PID, after.pod.name,
+					e.Process.Node, o.scene.Clock(e.Span.NotBefore)), p.Event.ID, after.Event.ID, e.ID)
 			return
 		}
 	}
@@ -218,34 +218,34 @@ func (o *ordering) judgeDeletion(p *podState, set *setState) {
 // deleted it by force, who answers for what still ran. Since Kubernetes 1.27 the kubelet brings a pod to the phase
 // Succeeded or Failed before it lets its object go.
 func (o *ordering) forced(p *podState) bool {
-	if p.disrupted {
+	if p.Status.Disrupted {
 		return true
 	}
 	var before *podState
 	for _, st := range p.pod.states {
-		if st.deleted {
+		if st.Deleted() {
 			break
 		}
 		before = st
 	}
-	return before != nil && before.node != "" && !before.over && !p.over
+	return before != nil && before.Spec.NodeName != "" && !before.Status.Over && !p.Status.Over
 }
 
 // judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
-func (o *ordering) judgePredecessors(p *podState, set *setState) {
-	first := max(set.start, 0)
-	for k := first; k < min(p.pod.ordinal, first+mostOrdinals) && set.wants(k); k++ {
+func (o *ordering) judgePredecessors(p *podState, set *world.StatefulSet) {
+	first := max(set.Spec.Demand.Start, 0)
+	for k := first; k < min(p.pod.ordinal, first+mostOrdinals) && set.Spec.Demand.Wants(k); k++ {
 		before := o.now[k]
 		switch {
 		case before != nil && before.ok():
-			if o.early(p, before, p.endAsked) {
+			if o.early(p, before, p.endAsked()) {
 				return
 			}
 		case o.unsure(before, p):
 			o.blind(p, k)
-		case before.fell(o.since(p.event.Span)):
+		case before.fell(o.since(p.Event.Span)):
 			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s-%d was %s.", p.pod.name,
-				o.clock(p.event), o.set.name, k, before.describe()), before)
+				o.clock(p.Event), o.set.name, k, before.describe()), before)
 			return
 		}
 	}
@@ -267,14 +267,14 @@ func (o *ordering) successors(k int) []int {
 func (o *ordering) unsure(known, p *podState) bool {
 	from := o.arrived
 	if known != nil {
-		from = known.event.Span.NotAfter
+		from = known.Event.Span.NotAfter
 	}
-	return o.watch.blindTo(from, p.event.Span.NotAfter)
+	return o.watch.blindTo(from, p.Event.Span.NotAfter)
 }
 
 func (o *ordering) blind(p *podState, k int) {
 	o.ruling.unknown("the API watch was blind between what it knew of %s-%d and the change of %s at %s",
-		o.set.name, k, p.pod.name, o.clock(p.event))
+		o.set.name, k, p.pod.name, o.clock(p.Event))
 }
 
 // judgeAmounts demands the creations and scale-downs that the plan calls for.
@@ -282,7 +282,7 @@ func (o *ordering) judgeAmounts() {
 	s := o.scene
 	start := 0
 	if len(o.set.sets) > 0 {
-		start = max(o.set.sets[0].start, 0)
+		start = max(o.set.sets[0].Spec.Demand.Start, 0)
 	}
 	for k := range s.Plan.Workload.Replicas {
 		if !o.made[start+k] {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -42,18 +41,18 @@ func judgeSetBinding(h *world.World) Result {
 func (j *setJudge) bound(set *setLife, key string) {
 	var old *claimState
 	for _, c := range j.watch.claims[key] {
-		if j.late(c.event) {
+		if j.late(c.Event) {
 			return
 		}
-		fresh := old == nil || old.uid != c.uid
+		fresh := old == nil || old.UID() != c.UID()
 		switch {
-		case c.guessed || c.deleted || c.volume == "":
-		case fresh && c.event.Object.Verb == history.VerbAdded:
+		case c.Guessed() || c.Deleted() || c.Spec.VolumeName == "":
+		case fresh && c.Event.Object.Verb == history.VerbAdded:
 			// Somebody made it with its volume: there was nothing to choose.
 		case fresh:
 			j.ruling.unknown("claim %s was bound when it was first seen, at %s: to what it was bound when is not known",
-				c.name(), j.clock(c.event))
-		case old.volume == "" && j.waits(c):
+				c.Name(), j.clock(c.Event))
+		case old.Spec.VolumeName == "" && j.waits(c):
 			j.ruling.evidence++
 			j.wanted(set, c)
 			j.smallest(set, c)
@@ -70,37 +69,37 @@ func (j *setJudge) waits(c *claimState) bool {
 
 // wanted holds that a pod that uses the claim was there when the claim was bound.
 func (j *setJudge) wanted(set *setLife, c *claimState) {
-	if j.watch.users[c.event.Object.Namespace+"/"+c.name()] {
+	if j.watch.users[c.Event.Object.Namespace+"/"+c.Name()] {
 		return // Another pod than one of the StatefulSet's uses it too.
 	}
 	for _, l := range set.order {
-		if l.first.version > c.version || l.end != nil && l.end.version < c.version && !l.end.guessed {
+		if l.first.Version > c.Version || l.end != nil && l.end.Version < c.Version && !l.end.Guessed() {
 			continue
 		}
 		for _, use := range l.claims {
-			if use.claim == c.name() {
+			if use.Claim == c.Name() {
 				return
 			}
 		}
 	}
-	if j.watch.blind(j.scene.Start, c.event.Span.NotAfter, world.PodsObserver) {
+	if j.watch.blind(j.scene.Start, c.Event.Span.NotAfter, world.PodsObserver) {
 		return
 	}
-	j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
+	j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
 		"wanted it.",
-		c.name(), c.volume, j.clock(c.event)), c.event.ID)
+		c.Name(), c.Spec.VolumeName, j.clock(c.Event)), c.Event.ID)
 }
 
 // smallest holds that no smaller volume would have done.
 func (j *setJudge) smallest(set *setLife, c *claimState) {
-	chosen := j.watch.volumeAt(c.volume, c.version)
-	if chosen == nil || c.selects || chosen.size == 0 || c.size == 0 {
+	chosen := j.watch.volumeAt(c.Spec.VolumeName, c.Version)
+	if chosen == nil || c.Spec.Selector != nil || chosen.size == 0 || c.size == 0 {
 		return
 	}
 	if chosen.size < c.size {
-		j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+		j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
 			"volume %s, "+
-			"which has %d.", c.name(), c.size, j.clock(c.event), c.volume, chosen.size), c.event.ID, chosen.event.ID)
+			"which has %d.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size), c.Event.ID, chosen.Event.ID)
 		return
 	}
 	node := j.nodeFor(set, c)
@@ -108,22 +107,22 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 	if !ok {
 		labels = map[string]string{"kubernetes.io/hostname": node}
 	}
-	since := j.since(c.event.Span)
-	if node == "" || j.watch.blind(j.scene.Start, c.event.Span.NotAfter, world.VolumesObserver) {
+	since := j.since(c.Event.Span)
+	if node == "" || j.watch.blind(j.scene.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
 	for _, name := range keys(j.watch.volumes) {
-		v := j.watch.volumeAt(name, c.version)
-		if v.version > c.version || v.event.Span.NotAfter > since || v.deleted || v.phase != "Available" ||
+		v := j.watch.volumeAt(name, c.Version)
+		if v.Version > c.Version || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != "Available" ||
 			v.claim != "" ||
-			v.class != chosen.class || v.mode != chosen.mode || v.size < c.size || v.size >= chosen.size ||
-			!strings.Contains(v.modes, chosen.modes) || !v.allows(node, labels) {
+			v.Spec.StorageClassName != chosen.Spec.StorageClassName || v.mode != chosen.mode || v.size < c.size || v.size >= chosen.size ||
+			!v.hasModes(chosen.Spec.AccessModes) || !v.allows(node, labels) {
 			continue
 		}
-		j.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+		j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
 			"volume %s with %d, although %s with %d was free on node "+
-			"%s.", c.name(), c.size, j.clock(c.event), c.volume, chosen.size,
-			name, v.size, node), c.event.ID, chosen.event.ID, v.event.ID)
+			"%s.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size,
+			name, v.size, node), c.Event.ID, chosen.Event.ID, v.Event.ID)
 		return
 	}
 }
@@ -132,12 +131,12 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 func (j *setJudge) nodeFor(set *setLife, c *claimState) string {
 	for _, l := range set.order {
 		for _, use := range l.claims {
-			if use.claim != c.name() || l.end != nil && l.end.version < c.version {
+			if use.Claim != c.Name() || l.end != nil && l.end.Version < c.Version {
 				continue
 			}
 			for _, p := range l.states {
-				if p.node != "" {
-					return p.node
+				if p.Spec.NodeName != "" {
+					return p.Spec.NodeName
 				}
 			}
 		}

@@ -48,28 +48,28 @@ func judgeSetClaims(h *world.World) Result {
 func (k *keeping) claim(key string, ordinal int) {
 	var old *claimState
 	for _, c := range k.watch.claims[key] {
-		if k.late(c.event) {
+		if k.late(c.Event) {
 			break
 		}
-		same := old != nil && old.uid == c.uid
-		if same && old.deleted {
-			k.ruling.unknown("claim %s was seen again at %s, after its end", c.name(), k.clock(c.event))
+		same := old != nil && old.UID() == c.UID()
+		if same && old.Deleted() {
+			k.ruling.unknown("claim %s was seen again at %s, after its end", c.Name(), k.clock(c.Event))
 		}
-		if old != nil && !same && !old.deleted {
-			k.ruling.unknown("claim %s (uid %s) was never seen to end, and at %s another was there", c.name(), old.uid,
-				k.clock(c.event))
+		if old != nil && !same && !old.Deleted() {
+			k.ruling.unknown("claim %s (uid %s) was never seen to end, and at %s another was there", c.Name(), old.UID(),
+				k.clock(c.Event))
 		}
-		if !same && c.event.Object.Verb != history.VerbAdded && c.event.Object.Verb != history.VerbListed {
-			k.ruling.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.name(),
-				k.clock(c.event))
+		if !same && c.Event.Object.Verb != history.VerbAdded && c.Event.Object.Verb != history.VerbListed {
+			k.ruling.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.Name(),
+				k.clock(c.Event))
 		}
-		if c.guessed {
-			k.ruling.unknown("claim %s ended while the API watch was blind", c.name())
+		if c.Guessed() {
+			k.ruling.unknown("claim %s ended while the API watch was blind", c.Name())
 		}
-		if c.deleting && !c.guessed && (!same || !old.deleting) {
+		if c.Deleting() && !c.Guessed() && (!same || !old.Deleting()) {
 			k.mayGo(c, ordinal)
 		}
-		if c.deleted && !c.guessed && (!same || !old.deleted) {
+		if c.Deleted() && !c.Guessed() && (!same || !old.Deleted()) {
 			k.inUse(c, ordinal)
 			k.reclaimed(c)
 		}
@@ -77,50 +77,48 @@ func (k *keeping) claim(key string, ordinal int) {
 	}
 }
 
-func (c *claimState) name() string { return c.event.Object.Name }
-
 // mayGo holds that a claim is deleted only where the policy says so.
 func (k *keeping) mayGo(c *claimState, ordinal int) {
-	if k.during("claim", c.event.Span) || k.during("pvc", c.event.Span) {
+	if k.during("claim", c.Event.Span) || k.during("pvc", c.Event.Span) {
 		return // Somebody does, as planned.
 	}
-	since := k.since(c.event.Span)
-	states := k.set.around(c.version, since)
-	allowed := func(st *setState) bool {
-		return st.deleting && st.deleteDeleted || !st.wants(ordinal) && st.deleteScaled
+	since := k.since(c.Event.Span)
+	states := k.set.around(c.Version, since)
+	allowed := func(st *world.StatefulSet) bool {
+		return st.Deleting() && st.Spec.Demand.DeleteDeleted || !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 	}
-	if len(states) == 0 || k.watch.blindTo(since, c.event.Span.NotAfter) {
-		k.ruling.unknown("by which policy claim %s was deleted at %s is not known", c.name(), k.clock(c.event))
+	if len(states) == 0 || k.watch.blindTo(since, c.Event.Span.NotAfter) {
+		k.ruling.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), k.clock(c.Event))
 		return
 	}
 	if slices.ContainsFunc(states, allowed) || k.ownerGone(c) {
 		return
 	}
 	st := states[0]
-	why := fmt.Sprintf("its pod's ordinal is wanted (%d replicas from %d on)", st.replicas, st.start)
+	why := fmt.Sprintf("its pod's ordinal is wanted (%d replicas from %d on)", st.Spec.Demand.Replicas, st.Spec.Demand.Start)
 	switch {
-	case st.deleting:
+	case st.Deleting():
 		why = "whenDeleted is Retain"
-	case !st.wants(ordinal):
+	case !st.Spec.Demand.Wants(ordinal):
 		why = "whenScaled is Retain"
 	}
-	k.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was deleted at %s although %s.", c.name(),
-		k.clock(c.event), why), c.event.ID, st.event.ID)
+	k.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was deleted at %s although %s.", c.Name(),
+		k.clock(c.Event), why), c.Event.ID, st.Event.ID)
 }
 
 // ownerGone reports that what owned the claim had been deleted when the policy said that the claim goes with it: then
 // the garbage collector takes the claim, and that may be late.
 func (k *keeping) ownerGone(c *claimState) bool {
 	for _, st := range k.set.sets {
-		if st.deleted && st.deleteDeleted && st.version < c.version && slices.Contains(c.owners, st.uid) {
+		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version && slices.Contains(c.owners, st.UID()) {
 			return true
 		}
 	}
 	for _, l := range k.set.order {
-		if l.end == nil || l.end.version > c.version || !slices.Contains(c.owners, l.uid) {
+		if l.end == nil || l.end.Version > c.Version || !slices.Contains(c.owners, l.uid) {
 			continue
 		}
-		if st := k.set.at(l.end.version); st != nil && st.deleteScaled {
+		if st := k.set.at(l.end.Version); st != nil && st.Spec.Demand.DeleteScaled {
 			return true
 		}
 	}
@@ -131,20 +129,20 @@ func (k *keeping) ownerGone(c *claimState) bool {
 func (k *keeping) inUse(c *claimState, ordinal int) {
 	for _, l := range k.set.order {
 		if l.ordinal != ordinal || !slices.ContainsFunc(l.claims,
-			func(p podClaim) bool { return p.claim == c.name() }) {
+			func(p world.ClaimUse) bool { return p.Claim == c.Name() }) {
 			continue
 		}
 		var at *podState
 		for _, p := range l.states {
-			if p.version < c.version {
+			if p.Version < c.Version {
 				at = p
 			}
 		}
-		if at == nil || at.deleted || at.over || at.node == "" || at.event.Span.NotAfter > k.since(c.event.Span) {
+		if at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" || at.Event.Span.NotAfter > k.since(c.Event.Span) {
 			continue
 		}
-		k.breach("claim "+c.name(), c.event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
-			"used it on node %s.", c.name(), k.clock(c.event), l.name, l.uid, at.node), c.event.ID, at.event.ID)
+		k.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
+			"used it on node %s.", c.Name(), k.clock(c.Event), l.name, l.uid, at.Spec.NodeName), c.Event.ID, at.Event.ID)
 		return
 	}
 }
@@ -152,42 +150,42 @@ func (k *keeping) inUse(c *claimState, ordinal int) {
 // reclaimed holds that the volume of a claim that is gone does as its policy says: Retain keeps it, and for nobody
 // else; Delete deletes it within the bound.
 func (k *keeping) reclaimed(c *claimState) {
-	all := k.watch.volumes[c.volume]
-	if c.volume == "" || len(all) == 0 {
+	all := k.watch.volumes[c.Spec.VolumeName]
+	if c.Spec.VolumeName == "" || len(all) == 0 {
 		return
 	}
-	policy := k.watch.volumeAt(c.volume, c.version)
-	if policy.deleted || policy.claimUID != "" && policy.claimUID != c.uid {
+	policy := k.watch.volumeAt(c.Spec.VolumeName, c.Version)
+	if policy.Deleted() || policy.claimUID != "" && policy.claimUID != c.UID() {
 		return
 	}
 	k.ruling.evidence++
 	bound := k.scene.Plan.Bounds.Settle.D()
 	var end *volumeState
 	for _, v := range all {
-		if v.version <= c.version || k.late(v.event) {
+		if v.Version <= c.Version || k.late(v.Event) {
 			continue
 		}
-		if !policy.reclaimDelete && v.claimUID != "" && v.claimUID != c.uid && v.uid == policy.uid && !v.deleted &&
-			!k.during("volume", v.event.Span) && v.event.Span.NotBefore.Sub(c.event.Span.NotAfter) < bound {
+		if !policy.reclaimDelete && v.claimUID != "" && v.claimUID != c.UID() && v.UID() == policy.UID() && !v.Deleted() &&
+			!k.during("volume", v.Event.Span) && v.Event.Span.NotBefore.Sub(c.Event.Span.NotAfter) < bound {
 			k.ruling.unknown("volume %s, to be retained, was given to another claim at %s; somebody may have "+
 				"cleaned it",
-				c.volume, k.clock(v.event))
+				c.Spec.VolumeName, k.clock(v.Event))
 		}
-		if v.deleted && v.uid == policy.uid && end == nil {
+		if v.Deleted() && v.UID() == policy.UID() && end == nil {
 			end = v
 		}
 	}
-	until := c.event.Span.NotAfter.Add(bound)
+	until := c.Event.Span.NotAfter.Add(bound)
 	switch {
 	case policy.reclaimDelete && end == nil && min(k.until, k.watch.alive) > until &&
-		!k.controlHurt(history.Between(c.event.Span.NotBefore, until)):
-		k.breach("volume "+c.volume, history.Between(c.event.Span.NotAfter, until), fmt.Sprintf("Volume %s was "+
+		!k.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
+		k.breach("volume "+c.Spec.VolumeName, history.Between(c.Event.Span.NotAfter, until), fmt.Sprintf("Volume %s was "+
 			"still there "+
-			"%s after its claim %s was gone, at %s, although its reclaim policy is Delete.", c.volume, bound, c.name(),
-			k.clock(c.event)), c.event.ID, policy.event.ID)
-	case !policy.reclaimDelete && end != nil && !end.guessed && !k.during("volume", end.event.Span):
+			"%s after its claim %s was gone, at %s, although its reclaim policy is Delete.", c.Spec.VolumeName, bound, c.Name(),
+			k.clock(c.Event)), c.Event.ID, policy.Event.ID)
+	case !policy.reclaimDelete && end != nil && !end.Guessed() && !k.during("volume", end.Event.Span):
 		k.ruling.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: nobody said by whom",
-			c.volume, k.clock(end.event), c.name())
+			c.Spec.VolumeName, k.clock(end.Event), c.Name())
 	}
 }
 
@@ -195,15 +193,15 @@ func (k *keeping) reclaimed(c *claimState) {
 func (k *keeping) survive() {
 	for _, l := range k.set.order {
 		for _, c := range l.claims {
-			if len(k.watch.claims[k.set.namespace+"/"+c.claim]) == 0 {
-				k.ruling.unknown("claim %s of pod %s was never seen", c.claim, l.name)
+			if len(k.watch.claims[k.set.namespace+"/"+c.Claim]) == 0 {
+				k.ruling.unknown("claim %s of pod %s was never seen", c.Claim, l.name)
 			}
 		}
-		if l.end == nil || l.end.guessed || k.late(l.end.event) {
+		if l.end == nil || l.end.Guessed() || k.late(l.end.Event) {
 			continue
 		}
 		for _, c := range l.claims {
-			if k.watch.claimAt(l.end.event.Object.Namespace+"/"+c.claim, l.end.version) != nil {
+			if k.watch.claimAt(l.end.Event.Object.Namespace+"/"+c.Claim, l.end.Version) != nil {
 				k.ruling.evidence++
 			}
 		}
@@ -219,19 +217,19 @@ func (k *keeping) leave() {
 		ordinal, ok := k.set.ordinal(key)
 		states := k.watch.claims[key]
 		last := states[len(states)-1]
-		if !ok || last.deleting || last.guessed || k.late(last.event) || len(k.set.sets) == 0 {
+		if !ok || last.Deleting() || last.Guessed() || k.late(last.Event) || len(k.set.sets) == 0 {
 			continue
 		}
-		from := max(k.unwanted(ordinal), last.event.Span.NotAfter)
+		from := max(k.unwanted(ordinal), last.Event.Span.NotAfter)
 		if from == world.Forever || end.Sub(from) < bound || k.controlHurt(history.Between(from, end)) ||
 			k.watch.blind(from, end, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
 			continue
 		}
 		st := k.set.sets[len(k.set.sets)-1]
-		k.breach("claim "+last.name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
+		k.breach("claim "+last.Name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
 			"after its ordinal was unwanted and its pod gone, although the policy is to delete "+
-			"it.", last.name(), k.scene.Clock(end),
-			end.Sub(from)), last.event.ID, st.event.ID)
+			"it.", last.Name(), k.scene.Clock(end),
+			end.Sub(from)), last.Event.ID, st.Event.ID)
 	}
 }
 
@@ -241,11 +239,11 @@ func (k *keeping) leave() {
 func (k *keeping) unwanted(ordinal int) history.Time {
 	since := world.Forever
 	for _, st := range slices.Backward(k.set.sets) {
-		goes := st.deleting && st.deleteDeleted || !st.deleting && !st.wants(ordinal) && st.deleteScaled
-		if !goes || st.guessed {
+		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted || !st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
+		if !goes || st.Guessed() {
 			break
 		}
-		since = st.event.Span.NotAfter
+		since = st.Event.Span.NotAfter
 	}
 	if since == world.Forever {
 		return world.Forever
@@ -258,8 +256,8 @@ func (k *keeping) unwanted(ordinal int) history.Time {
 		if l.end == nil {
 			return world.Forever
 		}
-		if l.end.event.Span.NotAfter >= since {
-			since, ended = l.end.event.Span.NotAfter, true
+		if l.end.Event.Span.NotAfter >= since {
+			since, ended = l.end.Event.Span.NotAfter, true
 		}
 	}
 	if !ended {

@@ -32,17 +32,17 @@ func judgeSetIdentity(h *world.World) Result {
 	return judgeSets(h, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
 		placed := map[*podLife]bool{}
 		j.walk(set, func(p *podState, now map[int]*podState) {
-			if old := now[p.pod.ordinal]; old != nil && old.pod != p.pod && !old.deleted && !p.deleted {
+			if old := now[p.pod.ordinal]; old != nil && old.pod != p.pod && !old.Deleted() && !p.Deleted() {
 				j.ruling.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was "+
 					"there",
-					p.pod.name, old.pod.uid, j.clock(p.event), p.pod.uid)
+					p.pod.name, old.pod.uid, j.clock(p.Event), p.pod.uid)
 			} else if old != nil && old.pod == p.pod {
 				j.follows(p, old)
 			}
-			if verb := p.event.Object.Verb; p == p.pod.first && verb != history.VerbAdded &&
+			if verb := p.Event.Object.Verb; p == p.pod.first && verb != history.VerbAdded &&
 				verb != history.VerbListed {
 				j.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed", p.pod.name,
-					j.clock(p.event))
+					j.clock(p.Event))
 			}
 			if p.made() {
 				j.ruling.evidence++
@@ -50,7 +50,7 @@ func judgeSetIdentity(h *world.World) Result {
 				j.itsClaims(set, p)
 			}
 			j.stays(p, now[p.pod.ordinal])
-			if p.node != "" && !placed[p.pod] {
+			if p.Spec.NodeName != "" && !placed[p.pod] {
 				placed[p.pod] = true
 				j.placed(p)
 			}
@@ -67,99 +67,99 @@ const catchUp = 15 * time.Second
 // follows says what in a state of a pod shows that the record of it is not whole.
 func (j *setJudge) follows(p, old *podState) {
 	what := p.contradicts(old)
-	before := history.Span{NotBefore: p.event.Span.NotBefore.Add(-catchUp), NotAfter: p.event.Span.NotAfter}
-	if what == "" && !p.deleting && len(j.scene.FaultsIn(before)) == 0 {
-		from, _, ok := j.watch.wall.between(old.event.Span)
+	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
+	if what == "" && !p.Deleting() && len(j.scene.FaultsIn(before)) == 0 {
+		from, _, ok := j.watch.wall.between(old.Event.Span)
 		what = p.missed(old, from, ok)
 	}
 	if what != "" {
 		j.ruling.unknown("pod %s (uid %s) at %s is not what it can be after what it was: %s", p.pod.name, p.pod.uid,
-			j.clock(p.event), what)
+			j.clock(p.Event), what)
 	}
 }
 
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
 func (j *setJudge) names(set *setLife, p *podState) {
 	l := p.pod
-	states := set.around(p.version, j.since(p.event.Span))
+	states := set.around(p.Version, j.since(p.Event.Span))
 	if len(states) == 0 {
-		j.ruling.unknown("pod %s was made at %s, before its StatefulSet was known", l.name, j.clock(p.event))
+		j.ruling.unknown("pod %s was made at %s, before its StatefulSet was known", l.name, j.clock(p.Event))
 		return
 	}
 	services := make([]string, 0, len(states))
 	for _, st := range states {
-		services = append(services, st.service)
+		services = append(services, st.Spec.Demand.Service)
 	}
 	switch {
 	case l.hostname != l.name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.name, j.clock(p.event), l.hostname))
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.name, j.clock(p.Event), l.hostname))
 	case !slices.Contains(services, l.subdomain):
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it "+
-			"has another DNS name.", l.name, j.clock(p.event), l.subdomain, states[0].service))
+			"has another DNS name.", l.name, j.clock(p.Event), l.subdomain, states[0].Spec.Demand.Service))
 	case l.labelled != l.name:
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.name,
-			j.clock(p.event), l.labelled))
+			j.clock(p.Event), l.labelled))
 	case l.index != "" && l.index != strconv.Itoa(l.ordinal): // The label came with Kubernetes 1.28.
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label apps.kubernetes.io/pod-index %q.", l.name,
-			j.clock(p.event), l.index))
+			j.clock(p.Event), l.index))
 	}
 }
 
 // itsClaims holds that a pod has a claim of its own from each template.
 func (j *setJudge) itsClaims(set *setLife, p *podState) {
-	states := set.around(p.version, j.since(p.event.Span))
+	states := set.around(p.Version, j.since(p.Event.Span))
 	if len(states) == 0 {
 		return
 	}
-	for _, template := range states[0].templates {
-		want := podClaim{template, template + "-" + p.pod.name}
+	for _, template := range states[0].Spec.Templates {
+		want := world.ClaimUse{Volume: template, Claim: template + "-" + p.pod.name}
 		if !slices.Contains(p.pod.claims, want) {
 			j.blame(p, fmt.Sprintf("Pod %s was made at %s and its volume %s is not the claim %s, its ordinal's own.",
-				p.pod.name, j.clock(p.event), template, want.claim))
+				p.pod.name, j.clock(p.Event), template, want.Claim))
 		}
 	}
 	for _, c := range p.pod.claims {
-		owner, _, ok := ordinalOf(c.claim)
-		own := strings.HasSuffix(c.claim, "-"+p.pod.name)
+		owner, _, ok := ordinalOf(c.Claim)
+		own := strings.HasSuffix(c.Claim, "-"+p.pod.name)
 		if ok && !own && strings.HasSuffix(owner, "-"+set.name) {
 			j.blame(p, fmt.Sprintf("Pod %s was made at %s with the claim %s, which is another ordinal's.", p.pod.name,
-				j.clock(p.event), c.claim))
+				j.clock(p.Event), c.Claim))
 		}
 	}
 }
 
 // stays holds that a pod does not move: its node is set once.
 func (j *setJudge) stays(p, old *podState) {
-	if old == nil || old.pod != p.pod || p.guessed || old.guessed || old.node == "" || p.node == old.node {
+	if old == nil || old.pod != p.pod || p.Guessed() || old.Guessed() || old.Spec.NodeName == "" || p.Spec.NodeName == old.Spec.NodeName {
 		return
 	}
 	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod "+
-		"moves.", p.pod.name, p.pod.uid, old.node,
-		j.clock(p.event), p.node), old)
+		"moves.", p.pod.name, p.pod.uid, old.Spec.NodeName,
+		j.clock(p.Event), p.Spec.NodeName), old)
 }
 
 // placed holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
 // nowhere: it stays Pending.
 func (j *setJudge) placed(p *podState) {
 	for _, c := range p.pod.claims {
-		claim := j.watch.claimAt(p.event.Object.Namespace+"/"+c.claim, p.version)
-		if claim == nil || claim.volume == "" {
+		claim := j.watch.claimAt(p.Event.Object.Namespace+"/"+c.Claim, p.Version)
+		if claim == nil || claim.Spec.VolumeName == "" {
 			continue // Bound later, or not seen: then where it is bound to is judged.
 		}
-		v := j.watch.volumeAt(claim.volume, p.version)
-		if v == nil || len(v.terms) == 0 {
+		v := j.watch.volumeAt(claim.Spec.VolumeName, p.Version)
+		if v == nil || v.nodes == nil {
 			continue
 		}
-		labels, ok := j.watch.labelsOf(p.node)
+		labels, ok := j.watch.labelsOf(p.Spec.NodeName)
 		if !ok {
-			labels = map[string]string{"kubernetes.io/hostname": p.node} // What a kubelet calls itself.
+			labels = map[string]string{"kubernetes.io/hostname": p.Spec.NodeName} // What a kubelet calls itself.
 		}
 		j.ruling.evidence++
-		if !v.allows(p.node, labels) {
-			j.breach("pod "+p.pod.name, p.event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
+		if !v.allows(p.Spec.NodeName, labels) {
+			j.breach("pod "+p.pod.name, p.Event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
 				"volume %s "+
-				"(claim %s) does not allow.", p.pod.name, p.node, j.clock(p.event), v.name, c.claim), p.event.ID,
-				claim.event.ID, v.event.ID)
+				"(claim %s) does not allow.", p.pod.name, p.Spec.NodeName, j.clock(p.Event), v.Name(), c.Claim), p.Event.ID,
+				claim.Event.ID, v.Event.ID)
 		}
 	}
 }
@@ -174,22 +174,22 @@ func (j *setJudge) bindings(set *setLife) {
 		j.ruling.evidence++
 		var old *claimState
 		for _, c := range j.watch.claims[key] {
-			if c.event.Span.NotBefore > j.until || c.guessed {
+			if c.Event.Span.NotBefore > j.until || c.Guessed() {
 				continue
 			}
 			name := key[strings.Index(key, "/")+1:]
-			if old != nil && old.uid == c.uid && old.volume != "" && c.volume != old.volume {
-				j.breach("claim "+name, c.event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to "+
+			if old != nil && old.UID() == c.UID() && old.Spec.VolumeName != "" && c.Spec.VolumeName != old.Spec.VolumeName {
+				j.breach("claim "+name, c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to "+
 					"%q.", name,
-					old.volume, j.clock(c.event), c.volume), old.event.ID, c.event.ID)
+					old.Spec.VolumeName, j.clock(c.Event), c.Spec.VolumeName), old.Event.ID, c.Event.ID)
 			}
-			if old != nil && old.uid == c.uid && (old.bound && !c.bound && !c.deleting || old.deleting && !c.deleting) {
+			if old != nil && old.UID() == c.UID() && (old.bound() && !c.bound() && !c.Deleting() || old.Deleting() && !c.Deleting()) {
 				j.ruling.unknown("claim %s at %s is not what it can be after what it was: it was bound, or its end "+
-					"was asked for, and it is so no more", name, j.clock(c.event))
+					"was asked for, and it is so no more", name, j.clock(c.Event))
 			}
-			if c.volume != "" {
+			if c.Spec.VolumeName != "" {
 				j.alone(name, c, byVolume)
-				volumes[c.volume] = name
+				volumes[c.Spec.VolumeName] = name
 			}
 			old = c
 		}
@@ -203,31 +203,31 @@ func (j *setJudge) bindings(set *setLife) {
 func (j *setJudge) told(volume, claim string) {
 	var old *volumeState
 	for _, v := range j.watch.volumes[volume] {
-		if j.late(v.event) || v.guessed {
+		if j.late(v.Event) || v.Guessed() {
 			break
 		}
-		verb, what := v.event.Object.Verb, ""
+		verb, what := v.Event.Object.Verb, ""
 		switch {
 		case old == nil && verb != history.VerbAdded && verb != history.VerbListed:
 			what = "its creation was missed"
 		case old == nil:
-		case old.uid != v.uid && !old.deleted:
+		case old.UID() != v.UID() && !old.Deleted():
 			what = "one of its name had been there, and its end was missed"
-		case old.uid == v.uid && old.deleted:
+		case old.UID() == v.UID() && old.Deleted():
 			what = "it had ended"
-		case old.uid == v.uid && old.phase == "Bound" && v.phase == "Available",
-			old.uid == v.uid && old.claim != "" && old.phase != "Released" && v.claim == "":
+		case old.UID() == v.UID() && old.Status.Phase == "Bound" && v.Status.Phase == "Available",
+			old.UID() == v.UID() && old.claim != "" && old.Status.Phase != "Released" && v.claim == "":
 			what = "it had been bound to a claim, and not yet"
-		case old.uid == v.uid && old.phase != "Pending" && v.phase == "Pending":
+		case old.UID() == v.UID() && old.Status.Phase != "Pending" && v.Status.Phase == "Pending":
 			what = "it had been there to be bound, and not yet"
 		}
 		if what != "" {
 			j.ruling.unknown("volume %s at %s is not what it can be after what it was: "+
-				"%s", volume, j.clock(v.event), what)
+				"%s", volume, j.clock(v.Event), what)
 		}
 		old = v
 	}
-	unbound := old != nil && !old.deleted && (old.claim == "" || old.phase == "Available")
+	unbound := old != nil && !old.Deleted() && (old.claim == "" || old.Status.Phase == "Available")
 	if unbound && !j.watch.blind(j.scene.Start, j.until, world.VolumesObserver) {
 		j.ruling.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
 	}
@@ -235,19 +235,19 @@ func (j *setJudge) told(volume, claim string) {
 
 // alone holds that no two claims that are there at one time have one volume.
 func (j *setJudge) alone(name string, c *claimState, byVolume map[string]*claimState) {
-	other := byVolume[c.volume]
-	byVolume[c.volume] = c
-	if other == nil || other.event.Object.Name == name || !other.bound || !c.bound {
+	other := byVolume[c.Spec.VolumeName]
+	byVolume[c.Spec.VolumeName] = c
+	if other == nil || other.Event.Object.Name == name || !other.bound() || !c.bound() {
 		return
 	}
-	end := j.watch.claimEnd(other.event.Object.Namespace+"/"+other.event.Object.Name, other.uid)
-	ended := end != nil && (end.version < c.version || end.guessed)
-	if ended || c.version < other.version {
+	end := j.watch.claimEnd(other.Event.Object.Namespace+"/"+other.Event.Object.Name, other.UID())
+	ended := end != nil && (end.Version < c.Version || end.Guessed())
+	if ended || c.Version < other.Version {
 		return
 	}
-	j.breach("volume "+c.volume, c.event.Span, fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
+	j.breach("volume "+c.Spec.VolumeName, c.Event.Span, fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
 		"%s too.",
-		c.volume, other.event.Object.Name, j.clock(c.event), name), other.event.ID, c.event.ID)
+		c.Spec.VolumeName, other.Event.Object.Name, j.clock(c.Event), name), other.Event.ID, c.Event.ID)
 }
 
 // has reports whether a claim's name, with its namespace, is that of an ordinal of the StatefulSet.
@@ -270,8 +270,8 @@ func (s *setLife) ordinal(claim string) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	return ordinal, slices.ContainsFunc(s.sets, func(st *setState) bool {
-		return slices.Contains(st.templates,
+	return ordinal, slices.ContainsFunc(s.sets, func(st *world.StatefulSet) bool {
+		return slices.Contains(st.Spec.Templates,
 			template)
 	})
 }
@@ -280,12 +280,12 @@ func (s *setLife) ordinal(claim string) (int, bool) {
 func (w *setWatch) claimAt(key string, version uint64) *claimState {
 	var at *claimState
 	for _, c := range w.claims[key] {
-		if c.version > version {
+		if c.Version > version {
 			break
 		}
 		at = c
 	}
-	if at == nil || at.deleted {
+	if at == nil || at.Deleted() {
 		return nil
 	}
 	return at
@@ -294,7 +294,7 @@ func (w *setWatch) claimAt(key string, version uint64) *claimState {
 // claimEnd returns where a claim was deleted, nil where that was not seen.
 func (w *setWatch) claimEnd(key, uid string) *claimState {
 	for _, c := range w.claims[key] {
-		if c.uid == uid && c.deleted {
+		if c.UID() == uid && c.Deleted() {
 			return c
 		}
 	}
@@ -305,7 +305,7 @@ func (w *setWatch) claimEnd(key, uid string) *claimState {
 func (w *setWatch) volumeAt(name string, version uint64) *volumeState {
 	var at *volumeState
 	for _, v := range w.volumes[name] {
-		if v.version > version && at != nil {
+		if v.Version > version && at != nil {
 			break
 		}
 		at = v

@@ -48,7 +48,7 @@ func judgeSets(h *world.World, unit, promise string, observers []string, each fu
 func (j *setJudge) walk(set *setLife, step func(p *podState, now map[int]*podState)) {
 	now := map[int]*podState{}
 	for _, p := range set.pods {
-		if p.event.Span.NotBefore > j.until {
+		if p.Event.Span.NotBefore > j.until {
 			continue
 		}
 		step(p, now)
@@ -58,11 +58,11 @@ func (j *setJudge) walk(set *setLife, step func(p *podState, now map[int]*podSta
 
 // made reports that the state is that of a pod just created, by the StatefulSet.
 func (p *podState) made() bool {
-	return p == p.pod.first && p.event.Object.Verb == history.VerbAdded && p.pod.owned
+	return p == p.pod.first && p.Event.Object.Verb == history.VerbAdded && p.pod.owned
 }
 
 // asked reports that the state is the first one of a pod whose end was asked for, and that this was seen.
-func (p *podState) asked() bool { return p == p.pod.asked && !p.guessed && p != p.pod.first }
+func (p *podState) asked() bool { return p == p.pod.asked && !p.Guessed() && p != p.pod.first }
 
 // since is how old what a controller knew may have been when it made a change: as old as its cache, and older while
 // what it talks to, or itself, was hurt: a request that was sent before may have been carried out after.
@@ -89,22 +89,22 @@ func (j *setJudge) controlHurt(span history.Span) bool {
 // explained reports that the plan, or the pod itself, says why the pod was ended by something other than its
 // StatefulSet: it had failed or was evicted, its node was lost, or a fault was at work on it or on its node.
 func (j *setJudge) explained(p *podState) bool {
-	if p.disrupted || p.over || p.version != 0 && j.watch.nodeGone(p.node) != nil {
+	if p.Status.Disrupted || p.Status.Over || p.Version != 0 && j.watch.nodeGone(p.Spec.NodeName) != nil {
 		return true
 	}
 	for _, l := range j.scene.Faults {
 		active, ok := l.Active()
-		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.node) && active.PossiblyOverlaps(p.event.Span) {
+		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.Spec.NodeName) && active.PossiblyOverlaps(p.Event.Span) {
 			return true
 		}
 	}
-	return j.during("delete", p.event.Span)
+	return j.during("delete", p.Event.Span)
 }
 
 // byController reports that the StatefulSet controller said that it ended the pod. It says so after it did; what may be
 // said of a later pod of the name is said of that one. While the plan has somebody else end the pod, it proves nothing.
 func (j *setJudge) byController(p *podState) bool {
-	asked := p.event.Span
+	asked := p.Event.Span
 	for _, l := range j.scene.Faults {
 		active, ok := l.Active()
 		if ok && l.Victim == p.pod.name && strings.HasPrefix(l.Name, "pod-") && active.PossiblyOverlaps(asked) {
@@ -113,12 +113,12 @@ func (j *setJudge) byController(p *podState) bool {
 	}
 	later := world.Forever
 	for _, l := range p.pod.set.byOrdinal[p.pod.ordinal] {
-		if l.asked != nil && l.asked.version > p.version {
-			later = l.asked.event.Span.NotBefore
+		if l.asked != nil && l.asked.Version > p.Version {
+			later = l.asked.Event.Span.NotBefore
 			break
 		}
 	}
-	return slices.ContainsFunc(j.watch.deletes[p.event.Object.Namespace+"/"+p.pod.name], func(told history.Span) bool {
+	return slices.ContainsFunc(j.watch.deletes[p.Event.Object.Namespace+"/"+p.pod.name], func(told history.Span) bool {
 		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) &&
 			told.NotAfter < later
 	})
@@ -152,30 +152,30 @@ func (p *podState) fell(since history.Time) bool {
 	switch {
 	case p == nil:
 		return true
-	case p.ok() && !p.deleting:
+	case p.ok() && !p.Deleting():
 		return false
 	}
 	from := p.lost
-	if asked := p.pod.asked; asked != nil && asked.version <= p.version &&
-		(from == nil && wasOK(p.pod, asked.version) || from != nil && asked.event.Span.NotAfter < from.Span.NotAfter) {
-		from = asked.event
+	if asked := p.pod.asked; asked != nil && asked.Version <= p.Version &&
+		(from == nil && wasOK(p.pod, asked.Version) || from != nil && asked.Event.Span.NotAfter < from.Span.NotAfter) {
+		from = asked.Event
 	}
 	return from == nil || from.Span.NotAfter < since
 }
 
 // wasOK reports that a pod had been Running and Ready by a version.
 func wasOK(l *podLife, version uint64) bool {
-	return slices.ContainsFunc(l.states, func(p *podState) bool { return p.version <= version && p.ok() })
+	return slices.ContainsFunc(l.states, func(p *podState) bool { return p.Version <= version && p.ok() })
 }
 
 func (j *setJudge) blame(p *podState, sentence string, others ...*podState) {
-	events := []int64{p.event.ID}
+	events := []int64{p.Event.ID}
 	for _, other := range others {
 		if other != nil {
-			events = append(events, other.event.ID)
+			events = append(events, other.Event.ID)
 		}
 	}
-	j.breach("pod "+p.pod.name, p.event.Span, sentence, events...)
+	j.breach("pod "+p.pod.name, p.Event.Span, sentence, events...)
 }
 
 func (j *setJudge) breach(subject string, span history.Span, sentence string, events ...int64) {

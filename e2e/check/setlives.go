@@ -11,17 +11,17 @@ import (
 // the API lets happen once.
 func (p *podState) contradicts(old *podState) string {
 	switch {
-	case p.guessed || old.guessed:
+	case p.Guessed() || old.Guessed():
 		return ""
-	case old.deleted:
+	case old.Deleted():
 		return "it had ended"
-	case old.deleting && !p.deleting:
+	case old.Deleting() && !p.Deleting():
 		return "its end had been asked for, and was not"
-	case old.over && !p.over:
+	case old.Status.Over && !p.Status.Over:
 		return "it had succeeded or failed, and had not"
-	case p.ready && !p.running:
+	case p.Status.Ready && !p.Status.Running:
 		return "it is Ready and not Running"
-	case old.running && !p.running && !p.over:
+	case old.Status.Running && !p.Status.Running && !p.Status.Over:
 		return "it had been Running, and not yet"
 	}
 	return ""
@@ -37,42 +37,42 @@ const folded = 2 * time.Second
 // with an older stamp than another gave it meanwhile: that is for the caller to know.
 func (p *podState) missed(old *podState, told float64, known bool) string {
 	switch {
-	case old.turned == 0:
+	case old.Status.Turned == 0:
 		return ""
-	case p.turned == 0:
+	case p.Status.Turned == 0:
 		return "its readiness was told of, and no more"
-	case p.turned < old.turned:
+	case p.Status.Turned < old.Status.Turned:
 		return "its readiness had changed, and had not yet"
-	case p.turned != old.turned && p.ready == old.ready && known && float64(p.turned+1)-told <= folded.Seconds():
+	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready && known && float64(p.Status.Turned+1)-told <= folded.Seconds():
 		return ""
-	case p.turned != old.turned && p.ready == old.ready:
+	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready:
 		return "its readiness had changed twice, and once was not seen"
-	case known && p.ready != old.ready && told > float64(p.turned+1)+stampSlack.Seconds():
+	case known && p.Status.Ready != old.Status.Ready && told > float64(p.Status.Turned+1)+stampSlack.Seconds():
 		return "its readiness has changed, and has the stamp of a time at which it had not"
 	}
 	return ""
 }
 
 // ok reports that the pod is Running and Ready.
-func (p *podState) ok() bool { return p.running && p.ready && !p.deleted }
+func (p *podState) ok() bool { return p.Status.Running && p.Status.Ready && !p.Deleted() }
 
 // waiting reports that the pod had not been Ready for minReady seconds when something else was stamped: certainly, by
 // times that are cut off to the second and may be of two clocks.
 func (p *podState) waiting(minReady, stamp int64) bool {
-	return minReady > 0 && p.readySince != 0 && stamp != 0 &&
-		stamp+1+int64(stampSlack.Seconds()) <= p.readySince+minReady
+	return minReady > 0 && p.Status.ReadySince != 0 && stamp != 0 &&
+		stamp+1+int64(stampSlack.Seconds()) <= p.Status.ReadySince+minReady
 }
 
 // describe says in words what a pod is; it takes nil, for a pod that is not there.
 func (p *podState) describe() string {
 	switch {
-	case p == nil || p.deleted:
+	case p == nil || p.Deleted():
 		return "not there"
-	case p.deleting:
+	case p.Deleting():
 		return "terminating"
-	case !p.running:
+	case !p.Status.Running:
 		return "not Running"
-	case !p.ready:
+	case !p.Status.Ready:
 		return "Running and not Ready"
 	}
 	return "there"
@@ -82,7 +82,7 @@ func (p *podState) describe() string {
 func (s *setLife) last(name string, t history.Time) *podState {
 	var last *podState
 	for _, p := range s.pods {
-		if p.pod.name == name && p.event.Span.NotAfter <= t {
+		if p.pod.name == name && p.Event.Span.NotAfter <= t {
 			last = p
 		}
 	}
@@ -95,8 +95,8 @@ func (s *setLife) readyWithin(name string, span history.Span) bool {
 		return true
 	}
 	for _, p := range s.pods {
-		if p.pod.name == name && p.ok() && p.event.Span.NotAfter > span.NotBefore &&
-			p.event.Span.NotAfter <= span.NotAfter {
+		if p.pod.name == name && p.ok() && p.Event.Span.NotAfter > span.NotBefore &&
+			p.Event.Span.NotAfter <= span.NotAfter {
 			return true
 		}
 	}
@@ -108,18 +108,18 @@ func (s *setLife) readyWithin(name string, span history.Span) bool {
 func (w *setWatch) certainlyNotReady(s *setLife, name string, span history.Span) bool {
 	last := s.last(name, span.NotBefore)
 	return w.on[world.PodsObserver] && w.alive >= span.NotAfter && last != nil &&
-		!w.blindTo(last.event.Span.NotBefore, span.NotAfter) && !s.readyWithin(name, span)
+		!w.blindTo(last.Event.Span.NotBefore, span.NotAfter) && !s.readyWithin(name, span)
 }
 
 // demands reports that the StatefulSet wanted the ordinal all through span.
 func (s *setLife) demands(ordinal int, span history.Span) bool {
 	known := false
 	for _, st := range s.sets {
-		if st.event.Span.NotBefore > span.NotAfter {
+		if st.Event.Span.NotBefore > span.NotAfter {
 			break
 		}
-		wanted := !st.deleting && st.wants(ordinal)
-		if st.event.Span.NotAfter > span.NotBefore && !wanted {
+		wanted := !st.Deleting() && st.Spec.Demand.Wants(ordinal)
+		if st.Event.Span.NotAfter > span.NotBefore && !wanted {
 			return false
 		}
 		known = wanted

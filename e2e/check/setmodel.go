@@ -1,9 +1,11 @@
 package check
 
 import (
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -20,7 +22,7 @@ type setWatch struct {
 	byKey     map[string]*setLife      // By namespace/name.
 	claims    map[string][]*claimState // By namespace/name.
 	volumes   map[string][]*volumeState
-	nodes     map[string][]*nodeState
+	nodes     map[string][]*world.Node
 	twins     []twin                    // Pods that say that they are a StatefulSet's.
 	users     map[string]bool           // Claims, by namespace/name, that other pods use too.
 	classes   map[string]bool           // The StorageClasses that were seen: whether they wait for the first consumer.
@@ -31,19 +33,17 @@ type setWatch struct {
 	on      map[string]bool
 	alive   history.Time // The last sign of life of the API watch, of whatever resource.
 	strange map[string]int
-	named   map[string]string // The names of claims and volumes, by uid.
-	jumbled map[string]int    // Events that came twice or not in the order of their resourceVersions.
+	jumbled map[string]int // Events that came twice or not in the order of their resourceVersions.
 	wall    wallClock
 
-	names  interned
-	pool   []podState
-	demand setSpec // Of the StatefulSet that is being read.
+	pool []podState
+	last *setLife // That was asked for last.
 }
 
 // setLife is everything of one namespace and name: the StatefulSets that had it, one after the other, and their pods.
 type setLife struct {
 	namespace, name string
-	sets            []*setState
+	sets            []*world.StatefulSet
 	pods            []*podState
 	lives           map[string]*podLife // By uid.
 	order           []*podLife          // As they were first seen.
@@ -54,77 +54,53 @@ type setLife struct {
 func (s *setLife) key() string    { return s.namespace + "/" + s.name }
 func (s *setLife) String() string { return "StatefulSet " + s.name }
 
-// readSets reads it off a history, each object once.
+// readSets reads it off a history.
 func readSets(h *world.World) *setWatch {
+	o := h.Objects()
 	w := &setWatch{
 		byKey: map[string]*setLife{}, claims: map[string][]*claimState{}, volumes: map[string][]*volumeState{},
-		nodes: map[string][]*nodeState{}, classes: map[string]bool{}, users: map[string]bool{},
-		revisions: map[string][]*revision{},
-		deletes:   map[string][]history.Span{}, gaps: map[string][]history.Span{}, on: map[string]bool{},
-		strange: map[string]int{}, jumbled: map[string]int{}, names: interned{},
-		named: map[string]string{},
+		nodes: o.Nodes.ByKey, classes: map[string]bool{}, users: map[string]bool{},
+		revisions: map[string][]*revision{}, deletes: map[string][]history.Span{}, gaps: map[string][]history.Span{},
+		on: map[string]bool{},
+		strange: map[string]int{"pods": o.Pods.Strange, "statefulsets": o.StatefulSets.Strange,
+			"persistentvolumeclaims": o.Claims.Strange, "persistentvolumes": o.Volumes.Strange,
+			"nodes": o.Nodes.Strange, "controllerrevisions": o.Revisions.Strange},
+		jumbled: map[string]int{"pods": o.Pods.Jumbled, "statefulsets": o.StatefulSets.Jumbled,
+			"persistentvolumeclaims": o.Claims.Jumbled, "persistentvolumes": o.Volumes.Jumbled,
+			"nodes": o.Nodes.Jumbled, "controllerrevisions": o.Revisions.Jumbled},
 	}
-	last := map[string]uint64{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind == history.KindObserver && e.Observer != nil {
-			w.observe(e)
-		}
-		if e.Kind != history.KindObject || e.Object == nil {
-			continue
-		}
+	for _, e := range h.Of(history.KindObserver) {
+		w.observe(e)
+	}
+	for _, e := range h.Of(history.KindObject) {
 		w.alive = max(w.alive, e.Span.NotAfter)
-		read := w.reader(e.Object.Resource)
-		if read == nil {
-			continue
+	}
+	each(o.StatefulSets.All, w.addSet)
+	each(o.Pods.All, w.addPod)
+	each(o.Claims.All, w.addClaim)
+	each(o.Volumes.All, w.addVolume)
+	each(o.Revisions.All, w.addRevision)
+	each(o.Notices.All, w.addDelete)
+	for _, c := range o.StorageClasses.All {
+		if mode := c.Spec.VolumeBindingMode; mode != nil {
+			w.classes[c.Name()] = *mode == storagev1.VolumeBindingWaitForFirstConsumer
 		}
-		version, err := strconv.ParseUint(e.Object.ResourceVersion, 10, 64)
-		if err != nil || !read(e, version) || !w.sameName(e.Object) {
-			w.strange[e.Object.Resource]++
-			continue
-		}
-		if e.Object.Verb == history.VerbListed || len(e.Object.Raw) == 0 {
-			continue // A list is in no order, and what was missing in it has the list's version.
-		}
-		if version <= last[e.Object.Resource] {
-			w.jumbled[e.Object.Resource]++
-		}
-		last[e.Object.Resource] = version
 	}
 	w.finish()
 	return w
 }
 
-func (w *setWatch) reader(resource string) func(*history.Event, uint64) bool {
-	switch resource {
-	case "pods":
-		return w.addPod
-	case "statefulsets":
-		return w.addSet
-	case "persistentvolumeclaims":
-		return w.addClaim
-	case "persistentvolumes":
-		return w.addVolume
-	case "nodes":
-		return w.addNode
-	case "controllerrevisions":
-		return w.addRevision
-	case "storageclasses":
-		return w.addClass
-	case "events":
-		return w.addDelete
+func each[T any](all []T, do func(T)) {
+	for _, one := range all {
+		do(one)
 	}
-	return nil
 }
 
-// sameName reports that a claim or a volume has the name that its uid has always had. A pod's is seen to as it is read.
-func (w *setWatch) sameName(o *history.Object) bool {
-	if o.Resource != "persistentvolumeclaims" && o.Resource != "persistentvolumes" || o.UID == "" {
-		return true
+// stamped holds the API server's clock against the boot clock where an object was created.
+func (w *setWatch) stamped(e *history.Event, m *metav1.ObjectMeta) {
+	if e.Object.Verb == history.VerbAdded {
+		w.wall.add(seconds(&m.CreationTimestamp), e.Span)
 	}
-	name, known := w.named[o.UID]
-	w.named[o.UID] = o.Name
-	return !known || name == o.Name
 }
 
 func (w *setWatch) observe(e *history.Event) {
@@ -145,19 +121,19 @@ func (w *setWatch) observe(e *history.Event) {
 func (w *setWatch) finish() {
 	for _, key := range keys(w.byKey) {
 		s := w.byKey[key]
-		slices.SortStableFunc(s.sets, func(a, b *setState) int { return cmp.Compare(a.version, b.version) })
-		slices.SortStableFunc(s.pods, func(a, b *podState) int { return cmp.Compare(a.version, b.version) })
+		slices.SortStableFunc(s.sets, func(a, b *world.StatefulSet) int { return cmp.Compare(a.Version, b.Version) })
+		slices.SortStableFunc(s.pods, func(a, b *podState) int { return cmp.Compare(a.Version, b.Version) })
 		s.connect()
 		w.sets = append(w.sets, s)
 	}
 	for _, all := range w.claims {
-		slices.SortStableFunc(all, func(a, b *claimState) int { return cmp.Compare(a.version, b.version) })
+		slices.SortStableFunc(all, func(a, b *claimState) int { return cmp.Compare(a.Version, b.Version) })
 	}
 	for _, all := range w.volumes {
-		slices.SortStableFunc(all, func(a, b *volumeState) int { return cmp.Compare(a.version, b.version) })
+		slices.SortStableFunc(all, func(a, b *volumeState) int { return cmp.Compare(a.Version, b.Version) })
 	}
 	for _, all := range w.revisions {
-		slices.SortStableFunc(all, func(a, b *revision) int { return cmp.Compare(a.version, b.version) })
+		slices.SortStableFunc(all, func(a, b *revision) int { return cmp.Compare(a.Version, b.Version) })
 	}
 	for _, all := range w.deletes {
 		slices.SortFunc(all, func(a, b history.Span) int { return cmp.Compare(a.NotAfter, b.NotAfter) })
@@ -166,12 +142,16 @@ func (w *setWatch) finish() {
 
 // life returns what is known of one namespace and name, and begins it where nothing is.
 func (w *setWatch) life(namespace, name string) *setLife {
+	if w.last != nil && w.last.namespace == namespace && w.last.name == name {
+		return w.last
+	}
 	key := namespace + "/" + name
 	s := w.byKey[key]
 	if s == nil {
 		s = &setLife{namespace: namespace, name: name, lives: map[string]*podLife{}, byOrdinal: map[int][]*podLife{}}
 		w.byKey[key] = s
 	}
+	w.last = s
 	return s
 }
 
@@ -239,10 +219,10 @@ func (w *setWatch) lastFact() history.Time {
 	var last history.Time
 	for _, s := range w.sets {
 		for _, p := range s.pods[max(0, len(s.pods)-1):] {
-			last = max(last, p.event.Span.NotAfter)
+			last = max(last, p.Event.Span.NotAfter)
 		}
 		for _, p := range s.sets[max(0, len(s.sets)-1):] {
-			last = max(last, p.event.Span.NotAfter)
+			last = max(last, p.Event.Span.NotAfter)
 		}
 	}
 	return last

@@ -35,8 +35,8 @@ func judgeSetOnDelete(h *world.World) Result {
 			})
 			var names []string
 			for _, st := range set.sets {
-				if st.updateRevision != "" && !slices.Contains(names, st.updateRevision) {
-					names = append(names, st.updateRevision)
+				if st.Status.UpdateRevision != "" && !slices.Contains(names, st.Status.UpdateRevision) {
+					names = append(names, st.Status.UpdateRevision)
 				}
 			}
 			if set == j.planned && len(names) < 2 && setPlanOf(h).updates > 0 {
@@ -47,36 +47,36 @@ func judgeSetOnDelete(h *world.World) Result {
 }
 
 func (j *setJudge) madeOnDelete(set *setLife, p *podState) {
-	since := j.since(p.event.Span)
-	names := set.updateRevisions(j.watch, p.version, p.event.Span, since)
-	states := wanting(set.around(p.version, since), p.pod.ordinal)
-	if !every(states, (*setState).waitsForDelete) || len(names) == 0 || j.watch.blindTo(since,
-		p.event.Span.NotAfter.Add(cacheLag)) {
+	since := j.since(p.Event.Span)
+	names := set.updateRevisions(j.watch, p.Version, p.Event.Span, since)
+	states := wanting(set.around(p.Version, since), p.pod.ordinal)
+	if !every(states, waitsForDelete) || len(names) == 0 || j.watch.blindTo(since,
+		p.Event.Span.NotAfter.Add(cacheLag)) {
 		return
 	}
 	j.ruling.evidence++
 	if !slices.Contains(names, p.revision) {
 		j.blame(p, fmt.Sprintf("Pod %s came back at %s at revision %q, not at the update revision %s.", p.pod.name,
-			j.clock(p.event), p.revision, strings.Join(names, " or ")))
+			j.clock(p.Event), p.revision, strings.Join(names, " or ")))
 	}
 }
 
 func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
-	states := set.around(p.version, j.since(p.event.Span))
-	wanted := every(states, func(st *setState) bool {
-		return st.waitsForDelete() && st.wants(p.pod.ordinal) && !st.deleting
+	states := set.around(p.Version, j.since(p.Event.Span))
+	wanted := every(states, func(st *world.StatefulSet) bool {
+		return waitsForDelete(st) && st.Spec.Demand.Wants(p.pod.ordinal) && !st.Deleting()
 	})
-	if !wanted || p.over || p.disrupted {
+	if !wanted || p.Status.Over || p.Status.Disrupted {
 		return
 	}
 	j.ruling.evidence++
 	switch {
 	case j.byController(p):
 		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
-			"strategy is OnDelete.", p.pod.name, p.revision, j.clock(p.event)))
+			"strategy is OnDelete.", p.pod.name, p.revision, j.clock(p.Event)))
 	case !j.explained(p):
-		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.event))
+		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.Event))
 	}
 }
 
-func (st *setState) waitsForDelete() bool { return st.strategy == onDelete }
+func waitsForDelete(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.OnDelete }

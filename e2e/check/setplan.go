@@ -53,7 +53,7 @@ func setPlanOf(h *world.World) setPlan {
 		}
 		w := raw.Workload
 		p := setPlan{known: true, minReady: w.MinReadySeconds > 0,
-			onDelete: w.UpdateStrategy == onDelete,
+			onDelete: w.UpdateStrategy == world.OnDelete,
 			local:    w.Storage == "" || w.Storage == "local"}
 		p.count(raw.Steps, &rollout{replicas: w.Replicas, partition: w.Partition})
 		return p

@@ -39,17 +39,17 @@ func judgeSetPolicy(h *world.World) Result {
 
 // inRange holds that a new pod has one of the ordinals that are wanted.
 func (j *setJudge) inRange(set *setLife, p *podState) {
-	since := j.since(p.event.Span)
-	states := set.around(p.version, since)
-	if len(states) == 0 || j.watch.blindTo(since, p.event.Span.NotAfter) {
+	since := j.since(p.Event.Span)
+	states := set.around(p.Version, since)
+	if len(states) == 0 || j.watch.blindTo(since, p.Event.Span.NotAfter) {
 		return
 	}
 	j.ruling.evidence++
-	if every(states, func(st *setState) bool { return !st.wants(p.pod.ordinal) }) {
+	if every(states, func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(p.pod.ordinal) }) {
 		st := states[0]
-		j.breach("pod "+p.pod.name, p.event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
+		j.breach("pod "+p.pod.name, p.Event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
 			"wants %d pods "+
-			"from ordinal %d on.", p.pod.name, j.clock(p.event), st.replicas, st.start), p.event.ID, st.event.ID)
+			"from ordinal %d on.", p.pod.name, j.clock(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start), p.Event.ID, st.Event.ID)
 	}
 }
 
@@ -64,21 +64,21 @@ func (j *setJudge) prompt(set *setLife) {
 		}
 		end := min(j.until, j.watch.alive)
 		if k < len(set.sets) {
-			end = min(end, set.sets[k].event.Span.NotBefore)
+			end = min(end, set.sets[k].Event.Span.NotBefore)
 		}
-		if first.parallel && !first.deleting && !first.guessed {
-			j.promptIn(set, first, history.Span{NotBefore: first.event.Span.NotAfter, NotAfter: end})
+		if first.Spec.Demand.Parallel && !first.Deleting() && !first.Guessed() {
+			j.promptIn(set, first, history.Span{NotBefore: first.Event.Span.NotAfter, NotAfter: end})
 		}
 		i = k
 	}
 }
 
-func sameDemand(a, b *setState) bool {
-	return a.uid == b.uid && a.replicas == b.replicas && a.start == b.start && a.parallel == b.parallel &&
-		a.deleting == b.deleting && !b.guessed
+func sameDemand(a, b *world.StatefulSet) bool {
+	return a.UID() == b.UID() && a.Spec.Demand.Replicas == b.Spec.Demand.Replicas && a.Spec.Demand.Start == b.Spec.Demand.Start && a.Spec.Demand.Parallel == b.Spec.Demand.Parallel &&
+		a.Deleting() == b.Deleting() && !b.Guessed()
 }
 
-func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
+func (j *setJudge) promptIn(set *setLife, st *world.StatefulSet, span history.Span) {
 	bound := j.scene.Plan.Bounds.Ready.D()
 	if span.Length() < bound || j.controlHurt(span) || j.watch.blindTo(span.NotBefore, span.NotAfter) {
 		return
@@ -86,28 +86,28 @@ func (j *setJudge) promptIn(set *setLife, st *setState, span history.Span) {
 	deadline := span.NotBefore.Add(bound)
 	there := map[int]bool{}
 	for _, l := range set.order {
-		begun := l.first.event.Span.NotBefore <= deadline
-		if begun && (l.end == nil || l.end.event.Span.NotAfter >= span.NotBefore) {
+		begun := l.first.Event.Span.NotBefore <= deadline
+		if begun && (l.end == nil || l.end.Event.Span.NotAfter >= span.NotBefore) {
 			there[l.ordinal] = true
 		}
-		if st.wants(l.ordinal) || !begun || !l.owned || l.first.version > st.version {
+		if st.Spec.Demand.Wants(l.ordinal) || !begun || !l.owned || l.first.Version > st.Version {
 			continue
 		}
 		j.ruling.evidence++
-		if l.asked == nil || l.asked.event.Span.NotBefore > deadline {
+		if l.asked == nil || l.asked.Event.Span.NotBefore > deadline {
 			j.breach("pod "+l.name, history.Span{NotBefore: span.NotBefore, NotAfter: deadline}, fmt.Sprintf("Pod "+
 				"%s, which is not wanted since %s, was not asked to end within %s although the policy is "+
 				"Parallel.", l.name,
-				j.scene.Clock(span.NotBefore), bound), st.event.ID, l.first.event.ID)
+				j.scene.Clock(span.NotBefore), bound), st.Event.ID, l.first.Event.ID)
 		}
 	}
-	for k := st.start; k-st.start < min(st.replicas, mostOrdinals); k++ {
+	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, mostOrdinals); k++ {
 		j.ruling.evidence++
 		if !there[k] {
 			j.breach(fmt.Sprintf("pod %s-%d", set.name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},
 				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is "+
 					"Parallel.", set.name, k,
-					j.scene.Clock(span.NotBefore), bound), st.event.ID)
+					j.scene.Clock(span.NotBefore), bound), st.Event.ID)
 		}
 	}
 }
@@ -121,24 +121,24 @@ func (j *setJudge) revisions(set *setLife) {
 	}
 	names, kept := []string{}, map[string]*revision{}
 	for _, r := range all {
-		if j.late(r.event) {
+		if j.late(r.Event) {
 			break
 		}
 		j.ruling.evidence++
-		if r.deleted {
+		if r.Deleted() {
 			j.dropped(set, r)
-			delete(kept, r.name)
+			delete(kept, r.Name())
 			continue
 		}
-		kept[r.name] = r
+		kept[r.Name()] = r
 	}
 	last := set.sets[len(set.sets)-1]
 	bound := j.scene.Plan.Bounds.Settle.D()
-	if last.deleting || min(j.until, j.watch.alive).Sub(j.watch.lastFact()) < bound {
+	if last.Deleting() || min(j.until, j.watch.alive).Sub(j.watch.lastFact()) < bound {
 		return // It may still be about to delete some.
 	}
 	for _, name := range keys(kept) {
-		inUse := name == last.currentRevision || name == last.updateRevision ||
+		inUse := name == last.Status.CurrentRevision || name == last.Status.UpdateRevision ||
 			slices.ContainsFunc(set.order, func(l *podLife) bool {
 				return l.end == nil && l.states[len(l.states)-1].revision == name
 			})
@@ -146,32 +146,32 @@ func (j *setJudge) revisions(set *setLife) {
 			names = append(names, name)
 		}
 	}
-	if len(names) > last.historyLimit && last.historyLimit >= 0 {
-		j.breach(set.String(), last.event.Span, fmt.Sprintf("%s keeps %d old revisions, and revisionHistoryLimit "+
+	if len(names) > last.Spec.Demand.HistoryLimit && last.Spec.Demand.HistoryLimit >= 0 {
+		j.breach(set.String(), last.Event.Span, fmt.Sprintf("%s keeps %d old revisions, and revisionHistoryLimit "+
 			"is %d: %v.",
-			set, len(names), last.historyLimit, names), last.event.ID)
+			set, len(names), last.Spec.Demand.HistoryLimit, names), last.Event.ID)
 	}
 }
 
 // dropped holds that no revision is deleted that a pod is at.
 func (j *setJudge) dropped(set *setLife, r *revision) {
-	st := set.at(r.version)
-	if st == nil || st.deleting || len(r.event.Object.Raw) == 0 || r.ownerUID != "" && r.ownerUID != st.uid {
+	st := set.at(r.Version)
+	if st == nil || st.Deleting() || len(r.Event.Object.Raw) == 0 || r.ownerUID != "" && r.ownerUID != st.UID() {
 		return // It went with its StatefulSet.
 	}
 	for _, l := range set.order {
 		var at *podState
 		for _, p := range l.states {
-			if p.version < r.version {
+			if p.Version < r.Version {
 				at = p
 			}
 		}
-		if at == nil || at.deleted || at.revision != r.name || l.first.event.Span.NotAfter > j.since(r.event.Span) {
+		if at == nil || at.Deleted() || at.revision != r.Name() || l.first.Event.Span.NotAfter > j.since(r.Event.Span) {
 			continue
 		}
-		j.breach(set.String(), r.event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at "+
-			"it.", r.name,
-			j.clock(r.event), l.name), r.event.ID, at.event.ID)
+		j.breach(set.String(), r.Event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at "+
+			"it.", r.Name(),
+			j.clock(r.Event), l.name), r.Event.ID, at.Event.ID)
 		return
 	}
 }

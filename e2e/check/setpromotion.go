@@ -26,14 +26,14 @@ func judgeSetPromotion(h *world.World) Result {
 	return judgeSets(h, "updates called complete", SetPromotion().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			now, i := map[int]*podState{}, 0
-			var old *setState
+			var old *world.StatefulSet
 			for _, st := range set.sets {
-				for ; i < len(set.pods) && set.pods[i].version < st.version; i++ {
+				for ; i < len(set.pods) && set.pods[i].Version < st.Version; i++ {
 					now[set.pods[i].pod.ordinal] = set.pods[i]
 				}
-				complete := old != nil && old.uid == st.uid && old.currentRevision != "" &&
-					old.currentRevision != st.currentRevision && st.currentRevision == st.updateRevision
-				if complete && !j.late(st.event) {
+				complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
+					old.Status.CurrentRevision != st.Status.CurrentRevision && st.Status.CurrentRevision == st.Status.UpdateRevision
+				if complete && !j.late(st.Event) {
 					j.ruling.evidence++
 					j.promoted(set, st, old, now)
 				}
@@ -42,21 +42,21 @@ func judgeSetPromotion(h *world.World) Result {
 		})
 }
 
-func (j *setJudge) promoted(set *setLife, st, old *setState, now map[int]*podState) {
-	_, latest, ok := j.watch.wall.between(st.event.Span)
+func (j *setJudge) promoted(set *setLife, st, old *world.StatefulSet, now map[int]*podState) {
+	_, latest, ok := j.watch.wall.between(st.Event.Span)
 	if !ok {
 		j.ruling.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
 			"disagree", set,
-			j.clock(st.event))
+			j.clock(st.Event))
 		return
 	}
-	for k := st.start; st.wants(k) && k-st.start < mostOrdinals; k++ {
+	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < mostOrdinals; k++ {
 		p := now[k]
-		if p != nil && p.ok() && p.waiting(st.minReady, int64(latest)+1) {
-			j.breach(set.String(), st.event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
+		if p != nil && p.ok() && p.waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
+			j.breach(set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
 				"although pod %s had not been Ready for the %d s of "+
-				"minReadySeconds.", set, st.updateRevision, j.clock(st.event), p.pod.name,
-				st.minReady), st.event.ID, old.event.ID, p.event.ID)
+				"minReadySeconds.", set, st.Status.UpdateRevision, j.clock(st.Event), p.pod.name,
+				st.Spec.Demand.MinReady), st.Event.ID, old.Event.ID, p.Event.ID)
 			return
 		}
 	}

@@ -1,72 +1,35 @@
 package check
 
 import (
-	"bytes"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"encoding/json"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // revision is a ControllerRevision at one resourceVersion.
 type revision struct {
-	event    *history.Event
-	version  uint64
-	name     string
-	number   int64
-	deleted  bool
+	*world.Revision
 	images   string // Of the containers of its template.
 	ownerUID string
 }
 
-func (w *setWatch) addRevision(e *history.Event, version uint64) bool {
-	o := e.Object
-	r := &revision{event: e, version: version, name: o.Name, deleted: o.Verb == history.VerbDeleted}
+func (w *setWatch) addRevision(o *world.Revision) {
+	r := &revision{Revision: o}
 	owner := ""
-	s := &scan{text: o.Raw}
-	s.object(func(name []byte) {
-		switch string(name) {
-		case "data":
-			r.readData(s, w.names)
-		case "metadata":
-			s.object(func(name []byte) {
-				if string(name) == "ownerReferences" {
-					s.array(func() {
-						s.object(func(name []byte) {
-							switch string(name) {
-							case "name":
-								owner = s.str(w.names)
-							case "uid":
-								r.ownerUID = s.str(w.names)
-							}
-						})
-					})
-				}
-			})
-		case "revision":
-			r.number = s.num()
-		}
-	})
-	key := o.Namespace + "/" + owner
-	w.revisions[key] = append(w.revisions[key], r)
-	return r.deleted || !s.bad && len(o.Raw) > 0
-}
-
-// readData reads the images off the template that a revision holds.
-func (r *revision) readData(s *scan, names interned) {
-	into := func(member string, read func()) func([]byte) {
-		return func(name []byte) {
-			if string(name) == member {
-				read()
-			}
-		}
+	for _, ref := range o.Meta.OwnerReferences {
+		owner, r.ownerUID = ref.Name, string(ref.UID)
 	}
-	s.object(into("spec", func() {
-		s.object(into("template", func() {
-			s.object(into("spec", func() {
-				s.object(into("containers", func() { r.images = readImages(s, names) }))
-			}))
-		}))
-	}))
+	var data struct {
+		Spec appsv1.StatefulSetSpec `json:"spec"`
+	}
+	if len(o.Spec.Data.Raw) > 0 && json.Unmarshal(o.Spec.Data.Raw, &data) == nil {
+		r.images = world.Images(data.Spec.Template.Spec.Containers)
+	}
+	key := world.Key(o.Event.Object.Namespace, owner)
+	w.revisions[key] = append(w.revisions[key], r)
 }
 
 // newestRevision returns the name of the ControllerRevision with the highest number at a resourceVersion: that is the
@@ -74,11 +37,11 @@ func (r *revision) readData(s *scan, names interned) {
 func (w *setWatch) newestRevision(set *setLife, version uint64) string {
 	number, name := int64(-1), ""
 	for _, r := range w.revisions[set.key()] {
-		if r.version > version {
+		if r.Version > version {
 			break
 		}
-		if r.number >= number {
-			number, name = r.number, r.name
+		if r.Spec.Revision >= number {
+			number, name = r.Spec.Revision, r.Name()
 		}
 	}
 	return name
@@ -87,7 +50,7 @@ func (w *setWatch) newestRevision(set *setLife, version uint64) string {
 // imagesOf returns the images in the template of a revision, empty where they are not known.
 func (w *setWatch) imagesOf(set *setLife, name string) string {
 	for _, r := range w.revisions[set.key()] {
-		if r.name == name && r.images != "" {
+		if r.Name() == name && r.images != "" {
 			return r.images
 		}
 	}
@@ -97,29 +60,11 @@ func (w *setWatch) imagesOf(set *setLife, name string) string {
 // addDelete reads the events by which the StatefulSet controller says that it deleted a pod
 // (pkg/controller/statefulset, recordPodEvent). Such an event proves whose deletion it was. That there is none
 // proves nothing: events are limited.
-func (w *setWatch) addDelete(e *history.Event, _ uint64) bool {
-	o := e.Object
-	if o.Verb == history.VerbDeleted || !bytes.Contains(o.Raw, []byte(`"SuccessfulDelete"`)) {
-		return true
+func (w *setWatch) addDelete(o *world.Notice) {
+	words := strings.Fields(o.Spec.Message)
+	if !o.Deleted() && o.Spec.Reason == "SuccessfulDelete" && o.Spec.InvolvedObject.Kind == "StatefulSet" &&
+		len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
+		key := world.Key(o.Event.Object.Namespace, words[2])
+		w.deletes[key] = append(w.deletes[key], o.Event.Span)
 	}
-	kind, message := "", ""
-	s := &scan{text: o.Raw}
-	s.object(func(name []byte) {
-		switch string(name) {
-		case "involvedObject":
-			s.object(func(name []byte) {
-				if string(name) == "kind" {
-					kind = s.str(w.names)
-				}
-			})
-		case "message":
-			message = s.str(w.names)
-		}
-	})
-	words := strings.Fields(message)
-	if kind == "StatefulSet" && len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
-		key := o.Namespace + "/" + words[2]
-		w.deletes[key] = append(w.deletes[key], e.Span)
-	}
-	return true
 }

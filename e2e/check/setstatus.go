@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -38,7 +40,7 @@ type tally struct {
 
 // counted is 1 for a pod that counts as being at a revision, 0 for another.
 func (p *podState) counted(revision string) int32 {
-	return one(p != nil && !p.deleting && p.revision == revision)
+	return one(p != nil && !p.Deleting() && p.revision == revision)
 }
 
 // telling follows one StatefulSet: its pods and its status, in one order.
@@ -51,16 +53,17 @@ type telling struct {
 	wrong   history.Time // Since when the status has been wrong; 0 while it is not.
 	why     string
 	said    bool
-	status  *setState
+	status  *world.StatefulSet
 }
 
 func judgeSetStatus(h *world.World) Result {
 	return judgeSets(h, "statuses written", SetStatus().Promise, []string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
-			t := &telling{setJudge: j, set: set, now: map[int]*podState{}, tallies: []tally{{}}}
+			t := &telling{setJudge: j, set: set, now: map[int]*podState{},
+				tallies: make([]tally, 1, len(set.pods)+1)}
 			i := 0
 			for _, st := range set.sets {
-				for ; i < len(set.pods) && set.pods[i].version < st.version; i++ {
+				for ; i < len(set.pods) && set.pods[i].Version < st.Version; i++ {
 					t.pod(set.pods[i])
 				}
 				t.written(st)
@@ -74,28 +77,33 @@ func judgeSetStatus(h *world.World) Result {
 
 // pod takes a state of a pod in.
 func (t *telling) pod(p *podState) {
-	if t.late(p.event) || !p.pod.owned {
+	if t.late(p.Event) || !p.pod.owned {
 		return
 	}
-	t.until(p.event.Span.NotBefore)
+	t.until(p.Event.Span.NotBefore)
 	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
 	next := last
 	next.from, next.to = old, p
-	if old != nil && !old.deleted {
+	if old != nil && !old.Deleted() {
 		next.replicas--
 		next.ready -= one(old.ok())
 	}
-	if !p.deleted {
+	if !p.Deleted() {
 		next.replicas++
 		next.ready += one(p.ok())
 	}
 	t.now[p.pod.ordinal] = p
 	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.revision != p.revision ||
-		old.deleting != p.deleting || old.pod != p.pod {
-		t.changed = p.event.Span.NotAfter
+		old.Deleting() != p.Deleting() || old.pod != p.pod {
+		t.changed = p.Event.Span.NotAfter
 	}
 	t.tallies = append(t.tallies, next)
-	t.look(p.event)
+	t.look(p.Event)
+}
+
+func sameCounts(a, b *appsv1.StatefulSetStatus) bool {
+	return a.Replicas == b.Replicas && a.ReadyReplicas == b.ReadyReplicas && a.CurrentReplicas == b.CurrentReplicas &&
+		a.UpdatedReplicas == b.UpdatedReplicas && a.AvailableReplicas == b.AvailableReplicas
 }
 
 func one(yes bool) int32 {
@@ -106,52 +114,52 @@ func one(yes bool) int32 {
 }
 
 // written takes a state of the StatefulSet in.
-func (t *telling) written(st *setState) {
-	if t.late(st.event) || st.guessed {
+func (t *telling) written(st *world.StatefulSet) {
+	if t.late(st.Event) || st.Guessed() {
 		return
 	}
-	t.until(st.event.Span.NotBefore)
+	t.until(st.Event.Span.NotBefore)
 	old := t.status
-	fresh := old == nil || old.uid != st.uid
+	fresh := old == nil || old.UID() != st.UID()
 	switch {
-	case fresh && st.event.Object.Verb != history.VerbAdded && st.event.Object.Verb != history.VerbListed:
+	case fresh && st.Event.Object.Verb != history.VerbAdded && st.Event.Object.Verb != history.VerbListed:
 		t.ruling.unknown("%s was there when it was first seen, at %s: what came before was "+
-			"missed", t.set, t.clock(st.event))
-	case !fresh && old.deleted:
-		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.event))
-	case !fresh && (st.generation < old.generation || st.observed < old.observed || old.deleting && !st.deleting):
+			"missed", t.set, t.clock(st.Event))
+	case !fresh && old.Deleted():
+		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.Event))
+	case !fresh && (st.Meta.Generation < old.Meta.Generation || st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
 		t.ruling.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
-			t.clock(st.event))
-	case !fresh && st.generation == old.generation && st.setDemand != old.setDemand:
+			t.clock(st.Event))
+	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != old.Spec.Demand:
 		t.ruling.unknown("%s demands at %s what it did not before, and its generation is the "+
-			"same", t.set, t.clock(st.event))
-	case !fresh && st.generation > old.generation+1:
-		t.ruling.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.generation,
-			t.clock(st.event), st.generation)
+			"same", t.set, t.clock(st.Event))
+	case !fresh && st.Meta.Generation > old.Meta.Generation+1:
+		t.ruling.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
+			t.clock(st.Event), st.Meta.Generation)
 	}
 	t.status = st
-	if st.deleted {
+	if st.Deleted() {
 		return
 	}
-	if fresh || old.counts != st.counts || old.updateRevision != st.updateRevision ||
-		old.currentRevision != st.currentRevision || old.observed != st.observed {
+	if fresh || !sameCounts(old.Status, st.Status) || old.Status.UpdateRevision != st.Status.UpdateRevision ||
+		old.Status.CurrentRevision != st.Status.CurrentRevision || old.Status.ObservedGeneration != st.Status.ObservedGeneration {
 		t.numbers(st, fresh)
 	}
-	t.look(st.event)
+	t.look(st.Event)
 }
 
 // numbers holds that a status that was written says what was so at some time since the controller may last have looked.
-func (t *telling) numbers(st *setState, fresh bool) {
-	if st.observed == 0 && st.counts == (statusCounts{}) {
+func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
+	if st.Status.ObservedGeneration == 0 && sameCounts(st.Status, &appsv1.StatefulSetStatus{}) {
 		return // Nothing was counted yet.
 	}
 	t.ruling.evidence++
-	if st.observed > st.generation {
-		t.wrongNumber(st, fmt.Sprintf("observedGeneration is %d, and the generation %d", st.observed, st.generation))
+	if st.Status.ObservedGeneration > st.Meta.Generation {
+		t.wrongNumber(st, fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration, st.Meta.Generation))
 		return
 	}
-	since := min(t.since(st.event.Span), st.event.Span.NotBefore.Add(-statusLag))
-	if fresh || st.deleting || t.watch.blindTo(since, st.event.Span.NotAfter) {
+	since := min(t.since(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
+	if fresh || st.Deleting() || t.watch.blindTo(since, st.Event.Span.NotAfter) {
 		return // Its pods may be those of one before it, or no longer its own, or be missing.
 	}
 	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
@@ -162,36 +170,36 @@ func (t *telling) numbers(st *setState, fresh bool) {
 		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
 		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
 		fewest, most = min(fewest, updated), max(most, updated)
-		if a.to == nil || a.to.event.Span.NotAfter < since {
+		if a.to == nil || a.to.Event.Span.NotAfter < since {
 			break
 		}
-		updated += a.from.counted(st.updateRevision) - a.to.counted(st.updateRevision)
+		updated += a.from.counted(st.Status.UpdateRevision) - a.to.counted(st.Status.UpdateRevision)
 	}
-	c := st.counts
+	c := st.Status
 	switch {
-	case c.replicas < low.replicas || c.replicas > high.replicas:
+	case c.Replicas < low.replicas || c.Replicas > high.replicas:
 		t.wrongNumber(st, fmt.Sprintf("replicas is %d, and there were "+
-			"%s", c.replicas, span(low.replicas, high.replicas)))
-	case c.ready < low.ready || c.ready > high.ready:
-		t.wrongNumber(st, fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ready, span(low.ready, high.ready)))
-	case c.available > high.ready || st.minReady == 0 && c.available < low.ready:
-		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.available,
+			"%s", c.Replicas, span(low.replicas, high.replicas)))
+	case c.ReadyReplicas < low.ready || c.ReadyReplicas > high.ready:
+		t.wrongNumber(st, fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, span(low.ready, high.ready)))
+	case c.AvailableReplicas > high.ready || st.Spec.Demand.MinReady == 0 && c.AvailableReplicas < low.ready:
+		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
 			span(low.ready, high.ready)))
-	case labelled && (c.updated < fewest || c.updated > most):
-		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.updated, span(fewest, most),
-			st.updateRevision))
-	case st.minReady > 0:
+	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
+		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, span(fewest, most),
+			st.Status.UpdateRevision))
+	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
 	}
 }
 
 // updated returns how many pods are at the update revision now, false where not all say at which they are.
-func (t *telling) updated(st *setState) (n int32, labelled bool) {
-	labelled = st.updateRevision != ""
+func (t *telling) updated(st *world.StatefulSet) (n int32, labelled bool) {
+	labelled = st.Status.UpdateRevision != ""
 	for _, p := range t.now {
-		if !p.deleted {
+		if !p.Deleted() {
 			labelled = labelled && p.revision != ""
-			n += one(!p.deleting && p.revision == st.updateRevision)
+			n += one(!p.Deleting() && p.revision == st.Status.UpdateRevision)
 		}
 	}
 	return n, labelled
@@ -205,33 +213,33 @@ func span(low, high int32) string {
 }
 
 // available holds that no pod counts as available before it has been Ready for minReadySeconds.
-func (t *telling) available(st *setState, ready int32) {
-	_, latest, ok := t.watch.wall.between(st.event.Span)
+func (t *telling) available(st *world.StatefulSet, ready int32) {
+	_, latest, ok := t.watch.wall.between(st.Event.Span)
 	if !ok {
 		t.ruling.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
 			"disagree", t.set,
-			t.clock(st.event))
+			t.clock(st.Event))
 		return
 	}
 	waiting := int32(0)
 	for _, p := range t.now {
-		if p.ok() && p.pod.owned && p.waiting(st.minReady, int64(latest)+1) {
+		if p.ok() && p.pod.owned && p.waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
 			waiting++
 		}
 	}
-	if st.counts.available > ready-waiting {
+	if st.Status.AvailableReplicas > ready-waiting {
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %d of %d Ready pods had not been Ready for the "+
-			"%d s of minReadySeconds", st.counts.available, waiting, ready, st.minReady))
+			"%d s of minReadySeconds", st.Status.AvailableReplicas, waiting, ready, st.Spec.Demand.MinReady))
 	}
 }
 
-func (t *telling) wrongNumber(st *setState, what string) {
-	events := []int64{st.event.ID}
+func (t *telling) wrongNumber(st *world.StatefulSet, what string) {
+	events := []int64{st.Event.ID}
 	if last := t.tallies[len(t.tallies)-1].to; last != nil {
-		events = append(events, last.event.ID)
+		events = append(events, last.Event.ID)
 	}
-	t.breach(t.set.String(), st.event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
-		t.clock(st.event), what), events...)
+	t.breach(t.set.String(), st.Event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
+		t.clock(st.Event), what), events...)
 }
 
 // look says whether the status is wrong from an event on.
@@ -248,26 +256,26 @@ func (t *telling) look(e *history.Event) {
 // mismatch says what in the status is not so now, "" if all is.
 func (t *telling) mismatch() string {
 	st := t.status
-	if st == nil || st.deleting {
+	if st == nil || st.Deleting() {
 		return ""
 	}
-	last, c := t.tallies[len(t.tallies)-1], st.counts
+	last, c := t.tallies[len(t.tallies)-1], st.Status
 	updated, labelled := t.updated(st)
 	switch {
-	case st.observed < st.generation:
-		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.observed, st.generation)
-	case c.replicas != last.replicas:
-		return fmt.Sprintf("replicas is %d, and there are %d", c.replicas, last.replicas)
-	case c.ready != last.ready:
-		return fmt.Sprintf("readyReplicas is %d, and %d are Ready", c.ready, last.ready)
-	case st.minReady == 0 && c.available != last.ready:
-		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.available, last.ready)
-	case labelled && c.updated != updated:
-		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.updated, updated, st.updateRevision)
-	case labelled && st.strategy == rollingUpdate && st.currentRevision != st.updateRevision &&
-		int(updated) == st.replicas && int(last.ready) == st.replicas && int(last.replicas) == st.replicas:
-		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.currentRevision, updated,
-			st.updateRevision)
+	case st.Status.ObservedGeneration < st.Meta.Generation:
+		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration, st.Meta.Generation)
+	case c.Replicas != last.replicas:
+		return fmt.Sprintf("replicas is %d, and there are %d", c.Replicas, last.replicas)
+	case c.ReadyReplicas != last.ready:
+		return fmt.Sprintf("readyReplicas is %d, and %d are Ready", c.ReadyReplicas, last.ready)
+	case st.Spec.Demand.MinReady == 0 && c.AvailableReplicas != last.ready:
+		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.AvailableReplicas, last.ready)
+	case labelled && c.UpdatedReplicas != updated:
+		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated, st.Status.UpdateRevision)
+	case labelled && st.Spec.Demand.Strategy == world.RollingUpdate && st.Status.CurrentRevision != st.Status.UpdateRevision &&
+		int(updated) == st.Spec.Demand.Replicas && int(last.ready) == st.Spec.Demand.Replicas && int(last.replicas) == st.Spec.Demand.Replicas:
+		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.Status.CurrentRevision, updated,
+			st.Status.UpdateRevision)
 	}
 	return ""
 }
@@ -279,13 +287,13 @@ func (t *telling) until(at history.Time) {
 	}
 	from := max(t.wrong, t.changed)
 	bound := statusBound
-	if t.status.minReady > 0 {
-		bound += time.Duration(t.status.minReady) * time.Second // Until then the update is not complete.
+	if t.status.Spec.Demand.MinReady > 0 {
+		bound += time.Duration(t.status.Spec.Demand.MinReady) * time.Second // Until then the update is not complete.
 	}
 	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
 		!t.watch.blindTo(span.NotBefore, span.NotAfter) {
 		t.said = true
 		t.breach(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
-			t.scene.Clock(span.NotBefore), t.scene.Clock(span.NotAfter), t.why), t.status.event.ID)
+			t.scene.Clock(span.NotBefore), t.scene.Clock(span.NotAfter), t.why), t.status.Event.ID)
 	}
 }

@@ -162,7 +162,7 @@ func (j *settling) blame(name, sentence string, id int64) {
 		events = append(events, id)
 	}
 	if e := j.set.last(name, j.bounds.NotAfter); e != nil {
-		events = append(events, e.event.ID)
+		events = append(events, e.Event.ID)
 	}
 	j.ruling.breach(Finding{
 		Promise: Settle().Promise, Sentence: sentence, Subject: name, Span: j.bounds, Events: events,

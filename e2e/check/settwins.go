@@ -1,10 +1,13 @@
 package check
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+
 	"fmt"
 	"math"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // twin is a pod of no StatefulSet that says that it is one of a StatefulSet's: it has the host name and the subdomain,
@@ -17,22 +20,22 @@ type twin struct {
 }
 
 // noteTwin remembers a pod that says that it is another.
-func (w *setWatch) noteTwin(st *podState) {
-	o := st.event.Object
+func (w *setWatch) noteTwin(o *world.Pod) {
 	for i := range w.twins {
-		if t := &w.twins[i]; t.uid == o.UID {
-			if o.Verb == history.VerbDeleted {
-				t.to = st.version
+		if t := &w.twins[i]; t.uid == o.UID() {
+			if o.Deleted() {
+				t.to = o.Version
 			}
 			return
 		}
 	}
-	t := twin{event: st.event, namespace: o.Namespace, name: o.Name, uid: o.UID, from: st.version, to: math.MaxUint64}
-	switch p := st.pod; {
-	case p.labelled != "" && p.labelled != o.Name:
-		t.of = p.labelled
-	case p.hostname != "" && p.subdomain != "" && p.hostname != o.Name:
-		t.of = p.hostname
+	t := twin{event: o.Event, namespace: o.Event.Object.Namespace, name: o.Name(), uid: o.UID(), from: o.Version,
+		to: math.MaxUint64}
+	switch labelled := o.Meta.Labels[appsv1.StatefulSetPodNameLabel]; {
+	case labelled != "" && labelled != o.Name():
+		t.of = labelled
+	case o.Spec.Hostname != "" && o.Spec.Subdomain != "" && o.Spec.Hostname != o.Name():
+		t.of = o.Spec.Hostname
 	default:
 		return
 	}
@@ -49,14 +52,14 @@ func (j *setJudge) twins(set *setLife) {
 		for _, l := range set.order {
 			end := uint64(math.MaxUint64)
 			if l.end != nil {
-				end = l.end.version
+				end = l.end.Version
 			}
-			if l.ordinal != ordinal || max(l.first.version, t.from) >= min(end, t.to) {
+			if l.ordinal != ordinal || max(l.first.Version, t.from) >= min(end, t.to) {
 				continue
 			}
 			j.breach("pod "+l.name, t.event.Span, fmt.Sprintf("Pod %s (uid %s), which no StatefulSet made, had the "+
 				"identity of pod %s (uid %s) from %s on, while that was there: two pods have one name in the DNS, or "+
-				"one label.", t.name, t.uid, l.name, l.uid, j.clock(t.event)), t.event.ID, l.first.event.ID)
+				"one label.", t.name, t.uid, l.name, l.uid, j.clock(t.event)), t.event.ID, l.first.Event.ID)
 			break
 		}
 	}

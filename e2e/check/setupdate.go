@@ -55,16 +55,16 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 	if !p.asked() || p.revision == "" {
 		return
 	}
-	since := u.since(p.event.Span)
-	states := u.set.around(p.version, since)
-	rolling := every(states, func(st *setState) bool {
-		return st.strategy == rollingUpdate && st.wants(p.pod.ordinal) && !st.deleting
+	since := u.since(p.Event.Span)
+	states := u.set.around(p.Version, since)
+	rolling := every(states, func(st *world.StatefulSet) bool {
+		return st.Spec.Demand.Strategy == world.RollingUpdate && st.Spec.Demand.Wants(p.pod.ordinal) && !st.Deleting()
 	})
-	names := u.set.updateRevisions(u.watch, p.version, p.event.Span, since)
+	names := u.set.updateRevisions(u.watch, p.Version, p.Event.Span, since)
 	switch {
 	case !rolling || len(names) == 0:
 		return // Scaled away, or at a time when that cannot be told.
-	case p.over || p.disrupted:
+	case p.Status.Over || p.Status.Disrupted:
 		u.spared++ // A pod that has failed is made anew; an evicted one was another's.
 		return
 	}
@@ -80,12 +80,12 @@ func (u *updating) step(p *podState, now map[int]*podState) {
 	case u.byController(p):
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by the rolling update to %s at %s although %s.", p.pod.name,
-			strings.Join(names, " or "), u.clock(p.event), breach), other)
+			strings.Join(names, " or "), u.clock(p.Event), breach), other)
 	case u.explained(p):
 		u.spared++
 	default:
 		u.ruling.unknown("pod %s was ended at %s although %s, and nobody said who ended "+
-			"it", p.pod.name, u.clock(p.event),
+			"it", p.pod.name, u.clock(p.Event),
 			breach)
 	}
 }
@@ -95,25 +95,25 @@ func (u *updating) again(p *podState) {
 	if u.watch.on[world.RevisionsObserver] && u.byController(p) {
 		u.judged++
 		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
-			"%s and had not failed.", p.pod.name, u.clock(p.event), p.revision))
+			"%s and had not failed.", p.pod.name, u.clock(p.Event), p.revision))
 		return
 	}
 	u.spared++
 }
 
 // breaks says in words which rule the end of a pod broke, and through which other pod; "" if none.
-func (u *updating) breaks(p *podState, states []*setState, names []string, now map[int]*podState) (string, *podState) {
-	parallel := slices.ContainsFunc(states, func(st *setState) bool { return st.parallel })
+func (u *updating) breaks(p *podState, states []*world.StatefulSet, names []string, now map[int]*podState) (string, *podState) {
+	parallel := slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Parallel })
 	if own := now[p.pod.ordinal]; parallel && (own == nil || !own.ok()) {
 		return "", nil // A Parallel set replaces what is not available first (KEP-961).
 	}
 	high, low, most, limited := 0, 0, 0, false
 	for i, st := range states {
-		high, low = max(high, st.start+st.replicas), max(low, st.start)
+		high, low = max(high, st.Spec.Demand.Start+st.Spec.Demand.Replicas), max(low, st.Spec.Demand.Start)
 		if i == 0 {
-			high, low = st.start+st.replicas, st.start
+			high, low = st.Spec.Demand.Start+st.Spec.Demand.Replicas, st.Spec.Demand.Start
 		}
-		most, limited = max(most, st.unavailable), limited || st.limited
+		most, limited = max(most, st.Spec.Demand.Unavailable), limited || st.Spec.Demand.Limited
 	}
 	if parallel && !limited {
 		low = p.pod.ordinal + 1 // Before maxUnavailable there was one after the other, and no heed to those below.
@@ -122,13 +122,13 @@ func (u *updating) breaks(p *podState, states []*setState, names []string, now m
 	var proof *podState
 	for h := min(high, low+mostOrdinals) - 1; h >= max(low, 0); h-- {
 		other := now[h]
-		if h == p.pod.ordinal || !every(states, func(st *setState) bool { return st.wants(h) }) {
+		if h == p.pod.ordinal || !every(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Wants(h) }) {
 			continue
 		}
-		if other != nil && u.watch.blindTo(other.event.Span.NotAfter, p.event.Span.NotAfter) {
+		if other != nil && u.watch.blindTo(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
 			continue
 		}
-		if h > p.pod.ordinal && other != nil && !other.deleting && other.revision != "" &&
+		if h > p.pod.ordinal && other != nil && !other.Deleting() && other.revision != "" &&
 			!slices.Contains(names, other.revision) {
 			return fmt.Sprintf("%s was still at revision %s", other.pod.name, other.revision), other
 		}
@@ -144,12 +144,12 @@ func (u *updating) breaks(p *podState, states []*setState, names []string, now m
 }
 
 // away says why a pod was certainly not available when p was ended, "" if it may have been.
-func (u *updating) away(other, p *podState, states []*setState) string {
-	if other.fell(u.since(p.event.Span)) {
+func (u *updating) away(other, p *podState, states []*world.StatefulSet) string {
+	if other.fell(u.since(p.Event.Span)) {
 		return other.describe()
 	}
-	if other.ok() && every(states, func(st *setState) bool { return other.waiting(st.minReady, p.endAsked) }) {
-		return fmt.Sprintf("Ready for less than the %d s of minReadySeconds", states[0].minReady)
+	if other.ok() && every(states, func(st *world.StatefulSet) bool { return other.waiting(st.Spec.Demand.MinReady, p.endAsked()) }) {
+		return fmt.Sprintf("Ready for less than the %d s of minReadySeconds", states[0].Spec.Demand.MinReady)
 	}
 	return ""
 }

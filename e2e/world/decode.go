@@ -1,12 +1,13 @@
 package world
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"unsafe"
+	"hash/maphash"
+	"slices"
 
-	"github.com/tidwall/gjson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -18,83 +19,194 @@ type decoder struct {
 	text  []byte // Scratch.
 }
 
-// cache is what texts were decoded to.
-type cache[T any] map[string]*T
+// cache holds what texts were decoded to, by their hashes. Versions of an object follow one another closely, so it need
+// not remember for long.
+type cache[T any] struct {
+	from  *source
+	seed  maphash.Seed
+	known map[uint64]decoded[T]
+}
+
+type decoded[T any] struct {
+	text []byte
+	into *T
+}
+
+const mostCached = 4096
+
+func newCache[T any]() cache[T] {
+	return cache[T]{from: &source{}, seed: maphash.MakeSeed(), known: map[uint64]decoded[T]{}}
+}
+
+// source is a decoder that is used again and again: to make one costs as much as to decode a small object.
+type source struct {
+	text    bytes.Reader
+	decoder *json.Decoder
+	read    int64
+}
+
+func (s *source) decode(text []byte, into any) error {
+	if s.decoder == nil {
+		s.decoder, s.read = json.NewDecoder(&s.text), 0
+	}
+	s.text.Reset(text)
+	err := s.decoder.Decode(into)
+	if s.read += int64(len(text)); err != nil || s.decoder.InputOffset() != s.read {
+		s.decoder = nil // It keeps an error, and what came after the value.
+	}
+	return err
+}
 
 // completer is a type that works something out from what was decoded into it.
 type completer interface{ complete() }
 
-func (c cache[T]) decode(text string) (*T, error) {
-	if into, ok := c[text]; ok {
-		return into, nil
+// decode decodes a text that nobody will change, or, of a scratch text, keeps a copy.
+func (c cache[T]) decode(text []byte, scratch bool) (*T, error) {
+	hash := maphash.Bytes(c.seed, text)
+	if d, ok := c.known[hash]; ok && bytes.Equal(d.text, text) {
+		return d.into, nil
 	}
 	into := new(T)
-	if text != "" {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), into); err != nil {
+	if len(text) > 0 {
+		if err := c.from.decode(text, into); err != nil {
 			return nil, err
 		}
 	}
 	if t, ok := any(into).(completer); ok {
 		t.complete()
 	}
-	c[text] = into
+	if len(c.known) >= mostCached {
+		clear(c.known)
+	}
+	if scratch {
+		text = slices.Clone(text)
+	}
+	c.known[hash] = decoded[T]{text, into}
 	return into, nil
 }
 
-// parts are the texts of an object's members, as far as they are looked at, and the whole without its resourceVersion.
-type parts struct{ meta, spec, status, whole string }
+// parts are the texts of an object's members, as far as they are looked at.
+type parts struct{ meta, spec, status []byte }
 
-// split takes an object apart. The texts are parts of raw, which nobody changes.
+// split takes an object apart.
 func split(raw []byte) (parts, error) {
 	var p parts
-	if len(raw) == 0 || raw[len(raw)-1] != '}' {
-		return p, fmt.Errorf("no JSON object: %.40q", raw)
-	}
-	// Copying each object would double what judging a long history allocates.
-	p.whole = unsafe.String(&raw[0], len(raw))
-	object := gjson.Parse(p.whole)
-	if !object.IsObject() {
-		return p, fmt.Errorf("no JSON object: %.40q", raw)
-	}
-	object.ForEach(func(name, value gjson.Result) bool {
-		switch name.Str {
+	sound := members(raw, func(name, value []byte) {
+		switch string(name) {
 		case "metadata":
-			p.meta = value.Raw
+			p.meta = value
 		case "spec":
-			p.spec = value.Raw
+			p.spec = value
 		case "status":
-			p.status = value.Raw
+			p.status = value
 		}
-		return true
 	})
+	if !sound {
+		return p, fmt.Errorf("no JSON object: %.40q", raw)
+	}
 	return p, nil
 }
 
-// meta decodes an object's metadata less its resourceVersion, and holds both against the record beside it.
-func (d *decoder) meta(p parts, o *history.Object) (*metav1.ObjectMeta, error) {
-	text := p.meta
-	if version := gjson.Get(text, "resourceVersion"); version.Exists() {
-		if version.Str != o.ResourceVersion {
-			return nil, fmt.Errorf("it has resourceVersion %s, the record %s", version.Raw, o.ResourceVersion)
-		}
-		d.text = append(append(d.text[:0], text[:version.Index]...), `""`...)
-		d.text = append(d.text, text[version.Index+len(version.Raw):]...)
-		if m, ok := d.metas[string(d.text)]; ok {
-			return m, same(m, o)
-		}
-		text = string(d.text)
+// members calls each with the name and the value of each member of a JSON object, and reports that text is one. It
+// finds where values end and does not look into them: encoding/json takes ten times as long to skip one.
+func members(text []byte, each func(name, value []byte)) bool {
+	text = bytes.TrimSpace(text)
+	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
+		return false
 	}
-	m, err := d.metas.decode(text)
+	for rest := bytes.TrimSpace(text[1 : len(text)-1]); len(rest) > 0; {
+		n := valueEnd(rest)
+		if rest[0] != '"' || n < 2 {
+			return false
+		}
+		name := rest[1 : n-1]
+		rest = bytes.TrimSpace(rest[n:])
+		if len(rest) == 0 || rest[0] != ':' {
+			return false
+		}
+		rest = bytes.TrimSpace(rest[1:])
+		n = valueEnd(rest)
+		if n < 1 {
+			return false
+		}
+		each(name, rest[:n])
+		if rest = bytes.TrimSpace(rest[n:]); len(rest) > 0 {
+			if rest[0] != ',' {
+				return false
+			}
+			rest = bytes.TrimSpace(rest[1:])
+		}
+	}
+	return true
+}
+
+// valueEnd returns where the JSON value at the begin of text ends, -1 where it does not.
+func valueEnd(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; ; i++ {
+				n := bytes.IndexByte(text[i:], '"')
+				if n < 0 {
+					return -1
+				}
+				i += n
+				if !escaped(text[:i]) {
+					break
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return i + 1 + depth // What closes nothing is no part of the value.
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	if depth > 0 {
+		return -1
+	}
+	return len(text)
+}
+
+// escaped reports that what comes after text, which is within a string, is escaped.
+func escaped(text []byte) bool {
+	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
+}
+
+// meta decodes an object's metadata less its resourceVersion, and holds both against the record beside it.
+func (d *decoder) meta(text []byte, o *history.Object) (*metav1.ObjectMeta, error) {
+	version := []byte(nil)
+	if len(text) > 0 && !members(text, func(name, value []byte) {
+		if string(name) == "resourceVersion" {
+			version = value
+		}
+	}) {
+		return nil, fmt.Errorf("metadata is no JSON object: %.40q", text)
+	}
+	if version != nil {
+		if string(bytes.Trim(version, `"`)) != o.ResourceVersion {
+			return nil, fmt.Errorf("it has resourceVersion %s, the record %s", version, o.ResourceVersion)
+		}
+		at := cap(text) - cap(version)
+		d.text = append(append(d.text[:0], text[:at]...), `""`...)
+		d.text = append(d.text, text[at+len(version):]...)
+		text = d.text
+	}
+	m, err := d.metas.decode(text, version != nil)
 	if err != nil {
 		return nil, err
 	}
-	return m, same(m, o)
-}
-
-// same holds an object's name and uid against the record beside it; one without them is taken as it is.
-func same(m *metav1.ObjectMeta, o *history.Object) error {
 	if m.Name != "" && m.Name != o.Name || m.UID != "" && string(m.UID) != o.UID {
-		return fmt.Errorf("it is %s (uid %s), the record says %s (uid %s)", m.Name, m.UID, o.Name, o.UID)
+		return nil, fmt.Errorf("it is %s (uid %s), the record says %s (uid %s)", m.Name, m.UID, o.Name, o.UID)
 	}
-	return nil
+	return m, nil
 }

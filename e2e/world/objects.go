@@ -87,7 +87,7 @@ type Versions[Spec, Status any] struct {
 }
 
 func newVersions[S, T any](whole bool) *Versions[S, T] {
-	return &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: cache[S]{}, statuses: cache[T]{},
+	return &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: newCache[S](), statuses: newCache[T](),
 		names: map[string]string{}}
 }
 
@@ -129,21 +129,21 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 		}
 	}
 	var p parts
-	if !o.Guessed() {
+	if !o.Guessed() && (len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may be known by its name alone.
 		if p, err = split(e.Object.Raw); err != nil {
 			return nil, err
 		}
 	}
-	if o.Meta, err = d.meta(p, e.Object); err != nil {
+	if o.Meta, err = d.meta(p.meta, e.Object); err != nil {
 		return nil, err
 	}
 	if v.whole {
-		p.spec, p.status = p.whole, ""
+		p.spec, p.status = e.Object.Raw, nil
 	}
-	if o.Spec, err = v.specs.decode(p.spec); err != nil {
+	if o.Spec, err = v.specs.decode(p.spec, false); err != nil {
 		return nil, err
 	}
-	o.Status, err = v.statuses.decode(p.status)
+	o.Status, err = v.statuses.decode(p.status, false)
 	return o, err
 }
 
@@ -220,7 +220,7 @@ func NewObjects() *Objects {
 		Revisions:      newVersions[appsv1.ControllerRevision, None](true),
 		StorageClasses: newVersions[storagev1.StorageClass, None](true),
 		Notices:        newVersions[corev1.Event, None](true),
-		decoder:        decoder{metas: cache[metav1.ObjectMeta]{}},
+		decoder:        decoder{metas: newCache[metav1.ObjectMeta]()},
 	}
 	d := &o.decoder
 	o.byResource = map[string]func(*history.Event){

@@ -55,7 +55,9 @@ type Result struct {
 	Unit     string    `json:"unit"`     // "acknowledged rows", "mounts of volumes".
 	Findings []Finding `json:"findings,omitempty"`
 	Reasons  []string  `json:"reasons,omitempty"` // Why it is Unknown, or what limits it; plain sentences.
-	Notes    []string  `json:"notes,omitempty"`   // Worth reading, changes nothing: "longest blind gap 1.2 s".
+	// Subjects are what was looked at, where a check says so of each: "volume pvc-1", "mysql-0". They are sorted.
+	Subjects []string `json:"-"`
+	Notes    []string `json:"notes,omitempty"` // Worth reading, changes nothing: "longest blind gap 1.2 s".
 }
 
 // Check is a judge and its promise.

@@ -131,6 +131,9 @@ func (d *diskStory) judgeCalls(rpcs ...string) {
 			continue
 		}
 		d.ruling.evidence++
+		if v := d.disks[c.Volume]; v != nil {
+			d.ruling.looked("volume " + v.name)
+		}
 	}
 	if len(d.handles) == 0 {
 		d.ruling.unknown("no volume of a CSI driver was seen, and the plan has the workload on such ones")

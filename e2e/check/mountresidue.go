@@ -52,6 +52,7 @@ func judgeMountResidue(h *world.World) Result {
 		r.evidence++
 		p, _ := world.PlaceOf(life.Paths[i])
 		name := d.objects.VolumeAt(p)
+		r.looked("volume " + name)
 		var needless []idle
 		if p.Pod != "" {
 			needless = d.podGone(life, p, name)

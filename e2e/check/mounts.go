@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -65,6 +66,9 @@ func judgeMounts(h *world.World) Result {
 			continue
 		}
 		r.evidence += len(v.lives)
+		if len(v.lives) > 0 {
+			r.looked("volume " + v.name)
+		}
 		v.judge(s, objects, r)
 	}
 	used := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return !v.used })
@@ -225,6 +229,22 @@ func possibly(m *world.Mount) history.Span {
 	return history.Span{NotBefore: m.MaybeFrom, NotAfter: m.MaybeTo}
 }
 
+// both is the time in which two spans overlap.
+func both(a, b history.Span) history.Span {
+	return history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
+}
+
+// bounds says how long an overlap lasted: of one that is certain only for a moment, for how long it may have lasted too.
+func bounds(certain, possible history.Span) string {
+	switch {
+	case certain.Length() >= time.Second:
+		return world.Lasting(certain)
+	case possible.NotAfter == world.Forever:
+		return world.Lasting(certain) + ", and possibly longer: its end was not seen"
+	}
+	return fmt.Sprintf("%s, and possibly as long as %s", world.Lasting(certain), world.Lasting(possible))
+}
+
 // apart reports that two mounts must not be there together: they are of the same directory, and on two nodes, or, for a
 // volume of a single pod, for two pods.
 func (v *volume) apart(a, b *world.Mount) bool {
@@ -261,7 +281,7 @@ func (v *volume) judge(s *world.Trial, objects *world.Storage, r *ruling) {
 			Promise: Mounts().Promise,
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
 				name, where(o), s.Clock(o.span.NotBefore), s.Clock(o.span.NotAfter),
-				world.Lasting(o.span),
+				bounds(o.span, both(possibly(o.a), possibly(o.b))),
 				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
 			Subject: "volume " + v.name,
 			Node:    o.b.Node,

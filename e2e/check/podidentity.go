@@ -53,6 +53,7 @@ func judgePodIdentity(h *world.World) Result {
 			r.unknown("%s is of a pod with uid %s, which the API never showed", p, p.Pod)
 		case strings.HasPrefix(pod.Name, s.Plan.Workload.StatefulSet+"-"):
 			r.evidence++
+			r.looked(pod.Name)
 			byPod[pod.Namespace+"/"+pod.Name] = append(byPod[pod.Namespace+"/"+pod.Name], p)
 		}
 	}
@@ -96,7 +97,7 @@ func judgeTwins(name string, all []*world.Process, objects *world.Storage, s *wo
 				Promise: PodIdentity().Promise,
 				Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
 					"and %s; %s.", name, s.Clock(span.NotBefore), s.Clock(span.NotAfter),
-					world.Lasting(span), a, b,
+					bounds(span, history.Between(max(a.MaybeFrom, b.MaybeFrom), min(a.MaybeTo, b.MaybeTo))), a, b,
 					fate(objects, a.Pod, s)),
 				Subject: name, Node: b.Node, Span: span, Events: slices.Concat(a.Events, b.Events),
 				Faults: s.FaultsIn(span),

@@ -27,9 +27,12 @@ type ruling struct {
 	reasons  []string
 	notes    []string
 	said     map[string]bool
+	subjects map[string]bool
 }
 
-func newRuling(unit string) *ruling { return &ruling{unit: unit, said: map[string]bool{}} }
+func newRuling(unit string) *ruling {
+	return &ruling{unit: unit, said: map[string]bool{}, subjects: map[string]bool{}}
+}
 
 // breach adds a proven violation.
 func (r *ruling) breach(f Finding) {
@@ -47,13 +50,16 @@ func (r *ruling) unknown(format string, args ...any) {
 	r.reasons = append(r.reasons, s)
 }
 
+// looked says that there was evidence of a subject, and that it was judged.
+func (r *ruling) looked(subject string) { r.subjects[subject] = true }
+
 // note adds what is worth reading and changes nothing.
 func (r *ruling) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
 func (r *ruling) result() Result {
-	res := Result{Verdict: Pass, Evidence: r.evidence, Unit: r.unit}
+	res := Result{Verdict: Pass, Evidence: r.evidence, Unit: r.unit, Subjects: keys(r.subjects)}
 	if len(r.reasons) > 0 {
 		res.Verdict = Unknown
 	}

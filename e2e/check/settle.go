@@ -127,11 +127,13 @@ func (j *settling) judge(ordinal int, name string) {
 	ready := j.set.readyWithin(name, j.bounds)
 	unwritten := j.scene.Plan.Workload.Light || j.scene.Origin(name) != name
 	if ready && unwritten {
+		j.ruling.looked(name)
 		j.ruling.evidence++ // There is nobody to write, or nothing to write to.
 		return
 	}
 	if ready && w.first != nil {
 		j.ruling.evidence++
+		j.ruling.looked(name)
 		j.ruling.note("%s: Ready, and a write was acknowledged %s after the healing", name,
 			w.first.Span.NotAfter.Sub(j.bounds.NotBefore).Round(1e6))
 		return

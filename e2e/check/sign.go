@@ -13,6 +13,17 @@ func (r Report) Holds(c plan.Case) bool {
 	return len(r.Broken(c)) == 0
 }
 
+// Looked returns how many subjects the check that makes a case's finding has looked at, one by one: in a control, that
+// a volume was not lost is shown of those alone.
+func (r Report) Looked(c plan.Case) int {
+	for _, res := range r.Results {
+		if res.Check == c.Finding.Check {
+			return len(res.Subjects)
+		}
+	}
+	return 0
+}
+
 // Broken says which of the checks that a control stands on have not passed, and what each came to.
 func (r Report) Broken(c plan.Case) []string {
 	var all []string

@@ -104,6 +104,7 @@ func (d *diskStory) takings() []taking {
 			continue
 		}
 		d.ruling.evidence++
+		d.ruling.looked("volume " + d.objects.VolumeAt(p))
 		if life.Ended && !d.twice(life, p) {
 			all = append(all, taking{life.Node, p.Pod, d.objects.VolumeAt(p), life.Key,
 				history.Span{NotBefore: life.To, NotAfter: life.MaybeTo}, "its mount " + life.String() + " ended",

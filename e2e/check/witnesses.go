@@ -73,7 +73,13 @@ func judgeWitness(h *world.World) Result {
 	}
 	j := &writing{s, r, map[string]bool{}}
 	judged := map[string]int{}
+	disks := readDisks(h, s, r)
 	for _, w := range readWitnesses(h, s, r) {
+		if o, ok := disks.onTwoNodes(h, w.PV); ok {
+			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
+				"file system, so what one writer left may have been overwritten, and the file does not tell of it", w.PV,
+				o.a.Node, o.b.Node, s.Clock(o.span.NotBefore))
+		}
 		if len(w.Entries) == 0 {
 			r.unknown("the witness %q in the volume of %s has no entry: nobody wrote to it", w.Label, w.Instance)
 		}
@@ -123,6 +129,25 @@ func (j *writing) judge(w witnessRead) {
 			}
 		}
 	}
+}
+
+// onTwoNodes returns the first certain overlap of two nodes' mounts of a volume whose disk neither had lost.
+func (d *diskStory) onTwoNodes(h *world.World, pv string) (overlap, bool) {
+	for _, v := range d.disks {
+		if v.name != pv || v.pv.ManyNodes() {
+			continue
+		}
+		var lives []*world.Mount
+		for _, life := range v.lives {
+			life, _ = h.Pulls().Cut(life)
+			lives = append(lives, life)
+		}
+		all := overlaps(lives, certainly, func(a, b *world.Mount) bool { return a.Node != b.Node })
+		if len(all) > 0 {
+			return all[0], true
+		}
+	}
+	return overlap{}, false
 }
 
 // blame tells the first breach of a kind in a volume.

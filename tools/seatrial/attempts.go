@@ -79,13 +79,15 @@ type attempt struct {
 func volumes(c plan.Case) int { return max(1, c.Volumes) }
 
 // good is how many volumes came out as the case says. In a control each check that it stands on must be a Pass: one
-// that could not be judged has shown nothing.
+// that could not be judged has shown nothing. Of several volumes those count that were looked at one by one.
 func (a attempt) good(c plan.Case) int {
 	switch {
 	case !c.Control:
 		return min(len(a.report.Shows(c.Finding)), volumes(c))
+	case a.report.Holds(c) && volumes(c) > 1:
+		return min(a.report.Looked(c), volumes(c))
 	case a.report.Holds(c):
-		return volumes(c)
+		return 1
 	}
 	return 0
 }

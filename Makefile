@@ -112,9 +112,9 @@ clean: ## Delete Seatrial's clusters, its container engine, its changes to the h
 	rm -rf bin
 
 build: modules ## Build bin/seatrial, bin/seatrial-agent and bin/seatrial-offline; 1 min, 3 min the first time
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial ./tools/seatrial
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial-agent ./tools/agent
-	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -o bin/seatrial-offline ./tools/offline
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial ./tools/seatrial
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial-agent ./tools/agent
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial-offline ./tools/offline
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

@@ -47,6 +47,8 @@ type Plan struct {
 	Steps    []Step   `json:"steps"`
 	// Audit is set by the harness that carries the plan out: it looks for residue before and after.
 	Audit bool `json:"audit,omitempty"`
+	// DataFiles is set by the harness that carries the plan out: it verifies the database's files on disk at the end.
+	DataFiles bool `json:"dataFiles,omitempty"`
 }
 
 // Workload is what is hurt and how it is used.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -103,7 +104,8 @@ func runOne(h *world.World, c Check) (res Result) {
 		if p := recover(); p != nil {
 			res = Result{Verdict: Unknown, Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
 		}
-		res.Check, res.Promise, res.Source = c.Name, c.Promise, c.Source
+		// A result has words of its own where the trial looked at less than the check can judge.
+		res.Check, res.Promise, res.Source = c.Name, cmp.Or(res.Promise, c.Promise), cmp.Or(res.Source, c.Source)
 		if res.Verdict == Pass && res.Evidence == 0 {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "there was nothing to judge")

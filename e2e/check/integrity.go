@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -9,61 +10,152 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
+// wholeFiles is the promise of Integrity; withoutFiles is that of trials recorded before data files were verified.
+const (
+	wholeFiles = "After the instances have ended, every page of every tablespace and undo log and every event of every " +
+		"binary log on disk has the right checksum, no file system is damaged, and CHECK TABLE and the error log " +
+		"report no damage."
+	withoutFiles = "No table and no file system is damaged."
+)
+
 // Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when
-// every instance had ended and nobody had a volume mounted any more, the file system's own checker of each volume.
+// every instance had ended and nobody had a volume mounted any more, the file system's own checker of each volume, and
+// innochecksum and mysqlbinlog of the data files on it. A server answers from memory, so only the files tell what the
+// disk has.
 //
 // It goes beyond what the clients wrote and read back: two writers on one volume may leave every row of the last one in
 // place, and the file system below it with blocks that belong to two files.
 func Integrity() Check {
 	return Check{
 		Name:    "integrity",
-		Promise: "No table and no file system is damaged.",
-		Source: "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and change " +
-			"nothing",
+		Promise: wholeFiles,
+		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; e2fsck(8) " +
+			"and xfs_repair(8) with -n, which look and change nothing",
 		Judge: judgeIntegrity,
 	}
 }
 
 func judgeIntegrity(h *world.World) Result {
-	r := newRuling("tables and file systems looked over")
+	j := &integrity{ruling: newRuling("tables, file systems and data files looked over"), world: h, promise: wholeFiles}
 	s, err := h.Trial()
 	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
+		j.ruling.unknown("%v", err)
+		return j.ruling.result()
 	}
-	objects := h.Storage()
-	tables, volumes := map[string]bool{}, map[string]bool{}
+	j.trial = s
+	if !s.Plan.DataFiles {
+		j.promise, j.ruling.unit = withoutFiles, "tables and file systems looked over"
+	}
+	j.tables, j.volumes, j.files = map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	for _, e := range h.Of(history.KindInspection) {
-		in := e.Inspection
-		if in.Error != "" {
-			r.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
-			continue
+		j.inspection(e)
+	}
+	j.complete()
+	res := j.ruling.result()
+	res.Promise = j.promise
+	if !s.Plan.DataFiles {
+		res.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and change " +
+			"nothing"
+	}
+	return res
+}
+
+// integrity is what was looked over.
+type integrity struct {
+	ruling  *ruling
+	world   *world.World
+	trial   *world.Trial
+	promise string
+	tables  map[string]bool            // By instance.
+	volumes map[string]bool            // By PersistentVolume.
+	files   map[string]map[string]bool // The kinds of data files, by instance.
+}
+
+func (j *integrity) inspection(e *history.Event) {
+	in := e.Inspection
+	if in.Error != "" {
+		j.ruling.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
+		return
+	}
+	switch {
+	case in.Table != "":
+		j.tables[in.Instance] = true
+	case in.File != "":
+		if j.files[in.Instance] == nil {
+			j.files[in.Instance] = map[string]bool{}
 		}
-		r.evidence++
-		switch {
-		case in.Table != "":
-			tables[in.Instance] = true
-		case in.PV != "":
-			volumes[in.PV] = true
+		j.files[in.Instance][dataFile(in.File)] = true
+	case in.PV != "":
+		j.volumes[in.PV] = true
+	}
+	j.ruling.evidence++
+	if in.Clean {
+		return
+	}
+	if in.File != "" && !endedInOrder(j.world, in.Instance) {
+		j.ruling.unknown("%s found damage in %s: %s; its server was not seen to end in order, so this may be a write "+
+			"cut short that its next start would repair", in.Tool, inspected(in), firstWords(in.Messages))
+		return
+	}
+	j.ruling.breach(Finding{
+		Promise: j.promise, Subject: inspected(in), Span: e.Span,
+		Node:     world.FirstOf(in.Node, j.world.Storage().NodeOf(in.Instance)),
+		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), firstWords(in.Messages)),
+		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
+	})
+}
+
+// complete says what was not looked over.
+func (j *integrity) complete() {
+	want := j.trial.Finally()
+	if !j.trial.Plan.Workload.Light {
+		instances := j.trial.Instances(want)
+		missing := slices.DeleteFunc(slices.Clone(instances), func(name string) bool { return j.tables[name] })
+		if len(missing) > 0 {
+			j.ruling.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
 		}
-		if !in.Clean {
-			r.breach(Finding{
-				Promise: Integrity().Promise, Subject: inspected(in), Span: e.Span,
-				Node:     world.FirstOf(in.Node, objects.NodeOf(in.Instance)),
-				Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), firstWords(in.Messages)),
-				Events:   []int64{e.ID}, Faults: s.FaultsUntil(e.Span.NotAfter),
-			})
+		for _, name := range instances {
+			missing := slices.DeleteFunc(dataFiles(), func(kind string) bool { return j.files[name][kind] })
+			if len(missing) > 0 && j.trial.Plan.DataFiles {
+				j.ruling.unknown("not verified on disk, of %s: %s", name, strings.Join(missing, ", "))
+			}
 		}
 	}
-	missing := slices.DeleteFunc(s.Instances(s.Finally()),
-		func(name string) bool { return tables[name] || s.Plan.Workload.Light })
-	if len(missing) > 0 {
-		r.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
+	if len(j.volumes) < want {
+		j.ruling.unknown("the file systems of %d volumes were looked over for damage, the workload has %d",
+			len(j.volumes), want)
 	}
-	if want := s.Finally(); len(volumes) < want {
-		r.unknown("the file systems of %d volumes were looked over for damage, the workload has %d", len(volumes), want)
+}
+
+// dataFiles are the kinds of data files that every instance has.
+func dataFiles() []string {
+	return []string{"ibdata1", "mysql.ibd", "undo_*", "quiet.ibd", "ledger.ibd", "binlog.*"}
+}
+
+// dataFile returns the kind of a data file, and its name when it is none of dataFiles.
+func dataFile(file string) string {
+	name := path.Base(file)
+	for _, kind := range dataFiles() {
+		if ok, err := path.Match(kind, name); ok && err == nil {
+			return kind
+		}
 	}
-	return r.result()
+	return name
+}
+
+// endedInOrder reports that the container of the last pod of that name was seen to end with exit code 0.
+func endedInOrder(w *world.World, pod string) bool {
+	var last *world.Pod
+	for _, p := range w.Objects().Pods.All {
+		if p.Name() == pod && (last == nil || p.Version >= last.Version) && !p.Guessed() {
+			last = p
+		}
+	}
+	if last == nil || len(last.Status.ContainerStatuses) == 0 {
+		return false
+	}
+	ended := last.Status.ContainerStatuses[0].State.Terminated
+	return ended != nil && ended.ExitCode == 0
 }
 
 // inspected names what was looked at.
@@ -71,8 +163,12 @@ func inspected(in *history.Inspection) string {
 	switch {
 	case in.Table != "":
 		return fmt.Sprintf("table %s of %s", in.Table, in.Instance)
+	case in.File != "":
+		return fmt.Sprintf("file %s of %s", in.File, in.Instance)
 	case in.PV == "":
 		return "the data of " + in.Instance
+	case in.Tool == "innochecksum":
+		return "the data files of " + in.Instance
 	}
 	return "the file system of volume " + in.PV
 }
@@ -85,7 +181,7 @@ func firstWords(messages []string) string {
 	}
 	var words []string
 	for _, m := range messages[:min(few, len(messages))] {
-		words = append(words, strings.TrimSuffix(strings.TrimSpace(m), "."))
+		words = append(words, strings.TrimRight(strings.TrimSpace(m), ".!"))
 	}
 	if len(messages) > few {
 		words = append(words, "and more")

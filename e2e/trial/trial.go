@@ -123,7 +123,7 @@ func (c *carrier) goTheWay(ctx context.Context) error {
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	c.lookAfter(ctx)
-	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system looked over", c.inspect)
+	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system and data file looked over", c.inspect)
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
 }
 
@@ -142,7 +142,7 @@ func (c *carrier) heal(ctx context.Context) error {
 
 // begin makes the run directory and everything in it that is known before anything is touched.
 func begin(req Request) (*carrier, error) {
-	req.Plan.Audit = true
+	req.Plan.Audit, req.Plan.DataFiles = true, true
 	dir, err := rundir.Create(req.RunsDir, req.Plan.Scenario, req.Plan.Seed, time.Now())
 	if err != nil {
 		return nil, err

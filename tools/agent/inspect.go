@@ -5,22 +5,25 @@ import (
 	"encoding/json"
 	"flag"
 
-	"github.com/seatrial/seatrial/fixtures/fsck"
+	"github.com/seatrial/seatrial/fixtures/mysql/datafiles"
 )
+
+const databaseUsage = "reference of the database image whose programs verify the data files; empty: none are verified"
 
 func inspectCommand() command {
 	return command{
 		name:    "inspect",
-		usage:   "--file-system FS IMAGE",
-		summary: "look for damage in a file system that nobody has mounted; prints JSON",
+		usage:   "--file-system FS [--database IMAGE] FILE",
+		summary: "look for damage in a file system that nobody has mounted, and in data files on it; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
 			fs := flag.NewFlagSet("inspect", flag.ContinueOnError)
 			fileSystem := fs.String("file-system", "", "file system in the image: ext4 or xfs")
+			database := fs.String("database", "", databaseUsage)
 			operands, err := parseFlags(fs, args, 1)
 			if err != nil {
 				return err
 			}
-			said, err := fsck.Look(ctx, *fileSystem, operands[0])
+			said, err := datafiles.Volume(ctx, *fileSystem, operands[0], *database)
 			if err != nil {
 				return badArguments("%w", err)
 			}

@@ -14,7 +14,7 @@ import (
 func volumesCommand() command {
 	return command{
 		name:    "volumes",
-		usage:   "make --file-system FS --size-mib N NAME... | mount | inspect NAME... | remove NAME...",
+		usage:   "make --file-system FS --size-mib N NAME... | mount | inspect [--database IMAGE] NAME... | remove NAME...",
 		summary: "make, mount, inspect and remove the node's local volumes; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
 			return runVolumes(ctx, nodevolume.OnNode(), std.out, args)
@@ -74,17 +74,23 @@ func makeVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, arg
 }
 
 // inspectVolumes prints what is said of each volume; that one could not be looked at is said of it as well.
-func inspectVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, names []string) error {
-	if len(names) == 0 {
+func inspectVolumes(ctx context.Context, store nodevolume.Store, out io.Writer, args []string) error {
+	fs := flag.NewFlagSet("volumes inspect", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	database := fs.String("database", "", databaseUsage)
+	if err := fs.Parse(args); err != nil {
+		return badArguments("%w", err)
+	}
+	if fs.NArg() == 0 {
 		return badArguments("volumes inspect needs the name of a volume")
 	}
 	said := []history.Inspection{}
-	for _, name := range names {
-		in, err := store.Inspect(ctx, name)
+	for _, name := range fs.Args() {
+		of, err := store.Inspect(ctx, name, *database)
 		if err != nil {
-			in = history.Inspection{PV: name, Error: err.Error()}
+			of = append(of, history.Inspection{PV: name, Error: err.Error()})
 		}
-		said = append(said, in)
+		said = append(said, of...)
 	}
 	return json.NewEncoder(out).Encode(said)
 }

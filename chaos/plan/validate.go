@@ -292,9 +292,17 @@ func (v *validator) ordinal(at string, ordinal int) {
 }
 
 func (v *validator) tamper(at string, t Tamper) {
-	kinds := []string{"delete-row"}
+	kinds := []string{"delete-row", "flip-byte"}
 	if !slices.Contains(kinds, t.Kind) {
 		v.errs.add(at+".kind", oneOf(t.Kind, kinds), "no tampering %q", t.Kind)
 	}
 	v.ordinal(at+".ordinal", t.Ordinal)
+	if t.Kind != "flip-byte" {
+		v.none(at+".page", t.Page)
+		v.none(at+".byte", t.Byte)
+		return
+	}
+	// The page's checksum does not cover all of the bytes before and after these.
+	v.within(at+".page", t.Page, 1, math.MaxInt32)
+	v.within(at+".byte", t.Byte, 38, 16384-9)
 }

@@ -94,13 +94,13 @@ func (j *integrity) inspection(e *history.Event) {
 	}
 	if in.File != "" && !endedInOrder(j.world, in.Instance) {
 		j.ruling.unknown("%s found damage in %s: %s; its server was not seen to end in order, so this may be a write "+
-			"cut short that its next start would repair", in.Tool, inspected(in), firstWords(in.Messages))
+			"cut short that its next start would repair", in.Tool, inspected(in), words(in))
 		return
 	}
 	j.ruling.breach(Finding{
 		Promise: j.promise, Subject: inspected(in), Span: e.Span,
 		Node:     world.FirstOf(in.Node, j.world.Storage().NodeOf(in.Instance)),
-		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), firstWords(in.Messages)),
+		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), words(in)),
 		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
 	})
 }
@@ -173,18 +173,24 @@ func inspected(in *history.Inspection) string {
 	return "the file system of volume " + in.PV
 }
 
-// firstWords are the first few messages of a tool.
-func firstWords(messages []string) string {
-	const few = 3
+// words are what a tool said of a data file, which names each damaged page, and the first of what it said of others.
+func words(in *history.Inspection) string {
+	if in.File != "" {
+		return firstWords(in.Messages, history.MaxMessages)
+	}
+	return firstWords(in.Messages, 3)
+}
+
+func firstWords(messages []string, few int) string {
 	if len(messages) == 0 {
 		return "it does not say which"
 	}
-	var words []string
+	var said []string
 	for _, m := range messages[:min(few, len(messages))] {
-		words = append(words, strings.TrimRight(strings.TrimSpace(m), ".!"))
+		said = append(said, strings.TrimRight(strings.TrimSpace(m), ".!"))
 	}
 	if len(messages) > few {
-		words = append(words, "and more")
+		said = append(said, "and more")
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(said, "; ")
 }

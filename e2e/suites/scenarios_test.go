@@ -1,12 +1,14 @@
 package suites_test
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -44,6 +46,23 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 				Expect(rows.Findings).To(HaveLen(1))
 				Expect(rows.Findings[0].Subject).To(MatchRegexp(`mysql-\d+.*client \d+.*seq \d+`))
 				Expect(rows.Findings[0].Events).NotTo(BeEmpty())
+			})
+
+		It("FAILs, naming file and page, when bytes are flipped on disk below what the servers have in memory",
+			SpecTimeout(12*time.Minute), func(ctx SpecContext) {
+				out := sail(ctx, "selftest-cached-page")
+				expectVerdict(out, check.Fail)
+				Expect(result(out, "checksums").Verdict).To(Equal(check.Pass), "the servers saw nothing")
+				s, _ := trial.AllParts().Scenario("selftest-cached-page")
+				flips := 0
+				for _, st := range plan.Make(s, uint64(GinkgoRandomSeed())).Steps {
+					if t := st.Tamper; t != nil {
+						flips++
+						expectFinding(out, "integrity", fmt.Sprintf("quiet.ibd of mysql-%d:", t.Ordinal),
+							fmt.Sprintf("page %d has a wrong checksum", t.Page))
+					}
+				}
+				Expect(flips).To(Equal(20))
 			})
 
 		It("is UNKNOWN when the clients never connect", SpecTimeout(8*time.Minute), func(ctx SpecContext) {

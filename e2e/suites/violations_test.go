@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +22,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/plan/draft"
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/fixtures"
 )
 
 // A check that has never seen a violation may be one that cannot. Each of these breaks a promise on a real cluster
@@ -49,6 +54,30 @@ var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "li
 			func(ctx SpecContext) {
 				out := meddled(ctx, "set-scale-light", twinned)
 				expectFinding(out, "set-identity", "Pod by-hand", "had the identity of pod light-0")
+			})
+
+		It("is found when a pod is ended in the StatefulSet's name under OnDelete", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := meddled(ctx, "set-on-delete-light", endedInItsName)
+				expectFinding(out, "set-on-delete", "Pod light-0, at revision", "was ended by its StatefulSet")
+			})
+
+		It("is found when the lowest pod is the first that an update ends", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := meddled(ctx, "set-canary-light", endedInItsName)
+				expectFinding(out, "set-update", "Pod light-0 was ended by the rolling update to", "was still at revision")
+			})
+
+		It("is found when a status tells of pods that are not there", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := meddled(ctx, "set-scale-light", miscounted)
+				expectFinding(out, "set-status", "The status of StatefulSet", "replicas is 7")
+			})
+
+		It("is found when a claim gets a larger volume than it needs", SpecTimeout(8*time.Minute),
+			func(ctx SpecContext) {
+				out := meddled(ctx, "set-scale-light", boundToTheLargest)
+				expectFinding(out, "set-binding", "Claim data-light-1, which wants", "was free on node")
 			})
 
 		It("is found when pods that promised no order are held to OrderedReady", SpecTimeout(8*time.Minute),
@@ -88,10 +117,17 @@ func ordered(h history.History) history.History {
 }
 
 // sabotage looks once at the trial's StatefulSet, does something when it is time to, and reports whether it did.
-type sabotage func(ctx context.Context, kube kubernetes.Interface, namespace string) (bool, error)
+type sabotage func(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error)
 
 // meddled carries a scenario out with a sabotage beside it, which must have been done.
 func meddled(ctx context.Context, scenario string, do sabotage) trial.Outcome {
+	GinkgoHelper()
+	s, ok := trial.AllParts().Scenario(scenario)
+	Expect(ok).To(BeTrue(), "scenario %q", scenario)
+	return meddledPlan(ctx, s, do)
+}
+
+func meddledPlan(ctx context.Context, s plan.Scenario, do sabotage) trial.Outcome {
 	GinkgoHelper()
 	kubeconfig, err := at.place.Cluster.Kubeconfig(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -106,21 +142,23 @@ func meddled(ctx context.Context, scenario string, do sabotage) trial.Outcome {
 		done <- await.Until(beside, "the moment to break a promise", 100*time.Millisecond, 5*time.Minute,
 			func(ctx context.Context) (bool, string, error) { return anywhere(ctx, kube, do) })
 	}()
-	out := sail(ctx, scenario)
+	out := carryOut(ctx, s, "run")
 	end()
-	Expect(<-done).To(Succeed(), "the sabotage of %s", scenario)
+	Expect(<-done).To(Succeed(), "the sabotage of %s", s.Name)
 	return out
 }
 
-// anywhere does it to the one StatefulSet of light pods.
+// anywhere does it to the one StatefulSet that a trial has made.
 func anywhere(ctx context.Context, kube kubernetes.Interface, do sabotage) (bool, string, error) {
-	sets, err := kube.AppsV1().StatefulSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	sets, err := kube.AppsV1().StatefulSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: fixtures.RunLabel,
+	})
 	if err != nil {
 		return false, "", err
 	}
-	for _, set := range sets.Items {
-		if set.Name == plan.LightName && set.DeletionTimestamp == nil {
-			ok, err := do(ctx, kube, set.Namespace)
+	for i := range sets.Items {
+		if set := &sets.Items[i]; set.DeletionTimestamp == nil {
+			ok, err := do(ctx, kube, set)
 			return ok, "it is not there yet", err
 		}
 	}
@@ -128,26 +166,22 @@ func anywhere(ctx context.Context, kube kubernetes.Interface, do sabotage) (bool
 }
 
 // relabelled tells the first pod, while it is below the partition, that it is of the update revision.
-func relabelled(ctx context.Context, kube kubernetes.Interface, namespace string) (bool, error) {
-	set, err := kube.AppsV1().StatefulSets(namespace).Get(ctx, plan.LightName, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
+func relabelled(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
 	st, rolling := set.Status, set.Spec.UpdateStrategy.RollingUpdate
 	if st.UpdateRevision == "" || st.UpdateRevision == st.CurrentRevision || rolling == nil ||
 		rolling.Partition == nil || *rolling.Partition < 1 {
 		return false, nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"controller-revision-hash":%q}}}`, st.UpdateRevision)
-	_, err = kube.CoreV1().Pods(namespace).Patch(ctx, plan.LightName+"-0", types.MergePatchType, patch,
+	_, err := kube.CoreV1().Pods(set.Namespace).Patch(ctx, set.Name+"-0", types.MergePatchType, patch,
 		metav1.PatchOptions{})
 	return err == nil, err
 }
 
 // twinned makes a pod with the host name, the subdomain and the claim of the first one, beside it.
-func twinned(ctx context.Context, kube kubernetes.Interface, namespace string) (bool, error) {
-	pods := kube.CoreV1().Pods(namespace)
-	first, err := pods.Get(ctx, plan.LightName+"-0", metav1.GetOptions{})
+func twinned(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	pods := kube.CoreV1().Pods(set.Namespace)
+	first, err := pods.Get(ctx, set.Name+"-0", metav1.GetOptions{})
 	if err != nil || first.Status.Phase != corev1.PodRunning {
 		return false, nil //nolint:nilerr // It is not there yet.
 	}
@@ -157,17 +191,175 @@ func twinned(ctx context.Context, kube kubernetes.Interface, namespace string) (
 }
 
 // unclaimed deletes the claim of the first pod once all are available, and takes its protection away.
-func unclaimed(ctx context.Context, kube kubernetes.Interface, namespace string) (bool, error) {
-	set, err := kube.AppsV1().StatefulSets(namespace).Get(ctx, plan.LightName, metav1.GetOptions{})
-	if err != nil || set.Status.AvailableReplicas < *set.Spec.Replicas {
-		return false, err
+func unclaimed(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	if !available(set) {
+		return false, nil
 	}
-	claims := kube.CoreV1().PersistentVolumeClaims(namespace)
-	name := "data-" + plan.LightName + "-0"
+	claims := kube.CoreV1().PersistentVolumeClaims(set.Namespace)
+	name := "data-" + set.Name + "-0"
 	if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return false, err
 	}
-	_, err = claims.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+	_, err := claims.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 		metav1.PatchOptions{})
 	return err == nil || apierrors.IsNotFound(err), nil
+}
+
+// available reports that every pod of a StatefulSet is available.
+func available(set *appsv1.StatefulSet) bool {
+	return set.Status.ObservedGeneration == set.Generation && set.Status.AvailableReplicas == *set.Spec.Replicas
+}
+
+// endedInItsName ends the first pod as the StatefulSet's controller does, with the controller's event, while the others
+// wait for an update.
+func endedInItsName(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	if !available(set) || set.Status.UpdateRevision == set.Status.CurrentRevision {
+		return false, nil
+	}
+	name, now := set.Name+"-0", metav1.Now()
+	if err := kube.CoreV1().Pods(set.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return false, err
+	}
+	_, err := kube.CoreV1().Events(set.Namespace).Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: set.Name + ".", Namespace: set.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: set.Namespace, Name: set.Name, UID: set.UID,
+		},
+		Type: corev1.EventTypeNormal, Reason: "SuccessfulDelete",
+		Message: fmt.Sprintf("delete Pod %s in StatefulSet %s successful", name, set.Name),
+		Source:  corev1.EventSource{Component: "statefulset-controller"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	return err == nil, err
+}
+
+// miscounted writes a number of pods into the status of a StatefulSet that it never had.
+func miscounted(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	if !available(set) {
+		return false, nil
+	}
+	_, err := kube.AppsV1().StatefulSets(set.Namespace).Patch(ctx, set.Name, types.MergePatchType,
+		[]byte(`{"status":{"replicas":7}}`), metav1.PatchOptions{}, "status")
+	return err == nil, err
+}
+
+// boundToTheLargest reserves the largest volume that is free for the claim of the second pod, before that is made.
+func boundToTheLargest(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	volumes, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	var largest *corev1.PersistentVolume
+	size := func(pv *corev1.PersistentVolume) int64 { return pv.Spec.Capacity.Storage().Value() }
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		if pv.Spec.StorageClassName == *set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName &&
+			pv.Status.Phase == corev1.VolumeAvailable && (largest == nil || size(pv) > size(largest)) {
+			largest = pv
+		}
+	}
+	if largest == nil {
+		return false, nil
+	}
+	largest.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: set.Namespace, Name: "data-" + set.Name + "-1",
+	}
+	_, err = kube.CoreV1().PersistentVolumes().Update(ctx, largest, metav1.UpdateOptions{})
+	return err == nil, err
+}
+
+// Violations of what is promised of disks that can move.
+var _ = Describe("a promise about disks that is broken on purpose", Serial,
+	Label("shareddisk", "mysql", "slow", "violations"), func() {
+		if !asked("violations") {
+			return
+		}
+		It("is found when a second writer works in a volume", SpecTimeout(12*time.Minute), func(ctx SpecContext) {
+			out := meddledPlan(ctx, onDisk(), func(ctx context.Context, kube kubernetes.Interface,
+				set *appsv1.StatefulSet,
+			) (bool, error) {
+				// The program that keeps the witness, once more, in the container of the first one.
+				return inVolume(ctx, kube, set, `for p in /proc/[0-9]*/root/usr/bin/seatrial-mysql-start; do `+
+					`[ -x "$p" ] && exec systemd-run --collect --property=RuntimeMaxSec=8 `+
+					`--setenv=SEATRIAL_NODE=twin --setenv=SEATRIAL_POD_UID="$0" "$p" witness "$1"; done; exit 9`)
+			})
+			expectFinding(out, "witness", "The witness file of volume", "was written by two")
+		})
+
+		It("is found when a volume has the identity of another", SpecTimeout(12*time.Minute), func(ctx SpecContext) {
+			out := meddledPlan(ctx, onDisk(), func(ctx context.Context, kube kubernetes.Interface,
+				set *appsv1.StatefulSet,
+			) (bool, error) {
+				return inVolume(ctx, kube, set, `echo another > "$1/.seatrial-volume"`)
+			})
+			expectFinding(out, "right-volume", "mysql-0 on node", "the identity in it was that of volume another")
+		})
+
+		It("is found when an attachment is told before the disk is there", SpecTimeout(12*time.Minute),
+			func(ctx SpecContext) {
+				out := meddledPlan(ctx, slowlyAttached(), attachedInWords)
+				expectFinding(out, "stage-order", "NodeStageVolume of volume",
+					"no ControllerPublishVolume had ended well for it there")
+			})
+	})
+
+// onDisk is a database on a disk that can move, at work for a while.
+func onDisk() plan.Scenario {
+	return plan.Scenario{Name: "violation-on-disk", Build: func(*rand.Rand) plan.Plan {
+		return plan.Plan{Workers: 2, Workload: draft.Disk(1, "single"), Bounds: draft.Bounds(), Steps: []plan.Step{
+			draft.Load(200), draft.Checksum("before"), draft.Load(200), draft.Checksum("after"),
+		}}
+	}}
+}
+
+// slowlyAttached is two databases on such disks, of which the second one's is attached late.
+func slowlyAttached() plan.Scenario {
+	return plan.Scenario{Name: "violation-attach", Build: func(*rand.Rand) plan.Plan {
+		late := plan.CSI{RPC: "ControllerPublishVolume", Act: "delay", Delay: plan.Duration(15 * time.Second), Every: true}
+		return plan.Plan{Workers: 2, Workload: draft.Disk(2, "single"), Bounds: draft.Bounds(), Steps: []plan.Step{
+			draft.Load(50), draft.Scale(1), draft.CSIPoint(late, 0, 6*time.Minute, draft.Scale(2)), draft.Load(50),
+		}}
+	}}
+}
+
+// inVolume runs a script on the node of the first pod, once that is Ready, with its uid and the directory of its volume.
+func inVolume(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet, script string) (bool, error) {
+	if !available(set) {
+		return false, nil
+	}
+	pod, err := kube.CoreV1().Pods(set.Namespace).Get(ctx, set.Name+"-0", metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	claim, err := kube.CoreV1().PersistentVolumeClaims(set.Namespace).Get(ctx, "data-"+pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	nodes, err := at.place.Cluster.Nodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range nodes {
+		if n.Name() == pod.Spec.NodeName {
+			_, err := clusters.Run(ctx, n, "sh", "-c", script, string(pod.UID), fmt.Sprintf(
+				"/var/lib/kubelet/pods/%s/volumes/kubernetes.io~csi/%s/mount", pod.UID, claim.Spec.VolumeName))
+			return err == nil, err
+		}
+	}
+	return false, fmt.Errorf("find node %q of pod %q: the cluster does not list it", pod.Spec.NodeName, pod.Name)
+}
+
+// attachedInWords writes into the status of an attachment that is under way that it is done.
+func attachedInWords(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+	all, err := kube.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+	if err != nil || *set.Spec.Replicas != 2 || set.Generation < 3 {
+		return false, err
+	}
+	for _, a := range all.Items {
+		if !a.Status.Attached && a.DeletionTimestamp == nil {
+			_, err := kube.StorageV1().VolumeAttachments().Patch(ctx, a.Name, types.MergePatchType,
+				[]byte(`{"status":{"attached":true}}`), metav1.PatchOptions{}, "status")
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

@@ -17,6 +17,7 @@ func All() []plan.Scenario {
 		powerLoss(),
 		selftestDamage("file-truncate", "the second half is cut off one"),
 		selftestDamage("page-flip", "bytes are flipped in a page of one"),
+		selftestCachedPage(),
 		selftestDeletedRow(),
 		selftestIPv6Open(),
 		selftestPowerLossFlush(0),

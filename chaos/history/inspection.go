@@ -8,8 +8,8 @@ type Inspection struct {
 	Table    string `json:"table,omitempty"`
 	File     string `json:"file,omitempty"`  // Of a data file: its path in the volume.
 	Pages    int64  `json:"pages,omitempty"` // Of a tablespace: how many pages were read.
-	PV       string `json:"pv,omitempty"`   // Of a file system or a file: the PersistentVolume that it is in.
-	Node     string `json:"node,omitempty"` // Where it was looked at, while nobody had it mounted.
+	PV       string `json:"pv,omitempty"`    // Of a file system or a file: the PersistentVolume that it is in.
+	Node     string `json:"node,omitempty"`  // Where it was looked at, while nobody had it mounted.
 	Clean    bool   `json:"clean"`
 	// Messages are the tool's own words about what it found, the first MaxMessages of them.
 	Messages []string `json:"messages,omitempty"`

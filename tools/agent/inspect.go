@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 
-	"github.com/seatrial/seatrial/fixtures/mysql/datafiles"
+	"github.com/seatrial/seatrial/fixtures/datafiles"
 )
 
 const databaseUsage = "reference of the database image whose programs verify the data files; empty: none are verified"

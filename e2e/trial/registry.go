@@ -5,15 +5,14 @@ import (
 	"log/slog"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
-	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/plan/cases"
-	"github.com/seatrial/seatrial/chaos/plan/scenarios"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -28,9 +27,10 @@ import (
 // alphabetical order of the names; checks and scenarios have lists of their own beside them.
 func AllParts() Parts {
 	return Parts{
-		Cases:  cases.All(),
+		Cases:  scenarios.Cases(),
 		Checks: check.All(),
 		Faults: []fault.Definition{
+			chaosmesh.Experiment(),
 			controlplane.APIServerFreeze(),
 			controlplane.APIServerKill(),
 			controlplane.APIServerStop(),
@@ -45,7 +45,6 @@ func AllParts() Parts {
 			controlplane.SchedulerFreeze(),
 			controlplane.SchedulerKill(),
 			controlplane.SchedulerStop(),
-			mesh.Experiment(),
 			network.Bandwidth(),
 			network.Delay(),
 			network.Isolate(),
@@ -108,24 +107,24 @@ func caps(parts Parts) plan.Caps {
 }
 
 // Around is the plan that manifests of Chaos Mesh are put into.
-type Around = mesh.Around
+type Around = chaosmesh.Around
 
 // ImportMesh makes a plan of manifests of Chaos Mesh, in YAML or JSON. Its error is one of plan.FieldErrors, which name
 // the fields.
 func ImportMesh(parts Parts, manifests []byte, a Around) (plan.Plan, error) {
 	a.Faults = fault.Caps(parts.Faults, nil, nil).Faults
-	return mesh.Import(manifests, a)
+	return chaosmesh.Import(manifests, a)
 }
 
 // ReadPlan decodes a plan, and puts steps in the place of the manifests that are in it. What is no plan but manifests
 // is imported, with a.
 func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
-	if mesh.Is(data) {
+	if chaosmesh.Is(data) {
 		return ImportMesh(parts, data, a)
 	}
 	p, err := plan.Decode(bytes.NewReader(data))
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return mesh.Expand(p, fault.Caps(parts.Faults, nil, nil).Faults)
+	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil, nil).Faults)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-const manifests = "../../chaos/fault/mesh/testdata/manifests/"
+const manifests = "../../chaos/fault/chaosmesh/testdata/manifests/"
 
 func TestManifestsAreImportedAndCanBeRun(t *testing.T) {
 	var out, errs strings.Builder

@@ -62,7 +62,6 @@ func owned() []owner {
 	return []owner{
 		{module + "chaos/fault/chaosmesh", nil},
 		{module + "chaos/fault/controlplane", nil},
-		{module + "chaos/fault/mesh", nil},
 		{module + "chaos/fault/network", nil},
 		{module + "chaos/fault/node", nil},
 		{module + "chaos/fault/object", nil},
@@ -75,7 +74,7 @@ func owned() []owner {
 		{module + "fixtures/mysql", nil},
 		{module + "fixtures/shareddisk", nil},
 		{"database/sql", []string{"fixtures/mysql"}},
-		{"github.com/chaos-mesh", []string{"chaos/fault/mesh", "chaos/fault/chaosmesh"}},
+		{"github.com/chaos-mesh", []string{"chaos/fault/chaosmesh"}},
 		{"github.com/go-sql-driver/mysql", []string{"fixtures/mysql"}},
 		{"github.com/onsi/ginkgo", []string{"e2e/suites"}},
 		{"github.com/onsi/gomega", []string{"e2e/suites"}},

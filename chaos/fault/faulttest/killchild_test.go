@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
-	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -83,7 +83,7 @@ func (e errand) carryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := append(definitions(), mesh.Experiment())
+	all := append(definitions(), chaosmesh.Experiment())
 	i := slices.IndexFunc(all, func(d fault.Definition) bool { return d.Name == e.Fault })
 	if i < 0 {
 		return fmt.Errorf("fault %q is not known", e.Fault)

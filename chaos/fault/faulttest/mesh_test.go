@@ -22,8 +22,8 @@ import (
 	restfake "k8s.io/client-go/rest/fake"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
-	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -246,7 +246,7 @@ func stress() json.RawMessage {
 }
 
 func TestWhatIsLeftToChaosMeshConforms(t *testing.T) {
-	def := mesh.Experiment()
+	def := chaosmesh.Experiment()
 	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		if err := faulttest.Conform(t.Context(), def, b); err != nil {
 			t.Error(err)
@@ -296,8 +296,8 @@ func TestAnExperimentThatIsNone(t *testing.T) {
 		{"another pod", func(w *world) { w.mesh.other = true }, "confirm", `injected are ["trial/mysql-2"]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, mesh.Experiment(), tc.change, func(t *testing.T, w *world, b faulttest.Bench) {
-				_, err := faulttest.Run(t.Context(), mesh.Experiment(), b, nil)
+			inWorld(t, chaosmesh.Experiment(), tc.change, func(t *testing.T, w *world, b faulttest.Bench) {
+				_, err := faulttest.Run(t.Context(), chaosmesh.Experiment(), b, nil)
 				if stageOf(err) != tc.stage || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("got %v, want an error of %s: %s", err, tc.stage, tc.says)
 				}
@@ -312,8 +312,8 @@ func TestAnExperimentThatIsNone(t *testing.T) {
 // TestAnExperimentThatDoesNotRecover is let go by force, after its pod was deleted and not before.
 func TestAnExperimentThatDoesNotRecover(t *testing.T) {
 	stuck := func(w *world) { w.mesh.stuck = true }
-	inWorld(t, mesh.Experiment(), stuck, func(t *testing.T, w *world, b faulttest.Bench) {
-		r, err := faulttest.Run(t.Context(), mesh.Experiment(), b, nil)
+	inWorld(t, chaosmesh.Experiment(), stuck, func(t *testing.T, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), chaosmesh.Experiment(), b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,8 +337,8 @@ func TestAnExperimentThatDoesNotRecover(t *testing.T) {
 
 // TestWithoutAHarnessChaosMeshEndsIt by the duration that the object was given.
 func TestWithoutAHarnessChaosMeshEndsIt(t *testing.T) {
-	inWorld(t, mesh.Experiment(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		f, err := mesh.Experiment().New(b.Spec, 1, b.Env)
+	inWorld(t, chaosmesh.Experiment(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		f, err := chaosmesh.Experiment().New(b.Spec, 1, b.Env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,10 +360,10 @@ func TestWithoutAHarnessChaosMeshEndsIt(t *testing.T) {
 func TestAHealFindsAnExperiment(t *testing.T) {
 	for name, stuck := range map[string]bool{"it recovers": false, "it does not": true} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, mesh.Experiment(), func(w *world) { w.mesh.stuck = stuck }, func(
+			inWorld(t, chaosmesh.Experiment(), func(w *world) { w.mesh.stuck = stuck }, func(
 				t *testing.T, w *world, b faulttest.Bench,
 			) {
-				injected(t, mesh.Experiment(), b)
+				injected(t, chaosmesh.Experiment(), b)
 				things, err := apiobjects.Look(t.Context(), b.Env.Kube, nil)
 				want := "Chaos Mesh experiment StressChaos trial/seatrial-r1-1"
 				left := func(t history.Thing) bool {
@@ -408,7 +408,7 @@ func TestWhatIsLeftToChaosMeshOnPaper(t *testing.T) {
 	} {
 		f := plan.Fault{Name: "mesh", Ordinal: 1, Manifest: json.RawMessage(
 			strings.Replace(string(stress()), tc.old, tc.new, 1))}
-		got := mesh.Experiment().Check(f, plan.Workload{StatefulSet: "mysql", Replicas: 3})
+		got := chaosmesh.Experiment().Check(f, plan.Workload{StatefulSet: "mysql", Replicas: 3})
 		if tc.want == "" != (len(got) == 0) || len(got) > 0 && !strings.HasPrefix(got[0].Field, tc.want) {
 			t.Errorf("%s: got %v, want %q", name, got, tc.want)
 		}

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
-	"github.com/seatrial/seatrial/chaos/fault/mesh"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -85,7 +85,8 @@ func (m *matrix) experiments(t *testing.T, on clusters.Node) {
 	if err := m.unbelieved(ctx, on, api); err != nil {
 		t.Errorf("who says AllInjected and does nothing: %v", err)
 	}
-	c, ok := m.kill(ctx, mesh.Experiment(), on, faulttest.KillPoint{Stage: history.StageInjected}, runPrefix+"-mesh")
+	point := faulttest.KillPoint{Stage: history.StageInjected}
+	c, ok := m.kill(ctx, chaosmesh.Experiment(), on, point, runPrefix+"-mesh")
 	if !ok || c.err != nil || !strings.Contains(c.last, "mark seatrial-"+runPrefix+"-mesh-1") {
 		t.Errorf("the harness of an experiment is killed: %t, %v; left before: %s", ok, c.err, c.last)
 	}
@@ -111,7 +112,7 @@ func takes(ctx context.Context, api client.Client) (taken int, err error) {
 		if err != nil {
 			return taken, err
 		}
-		if _, err := mesh.Parse(text); err != nil {
+		if _, err := chaosmesh.Parse(text); err != nil {
 			return taken, fmt.Errorf("%s: %w", file, err)
 		}
 		for one := range strings.SplitSeq(string(text), "\n---\n") {
@@ -141,11 +142,11 @@ func strictly(ctx context.Context, api client.Client, obj *unstructured.Unstruct
 // unbelieved makes an experiment, and says in the name of Chaos Mesh that it is injected, which it is not.
 func (m *matrix) unbelieved(ctx context.Context, on clusters.Node, api client.Client) error {
 	run := runPrefix + "-lie"
-	env, err := m.fit(ctx, mesh.Experiment(), on, run)
+	env, err := m.fit(ctx, chaosmesh.Experiment(), on, run)
 	if err != nil {
 		return err
 	}
-	f, err := mesh.Experiment().New(spec(mesh.Name), 1, env)
+	f, err := chaosmesh.Experiment().New(spec(chaosmesh.Name), 1, env)
 	if err != nil {
 		return err
 	}

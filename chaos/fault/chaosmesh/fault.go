@@ -1,0 +1,316 @@
+package chaosmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
+)
+
+// Name is the name of the fault that is left to Chaos Mesh.
+const Name = "mesh"
+
+// Needs is what the cluster must have for it.
+const Needs = "chaos-mesh"
+
+// Experiment returns the fault that is left to Chaos Mesh in the cluster: an experiment on the victim's pod.
+//
+// What: an object of chaos-mesh.org/v1alpha1 in the trial's namespace, with the victim by name and the label of its
+// owner, made with strict field validation. Its duration is the fault's longest life: Chaos Mesh ends it when nobody
+// does, and a timer on the control plane deletes the object then.
+//
+// Shown: the conditions Selected and AllInjected are True, the records name the victim and nobody else, and a probe of
+// ours sees the effect, which it did not see before: a program that stresses in the pod; none left of the processes
+// that ran in it; files of the volume that take as long as planned to tell their size, or fail as planned.
+//
+// Healed: the object is deleted and gone, with AllRecovered, and the probe does not see the effect any more. An object
+// that stays is let go by force after its pod was deleted, with which everything that was done to it ends.
+func Experiment() fault.Definition {
+	return fault.Definition{
+		Name:    Name,
+		Summary: "Leaves an experiment on the victim's pod to the Chaos Mesh that is in the cluster.",
+		Shown: "Selected and AllInjected are True, the records name the victim alone, and a probe of ours sees the " +
+			"effect, which it did not see before.",
+		Healed:   "The object is deleted and gone, and the probe does not see the effect any more.",
+		Needs:    []string{Needs, "systemd"},
+		Upstream: "chaos-mesh.org; chaos-mesh#2449, #4280",
+		Manifest: true,
+		Check:    check,
+		Example:  func(f *plan.Fault) { f.Manifest = []byte(exampleManifest) },
+		Takes:    []plan.Part{plan.PartContainer},
+		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+			e := &experiment{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+			return e, errors.Join(e.owner.Check(), e.read(spec))
+		},
+	}
+}
+
+// exampleManifest is an experiment on the first pod, as it stands in a plan.
+const exampleManifest = `{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "IOChaos",
+"metadata": {"name": "slow-disk", "namespace": "trial"}, "spec": {"action": "latency", "delay": "300ms",
+"duration": "1m", "mode": "all", "selector": {"pods": {"trial": ["mysql-0"]}}, "volumePath": "/var/lib/mysql"}}`
+
+// check holds the manifest of a plan against the rules, on paper.
+func check(f plan.Fault, w plan.Workload) plan.FieldErrors {
+	if len(f.Manifest) == 0 {
+		return nil // That has been told.
+	}
+	relative := func(err error) plan.FieldErrors {
+		var out plan.FieldErrors
+		for _, e := range join(nil, err) {
+			e.Field = strings.Replace(e.Field, "manifests[0]", "manifest", 1)
+			out = append(out, e)
+		}
+		return out
+	}
+	all, err := Parse(f.Manifest)
+	if err != nil {
+		return relative(err)
+	}
+	r := &rules{at: "manifest"}
+	selector, _, ok := left(all[0].Object)
+	if len(all) != 1 || !ok {
+		r.add("kind", "use one experiment on pods", "kind %q cannot be left to Chaos Mesh", all[0].kind())
+		return r.errs
+	}
+	pods := selector.Selector.Pods[placeholder]
+	want := fmt.Sprintf("%s-%d", w.StatefulSet, f.Ordinal)
+	if len(selector.Selector.Pods) != 1 || !slices.Equal(pods, []string{want}) || selector.Mode != v1alpha1.AllMode {
+		r.add("spec.selector", fmt.Sprintf("use pods: {%s: [%s]} with mode all", placeholder, want),
+			"must name the victim and nobody else")
+	}
+	if why, fix := unseen(all[0].Object); why != "" {
+		r.add("spec.action", fix, "no probe of ours could show it: %s", why)
+	}
+	return r.errs
+}
+
+// The bounds of what Chaos Mesh does.
+const (
+	injectBound  = 45 * time.Second
+	recoverBound = 60 * time.Second
+	undoBound    = 60 * time.Second
+	look         = 500 * time.Millisecond
+)
+
+// experiment is one object, on its way.
+type experiment struct {
+	env   fault.Env
+	owner undo.Owner
+	life  time.Duration
+	body  []byte
+	kind  string
+	probe probe
+}
+
+// read makes the object of the plan's manifest that is sent to the API server.
+func (e *experiment) read(spec plan.Fault) error {
+	obj, err := decode("manifest", spec.Manifest)
+	if err != nil {
+		return fmt.Errorf("read the manifest: %w", err)
+	}
+	selector, _, ok := left(obj)
+	if !ok {
+		return fmt.Errorf("read the manifest: %T cannot be left to Chaos Mesh", obj)
+	}
+	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
+	obj.SetName(strings.ToLower(e.owner.Name()))
+	obj.SetNamespace(e.env.Namespace)
+	obj.SetLabels(map[string]string{undo.OwnerLabel: e.owner.Name()})
+	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
+	specOf(obj).FieldByName("Duration").Set(durationValue(e.life))
+	if e.body, err = encode(obj); err != nil {
+		return err
+	}
+	e.probe, err = newProbe(obj, e.env)
+	return err
+}
+
+// objects returns the objects of the kind; an error when the cluster does not serve it.
+func (e *experiment) objects() (objects, error) {
+	plural, err := installed(e.env.Kube, e.kind)
+	return objects{
+		client: e.env.Kube.Discovery().RESTClient(), kind: e.kind, plural: plural, namespace: e.env.Namespace,
+	}, err
+}
+
+func (e *experiment) name() string { return strings.ToLower(e.owner.Name()) }
+
+// Undo has the control plane delete the experiment.
+func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {
+	return undo.OnControlPlane(ctx, e.env.Cluster)
+}
+
+// Inject shows that the effect is not there, and makes the object.
+func (e *experiment) Inject(ctx context.Context) error {
+	o, err := e.objects()
+	if err != nil {
+		return err
+	}
+	if err := e.probe.before(ctx); err != nil {
+		return err
+	}
+	return o.create(ctx, e.body)
+}
+
+// Confirm shows what Chaos Mesh says of it, and then what our probe does.
+func (e *experiment) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	o, err := e.objects()
+	if err != nil {
+		return nil, err
+	}
+	var fact fault.Fact
+	what := fmt.Sprintf("%s %q to be Selected and AllInjected", e.kind, e.name())
+	err = await.Until(ctx, what, look, injectBound, func(ctx context.Context) (bool, string, error) {
+		var state string
+		fact, state, err = e.injected(ctx, o)
+		return err == nil && state == "", state, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	seen, err := e.probe.seen(ctx)
+	return append([]fault.Fact{fact}, seen...), err
+}
+
+// injected looks once at what Chaos Mesh says. A state that is not empty says what is missing.
+func (e *experiment) injected(ctx context.Context, o objects) (fault.Fact, string, error) {
+	begin := e.env.Clock()
+	s, there, err := o.get(ctx, e.name())
+	if err != nil {
+		return fault.Fact{}, "", err
+	}
+	done, missing := s.injected()
+	want := []string{e.env.Namespace + "/" + e.env.Pod}
+	switch {
+	case !there:
+		return fault.Fact{}, "", await.Stop(errors.New("it is not there any more"))
+	case !s.condition(v1alpha1.ConditionSelected), !s.condition(v1alpha1.ConditionAllInjected), len(missing) > 0:
+		return fault.Fact{}, fmt.Sprintf("Selected is %t, AllInjected %t, not injected %q, last failure %q",
+			s.condition(v1alpha1.ConditionSelected), s.condition(v1alpha1.ConditionAllInjected), missing,
+			s.failure()), nil
+	case !slices.Equal(done, want):
+		return fault.Fact{}, "", await.Stop(fmt.Errorf("injected are %q, says Chaos Mesh; planned were %q", done, want))
+	}
+	return fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
+		"%s %q says Selected and AllInjected, of %s alone", e.kind, e.name(), done[0])}, "", nil
+}
+
+// Held shows that both still say so.
+func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
+	o, err := e.objects()
+	if err != nil {
+		return nil, err
+	}
+	fact, state, err := e.injected(ctx, o)
+	if err == nil && state != "" {
+		err = errors.New(state)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen, err := e.probe.seen(ctx)
+	return append([]fault.Fact{fact}, seen...), err
+}
+
+// Heal deletes the object; that it goes is for ConfirmHealed to wait for. A cluster without the kind has none.
+func (e *experiment) Heal(ctx context.Context) error {
+	o, err := e.objects()
+	if errors.Is(err, errNotInstalled) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.remove(ctx, e.name())
+}
+
+// ConfirmHealed shows that the object is gone, and then that the effect is.
+func (e *experiment) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	o, err := e.objects()
+	if err != nil {
+		return nil, err
+	}
+	gone, err := e.gone(ctx, o, recoverBound)
+	facts := []fault.Fact{gone}
+	if errors.Is(err, await.ErrTimeout) {
+		undone, failed := e.byForce(ctx, o)
+		if failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+		facts, err = undone, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen, err := e.probe.gone(ctx)
+	return append(facts, seen...), err
+}
+
+// gone waits until the object is.
+func (e *experiment) gone(ctx context.Context, o objects, bound time.Duration) (fault.Fact, error) {
+	begin, recovered := e.env.Clock(), false
+	what := fmt.Sprintf("%s %q to be recovered and gone", e.kind, e.name())
+	err := await.Until(ctx, what, look, bound, func(ctx context.Context) (bool, string, error) {
+		s, there, err := o.get(ctx, e.name())
+		recovered = recovered || s.condition(v1alpha1.ConditionAllRecovered)
+		return !there && err == nil, fmt.Sprintf("AllRecovered is %t, last failure %q", recovered, s.failure()), err
+	})
+	sentence := fmt.Sprintf("the API server has no %s %q any more", e.kind, e.name())
+	if recovered {
+		sentence += "; before, it said AllRecovered"
+	}
+	return fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: sentence}, err
+}
+
+// byForce undoes natively what Chaos Mesh does not recover, and has it let the object go then, and not before: what it
+// has done to a pod ends with the pod.
+func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, error) {
+	pods := e.env.Kube.CoreV1().Pods(e.env.Namespace)
+	begin := e.env.Clock()
+	pod, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("undo by force: get pod %q: %w", e.env.Pod, err)
+	}
+	uid := types.UID("") // Of a pod that is gone already.
+	if err == nil {
+		uid = pod.UID
+		err = pods.Delete(ctx, e.env.Pod, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("undo by force: delete pod %q: %w", e.env.Pod, err)
+		}
+	}
+	what := fmt.Sprintf("pod %q (uid %s) to be gone", e.env.Pod, uid)
+	err = await.Until(ctx, what, look, undoBound, func(ctx context.Context) (bool, string, error) {
+		now, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, "", nil
+		}
+		return err == nil && now.UID != uid, "it is there", err
+	})
+	if err != nil {
+		return nil, err
+	}
+	undone := fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
+		"Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it ended with it", e.env.Pod,
+		uid)}
+	if err := o.force(ctx, e.name()); err != nil {
+		return nil, err
+	}
+	gone, err := e.gone(ctx, o, recoverBound/2)
+	return []fault.Fact{undone, gone}, err
+}

@@ -1,0 +1,232 @@
+package scenarios_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
+)
+
+func caps() plan.Caps {
+	return plan.Caps{
+		Faults: []plan.FaultCaps{
+			{Name: "cordon"}, {Name: "drain"},
+			{Name: "kubelet-kill", Takes: []plan.Part{plan.PartKubelet}},
+			{Name: "manager-kill"},
+			{Name: "node-partition", Families: true, Takes: []plan.Part{plan.PartNode},
+				Network: plan.NetworkCaps{Direction: true, Flows: true, Reject: true}},
+			{Name: "packet-loss", Network: plan.NetworkCaps{Direction: true, Percent: true}},
+			{Name: "pod-partition", Network: plan.NetworkCaps{Direction: true, Flows: true, Reject: true, Peer: true}},
+			{Name: "node-reboot"}, {Name: "pod-delete"},
+			{Name: "power-loss"}, {Name: "device-gone"}, {Name: "volume-full"}, {Name: "volume-read-only"},
+			{Name: "container-kill"}, {Name: "page-flip", File: true}, {Name: "file-truncate", File: true},
+			{Name: "runtime-kill"},
+			{Name: "node-stop", Takes: []plan.Part{plan.PartNode}},
+			{Name: "out-of-service", Takes: []plan.Part{plan.PartService}},
+			{Name: "apiserver-stop"}, {Name: "etcd-freeze"}, {Name: "scheduler-kill"}, {Name: "manager-stop"},
+		},
+		Workloads: []string{"ledger", "light"},
+	}
+}
+
+func encode(t *testing.T, p plan.Plan) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Encode(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	for _, s := range scenarios.All() {
+		different := map[string]bool{}
+		for seed := range uint64(100) {
+			first, second := encode(t, plan.Make(s, seed)), encode(t, plan.Make(s, seed))
+			if !bytes.Equal(first, second) {
+				t.Fatalf("scenario %q, seed %d: two plans differ:\n%s", s.Name, seed, cmp.Diff(first, second))
+			}
+			if err := plan.Make(s, seed).Validate(caps()); err != nil {
+				t.Fatalf("scenario %q, seed %d: %v", s.Name, seed, err)
+			}
+			p := plan.Make(s, seed)
+			p.Seed = 0
+			different[string(encode(t, p))] = true
+		}
+		if len(different) < 2 {
+			t.Errorf("scenario %q: 100 seeds give one plan", s.Name)
+		}
+	}
+}
+
+func TestListIsInOrderAndComplete(t *testing.T) {
+	names := scenarios.Names()
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("names are not in alphabetical order, or one is there twice: %q", names)
+	}
+	for _, s := range scenarios.All() {
+		if !slices.Contains([]string{"PASS", "FAIL", "UNKNOWN"}, s.Expect) || s.Summary == "" {
+			t.Errorf("scenario %q: expect %q, summary %q", s.Name, s.Expect, s.Summary)
+		}
+		if found, ok := scenarios.Find(s.Name); !ok || found.Name != s.Name {
+			t.Errorf("scenario %q is not found", s.Name)
+		}
+	}
+	if _, ok := scenarios.Find("nothing"); ok {
+		t.Error(`scenario "nothing" is found`)
+	}
+}
+
+func TestSmokeHurtsEachWayOnce(t *testing.T) {
+	orders := map[string]bool{}
+	for seed := range uint64(100) {
+		var names []string
+		for _, s := range plan.Make(mustFind(t, "smoke"), seed).Steps {
+			if s.Fault != nil {
+				names = append(names, s.Fault.Name)
+			}
+		}
+		orders[names[0]] = true
+		slices.Sort(names)
+		if d := cmp.Diff([]string{"kubelet-kill", "node-partition", "node-reboot"}, names); d != "" {
+			t.Fatalf("seed %d: faults (-want +got):\n%s", seed, d)
+		}
+	}
+	if len(orders) != 3 {
+		t.Errorf("100 seeds begin with %v only", orders)
+	}
+}
+
+// TestFaultsOfSetsComeAtAMoment holds that a scenario of a StatefulSet with a fault in its name has that fault once,
+// right after the moment on the API watch that chooses its time, and that the others have none of these faults.
+func TestFaultsOfSetsComeAtAMoment(t *testing.T) {
+	faults := []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
+	faulty := map[string]int{} // How many faults there are of each.
+	for _, s := range scenarios.All() {
+		if !strings.HasPrefix(s.Name, "set-") {
+			continue
+		}
+		want := ""
+		for _, f := range faults {
+			if strings.HasSuffix(s.Name, "-"+f) {
+				want = f
+			}
+		}
+		if want == "" {
+			faulty[s.Name] += 0
+		} else {
+			faulty[strings.TrimSuffix(s.Name, "-"+want)]++
+		}
+		for seed := range uint64(50) {
+			var had []string
+			steps := plan.Make(s, seed).AllSteps()
+			for i, step := range steps {
+				if step.Fault == nil || !slices.Contains(faults, step.Fault.Name) {
+					continue
+				}
+				had = append(had, step.Fault.Name)
+				if before := steps[i-1].Await; before == nil || !before.Moment() {
+					t.Fatalf("scenario %q, seed %d: step %d comes after %q", s.Name, seed, step.N, steps[i-1].Do)
+				}
+			}
+			if got := strings.Join(had, " "); got != want {
+				t.Fatalf("scenario %q, seed %d: has the faults %q, want %q", s.Name, seed, got, want)
+			}
+		}
+	}
+	for name, n := range faulty {
+		if all := 4; n != all && (n != 2 || name != "set-node-gone") {
+			t.Errorf("scenario %q is there with %d faults, want %d", name, n, all)
+		}
+	}
+}
+
+// TestDatabasesAreLookedAtBetweenFaults holds that a StatefulSet of databases works and is read back between one fault
+// and the next that is not within it: the checks demand it, and would have nothing to show otherwise.
+func TestDatabasesAreLookedAtBetweenFaults(t *testing.T) {
+	for _, s := range scenarios.All() {
+		if !strings.HasPrefix(s.Name, "set-") {
+			continue
+		}
+		for seed := range uint64(50) {
+			p := plan.Make(s, seed)
+			if p.Workload.Light {
+				break
+			}
+			loaded, checked := false, false
+			for _, step := range p.Steps {
+				loaded = loaded || step.Do == plan.ActionLoad
+				checked = checked || step.Do == plan.ActionChecksum
+				if !hurts(step) {
+					continue
+				}
+				if !loaded || !checked {
+					t.Fatalf("scenario %q, seed %d: nothing was written and read back before step %d", s.Name, seed,
+						step.N)
+				}
+				loaded, checked = false, false
+			}
+			if !loaded || !checked {
+				t.Fatalf("scenario %q, seed %d: nothing was written and read back at the end", s.Name, seed)
+			}
+		}
+	}
+}
+
+// hurts reports whether a step is a fault or has one within it.
+func hurts(step plan.Step) bool {
+	return step.Fault != nil || slices.ContainsFunc(step.During, hurts)
+}
+
+func mustFind(t *testing.T, name string) plan.Scenario {
+	t.Helper()
+	s, ok := scenarios.Find(name)
+	if !ok {
+		t.Fatalf("no scenario %q", name)
+	}
+	return s
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestGoldenPlans(t *testing.T) {
+	for _, s := range scenarios.All() {
+		shown := strings.HasSuffix(s.Name, "-light") ||
+			slices.Contains([]string{"set-scale-node-reboot", "set-node-gone"}, s.Name)
+		if strings.HasPrefix(s.Name, "set-") && !shown {
+			continue // They are as the light ones, with a load, and with a fault, of which one is shown.
+		}
+		p := plan.Make(s, 42)
+		var text bytes.Buffer
+		if err := p.Render(&text); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, s.Name+".txt", text.Bytes())
+		golden(t, s.Name+".json", encode(t, p))
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", path, d)
+	}
+}

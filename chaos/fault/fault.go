@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -94,16 +95,14 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	caps := plan.Caps{Workloads: workloads, Can: can}
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
-			Name: d.Name, Needs: d.Needs, Families: d.Families, CSI: d.CSI, Outlasts: d.Outlasts,
-			Triggers: d.Triggers, Network: d.Network, Takes: d.Takes, Longest: plan.Duration(d.Longest),
-			Container: d.Container, File: d.File, Grace: d.Grace, Manifest: d.Manifest, Offset: d.Offset,
-			Check: d.Check,
+			Name: d.Name, Needs: d.Needs, Outlasts: d.Outlasts, Triggers: d.Triggers, Storage: d.Storage, Takes: d.Takes,
+			Longest: plan.Duration(d.Longest), Params: d.Params, Check: d.Check,
 		})
 	}
 	return caps
 }
 
-// Definition is one entry of the list of faults.
+// Definition is one entry of the list of faults. Define completes that of a fault with parameters.
 type Definition struct {
 	Name    string
 	Summary string // What it does, one sentence.
@@ -111,25 +110,72 @@ type Definition struct {
 	Healed  string // How it is undone, and how that is shown.
 	// Needs is what the cluster must be able to do: "api", "clock", "netem", "nftables", "power", "static-pods",
 	// "systemd", "tbf".
-	Needs    []string
-	Families bool             // It can be limited to address families (plan.Fault.Families).
-	CSI      bool             // It is one of a CSI driver (plan.Fault.CSI).
-	Triggers bool             // Its act can wait on the node for a CSI call (plan.Fault.When).
-	Outlasts bool             // It can outlast the one within which it is (plan.Fault.Outlast), and then arms nothing.
-	Network  plan.NetworkCaps // Which fields of network faults it takes; with Peer, Env has the other side.
-	// Takes is what it has in its hands while it is in force: what no other fault may then touch. Every fault that is
-	// not over in a moment has something.
-	Takes []plan.Part
-	// Container, File, Grace, Manifest and Offset say that it takes the field of plan.Fault of that name. Check, when
-	// set, holds a fault against rules of its own, on paper.
-	Container, File, Grace, Manifest, Offset bool
-	Check                                    func(plan.Fault, plan.Workload) plan.FieldErrors
-
-	// Example, when set, fills in what an example of the fault cannot be without, beyond what the fields above say.
-	Example func(*plan.Fault)
-
+	Needs []string
+	// Takes lists the resources that it holds while it is in force: no other fault may touch them then. The guard
+	// records them in the history.
+	Takes    []plan.Part
+	Triggers bool   // Its act can wait on the node for a CSI call (plan.Fault.When).
+	Outlasts bool   // It can outlast the fault around it (plan.Fault.Outlast), and then arms nothing.
+	Lasts    bool   // What it does stays after the heal, for the checks to find.
+	Storage  string // The one kind of volume that it is a fault of (plan.Workload.Storage); empty for every kind.
 	// Longest is the longest hold: beyond it, the cluster undoes the effect by itself. 0 is no limit.
 	Longest  time.Duration
-	Upstream string // How it is known upstream: an issue, a KEP.
+	Upstream string      // How it is known upstream: an issue, a KEP.
+	Example  plan.Params // The parameters of an example.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
+
+	// Set by Define.
+	Params []string // The names of its parameters.
+	Check  func(plan.Setting) plan.FieldErrors
+	peer   func(spec plan.Fault) *int
+}
+
+// Validator is implemented by parameters that have rules.
+type Validator interface {
+	// Validate returns what is wrong; the fields of the errors are relative to the fault.
+	Validate(plan.Setting) plan.FieldErrors
+}
+
+// Pair is implemented by parameters of faults between two pods.
+type Pair interface {
+	Other() *int // The ordinal of the other side.
+}
+
+// Define completes the definition of a fault with the parameters P, which are decoded strictly: they stand beside the
+// common fields of plan.Fault in JSON, under the names that P gives them.
+func Define[P any](d Definition, make func(p P, spec plan.Fault, step int, env Env) (Fault, error)) Definition {
+	d.Params = plan.ParamNames[P]()
+	d.Check = func(s plan.Setting) plan.FieldErrors {
+		p, errs := plan.DecodeParams[P](s.Fault)
+		if v, ok := any(p).(Validator); ok && len(errs) == 0 {
+			return v.Validate(s)
+		}
+		return errs
+	}
+	d.New = func(spec plan.Fault, step int, env Env) (Fault, error) {
+		p, errs := plan.DecodeParams[P](spec)
+		if err := errs.Err(); err != nil {
+			return nil, fmt.Errorf("read the parameters of fault %q: %w", spec.Name, err)
+		}
+		return make(p, spec, step, env)
+	}
+	var none P
+	if _, ok := any(none).(Pair); ok {
+		d.peer = func(spec plan.Fault) *int {
+			p, _ := plan.DecodeParams[P](spec)
+			return any(p).(Pair).Other()
+		}
+	}
+	return d
+}
+
+// Pairs reports that it is a fault between two pods.
+func (d Definition) Pairs() bool { return d.peer != nil }
+
+// Other returns the ordinal of the other side of a fault between two pods, nil for other faults.
+func (d Definition) Other(spec plan.Fault) *int {
+	if d.peer == nil {
+		return nil
+	}
+	return d.peer(spec)
 }

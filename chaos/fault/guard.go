@@ -58,6 +58,7 @@ func Life(spec plan.Fault) time.Duration {
 type Config struct {
 	Step     plan.Step // Its Fault is set.
 	Env      Env
+	Takes    []plan.Part // What the fault takes, for the history.
 	Recorder history.Recorder
 	Journal  Journal // Optional: without one, nothing is known of the fault after a crash of the harness.
 	// Provoke runs when Inject has returned, before the effect is looked for. It is for a fault whose act waits for
@@ -250,6 +251,11 @@ func (g *Guard) record(stage history.FaultStage, span history.Span, facts []Fact
 	}
 	f := history.Fault{
 		Step: g.cfg.Step.N, Name: g.cfg.Step.Fault.Name, Stage: stage, Node: g.node(), Victim: g.cfg.Env.Pod,
+	}
+	if stage == history.StageIntent || stage == history.StageInjected {
+		for _, part := range g.cfg.Takes {
+			f.Takes = append(f.Takes, string(part))
+		}
 	}
 	for _, fact := range facts {
 		f.Evidence = append(f.Evidence, fact.String())

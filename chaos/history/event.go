@@ -205,13 +205,16 @@ const (
 
 // Fault is one stage of one fault of the plan.
 type Fault struct {
-	Step     int        `json:"step"`
-	Name     string     `json:"name"`
-	Stage    FaultStage `json:"stage"`
-	Node     string     `json:"node,omitempty"`
-	Victim   string     `json:"victim,omitempty"`   // The pod chosen, for example "mysql-1".
-	Evidence []string   `json:"evidence,omitempty"` // What was seen, one plain sentence each.
-	Error    string     `json:"error,omitempty"`
+	Step   int        `json:"step"`
+	Name   string     `json:"name"`
+	Stage  FaultStage `json:"stage"`
+	Node   string     `json:"node,omitempty"`
+	Victim string     `json:"victim,omitempty"` // The pod chosen, for example "mysql-1".
+	// Takes lists the resources that it holds while it is in force (plan.Part). It is set at the intent and when the
+	// fault is injected; histories of older versions have none.
+	Takes    []string `json:"takes,omitempty"`
+	Evidence []string `json:"evidence,omitempty"` // What was seen, one plain sentence each.
+	Error    string   `json:"error,omitempty"`
 }
 
 // ProcessAction says what became of a process.

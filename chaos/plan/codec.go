@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // maxBytes bounds what Decode reads: a plan of MaxSteps steps is well below 1 MiB.
@@ -38,7 +39,7 @@ func Decode(r io.Reader) (Plan, error) {
 	if err := json.Unmarshal(data, &head); err == nil && head.Schema > SchemaVersion {
 		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
 	}
-	if err := shape(data).Err(); err != nil {
+	if err := shape(data, "plan", reflect.TypeFor[Plan]()).Err(); err != nil {
 		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
 	var p Plan

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Describe says in one line what a step of the plan does.
@@ -15,13 +14,7 @@ func (p Plan) Describe(s Step) string {
 	case s.Do == ActionLoad:
 		return fmt.Sprintf("load: %s more", count(s.Commits, "acknowledged insert"))
 	case s.Do == ActionFault && s.Fault != nil:
-		families := ""
-		if len(s.Fault.Families) > 0 {
-			families = ", " + strings.Join(s.Fault.Families, " and ") + " only"
-		}
-		f := *s.Fault
-		return fmt.Sprintf("fault: %s on the node of %s%s%s%s, held %s%s%s", f.name(), p.pod(f.Ordinal),
-			p.networkNote(f), p.whenNote(f), f.outlastNote(), f.Hold, families, afterNote(f.During))
+		return s.Fault.describe(p)
 	case s.Do == ActionChecksum:
 		return fmt.Sprintf("checksum: the quiet tables of all instances, %q", s.Label)
 	case s.Do == ActionRead:

@@ -3,21 +3,15 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FieldError is one thing wrong with a plan: where, what was found, and what to write instead.
-type FieldError struct {
-	Field  string // Path of the field, for example "steps[3].fault.ordinal".
-	Detail string // What is wrong with it, for example "9 is out of range".
-	Fix    string // What to do, for example "use 0 to 2: the StatefulSet has 3 replicas then".
-}
-
-// Error renders field, detail and fix on one line.
-func (e FieldError) Error() string { return fmt.Sprintf("%s: %s; %s", e.Field, e.Detail, e.Fix) }
-
-// FieldErrors is everything that is wrong with a plan, in the order of its fields.
-type FieldErrors []FieldError
+// FieldErrors is everything that is wrong with a plan, in the order of its fields. Each names the field, for example
+// "steps[3].fault.ordinal", and says what is wrong with it and what to write instead.
+type FieldErrors field.ErrorList
 
 // maxShown and maxDetail bound how many errors are shown at once, and how many bytes of each.
 const (
@@ -37,12 +31,12 @@ func (l FieldErrors) Error() string {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(l)-i))
 			break
 		}
-		lines = append(lines, "  "+e.Error())
+		lines = append(lines, "  "+e.Field+": "+e.Detail)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives errors.As each FieldError.
+// Unwrap gives errors.As each *field.Error.
 func (l FieldErrors) Unwrap() []error {
 	errs := make([]error, len(l))
 	for i, e := range l {
@@ -62,11 +56,29 @@ func (l FieldErrors) Err() error {
 // ErrSchema is wrapped by Decode for a plan that a newer Seatrial wrote.
 var ErrSchema = errors.New("plan schema is newer than this program")
 
-// add appends one error.
-func (l *FieldErrors) add(field, fix, detail string, args ...any) {
+// Add appends one error: what is wrong with a field, and what to do about it.
+func (l *FieldErrors) Add(at, fix, detail string, args ...any) {
 	what := fmt.Sprintf(detail, args...)
 	if len(what) > maxDetail {
 		what = strings.ToValidUTF8(what[:maxDetail], "") + "..."
 	}
-	*l = append(*l, FieldError{Field: field, Detail: what, Fix: fix})
+	*l = append(*l, &field.Error{
+		Type: field.ErrorTypeInvalid, Field: at, BadValue: field.OmitValueType{}, Detail: what + "; " + fix,
+	})
+}
+
+func (l *FieldErrors) add(at, fix, detail string, args ...any) { l.Add(at, fix, detail, args...) }
+
+// Range adds an error when a value is not between two others.
+func (l *FieldErrors) Range(at string, value, low, high int) {
+	if value < low || value > high {
+		l.Add(at, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", value)
+	}
+}
+
+// OneOf adds an error when a value is none of those that there are.
+func (l *FieldErrors) OneOf(at, what, value string, known ...string) {
+	if !slices.Contains(known, value) {
+		l.Add(at, oneOf(value, known), "no %s %q", what, value)
+	}
 }

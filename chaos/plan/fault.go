@@ -1,39 +1,27 @@
 package plan
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+)
 
 // Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts; within another
 // fault, when that one started.
 type Fault struct {
-	Name     string   `json:"name"` // In the list of faults, for example "kubelet-kill".
-	Ordinal  int      `json:"ordinal"`
-	Hold     Duration `json:"hold"`               // How long the shown effect is left in place.
-	Families []string `json:"families,omitempty"` // Network faults: "ipv4", "ipv6"; empty means both.
-	CSI      *CSI     `json:"csi,omitempty"`      // Faults of a CSI driver: which call, and what happens to it.
-	// Direction is which packets a network fault concerns, as seen from the victim: "in" are those that come to it,
-	// "out" those that leave it; empty means both.
-	Direction string `json:"direction,omitempty"`
-	// Flows is which TCP connections a network fault cuts: those that were "established" when it began, or "new" ones;
-	// empty means all, and every other packet as well.
-	Flows   string `json:"flows,omitempty"`
-	Reject  bool   `json:"reject,omitempty"`  // A network fault answers what it cuts with a reset, or says so by ICMP.
-	Percent int    `json:"percent,omitempty"` // The share of packets that are lost, 1 to 99.
-	Peer    *int   `json:"peer,omitempty"`    // The ordinal of the other side, of faults between two.
-	// Delay is how much later every packet leaves, and Kbits how many thousand bits may leave in a second.
-	Delay Duration `json:"delay,omitempty"`
-	Kbits int      `json:"kbits,omitempty"`
-	// Offset is by how much a clock is put forward, or back when it is negative.
-	Offset Duration `json:"offset,omitempty"`
-	// Container is the container of the victim's pod that is hurt, for faults that hurt one.
-	Container string `json:"container,omitempty"`
-	// Grace is the grace period of a deletion, in whole seconds; nil is the pod's own.
-	Grace *Duration `json:"grace,omitempty"`
-	// File is the file of the victim's volume that is damaged, for faults that damage one: a path with slashes,
-	// relative to the directory that the pod is given, for example "data/seatrial/quiet.ibd". Such damage is declared:
-	// a trial in which no check finds it shows nothing.
-	File string `json:"file,omitempty"`
-	// Manifest is the object of a fault that is left to Chaos Mesh, as JSON, with its pods by name.
-	Manifest json.RawMessage `json:"manifest,omitempty"`
+	Name    string   `json:"name"` // In the list of faults, for example "kubelet-kill".
+	Ordinal int      `json:"ordinal"`
+	Hold    Duration `json:"hold"` // How long the shown effect is left in place.
+	// Params are the fields that only this fault has. In JSON they stand beside the others; the fault's definition
+	// decodes and validates them.
+	Params Params `json:"-"`
 	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
 	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
 	When    *Await `json:"when,omitempty"`
@@ -48,22 +36,301 @@ type Fault struct {
 	Life Duration `json:"-"`
 }
 
-// CSI is a fault point of a CSI driver: what happens to the calls of one method for the victim's volume, or for every.
-type CSI struct {
-	RPC   string   `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
-	Act   string   `json:"act"`             // "fail", "delay", "hold", "late" or "lie", see CSIActs.
-	Code  string   `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
-	Delay Duration `json:"delay,omitempty"` // Of delay.
-	Times int      `json:"times,omitempty"` // How many calls; 0 is all of them.
-	// Every has the point concern the calls for every volume, and not for the victim's alone.
-	Every bool `json:"every,omitempty"`
+// Params are the parameters of a fault by name, as they are in JSON.
+type Params map[string]any
+
+// MarshalJSON writes the parameters in alphabetical order between hold and when.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	var fields [][]byte
+	for _, part := range []any{
+		struct {
+			Name    string   `json:"name"`
+			Ordinal int      `json:"ordinal"`
+			Hold    Duration `json:"hold"`
+		}{f.Name, f.Ordinal, f.Hold},
+		f.Params,
+		struct {
+			When    *Await `json:"when,omitempty"`
+			Provoke []Step `json:"provoke,omitempty"`
+			During  []Step `json:"during,omitempty"`
+			Outlast bool   `json:"outlast,omitempty"`
+		}{f.When, f.Provoke, f.During, f.Outlast},
+	} {
+		data, err := json.Marshal(part)
+		if err != nil {
+			return nil, fmt.Errorf("encode fault %q: %w", f.Name, err)
+		}
+		if inside := data[1 : len(data)-1]; len(inside) > 0 && string(data) != "null" {
+			fields = append(fields, inside)
+		}
+	}
+	return slices.Concat([]byte("{"), bytes.Join(fields, []byte(",")), []byte("}")), nil
 }
 
-// CSIActs returns what a fault point can do to a call: answer an error and do nothing; do it later; hold it until the
-// fault is healed; do it and answer an error; answer success and do nothing.
-func CSIActs() []string { return []string{"fail", "delay", "hold", "late", "lie"} }
+// UnmarshalJSON keeps every field that not all faults have as a parameter.
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	type common Fault
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*common)(f)); err != nil {
+		return fmt.Errorf("decode fault: %w", err)
+	}
+	params := Params{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &params); err != nil {
+		return fmt.Errorf("decode fault: %w", err)
+	}
+	for name := range fieldTypes(reflect.TypeFor[Fault]()) {
+		delete(params, name)
+	}
+	if f.Params = params; len(params) == 0 {
+		f.Params = nil
+	}
+	return nil
+}
 
-// CSIRPCs returns the methods that a fault point can be at (CSI specification 1.11).
+// Setting is what the parameters of a fault are held against.
+type Setting struct {
+	Fault    Fault
+	Workload Workload
+	// Low and Pods say which ordinals there can be at the step: as many as Pods, from Low on.
+	Low, Pods int
+}
+
+// Ordinal holds that there is a pod of an ordinal.
+func (s Setting) Ordinal(errs *FieldErrors, field string, ordinal int) {
+	if ordinal < s.Low || ordinal >= s.Low+s.Pods {
+		errs.Add(field, fmt.Sprintf("use %d to %d: there are %d replicas at this step", s.Low, s.Low+s.Pods-1, s.Pods),
+			"%d is out of range", ordinal)
+	}
+}
+
+// DecodeParams reads the parameters of a fault strictly. The fields of its errors are relative to the fault.
+func DecodeParams[P any](f Fault) (P, FieldErrors) {
+	var p P
+	errs := Names(ParamNames[P]()...)(Setting{Fault: f})
+	if len(errs) > 0 || len(f.Params) == 0 {
+		return p, errs
+	}
+	data, err := json.Marshal(f.Params)
+	if err != nil {
+		errs.Add("params", "write JSON", "cannot be read: %v", err)
+		return p, errs
+	}
+	if errs = shape(data, "", reflect.TypeFor[P]()); len(errs) > 0 {
+		return p, errs
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &p); err != nil {
+		errs.Add("params", "write JSON", "cannot be read: %v", err)
+	}
+	return p, errs
+}
+
+// Names returns a check that knows the names of a fault's parameters and nothing else of them.
+func Names(names ...string) func(Setting) FieldErrors {
+	return func(s Setting) (errs FieldErrors) {
+		for _, name := range slices.Sorted(maps.Keys(s.Fault.Params)) {
+			if !slices.Contains(names, name) {
+				fix := "leave it out"
+				if near, ok := Nearest(name, names); ok {
+					fix = fmt.Sprintf("did you mean %q?", near)
+				}
+				errs.Add(fieldOf("", name), fix, "fault %q does not take it", short(s.Fault.Name))
+			}
+		}
+		return errs
+	}
+}
+
+// ParamNames returns the names of the parameters of a fault, in the order of its struct.
+func ParamNames[P any]() []string {
+	var names []string
+	for _, f := range jsonFields(reflect.TypeFor[P]()) {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// note tells of the parameters, "" when there are none.
+func (p Params) note() string {
+	var words []string
+	var tell func(name string, v any)
+	tell = func(name string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				tell(k, v[k])
+			}
+		case Params:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				tell(k, v[k])
+			}
+		case json.RawMessage:
+			words = append(words, quoted(short(name+" "+string(v))))
+		case bool:
+			if v {
+				words = append(words, quoted(short(name)))
+			}
+		default:
+			words = append(words, quoted(short(name+" "+strings.Trim(fmt.Sprint(v), "[]"))))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		if k == "manifest" { // It is long, and the step's note says where it is from.
+			continue
+		}
+		tell(k, p[k])
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return ", " + strings.Join(words, ", ")
+}
+
+// Example returns a small plan whose first step is the fault.
+func Example(caps FaultCaps, params Params) Plan {
+	minute := Duration(time.Minute)
+	p := Plan{
+		Schema: SchemaVersion, Scenario: "example", Seed: 1, Workers: 2,
+		Workload: Workload{
+			Name: "ledger", StatefulSet: "mysql", Replicas: 2, FileSystem: "ext4", VolumeMiB: 512, Clients: 2,
+			Interval: Duration(50 * time.Millisecond), QuietRows: 1000,
+		},
+		Bounds: Bounds{Ready: 3 * minute, Settle: 2 * minute, BlindGap: minute / 12, MinOps: 50, MinAround: 5},
+		Steps: []Step{{N: 1, Do: ActionFault, Bound: 5 * minute, Fault: &Fault{
+			Name: caps.Name, Hold: Duration(10 * time.Second), Params: params,
+		}}},
+	}
+	if caps.Storage == StorageSharedDisk {
+		p.Workload.Storage, p.Workload.Fencing = StorageSharedDisk, "single"
+	}
+	return p
+}
+
+// maxPutOff is how long a node puts an act off that it has waited for: the effect must be shown within the limit of
+// that, which is a minute.
+const maxPutOff = 20 * time.Second
+
+func (v *validator) fault(at string, f Fault, bound Duration, in within) {
+	names := make([]string, len(v.caps.Faults))
+	var known *FaultCaps
+	for i := range v.caps.Faults {
+		names[i] = v.caps.Faults[i].Name
+		if names[i] == f.Name {
+			known = &v.caps.Faults[i]
+		}
+	}
+	if known == nil {
+		v.errs.add(at+".name", oneOf(f.Name, names), "no fault %q", f.Name)
+	} else {
+		v.needs(at+".name", *known)
+		v.params(at, f, *known)
+	}
+	v.ordinal(at+".ordinal", f.Ordinal)
+	switch {
+	case f.Hold <= 0:
+		v.errs.add(at+".hold", "use more than 0s", "%s is out of range", f.Hold)
+	case f.Hold >= bound:
+		v.errs.add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
+			f.Hold, bound)
+	case known != nil && known.Longest > 0 && f.Hold > known.Longest:
+		v.errs.add(at+".hold", fmt.Sprintf("hold it for at most %s", known.Longest),
+			"the effect of fault %q ends by itself before %s are over", f.Name, f.Hold)
+	}
+	v.when(at, f, known)
+	switch {
+	case !f.Outlast:
+	case in.faults == 0:
+		v.errs.add(at+".outlast", "leave it out", "the step is within no fault that it could outlast")
+	case known != nil && !known.Outlasts:
+		v.errs.add(at+".outlast", "leave it out", "fault %q can be healed before the one within which it is", f.Name)
+	}
+	if v.tooDeep(at+".provoke", in, f.Provoke) || v.tooDeep(at+".during", in, f.During) {
+		return
+	}
+	v.steps(at+".provoke", f.Provoke, in.fault())
+	v.steps(at+".during", f.During, in.fault())
+}
+
+// params asks the fault's definition to judge its parameters.
+func (v *validator) params(at string, f Fault, known FaultCaps) {
+	if known.Storage != "" && known.Storage != v.work.StorageName() {
+		v.errs.add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
+			"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
+	}
+	check := known.Check
+	if check == nil {
+		check = Names()
+	}
+	for _, e := range check(Setting{Fault: f, Workload: v.work, Low: v.set.start, Pods: v.set.reach}) {
+		e.Field = at + "." + e.Field
+		v.errs = append(v.errs, e)
+	}
+}
+
+// when validates a fault's trigger: what the driver's node service does is seen on the victim's node, and only what is
+// provoked after the node has begun to wait can be waited for.
+func (v *validator) when(at string, f Fault, known *FaultCaps) {
+	switch {
+	case f.When == nil && len(f.Provoke) > 0:
+		v.errs.add(at+".provoke", "leave it out, or set when", "nothing waits for what it brings about")
+		return
+	case f.When == nil:
+		return
+	case known != nil && !known.Triggers:
+		v.errs.add(at+".when", "leave it out", "fault %q cannot wait on the node for a call", f.Name)
+	case len(f.Provoke) == 0:
+		v.errs.add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
+	}
+	v.await(at+".when", *f.When, 1)
+	if f.When.Delay.D() > maxPutOff {
+		v.errs.add(at+".when.delay", fmt.Sprintf("use 0s to %s", maxPutOff), "%s is out of range on a node",
+			f.When.Delay)
+	}
+	if f.When.Since != "" {
+		v.errs.add(at+".when.since", "leave it out", "what came before the node began to wait does not count")
+	}
+	call := f.When.For == AwaitCSIBegin || f.When.For == AwaitCSIEnd
+	switch {
+	case !call:
+		v.errs.add(at+".when.for", fmt.Sprintf("use %q or %q", AwaitCSIBegin, AwaitCSIEnd),
+			"%q is not seen on the node", f.When.For)
+	case !strings.HasPrefix(f.When.RPC, "Node"):
+		v.errs.add(at+".when.rpc", "use a method of the node service", "%q is not called on the victim's node",
+			f.When.RPC)
+	case f.When.Ordinal != f.Ordinal:
+		v.errs.add(at+".when.ordinal", fmt.Sprintf("use %d", f.Ordinal), "%d is not the victim's", f.When.Ordinal)
+	}
+}
+
+// needs refuses a fault that the cluster, or any cluster on this machine, cannot carry out.
+func (v *validator) needs(at string, f FaultCaps) {
+	for _, need := range f.Needs {
+		if why, ok := v.caps.Cannot[need]; ok {
+			v.errs.add(at, "choose another fault or another machine",
+				"fault %q needs %q, which is not to be had here: %s", f.Name, need, why)
+		}
+		if v.caps.Can != nil && !slices.Contains(v.caps.Can, need) {
+			v.errs.add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
+				f.Name, need)
+		}
+	}
+}
+
+// describe says in one line what the fault does to whom.
+func (f Fault) describe(p Plan) string {
+	text := fmt.Sprintf("fault: %s on the node of %s%s", f.Name, p.pod(f.Ordinal), f.Params.note())
+	if f.When != nil {
+		text += ", as soon as " + p.describeAwait(*f.When)
+	}
+	if f.Outlast {
+		text += ", healed after the one around it"
+	}
+	text += fmt.Sprintf(", held %s", f.Hold)
+	if len(f.During) > 0 {
+		text += " after:"
+	}
+	return text
+}
+
+// CSIRPCs returns the methods of a CSI driver that a plan can name (CSI specification 1.11).
 func CSIRPCs() []string {
 	return []string{
 		"ControllerExpandVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "CreateVolume",

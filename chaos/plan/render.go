@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 )
 
@@ -114,7 +113,7 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 		switch {
 		case s.Fault != nil:
 			fmt.Fprintf(b, "    the node of %s, by %s%s: %s once shown, never longer than %s\n",
-				p.pod(s.Fault.Ordinal), s.Fault.Name, p.networkNote(*s.Fault), s.Fault.Hold, s.Bound)
+				p.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Params.note(), s.Fault.Hold, s.Bound)
 		case s.Tamper != nil:
 			fmt.Fprintf(b, "    the data of %s, for good: %s\n", p.pod(s.Tamper.Ordinal), s.Tamper.Kind)
 		case s.Do == ActionDeleteClaim && s.Ordinal != nil:
@@ -132,43 +131,6 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 		b.WriteString("    nothing\n")
 	}
 	fmt.Fprintf(b, "  all steps together take at most %s\n", longest)
-}
-
-// name is the fault's name, and for a CSI driver's which call and what becomes of it.
-func (f Fault) name() string {
-	if f.CSI == nil {
-		return f.Name
-	}
-	parts := []string{f.Name, f.CSI.Act}
-	if f.CSI.Code != "" {
-		parts = append(parts, f.CSI.Code)
-	}
-	parts = append(parts, f.CSI.RPC)
-	if f.CSI.Every {
-		parts = append(parts, "of every volume")
-	}
-	return strings.Join(parts, " ")
-}
-
-func (p Plan) whenNote(f Fault) string {
-	if f.When == nil {
-		return ""
-	}
-	return ", as soon as " + p.describeAwait(*f.When)
-}
-
-func (f Fault) outlastNote() string {
-	if !f.Outlast {
-		return ""
-	}
-	return ", healed after the one around it"
-}
-
-func afterNote(during []Step) string {
-	if len(during) == 0 {
-		return ""
-	}
-	return " after:"
 }
 
 func (p Plan) pod(ordinal int) string { return fmt.Sprintf("%s-%d", p.Workload.StatefulSet, ordinal) }

@@ -16,15 +16,15 @@ import (
 // maxNesting bounds how deep values are within each other. Steps that are within MaxDepth others stay far below it.
 const maxNesting = 64
 
-// shape holds text against what a plan looks like in JSON, and returns every field that is not known, is there twice,
-// or is of another type than its own. It is stricter than encoding/json, which takes the last of two fields and any
+// shape holds text against what a type looks like in JSON, and returns every field that is not known, is there twice,
+// or is of another type than its own. Fields of a fault that are not common to all are left to its definition. It is stricter than encoding/json, which takes the last of two fields and any
 // case of their letters, and can say of no duration where it is.
-func shape(data []byte) FieldErrors {
+func shape(data []byte, at string, t reflect.Type) FieldErrors {
 	s := &shaper{dec: json.NewDecoder(bytes.NewReader(data)), data: data}
 	s.dec.UseNumber()
-	if s.value("plan", reflect.TypeFor[Plan](), 0) {
+	if s.value(at, t, 0) {
 		if _, err := s.dec.Token(); !errors.Is(err, io.EOF) {
-			s.errs.add("plan", "remove it", "there is more after it")
+			s.errs.add(at, "remove it", "there is more after it")
 		}
 	}
 	return s.errs
@@ -144,6 +144,9 @@ func (s *shaper) fields(at string, t reflect.Type, deep int) bool {
 				inner = t.Elem()
 			}
 		}
+		if !ok && t == reflect.TypeFor[Fault]() {
+			inner, ok = reflect.TypeFor[json.RawMessage](), true
+		}
 		if !ok {
 			names := make([]string, 0, len(known))
 			for n := range known {
@@ -170,17 +173,32 @@ func fieldTypes(t reflect.Type) map[string]reflect.Type {
 		return nil
 	}
 	types := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "-" {
-			types[name] = t.Field(i).Type
-		}
+	for _, f := range jsonFields(t) {
+		types[f.name] = f.Type
 	}
 	return types
 }
 
+type jsonField struct {
+	name string
+	reflect.StructField
+}
+
+// jsonFields returns the fields of a struct in JSON, those of embedded structs among them.
+func jsonFields(t reflect.Type) []jsonField {
+	var fields []jsonField
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "-" && !f.Anonymous {
+			fields = append(fields, jsonField{name, f})
+		}
+	}
+	return fields
+}
+
 // fieldOf names a field of an object. A name that somebody made up is quoted.
 func fieldOf(at, name string) string {
-	if at == "plan" {
+	if at == "plan" || at == "" {
 		at = ""
 	} else {
 		at += "."

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // The limits of a legal plan. They keep a mistyped number from becoming a trial that never ends or floods the machine.
@@ -35,17 +36,14 @@ type Caps struct {
 type FaultCaps struct {
 	Name     string
 	Needs    []string // What the cluster must be able to do.
-	Families bool     // The fault can be limited to address families.
-	CSI      bool     // The fault is one of a CSI driver.
 	Outlasts bool     // The fault can outlast the one within which it is.
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
 	Longest  Duration // The longest that the fault can be held; 0 is no limit.
-	Network  NetworkCaps
-	// Container, File, Grace, Manifest and Offset say that the fault takes the field of that name.
-	Container, File, Grace, Manifest, Offset bool
-	// Check, when set, holds a fault against rules of its own. The fields of its errors are relative to the fault.
-	Check func(Fault, Workload) FieldErrors
-	Takes []Part // What it has in its hands while it is in force.
+	Storage  string   // The one kind of volume that it is a fault of; empty for every kind.
+	Takes    []Part   // What it takes while it is in force.
+	Params   []string // The names of its parameters.
+	// Check validates its parameters; nil when it has none. The fields of its errors are relative to the fault.
+	Check func(Setting) FieldErrors
 }
 
 // Validate holds p against the rules on paper and returns FieldErrors with every breach, or nil. Nothing is touched,
@@ -90,13 +88,8 @@ func (v *validator) steps(at string, steps []Step, in within) {
 
 const nameRule = "use lower-case letters, digits and hyphens, beginning with a letter, at most 63"
 
-// legalName holds the rule for names of everything: it is safe as a file name and as a part of a Kubernetes name.
-func legalName(s string) bool {
-	if s == "" || len(s) > 63 || strings.HasSuffix(s, "-") || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
+// legalName reports whether a name is safe as a file name and as a part of a Kubernetes name.
+func legalName(s string) bool { return len(validation.IsDNS1035Label(s)) == 0 }
 
 // validator walks a plan in order.
 type validator struct {
@@ -284,11 +277,7 @@ func (v *validator) fields(at string, s Step) {
 }
 
 func (v *validator) ordinal(at string, ordinal int) {
-	low, n := v.set.start, v.set.reach
-	if ordinal < low || ordinal >= low+n {
-		v.errs.add(at, fmt.Sprintf("use %d to %d: there are %d replicas at this step", low, low+n-1, n),
-			"%d is out of range", ordinal)
-	}
+	Setting{Low: v.set.start, Pods: v.set.reach}.Ordinal(&v.errs, at, ordinal)
 }
 
 func (v *validator) tamper(at string, t Tamper) {

@@ -16,7 +16,7 @@ func nested() plan.Plan {
 	p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single"
 	gone := &plan.Fault{Name: "node-delete", Hold: second, Outlast: true}
 	point := &plan.Fault{
-		Name: "csi-point", Hold: second, CSI: &plan.CSI{RPC: "NodeStageVolume", Act: "fail", Code: "Internal"},
+		Name: "csi-point", Hold: second, Params: plan.Params{"csi": true},
 		During: []plan.Step{
 			{N: 3, Do: plan.ActionAwait, Bound: minute,
 				Await: &plan.Await{For: plan.AwaitCSIEnd, RPC: "NodeStageVolume"}},
@@ -33,7 +33,7 @@ func nested() plan.Plan {
 func nestedCaps() plan.Caps {
 	c := caps()
 	c.Faults[0].Triggers = true // kubelet-kill.
-	c.Faults = append(c.Faults, plan.FaultCaps{Name: "csi-point", CSI: true},
+	c.Faults = append(c.Faults, plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
 		plan.FaultCaps{Name: "node-delete", Outlasts: true})
 	return c
 }
@@ -51,20 +51,8 @@ func TestMistakesInFaultsWithinFaults(t *testing.T) {
 			[]string{"steps[1].fault.outlast", "within no fault"}},
 		{"is healed before", func(_, inner *plan.Fault, _ *plan.Await) { inner.Name = "kubelet-kill" },
 			[]string{"steps[1].fault.during[1].fault.outlast", `"kubelet-kill"`, "leave it out"}},
-		{"no point", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI = nil },
-			[]string{"steps[1].fault.csi", "is missing"}},
-		{"a point of another fault", func(outer, inner *plan.Fault, _ *plan.Await) { inner.CSI = outer.CSI },
-			[]string{"steps[1].fault.during[1].fault.csi", "not one of a CSI driver"}},
-		{"no such method", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.RPC = "NodeStageVolumes" },
-			[]string{"steps[1].fault.csi.rpc", `"NodeStageVolume"`}},
-		{"no such act", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.Act = "fial" },
-			[]string{"steps[1].fault.csi.act", `"fail"`}},
-		{"a code that is none", func(outer, _ *plan.Fault, _ *plan.Await) { outer.CSI.Code = "OK" },
-			[]string{"steps[1].fault.csi.code", `"OK"`}},
-		{"a delay without a length", func(outer, _ *plan.Fault, _ *plan.Await) {
-			*outer.CSI = plan.CSI{
-				RPC: "NodeStageVolume", Act: "delay"}
-		}, []string{"steps[1].fault.csi.delay"}},
+		{"a point of another fault", func(outer, inner *plan.Fault, _ *plan.Await) { inner.Params = outer.Params },
+			[]string{"steps[1].fault.during[1].fault.csi", `"node-delete" does not take it`}},
 		{"nothing that could be awaited", func(_, _ *plan.Fault, wait *plan.Await) { wait.For = "christmas" },
 			[]string{"steps[1].fault.during[0].await.for", `"christmas"`}},
 		{"a method where none is", func(_, _ *plan.Fault, wait *plan.Await) { wait.For = plan.AwaitMoved },

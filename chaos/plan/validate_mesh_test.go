@@ -9,50 +9,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-func TestFieldsThatOnlySomeFaultsTake(t *testing.T) {
-	grace := func(d time.Duration) *plan.Duration { return new(plan.Duration(d)) }
-	takes := plan.FaultCaps{
-		Name: "kubelet-kill", Container: true, Grace: true, Manifest: true,
-		Check: func(f plan.Fault, w plan.Workload) plan.FieldErrors {
-			if f.Container == w.StatefulSet {
-				return nil
-			}
-			return plan.FieldErrors{{Field: "container", Detail: "is not the workload's", Fix: "use another"}}
-		},
-	}
-	for _, tc := range []struct {
-		name  string
-		caps  plan.FaultCaps
-		fault plan.Fault
-		want  string // Empty when it is legal.
-	}{
-		{"all of them", takes, plan.Fault{Container: "mysql", Grace: grace(time.Second), Manifest: []byte("{}")}, ""},
-		{"no container", plan.FaultCaps{Name: "kubelet-kill"}, plan.Fault{Container: "mysql"},
-			"steps[0].fault.container: fault \"kubelet-kill\" does not take it; leave it out"},
-		{"no grace", plan.FaultCaps{Name: "kubelet-kill"}, plan.Fault{Grace: grace(0)}, "steps[0].fault.grace: fault"},
-		{"no manifest", plan.FaultCaps{Name: "kubelet-kill"}, plan.Fault{Manifest: []byte("{}")},
-			"steps[0].fault.manifest: fault"},
-		{"a manifest is missing", takes, plan.Fault{Container: "mysql"}, "steps[0].fault.manifest: is missing"},
-		{"a container with a path", takes, plan.Fault{Container: "../mysql", Manifest: []byte("{}")},
-			`steps[0].fault.container: "../mysql" is not a name`},
-		{"a rule of its own", takes, plan.Fault{Container: "sidecar", Manifest: []byte("{}")},
-			"steps[0].fault.container: is not the workload's; use another"},
-		{"less than a second", takes, plan.Fault{Container: "mysql", Manifest: []byte("{}"), Grace: grace(1)},
-			"steps[0].fault.grace: 1ns is out of range"},
-		{"negative", takes, plan.Fault{Container: "mysql", Manifest: []byte("{}"), Grace: grace(-time.Second)},
-			"steps[0].fault.grace: -1s is out of range"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			p := legal()
-			tc.fault.Name, tc.fault.Hold = "kubelet-kill", plan.Duration(time.Second)
-			p.Steps = []plan.Step{{N: 1, Do: plan.ActionFault, Fault: &tc.fault, Bound: plan.Duration(time.Minute)}}
-			c := caps()
-			c.Faults = []plan.FaultCaps{tc.caps}
-			checkErr(t, p.Validate(c), tc.want)
-		})
-	}
-}
-
 func TestPausesNotesAndManifests(t *testing.T) {
 	minute := plan.Duration(time.Minute)
 	for _, tc := range []struct {

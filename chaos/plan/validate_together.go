@@ -10,6 +10,18 @@ import (
 // MaxBranches is how many sequences of steps can be beside each other.
 const MaxBranches = 8
 
+// MaxDepth is how many steps can be within each other.
+const MaxDepth = 4
+
+// tooDeep holds that steps are not within too many others.
+func (v *validator) tooDeep(at string, in within, steps ...[]Step) bool {
+	deep := in.steps >= MaxDepth && slices.ContainsFunc(steps, func(s []Step) bool { return len(s) > 0 })
+	if deep {
+		v.errs.add(at, "leave it out", "is within %d steps already", in.steps)
+	}
+	return deep
+}
+
 // together holds the rules of sequences beside each other: one of them at most changes the StatefulSet, and the others
 // keep to the pods that are there whatever becomes of it.
 func (v *validator) together(at string, s Step, in within) {

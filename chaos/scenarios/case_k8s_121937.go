@@ -18,7 +18,7 @@ func k8s121937() plan.Case {
 				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
-				hold := plan.CSI{RPC: "NodeUnstageVolume", Act: "hold", Every: true}
+				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
 				w := together("single")
 				steps := deleted(w.Replicas)
 				for ordinal := range w.Replicas {

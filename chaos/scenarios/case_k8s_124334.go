@@ -18,7 +18,9 @@ func k8s124334() plan.Case {
 				"attachment no longer counts that node, and the volume is attached to two.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
-				fail := plan.CSI{RPC: "ControllerUnpublishVolume", Act: "fail", Code: "Internal", Every: true}
+				fail := plan.Params{
+					"rpc": "ControllerUnpublishVolume", "act": "fail", "code": "Internal", "every": true,
+				}
 				w := together("none")
 				steps := deleted(w.Replicas)
 				for ordinal := range w.Replicas {

@@ -31,8 +31,10 @@ func podRemount() plan.Case {
 				for _, rpc := range []string{
 					"NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
 				} {
-					delay := plan.CSI{RPC: rpc, Act: "delay", Delay: plan.Duration(4 * time.Second), Every: true,
-						Times: w.Replicas}
+					delay := plan.Params{
+						"rpc": rpc, "act": "delay", "delay": plan.Duration(4 * time.Second), "every": true,
+						"times": w.Replicas,
+					}
 					steps = append(steps,
 						draft.CSIPoint(delay, 0, 6*time.Minute,
 							draft.Provoked("kubelet-kill", rpc, 0, 5*time.Minute, deleted(w.Replicas)...),

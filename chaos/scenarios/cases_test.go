@@ -20,8 +20,8 @@ func known() plan.Caps {
 	}
 	return plan.Caps{
 		Workloads: caps.Workloads,
-		Faults: append(caps.Faults, plan.FaultCaps{Name: "node-partition", Families: true},
-			plan.FaultCaps{Name: "csi-point", CSI: true}),
+		Faults: append(caps.Faults, plan.FaultCaps{Name: "node-partition", Check: plan.Names("families")},
+			plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk}),
 	}
 }
 

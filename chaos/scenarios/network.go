@@ -18,22 +18,20 @@ func network() plan.Scenario {
 		Expect: "PASS",
 		Build: func(r *rand.Rand) plan.Plan {
 			const replicas = 3
-			with := func(name string, hold time.Duration, change func(f *plan.Fault)) plan.Step {
+			with := func(name string, hold time.Duration, params plan.Params) plan.Step {
 				s := draft.Fault(name, r.IntN(replicas), hold, 3*time.Minute)
-				change(s.Fault)
+				s.Fault.Params = params
 				return s
 			}
-			peer := func(f *plan.Fault) {
-				other := (f.Ordinal + 1 + r.IntN(replicas-1)) % replicas
-				f.Peer = &other
-			}
 			faults := []plan.Step{
-				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Direction = plan.DirectionIn }),
-				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Direction = plan.DirectionOut }),
-				with("node-partition", 5*time.Second, func(f *plan.Fault) { f.Reject = true }),
-				with("packet-loss", 10*time.Second, func(f *plan.Fault) { f.Percent = 30 }),
-				with("pod-partition", 5*time.Second, peer),
+				with("node-partition", 5*time.Second, plan.Params{"direction": "in"}),
+				with("node-partition", 5*time.Second, plan.Params{"direction": "out"}),
+				with("node-partition", 5*time.Second, plan.Params{"reject": true}),
+				with("packet-loss", 10*time.Second, plan.Params{"percent": 30}),
+				with("pod-partition", 5*time.Second, nil),
 			}
+			cut := faults[len(faults)-1].Fault
+			cut.Params = plan.Params{"peer": (cut.Ordinal + 1 + r.IntN(replicas-1)) % replicas}
 			r.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 			steps := []plan.Step{draft.Load(150)}
 			for _, f := range faults {

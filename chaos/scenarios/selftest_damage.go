@@ -28,7 +28,7 @@ func selftestDamage(fault, what string) plan.Scenario {
 				w.FileSystem = "xfs"
 			}
 			harm := draft.Fault(fault, victim, time.Second, 2*time.Minute)
-			harm.Fault.File = quietFile
+			harm.Fault.Params = plan.Params{"file": quietFile}
 			return plan.Plan{Workers: 2, Workload: w, Bounds: draft.Bounds(), Steps: []plan.Step{
 				draft.Load(100),
 				draft.Checksum("before"),

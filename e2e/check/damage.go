@@ -9,9 +9,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Damage judges the checks themselves: what a plan damages on purpose (plan.Fault.File) must be found by one of those
-// that look at data, in the instance whose it is. It never fails. Where nobody finds what is known to be there, nobody
-// would have found what is not known: the trial is Unknown.
+// Damage judges the checks themselves: what a plan damages on purpose (the parameter "file" of a fault) must be found by
+// one of those that look at data, in the instance whose it is. It never fails. Where nobody finds what is known to be
+// there, nobody would have found what is not known: the trial is Unknown.
 func Damage() Check {
 	return Check{
 		Name:    "damage",
@@ -26,8 +26,14 @@ func Damage() Check {
 func damages(h *world.World) bool {
 	s, err := h.Trial()
 	return err != nil || slices.ContainsFunc(s.Plan.AllSteps(), func(st plan.Step) bool {
-		return st.Fault != nil && st.Fault.File != ""
+		return st.Fault != nil && damaged(*st.Fault) != ""
 	})
+}
+
+// damaged returns the file that a fault damages, empty when it damages none.
+func damaged(f plan.Fault) string {
+	file, _ := f.Params["file"].(string)
+	return file
 }
 
 func judgeDamage(h *world.World) Result {
@@ -44,7 +50,7 @@ func judgeDamage(h *world.World) Result {
 	files := map[int]string{}
 	for _, st := range s.Plan.AllSteps() {
 		if st.Fault != nil {
-			files[st.N] = st.Fault.File
+			files[st.N] = damaged(*st.Fault)
 		}
 	}
 	for _, l := range s.Faults {

@@ -16,7 +16,8 @@ import (
 func damaged(shown bool, said ...history.Inspection) history.History {
 	p := historytest.SmokePlan()
 	p.Steps = []plan.Step{{N: 1, Do: plan.ActionFault, Bound: plan.Duration(time.Minute), Fault: &plan.Fault{
-		Name: "page-flip", Ordinal: 1, File: "data/seatrial/quiet.ibd", Hold: plan.Duration(time.Second),
+		Name: "page-flip", Ordinal: 1, Hold: plan.Duration(time.Second),
+		Params: plan.Params{"file": "data/seatrial/quiet.ibd"},
 	}}}
 	t := historytest.New(p)
 	if shown {

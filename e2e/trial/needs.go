@@ -62,11 +62,10 @@ func ValidateNew(parts Parts, p plan.Plan) error {
 	if !needs(parts, p, needChaosMesh) {
 		return nil
 	}
-	return plan.FieldErrors{{
-		Field:  "steps",
-		Detail: "an experiment is left to Chaos Mesh, which a cluster that this run makes does not have",
-		Fix:    "keep a cluster with --keep, install Chaos Mesh on it, and use it with --cluster and --reuse",
-	}}
+	var errs plan.FieldErrors
+	errs.Add("steps", "keep a cluster with --keep, install Chaos Mesh on it, and use it with --cluster and --reuse",
+		"an experiment is left to Chaos Mesh, which a cluster that this run makes does not have")
+	return errs
 }
 
 // ValidateOn holds a plan against what the cluster can do and has installed. Nothing on it is touched.
@@ -101,11 +100,10 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 // controller of it is available.
 func chaosMeshOn(ctx context.Context, kube kubernetes.Interface, cluster string) error {
 	missing := func(what string) error {
-		return plan.FieldErrors{{
-			Field:  "steps",
-			Detail: fmt.Sprintf("an experiment is left to Chaos Mesh, and cluster %q has %s", cluster, what),
-			Fix:    "install Chaos Mesh on it, or leave the experiment out",
-		}}
+		var errs plan.FieldErrors
+		errs.Add("steps", "install Chaos Mesh on it, or leave the experiment out",
+			"an experiment is left to Chaos Mesh, and cluster %q has %s", cluster, what)
+		return errs
 	}
 	_, err := kube.Discovery().ServerResourcesForGroupVersion("chaos-mesh.org/v1alpha1")
 	if apierrors.IsNotFound(err) {

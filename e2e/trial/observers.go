@@ -73,10 +73,10 @@ func (c *carrier) stopObservers(ctx context.Context) error {
 
 // guard holds the fault of a step to the order of its life.
 func (c *carrier) guard(
-	s plan.Step, env fault.Env, f fault.Fault, steps func(context.Context, []plan.Step) error,
+	s plan.Step, takes []plan.Part, env fault.Env, f fault.Fault, steps func(context.Context, []plan.Step) error,
 ) *fault.Guard {
 	return fault.NewGuard(fault.Config{
-		Step: s, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal),
+		Step: s, Takes: takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal),
 		Provoke: func(ctx context.Context) error { return steps(ctx, s.Fault.Provoke) },
 		During:  func(ctx context.Context) error { return steps(ctx, s.Fault.During) },
 	}, f)

@@ -162,8 +162,8 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
 		Clock: bootclock.Now, Log: log, Watchdog: c.Watchdog,
 	}
-	if s.Fault.Peer != nil {
-		env.Peer = c.podName(*s.Fault.Peer)
+	if other := def.Other(*s.Fault); other != nil {
+		env.Peer = c.podName(*other)
 		if env.PeerNode, err = c.victim(ctx, env.Peer, in); err != nil {
 			return fmt.Errorf("find the node of the other side %q: %w", env.Peer, err)
 		}
@@ -186,7 +186,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 		release()
 		return err
 	}
-	g := c.guard(s, env, f, func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) })
+	g := c.guard(s, def.Takes, env, f, func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) })
 	if !s.Fault.Outlast {
 		defer release()
 		return errors.Join(g.Run(ctx), within.open.end(ctx))

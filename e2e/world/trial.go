@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -65,11 +66,10 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
 	for _, st := range p.AllSteps() {
 		if st.Fault != nil {
-			caps.Faults = append(caps.Faults,
-				plan.FaultCaps{Name: st.Fault.Name, Families: true, CSI: st.Fault.CSI != nil, Outlasts: true,
-					Triggers: true, Network: st.Fault.NetworkCaps(), Container: true, Grace: true,
-					File:     st.Fault.File != "",
-					Manifest: len(st.Fault.Manifest) > 0, Offset: st.Fault.Offset != 0})
+			caps.Faults = append(caps.Faults, plan.FaultCaps{
+				Name: st.Fault.Name, Outlasts: true, Triggers: true,
+				Check: plan.Names(slices.Collect(maps.Keys(st.Fault.Params))...), // It was legal when it was carried out.
+			})
 		}
 	}
 	if err := p.Validate(caps); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -37,22 +38,15 @@ func faultDetails(d fault.Definition) [][2]string {
 
 // faultFields names the fields of a fault that not every fault takes.
 func faultFields(d fault.Definition) string {
-	var names []string
-	for _, f := range []struct {
-		name  string
-		taken bool
-	}{
-		{"families", d.Families}, {"csi", d.CSI}, {"when", d.Triggers}, {"provoke", d.Triggers},
-		{"outlast", d.Outlasts},
-		{"direction", d.Network.Direction}, {"flows", d.Network.Flows}, {"reject", d.Network.Reject},
-		{"percent", d.Network.Percent}, {"peer", d.Network.Peer}, {"delay", d.Network.Delay},
-		{"kbits", d.Network.Kbits}, {"offset", d.Offset}, {"container", d.Container}, {"file", d.File},
-		{"grace", d.Grace},
-		{"manifest", d.Manifest},
-	} {
-		if f.taken {
-			names = append(names, "fault."+f.name)
-		}
+	names := slices.Clone(d.Params)
+	if d.Triggers {
+		names = append(names, "when", "provoke")
+	}
+	if d.Outlasts {
+		names = append(names, "outlast")
+	}
+	for i := range names {
+		names[i] = "fault." + names[i]
 	}
 	return strings.Join(names, ", ")
 }

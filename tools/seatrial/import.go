@@ -79,7 +79,7 @@ func illegal(err error) error {
 	}
 	text := "the manifests cannot be carried out:"
 	for _, e := range fields {
-		text += "\n  " + e.Error()
+		text += "\n  " + e.Field + ": " + e.Detail
 	}
 	return badArguments("%s", text)
 }

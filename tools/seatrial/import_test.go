@@ -28,7 +28,7 @@ func TestManifestsAreImportedAndCanBeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	same, err := readPlan(file, 0)
-	if err != nil || same.Steps[1].Fault.Container != "mysql" {
+	if err != nil || same.Steps[1].Fault.Params["container"] != "mysql" {
 		t.Errorf("got %+v, %v", same, err)
 	}
 	direct, err := readPlan(manifests+"container-kill.yaml", 3)

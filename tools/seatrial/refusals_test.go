@@ -155,7 +155,10 @@ func TestIllegalPlansAreRefusedWithWhatThereIs(t *testing.T) {
 	}
 	cases := plantest.Illegal()
 	refused := 0
-	for i := 0; i < len(cases); i += 7 {
+	for i := range cases {
+		if i%7 != 0 && !plantest.OfParams(cases[i]) {
+			continue
+		}
 		p, err := plan.Decode(bytes.NewReader(cases[i].Text))
 		if err == nil {
 			err = trial.Validate(parts, p)

@@ -205,11 +205,11 @@ func decodeErrors(at string, err error) error {
 			if m[1] == "duplicate" {
 				fix = "leave one of them out"
 			}
-			errs = append(errs, plan.FieldError{Field: at + "." + printable(m[2]), Detail: "is " + map[string]string{
-				"unknown": "no field of it", "duplicate": "there twice"}[m[1]], Fix: fix})
+			what := map[string]string{"unknown": "is no field of it", "duplicate": "is there twice"}[m[1]]
+			errs.Add(at+"."+printable(m[2]), fix, "%s", what)
 			continue
 		}
-		errs = append(errs, plan.FieldError{Field: at, Detail: printable(e.Error()), Fix: "correct the YAML"})
+		errs.Add(at, "correct the YAML", "%s", printable(e.Error()))
 	}
 	return errs.Err()
 }
@@ -242,7 +242,9 @@ func (r *rules) metadata(m Manifest) {
 
 // oneError returns a list of one.
 func oneError(field, fix, detail string, args ...any) error {
-	return plan.FieldErrors{{Field: field, Detail: fmt.Sprintf(detail, args...), Fix: fix}}
+	var errs plan.FieldErrors
+	errs.Add(field, fix, detail, args...)
+	return errs
 }
 
 // join adds the errors of fields in err to a list; any other error becomes one of the whole.
@@ -251,7 +253,8 @@ func join(errs plan.FieldErrors, err error) plan.FieldErrors {
 	if errors.As(err, &list) {
 		return append(errs, list...)
 	}
-	return append(errs, plan.FieldError{Field: "manifests", Detail: printable(err.Error()), Fix: "see above"})
+	errs.Add("manifests", "see above", "%s", printable(err.Error()))
+	return errs
 }
 
 // nearest writes which candidate was meant, or all of them.

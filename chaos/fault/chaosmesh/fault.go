@@ -2,6 +2,7 @@ package chaosmesh
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ const Needs = "chaos-mesh"
 // Healed: the object is deleted and gone, with AllRecovered, and the probe does not see the effect any more. An object
 // that stays is let go by force after its pod was deleted, with which everything that was done to it ends.
 func Experiment() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    Name,
 		Summary: "Leaves an experiment on the victim's pod to the Chaos Mesh that is in the cluster.",
 		Shown: "Selected and AllInjected are True, the records name the victim alone, and a probe of ours sees the " +
@@ -48,15 +49,12 @@ func Experiment() fault.Definition {
 		Healed:   "The object is deleted and gone, and the probe does not see the effect any more.",
 		Needs:    []string{Needs, "systemd"},
 		Upstream: "chaos-mesh.org; chaos-mesh#2449, #4280",
-		Manifest: true,
-		Check:    check,
-		Example:  func(f *plan.Fault) { f.Manifest = []byte(exampleManifest) },
+		Example:  plan.Params{"manifest": json.RawMessage(exampleManifest)},
 		Takes:    []plan.Part{plan.PartContainer},
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			e := &experiment{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
-			return e, errors.Join(e.owner.Check(), e.read(spec))
-		},
-	}
+	}, func(p params, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		e := &experiment{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
+		return e, errors.Join(e.owner.Check(), e.read(p.Manifest))
+	})
 }
 
 // exampleManifest is an experiment on the first pod, as it stands in a plan.
@@ -64,10 +62,16 @@ const exampleManifest = `{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "IOCh
 "metadata": {"name": "slow-disk", "namespace": "trial"}, "spec": {"action": "latency", "delay": "300ms",
 "duration": "1m", "mode": "all", "selector": {"pods": {"trial": ["mysql-0"]}}, "volumePath": "/var/lib/mysql"}}`
 
-// check holds the manifest of a plan against the rules, on paper.
-func check(f plan.Fault, w plan.Workload) plan.FieldErrors {
-	if len(f.Manifest) == 0 {
-		return nil // That has been told.
+type params struct {
+	Manifest json.RawMessage `json:"manifest,omitempty"` // One object of chaos-mesh.org/v1alpha1.
+}
+
+// Validate implements fault.Validator.
+func (p params) Validate(s plan.Setting) plan.FieldErrors {
+	if len(p.Manifest) == 0 {
+		var errs plan.FieldErrors
+		errs.Add("manifest", "set it", "is missing for fault %q", s.Fault.Name)
+		return errs
 	}
 	relative := func(err error) plan.FieldErrors {
 		var out plan.FieldErrors
@@ -77,7 +81,7 @@ func check(f plan.Fault, w plan.Workload) plan.FieldErrors {
 		}
 		return out
 	}
-	all, err := Parse(f.Manifest)
+	all, err := Parse(p.Manifest)
 	if err != nil {
 		return relative(err)
 	}
@@ -88,7 +92,7 @@ func check(f plan.Fault, w plan.Workload) plan.FieldErrors {
 		return r.errs
 	}
 	pods := selector.Selector.Pods[placeholder]
-	want := fmt.Sprintf("%s-%d", w.StatefulSet, f.Ordinal)
+	want := fmt.Sprintf("%s-%d", s.Workload.StatefulSet, s.Fault.Ordinal)
 	if len(selector.Selector.Pods) != 1 || !slices.Equal(pods, []string{want}) || selector.Mode != v1alpha1.AllMode {
 		r.add("spec.selector", fmt.Sprintf("use pods: {%s: [%s]} with mode all", placeholder, want),
 			"must name the victim and nobody else")
@@ -118,8 +122,8 @@ type experiment struct {
 }
 
 // read makes the object of the plan's manifest that is sent to the API server.
-func (e *experiment) read(spec plan.Fault) error {
-	obj, err := decode("manifest", spec.Manifest)
+func (e *experiment) read(manifest json.RawMessage) error {
+	obj, err := decode("manifest", manifest)
 	if err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}

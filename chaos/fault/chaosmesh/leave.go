@@ -38,7 +38,7 @@ func (t *translator) leave(r *rules, m Manifest) []plan.Step {
 			r.add("spec", "correct it", "%s", printable(err.Error()))
 			return nil
 		}
-		f := plan.Fault{Name: Name, Ordinal: n, Hold: hold(duration), Manifest: manifest}
+		f := plan.Fault{Name: Name, Ordinal: n, Hold: hold(duration), Params: plan.Params{"manifest": manifest}}
 		steps = append(steps, t.step(r, m, addNote(note, "by Chaos Mesh in the cluster"), f)...)
 	}
 	return steps

@@ -20,17 +20,17 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // faults are all that a manifest can mean, whatever this Seatrial has.
 func faults() []plan.FaultCaps {
-	network := plan.NetworkCaps{Direction: true, Flows: true, Reject: true}
-	peer := network
-	peer.Peer = true
+	takes := func(name string, params ...string) plan.FaultCaps {
+		return plan.FaultCaps{Name: name, Params: params, Check: plan.Names(params...)}
+	}
 	caps := []plan.FaultCaps{
-		{Name: "container-kill", Container: true},
-		{Name: chaosmesh.Name, Manifest: true},
-		{Name: "node-isolate", Network: peer},
-		{Name: "node-partition", Network: network},
-		{Name: "packet-loss", Network: plan.NetworkCaps{Direction: true, Percent: true}},
-		{Name: "pod-delete", Grace: true},
-		{Name: "pod-partition", Network: peer},
+		takes("container-kill", "container"),
+		takes(chaosmesh.Name, "manifest"),
+		takes("node-isolate", "direction", "flows", "reject", "peer"),
+		takes("node-partition", "families", "direction", "flows", "reject"),
+		takes("packet-loss", "direction", "percent"),
+		takes("pod-delete", "grace"),
+		takes("pod-partition", "direction", "flows", "reject", "peer"),
 	}
 	for _, name := range []string{
 		"kubelet-freeze", "kubelet-kill", "manager-kill", "pod-force-delete", "runtime-kill",
@@ -52,7 +52,7 @@ func errorsOf(t *testing.T, err error) plan.FieldErrors {
 		t.Fatalf("%T is not of fields: %v", err, err)
 	}
 	for _, e := range list {
-		if e.Field == "" || e.Detail == "" || e.Fix == "" {
+		if e.Field == "" || !strings.Contains(e.Detail, "; ") {
 			t.Errorf("%+v does not say where, what and how", e)
 		}
 		if strings.ContainsFunc(e.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -165,12 +165,13 @@ func TestModesAreDrawnWithTheSeed(t *testing.T) {
 // TestTheWordsOfChaosMeshForDirections are those of the side that is selected first.
 func TestTheWordsOfChaosMeshForDirections(t *testing.T) {
 	manifest := string(read(t, "testdata/manifests/partition.yaml"))
-	for theirs, ours := range map[string]string{
-		"direction: to": plan.DirectionOut, "direction: from": plan.DirectionIn, "direction: both": "",
+	for theirs, ours := range map[string]any{
+		"direction: to": "out", "direction: from": "in", "direction: both": nil,
 	} {
-		for behavior, reject := range map[string]bool{"": false, "\n  partitionBehavior: reject": true} {
+		for behavior, reject := range map[string]any{"": nil, "\n  partitionBehavior: reject": true} {
 			got := planned(t, strings.Replace(manifest, "direction: both", theirs+behavior, 1), around())
-			if len(got) != 1 || got[0].Direction != ours || got[0].Reject != reject || *got[0].Peer != 1 {
+			if len(got) != 1 || got[0].Params["direction"] != ours || got[0].Params["reject"] != reject ||
+				got[0].Params["peer"] != 1 {
 				t.Errorf("%s%s: got %+v", theirs, behavior, got)
 			}
 		}
@@ -183,7 +184,7 @@ func TestLabelsThatOnlyTheManifestKnows(t *testing.T) {
 		"app: db\n      tier: data", 1)
 	_, err := chaosmesh.Import([]byte(manifest), around())
 	list := errorsOf(t, err)
-	if len(list) != 1 || list[0].Field != "manifests[0].spec.selector" || !strings.Contains(list[0].Fix, "--labels") {
+	if len(list) != 1 || list[0].Field != "manifests[0].spec.selector" || !strings.Contains(list[0].Detail, "--labels") {
 		t.Errorf("got %v", err)
 	}
 	a := around()

@@ -13,6 +13,7 @@ import (
 	"github.com/chaos-mesh/chaos-mesh/api/genericwebhook"
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -33,9 +34,7 @@ func (r *rules) add(path, fix, detail string, args ...any) {
 	if rest, ok := strings.CutPrefix(path, "spec"); ok && r.spec != "" {
 		path = r.spec + rest
 	}
-	r.errs = append(r.errs, plan.FieldError{
-		Field: strings.Trim(r.at+"."+path, "."), Detail: fmt.Sprintf(detail, args...), Fix: fix,
-	})
+	r.errs.Add(strings.Trim(r.at+"."+path, "."), fix, detail, args...)
 }
 
 // theirs fills in the defaults of Chaos Mesh and holds the object against its own rules, as its webhook does.
@@ -68,7 +67,8 @@ func (r *rules) theirs(m Manifest) {
 			}
 			before := slices.Clone(r.errs)
 			r.add(jsonPath(reflect.TypeOf(obj), e.Field), "correct it as Chaos Mesh asks", "%s", printable(detail))
-			if slices.Contains(before, r.errs[len(r.errs)-1]) { // Their walk comes by some fields twice.
+			last := r.errs[len(r.errs)-1] // Their walk comes by some fields twice.
+			if slices.ContainsFunc(before, func(e *field.Error) bool { return e.Error() == last.Error() }) {
 				r.errs = before
 			}
 		}

@@ -73,8 +73,7 @@ func (t *translator) intervals(r *rules, schedule string) ([]time.Duration, bool
 		times = defaultTimes
 	}
 	if times < 1 || times > maxTimes {
-		r.errs = append(r.errs, plan.FieldError{Field: "times", Detail: fmt.Sprintf("%d is out of range", times),
-			Fix: fmt.Sprintf("use 1 to %d", maxTimes)})
+		r.errs.Range("times", times, 1, maxTimes)
 		return nil, false
 	}
 	cron, err := v1alpha1.StandardCronParser.Parse(schedule)

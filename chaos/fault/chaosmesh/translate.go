@@ -2,6 +2,7 @@ package chaosmesh
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,13 +135,14 @@ func (t *translator) podChaos(r *rules, m Manifest, obj *v1alpha1.PodChaos) []pl
 		f := plan.Fault{Ordinal: n, Hold: plan.Duration(moment)}
 		if s.Action == v1alpha1.ContainerKillAction {
 			for _, name := range s.ContainerNames {
-				f.Name, f.Container = "container-kill", name
+				f.Name, f.Params = "container-kill", plan.Params{"container": name}
 				steps = append(steps, t.step(r, m, note, f)...)
 			}
 			continue
 		}
 		if f.Name = "pod-force-delete"; s.GracePeriod > 0 {
-			f.Name, f.Grace = "pod-delete", new(plan.Duration(time.Duration(s.GracePeriod)*time.Second))
+			f.Name = "pod-delete"
+			f.Params = plan.Params{"grace": plan.Duration(time.Duration(s.GracePeriod) * time.Second)}
 		}
 		steps = append(steps, t.step(r, m, note, f)...)
 	}
@@ -169,13 +171,16 @@ func (t *translator) sides(r *rules, s v1alpha1.NetworkChaosSpec) (pairs [][2]in
 
 func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkChaos) []plan.Step {
 	s := obj.Spec
-	f := plan.Fault{Hold: hold(s.Duration), Direction: direction(string(s.Direction))}
+	f := plan.Fault{Hold: hold(s.Duration), Params: direction(string(s.Direction))}
 	onlyLoss := s.Loss != nil && s.Delay == nil && s.Duplicate == nil && s.Corrupt == nil && s.Rate == nil
 	switch {
 	case s.Action == v1alpha1.PartitionAction:
-		f.Name, f.Reject = "pod-partition", s.PartitionBehavior == v1alpha1.RejectPartitionBehavior
+		f.Name = "pod-partition"
+		if s.PartitionBehavior == v1alpha1.RejectPartitionBehavior {
+			f.Params["reject"] = true
+		}
 	case s.Action == v1alpha1.LossAction || s.Action == v1alpha1.NetemAction && onlyLoss:
-		f.Name, f.Percent = "packet-loss", r.share("spec.loss.loss", s.Loss.Loss)
+		f.Name, f.Params["percent"] = "packet-loss", r.share("spec.loss.loss", s.Loss.Loss)
 		if c := s.Loss.Correlation; strings.Trim(c, "0.") != "" {
 			r.add("spec.loss.correlation", `use "0"`, "packets are lost each by itself; %q cannot be had", printable(c))
 		}
@@ -193,13 +198,12 @@ func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkCha
 	if s.Target == nil {
 		return t.alone(r, m, f, s)
 	}
-	takes := t.caps(f.Name).Network
-	if !takes.Peer && len(t.caps(f.Name).Name) > 0 {
+	if !t.takes(f.Name, "peer") {
 		r.add("spec.target", "leave target and direction out",
 			"the fault %q is of what a node exchanges with all others, and not with one pod", f.Name)
 		return nil
 	}
-	if !takes.Direction && f.Direction != "" && t.caps(f.Name).Name != "" {
+	if f.Params["direction"] != nil && !t.takes(f.Name, "direction") {
 		r.add("spec.direction", `use "both"`, "the fault %q is of both directions", f.Name)
 		return nil
 	}
@@ -207,7 +211,8 @@ func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkCha
 	var steps []plan.Step
 	for _, pair := range pairs {
 		one := f
-		one.Ordinal, one.Peer = pair[0], new(pair[1])
+		one.Ordinal, one.Params = pair[0], maps.Clone(f.Params)
+		one.Params["peer"] = pair[1]
 		steps = append(steps, t.step(r, m, note, one)...)
 	}
 	return steps
@@ -215,14 +220,13 @@ func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkCha
 
 // alone returns the steps of a NetworkChaos without a target, which is of all packets that leave a pod.
 func (t *translator) alone(r *rules, m Manifest, f plan.Fault, s v1alpha1.NetworkChaosSpec) []plan.Step {
-	takes := t.caps(f.Name)
 	switch {
-	case takes.Network.Peer || s.Action == v1alpha1.PartitionAction:
+	case f.Name == "pod-partition" || s.Action == v1alpha1.PartitionAction:
 		r.add("spec.target", "set it to the pods that are to be cut off, and direction with it",
 			"is missing: what a pod is cut off from must be known, so that it can be shown")
 		return nil
-	case takes.Name != "" && !takes.Network.Direction:
-		f.Direction = "" // The fault has one direction only, and says in its summary which.
+	case !t.takes(f.Name, "direction"):
+		delete(f.Params, "direction") // The fault has one direction only, and says in its summary which.
 	}
 	victims, note := t.victims(r, "spec", s.PodSelector)
 	note = addNote(note, "of all that the pod's node sends to other nodes")
@@ -235,24 +239,19 @@ func (t *translator) alone(r *rules, m Manifest, f plan.Fault, s v1alpha1.Networ
 	return steps
 }
 
-// caps returns what a fault takes; those of none are empty.
-func (t *translator) caps(name string) plan.FaultCaps {
+// takes reports whether a fault has a parameter; one that there is not is refused later.
+func (t *translator) takes(name, param string) bool {
 	i := slices.IndexFunc(t.faults, func(c plan.FaultCaps) bool { return c.Name == name })
-	if i < 0 {
-		return plan.FaultCaps{}
-	}
-	return t.faults[i]
+	return i < 0 || slices.Contains(t.faults[i].Params, param)
 }
 
 // direction turns the words of Chaos Mesh, seen from the first side, into ours, seen from the victim.
-func direction(theirs string) string {
-	switch theirs {
-	case "to":
-		return plan.DirectionOut
-	case "from":
-		return plan.DirectionIn
+func direction(theirs string) plan.Params {
+	ours := map[string]string{"to": "out", "from": "in"}[theirs]
+	if ours == "" {
+		return plan.Params{}
 	}
-	return ""
+	return plan.Params{"direction": ours}
 }
 
 // share returns a percentage as the whole number that the kernel's dice take.

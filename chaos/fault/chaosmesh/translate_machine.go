@@ -62,8 +62,9 @@ func (t *translator) machineLoss(r *rules, m Manifest, s v1alpha1.PhysicalMachin
 		}
 	}
 	f := plan.Fault{
-		Name: "packet-loss", Hold: hold(s.Duration), Direction: plan.DirectionOut,
-		Percent: r.share("spec.network-loss.percent", n.Percent),
+		Name: "packet-loss", Hold: hold(s.Duration), Params: plan.Params{
+			"direction": "out", "percent": r.share("spec.network-loss.percent", n.Percent),
+		},
 	}
 	nodes, note := t.nodes(r, s.PhysicalMachineSelector)
 	var steps []plan.Step
@@ -136,10 +137,10 @@ func (t *translator) machinePartition(r *rules, m Manifest, s v1alpha1.PhysicalM
 					"the control plane, or a machine itself, cannot be cut off from %q", printable(host))
 			}
 			f := plan.Fault{
-				Name: "node-partition", Ordinal: n, Hold: hold(s.Duration), Direction: direction(p.Direction),
+				Name: "node-partition", Ordinal: n, Hold: hold(s.Duration), Params: direction(p.Direction),
 			}
 			if peer != controlPlane {
-				f.Name, f.Peer = peerPartition, new(peer)
+				f.Name, f.Params["peer"] = peerPartition, peer
 			}
 			if len(r.errs) == before {
 				steps = append(steps, t.step(r, m, addNote(note, "of all devices"), f)...)

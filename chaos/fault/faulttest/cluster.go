@@ -56,7 +56,7 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 		err = errors.Join(err, t.RemoveAnchors(gone))
 	}()
 	var beside *Target
-	if slices.ContainsFunc(definitions, func(d fault.Definition) bool { return d.Network.Peer }) {
+	if slices.ContainsFunc(definitions, fault.Definition.Pairs) {
 		if t, beside, err = t.pair(ctx); err != nil {
 			return err
 		}
@@ -100,24 +100,14 @@ func (t Target) bench(def fault.Definition, beside *Target) (Bench, error) {
 		Env:  fault.Env{RunID: t.RunID + "-" + def.Name},
 		Spec: plan.Fault{Name: def.Name, Hold: plan.Duration(3 * time.Second)},
 	}
-	if def.CSI {
-		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of a CSI driver", def.Name)
+	if def.Storage != "" {
+		return b, fmt.Errorf("try fault %q: the anchor pod has no volume of storage %q", def.Name, def.Storage)
 	}
-	if def.Network.Delay {
-		b.Spec.Delay = plan.Duration(100 * time.Millisecond)
-	}
-	if def.Network.Kbits {
-		b.Spec.Kbits = 2000
-	}
-	if def.Network.Percent {
-		b.Spec.Percent = 30
-	}
+	b.Spec.Params = def.Example
 	b.Before = func(ctx context.Context) (fault.Env, error) { return t.Fit(ctx, b.Env.RunID) }
-	if !def.Network.Peer {
+	if !def.Pairs() {
 		return b, nil
 	}
-	one := 1
-	b.Spec.Peer = &one
 	b.Before = func(ctx context.Context) (fault.Env, error) {
 		env, err := t.Fit(ctx, b.Env.RunID)
 		if err != nil {

@@ -56,7 +56,7 @@ func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool
 // TestAContainerThatThePodDoesNotHave is found before anything is killed.
 func TestAContainerThatThePodDoesNotHave(t *testing.T) {
 	inWorld(t, node.ContainerKill(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		b.Spec = plan.Fault{Name: "container-kill", Container: "sidecar", Hold: b.Spec.Hold}
+		b.Spec = plan.Fault{Name: "container-kill", Params: plan.Params{"container": "sidecar"}, Hold: b.Spec.Hold}
 		_, err := faulttest.Run(t.Context(), node.ContainerKill(), b, nil)
 		if stageOf(err) != "inject" || !strings.Contains(err.Error(), `it has ["mysql"]`) {
 			t.Errorf("got %v, want an error of inject", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/fault/storage"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/fake"
@@ -162,7 +163,7 @@ func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		b := w.bench(t, "node-partition")
-		b.Spec.Families = []string{"ipv4"}
+		b.Spec.Params = plan.Params{"families": []string{"ipv4"}}
 		_, err := faulttest.Run(t.Context(), network.Partition(), b, nil)
 		if err == nil {
 			t.Fatal("it passes")

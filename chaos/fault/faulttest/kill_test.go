@@ -152,7 +152,9 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := fault.Config{Step: faulttest.Step(b.Spec), Env: b.Env, Recorder: &faulttest.Recorder{}, Journal: j}
+	cfg := fault.Config{
+		Step: faulttest.Step(b.Spec), Takes: def.Takes, Env: b.Env, Recorder: &faulttest.Recorder{}, Journal: j,
+	}
 	if err := fault.NewGuard(cfg, f).Run(trial); (err != nil) != killed {
 		t.Errorf("killed: %t, error %v", killed, err)
 	}

@@ -110,7 +110,9 @@ func (e errand) carryOut(ctx context.Context) error {
 			die()
 		}}
 	}
-	cfg := fault.Config{Step: faulttest.Step(spec), Env: env, Recorder: &faulttest.Recorder{}, Journal: kept}
+	cfg := fault.Config{
+		Step: faulttest.Step(spec), Takes: all[i].Takes, Env: env, Recorder: &faulttest.Recorder{}, Journal: kept,
+	}
 	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())
 }
 
@@ -123,8 +125,8 @@ func die() {
 func (e errand) spec() plan.Fault {
 	s := spec(e.Fault)
 	s.Hold, s.Life = plan.Duration(e.Hold), plan.Duration(e.Life)
-	if s.CSI != nil {
-		s.CSI.Every = true // The pod has no volume of the driver.
+	if call, ok := s.Params["csi"].(plan.Params); ok {
+		call["every"] = true // The pod has no volume of the driver.
 	}
 	return s
 }

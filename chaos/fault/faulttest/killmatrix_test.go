@@ -224,7 +224,7 @@ func (m *matrix) leaves(def fault.Definition) string {
 	switch cannot := kind.Capabilities().Lacks(def.Needs); {
 	case len(cannot) > 0:
 		return fmt.Sprintf("no cluster here can do it: %q", cannot)
-	case def.File:
+	case def.Lasts:
 		return "what it does stays, for the checks to find"
 	}
 	return ""
@@ -237,7 +237,7 @@ const workerOfClaim, workerOfDisk = 0, 1
 // ownWorker returns the worker that a fault needs, if it needs one.
 func ownWorker(def fault.Definition) (int, bool) {
 	switch {
-	case def.Name == "claim-delete" || def.CSI:
+	case def.Name == "claim-delete" || def.Storage != "":
 		return workerOfClaim, true
 	case def.Name == "power-loss" || slices.Contains(def.Takes, plan.PartVolume):
 		return workerOfDisk, true
@@ -247,7 +247,9 @@ func ownWorker(def fault.Definition) (int, bool) {
 
 // between reports that a fault is one between nodes: the others have to be left alone.
 func between(def fault.Definition) bool {
-	return def.Network.Peer || def.Network.Percent || def.Network.Delay || def.Network.Kbits
+	return def.Pairs() || slices.ContainsFunc(def.Params, func(p string) bool {
+		return p == "percent" || p == "delay" || p == "kbits"
+	})
 }
 
 // componentOf is the program of the control plane that a fault concerns; empty for any other.
@@ -401,7 +403,7 @@ func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node
 		}
 	}
 	env, err := m.target(on).Fit(ctx, run)
-	if err != nil || !def.Network.Peer {
+	if err != nil || !def.Pairs() {
 		return env, err
 	}
 	other, err := m.target(m.nodes[2]).Fit(ctx, run)

@@ -17,7 +17,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
@@ -34,19 +33,6 @@ type qdisc struct {
 	delay time.Duration // Of netem.
 	rate  float64       // Of tbf, in bits a second.
 	burst float64       // Of tbf, in bits.
-}
-
-// lineSpec fills in what a fault of lines or clocks must be told.
-func lineSpec(f plan.Fault) plan.Fault {
-	switch f.Name {
-	case "network-delay":
-		f.Delay = plan.Duration(200 * time.Millisecond)
-	case "network-bandwidth":
-		f.Kbits = 1000
-	case "clock-step":
-		f.Offset = -plan.Duration(time.Hour)
-	}
-	return f
 }
 
 // lineCommand carries out a command about the device or the clocks, if it is one. The lock is held.

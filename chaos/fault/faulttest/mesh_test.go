@@ -406,9 +406,10 @@ func TestWhatIsLeftToChaosMeshOnPaper(t *testing.T) {
 		"another victim": {"mysql-1", "mysql-2", "manifest.spec.selector"},
 		"a whole file":   {"StressChaos", "Workflow", "manifest"},
 	} {
-		f := plan.Fault{Name: "mesh", Ordinal: 1, Manifest: json.RawMessage(
-			strings.Replace(string(stress()), tc.old, tc.new, 1))}
-		got := chaosmesh.Experiment().Check(f, plan.Workload{StatefulSet: "mysql", Replicas: 3})
+		f := plan.Fault{Name: "mesh", Ordinal: 1, Params: plan.Params{"manifest": json.RawMessage(
+			strings.Replace(string(stress()), tc.old, tc.new, 1))}}
+		work := plan.Workload{StatefulSet: "mysql", Replicas: 3}
+		got := chaosmesh.Experiment().Check(plan.Setting{Fault: f, Workload: work})
 		if tc.want == "" != (len(got) == 0) || len(got) > 0 && !strings.HasPrefix(got[0].Field, tc.want) {
 			t.Errorf("%s: got %v, want %q", name, got, tc.want)
 		}

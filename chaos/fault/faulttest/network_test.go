@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -27,18 +26,6 @@ const (
 	peerUID = "0c-2d"
 	peerPID = 950
 )
-
-// networkSpec fills in what a network fault must be told.
-func networkSpec(f plan.Fault) plan.Fault {
-	peer := 2
-	switch f.Name {
-	case "node-isolate", "pod-partition":
-		f.Peer = &peer
-	case "packet-loss":
-		f.Percent = 30
-	}
-	return lineSpec(f)
-}
 
 // place is where an address is: a node, or a pod on it.
 type place struct {

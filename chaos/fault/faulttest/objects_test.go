@@ -191,11 +191,15 @@ func TestAPodThatDoesNotComeBackIsAnError(t *testing.T) {
 func TestAFaultPointOfTheControllerIsSetOnTheControlPlane(t *testing.T) {
 	def := storage.CSIPoint()
 	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		b.Spec.CSI = &plan.CSI{RPC: "ControllerUnpublishVolume", Act: "late", Code: "Internal", Times: 2}
+		b.Spec.Params = plan.Params{"csi": plan.Params{
+			"rpc": "ControllerUnpublishVolume", "act": "late", "code": "Internal", "times": 2,
+		}}
 		if err := faulttest.Conform(t.Context(), def, b); err != nil {
 			t.Error(err)
 		}
-		b.Spec.CSI = &plan.CSI{RPC: "ControllerPublishVolume", Act: "delay", Delay: plan.Duration(90 * time.Second)}
+		b.Spec.Params = plan.Params{"csi": plan.Params{
+			"rpc": "ControllerPublishVolume", "act": "delay", "delay": plan.Duration(90 * time.Second),
+		}}
 		f, err := def.New(b.Spec, 1, b.Env)
 		if err != nil {
 			t.Fatal(err)

@@ -21,23 +21,23 @@ func TestNetworkFaultsOnARealCluster(t *testing.T) {
 	}
 	target, nodes := realTarget(t, "seatrial-dev-network")
 	for _, tc := range []struct {
-		name string
-		spec plan.Fault
+		name   string
+		params plan.Params
 	}{
-		{"in", plan.Fault{Direction: plan.DirectionIn}},
-		{"out", plan.Fault{Direction: plan.DirectionOut}},
-		{"reject", plan.Fault{Reject: true}},
-		{"new", plan.Fault{Flows: plan.FlowsNew}},
-		{"established", plan.Fault{Flows: plan.FlowsEstablished}},
+		{"in", plan.Params{"direction": "in"}},
+		{"out", plan.Params{"direction": "out"}},
+		{"reject", plan.Params{"reject": true}},
+		{"new", plan.Params{"flows": "new"}},
+		{"established", plan.Params{"flows": "established"}},
 	} {
 		t.Run("partition-"+tc.name, func(t *testing.T) {
 			def := network.Partition()
-			tc.spec.Name, tc.spec.Hold = def.Name, plan.Duration(time.Second)
+			spec := plan.Fault{Name: def.Name, Hold: plan.Duration(time.Second), Params: tc.params}
 			env := fault.Env{
 				Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "none",
 				RunID: "r" + tc.name, Clock: target.Clock, Log: target.Log,
 			}
-			if _, err := faulttest.Run(t.Context(), def, faulttest.Bench{Env: env, Spec: tc.spec}, nil); err != nil {
+			if _, err := faulttest.Run(t.Context(), def, faulttest.Bench{Env: env, Spec: spec}, nil); err != nil {
 				t.Error(err)
 			}
 		})

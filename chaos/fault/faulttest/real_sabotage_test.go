@@ -55,10 +55,8 @@ func TestSabotageOnARealCluster(t *testing.T) {
 		{network.Bandwidth(), []string{"tc", "qdisc", "add"}},
 	} {
 		t.Run(tc.def.Name, func(t *testing.T) {
-			spec := plan.Fault{Name: tc.def.Name, Hold: plan.Duration(time.Second)}
-			if tc.def.Network.Kbits {
-				spec.Kbits = 2000
-			}
+			spec := plan.Fault{Name: tc.def.Name, Hold: plan.Duration(time.Second), Params: tc.def.Example}
+			delete(spec.Params, "families")
 			done := &atomic.Int32{}
 			env := fault.Env{
 				Cluster: target.Cluster, Kube: target.Kube, Pod: "none", Namespace: "kube-system",

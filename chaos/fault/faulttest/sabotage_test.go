@@ -50,7 +50,7 @@ func judged(t *testing.T, spec plan.Fault, facts []history.Fault, checks []check
 		p := historytest.SmokePlan()
 		spec.Ordinal = p.Steps[sabotagedStep-1].Fault.Ordinal
 		p.Steps[sabotagedStep-1].Fault = &spec
-		if spec.CSI != nil {
+		if spec.Params["csi"] != nil {
 			p.Workload.Storage, p.Workload.Fencing = "shareddisk", "none"
 		}
 		raw, err := json.Marshal(p)

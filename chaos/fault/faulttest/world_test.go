@@ -322,7 +322,7 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 		},
 		Spec: spec(name),
 	}
-	if b.Spec.Peer != nil {
+	if b.Spec.Params["peer"] != nil {
 		b.Env.Peer, b.Env.PeerNode = peerPod, w.cluster.Node("worker2")
 	}
 	b.Before = func(ctx context.Context) (fault.Env, error) {
@@ -333,15 +333,16 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 }
 
 func spec(name string) plan.Fault {
-	f := plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second)}
-	if name == "mesh" {
-		f.Manifest = stress()
-	}
-	if name == "csi-point" {
-		f.CSI = &plan.CSI{RPC: "NodeUnstageVolume", Act: "hold"}
-	}
-	if name == "page-flip" || name == "file-truncate" {
-		f.File = "data/seatrial/quiet.ibd"
-	}
-	return networkSpec(f)
+	return plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second), Params: map[string]plan.Params{
+		"clock-step":        {"offset": -plan.Duration(time.Hour)},
+		"csi-point":         {"csi": plan.Params{"rpc": "NodeUnstageVolume", "act": "hold"}},
+		"file-truncate":     {"file": "data/seatrial/quiet.ibd"},
+		"mesh":              {"manifest": stress()},
+		"network-bandwidth": {"kbits": 1000},
+		"network-delay":     {"delay": plan.Duration(200 * time.Millisecond)},
+		"node-isolate":      {"peer": 2},
+		"packet-loss":       {"percent": 30},
+		"page-flip":         {"file": "data/seatrial/quiet.ibd"},
+		"pod-partition":     {"peer": 2},
+	}[name]}
 }

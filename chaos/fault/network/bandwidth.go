@@ -32,7 +32,7 @@ import (
 //
 // Upstream: NetworkChaos bandwidth, which is tbf as well.
 func Bandwidth() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "network-bandwidth",
 		Summary: "Lets only so many bits leave the victim's node in a second, IPv4 and IPv6.",
 		Shown: "Echo requests sent at twice the rate to each node and over each family are answered at the rate, at " +
@@ -43,15 +43,30 @@ func Bandwidth() fault.Definition {
 		Needs:    []string{"tbf", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "NetworkChaos bandwidth",
-		Network:  plan.NetworkCaps{Kbits: true},
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			b := &bandwidth{bits: spec.Kbits * 1000}
-			var err error
-			b.line, err = newLine(spec, step, env, "tbf", "rate", strconv.Itoa(spec.Kbits)+"kbit",
-				"burst", strconv.Itoa(b.burst())+"b", "latency", "400ms")
-			return b, err
-		},
-	}
+		Example:  plan.Params{"kbits": 1000},
+	}, func(p bandwidthParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		b := &bandwidth{bits: p.Kbits * 1000}
+		var err error
+		b.line, err = newLine(spec, step, env, "tbf", "rate", strconv.Itoa(p.Kbits)+"kbit",
+			"burst", strconv.Itoa(b.burst())+"b", "latency", "400ms")
+		return b, err
+	})
+}
+
+type bandwidthParams struct {
+	Kbits int `json:"kbits"` // How many thousand bits may leave in a second.
+}
+
+// The limits of a rate: a second of echo requests fills it.
+const (
+	minKbits = 500
+	maxKbits = 50_000
+)
+
+// Validate implements fault.Validator.
+func (p bandwidthParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	errs.Range("kbits", p.Kbits, minKbits, maxKbits)
+	return errs
 }
 
 // bandwidth is a line of so many bits a second.
@@ -122,7 +137,7 @@ func (f flood) fact() fault.Fact {
 // floods sends the volleys, one path after the other: they share the line. Each may be held against the rules by check.
 func (b *bandwidth) floods(ctx context.Context, check func(flood) error) ([]flood, error) {
 	var all []flood
-	for _, w := range b.ways(plan.DirectionOut) {
+	for _, w := range b.ways(directionOut) {
 		for _, a := range w.addresses() {
 			one := w
 			one.to.addresses = append(one.to.addresses[:0:0], a)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -17,7 +16,7 @@ import (
 func counterNames() []string {
 	var names []string
 	for _, what := range []string{"cut", "went"} {
-		for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+		for _, direction := range []string{directionIn, directionOut} {
 			for _, family := range []string{"4", "6"} {
 				names = append(names, what+"_"+direction+family)
 			}
@@ -86,7 +85,7 @@ func (t tallied) of(direction string) (lost, went uint64) {
 // String tells of both directions.
 func (t tallied) String() string {
 	words := make([]string, 0, 2)
-	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+	for _, direction := range []string{directionIn, directionOut} {
 		lost, went := t.of(direction)
 		words = append(words, fmt.Sprintf("%sbound %d cut, %d passed", direction, lost, went))
 	}

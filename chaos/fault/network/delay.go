@@ -31,7 +31,7 @@ import (
 // Upstream: chaosd#273, a delay that is reported as injected, with its queueing discipline in place, and that no ping
 // shows; chaos-mesh#3399, one that is several times as long.
 func Delay() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "network-delay",
 		Summary: "Lets every packet leave the victim's node later, IPv4 and IPv6.",
 		Shown: "Echo requests between the node and the others take at least the delay in either direction and over " +
@@ -41,13 +41,30 @@ func Delay() fault.Definition {
 		Needs:    []string{"netem", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "chaosd#273",
-		Network:  plan.NetworkCaps{Delay: true},
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			l, err := newLine(spec, step, env, "netem", "limit", strconv.Itoa(delayedPackets),
-				"delay", strconv.FormatInt(spec.Delay.D().Microseconds(), 10)+"us")
-			return &delay{line: l, by: spec.Delay.D()}, err
-		},
+		Example:  plan.Params{"delay": plan.Duration(100 * time.Millisecond)},
+	}, func(p delayParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		l, err := newLine(spec, step, env, "netem", "limit", strconv.Itoa(delayedPackets),
+			"delay", strconv.FormatInt(p.Delay.D().Microseconds(), 10)+"us")
+		return &delay{line: l, by: p.Delay.D()}, err
+	})
+}
+
+type delayParams struct {
+	Delay plan.Duration `json:"delay"` // How much later every packet leaves.
+}
+
+// The limits of a delay: round trips show it on a busy machine, and no connection dies of it.
+const (
+	minDelay = 10 * time.Millisecond
+	maxDelay = 5 * time.Second
+)
+
+// Validate implements fault.Validator.
+func (p delayParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	if p.Delay.D() < minDelay || p.Delay.D() > maxDelay {
+		errs.Add("delay", fmt.Sprintf("use %s to %s", minDelay, maxDelay), "%s is out of range", p.Delay)
 	}
+	return errs
 }
 
 // delayedPackets is how many packets are kept while they are delayed: more than a gigabit a second has in 100 ms.

@@ -24,7 +24,7 @@ import (
 //
 // Upstream: cloudnative-pg#7407, split brain after a partition between the nodes of a primary and of its replicas.
 func Isolate() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "node-isolate",
 		Summary: "Cuts the victim's node off from the node of another pod of the workload, IPv4 and IPv6.",
 		Shown: "No probe connects between the two nodes over any family, established flows go dead, and both ways " +
@@ -33,13 +33,12 @@ func Isolate() fault.Definition {
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "cloudnative-pg#7407",
-		Network:  plan.NetworkCaps{Direction: true, Flows: true, Reject: true, Peer: true},
-		New:      newIsolate,
-	}
+		Example:  plan.Params{"peer": 1},
+	}, newIsolate)
 }
 
-func newIsolate(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	s, err := newSevered(spec, step, env)
+func newIsolate(p betweenParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	s, err := newSevered(severing{packets: p.packets}, spec, step, env)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -18,19 +17,19 @@ import (
 func TestEveryCutOnARealKernel(t *testing.T) {
 	kinds := []string{""}
 	if os.Getenv("SEATRIAL_LONG") == "1" {
-		kinds = append(kinds, plan.FlowsEstablished, plan.FlowsNew)
+		kinds = append(kinds, flowsEstablished, flowsNew)
 	} else {
 		t.Log("left to make long: cuts of established and of new flows alone")
 	}
 	for _, pod := range []bool{false, true} {
-		for _, direction := range []string{"", plan.DirectionIn, plan.DirectionOut} {
+		for _, direction := range []string{"", directionIn, directionOut} {
 			t.Run(fmt.Sprintf("pod=%t/direction=%s", pod, direction), func(t *testing.T) {
 				t.Parallel() // They wait more than they do.
 				l := newLab(t)
 				for _, flows := range kinds {
 					for _, reject := range []bool{false, true} {
 						t.Run(fmt.Sprintf("flows=%s/reject=%t", flows, reject), func(t *testing.T) {
-							live(t, l.severed(t, plan.Fault{Direction: direction, Flows: flows, Reject: reject}, pod))
+							live(t, l.severed(t, severing{packets: packets{Direction: direction, Flows: flows, Reject: reject}}, pod))
 							if left := l.node.must("nft", "list", "ruleset"); left != "" {
 								t.Errorf("left over:\n%s", left)
 							}
@@ -82,7 +81,7 @@ func tell(t *testing.T, stage string, facts []fault.Fact) {
 func TestACutOfOneFamilyIsNone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.severed(t, plan.Fault{Families: []string{"ipv4"}}, false)
+	s := l.severed(t, severing{Families: []string{"ipv4"}}, false)
 	if err := s.Inject(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +95,7 @@ func TestACutOfOneFamilyIsNone(t *testing.T) {
 func TestTheKernelEndsACut(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.severed(t, plan.Fault{}, false)
+	s := l.severed(t, severing{}, false)
 	s.life = 8 * time.Second
 	begin := time.Now()
 	if err := s.Inject(t.Context()); err != nil {
@@ -124,10 +123,11 @@ func TestTheKernelEndsACut(t *testing.T) {
 // TestSharesOnARealKernel loses shares of what goes either way, and of one way alone.
 func TestSharesOnARealKernel(t *testing.T) {
 	l := newLab(t)
-	specs := []plan.Fault{{Percent: 30}}
+	specs := []severing{{Percent: 30}}
 	if os.Getenv("SEATRIAL_LONG") == "1" {
-		specs = append(specs, plan.Fault{Percent: 1}, plan.Fault{Percent: 90},
-			plan.Fault{Percent: 30, Direction: plan.DirectionIn}, plan.Fault{Percent: 30, Direction: plan.DirectionOut})
+		specs = append(specs, severing{Percent: 1}, severing{Percent: 90},
+			severing{Percent: 30, packets: packets{Direction: directionIn}},
+			severing{Percent: 30, packets: packets{Direction: directionOut}})
 	} else {
 		t.Log("left to make long: shares of 1 and 90 %, and of one direction")
 	}
@@ -166,10 +166,10 @@ func TestSharesOnARealKernel(t *testing.T) {
 // after half a minute by itself: what is not cut must go on over IPv6 as well.
 func TestNeighborsAreFoundInACutOfOneDirection(t *testing.T) {
 	t.Parallel()
-	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+	for _, direction := range []string{directionIn, directionOut} {
 		t.Run(direction, func(t *testing.T) {
 			l := newLab(t)
-			s := l.severed(t, plan.Fault{Direction: direction}, false)
+			s := l.severed(t, severing{packets: packets{Direction: direction}}, false)
 			if err := s.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -98,7 +98,7 @@ func (l *line) ways(direction string) []way {
 // devices asks the node by which devices it reaches the others.
 func (l *line) devices(ctx context.Context) ([]string, error) {
 	var all []string
-	for _, w := range l.ways(plan.DirectionOut) {
+	for _, w := range l.ways(directionOut) {
 		for _, a := range w.addresses() {
 			out, err := clusters.Run(ctx, l.env.Node, "ip", "-json", "route", "get", a.String())
 			if err != nil {

@@ -37,7 +37,7 @@ func (l lab) lined(t *testing.T, f *line) {
 func TestBandwidthOnARealKernel(t *testing.T) {
 	rates := []int{10_000}
 	if os.Getenv("SEATRIAL_LONG") == "1" {
-		rates = append(rates, plan.MinKbits, plan.MaxKbits)
+		rates = append(rates, minKbits, maxKbits)
 	} else {
 		t.Log("left to make long: the lowest and the highest rate")
 	}
@@ -45,7 +45,8 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 		t.Run(strconv.Itoa(kbits), func(t *testing.T) {
 			l := newLab(t)
 			env := fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now}
-			made, err := Bandwidth().New(plan.Fault{Kbits: kbits, Hold: plan.Duration(time.Second)}, 3, env)
+			spec := plan.Fault{Params: plan.Params{"kbits": kbits}, Hold: plan.Duration(time.Second)}
+			made, err := Bandwidth().New(spec, 3, env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +83,7 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 func TestADeviceOfAnotherIsLeftAlone(t *testing.T) {
 	l := newLab(t)
 	env := fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now}
-	made, err := Bandwidth().New(plan.Fault{Kbits: 1000, Hold: plan.Duration(time.Second)}, 3, env)
+	made, err := Bandwidth().New(plan.Fault{Params: plan.Params{"kbits": 1000}, Hold: plan.Duration(time.Second)}, 3, env)
 	if err != nil {
 		t.Fatal(err)
 	}

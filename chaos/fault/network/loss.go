@@ -30,7 +30,7 @@ import (
 //
 // Upstream: kubernetes#120150, a kubelet that starts while requests to the API server are lost.
 func Loss() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
 		Summary: "Loses a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
 		Shown: "Of a thousand echo requests to each address, and of all packets by the counters of our own rules, " +
@@ -41,9 +41,20 @@ func Loss() fault.Definition {
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "k/k#120150",
-		Network:  plan.NetworkCaps{Direction: true, Percent: true},
-		New:      newLoss,
-	}
+		Example:  plan.Params{"percent": 30},
+	}, newLoss)
+}
+
+type lossParams struct {
+	Direction string `json:"direction,omitempty"` // "in" or "out" as seen from the victim; empty is both.
+	Percent   int    `json:"percent"`             // The share of packets that are lost, 1 to 99.
+}
+
+// Validate implements fault.Validator.
+func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	validateDirection(&errs, p.Direction)
+	errs.Range("percent", p.Percent, 1, 99)
+	return errs
 }
 
 // farEnds is how many other nodes are sent echo requests, so that a large cluster does not take longer than the bound.
@@ -59,8 +70,8 @@ type loss struct {
 	*rejoining
 }
 
-func newLoss(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	s, err := newSevered(spec, step, env)
+func newLoss(p lossParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	s, err := newSevered(severing{packets: packets{Direction: p.Direction}, Percent: p.Percent}, spec, step, env)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +186,7 @@ func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 
 // outward are the ways from the victim on which the share is measured.
 func (l *loss) outward() []way {
-	out := filter(l.sides.ways(), func(w way) bool { return w.direction == plan.DirectionOut })
+	out := filter(l.sides.ways(), func(w way) bool { return w.direction == directionOut })
 	return out[:min(len(out), farEnds)]
 }
 
@@ -190,8 +201,8 @@ func (l *loss) planned(direction string) int {
 func (l *loss) sampleEchoes(heard []ping) []sample {
 	var all []sample
 	for _, v4 := range []bool{true, false} {
-		out := sample{what: "echo requests out, " + familyName(v4), planned: l.planned(plan.DirectionOut)}
-		in := sample{what: "their answers in, " + familyName(v4), planned: l.planned(plan.DirectionIn)}
+		out := sample{what: "echo requests out, " + familyName(v4), planned: l.planned(directionOut)}
+		in := sample{what: "their answers in, " + familyName(v4), planned: l.planned(directionIn)}
 		for _, p := range heard {
 			if p.path.to.Addr().Is4() != v4 {
 				continue
@@ -215,7 +226,7 @@ func (l *loss) sampleRules(t tallied) []sample {
 			continue
 		}
 		family := map[bool]string{true: "4", false: "6"}[v4]
-		for _, direction := range []string{plan.DirectionOut, plan.DirectionIn} {
+		for _, direction := range []string{directionOut, directionIn} {
 			lost, went := t["cut_"+direction+family], t["went_"+direction+family]
 			all = append(all, sample{what: fmt.Sprintf("our rules, %sbound, %s", direction, familyName(v4)),
 				lost: lost, of: lost + went, planned: l.planned(direction)})

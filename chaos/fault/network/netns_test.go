@@ -260,10 +260,10 @@ func (s *space) end(port uint16) end {
 }
 
 // severed returns a fault between the far node and the victim's, or its pod, which is entered through its node.
-func (l lab) severed(t testing.TB, spec plan.Fault, pod bool) *severed {
+func (l lab) severed(t testing.TB, what severing, pod bool) *severed {
 	t.Helper()
-	spec.Hold = plan.Duration(time.Second)
-	s, err := newSevered(spec, 3, fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now})
+	spec := plan.Fault{Hold: plan.Duration(time.Second)}
+	s, err := newSevered(what, spec, 3, fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func (l lab) severed(t testing.TB, spec plan.Fault, pod bool) *severed {
 // severance is a whole cut between the two nodes, ready to be applied.
 func (l lab) severance(t testing.TB) *severed {
 	t.Helper()
-	s := l.severed(t, plan.Fault{}, false)
+	s := l.severed(t, severing{}, false)
 	if err := s.locate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ import (
 // Upstream: kubernetes#61832; partitions that leave established flows, and directions that are ignored, are known of
 // other tools as chaos-mesh#1662 and chaos-mesh#4477.
 func Partition() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "node-partition",
 		Summary: "Cuts the victim's node off from the control plane, IPv4 and IPv6, established flows included.",
 		Shown: "No probe connects in either direction over any family, established flows go dead, and the node's " +
@@ -47,10 +47,8 @@ func Partition() fault.Definition {
 		// A cut-off node goes on running what was moved away from it.
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#61832",
-		Families: true,
-		Network:  plan.NetworkCaps{Direction: true, Flows: true, Reject: true},
-		New:      newPartition,
-	}
+		Example:  plan.Params{"families": []string{"ipv4", "ipv6"}},
+	}, newPartition)
 }
 
 // partition is severed between a node and the control plane. The lease goes that way.
@@ -58,8 +56,8 @@ type partition struct {
 	*rejoining
 }
 
-func newPartition(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	s, err := newSevered(spec, step, env)
+func newPartition(p partitionParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	s, err := newSevered(severing{Families: p.Families, packets: p.packets}, spec, step, env)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +116,9 @@ func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	}
 	var fact fault.Fact
 	switch p.rules.flows {
-	case plan.FlowsEstablished: // The kubelet opens a new one, sooner or later.
+	case flowsEstablished: // The kubelet opens a new one, sooner or later.
 		return facts, nil
-	case plan.FlowsNew:
+	case flowsNew:
 		fact, err = evidence.LeaseRenewed(ctx, p.env, p.leases, silenceBound)
 	default:
 		fact, err = evidence.LeaseSilent(ctx, p.env, p.leases, silenceBound)

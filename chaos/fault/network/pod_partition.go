@@ -26,7 +26,7 @@ import (
 // Upstream: the partition between members of a database, as of cloudnative-pg#7407; NetworkChaos partition with a
 // target, of which chaos-mesh#4477 tells that its direction was ignored.
 func PodPartition() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "pod-partition",
 		Summary: "Cuts the victim off from another pod of the workload, IPv4 and IPv6, established flows included.",
 		Shown: "From within either pod, no echo request to the other is answered and no probe of its port connects, " +
@@ -35,13 +35,12 @@ func PodPartition() fault.Definition {
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "chaos-mesh#4477",
-		Network:  plan.NetworkCaps{Direction: true, Flows: true, Reject: true, Peer: true},
-		New:      newPodPartition,
-	}
+		Example:  plan.Params{"peer": 1},
+	}, newPodPartition)
 }
 
-func newPodPartition(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	s, err := newSevered(spec, step, env)
+func newPodPartition(p betweenParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	s, err := newSevered(severing{packets: p.packets}, spec, step, env)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // reach is what an attempt to connect comes to.
@@ -26,9 +25,9 @@ const (
 // packets of both directions, and the one who opens it sees a reset only for its own.
 func (s severance) opens(direction string) reach {
 	switch {
-	case direction == "", s.flows == plan.FlowsEstablished, s.percent > 0:
+	case direction == "", s.flows == flowsEstablished, s.percent > 0:
 		return connects
-	case s.flows == plan.FlowsNew && !s.cuts(direction):
+	case s.flows == flowsNew && !s.cuts(direction):
 		return connects
 	case s.reject && s.cuts(direction):
 		return refused

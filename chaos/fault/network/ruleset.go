@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // cut is a set of addresses, of both families.
@@ -53,20 +51,20 @@ type severance struct {
 	other cut // The other side.
 	// own is the victim's side. When it is empty it is the node with all its pods; otherwise it is some of its pods.
 	own       cut
-	direction string // As in plan.Fault, and so are the next three.
+	direction string // As in packets, and so are the next two.
 	flows     string
 	reject    bool
 	percent   int
 }
 
-// cuts reports whether packets of that direction, plan.DirectionIn or plan.DirectionOut, are cut.
+// cuts reports whether packets of that direction, directionIn or directionOut, are cut.
 func (s severance) cuts(direction string) bool {
-	return s.direction != plan.DirectionIn && s.direction != plan.DirectionOut || s.direction == direction
+	return s.direction != directionIn && s.direction != directionOut || s.direction == direction
 }
 
 // someFlows reports whether TCP connections alone are cut, and only the established or the new ones of them.
 func (s severance) someFlows() bool {
-	return s.flows == plan.FlowsEstablished || s.flows == plan.FlowsNew
+	return s.flows == flowsEstablished || s.flows == flowsNew
 }
 
 // chain is one base chain, and which packets it sees: of one direction or of both.
@@ -88,7 +86,7 @@ type chain struct {
 // A reset for a packet of the node itself comes in by the loopback with the other side's address, and one for a packet
 // of the other side goes out by output: both must pass, or the reset is cut as well.
 func (s severance) chains() []chain {
-	in, out := []string{plan.DirectionIn}, []string{plan.DirectionOut}
+	in, out := []string{directionIn}, []string{directionOut}
 	switch {
 	case !s.own.empty():
 		return []chain{{name: "between", hook: "forward", priority: -300, lanes: slices.Concat(in, out)}}
@@ -107,7 +105,7 @@ func (s severance) chains() []chain {
 		{name: "arriving", hook: "prerouting", priority: -300, lanes: in},
 		{name: "leaving", hook: "postrouting", priority: -300, lanes: out},
 	}
-	if !s.cuts(plan.DirectionIn) || !s.cuts(plan.DirectionOut) {
+	if !s.cuts(directionIn) || !s.cuts(directionOut) {
 		both[0].first, both[1].first = []string{neighbors}, []string{neighbors}
 	}
 	return both
@@ -137,8 +135,8 @@ func ruleset(table string, s severance, life time.Duration) string {
 		writeSet(&b, "own4", "ipv4_addr", s.own.v4, life)
 		writeSet(&b, "own6", "ipv6_addr", s.own.v6, life)
 	}
-	if s.flows == plan.FlowsEstablished {
-		for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+	if s.flows == flowsEstablished {
+		for _, direction := range []string{directionIn, directionOut} {
 			writeYoung(&b, direction, "4", life)
 			writeYoung(&b, direction, "6", life)
 		}
@@ -168,7 +166,7 @@ func (s severance) rules(direction, family string) []string {
 	if family == "6" {
 		ip = "ip6"
 	}
-	if direction == plan.DirectionOut {
+	if direction == directionOut {
 		from, to = to, from
 	}
 	match := fmt.Sprintf("%s %s @cut%s", ip, from, family)
@@ -181,9 +179,9 @@ func (s severance) rules(direction, family string) []string {
 		return []string{pass}
 	}
 	switch s.flows {
-	case plan.FlowsNew:
+	case flowsNew:
 		return append(s.end(match+" tcp flags & (syn | ack) == syn", direction+family), pass)
-	case plan.FlowsEstablished:
+	case flowsEstablished:
 		// A connection is new if a packet of its beginning, one with SYN, came by.
 		key := fmt.Sprintf("%[1]s saddr . tcp sport . %[1]s daddr . tcp dport", ip)
 		young := fmt.Sprintf("@young_%s%s", direction, family)

@@ -11,8 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
-
-	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -50,13 +48,13 @@ func TestRulesetGolden(t *testing.T) {
 	for name, sev := range map[string]severance{
 		"both.nft":        {other: cutOff(from, nil)},
 		"ipv4.nft":        {other: cutOff(from, []string{"ipv4"})},
-		"in.nft":          {other: cutOff(from, nil), direction: plan.DirectionIn},
-		"out-new.nft":     {other: cutOff(from, nil), direction: plan.DirectionOut, flows: plan.FlowsNew},
-		"established.nft": {other: cutOff(from, nil), flows: plan.FlowsEstablished},
+		"in.nft":          {other: cutOff(from, nil), direction: directionIn},
+		"out-new.nft":     {other: cutOff(from, nil), direction: directionOut, flows: flowsNew},
+		"established.nft": {other: cutOff(from, nil), flows: flowsEstablished},
 		"reject.nft":      {other: cutOff(from, nil), reject: true},
 		"loss.nft":        {other: cutOff(from, nil), percent: 30},
 		"pods.nft":        {other: cutOff(from, nil), own: pods},
-		"pods-reject.nft": {other: cutOff(from, nil), own: pods, direction: plan.DirectionOut, reject: true},
+		"pods-reject.nft": {other: cutOff(from, nil), own: pods, direction: directionOut, reject: true},
 	} {
 		golden(t, name, ruleset("seatrial_r1_3", sev, 95*time.Second+500*time.Millisecond))
 	}

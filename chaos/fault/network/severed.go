@@ -37,8 +37,8 @@ type sides struct {
 func (s sides) ways() []way {
 	var out, in []way
 	for _, other := range s.others {
-		out = append(out, way{from: s.mine, to: other, direction: plan.DirectionOut})
-		in = append(in, way{from: other, to: s.mine, direction: plan.DirectionIn})
+		out = append(out, way{from: s.mine, to: other, direction: directionOut})
+		in = append(in, way{from: other, to: s.mine, direction: directionIn})
 	}
 	return append(out, in...)
 }
@@ -62,13 +62,20 @@ type severed struct {
 	flows []*flow
 }
 
-func newSevered(spec plan.Fault, step int, env fault.Env) (*severed, error) {
+// severing is which packets a fault cuts.
+type severing struct {
+	Families []string
+	packets
+	Percent int // The share of them; 0 is all.
+}
+
+func newSevered(p severing, spec plan.Fault, step int, env fault.Env) (*severed, error) {
 	if env.Log == nil {
 		env.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &severed{
-		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, families: spec.Families, life: fault.Life(spec),
-		rules: severance{direction: spec.Direction, flows: spec.Flows, reject: spec.Reject, percent: spec.Percent},
+		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, families: p.Families, life: fault.Life(spec),
+		rules: severance{direction: p.Direction, flows: p.Flows, reject: p.Reject, percent: p.Percent},
 	}
 	return s, s.owner.Check()
 }
@@ -122,7 +129,7 @@ func (s *severed) Inject(ctx context.Context) error {
 		return fmt.Errorf("what does not connect before cannot be shown to be cut: %s", state)
 	}
 	for _, w := range s.sides.ways() {
-		if w.direction != plan.DirectionOut {
+		if w.direction != directionOut {
 			continue
 		}
 		for _, to := range w.targets() {
@@ -172,7 +179,7 @@ func (s *severed) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return facts, err
 	}
 	var flows []fault.Fact
-	if s.rules.flows == plan.FlowsNew {
+	if s.rules.flows == flowsNew {
 		flows, err = flowsLive(ctx, s.flows, s.env.Clock)
 	} else {
 		flows, err = flowsDead(ctx, s.flows, cutBound, s.rules.reject)
@@ -241,12 +248,12 @@ func (s *severed) counted(ctx context.Context) (fault.Fact, error) {
 	fact := fault.Fact{Span: history.Between(begin, s.env.Clock()), Sentence: "our rules have counted: " + t.String()}
 	some := s.rules.someFlows()
 	all := uint64(0)
-	for _, direction := range []string{plan.DirectionIn, plan.DirectionOut} {
+	for _, direction := range []string{directionIn, directionOut} {
 		lost, went := t.of(direction)
 		cuts := s.rules.cuts(direction)
 		all += lost
 		// Of a flow that is cut both ways, the far side may have nothing left to send.
-		idle := cuts && lost == 0 && s.rules.flows == plan.FlowsEstablished
+		idle := cuts && lost == 0 && s.rules.flows == flowsEstablished
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
 			return fact, fmt.Errorf("the cut is not what was planned: %s", fact.Sentence)
 		}

@@ -32,7 +32,7 @@ import (
 //
 // Upstream: TimeChaos and PhysicalMachineChaos clock; kubernetes/client-go#448, leases when clocks are apart.
 func ClockStep() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "clock-step",
 		Summary: "Puts the wall clock of the victim's node forward, or back.",
 		Shown: "The wall clock is off its boot clock, and off the wall clocks of the other nodes, by what was " +
@@ -41,14 +41,30 @@ func ClockStep() fault.Definition {
 		Needs:    []string{"clock", "systemd"},
 		Takes:    []plan.Part{plan.PartClock},
 		Upstream: "client-go#448",
-		Offset:   true,
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			c := &clockStep{
-				env: env, armed: newArmed(step, env), by: spec.Offset.D(),
-			}
-			return c, c.owner.Check()
-		},
+		Example:  plan.Params{"offset": plan.Duration(time.Hour)},
+	}, func(p clockStepParams, _ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+		c := &clockStep{env: env, armed: newArmed(step, env), by: p.Offset.D()}
+		return c, c.owner.Check()
+	})
+}
+
+type clockStepParams struct {
+	Offset plan.Duration `json:"offset"` // By how much the clock is put forward, or back when it is negative.
+}
+
+// The limits of a step: it is told from what clocks differ by, and certificates outlive it.
+const (
+	minOffset = 2 * time.Second
+	maxOffset = 12 * time.Hour
+)
+
+// Validate implements fault.Validator.
+func (p clockStepParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	if by := p.Offset.D(); by < -maxOffset || by > maxOffset || by > -minOffset && by < minOffset {
+		errs.Add("offset", fmt.Sprintf("use %s to %s, or as much with a minus", minOffset, maxOffset),
+			"%s is out of range", p.Offset)
 	}
+	return errs
 }
 
 // clockSlack is what clocks that agree may be apart: what two readings take, and what their time service lets pass.

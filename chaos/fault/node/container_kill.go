@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
@@ -30,22 +32,32 @@ import (
 // Healed: the kubelet has done it. The pod is the same, its container is another with a later process, it was
 // restarted once more than before, and the pod is Ready.
 func ContainerKill() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "container-kill",
 		Summary: "Kills a container of the victim's pod with SIGKILL; the pod stays.",
 		Shown: "The container's first process is gone by pid and start time, and the container runtime runs no task " +
 			"of it.",
 		Healed: "The kubelet starts another container in the same pod: another id, a later process, a restart more; " +
 			"the pod is Ready.",
-		Needs:     []string{"systemd"},
-		Container: true,
+		Needs: []string{"systemd"},
 		// What Chaos Mesh calls container-kill.
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
-		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &containerKill{env: env, name: spec.Container}, nil
-		},
+	}, func(p containerKillParams, _ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+		return &containerKill{env: env, name: p.Container}, nil
+	})
+}
+
+type containerKillParams struct {
+	Container string `json:"container,omitempty"` // Its name; empty is the first of the pod.
+}
+
+// Validate implements fault.Validator.
+func (p containerKillParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	if p.Container != "" && len(validation.IsDNS1123Label(p.Container)) > 0 {
+		errs.Add("container", "use the name of a container of the pod", "%q is not a name", p.Container)
 	}
+	return errs
 }
 
 const (

@@ -13,13 +13,13 @@ import (
 
 // PodDelete returns the fault that deletes the victim's pod as kubectl delete does, and does not wait for its end.
 //
-// What: DELETE with the pod's own grace period, or with that of plan.Fault.Grace, on condition of its uid.
+// What: DELETE with the pod's own grace period, or with that of podDeleteParams.Grace, on condition of its uid.
 //
 // Shown: the pod of that uid is being deleted, or is gone.
 //
 // Healed: its controller makes another of the same name. There is nothing to undo.
 func PodDelete() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "pod-delete",
 		Summary: "Deletes the victim's pod with its own grace period, and does not wait until it is gone.",
 		Shown:   "The API server says that the pod of that uid is being deleted, or has it no more.",
@@ -27,11 +27,21 @@ func PodDelete() fault.Definition {
 		Needs:   []string{"api"},
 		// A pod that terminates while the kubelet is restarted: its volumes must stay until it is gone.
 		Upstream: "k/k#113979",
-		Grace:    true,
-		New: func(spec plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &podDelete{victim: victim{env: env}, grace: spec.Grace}, nil
-		},
+	}, func(p podDeleteParams, _ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
+		return &podDelete{victim: victim{env: env}, grace: p.Grace}, nil
+	})
+}
+
+type podDeleteParams struct {
+	Grace *plan.Duration `json:"grace,omitempty"` // The grace period in whole seconds; nil is the pod's own.
+}
+
+// Validate implements fault.Validator.
+func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	if p.Grace != nil && (*p.Grace < 0 || p.Grace.D() > time.Hour || p.Grace.D()%time.Second != 0) {
+		errs.Add("grace", "use whole seconds, 0s to 1h0m0s", "%s is out of range", *p.Grace)
 	}
+	return errs
 }
 
 type podDelete struct {

@@ -30,18 +30,72 @@ import (
 // Healed: the point is cleared, and calls that it held go on; the driver's list has no point of ours. A timer on the
 // node clears it when nobody heals it.
 func CSIPoint() fault.Definition {
-	return fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "csi-point",
 		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume.",
 		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
 			"least.",
-		Healed: "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
-		Needs:  []string{"systemd"},
-		CSI:    true,
+		Healed:  "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
+		Needs:   []string{"systemd"},
+		Storage: plan.StorageSharedDisk,
 		// A detach that fails although the disk stays attached; a kubelet killed between two calls.
 		Upstream: "k/k#121937, k/k#124334",
-		New:      newCSIPoint,
+		Example: plan.Params{
+			"csi": plan.Params{"rpc": "NodeStageVolume", "act": "fail", "code": "Internal", "times": 1},
+		},
+	}, newCSIPoint)
+}
+
+type csiPointParams struct {
+	CSI *csiCall `json:"csi,omitempty"`
+}
+
+// csiCall says what happens to the calls of one method for the victim's volume, or for every volume.
+type csiCall struct {
+	RPC   string        `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
+	Act   string        `json:"act"`             // One of acts.
+	Code  string        `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
+	Delay plan.Duration `json:"delay,omitempty"` // Of delay.
+	Times int           `json:"times,omitempty"` // How many calls; 0 is all of them.
+	Every bool          `json:"every,omitempty"` // The calls for every volume, and not for the victim's alone.
+}
+
+// acts returns what a fault point can do to a call: do it later; answer an error and do nothing; hold it until the
+// fault is healed; do it and answer an error; answer success and do nothing.
+func acts() []string { return []string{"delay", "fail", "hold", "late", "lie"} }
+
+// codes returns the errors that a call can be answered with (google.golang.org/grpc/codes).
+func codes() []string {
+	return []string{
+		"Aborted", "AlreadyExists", "Canceled", "DataLoss", "DeadlineExceeded", "FailedPrecondition", "Internal",
+		"InvalidArgument", "NotFound", "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated",
+		"Unavailable", "Unimplemented", "Unknown",
 	}
+}
+
+// Validate implements fault.Validator.
+func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
+	if p.CSI == nil {
+		errs.Add("csi", "set it", "is missing for fault %q", s.Fault.Name)
+		return errs
+	}
+	c := *p.CSI
+	errs.OneOf("csi.rpc", "method", c.RPC, plan.CSIRPCs()...)
+	errs.OneOf("csi.act", "act", c.Act, acts()...)
+	switch fails := c.Act == "fail" || c.Act == "late"; {
+	case fails:
+		errs.OneOf("csi.code", "code", c.Code, codes()...)
+	case c.Code != "":
+		errs.Add("csi.code", "leave it out", "act %q answers no code of its own", c.Act)
+	}
+	switch {
+	case c.Act != "delay" && c.Delay != 0:
+		errs.Add("csi.delay", "leave it out", "act %q has no delay", c.Act)
+	case c.Act == "delay" && (c.Delay <= 0 || c.Delay.D() > plan.MaxBound):
+		errs.Add("csi.delay", fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound), "%s is out of range", c.Delay)
+	}
+	errs.Range("csi.times", c.Times, 0, 1000)
+	return errs
 }
 
 // readBound is how long the driver may take to read a point. It is told by the kernel, and takes milliseconds.
@@ -50,7 +104,7 @@ const readBound = 15 * time.Second
 type csiPoint struct {
 	env     fault.Env
 	owner   undo.Owner
-	spec    plan.CSI
+	spec    csiCall
 	life    time.Duration
 	service string // Of the driver: "node" or "controller".
 
@@ -58,15 +112,15 @@ type csiPoint struct {
 	volumes string        // Whose calls they are. Set by Inject.
 }
 
-func newCSIPoint(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+func newCSIPoint(p csiPointParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 	c := &csiPoint{
 		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, service: "controller",
 		volumes: "every volume",
 	}
-	if spec.CSI == nil {
+	if p.CSI == nil {
 		return nil, errors.New("the plan does not say which call: set csi")
 	}
-	c.spec = *spec.CSI
+	c.spec = *p.CSI
 	if strings.HasPrefix(c.spec.RPC, "Node") {
 		c.service = "node"
 	}

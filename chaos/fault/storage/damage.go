@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -115,10 +117,26 @@ func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 // damages makes the definition of a fault that damages a file.
 func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
 ) fault.Definition {
-	d.File, d.Needs, d.Takes = true, []string{"systemd"}, []plan.Part{plan.PartVolume}
-	d.New = func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
+	d.Needs, d.Takes, d.Lasts = []string{"systemd"}, []plan.Part{plan.PartVolume}, true
+	d.Example = plan.Params{"file": "data/seatrial/quiet.ibd"}
+	return fault.Define(d, func(p damageParams, _ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 		owner := undo.Owner{Run: env.RunID, Step: step}
-		return &damage{env: env, owner: owner, kind: kind, file: spec.File, amiss: amiss}, owner.Check()
+		return &damage{env: env, owner: owner, kind: kind, file: p.File, amiss: amiss}, owner.Check()
+	})
+}
+
+type damageParams struct {
+	// File is the file of the victim's volume that is damaged: a path with slashes, relative to the directory that the
+	// pod is given, for example "data/seatrial/quiet.ibd". The checks must find the damage.
+	File string `json:"file"`
+}
+
+// Validate implements fault.Validator.
+func (p damageParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+	if !fs.ValidPath(p.File) || p.File == "." || len(p.File) > 255 || strings.ContainsFunc(p.File, unprintable) {
+		errs.Add("file", "use a relative path with slashes and without .., of printable characters",
+			"%q is not one of a file in a volume", p.File)
 	}
-	return d
+	return errs
 }

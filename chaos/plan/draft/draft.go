@@ -52,7 +52,10 @@ func Scale(replicas int) plan.Step {
 
 // Fault is a fault on the node of an ordinal, held for a time, with address families for those that have them.
 func Fault(name string, ordinal int, hold, bound time.Duration, families ...string) plan.Step {
-	f := &plan.Fault{Name: name, Ordinal: ordinal, Hold: plan.Duration(hold), Families: families}
+	f := &plan.Fault{Name: name, Ordinal: ordinal, Hold: plan.Duration(hold)}
+	if len(families) > 0 {
+		f.Params = plan.Params{"families": families}
+	}
 	return plan.Step{Do: plan.ActionFault, Fault: f, Bound: plan.Duration(bound)}
 }
 
@@ -80,9 +83,9 @@ func Provoked(name, rpc string, ordinal int, bound time.Duration, provoke ...pla
 }
 
 // CSIPoint is a fault point of the CSI driver during which steps are carried out.
-func CSIPoint(point plan.CSI, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
+func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	s := Within("csi-point", ordinal, bound, during...)
-	s.Fault.CSI = &point
+	s.Fault.Params = plan.Params{"csi": call}
 	return s
 }
 

@@ -19,6 +19,11 @@ type Case struct {
 	Text  []byte
 }
 
+// OfParams reports whether what is wrong is the value of a fault's parameter, which the fault's definition alone judges.
+func OfParams(c Case) bool {
+	return strings.Contains(c.Field, ".fault.csi") || strings.Contains(c.Field, ".fault.families")
+}
+
 // Illegal returns plans that must be refused, always the same in the same order: each is a legal one with one value
 // changed, taken away, or put in.
 func Illegal() []Case {

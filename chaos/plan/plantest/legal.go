@@ -15,10 +15,16 @@ const (
 // Caps are faults and workloads by the names of those that there are, as far as the plans of Legal need them.
 func Caps() plan.Caps {
 	fault := func(name string, takes ...plan.Part) plan.FaultCaps {
-		return plan.FaultCaps{
-			Name: name, Takes: takes, Families: name == "node-partition", CSI: name == "csi-point",
-			Triggers: name == "kubelet-kill", Outlasts: name == "node-delete",
+		c := plan.FaultCaps{
+			Name: name, Takes: takes, Triggers: name == "kubelet-kill", Outlasts: name == "node-delete",
 		}
+		switch name {
+		case "csi-point":
+			c.Storage, c.Check = plan.StorageSharedDisk, plan.Names("csi")
+		case "node-partition":
+			c.Check = plan.Names("families")
+		}
+		return c
 	}
 	return plan.Caps{
 		Workloads: []string{"ledger", plan.LightName},
@@ -72,7 +78,7 @@ func load() plan.Step { return plan.Step{Do: plan.ActionLoad, Commits: 5, Bound:
 // data has the steps that concern the data of databases, and faults one after another.
 func data() plan.Plan {
 	cut := fault("node-partition", 2)
-	cut.Fault.Families = []string{"ipv4", "ipv6"}
+	cut.Fault.Params = plan.Params{"families": []string{"ipv4", "ipv6"}}
 	w := ledger()
 	w.Silent, w.Parallel = true, true
 	return base("made-up-data", w,
@@ -89,9 +95,13 @@ func disk() plan.Plan {
 	w := ledger()
 	w.Storage, w.Fencing, w.Packed = plan.StorageSharedDisk, "single", true
 	point := fault("csi-point", 0, await(plan.Await{For: plan.AwaitCSIEnd, RPC: "NodeStageVolume", Count: 2}))
-	point.Fault.CSI = &plan.CSI{RPC: "NodeStageVolume", Act: "fail", Code: "Internal", Times: 3}
+	point.Fault.Params = plan.Params{"csi": plan.Params{
+		"rpc": "NodeStageVolume", "act": "fail", "code": "Internal", "times": 3,
+	}}
 	late := fault("csi-point", 1)
-	late.Fault.CSI = &plan.CSI{RPC: "ControllerPublishVolume", Act: "delay", Delay: second}
+	late.Fault.Params = plan.Params{"csi": plan.Params{
+		"rpc": "ControllerPublishVolume", "act": "delay", "delay": second,
+	}}
 	gone := fault("node-delete", 0)
 	gone.Bound, gone.Fault.Outlast = 10*minute, true
 	kill := fault("kubelet-kill", 0)

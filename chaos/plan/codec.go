@@ -1,10 +1,13 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
+
+	"sigs.k8s.io/yaml"
 )
 
 // maxBytes bounds what Decode reads: a plan of MaxSteps steps is well below 1 MiB.
@@ -22,7 +25,7 @@ func (p Plan) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads one plan, strictly: an unknown field or one that is there twice, a value of another type, anything after
+// Decode reads one plan in JSON or YAML, strictly: an unknown field or one that is there twice, a value of another type, anything after
 // the plan, and a newer schema are errors; what is wrong with fields is FieldErrors. It does not judge the plan;
 // Validate does.
 func Decode(r io.Reader) (Plan, error) {
@@ -32,6 +35,9 @@ func Decode(r io.Reader) (Plan, error) {
 	}
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("decode plan: it is longer than %d bytes", maxBytes)
+	}
+	if data, err = asJSON(data); err != nil {
+		return Plan{}, err
 	}
 	var head struct {
 		Schema int `json:"schema"`
@@ -47,4 +53,18 @@ func Decode(r io.Reader) (Plan, error) {
 		return Plan{}, fmt.Errorf("decode plan: %w", err)
 	}
 	return p, nil
+}
+
+// asJSON turns YAML into JSON; what begins with a brace is taken for JSON.
+func asJSON(data []byte) ([]byte, error) {
+	if text := bytes.TrimSpace(data); len(text) == 0 || text[0] == '{' {
+		return data, nil
+	}
+	converted, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		var errs FieldErrors
+		errs.Add("plan", "write YAML or JSON", "cannot be read: %s", oneLine(err.Error()))
+		return nil, fmt.Errorf("decode plan: %w", errs.Err())
+	}
+	return converted, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/plantest"
@@ -23,6 +24,35 @@ func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
 	}
 	if d := cmp.Diff(legal(), got); d != "" {
 		t.Errorf("plan (-want +got):\n%s", d)
+	}
+}
+
+func TestDecodeReadsYAML(t *testing.T) {
+	var b bytes.Buffer
+	if err := legal().Encode(&b); err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.JSONToYAML(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := plan.Decode(bytes.NewReader(append([]byte("# A plan.\n"), text...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(legal(), got); d != "" {
+		t.Errorf("plan (-want +got):\n%s", d)
+	}
+	for text, want := range map[string]string{
+		"schema: 1\nschema: 1\n":         `key "schema" already set in map; write YAML or JSON`,
+		"steps: [{n: 1, durration: 1s}]": "steps[0].durration: there is no such field",
+		"workers: two":                   `workers: is the text "two"; use a whole number`,
+		"\ta: b":                         "plan: cannot be read: yaml:",
+		"just text":                      `plan: is the text "just text"`,
+	} {
+		if _, err := plan.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -300,7 +300,7 @@ func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
 
 // TestALaterProgramIsNotTheFrozenOne kills what is frozen, as the kubelet does after a time.
 func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
-	def := controlplane.EtcdFreeze()
+	def := component("etcd-freeze")
 	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
 			if f.Stage == history.StageConfirmed {
@@ -327,16 +327,16 @@ func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 		says string
 	}{
 		"frozen by others": {
-			controlplane.EtcdFreeze(), func(p *staticPod) { p.frozen = true }, "etcd", "frozen already",
+			component("etcd-freeze"), func(p *staticPod) { p.frozen = true }, "etcd", "frozen already",
 		},
 		"not running": {
-			controlplane.SchedulerKill(), func(p *staticPod) { p.gone = true }, "kube-scheduler", "does not run",
+			component("scheduler-kill"), func(p *staticPod) { p.gone = true }, "kube-scheduler", "does not run",
 		},
 		"without an API": {
-			controlplane.EtcdStop(), func(p *staticPod) { p.gone = true }, "kube-apiserver", "is not answered before",
+			component("etcd-stop"), func(p *staticPod) { p.gone = true }, "kube-apiserver", "is not answered before",
 		},
 		"without its health": {
-			controlplane.ManagerStop(), func(p *staticPod) { p.port = 1 }, managerName, "for 2 addresses",
+			component("manager-stop"), func(p *staticPod) { p.port = 1 }, managerName, "for 2 addresses",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -361,4 +361,10 @@ func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// component returns a fault of a program of the control plane.
+func component(name string) fault.Definition {
+	all := controlplane.Components()
+	return all[slices.IndexFunc(all, func(d fault.Definition) bool { return d.Name == name })]
 }

@@ -40,21 +40,17 @@ func TestMain(m *testing.M) {
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func definitions() []fault.Definition {
-	return []fault.Definition{
+	return append(controlplane.Components(),
 		node.ContainerKill(), node.KubeProxyKill(), node.KubeletFreeze(), node.KubeletKill(), node.KubeletStop(),
 		node.Crash(), node.Pause(), node.Stop(), node.RuntimeStop(),
 		node.ClockStep(), network.Bandwidth(), network.Delay(),
 		network.Isolate(), network.Loss(), network.Partition(), network.PodPartition(), node.Reboot(),
 		node.RuntimeKill(), object.ClaimDelete(), object.Cordon(), object.Drain(), object.NodeDelete(),
-		controlplane.APIServerFreeze(), controlplane.APIServerKill(), controlplane.APIServerStop(),
-		controlplane.EtcdFreeze(), controlplane.EtcdKill(), controlplane.EtcdStop(),
-		controlplane.ForceDetachOff(), controlplane.ManagerFreeze(), controlplane.ManagerKill(),
-		controlplane.ManagerStop(), controlplane.PodQuota(),
-		controlplane.SchedulerFreeze(), controlplane.SchedulerKill(), controlplane.SchedulerStop(),
+		controlplane.ForceDetachOff(), controlplane.PodQuota(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(), storage.PowerLoss(),
 		storage.DeviceGone(), storage.FileTruncate(), storage.PageFlip(), storage.VolumeFull(),
 		storage.VolumeReadOnly(),
-	}
+	)
 }
 
 // each runs a test for every fault in a world of its own.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
@@ -123,7 +122,7 @@ func (m *matrix) outageAt(t *testing.T, stage history.FaultStage, prefix string,
 		}
 		all[i] = v
 	}
-	server, err := controlplane.APIServerStop().New(plan.Fault{Name: "apiserver-stop", Life: plan.Duration(outlasting)},
+	server, err := component("apiserver-stop").New(plan.Fault{Name: "apiserver-stop", Life: plan.Duration(outlasting)},
 		1, fault.Env{Cluster: m.cluster, Kube: m.kube, Node: m.nodes[0], RunID: prefix + "api", Clock: bootclock.Now,
 			Log: m.log, Namespace: "kube-system", Pod: "none"})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// The cases that take a minute or two; `make cases` runs all of them, several times over.
+// The cases that take a minute or two; `make cases` runs all cases several times.
 var _ = DescribeTable("reported bugs of volumes that can move", Serial, Label("cases", "storage", "mysql"),
 	func(ctx SpecContext, name string) {
 		c, ok := trial.AllParts().Case(name)

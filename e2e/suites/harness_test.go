@@ -25,7 +25,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/plan/draft"
 	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/trial"
@@ -50,14 +50,14 @@ var _ = Describe("a harness in trouble", Serial, Label("harness"), func() {
 		})
 
 	It("is refused on another host by the Lease on the cluster", SpecTimeout(time.Minute), func(ctx SpecContext) {
-		far := berth.Self([]string{"seatrial", "run", "smoke"})
+		far := lock.Self([]string{"seatrial", "run", "smoke"})
 		far.Host, far.Boot, far.PID = "elsewhere", "another", 7
-		second, err := berth.Take(GinkgoT().TempDir(), at.place.Cluster.Name(), far, slog.New(slog.DiscardHandler))
+		second, err := lock.Take(GinkgoT().TempDir(), at.place.Cluster.Name(), far, slog.New(slog.DiscardHandler))
 		Expect(err).NotTo(HaveOccurred())
 		kube := client(ctx)
 		begin := time.Now()
 		err = second.Hold(ctx, kube)
-		var taken *berth.TakenError
+		var taken *lock.TakenError
 		Expect(errors.As(err, &taken)).To(BeTrue(), "%v", err)
 		Expect(taken.Holder.PID).NotTo(BeZero())
 		Expect(time.Since(begin)).To(BeNumerically("<", 2*time.Second))
@@ -73,7 +73,7 @@ var _ = Describe("a harness in trouble", Serial, Label("harness"), func() {
 			p := plan.Make(hurtAndFull(), seed)
 			Expect(trial.Validate(trial.AllParts(), p)).To(Succeed())
 			full := &flood{at: "step 2 ", path: filepath.Join(dir, "flood"), then: func() { makeNews(ctx) }}
-			out, err := at.place.Sail(ctx, trial.Orders{
+			out, err := at.place.Run(ctx, trial.RunOptions{
 				Plan: p, RunsDir: dir, Progress: io.MultiWriter(GinkgoWriter, full),
 				Header: report.Run{CommandLine: []string{"seatrial", "run"}},
 			})

@@ -13,7 +13,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-var _ = Describe("a sea trial of MySQL on local volumes", Serial,
+var _ = Describe("a trial of MySQL on local volumes", Serial,
 	Label("storage", "statefulset", "mysql", "disruptive"), func() {
 		It("passes the smoke scenario: kubelet killed, node cut off, node rebooted, scaled to one and back",
 			Label("smoke", "slow"), SpecTimeout(12*time.Minute), func(ctx SpecContext) {
@@ -79,7 +79,7 @@ func expectVerdict(out trial.Outcome, want check.Verdict) {
 	Expect(out.Report.Verdict).To(Equal(want), "%s", text)
 }
 
-// expectSameAgain judges the saved run once more: the verdict must be the same, byte for byte.
+// expectSameAgain judges the saved run again: the verdict must be the same, byte for byte.
 func expectSameAgain(out trial.Outcome) {
 	GinkgoHelper()
 	before, err := out.Dir.ReadFile("verdict.json")

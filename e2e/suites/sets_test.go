@@ -15,10 +15,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// The scenarios of StatefulSets are all of one shape, so the table is made of their list. All of them take hours, and
-// are there for a label filter that asks for them: "set" is all, "set && plain" those in a calm sea, "set && light"
-// those without databases, "set && kubelet-kill" those with that fault, "set && violations" those that break a promise
-// on purpose. Without one, the quick ones are run.
+// All StatefulSet scenarios take hours and run only if the label filter asks for them: "set" is all, "set && plain"
+// those without a fault, "set && light" those without databases, "set && kubelet-kill" those with that fault, "set &&
+// violations" those that break a promise on purpose. Without a filter only quickSets run.
 var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"), func() {
 	for _, s := range sets() {
 		if !asked("set") && !slices.Contains(quickSets(), s.Name) {
@@ -37,8 +36,7 @@ func asked(labels ...string) bool {
 	return regexp.MustCompile(`\b(` + strings.Join(labels, "|") + `)\b`).MatchString(GinkgoLabelFilter())
 }
 
-// quickSets are scaling with a kubelet killed, a canary and its rollback, and OnDelete, which take half a minute each
-// without databases.
+// quickSets take half a minute each: scaling with a kubelet killed, a canary and its rollback, and OnDelete.
 func quickSets() []string {
 	return []string{"set-canary-light", "set-on-delete-light", "set-scale-light-kubelet-kill"}
 }
@@ -48,7 +46,7 @@ func sets() []plan.Scenario {
 	return slices.DeleteFunc(scenarios.All(), func(s plan.Scenario) bool { return !strings.HasPrefix(s.Name, "set-") })
 }
 
-// setLabels tells what a scenario is of.
+// setLabels derives labels from a scenario.
 func setLabels(s plan.Scenario) Labels {
 	p := plan.Make(s, 1)
 	kind := Label("mysql", "slow")
@@ -63,8 +61,7 @@ func setLabels(s plan.Scenario) Labels {
 	return append(kind, "plain")
 }
 
-// The cases of StatefulSets, which no database makes slower. They are in a container because the label filter is known
-// only when that is entered.
+// The cases of StatefulSets, without databases. They are in a container because the label filter is known only there.
 var _ = Describe("reported bugs", Serial, Label("cases", "set", "light", "statefulset"), func() {
 	DescribeTable("of StatefulSets", func(ctx SpecContext, name string) {
 		c, ok := trial.AllParts().Case(name)
@@ -83,7 +80,7 @@ var _ = Describe("reported bugs", Serial, Label("cases", "set", "light", "statef
 	)
 })
 
-// fixedCases are those that the Kubernetes of the node image no longer has. They are controls, for those who ask.
+// fixedCases are bugs that are fixed in the Kubernetes of the node image: controls, run only on request.
 func fixedCases() []TableEntry {
 	if !asked("set", "cases") {
 		return nil

@@ -24,13 +24,8 @@ import (
 // setUpBound covers a cold build of every image; with the images present the cluster takes about a minute.
 const setUpBound = 60 * time.Minute
 
-// harbour is where the specs of this process run.
-type harbour struct {
-	place *trial.Place
-}
-
-// Ginkgo's tree is built from closures; what the set-up made has no other way in.
-var at harbour
+// at is the cluster of the specs: Ginkgo's closures can reach it only through a variable of the package.
+var at struct{ place *trial.Place }
 
 func TestSuites(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") == "" {
@@ -41,7 +36,7 @@ func TestSuites(t *testing.T) {
 }
 
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
-	place, err := trial.Moor(ctx, moorings())
+	place, err := trial.Prepare(ctx, clusterOptions())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		if !kept() {
@@ -55,16 +50,16 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	var record trial.PlaceRecord
 	Expect(json.Unmarshal(data, &record)).To(Succeed())
 	var err error
-	at.place, err = trial.Return(ctx, moorings(), record)
+	at.place, err = trial.Reopen(ctx, clusterOptions(), record)
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(setUpBound))
 
-// kept reports that the cluster is used when it is there, and stays.
+// kept reports whether an existing cluster is used, and kept.
 func kept() bool { return os.Getenv("KEEP") != "" || os.Getenv("SEATRIAL_CLUSTER") != "" }
 
-// moorings are the suite's wishes for its cluster.
-func moorings() trial.Moorings {
-	return trial.Moorings{
+// clusterOptions are the options of the suite's cluster.
+func clusterOptions() trial.ClusterOptions {
+	return trial.ClusterOptions{
 		Engine:      cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker"),
 		ClusterName: cmp.Or(os.Getenv("SEATRIAL_CLUSTER"), "seatrial-suites"),
 		Reuse:       kept(),
@@ -75,7 +70,7 @@ func moorings() trial.Moorings {
 	}
 }
 
-// runsDir is $ARTIFACTS/runs where CI says where evidence goes, and runs/ at the top of the tree elsewhere.
+// runsDir is $ARTIFACTS/runs if that is set, otherwise runs/ at the top of the tree.
 func runsDir() string {
 	if dir := os.Getenv("ARTIFACTS"); dir != "" {
 		return filepath.Join(dir, "runs")
@@ -91,20 +86,20 @@ func sail(ctx context.Context, scenario string) trial.Outcome {
 	return carryOut(ctx, s, "run")
 }
 
-// carryOut makes a plan with the spec's seed, carries it out, and leaves its report with the spec. Command is what a
-// person would give to carry it out again.
+// carryOut runs a scenario with the seed of the specs and reports where the run is. Command is the command of the
+// program that repeats it.
 func carryOut(ctx context.Context, s plan.Scenario, command string) trial.Outcome {
 	GinkgoHelper()
 	seed := uint64(GinkgoRandomSeed())
 	listening := listenUp()
-	out, err := at.place.Sail(ctx, trial.Orders{
+	out, err := at.place.Run(ctx, trial.RunOptions{
 		Plan: plan.Make(s, seed), RunsDir: runsDir(), Progress: GinkgoWriter,
 		Header: report.Run{CommandLine: []string{"seatrial", command, s.Name, "--seed", fmt.Sprint(seed)}},
 	})
 	agents, found := listening.end()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(found).To(BeEmpty(), "no program of ours listens on a socket")
-	Expect(agents).To(BeNumerically(">=", 3), "an agent on each of three nodes was looked at")
+	Expect(found).To(BeEmpty(), "no program of Seatrial listens on a socket")
+	Expect(agents).To(BeNumerically(">=", 3), "the agents on three nodes were checked")
 	AddReportEntry("seed", seed)
 	AddReportEntry("run directory", out.Dir.Path())
 	AddReportEntry("verdict", string(out.Report.Verdict))
@@ -116,7 +111,7 @@ var _ = ReportAfterSuite("junit", func(r Report) {
 	if dir == "" {
 		return
 	}
-	// Names must not move when a label does: dashboards follow them.
+	// Names must not depend on labels: dashboards follow them.
 	path := filepath.Join(dir, "junit_seatrial.xml")
 	Expect(reporters.GenerateJUnitReportWithConfig(r, path, reporters.JunitReportConfig{
 		OmitTimelinesForSpecState:          types.SpecStatePassed | types.SpecStateSkipped,

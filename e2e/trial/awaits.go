@@ -26,7 +26,7 @@ type enclosing struct {
 	open *outlasting
 }
 
-func (c *carrier) enclose(ctx context.Context) (enclosing, error) {
+func (c *runner) enclose(ctx context.Context) (enclosing, error) {
 	in := enclosing{since: bootclock.Now(), pods: map[string]sighting{}, open: &outlasting{}}
 	err := answered(ctx, "the pods to be listed", func(ctx context.Context) error {
 		list, err := c.kube.CoreV1().Pods(c.namespace()).List(ctx, metav1.ListOptions{})
@@ -71,7 +71,7 @@ type coming struct {
 
 // await carries out a step that waits, and records how long after the fact the trial goes on. In is the step that
 // encloses it, base the last change before it.
-func (c *carrier) await(ctx context.Context, s plan.Step, in, base enclosing) error {
+func (c *runner) await(ctx context.Context, s plan.Step, in, base enclosing) error {
 	a := *s.Await
 	var err error
 	if in, base, err = c.from(ctx, a, in, base); err != nil {
@@ -100,13 +100,13 @@ func (c *carrier) await(ctx context.Context, s plan.Step, in, base enclosing) er
 }
 
 // from returns from when on what a step waits for counts, in place of what is around it.
-func (c *carrier) from(ctx context.Context, a plan.Await, in, base enclosing) (enclosing, enclosing, error) {
+func (c *runner) from(ctx context.Context, a plan.Await, in, base enclosing) (enclosing, enclosing, error) {
 	switch a.Since {
 	case plan.SinceTrial:
 		at := enclosing{since: c.began}
 		return at, at, nil
 	case plan.SinceSteps:
-		at := enclosing{since: c.sailed}
+		at := enclosing{since: c.stepsBegan}
 		return at, at, nil
 	case plan.SinceStep:
 		at := enclosing{since: bootclock.Now()}
@@ -120,7 +120,7 @@ func (c *carrier) from(ctx context.Context, a plan.Await, in, base enclosing) (e
 }
 
 // come waits until what a step waits for has come.
-func (c *carrier) come(ctx context.Context, s plan.Step, in, base enclosing) (coming, error) {
+func (c *runner) come(ctx context.Context, s plan.Step, in, base enclosing) (coming, error) {
 	a := *s.Await
 	pod := c.podName(a.Ordinal)
 	if a.Moment() {
@@ -167,7 +167,7 @@ func (c *carrier) come(ctx context.Context, s plan.Step, in, base enclosing) (co
 }
 
 // asking asks the API again and again until something is so, and returns when it last was not.
-func (c *carrier) asking(ctx context.Context, what string, bound time.Duration, is await.Condition) (
+func (c *runner) asking(ctx context.Context, what string, bound time.Duration, is await.Condition) (
 	began history.Time, err error,
 ) {
 	began = bootclock.Now()
@@ -182,11 +182,11 @@ func (c *carrier) asking(ctx context.Context, what string, bound time.Duration, 
 	return began, err
 }
 
-func (c *carrier) podName(ordinal int) string {
+func (c *runner) podName(ordinal int) string {
 	return fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, ordinal)
 }
 
-func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, string, error) {
+func (c *runner) moved(ctx context.Context, pod string, in enclosing) (bool, string, error) {
 	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
 		return false, "", err
@@ -206,7 +206,7 @@ func (c *carrier) moved(ctx context.Context, pod string, in enclosing) (bool, st
 	return false, state, nil
 }
 
-func (c *carrier) notReady(ctx context.Context, node string) (bool, string, error) {
+func (c *runner) notReady(ctx context.Context, node string) (bool, string, error) {
 	n, err := c.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
 		return false, "", err
@@ -220,7 +220,7 @@ func (c *carrier) notReady(ctx context.Context, node string) (bool, string, erro
 }
 
 // awaitTime waits until so long after a moment. A time that is over already has come.
-func (c *carrier) awaitTime(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+func (c *runner) awaitTime(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
 	due := base.since.Add(a.After.D())
 	if rest := due.Sub(bootclock.Now()); rest > 0 {
 		if err := await.For(ctx, rest); err != nil {
@@ -231,7 +231,7 @@ func (c *carrier) awaitTime(ctx context.Context, a plan.Await, base enclosing) (
 }
 
 // until waits until find finds what is awaited in what the feed has kept; seen is what it saw last.
-func (c *carrier) until(
+func (c *runner) until(
 	ctx context.Context, what string, since history.Time, find func() (found bool, seen string),
 ) error {
 	seen := ""

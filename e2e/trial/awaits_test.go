@@ -124,7 +124,7 @@ func TestWhatIsAwaitedInFacts(t *testing.T) {
 }
 
 // bind makes a claim with a volume.
-func bind(t *testing.T, c *carrier, claim, pv string) {
+func bind(t *testing.T, c *runner, claim, pv string) {
 	t.Helper()
 	_, err := c.kube.CoreV1().PersistentVolumes().Create(t.Context(),
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}}, metav1.CreateOptions{})
@@ -171,8 +171,8 @@ func TestTimesAndPauses(t *testing.T) {
 			}
 		}
 	}
-	if len(due) != 3 || due[0] != c.sailed.Add(half.D()) || due[1] < due[0].Add(half.D()) ||
+	if len(due) != 3 || due[0] != c.stepsBegan.Add(half.D()) || due[1] < due[0].Add(half.D()) ||
 		due[2] != c.began.Add(half.D()) {
-		t.Errorf("due at %v, the first step began at %s", due, c.sailed)
+		t.Errorf("due at %v, the first step began at %s", due, c.stepsBegan)
 	}
 }

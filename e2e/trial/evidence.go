@@ -17,7 +17,7 @@ import (
 
 // keepEvidence writes what a person wants to look at beside the history: the nodes' logs, their mount tables, and the
 // objects as they are now. It goes on after an error: half of the evidence is better than none.
-func (c *carrier) keepEvidence(ctx context.Context) error {
+func (c *runner) keepEvidence(ctx context.Context) error {
 	if c.kube == nil {
 		return nil // The cluster could not even be reached; there is nothing to be had.
 	}
@@ -28,7 +28,7 @@ func (c *carrier) keepEvidence(ctx context.Context) error {
 	)
 }
 
-func (c *carrier) keepMounts(ctx context.Context, n clusters.Node) error {
+func (c *runner) keepMounts(ctx context.Context, n clusters.Node) error {
 	table, err := clusters.Run(ctx, n, "cat", "/proc/1/mountinfo")
 	if err != nil {
 		return fmt.Errorf("read mount table of node %q: %w", n.Name(), err)
@@ -37,7 +37,7 @@ func (c *carrier) keepMounts(ctx context.Context, n clusters.Node) error {
 }
 
 // keepObjects writes one YAML file for each kind of object.
-func (c *carrier) keepObjects(ctx context.Context) error {
+func (c *runner) keepObjects(ctx context.Context) error {
 	ns, all := c.namespace(), metav1.ListOptions{}
 	core, apps, storage := c.kube.CoreV1(), c.kube.AppsV1(), c.kube.StorageV1()
 	lists := []struct {

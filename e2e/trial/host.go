@@ -12,7 +12,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
-// hostFacts tells which machine carries the run out. What cannot be read stays empty: it is for people.
+// hostFacts describes the host for readers; what cannot be read stays empty.
 func hostFacts(engine string) report.Host {
 	host := report.Host{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Engine: engine}
 	var name unix.Utsname
@@ -27,7 +27,7 @@ func hostFacts(engine string) report.Host {
 	return host
 }
 
-// moduleVersion returns the version of a module in this program, "unknown" when the program does not tell.
+// moduleVersion returns the version of a module in this program, or "unknown".
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -41,7 +41,7 @@ func moduleVersion(path string) string {
 	return "unknown"
 }
 
-// field returns what follows the key on its line of a file.
+// field returns the rest of the line of a file that starts with key.
 func field(path, key string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // EnsureImages makes the database image and the node image, or takes those that are there.
-func EnsureImages(ctx context.Context, m Moorings) (offline.Images, error) {
+func EnsureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
 	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
 	return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
 }
@@ -26,7 +26,7 @@ func versionsOf(images offline.Images) map[string]string {
 }
 
 // EnsureStorages builds what the storages of m need on nodes, or finds it in the cache.
-func EnsureStorages(ctx context.Context, m Moorings) error {
+func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 	for _, name := range m.Storages {
 		def, ok := AllParts().storage(name)
 		if !ok {

@@ -12,7 +12,7 @@ import (
 )
 
 // asked is the revision of the pod template that was last asked for.
-func (c *carrier) asked() string {
+func (c *runner) asked() string {
 	if name := c.revision.Load(); name != nil {
 		return *name
 	}
@@ -20,7 +20,7 @@ func (c *carrier) asked() string {
 }
 
 // awaitMoment waits for a moment on the API watch. What the same object was by base already is none.
-func (c *carrier) awaitMoment(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+func (c *runner) awaitMoment(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
 	pod := c.podName(a.Ordinal)
 	of := func(s sighting) bool { return s.resource == pods && s.name == pod }
 	if a.For == plan.AwaitClaimGone {
@@ -41,7 +41,7 @@ func (c *carrier) awaitMoment(ctx context.Context, a plan.Await, base enclosing)
 }
 
 // awaitCall waits for a CSI call.
-func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) (coming, error) {
+func (c *runner) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) (coming, error) {
 	v, err := c.volume(ctx, pod)
 	if err != nil {
 		return coming{}, err
@@ -69,7 +69,7 @@ func (c *carrier) awaitCall(ctx context.Context, a plan.Await, pod string, in en
 }
 
 // awaitMount waits until a volume is mounted on a node, or a mount of it ends.
-func (c *carrier) awaitMount(ctx context.Context, a plan.Await, pod string, base enclosing) (coming, error) {
+func (c *runner) awaitMount(ctx context.Context, a plan.Await, pod string, base enclosing) (coming, error) {
 	v, err := c.volume(ctx, pod)
 	if err != nil {
 		return coming{}, err
@@ -86,7 +86,7 @@ func (c *carrier) awaitMount(ctx context.Context, a plan.Await, pod string, base
 }
 
 // awaitObject waits until an object comes to match.
-func (c *carrier) awaitObject(ctx context.Context, s plan.Step, base enclosing) (coming, error) {
+func (c *runner) awaitObject(ctx context.Context, s plan.Step, base enclosing) (coming, error) {
 	var r rise
 	what := s.Await.Object.String()
 	err := c.until(ctx, what, base.since, func() (ok bool, seen string) {
@@ -113,7 +113,7 @@ func (f *feed) matching(step int) string {
 }
 
 // awaitCommits waits until so many inserts were acknowledged since a moment.
-func (c *carrier) awaitCommits(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+func (c *runner) awaitCommits(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
 	var last commit
 	seen, next := 0, 0 // How many count, of those before the next one to be looked at.
 	err := c.until(ctx, fmt.Sprintf("%d commits", a.Commits), base.since, func() (bool, string) {
@@ -128,7 +128,7 @@ func (c *carrier) awaitCommits(ctx context.Context, a plan.Await, base enclosing
 }
 
 // awaitFault waits until the fault of another step has come to a stage.
-func (c *carrier) awaitFault(ctx context.Context, a plan.Await) (coming, error) {
+func (c *runner) awaitFault(ctx context.Context, a plan.Await) (coming, error) {
 	stage := history.FaultStage(a.Stage)
 	if stage == "" {
 		stage = history.StageConfirmed
@@ -136,7 +136,7 @@ func (c *carrier) awaitFault(ctx context.Context, a plan.Await) (coming, error) 
 	var e arrival
 	failure, failed := "", false
 	what := fmt.Sprintf("stage %q of the fault of step %d", stage, a.Step)
-	err := c.until(ctx, what, c.sailed, func() (ok bool, seen string) {
+	err := c.until(ctx, what, c.stepsBegan, func() (ok bool, seen string) {
 		e, ok = nth(c.rec.stages, 0, func(e arrival) bool { return e.Fault.Step == a.Step && e.Fault.Stage == stage })
 		if !ok {
 			failure, failed = c.rec.faultFailed(a.Step)
@@ -154,7 +154,7 @@ func (c *carrier) awaitFault(ctx context.Context, a plan.Await) (coming, error) 
 }
 
 // awaitStill waits until no pod has stirred for so long, from now on.
-func (c *carrier) awaitStill(ctx context.Context, lasting time.Duration) error {
+func (c *runner) awaitStill(ctx context.Context, lasting time.Duration) error {
 	begin := bootclock.Now()
 	for {
 		stirred, moved := c.rec.lastStir()

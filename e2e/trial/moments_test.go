@@ -105,7 +105,7 @@ func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 	base := enclosing{since: 10, pods: map[string]sighting{"db-1": {uid: "u", deleting: true}}}
 	a := plan.Await{For: plan.AwaitTerminating, Ordinal: 1}
 	synctest.Test(t, func(t *testing.T) {
-		c := &carrier{rec: newFeed(nil, plan.Plan{}), log: slog.New(slog.DiscardHandler)}
+		c := &runner{rec: newFeed(nil, plan.Plan{}), log: slog.New(slog.DiscardHandler)}
 		c.Plan.Workload.StatefulSet, c.Progress = "db", io.Discard
 		c.rec.have(seenPod(history.VerbModified, "t", 9, ending))  // Too early.
 		c.rec.have(seenPod(history.VerbModified, "u", 11, ending)) // It was so when the step began.

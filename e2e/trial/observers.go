@@ -25,7 +25,7 @@ type watchers struct {
 }
 
 // installAgents begins a new mount ledger on every node.
-func (c *carrier) installAgents(ctx context.Context) error {
+func (c *runner) installAgents(ctx context.Context) error {
 	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
 		done, err := install.Install(ctx, n, c.Agent)
 		if err != nil {
@@ -38,7 +38,7 @@ func (c *carrier) installAgents(ctx context.Context) error {
 
 // startObservers begins to read ledgers and to watch the API. They outlive ctx: what happens while a trial that was
 // given up is healed belongs to its history. stopObservers ends them.
-func (c *carrier) startObservers(ctx context.Context, config *rest.Config) error {
+func (c *runner) startObservers(ctx context.Context, config *rest.Config) error {
 	alive := context.WithoutCancel(ctx)
 	c.watchers = &watchers{mounts: mounts.Start(alive, c.nodes, c.rec, c.log.With("part", "mounts"))}
 	if c.Plan.Workload.StorageName() == plan.StorageSharedDisk {
@@ -57,7 +57,7 @@ func (c *carrier) startObservers(ctx context.Context, config *rest.Config) error
 	return c.watchers.api.Ready(ctx)
 }
 
-func (c *carrier) stopObservers(ctx context.Context) error {
+func (c *runner) stopObservers(ctx context.Context) error {
 	if c.watchers == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *carrier) stopObservers(ctx context.Context) error {
 }
 
 // guard holds the fault of a step to the order of its life.
-func (c *carrier) guard(
+func (c *runner) guard(
 	s plan.Step, takes []plan.Part, env fault.Env, f fault.Fault, steps func(context.Context, []plan.Step) error,
 ) *fault.Guard {
 	return fault.NewGuard(fault.Config{
@@ -84,7 +84,7 @@ func (c *carrier) guard(
 
 // healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what
 // is found then was left behind by a fault that said it was healed.
-func (c *carrier) healAll(ctx context.Context) error {
+func (c *runner) healAll(ctx context.Context) error {
 	reports, err := undo.Cluster(ctx, c.nodes, undo.Of(c.RunID, 0))
 	if c.Watchdog != nil && err == nil { // After an error, they are what may still bring a node back.
 		var armed []string

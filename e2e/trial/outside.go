@@ -14,7 +14,7 @@ import (
 const OutsideCommand = "deadman"
 
 // findProgram returns the path of the seatrial program, of which a command outlives the harness.
-func findProgram(ctx context.Context, m Moorings) (string, error) {
+func findProgram(ctx context.Context, m ClusterOptions) (string, error) {
 	if m.Program != "" {
 		return m.Program, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// Parts is what a trial can be put together from. Each list is in alphabetical order.
+// Parts is everything a trial can be made of. Each list is in alphabetical order.
 type Parts struct {
 	Cases     []plan.Case
 	Checks    []check.Check

@@ -10,14 +10,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// phase does one phase: its begin and its end are facts, and one line each on the screen.
-func (c *carrier) phase(
+// phase runs one phase and records and prints its begin and end.
+func (c *runner) phase(
 	ctx context.Context, name history.PhaseName, what string, do func(context.Context) error,
 ) error {
 	return c.recorded(ctx, history.Phase{Name: name, Detail: what}, do)
 }
 
-func (c *carrier) recorded(ctx context.Context, p history.Phase, do func(context.Context) error) error {
+func (c *runner) recorded(ctx context.Context, p history.Phase, do func(context.Context) error) error {
 	begin := bootclock.Now()
 	c.record(history.KindPhase, history.At(begin), func(e *history.Event) { e.Phase = &p })
 	label := string(p.Name)
@@ -30,7 +30,7 @@ func (c *carrier) recorded(ctx context.Context, p history.Phase, do func(context
 		err = do(ctx)
 	}
 	if err == nil {
-		err = c.rec.Err() // Facts that cannot be kept make the rest of the trial pointless.
+		err = c.rec.Err() // Without a record the rest of the trial is pointless.
 	}
 	end := bootclock.Now()
 	last := p
@@ -43,24 +43,24 @@ func (c *carrier) recorded(ctx context.Context, p history.Phase, do func(context
 	c.log.Info("phase", "name", label, "what", p.Detail, "took", end.Sub(begin), "err", last.Error)
 	state := "done"
 	if err != nil {
-		state = "NOT DONE"
+		state = "FAILED"
 	}
 	fmt.Fprintf(c.Progress, "%8s  %-8s %s after %.1f s\n", c.sinceBegin(end), label, state, end.Sub(begin).Seconds())
 	return err
 }
 
-func (c *carrier) sinceBegin(t history.Time) string {
+func (c *runner) sinceBegin(t history.Time) string {
 	return fmt.Sprintf("%.1f s", t.Sub(c.began).Round(100*time.Millisecond).Seconds())
 }
 
-func (c *carrier) record(kind history.Kind, span history.Span, fill func(*history.Event)) {
+func (c *runner) record(kind history.Kind, span history.Span, fill func(*history.Event)) {
 	e := history.Event{Kind: kind, Source: "trial", Span: span}
 	fill(&e)
 	c.rec.Record(e)
 }
 
-// recordPlan makes the plan the first fact: judgement has no other input than the history.
-func (c *carrier) recordPlan() error {
+// recordPlan makes the plan the first fact: the history is the only input of the checks.
+func (c *runner) recordPlan() error {
 	raw, err := json.Marshal(c.Plan)
 	if err != nil {
 		return fmt.Errorf("encode plan: %w", err)

@@ -10,36 +10,36 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
-// Moorings are what is wished of the place where trials are carried out.
-type Moorings struct {
+// ClusterOptions describe the cluster and the images of trials.
+type ClusterOptions struct {
 	Engine            string // Name or path of the container engine's client: "docker", "podman" or "nerdctl".
 	ClusterName       string
 	Workers           int
 	KubernetesVersion string   // Of the node image; DefaultKubernetesVersion when empty.
 	ImageSource       string   // "auto", "published" or "build".
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
-	Storages          []string // What volumes will be, see plan.Storages: what they need on nodes is built before.
-	Reuse             bool     // A cluster of that name that is there is used, and kept.
-	Program           string   // Path of the seatrial program; it is looked for, and built, when empty.
-	Command           []string // What other harnesses are told of this one; os.Args when empty.
+	Storages          []string // See plan.Storages; programs they need on nodes are built first.
+	Reuse             bool     // Use an existing cluster of that name, and keep it.
+	Program           string   // Path of the seatrial program; found or built if empty.
+	Command           []string // Shown to other harnesses; default os.Args.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
 
-// Place is a cluster that is ready, with everything a trial on it needs.
+// Place is a cluster that is ready for trials.
 type Place struct {
 	Cluster clusters.Cluster
 	maker   clusters.Maker // Nil of a cluster that cannot be deleted.
-	berth   *berth.Berth   // Nil of a place that was returned to: who made it holds it.
+	lock    *lock.Lock     // Nil of a reopened place: the process that made it holds the lock.
 	record  PlaceRecord
 }
 
-// PlaceRecord is all that another process needs to come back to a place.
+// PlaceRecord is what another process needs to reopen a place.
 type PlaceRecord struct {
 	ClusterName string            `json:"clusterName"`
 	Image       string            `json:"image"`
@@ -55,21 +55,21 @@ type PlaceRecord struct {
 // leaveBound is how long deleting a cluster may take.
 const leaveBound = 2 * time.Minute
 
-// Moor makes the images and the cluster, or takes the ones that are there. A cluster that another harness uses is a
-// *berth.TakenError, before anything is made.
-func Moor(ctx context.Context, m Moorings) (*Place, error) {
-	held, err := takeBerth(ctx, m)
+// Prepare makes images and cluster, or uses existing ones. If another harness uses the cluster it returns a
+// *lock.TakenError before it makes anything.
+func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
+	held, err := takeLock(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	p, err := moor(ctx, m, held)
+	p, err := prepare(ctx, m, held)
 	if err != nil {
 		return nil, errors.Join(err, held.Release(ctx))
 	}
 	return p, nil
 }
 
-func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
+func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, error) {
 	images, err := EnsureImages(ctx, m)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{berth: held, record: PlaceRecord{
+	p := &Place{lock: held, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
 		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
@@ -127,11 +127,11 @@ func moor(ctx context.Context, m Moorings, held *berth.Berth) (*Place, error) {
 	return p, nil
 }
 
-// Record returns what Return needs.
+// Record returns what Reopen needs.
 func (p *Place) Record() PlaceRecord { return p.record }
 
-// Return comes back to a place that another process made.
-func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
+// Reopen opens a place that another process prepared.
+func Reopen(ctx context.Context, m ClusterOptions, r PlaceRecord) (*Place, error) {
 	provider, err := NewProvider(m.Engine, m.Log)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func Return(ctx context.Context, m Moorings, r PlaceRecord) (*Place, error) {
 	return &Place{Cluster: c, maker: maker, record: r}, nil
 }
 
-// Leave deletes the cluster if Moor made it, and lets others use it if not. It works although ctx has ended.
+// Leave deletes the cluster if Prepare made it, and unlocks it. It ignores the end of ctx.
 func (p *Place) Leave(ctx context.Context) error {
 	released := p.Release(ctx)
 	if !p.record.Ours || p.maker == nil {
@@ -155,21 +155,21 @@ func (p *Place) Leave(ctx context.Context) error {
 	return errors.Join(released, p.maker.Delete(ctx, p.record.ClusterName))
 }
 
-// Release keeps the cluster, and lets others use it.
-func (p *Place) Release(ctx context.Context) error { return p.berth.Release(ctx) }
+// Release unlocks the cluster and keeps it.
+func (p *Place) Release(ctx context.Context) error { return p.lock.Release(ctx) }
 
-// Orders say which trial is carried out at a place.
-type Orders struct {
+// RunOptions describe one trial.
+type RunOptions struct {
 	Plan     plan.Plan
 	RunsDir  string
-	Header   report.Run // Command line and commit; what the place knows is filled in.
+	Header   report.Run // Command line and commit; Run fills in the rest.
 	Progress io.Writer
 	Debug    slog.Level
-	Last     bool // Leave follows: the workload need not be removed from the cluster before.
+	Last     bool // Leave is next: the workload may stay.
 }
 
-// Sail carries one trial out.
-func (p *Place) Sail(ctx context.Context, o Orders) (Outcome, error) {
+// Run carries out one trial.
+func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	now := time.Now()
 	header := o.Header
 	header.Schema = report.RunSchemaVersion

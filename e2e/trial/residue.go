@@ -30,14 +30,14 @@ const (
 )
 
 // lookBefore looks for what was there before the trial hurt anything.
-func (c *carrier) lookBefore(ctx context.Context) {
+func (c *runner) lookBefore(ctx context.Context) {
 	c.before = c.look(ctx, history.Before)
 	c.keepLooks(c.before)
 }
 
 // lookAfter looks for what the trial leaves, and again while something is left that may go by itself. The last look is
 // what counts. It looks although ctx has ended.
-func (c *carrier) lookAfter(ctx context.Context) {
+func (c *runner) lookAfter(ctx context.Context) {
 	if c.kube == nil || len(c.before) == 0 {
 		return
 	}
@@ -79,14 +79,14 @@ func leftOf(before, after []history.Event) []string {
 	return all
 }
 
-func (c *carrier) keepLooks(looks []history.Event) {
+func (c *runner) keepLooks(looks []history.Event) {
 	for _, e := range looks {
 		c.rec.Record(e)
 	}
 }
 
 // look looks at the API and at every node, all at once. What could not be looked at is said in the fact.
-func (c *carrier) look(ctx context.Context, when history.When) []history.Event {
+func (c *runner) look(ctx context.Context, when history.When) []history.Event {
 	ctx, cancel := context.WithTimeout(ctx, lookBound)
 	defer cancel()
 	looks := make([]history.Event, len(c.nodes)+1)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// NewRunID returns an owner mark: a letter and 10 to 12 digits and letters, so that it fits a label, a unit name and
-// the name of an nftables table. No seed repeats it: two runs of one plan are two runs, and two that begin in one
-// millisecond differ with a chance of 1,023 in 1,024.
+// NewRunID returns an owner mark: a letter and 10 to 12 lower-case letters and digits, valid in labels, unit names and
+// names of nftables tables. It does not depend on the seed. Two IDs of one millisecond differ with a probability of
+// 1023/1024.
 func NewRunID(now time.Time) string {
 	return "r" + strconv.FormatInt(now.UnixMilli(), 36) + strings.ToLower(rand.Text()[:2])
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // namespace is the trial's own.
-func (c *carrier) namespace() string { return "seatrial-" + c.RunID }
+func (c *runner) namespace() string { return "seatrial-" + c.RunID }
 
 // setUp turns the observers on and makes the workload.
-func (c *carrier) setUp(ctx context.Context) error {
+func (c *runner) setUp(ctx context.Context) error {
 	config, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *carrier) setUp(ctx context.Context) error {
 }
 
 // makeWorkload puts the workload together with its storage; nothing is touched yet.
-func (c *carrier) makeWorkload() error {
+func (c *runner) makeWorkload() error {
 	env := fixtures.Env{
 		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
 		Builds:   fixtures.Builds{CacheDir: c.CacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
@@ -86,7 +86,7 @@ func clientConfig(ctx context.Context, cluster clusters.Cluster) (*rest.Config, 
 }
 
 // connect makes the client and lists the nodes.
-func (c *carrier) connect(ctx context.Context) (*rest.Config, error) {
+func (c *runner) connect(ctx context.Context) (*rest.Config, error) {
 	config, err := clientConfig(ctx, c.Cluster)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *carrier) connect(ctx context.Context) (*rest.Config, error) {
 }
 
 // onEachNode does something on all nodes at once and returns the first error.
-func (c *carrier) onEachNode(ctx context.Context, do func(context.Context, clusters.Node) error) error {
+func (c *runner) onEachNode(ctx context.Context, do func(context.Context, clusters.Node) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.nodes {
 		g.Go(func() error { return do(ctx, n) })

@@ -24,14 +24,14 @@ import (
 const commitPoll = 50 * time.Millisecond
 
 // steps carries the plan's steps out.
-func (c *carrier) steps(ctx context.Context) error {
-	c.sailed = bootclock.Now()
-	return c.inOrder(ctx, c.Plan.Steps, enclosing{since: c.sailed})
+func (c *runner) steps(ctx context.Context) error {
+	c.stepsBegan = bootclock.Now()
+	return c.inOrder(ctx, c.Plan.Steps, enclosing{since: c.stepsBegan})
 }
 
 // inOrder carries steps out, one after another. It stops at the first that goes wrong: what follows was planned on the
 // state that this one should have left.
-func (c *carrier) inOrder(ctx context.Context, steps []plan.Step, in enclosing) error {
+func (c *runner) inOrder(ctx context.Context, steps []plan.Step, in enclosing) error {
 	base := in
 	for _, s := range steps {
 		p := history.Phase{Name: history.PhaseStep, Step: s.N, Detail: c.Plan.Describe(s)}
@@ -49,7 +49,7 @@ func (c *carrier) inOrder(ctx context.Context, steps []plan.Step, in enclosing) 
 }
 
 // logged gives a fault a log of its own, beside the harness's: what went on in it can be read without the rest.
-func (c *carrier) logged(s plan.Step, do func(*slog.Logger) error) error {
+func (c *runner) logged(s plan.Step, do func(*slog.Logger) error) error {
 	name := fmt.Sprintf("%02d-%s.log", s.N, s.Fault.Name)
 	file, err := c.dir.OpenAppend(filepath.Join(rundir.StepsDir, name))
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *carrier) logged(s plan.Step, do func(*slog.Logger) error) error {
 
 // step carries out one step. In is how things were when the step that encloses it began, base when the last change in
 // the same sequence did.
-func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
+func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
 	if s.Do.ChangesSet() {
 		return c.change(ctx, s, in, base)
 	}
@@ -90,7 +90,7 @@ func (c *carrier) step(ctx context.Context, s plan.Step, in enclosing, base *enc
 }
 
 // change changes the StatefulSet, carries out what is to be done meanwhile, and waits for what comes of the change.
-func (c *carrier) change(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
+func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
 	before, err := c.enclose(ctx)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ const victimBound = 15 * time.Second
 // load lets the clients write until so many more inserts are acknowledged. Where nothing is hurt, those whom faults had
 // hurt before must be at work again: the others could acknowledge all before the clients of these have come back. A
 // victim that is not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
-func (c *carrier) load(ctx context.Context, commits int, calm bool) error {
+func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 	begin := c.workload.Commits()
 	if calm {
 		need := c.Plan.Bounds.MinAround
@@ -148,7 +148,7 @@ func (c *carrier) load(ctx context.Context, commits int, calm bool) error {
 }
 
 // fault resolves the victim and hands the fault to the guard.
-func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slog.Logger) error {
+func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog.Logger) error {
 	def, ok := c.Parts.fault(s.Fault.Name)
 	if !ok {
 		return fmt.Errorf("carry out step %d: fault %q is not known", s.N, s.Fault.Name)
@@ -174,7 +174,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
-	release, err := c.hands.take(holding{step: s.N, name: def.Name, node: node.Name(), parts: def.Takes})
+	release, err := c.active.take(activeFault{step: s.N, name: def.Name, node: node.Name(), parts: def.Takes})
 	if err != nil {
 		return fmt.Errorf("begin fault %q: %w", def.Name, err)
 	}
@@ -205,7 +205,7 @@ func (c *carrier) fault(ctx context.Context, s plan.Step, in enclosing, log *slo
 
 // victim returns the node that a pod of the workload runs on. Within another step it is the one that ran the pod when
 // that step began: what happens within may move the pod.
-func (c *carrier) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
+func (c *runner) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
 	name := in.pods[pod].node
 	if name == "" {
 		err := answered(ctx, fmt.Sprintf("the node of %q to be known", pod), func(ctx context.Context) error {
@@ -229,7 +229,7 @@ func (c *carrier) victim(ctx context.Context, pod string, in enclosing) (cluster
 }
 
 // stopLoad ends the clients although the trial's context has ended: an operation left in flight could never be judged.
-func (c *carrier) stopLoad(ctx context.Context) error {
+func (c *runner) stopLoad(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
 	defer cancel()
 	return c.workload.StopLoad(ctx)

@@ -11,14 +11,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// together carries sequences of steps out beside each other. The first error in one of them ends the others, which heal
-// what they hurt before this returns.
-func (c *carrier) together(ctx context.Context, s plan.Step, in enclosing) error {
+// together runs sequences of steps in parallel. The first error stops the others; they heal their faults before it
+// returns.
+func (c *runner) together(ctx context.Context, s plan.Step, in enclosing) error {
 	before, err := c.enclose(ctx)
 	if err != nil {
 		return err
 	}
-	before.open = in.open // What outlasts, outlasts a fault.
+	before.open = in.open // Faults outlast the enclosing fault, not this step.
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	errs := make([]error, len(s.Branches))
@@ -32,16 +32,16 @@ func (c *carrier) together(ctx context.Context, s plan.Step, in enclosing) error
 			}
 			first.Do(func() {
 				failed = i
-				end(fmt.Errorf("sequence %d beside it went wrong", i+1))
+				end(fmt.Errorf("parallel sequence %d failed", i+1))
 			})
 		})
 	}
 	group.Wait()
-	errs[0], errs[failed] = errs[failed], errs[0] // What went wrong first is what a reader has to know first.
+	errs[0], errs[failed] = errs[failed], errs[0] // The first failure comes first in the message.
 	return errors.Join(errs...)
 }
 
-// outlasting are the ends of the faults that outlast the one around them. Sequences beside each other add to it.
+// outlasting collects how to end the faults that outlast the enclosing one. Parallel sequences add to it.
 type outlasting struct {
 	mu   sync.Mutex
 	ends []func(context.Context) error
@@ -53,7 +53,7 @@ func (o *outlasting) add(end func(context.Context) error) {
 	o.ends = append(o.ends, end)
 }
 
-// end ends them, the last one first.
+// end ends the faults, the last one first.
 func (o *outlasting) end(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,27 +65,27 @@ func (o *outlasting) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// hands are what the faults that are in force have in their hands. On paper two victims are on two nodes; where their
-// pods have come to the same one, what the plan means to do there cannot be done.
-type hands struct {
+// activeFaults lists the resources held by running faults. The plan has its victims on different nodes; if their pods
+// are on one node by now, the second fault could contradict the first.
+type activeFaults struct {
 	mu   sync.Mutex
-	held []holding
+	held []activeFault
 }
 
-// holding is a fault in force.
-type holding struct {
+// activeFault is a running fault.
+type activeFault struct {
 	step       int
 	name, node string
 	parts      []plan.Part
 }
 
-// take lets a fault begin, or says which other one it would contradict. Nothing is touched then.
-func (h *hands) take(want holding) (release func(), err error) {
+// take registers a fault, or returns an error that names the running fault it contradicts.
+func (h *activeFaults) take(want activeFault) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, have := range h.held {
 		if why := plan.Clash(have.parts, want.parts, have.node == want.node); why != "" {
-			return nil, fmt.Errorf("fault %q of step %d is in force on node %q: %s", have.name, have.step, have.node,
+			return nil, fmt.Errorf("fault %q of step %d is active on node %q: %s", have.name, have.step, have.node,
 				why)
 		}
 	}
@@ -93,17 +93,17 @@ func (h *hands) take(want holding) (release func(), err error) {
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.held = slices.DeleteFunc(h.held, func(have holding) bool { return have.step == want.step })
+		h.held = slices.DeleteFunc(h.held, func(have activeFault) bool { return have.step == want.step })
 	}, nil
 }
 
-// oneByOne is a writer for several goroutines, each of whose writes is a whole line.
-type oneByOne struct {
+// lockedWriter is a writer for several goroutines; every write is a whole line.
+type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (o *oneByOne) Write(p []byte) (int, error) {
+func (o *lockedWriter) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.w.Write(p)

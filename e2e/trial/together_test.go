@@ -84,8 +84,8 @@ type quietNode struct {
 
 func (n quietNode) Name() string { return n.name }
 
-// calm is a carrier whose cluster is two nodes, each with a pod, and whose faults do nothing.
-func calm(t *testing.T, p plan.Plan) (*carrier, *acts) {
+// calm is a runner whose cluster is two nodes, each with a pod, and whose faults do nothing.
+func calm(t *testing.T, p plan.Plan) (*runner, *acts) {
 	t.Helper()
 	dir, err := rundir.Create(t.TempDir(), "made-up", 1, time.Now())
 	if err != nil {
@@ -100,8 +100,8 @@ func calm(t *testing.T, p plan.Plan) (*carrier, *acts) {
 		t.Fatal(err)
 	}
 	kube := kubefake.NewClientset()
-	c := &carrier{dir: dir, rec: newFeed(rec, p), log: slog.New(slog.DiscardHandler), kube: kube, journal: journal}
-	c.Plan, c.Progress, c.RunID = p, &oneByOne{w: &bytes.Buffer{}}, "made-up"
+	c := &runner{dir: dir, rec: newFeed(rec, p), log: slog.New(slog.DiscardHandler), kube: kube, journal: journal}
+	c.Plan, c.Progress, c.RunID = p, &lockedWriter{w: &bytes.Buffer{}}, "made-up"
 	c.Plan.Workload.StatefulSet = "db"
 	for i := range 2 {
 		n := fmt.Sprintf("worker%d", i)
@@ -126,7 +126,7 @@ func calm(t *testing.T, p plan.Plan) (*carrier, *acts) {
 }
 
 // close ends the history and returns it.
-func (c *carrier) close(t *testing.T) history.History {
+func (c *runner) close(t *testing.T) history.History {
 	t.Helper()
 	if err := errors.Join(c.rec.Close(), c.journal.Close()); err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestTwoFaultsInForceAtOnce(t *testing.T) {
 			t.Fatalf("%q does not come before %q: %v", order[i], order[i+1], done.done)
 		}
 	}
-	if len(c.hands.held) != 0 {
-		t.Errorf("in force after the end: %+v", c.hands.held)
+	if len(c.active.held) != 0 {
+		t.Errorf("in force after the end: %+v", c.active.held)
 	}
 	var awaited []*history.Await
 	h := c.close(t)
@@ -208,8 +208,8 @@ func TestTheFirstErrorEndsTheOthers(t *testing.T) {
 	begin := time.Now()
 	err := c.steps(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "it did nothing") ||
-		!strings.Contains(err.Error(), "sequence 2 beside it went wrong") ||
-		strings.Index(err.Error(), "it did nothing") > strings.Index(err.Error(), "beside it") {
+		!strings.Contains(err.Error(), "parallel sequence 2 failed") ||
+		strings.Index(err.Error(), "it did nothing") > strings.Index(err.Error(), "parallel sequence") {
 		t.Errorf("got %v", err)
 	}
 	if took := time.Since(begin); took > 20*time.Second {
@@ -238,7 +238,7 @@ func TestTwoVictimsOnOneNode(t *testing.T) {
 		}
 	}
 	err := c.steps(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `begin fault "kill": fault "cut" of step 1 is in force on node `+
+	if err == nil || !strings.Contains(err.Error(), `begin fault "kill": fault "cut" of step 1 is active on node `+
 		`"worker0": it has taken the node away`) {
 		t.Errorf("got %v", err)
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// volume is what a pod's claim is bound to.
+// volume is the volume of a pod's claim.
 type volume struct {
 	pv     string
 	handle string // Of a CSI driver, empty without one.
 }
 
-// volume waits until the claim of a pod is bound, within the bound of ctx, and returns what to.
-func (c *carrier) volume(ctx context.Context, pod string) (volume, error) {
+// volume waits until the claim of a pod is bound and returns its volume.
+func (c *runner) volume(ctx context.Context, pod string) (volume, error) {
 	var v volume
 	what := fmt.Sprintf("the claim of %s to be bound", pod)
 	err := await.Until(ctx, what, lookEvery, plan.MaxBound, func(ctx context.Context) (bool, string, error) {
@@ -48,7 +48,7 @@ func (c *carrier) volume(ctx context.Context, pod string) (volume, error) {
 	return v, err
 }
 
-// at reports that a path is where a volume is mounted, in a place of the kubelet's or in any.
+// at reports whether a path is a mount point of the volume, of the given kind.
 func (v volume) at(path, place string) bool {
 	if g, ok := history.ParseCSIGlobalMount(path); ok {
 		sum := sha256.Sum256([]byte(v.handle))

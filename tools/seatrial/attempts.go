@@ -11,19 +11,19 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// voyage is a plan that one or more cases are looked for in: cases that differ in what they look for share their runs.
-type voyage struct {
+// batch is a plan and the cases that share its runs.
+type batch struct {
 	cases []plan.Case
 	runs  []attempt
 }
 
-// voyages puts cases with the same plan together.
-func voyages(all []plan.Case) []*voyage {
-	var out []*voyage
+// batches groups cases by plan.
+func batches(all []plan.Case) []*batch {
+	var out []*batch
 	for _, c := range all {
-		i := slices.IndexFunc(out, func(v *voyage) bool { return samePlan(v.cases[0], c) })
+		i := slices.IndexFunc(out, func(v *batch) bool { return samePlan(v.cases[0], c) })
 		if i < 0 {
-			out = append(out, &voyage{})
+			out = append(out, &batch{})
 			i = len(out) - 1
 		}
 		out[i].cases = append(out[i].cases, c)
@@ -31,8 +31,8 @@ func voyages(all []plan.Case) []*voyage {
 	return out
 }
 
-// runsFor is how many runs give every case of the voyage so many attempts, at most: of a race each run is one.
-func (v *voyage) runsFor(attempts int) int {
+// runsFor returns the most runs needed to give every case so many attempts. A run of a race is one attempt.
+func (v *batch) runsFor(attempts int) int {
 	runs := 1
 	for _, c := range v.cases {
 		if c.Race {
@@ -43,15 +43,15 @@ func (v *voyage) runsFor(attempts int) int {
 	return runs
 }
 
-// enough reports that every case has had so many attempts, and that those which depend on a race were won once.
-func (v *voyage) enough(attempts int) bool {
+// enough reports whether every case had so many attempts, and every race was reproduced at least once.
+func (v *batch) enough(attempts int) bool {
 	return !slices.ContainsFunc(v.cases, func(c plan.Case) bool {
 		return len(v.runs)*volumes(c) < attempts || c.Race && v.good(c) == 0
 	})
 }
 
-// good is how many volumes of all runs came out as the case says.
-func (v *voyage) good(c plan.Case) int {
+// good counts the volumes of all runs with the outcome that the case predicts.
+func (v *batch) good(c plan.Case) int {
 	sum := 0
 	for _, a := range v.runs {
 		sum += a.good(c)
@@ -59,7 +59,7 @@ func (v *voyage) good(c plan.Case) int {
 	return sum
 }
 
-// samePlan compares what two cases do, not what they are called.
+// samePlan compares two plans without their names.
 func samePlan(a, b plan.Case) bool {
 	pa, pb := plan.Make(a.Scenario, 1), plan.Make(b.Scenario, 1)
 	pb.Scenario = pa.Scenario
@@ -68,18 +68,18 @@ func samePlan(a, b plan.Case) bool {
 	return errA == nil && errB == nil && ta == tb
 }
 
-// attempt is what one run of a plan came to.
+// attempt is the outcome of one run.
 type attempt struct {
 	seed   uint64
 	report check.Report
 	dir    string
 }
 
-// volumes is how many volumes a run of the case brings into it.
+// volumes returns the number of volumes in a run of the case.
 func volumes(c plan.Case) int { return max(1, c.Volumes) }
 
-// good is how many volumes came out as the case says. In a control each check that it stands on must be a Pass: one
-// that could not be judged has shown nothing. Of several volumes those count that were looked at one by one.
+// good counts the volumes with the outcome that the case predicts. All checks of a control must pass; UNKNOWN shows
+// nothing. With several volumes, only those that were checked one by one count.
 func (a attempt) good(c plan.Case) int {
 	switch {
 	case !c.Control:
@@ -95,11 +95,11 @@ func (a attempt) good(c plan.Case) int {
 func (a attempt) line(c plan.Case) string {
 	shown := a.report.Shows(c.Finding)
 	if broken := a.report.Broken(c); c.Control && len(shown) == 0 && len(broken) > 0 {
-		return fmt.Sprintf("seed %d, verdict %s: the finding is not there, and yet it did not hold: %s (%s)", a.seed,
+		return fmt.Sprintf("seed %d, verdict %s: the finding is absent, but these checks did not pass: %s (%s)", a.seed,
 			a.report.Verdict, strings.Join(broken, ", "), a.dir)
 	}
 	if len(shown) == 0 {
-		return fmt.Sprintf("seed %d, verdict %s: the finding is not there (%s)", a.seed, a.report.Verdict, a.dir)
+		return fmt.Sprintf("seed %d, verdict %s: the finding is absent (%s)", a.seed, a.report.Verdict, a.dir)
 	}
 	more := ""
 	if len(shown) > 1 {
@@ -108,8 +108,8 @@ func (a attempt) line(c plan.Case) string {
 	return fmt.Sprintf("seed %d, verdict %s: %s%s (%s)", a.seed, a.report.Verdict, shown[0].Sentence, more, a.dir)
 }
 
-// writeVoyages tells what became of every case; its rate is the last line of each.
-func writeVoyages(w io.Writer, all []*voyage) {
+// writeBatches reports the runs of every case; the last line of each is its rate.
+func writeBatches(w io.Writer, all []*batch) {
 	for _, v := range all {
 		for _, c := range v.cases {
 			say(w, "%s: %s\n%s", c.Name, c.Report, c.Summary)
@@ -125,8 +125,8 @@ func writeVoyages(w io.Writer, all []*voyage) {
 	}
 }
 
-// voyagesExit is nil when every run of every case came out as said, and one volume of those that depend on a race.
-func voyagesExit(all []*voyage) error {
+// batchesExit is nil if every run had the predicted outcome, and every race was reproduced on at least one volume.
+func batchesExit(all []*batch) error {
 	verdicts := []check.Verdict{check.Pass}
 	for _, v := range all {
 		for _, c := range v.cases {

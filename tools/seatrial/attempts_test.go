@@ -47,7 +47,7 @@ func TestARaceIsRunUntilItIsWon(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &voyage{cases: []plan.Case{tc.of}, runs: tc.runs}
+			v := &batch{cases: []plan.Case{tc.of}, runs: tc.runs}
 			if got := v.runsFor(5); got != tc.most {
 				t.Errorf("%d runs at most, want %d", got, tc.most)
 			}
@@ -55,11 +55,11 @@ func TestARaceIsRunUntilItIsWon(t *testing.T) {
 				t.Errorf("enough is %t", got)
 			}
 			var failed *exitError
-			if err := voyagesExit([]*voyage{v}); (err == nil) != tc.good || err != nil && !errors.As(err, &failed) {
+			if err := batchesExit([]*batch{v}); (err == nil) != tc.good || err != nil && !errors.As(err, &failed) {
 				t.Errorf("exit: %v", err)
 			}
 			var out strings.Builder
-			writeVoyages(&out, []*voyage{v})
+			writeBatches(&out, []*batch{v})
 			if !strings.Contains(out.String(), "reproduced "+tc.says) {
 				t.Errorf("does not say %q:\n%s", tc.says, out.String())
 			}

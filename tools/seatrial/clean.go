@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -21,20 +21,19 @@ func newClean() *cobra.Command {
 	var one string
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Delete every cluster that Seatrial made; with --all also undo what setup did to this host",
-		Long: `Clean finds our clusters by their marks in the container engine, running or not, and deletes them.
-One on which a trial runs is left alone, and named, unless --force is given.
-Run directories and built images are kept. With --all an engine that setup
-started is stopped and its configuration restored.`,
+		Short: "Delete the clusters that Seatrial made; with --all also undo setup",
+		Long: `Clean finds Seatrial's clusters by their labels in the container engine and deletes them.
+A cluster with a running trial is skipped unless --force is given. Run directories and built images are kept.
+With --all, an engine that setup started is stopped and its configuration restored.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.ErrOrStderr()
 			if all && one != "" {
-				return badArguments("--all concerns every cluster; give it or --cluster, not both")
+				return badArguments("--all covers every cluster; give it or --cluster, not both")
 			}
 			err := deleteClusters(ctx, one, force, out)
-			var used *berth.TakenError
-			if all && !errors.As(err, &used) { // The trial that runs needs the engine.
+			var used *lock.TakenError
+			if all && !errors.As(err, &used) { // The running trial needs the engine.
 				err = errors.Join(err, offline.Tool{Progress: out, Log: quiet(out)}.CleanEngine(ctx))
 			}
 			return err
@@ -42,7 +41,7 @@ started is stopped and its configuration restored.`,
 	}
 	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
-	cmd.Flags().BoolVar(&force, "force", false, "delete clusters on which a trial runs as well")
+	cmd.Flags().BoolVar(&force, "force", false, "also delete clusters with a running trial")
 	return cmd
 }
 
@@ -56,7 +55,7 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
 	if errors.As(err, &none) {
-		say(out, "no container engine runs here, and so no cluster either: %v", err)
+		say(out, "no container engine is running, so there is no cluster: %v", err)
 		return nil, false, nil
 	}
 	if err != nil {
@@ -73,7 +72,7 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	return m, ok, nil
 }
 
-// deleteClusters deletes our clusters, or the one of that name when it is given.
+// deleteClusters deletes Seatrial's clusters, or only the named one.
 func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) error {
 	p, ok, err := maker(ctx, out)
 	if !ok {
@@ -85,7 +84,7 @@ func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) 
 	}
 	named := func(c clusters.Owned) bool { return c.Name == one }
 	if one != "" && !slices.ContainsFunc(owned, named) {
-		return badArguments("--cluster: no cluster is called %q", one)
+		return badArguments("--cluster: there is no cluster %q", one)
 	}
 	var errs []error
 	for _, c := range owned {
@@ -93,7 +92,7 @@ func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) 
 			continue
 		}
 		if !c.Ours {
-			say(out, "cluster %s is not ours and is left alone", c.Name)
+			say(out, "cluster %s was not made by Seatrial: skipped", c.Name)
 			continue
 		}
 		if err := mayDelete(ctx, p, c.Name, force); err != nil {
@@ -105,25 +104,25 @@ func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) 
 			continue
 		}
 		if len(c.Nodes) == 0 {
-			say(out, "what cluster %s left on this host is removed", c.Name)
+			say(out, "removed what cluster %s left on this host", c.Name)
 			continue
 		}
-		say(out, "cluster %s of run %s deleted", c.Name, c.RunID)
+		say(out, "deleted cluster %s of run %s", c.Name, c.RunID)
 	}
 	return errors.Join(errs...)
 }
 
-// mayDelete returns an error for a cluster on which a trial runs.
+// mayDelete returns an error for a cluster with a running trial.
 func mayDelete(ctx context.Context, p clusters.Provider, name string, force bool) error {
 	if force {
 		return nil
 	}
 	holder, used, err := trial.Used(ctx, p, name)
 	if err == nil && used {
-		err = &berth.TakenError{Cluster: name, Holder: holder}
+		err = &lock.TakenError{Cluster: name, Holder: holder}
 	}
 	if err != nil {
-		return fmt.Errorf("%w; --force deletes it all the same", err)
+		return fmt.Errorf("%w; --force deletes it anyway", err)
 	}
 	return nil
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 )
 
 func TestACleanLeavesATrialAlone(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	dir, err := berth.Dir()
+	dir, err := lock.Dir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := berth.Take(dir, "c", berth.Self([]string{"seatrial", "run", "smoke"}), slog.New(slog.DiscardHandler))
+	b, err := lock.Take(dir, "c", lock.Self([]string{"seatrial", "run", "smoke"}), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

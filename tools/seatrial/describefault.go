@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// faultDetails is all there is to say of a fault, with a step of a plan that has it.
+// faultDetails describes a fault and gives an example step.
 func faultDetails(d fault.Definition) [][2]string {
 	needs := "nothing"
 	if len(d.Needs) > 0 {
@@ -31,12 +31,12 @@ func faultDetails(d fault.Definition) [][2]string {
 	}
 	example, err := json.MarshalIndent(exampleStep(d), "", "  ")
 	if err != nil {
-		return details // A step of a plan can always be written.
+		return details // Cannot happen: a step can always be encoded.
 	}
 	return append(details, [2]string{"example", string(example)})
 }
 
-// faultFields names the fields of a fault that not every fault takes.
+// faultFields names the optional fields that the fault takes.
 func faultFields(d fault.Definition) string {
 	names := slices.Clone(d.Params)
 	if d.Triggers {
@@ -51,12 +51,12 @@ func faultFields(d fault.Definition) string {
 	return strings.Join(names, ", ")
 }
 
-// exampleStep is a legal step of a plan that has the fault.
+// exampleStep is a legal step with the fault.
 func exampleStep(d fault.Definition) plan.Step {
 	return examplePlan(d).Steps[0]
 }
 
-// examplePlan is a legal plan with that step.
+// examplePlan is a legal plan with the fault.
 func examplePlan(d fault.Definition) plan.Plan {
 	return plan.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
 }

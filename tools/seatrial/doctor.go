@@ -11,7 +11,7 @@ func newDoctor() *cobra.Command {
 	var output, runs string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether this host can carry a trial, and how to mend what is missing; changes nothing",
+		Short: "Check whether this host can run a trial, and say how to add what is missing; changes nothing",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
@@ -37,6 +37,6 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output)
-	cmd.Flags().StringVar(&runs, "runs", ".", "where run directories would be made; its disk is looked at")
+	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories; checks its disk")
 	return cmd
 }

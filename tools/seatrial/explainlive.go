@@ -19,19 +19,19 @@ import (
 	"github.com/seatrial/seatrial/e2e/explain"
 )
 
-// liveBound is how long a cluster may take to tell all that is asked of it.
+// liveBound bounds all requests to a live cluster.
 const liveBound = 30 * time.Second
 
 func splitSet(set string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(set, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", badArguments("--statefulset %q names none; give NAMESPACE/NAME, for example default/mysql",
+		return "", "", badArguments("--statefulset %q is not valid; give NAMESPACE/NAME, for example default/mysql",
 			set)
 	}
 	return namespace, name, nil
 }
 
-// live explains a StatefulSet of a cluster, now.
+// live explains a StatefulSet of a running cluster.
 func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	namespace, name, err := splitSet(f.set)
 	if err != nil {

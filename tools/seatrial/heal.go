@@ -20,22 +20,21 @@ func newHeal() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "heal",
-		Short: "Undo every fault that is left on the nodes and API objects of our clusters",
-		Long: `Heal finds faults by the marks they carry, on the nodes and on API objects, with or without the journal
-of their run, and undoes them. It may be run at any time, again, beside itself, and while a trial runs: that trial will
-then be UNKNOWN. Without --run and --cluster it undoes those of all runs on all of our clusters, as with --all.
-With --journal it first says which faults the journal of a run directory has begun and not shown to be gone, and then
-undoes those of that run.
+		Short: "Undo all faults left on nodes and API objects of Seatrial's clusters",
+		Long: `Heal finds faults by their owner marks, on nodes and API objects, and undoes them. It does not need the
+journal of their run. It can run at any time, repeatedly and in parallel; during a trial it makes that trial UNKNOWN.
+Without --run and --cluster it covers all runs on all of Seatrial's clusters, as with --all.
+With --journal it first lists the faults that the journal of a run directory has open, then undoes those of that run.
 
-API objects are reached through a node of the control plane. When the API server does not answer, the nodes are healed
-all the same, and what could not be done is said; timers on the control plane go on trying.`,
+API objects are reached through a control-plane node. If the API server does not answer, heal still heals the nodes and
+reports what it could not do; timers on the control plane keep trying.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case all && (run != "" || one != "" || dir != ""):
-				return badArguments("--all concerns every run on every cluster; leave out the other flags")
+				return badArguments("--all covers every run on every cluster; omit the other flags")
 			case run != "" && dir != "":
-				return badArguments("--journal says which run it is; leave out --run")
+				return badArguments("--journal already names the run; omit --run")
 			case dir != "":
 				var err error
 				if run, err = openFaults(dir, cmd.ErrOrStderr()); err != nil || run == "" {
@@ -46,13 +45,13 @@ all the same, and what could not be done is said; timers on the control plane go
 		},
 	}
 	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
-	cmd.Flags().StringVar(&dir, "journal", "", "undo the faults of the run of this directory only, and tell of them")
-	cmd.Flags().StringVar(&one, "cluster", "", "undo those on this cluster only")
-	cmd.Flags().BoolVar(&all, "all", false, "undo those of every run on every cluster of ours; this is the default")
+	cmd.Flags().StringVar(&dir, "journal", "", "list and undo the faults of this run directory only")
+	cmd.Flags().StringVar(&one, "cluster", "", "undo the faults on this cluster only")
+	cmd.Flags().BoolVar(&all, "all", false, "undo the faults of every run on every cluster (default)")
 	return cmd
 }
 
-// healClusters heals our clusters, or the one of that name when it is given.
+// healClusters heals Seatrial's clusters, or only the named one.
 func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer) error {
 	if run != "" {
 		if err := (undo.Owner{Run: run}).Check(); err != nil {
@@ -69,7 +68,7 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 	}
 	ours := func(c clusters.Owned) bool { return c.Ours && len(c.Nodes) > 0 && (one == "" || c.Name == one) }
 	if one != "" && !slices.ContainsFunc(owned, ours) {
-		return badArguments("--cluster: no cluster of ours is called %q", one)
+		return badArguments("--cluster: Seatrial has no cluster %q", one)
 	}
 	var only undo.Only
 	if run != "" {
@@ -110,8 +109,8 @@ func healCluster(ctx context.Context, p clusters.Provider, name string, only und
 	return err
 }
 
-// openFaults says which faults the journal of a run directory has open, and returns the run. Without an entry there is
-// none, and nothing to undo. A journal that breaks off is believed as far as it goes: the marks tell the rest.
+// openFaults lists the open faults of the journal in a run directory and returns the run, empty if the journal has no
+// entry. A truncated journal is read as far as possible; the marks show the rest.
 func openFaults(path string, stderr io.Writer) (run string, err error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
@@ -123,19 +122,19 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 	}
 	record, err := undo.ReadJournal(bytes.NewReader(data))
 	if err != nil {
-		say(stderr, "the journal breaks off: %v", err)
+		say(stderr, "the journal is truncated: %v", err)
 	}
 	if len(record.Entries) == 0 {
-		say(stderr, "no fault was ever begun in %s", dir.Path())
+		say(stderr, "no fault was started in %s", dir.Path())
 		return "", nil
 	}
 	open := record.Open()
 	for _, e := range open {
-		say(stderr, "step %d %s on node %s: begun and not shown to be gone, last %s at %s", e.Step, e.Fault, e.Node,
+		say(stderr, "step %d %s on node %s: started and not shown to be gone, last %s at %s", e.Step, e.Fault, e.Node,
 			e.Stage, e.At)
 	}
 	if len(open) == 0 {
-		say(stderr, "every fault that was begun was shown to be gone; its marks are looked for all the same")
+		say(stderr, "every started fault was shown to be gone; looking for marks anyway")
 	}
 	return record.Entries[0].Run, nil
 }

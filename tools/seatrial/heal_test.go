@@ -22,11 +22,11 @@ func TestHealTellsWhatTheJournalHasOpen(t *testing.T) {
 		run  string
 		says []string
 	}{
-		{"nothing begun", 0, "", "", []string{"no fault was ever begun"}},
+		{"nothing begun", 0, "", "", []string{"no fault was started"}},
 		{"open", 2, "", "r1", []string{"step 3 kubelet-stop on node worker", "last injected at 2.000s"}},
 		{"torn", 2, `{"schema":1,"ru`, "r1", []string{"last injected"}},
-		{"broken", 2, "no JSON\n", "r1", []string{"the journal breaks off: read journal: line 3", "last injected"}},
-		{"over", 3, "", "r1", []string{"every fault that was begun was shown to be gone"}},
+		{"broken", 2, "no JSON\n", "r1", []string{"the journal is truncated: read journal: line 3", "last injected"}},
+		{"over", 3, "", "r1", []string{"every started fault was shown to be gone"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, err := rundir.Create(t.TempDir(), "smoke", 1, time.Now())

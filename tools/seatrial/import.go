@@ -12,7 +12,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// maxPlanFile bounds what is read of a file, so that a device does not fill the memory.
+// maxPlanFile bounds how much is read: the file may be an endless device.
 const maxPlanFile = 8 << 20
 
 func newPlanImport() *cobra.Command {
@@ -20,11 +20,11 @@ func newPlanImport() *cobra.Command {
 	var around trial.Around
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Turn Chaos Mesh manifests into a plan, and print it; needs no cluster and touches nothing",
-		Long: `Import reads objects of chaos-mesh.org/v1alpha1 as they are, holds them against the rules of Chaos Mesh
-and those that it leaves out, and prints the plan that means the same. What Seatrial's own faults can do, they do, on
-any kind cluster; the rest is left to Chaos Mesh in the cluster, or refused. The manifests of a file are carried out
-one after the other, in their order. Their namespace stands for the trial's own.`,
+		Short: "Convert Chaos Mesh manifests to a plan and print it; needs no cluster",
+		Long: `Import reads objects of chaos-mesh.org/v1alpha1, validates them by the rules of Chaos Mesh and its
+documentation, and prints an equivalent plan. Seatrial's own faults are used if they can do the same; the rest needs
+Chaos Mesh in the cluster, or is refused. The manifests of a file run one after the other. Their namespace stands for
+the namespace of the trial.`,
 		Example: "  seatrial plan import partition.yaml --labels app=mysql\n" +
 			"  seatrial plan import kill.yaml --seed 42 -o json > plan.json && seatrial run --plan plan.json\n" +
 			"  seatrial plan import machines.yaml --machine worker-1=0",
@@ -46,15 +46,15 @@ one after the other, in their order. Their namespace stands for the trial's own.
 	flags := cmd.Flags()
 	flags.IntVar(&around.Replicas, "replicas", 3, "replicas of the database")
 	flags.IntVar(&around.Workers, "workers", 2, "worker nodes of the cluster")
-	flags.StringToStringVar(&around.Labels, "labels", nil, "labels that the manifests know the database's pods by")
+	flags.StringToStringVar(&around.Labels, "labels", nil, "labels by which the manifests select the database's pods")
 	flags.StringToIntVar(&around.Machines, "machine", nil,
-		"a machine of the manifests, and the ordinal of the pod on whose node it is: NAME=ORDINAL")
-	flags.IntVar(&around.Times, "times", 0, "how often what a Schedule asks for is done (0: three times)")
-	flags.BoolVar(&around.Together, "together", false, "carry the manifests out at the same time")
+		"machine of the manifests and the ordinal of the pod on its node: NAME=ORDINAL")
+	flags.IntVar(&around.Times, "times", 0, "how often a Schedule fires (0: three times)")
+	flags.BoolVar(&around.Together, "together", false, "run the manifests at the same time")
 	return cmd
 }
 
-// importPlan makes a plan of manifests and holds it against the rules.
+// importPlan converts manifests to a plan and validates it.
 func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 	seed, err := seedOrNew(around.Seed)
 	if err != nil {
@@ -66,12 +66,12 @@ func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 		return plan.Plan{}, illegal(err)
 	}
 	if err := trial.Validate(trial.AllParts(), p); err != nil {
-		return plan.Plan{}, badArguments("what the manifests mean is not legal:\n%w", err)
+		return plan.Plan{}, badArguments("the plan of the manifests is not legal:\n%w", err)
 	}
 	return p, nil
 }
 
-// illegal marks errors of fields, and anything else that is wrong with what was read, as the user's to mend.
+// illegal turns errors in the user's file into bad arguments.
 func illegal(err error) error {
 	var fields plan.FieldErrors
 	if !errors.As(err, &fields) {
@@ -84,14 +84,14 @@ func illegal(err error) error {
 	return badArguments("%s", text)
 }
 
-// readFile reads a file, "-" for the standard input.
+// readFile reads a file; "-" is the standard input.
 func readFile(stdin io.Reader, name string) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
 			var reason *fs.PathError
 			if errors.As(err, &reason) {
-				err = reason.Err // The name is quoted once, which is once enough.
+				err = reason.Err // The message already quotes the name.
 			}
 			return nil, badArguments("%q: %w", name, err)
 		}
@@ -108,7 +108,7 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 	return data, nil
 }
 
-// readPlan reads a plan, or manifests of Chaos Mesh, which are imported with the seed.
+// readPlan reads a plan, or imports Chaos Mesh manifests with the seed.
 func readPlan(name string, seed uint64) (plan.Plan, error) {
 	data, err := readFile(os.Stdin, name)
 	if err != nil {
@@ -123,7 +123,7 @@ func readPlan(name string, seed uint64) (plan.Plan, error) {
 		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal(err))
 	}
 	if seed != 0 && p.Seed != seed {
-		return plan.Plan{}, badArguments("--plan has scenario and seed in it; give it alone")
+		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
 	}
 	return p, nil
 }

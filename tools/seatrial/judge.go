@@ -102,7 +102,7 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 	return badArguments("output %q is not known; give text, json, junit or chronicle", output)
 }
 
-// verdictExit is nil for a Pass and the verdict's exit code otherwise.
+// verdictExit is nil for PASS, otherwise an error with the verdict's exit code.
 func verdictExit(v check.Verdict) error {
 	switch v {
 	case check.Pass:
@@ -113,7 +113,7 @@ func verdictExit(v check.Verdict) error {
 	return &exitError{code: exitUnknown}
 }
 
-// wantsColor says yes to a terminal, unless NO_COLOR is set (no-color.org).
+// wantsColor reports whether w is a terminal and NO_COLOR is unset (no-color.org).
 func wantsColor(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" {
@@ -123,7 +123,7 @@ func wantsColor(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// unknownScenario is the error for a scenario that is not in the list.
+// unknownScenario is the error for a scenario that is not listed.
 func unknownScenario(name string) error {
 	var names []string
 	for _, s := range trial.AllParts().Scenarios {

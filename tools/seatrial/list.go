@@ -14,19 +14,19 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// entry is one row of a list.
+// entry is a row of a list.
 type entry struct {
 	Name    string      `json:"name"`
 	Summary string      `json:"summary"`
 	Details [][2]string `json:"details,omitempty"` // Heading and text, in order; describe prints them.
 }
 
-// kinds are the things that can be listed.
+// kinds returns what can be listed.
 func kinds() []string {
 	return []string{"cases", "checks", "faults", "scenarios", "storages", "workloads"}
 }
 
-// entries returns the list of a kind, and false for an unknown kind.
+// entries returns the list of a kind, or false for an unknown kind.
 func entries(kind string) ([]entry, bool) {
 	parts := trial.AllParts()
 	var list []entry
@@ -148,7 +148,7 @@ func newDescribe() *cobra.Command {
 	what := strings.Join(names, "|")
 	return &cobra.Command{
 		Use:     "describe " + what + " NAME",
-		Short:   "Say all there is to say about one of them",
+		Short:   "Describe a case, check, fault, scenario, storage or workload",
 		Example: "  seatrial describe fault node-partition",
 		Args:    exactly(what, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,10 +26,10 @@ const (
 	exitHarness   = 255
 )
 
-// exitError is an error, or a verdict, with the exit code that belongs to it.
+// exitError is an error, or a verdict, with its exit code.
 type exitError struct {
 	code int
-	err  error // nil when all there is to say was said.
+	err  error // Nil if everything was already printed.
 }
 
 func (e *exitError) Error() string {
@@ -41,13 +41,13 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// badArguments marks an error as the user's to mend.
+// badArguments marks an error that the user can correct.
 func badArguments(format string, args ...any) error {
 	return &exitError{code: exitArguments, err: fmt.Errorf(format, args...)}
 }
 
 func main() {
-	klog.SetLogger(logr.Discard()) // What libraries say of themselves is no message for the user.
+	klog.SetLogger(logr.Discard()) // Logs of libraries are not messages for the user.
 	ctx, stop := interruptible(context.Background(), os.Stderr)
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
@@ -59,7 +59,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // Whoever started it with nohup means it to go on.
+		if !signal.Ignored(s) { // Started with nohup: it must go on.
 			signal.Notify(signals, s)
 		}
 	}
@@ -67,14 +67,14 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	go func() {
 		select {
 		case s := <-signals:
-			fmt.Fprintf(stderr, "\n%s: healing faults and keeping evidence; once more ends at once\n", s)
+			fmt.Fprintf(stderr, "\n%s: healing faults and keeping evidence; a second signal exits at once\n", s)
 			cancel(fmt.Errorf("stopped by signal: %s", s))
 		case <-done:
 			return
 		}
 		select {
 		case s := <-signals:
-			fmt.Fprintf(stderr, "\n%s: ended at once; `seatrial heal` and `seatrial clean` undo what is left\n", s)
+			fmt.Fprintf(stderr, "\n%s: exiting at once; `seatrial heal` and `seatrial clean` undo what is left\n", s)
 			os.Exit(exitHarness)
 		case <-done:
 		}
@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitHarness
 }
 
-// plainly hands text on with what a terminal would obey made visible. A rune must not be split between two writes.
+// plainly escapes terminal control characters. A rune must not be split between two writes.
 type plainly struct{ w io.Writer }
 
 func (p plainly) Write(data []byte) (int, error) {
@@ -117,7 +117,7 @@ func (p plainly) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// visible makes what a terminal would obey visible: an error may have in it what somebody else wrote.
+// visible escapes terminal control characters: an error may quote text from elsewhere.
 func visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -18,7 +18,7 @@ func newPlan() *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "plan SCENARIO",
-		Short: "Print what a scenario would do with a seed; needs no cluster and touches nothing",
+		Short: "Print the plan of a scenario and seed; needs no cluster and touches nothing",
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
 		Args: exactly("SCENARIO"),
@@ -40,7 +40,7 @@ func seedFlag(cmd *cobra.Command, seed *uint64) {
 	cmd.Flags().Uint64Var(seed, "seed", 0, "seed of the plan; the same seed gives the same plan (0: a new one)")
 }
 
-// makePlan makes the plan of a scenario; seed 0 stands for a new one.
+// makePlan makes the plan of a scenario; seed 0 draws a new seed.
 func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 	parts := trial.AllParts()
 	s, ok := parts.Scenario(scenario)
@@ -54,12 +54,12 @@ func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 	return plan.Make(s, seed), err
 }
 
-// seedOrNew draws a seed in the place of 0.
+// seedOrNew draws a seed if none is given.
 func seedOrNew(seed uint64) (uint64, error) {
 	if seed != 0 {
 		return seed, nil
 	}
-	drawn, err := rand.Int(rand.Reader, big.NewInt(999_999)) // Short enough to be typed again.
+	drawn, err := rand.Int(rand.Reader, big.NewInt(999_999)) // Short enough to type.
 	if err != nil {
 		return 0, fmt.Errorf("draw a seed: %w; give --seed", err)
 	}

@@ -22,11 +22,10 @@ func newReproduce() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce CASE...",
-		Short: "Bring reported bugs about on a real kind cluster, and say whether they are the ones",
-		Long: `Reproduce carries cases out, once or more often, and looks for the finding that each is known by: another
-failure is another matter. A control differs from a case in what prevents it: there the check must pass.
-Cases that do the same and look for different findings share their runs.
-The exit code is 0 when every run came out as the case says, 1 when one did not, 2 when one could not be judged.`,
+		Short: "Reproduce reported bugs on a real cluster",
+		Long: `Reproduce runs cases and looks for the finding of each; another failure is not a reproduction. A control
+is a case with something that prevents the bug: its checks must pass. Cases with the same plan share their runs.
+The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 if one could not be judged.`,
 		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,15 +39,15 @@ The exit code is 0 when every run came out as the case says, 1 when one did not,
 			if err != nil {
 				return err
 			}
-			return f.reproduce(cmd.Context(), voyages(found), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.reproduce(cmd.Context(), batches(found), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.run.register(cmd)
-	cmd.Flags().IntVar(&f.times, "times", 1, "how many attempts each case is given; each volume of a run is one")
+	cmd.Flags().IntVar(&f.times, "times", 1, "attempts for each case; each volume of a run is one")
 	return cmd
 }
 
-func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, stderr io.Writer) error {
+func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, stderr io.Writer) error {
 	seed, err := seedOrNew(f.run.seed)
 	if err != nil {
 		return err
@@ -63,21 +62,21 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 			return fmt.Errorf("print plan: %w", err)
 		}
 		wish.Workers = max(wish.Workers, p.Workers)
-		if p.Workload.StorageName() == plan.StorageSharedDisk { // The only one that has programs to be built.
+		if p.Workload.StorageName() == plan.StorageSharedDisk { // The only storage with programs to build.
 			wish.Workload.Storage = plan.StorageSharedDisk
 		}
 	}
-	m, err := f.run.moorings.moorings(ctx, wish, stderr)
+	m, err := f.run.cluster.options(ctx, wish, stderr)
 	if err != nil {
 		return err
 	}
-	place, err := moor(ctx, m)
+	place, err := prepare(ctx, m)
 	if err != nil {
 		return err
 	}
-	var sailErr error
+	var runErr error
 	for i, v := range all {
-		if sailErr = f.sail(ctx, place, v, seed, i == len(all)-1, stderr); sailErr != nil {
+		if runErr = f.repeat(ctx, place, v, seed, i == len(all)-1, stderr); runErr != nil {
 			break
 		}
 	}
@@ -86,21 +85,21 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*voyage, stdout, s
 		names = append(names, v.cases[0].Name)
 	}
 	f.run.leave(ctx, place, "reproduce "+strings.Join(names, " "), stderr)
-	writeVoyages(stdout, all)
-	if sailErr != nil {
-		return sailErr
+	writeBatches(stdout, all)
+	if runErr != nil {
+		return runErr
 	}
-	return voyagesExit(all)
+	return batchesExit(all)
 }
 
-// sail carries a plan out as often as asked for, or until one run could not be carried out at all.
-func (f *reproduceFlags) sail(
-	ctx context.Context, place *trial.Place, v *voyage, seed uint64, last bool, stderr io.Writer,
+// repeat runs a plan as often as asked; it stops at the first run that fails to execute.
+func (f *reproduceFlags) repeat(
+	ctx context.Context, place *trial.Place, v *batch, seed uint64, last bool, stderr io.Writer,
 ) error {
 	runs := v.runsFor(f.times)
 	for i := range runs {
 		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
-		out, err := place.Sail(ctx, trial.Orders{
+		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,
 		})

@@ -11,12 +11,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-const longHelp = `Seatrial kills kubelets, cuts networks and reboots nodes while MySQL is writing, records
-everything that happened, and judges the record. A PASS is proof, a FAIL names the culprit, anything less is UNKNOWN.
+const longHelp = `Seatrial kills kubelets, cuts networks and reboots nodes while a database is writing, records
+what happened, and judges the record. A PASS is proof, a FAIL names the culprit, anything less is UNKNOWN.
 
 Exit codes: 0 pass, 1 violated, 2 unknown, 254 bad arguments, 255 the harness failed.`
 
-// newRoot makes the command line. Called as kubectl-seatrial it speaks of itself as kubectl does of its plugins.
+// newRoot makes the command line. As kubectl-seatrial, its help shows the form kubectl uses for plugins.
 func newRoot(arg0 string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "seatrial",
@@ -61,7 +61,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return badArguments("unknown command %q%s", args[0], didYouMean(args[0], names))
 }
 
-// flagError adds the nearest flags to what the parser says.
+// flagError adds the nearest flag to the parser's error.
 func flagError(cmd *cobra.Command, err error) error {
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
@@ -72,7 +72,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return badArguments("unknown flag --%s%s; see `%s --help`", name, didYouMean(name, names), cmd.CommandPath())
 }
 
-// exactly wants so many positional arguments, named as in the usage line.
+// exactly requires the positional arguments of the usage line.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {

@@ -18,7 +18,7 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	moorings mooringFlags
+	cluster  clusterFlags
 	seed     uint64
 	planFile string
 	runs     string
@@ -30,9 +30,9 @@ func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO",
-		Short: "Carry a scenario out on a real kind cluster, and judge it",
-		Long: `Run makes what is missing (container engine, images, cluster), carries the plan out, judges the record
-and removes the cluster again, unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
+		Short: "Run a scenario on a real cluster and judge it",
+		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
+deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
 		Args:    scenarioOrPlan,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,21 +44,21 @@ and removes the cluster again, unless --keep is given. The exit code is the verd
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.planFile, "plan", "", "carry out the plan, or the Chaos Mesh manifests, in this file")
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "run the plan, or the Chaos Mesh manifests, in this file")
 	return cmd
 }
 
-// register adds the flags of everything that carries plans out.
+// register adds the flags of all commands that run plans.
 func (f *runFlags) register(cmd *cobra.Command) {
 	seedFlag(cmd, &f.seed)
-	f.moorings.register(cmd)
+	f.cluster.register(cmd)
 	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(),
-		"where run directories are made ($ARTIFACTS/runs when that is set)")
+		"parent of the run directories ($ARTIFACTS/runs if that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "keep debug detail in harness.log")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
 }
 
-// scenarioOrPlan wants at most the scenario; that one is given, or a plan file, is for plan to say.
+// scenarioOrPlan allows at most a scenario; plan checks that there is one, or a plan file.
 func scenarioOrPlan(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -74,13 +74,13 @@ func defaultRunsDir() string {
 	return "runs"
 }
 
-// plan makes or reads the plan; nothing has been touched when it fails.
+// plan makes or reads the plan; it touches nothing.
 func (f *runFlags) plan(args []string) (plan.Plan, error) {
 	switch {
 	case f.planFile == "" && len(args) == 0:
 		return plan.Plan{}, badArguments("SCENARIO is missing; see `seatrial list scenarios`")
 	case f.planFile != "" && len(args) > 0:
-		return plan.Plan{}, badArguments("--plan has scenario and seed in it; give it alone")
+		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
 	case f.planFile == "":
 		return makePlan(args[0], f.seed)
 	}
@@ -91,7 +91,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
 	}
-	if !f.moorings.reuse {
+	if !f.cluster.reuse {
 		if err := trial.ValidateNew(trial.AllParts(), p); err != nil {
 			return badArguments("the plan is not legal:\n%w", err)
 		}
@@ -99,11 +99,11 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
-	m, err := f.moorings.moorings(ctx, p, stderr)
+	m, err := f.cluster.options(ctx, p, stderr)
 	if err != nil {
 		return err
 	}
-	place, err := moor(ctx, m)
+	place, err := prepare(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		f.leave(ctx, place, "run "+p.Scenario, stderr)
 		var fields plan.FieldErrors
 		if !errors.As(err, &fields) {
-			return err // Nobody could look.
+			return err // The cluster could not be asked.
 		}
 		return badArguments("the plan cannot be carried out:\n%w", err)
 	}
-	out, err := place.Sail(ctx, trial.Orders{
+	out, err := place.Run(ctx, trial.RunOptions{
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
 	})
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
@@ -125,8 +125,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	return f.conclude(out, stdout)
 }
 
-// concludeHurt tells what can be told of a trial that was not written down as it should. What there is of it may be
-// judged all the same, but it is nothing to pass by.
+// concludeHurt reports a trial whose record is incomplete. It is judged anyway, but never succeeds.
 func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io.Writer) error {
 	if out.Dir == nil {
 		return hurt
@@ -139,21 +138,21 @@ func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io
 	return hurt
 }
 
-// leave deletes the cluster, or says how it is used again.
+// leave deletes the cluster, or says how to reuse it.
 func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string, stderr io.Writer) {
 	name := place.Cluster.Name()
 	if f.keep {
 		if err := place.Release(ctx); err != nil {
-			say(stderr, "others may wait a minute for the cluster: %v", err)
+			say(stderr, "the cluster stays locked for up to a minute: %v", err)
 		}
-		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` uses it again, "+
+		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` reuses it, "+
 			"`seatrial clean` deletes it", name, command, name)
 	} else if err := place.Leave(ctx); err != nil {
 		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", err)
 	}
 }
 
-// conclude prints the report, its last lines the verdict, and turns it into an exit code.
+// conclude prints the report, which ends with the verdict, and returns its exit code.
 func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 	j, err := trial.Judge(out.Dir, trial.AllParts().Checks)
 	if err != nil {
@@ -163,7 +162,7 @@ func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 		return err
 	}
 	if out.Interrupted && j.Report.Verdict != check.Fail {
-		err := fmt.Errorf("the trial was interrupted; what there is of it: %s", out.Dir.Path())
+		err := fmt.Errorf("the trial was interrupted; its record so far: %s", out.Dir.Path())
 		return &exitError{code: exitHarness, err: err}
 	}
 	return verdictExit(j.Report.Verdict)
@@ -176,7 +175,7 @@ func (f *runFlags) level() slog.Level {
 	return slog.LevelInfo
 }
 
-// header is what run.json tells of the run before it begins.
+// header is the part of run.json that is known before the run.
 func (f *runFlags) header(p plan.Plan) report.Run {
 	b := readBuild()
 	return report.Run{CommandLine: os.Args, Commit: b.Commit, Dirty: b.Dirty, Scenario: p.Scenario, Seed: p.Seed}

@@ -8,19 +8,19 @@ import (
 )
 
 func newSetup() *cobra.Command {
-	var f mooringFlags
+	var f clusterFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Make what a trial needs of this host: a container engine, the node image, the database image",
+		Short: "Make what a trial needs: a container engine, the node image, the database image",
 		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched.
-Images are built only when their inputs changed; an interrupted build goes on where it stopped.`,
+Images are built only if their inputs changed; an interrupted build continues where it stopped.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "env" {
 				return badArguments("output %q is not known; give text or env", output)
 			}
-			m, err := f.moorings(cmd.Context(), plan.Plan{}, cmd.ErrOrStderr())
+			m, err := f.options(cmd.Context(), plan.Plan{}, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -42,6 +42,6 @@ Images are built only when their inputs changed; an interrupted build goes on wh
 		},
 	}
 	f.registerImages(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env: lines for a shell or for make")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env (NAME=value lines)")
 	return cmd
 }

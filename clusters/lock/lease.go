@@ -1,4 +1,4 @@
-package berth
+package lock
 
 import (
 	"context"
@@ -33,7 +33,7 @@ const (
 
 // Hold takes the Lease on the cluster, and renews it until Release. A cluster that another harness uses is a
 // *TakenError. That it cannot be renewed later is no error: a fault may have the API server.
-func (b *Berth) Hold(ctx context.Context, kube kubernetes.Interface) error {
+func (b *Lock) Hold(ctx context.Context, kube kubernetes.Interface) error {
 	bounded, cancel := context.WithTimeout(ctx, apiBound)
 	defer cancel()
 	if err := b.claim(bounded, kube); err != nil {
@@ -50,7 +50,7 @@ func (b *Berth) Hold(ctx context.Context, kube kubernetes.Interface) error {
 }
 
 // claim makes the Lease ours if nobody else has it.
-func (b *Berth) claim(ctx context.Context, kube kubernetes.Interface) error {
+func (b *Lock) claim(ctx context.Context, kube kubernetes.Interface) error {
 	leases := kube.CoordinationV1().Leases(LeaseNamespace)
 	fresh, err := b.lease()
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *Berth) claim(ctx context.Context, kube kubernetes.Interface) error {
 	return err
 }
 
-func (b *Berth) lease() (*coordinationv1.Lease, error) {
+func (b *Lock) lease() (*coordinationv1.Lease, error) {
 	holder, err := json.Marshal(b.self)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func UsedOn(ctx context.Context, kube kubernetes.Interface) (h Holder, ok bool, 
 }
 
 // renew renews the Lease until ctx ends.
-func (b *Berth) renew(ctx context.Context, kube kubernetes.Interface) {
+func (b *Lock) renew(ctx context.Context, kube kubernetes.Interface) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
@@ -138,7 +138,7 @@ func (b *Berth) renew(ctx context.Context, kube kubernetes.Interface) {
 }
 
 // giveBack deletes the Lease if it is ours. The lock is held.
-func (b *Berth) giveBack(ctx context.Context) error {
+func (b *Lock) giveBack(ctx context.Context) error {
 	if b.kube == nil {
 		return nil
 	}

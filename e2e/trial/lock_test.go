@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -16,18 +16,19 @@ import (
 func TestASecondHarnessIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)
-	dir, err := berth.Dir()
+	dir, err := lock.Dir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := berth.Take(dir, "c", berth.Self([]string{"seatrial", "run", "smoke"}), log)
+	first, err := lock.Take(dir, "c", lock.Self([]string{"seatrial", "run", "smoke"}), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	moorings := trial.Moorings{Engine: "/no/such/engine", ClusterName: "c", Reuse: true, Progress: io.Discard, Log: log}
+	options := trial.ClusterOptions{Engine: "/no/such/engine", ClusterName: "c", Reuse: true,
+		Progress: io.Discard, Log: log}
 	begin := time.Now()
-	_, err = trial.Moor(t.Context(), moorings)
-	var taken *berth.TakenError
+	_, err = trial.Prepare(t.Context(), options)
+	var taken *lock.TakenError
 	if took := time.Since(begin); !errors.As(err, &taken) || taken.Holder.Command != "seatrial run smoke" ||
 		took > 2*time.Second {
 		t.Errorf("got %v after %s", err, took)
@@ -38,10 +39,10 @@ func TestASecondHarnessIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	if err := first.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trial.Moor(t.Context(), moorings); err == nil || errors.As(err, &taken) {
+	if _, err := trial.Prepare(t.Context(), options); err == nil || errors.As(err, &taken) {
 		t.Errorf("once it is free: %v, want an error of the engine", err)
 	}
-	if h, used, err := berth.Used(dir, "c"); used || err != nil {
+	if h, used, err := lock.Used(dir, "c"); used || err != nil {
 		t.Errorf("what failed has kept the cluster: %v, %v", h, err)
 	}
 }

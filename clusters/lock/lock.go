@@ -1,4 +1,4 @@
-package berth
+package lock
 
 import (
 	"context"
@@ -72,8 +72,8 @@ func (h Holder) alive() bool {
 	return err == nil
 }
 
-// Berth is a cluster that this harness uses. It ends with the process, at the latest.
-type Berth struct {
+// Lock is a cluster that this harness uses. It ends with the process, at the latest.
+type Lock struct {
 	cluster string
 	self    Holder
 	log     *slog.Logger
@@ -90,12 +90,12 @@ func Dir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the directory of locks: %w", err)
 	}
-	return filepath.Join(cache, "seatrial", "berths"), nil
+	return filepath.Join(cache, "seatrial", "locks"), nil
 }
 
 // Take takes a cluster by its name, whether there is one yet or not, against all others on this host. It does not wait:
 // a cluster that is used is a *TakenError. A lock whose process has ended is nobody's, however it ended.
-func Take(dir, cluster string, self Holder, log *slog.Logger) (*Berth, error) {
+func Take(dir, cluster string, self Holder, log *slog.Logger) (*Lock, error) {
 	if filepath.Base(cluster) != cluster || cluster == "." || cluster == ".." {
 		return nil, fmt.Errorf("take cluster %q: its name is no name of a file", cluster)
 	}
@@ -116,7 +116,7 @@ func Take(dir, cluster string, self Holder, log *slog.Logger) (*Berth, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("take cluster %q: %w", cluster, err), file.Close())
 	}
-	return &Berth{cluster: cluster, self: self, log: log, file: file, stop: func() {}}, nil
+	return &Lock{cluster: cluster, self: self, log: log, file: file, stop: func() {}}, nil
 }
 
 func lockPath(dir, cluster string) string { return filepath.Join(dir, cluster+".lock") }
@@ -165,8 +165,8 @@ func Used(dir, cluster string) (h Holder, ok bool, err error) {
 }
 
 // Release gives the cluster back, and the Lease on it with a bound of its own: its API server may be gone. It may be
-// called again, and of a nil Berth.
-func (b *Berth) Release(ctx context.Context) error {
+// called again, and of a nil Lock.
+func (b *Lock) Release(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package berth_test
+package lock_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/seatrial/seatrial/clusters/berth"
+	"github.com/seatrial/seatrial/clusters/lock"
 )
 
 // dirVar has the test binary take a cluster and wait for its end.
@@ -23,7 +23,7 @@ const dirVar = "SEATRIAL_TEST_BERTH"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(dirVar); dir != "" {
-		if _, err := berth.Take(dir, "c", berth.Self([]string{"seatrial", "run", "smoke"}), quiet()); err != nil {
+		if _, err := lock.Take(dir, "c", lock.Self([]string{"seatrial", "run", "smoke"}), quiet()); err != nil {
 			os.Exit(1)
 		}
 		if _, err := os.Stdout.WriteString("taken\n"); err != nil {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func self() berth.Holder { return berth.Self([]string{"seatrial", "run", "other"}) }
+func self() lock.Holder { return lock.Self([]string{"seatrial", "run", "other"}) }
 
 func TestTheSecondIsRefusedAtOnceAndToldOfTheFirst(t *testing.T) {
 	dir := t.TempDir()
@@ -53,40 +53,40 @@ func TestTheSecondIsRefusedAtOnceAndToldOfTheFirst(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	begin := time.Now()
-	_, err = berth.Take(dir, "c", self(), quiet())
-	var taken *berth.TakenError
+	_, err = lock.Take(dir, "c", self(), quiet())
+	var taken *lock.TakenError
 	if !errors.As(err, &taken) || taken.Holder.PID != first.Process.Pid || time.Since(begin) > 2*time.Second {
 		t.Errorf("got %v after %s", err, time.Since(begin))
 	}
 	if !strings.Contains(err.Error(), "seatrial run smoke") {
 		t.Errorf("%v does not name what runs", err)
 	}
-	if h, ok, err := berth.Used(dir, "c"); !ok || err != nil || h.PID != first.Process.Pid {
+	if h, ok, err := lock.Used(dir, "c"); !ok || err != nil || h.PID != first.Process.Pid {
 		t.Errorf("used by %v, %t, %v", h, ok, err)
 	}
-	if other, err := berth.Take(dir, "d", self(), quiet()); err != nil || other.Release(t.Context()) != nil {
+	if other, err := lock.Take(dir, "d", self(), quiet()); err != nil || other.Release(t.Context()) != nil {
 		t.Errorf("another cluster: %v", err)
 	}
 	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // It was killed.
-	b, err := berth.Take(dir, "c", self(), quiet())
+	b, err := lock.Take(dir, "c", self(), quiet())
 	if err != nil {
 		t.Fatalf("after the first has died: %v", err)
 	}
 	if err := errors.Join(b.Release(t.Context()), b.Release(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := berth.Used(dir, "c"); ok || err != nil {
+	if _, ok, err := lock.Used(dir, "c"); ok || err != nil {
 		t.Errorf("used after its release: %t, %v", ok, err)
 	}
 }
 
 func TestTheLeaseKeepsOtherHostsOut(t *testing.T) {
 	kube := fake.NewClientset()
-	take := func(h berth.Holder) (*berth.Berth, error) {
-		b, err := berth.Take(t.TempDir(), "c", h, quiet()) // Hosts share no directory.
+	take := func(h lock.Holder) (*lock.Lock, error) {
+		b, err := lock.Take(t.TempDir(), "c", h, quiet()) // Hosts share no directory.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,11 +99,11 @@ func TestTheLeaseKeepsOtherHostsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := take(self())
-	var taken *berth.TakenError
+	var taken *lock.TakenError
 	if !errors.As(err, &taken) || taken.Holder.Host != "far" {
 		t.Errorf("got %v", err)
 	}
-	if h, ok, err := berth.UsedOn(t.Context(), kube); !ok || err != nil || h.PID != 7 {
+	if h, ok, err := lock.UsedOn(t.Context(), kube); !ok || err != nil || h.PID != 7 {
 		t.Errorf("used by %v, %t, %v", h, ok, err)
 	}
 	if err := errors.Join(second.Release(t.Context()), first.Hold(t.Context(), kube)); err != nil {
@@ -119,18 +119,18 @@ func TestTheLeaseKeepsOtherHostsOut(t *testing.T) {
 }
 
 func TestALeaseOfADeadHarnessIsTakenOver(t *testing.T) {
-	for name, h := range map[string]berth.Holder{
-		"its process has ended": func() berth.Holder { h := self(); h.PID = 1 << 30; return h }(),
+	for name, h := range map[string]lock.Holder{
+		"its process has ended": func() lock.Holder { h := self(); h.PID = 1 << 30; return h }(),
 		"it was not renewed":    {Host: "far", Boot: "another", PID: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
-			dead, err := berth.Take(t.TempDir(), "c", h, quiet())
+			dead, err := lock.Take(t.TempDir(), "c", h, quiet())
 			if err != nil || dead.Hold(t.Context(), kube) != nil {
 				t.Fatal(err)
 			}
-			leases := kube.CoordinationV1().Leases(berth.LeaseNamespace)
-			l, err := leases.Get(t.Context(), berth.LeaseName, metav1.GetOptions{})
+			leases := kube.CoordinationV1().Leases(lock.LeaseNamespace)
+			l, err := leases.Get(t.Context(), lock.LeaseName, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestALeaseOfADeadHarnessIsTakenOver(t *testing.T) {
 			if _, err := leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			b, err := berth.Take(t.TempDir(), "c", self(), quiet())
+			b, err := lock.Take(t.TempDir(), "c", self(), quiet())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestALeaseOfADeadHarnessIsTakenOver(t *testing.T) {
 
 func TestANameThatIsAPathIsRefused(t *testing.T) {
 	for _, name := range []string{"../c", "a/b", "..", ".", "/etc/c"} {
-		if _, err := berth.Take(t.TempDir(), name, self(), quiet()); err == nil {
+		if _, err := lock.Take(t.TempDir(), name, self(), quiet()); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}

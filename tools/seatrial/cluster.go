@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/lock"
+	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// defaultCluster is the default name of the cluster.
+const defaultCluster = "seatrial"
+
+// clusterFlags select the cluster and its images.
+type clusterFlags struct {
+	name       string
+	reuse      bool
+	kubernetes string
+	image      string
+	cache      string
+}
+
+func (f *clusterFlags) register(cmd *cobra.Command) {
+	f.registerImages(cmd)
+	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
+	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
+}
+
+func (f *clusterFlags) registerImages(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", offline.DefaultKubernetesVersion,
+		"version of the node image")
+	cmd.Flags().StringVar(&f.image, "node-image", "auto",
+		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
+	cmd.Flags().StringVar(&f.cache, "cache", "",
+		"where builds are kept (default: seatrial below the user's cache directory)")
+}
+
+// options finds or makes the container engine and returns the options of the cluster.
+func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Writer) (trial.ClusterOptions, error) {
+	if err := offline.ValidateImages(f.kubernetes, f.image); err != nil {
+		return trial.ClusterOptions{}, badArguments("%w", err)
+	}
+	if err := unused(f.name); err != nil {
+		return trial.ClusterOptions{}, err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	found, err := offline.Tool{Progress: stderr, Log: log}.EnsureEngine(ctx)
+	if err != nil {
+		return trial.ClusterOptions{}, fmt.Errorf("set up the host: %w", err)
+	}
+	self, err := os.Executable() // Its watchdog outlives the trial.
+	if err != nil {
+		return trial.ClusterOptions{}, fmt.Errorf("find this program: %w", err)
+	}
+	return trial.ClusterOptions{
+		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: f.kubernetes,
+		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
+		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
+	}, nil
+}
+
+// unused returns an error if another harness on this host uses the cluster. It takes no lock: it fails before the
+// search for an engine, which can take seconds on a busy machine.
+func unused(cluster string) error {
+	dir, err := lock.Dir()
+	if err != nil {
+		return err
+	}
+	holder, used, err := lock.Used(dir, cluster)
+	if err == nil && used {
+		return badArguments("%w", &lock.TakenError{Cluster: cluster, Holder: holder})
+	}
+	return err
+}
+
+// prepare opens or makes the cluster. A cluster in use is a bad argument: wait, or name another one.
+func prepare(ctx context.Context, m trial.ClusterOptions) (*trial.Place, error) {
+	place, err := trial.Prepare(ctx, m)
+	var taken *lock.TakenError
+	if errors.As(err, &taken) {
+		return nil, badArguments("%w", err)
+	}
+	return place, err
+}

@@ -40,13 +40,8 @@ type arrow struct{ from, to string }
 // upward lists the imports that the order of the folders forbids and that stand nevertheless.
 func upward() []arrow {
 	return []arrow{
-		{"chaos", "e2e/observe/procs"},         // The agent's processes are found on the node by one reader.
 		{"chaos", "fixtures/loopdev"},          // Loop devices are undone by the reader that finds them.
 		{"fixtures", "e2e/observe/ledgerfile"}, // The driver writes the mount ledger's file.
-		{"fixtures", "e2e/observe/procs"},      // The driver tells which process called it.
-		{"clusters", "tools/offline"},          // The one seam through which images are built.
-		{"fixtures", "tools/offline"},          // As above.
-		{"e2e", "tools/offline"},               // As above.
 	}
 }
 

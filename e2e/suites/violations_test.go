@@ -314,7 +314,8 @@ func onDisk() plan.Scenario {
 // slowlyAttached is two databases on such disks, of which the second one's is attached late.
 func slowlyAttached() plan.Scenario {
 	return plan.Scenario{Name: "violation-attach", Build: func(*rand.Rand) plan.Plan {
-		late := plan.CSI{RPC: "ControllerPublishVolume", Act: "delay", Delay: plan.Duration(15 * time.Second), Every: true}
+		late := plan.Params{"rpc": "ControllerPublishVolume", "act": "delay", "delay": plan.Duration(15 * time.Second),
+			"every": true}
 		return plan.Plan{Workers: 2, Workload: draft.Disk(2, "single"), Bounds: draft.Bounds(), Steps: []plan.Step{
 			draft.Load(50), draft.Scale(1), draft.CSIPoint(late, 0, 6*time.Minute, draft.Scale(2)), draft.Load(50),
 		}}

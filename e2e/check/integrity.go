@@ -187,7 +187,7 @@ func firstWords(messages []string, few int) string {
 	}
 	var said []string
 	for _, m := range messages[:min(few, len(messages))] {
-		said = append(said, strings.TrimRight(strings.TrimSpace(m), ".!"))
+		said = append(said, strings.TrimSuffix(strings.TrimSpace(m), "."))
 	}
 	if len(messages) > few {
 		said = append(said, "and more")

@@ -74,8 +74,13 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("decode fault: %w", err)
 	}
 	params := Params{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &params); err != nil {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&params); err != nil {
 		return fmt.Errorf("decode fault: %w", err)
+	}
+	for name, value := range params {
+		params[name] = plainNumbers(value)
 	}
 	for name := range fieldTypes(reflect.TypeFor[Fault]()) {
 		delete(params, name)
@@ -84,6 +89,29 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 		f.Params = nil
 	}
 	return nil
+}
+
+// plainNumbers turns numbers into int64 or float64. One that fits neither stays a json.Number: DecodeParams names its
+// field.
+func plainNumbers(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if n, err := v.Float64(); err == nil {
+			return n
+		}
+	case map[string]any:
+		for name, inner := range v {
+			v[name] = plainNumbers(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = plainNumbers(inner)
+		}
+	}
+	return value
 }
 
 // Setting is what the parameters of a fault are held against.

@@ -95,8 +95,15 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 	caps := plan.Caps{Workloads: workloads, Can: can}
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
-			Name: d.Name, Needs: d.Needs, Outlasts: d.Outlasts, Triggers: d.Triggers, Storage: d.Storage, Takes: d.Takes,
-			Longest: plan.Duration(d.Longest), Params: d.Params, Check: d.Check,
+			Name:     d.Name,
+			Needs:    d.Needs,
+			Outlasts: d.Outlasts,
+			Triggers: d.Triggers,
+			Storage:  d.Storage,
+			Takes:    d.Takes,
+			Longest:  plan.Duration(d.Longest),
+			Params:   d.Params,
+			Check:    d.Check,
 		})
 	}
 	return caps
@@ -143,7 +150,7 @@ type Pair interface {
 
 // Define completes the definition of a fault with the parameters P, which are decoded strictly: they stand beside the
 // common fields of plan.Fault in JSON, under the names that P gives them.
-func Define[P any](d Definition, make func(p P, spec plan.Fault, step int, env Env) (Fault, error)) Definition {
+func Define[P any](d Definition, build func(p P, spec plan.Fault, step int, env Env) (Fault, error)) Definition {
 	d.Params = plan.ParamNames[P]()
 	d.Check = func(s plan.Setting) plan.FieldErrors {
 		p, errs := plan.DecodeParams[P](s.Fault)
@@ -157,7 +164,7 @@ func Define[P any](d Definition, make func(p P, spec plan.Fault, step int, env E
 		if err := errs.Err(); err != nil {
 			return nil, fmt.Errorf("read the parameters of fault %q: %w", spec.Name, err)
 		}
-		return make(p, spec, step, env)
+		return build(p, spec, step, env)
 	}
 	var none P
 	if _, ok := any(none).(Pair); ok {

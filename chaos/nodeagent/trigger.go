@@ -47,9 +47,15 @@ type Trigger struct {
 	ended  chan error // Holds one value, and is closed.
 }
 
-// Start has node wait for a call for the volume, the how manieth the plan says, and for the delay after it, and then
+// StartTrigger has node wait for the nth call for the volume, as the plan says, and for the delay after it, and then
 // run argv. It returns when the node waits.
-func StartTrigger(ctx context.Context, node clusters.Node, when plan.Await, volume string, argv ...string) (*Trigger, error) {
+func StartTrigger(
+	ctx context.Context,
+	node clusters.Node,
+	when plan.Await,
+	volume string,
+	argv ...string,
+) (*Trigger, error) {
 	on := "begin"
 	if when.For == plan.AwaitCSIEnd {
 		on = "end"

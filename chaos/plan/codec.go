@@ -25,9 +25,9 @@ func (p Plan) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads one plan in JSON or YAML, strictly: an unknown field or one that is there twice, a value of another type, anything after
-// the plan, and a newer schema are errors; what is wrong with fields is FieldErrors. It does not judge the plan;
-// Validate does.
+// Decode reads one plan in JSON or YAML, strictly: an unknown field or one that is there twice, a value of another
+// type, anything after the plan, and a newer schema are errors; what is wrong with fields is FieldErrors. It does not
+// judge the plan; Validate does.
 func Decode(r io.Reader) (Plan, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {

@@ -20,8 +20,13 @@ func (p Plan) Describe(s Step) string {
 	case s.Do == ActionRead:
 		return "read: every row of every instance, back"
 	case s.Do == ActionTamper && s.Tamper != nil && s.Tamper.Page != 0:
-		return fmt.Sprintf("tamper: %s in %s, byte %d of page %d", s.Tamper.Kind, p.pod(s.Tamper.Ordinal), s.Tamper.Byte,
-			s.Tamper.Page)
+		return fmt.Sprintf(
+			"tamper: %s in %s, byte %d of page %d",
+			s.Tamper.Kind,
+			p.pod(s.Tamper.Ordinal),
+			s.Tamper.Byte,
+			s.Tamper.Page,
+		)
 	case s.Do == ActionTamper && s.Tamper != nil:
 		return fmt.Sprintf("tamper: %s in %s", s.Tamper.Kind, p.pod(s.Tamper.Ordinal))
 	case s.Do == ActionDeleteClaim && s.Ordinal != nil:

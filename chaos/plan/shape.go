@@ -17,8 +17,9 @@ import (
 const maxNesting = 64
 
 // shape holds text against what a type looks like in JSON, and returns every field that is not known, is there twice,
-// or is of another type than its own. Fields of a fault that are not common to all are left to its definition. It is stricter than encoding/json, which takes the last of two fields and any
-// case of their letters, and can say of no duration where it is.
+// or is of another type than its own. Fields of a fault that are not common to all are left to its definition. It is
+// stricter than encoding/json, which takes the last of two fields and any case of their letters, and can say of no
+// duration where it is.
 func shape(data []byte, at string, t reflect.Type) FieldErrors {
 	s := &shaper{dec: json.NewDecoder(bytes.NewReader(data)), data: data}
 	s.dec.UseNumber()

@@ -148,8 +148,8 @@ const LightName = "light"
 
 // Tamper is a corruption on purpose.
 type Tamper struct {
-	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte of
-	// the quiet table's file on the disk, which a server that has the page in memory does not see.
+	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
+	// of the quiet table's file on the disk, which a server that has the page in memory does not see.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.

@@ -33,8 +33,11 @@ func nested() plan.Plan {
 func nestedCaps() plan.Caps {
 	c := caps()
 	c.Faults[0].Triggers = true // kubelet-kill.
-	c.Faults = append(c.Faults, plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
-		plan.FaultCaps{Name: "node-delete", Outlasts: true})
+	c.Faults = append(
+		c.Faults,
+		plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
+		plan.FaultCaps{Name: "node-delete", Outlasts: true},
+	)
 	return c
 }
 

@@ -29,7 +29,12 @@ func legal() plan.Plan {
 	one := 1
 	second := plan.Duration(time.Second)
 	minute := plan.Duration(time.Minute)
-	fault := &plan.Fault{Name: "node-partition", Ordinal: 2, Hold: second, Params: plan.Params{"families": []any{"ipv4"}}}
+	fault := &plan.Fault{
+		Name:    "node-partition",
+		Ordinal: 2,
+		Hold:    second,
+		Params:  plan.Params{"families": []any{"ipv4"}},
+	}
 	return plan.Plan{
 		Schema: plan.SchemaVersion, Scenario: "made-up", Seed: 7, Workers: 2,
 		Workload: plan.Workload{Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 64,

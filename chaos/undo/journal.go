@@ -86,8 +86,8 @@ type JournalRecord struct {
 	Torn    bool // The last record was cut off, as by a crash while it was written. It is left out.
 }
 
-// ReadJournal reads a journal. A last record without its newline is torn, not wrong; anything else that is no entry is an
-// error, and the entries before it are returned beside it.
+// ReadJournal reads a journal. A last record without its newline is torn, not wrong; anything else that is no entry is
+// an error, and the entries before it are returned beside it.
 func ReadJournal(r io.Reader) (JournalRecord, error) {
 	var rec JournalRecord
 	lines := bufio.NewReaderSize(r, maxLine)

@@ -220,7 +220,11 @@ func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
 	if got := strings.Join(names, " "); err != nil || got != "seatrial-r2-1@worker" {
 		t.Errorf("released %q, %v", got, err)
 	}
-	if names, err = (HostWatchdog{Dir: filepath.Join(dir, "none")}).Release(t.Context(), nil); err != nil || len(names) > 0 {
+	if names, err = (HostWatchdog{Dir: filepath.Join(dir, "none")}).Release(
+		t.Context(),
+		nil,
+	); err != nil ||
+		len(names) > 0 {
 		t.Errorf("of no directory: %q, %v", names, err)
 	}
 	if state, _ := n.State(t.Context()); state != "paused" {

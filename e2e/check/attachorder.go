@@ -42,10 +42,10 @@ func judgeAttachOrder(h *world.World) Result {
 		return r.result()
 	}
 	a := &attaching{readDisks(h, s, r), map[string]bool{}, h.Pulls()}
-	a.judgeCalls(world.RpcAttach, world.RpcDetach, world.RpcStage, world.RpcPublish)
+	a.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
 	judgeLedger(a.ledger, h, a.window(), s, r)
 	table := map[string]*world.Call{} // By volume: the last call that told the table.
-	for _, c := range a.log.Of(world.RpcAttach, world.RpcDetach) {
+	for _, c := range a.log.Of(world.RPCAttach, world.RPCDetach) {
 		if v := a.disks[c.Volume]; v != nil && !v.pv.ManyNodes() {
 			a.judgeAttach(v, c, table[c.Volume])
 		}
@@ -62,7 +62,7 @@ func judgeAttachOrder(h *world.World) Result {
 }
 
 func (a *attaching) judgeAttach(v *disk, c, before *world.Call) {
-	if c.RPC != world.RpcAttach || c.Begin == nil {
+	if c.RPC != world.RPCAttach || c.Begin == nil {
 		return
 	}
 	if c.End == nil {
@@ -97,8 +97,8 @@ func (a *attaching) judgeAttach(v *disk, c, before *world.Call) {
 // lastDetach is the last call to detach the volume from a node that began before c ended.
 func (a *attaching) lastDetach(v *disk, node string, c *world.Call) []int64 {
 	var ids []int64
-	for _, d := range a.log.Of(world.RpcDetach) {
-		if d.Is(world.RpcDetach, v.handle, node) && d.Began().NotBefore <= c.Ended().NotAfter {
+	for _, d := range a.log.Of(world.RPCDetach) {
+		if d.Is(world.RPCDetach, v.handle, node) && d.Began().NotBefore <= c.Ended().NotAfter {
 			ids = d.Events()
 		}
 	}

@@ -77,8 +77,8 @@ func noteLedger(l *world.Ledger, h *world.World, window history.Span, s *world.T
 	}
 }
 
-// judgeCallSight holds that the drivers were watched all through window: on every node, and where the controller runs. A
-// node of the control plane needs no observer of its own where no volume is ever mounted there.
+// judgeCallSight holds that the drivers were watched all through window: on every node, and where the controller runs.
+// A node of the control plane needs no observer of its own where no volume is ever mounted there.
 func judgeCallSight(l *world.Calls, h *world.World, window history.Span, s *world.Trial, r *ruling) {
 	nodes := slices.DeleteFunc(h.Nodes(), func(node string) bool {
 		return !l.Driver.On(node) && world.IsControlPlane(h, node) &&
@@ -95,7 +95,10 @@ func judgeCallSight(l *world.Calls, h *world.World, window history.Span, s *worl
 		}
 	}
 	if len(at) == 0 {
-		r.unknown("the observer %s was never on: what was attached and detached is not known", world.CsiControllerObserver)
+		r.unknown(
+			"the observer %s was never on: what was attached and detached is not known",
+			world.CsiControllerObserver,
+		)
 	}
 	slices.Sort(at)
 	judgeSight(l.Controller, at, window, s, r)

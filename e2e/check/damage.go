@@ -9,9 +9,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Damage judges the checks themselves: what a plan damages on purpose (the parameter "file" of a fault) must be found by
-// one of those that look at data, in the instance whose it is. It never fails. Where nobody finds what is known to be
-// there, nobody would have found what is not known: the trial is Unknown.
+// Damage judges the checks themselves: what a plan damages on purpose (the parameter "file" of a fault) must be found
+// by one of those that look at data, in the instance whose it is. It never fails. Where nobody finds what is known to
+// be there, nobody would have found what is not known: the trial is Unknown.
 func Damage() Check {
 	return Check{
 		Name:    "damage",

@@ -36,11 +36,11 @@ func judgeDetachOrder(h *world.World) Result {
 		return r.result()
 	}
 	d := readDisks(h, s, r)
-	d.judgeCalls(world.RpcAttach, world.RpcDetach, world.RpcStage, world.RpcPublish)
+	d.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
 	judgeLedger(d.ledger, h, d.window(), s, r)
 	table := map[string][]string{} // By volume: which nodes it was attached to after the last call.
-	for _, c := range d.log.Of(world.RpcAttach, world.RpcDetach) {
-		if c.RPC == world.RpcDetach && c.Begin != nil {
+	for _, c := range d.log.Of(world.RPCAttach, world.RPCDetach) {
+		if c.RPC == world.RPCDetach && c.Begin != nil {
 			d.judgeDetach(c, c.Detached(table[c.Volume]))
 		}
 		if c.End != nil {
@@ -71,7 +71,8 @@ func (d *diskStory) judgeDetach(c *world.Call, detached bool) {
 		d.blameDetach(v, c, certain)
 	case len(certain)+len(perhaps) > 0 && !detached:
 		d.ruling.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
-			"and was cut off: whether it was detached is not known", v.name, c.TargetNode(), d.scene.Clock(began.NotAfter))
+			"and was cut off: whether it was detached is not known", v.name, c.TargetNode(),
+			d.scene.Clock(began.NotAfter))
 	case len(perhaps) > 0:
 		d.ruling.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.name, perhaps[0],
 			d.scene.Clock(began.NotAfter))
@@ -80,7 +81,7 @@ func (d *diskStory) judgeDetach(c *world.Call, detached bool) {
 
 // unstaged reports that the node's driver had taken a mount down before a call began.
 func (d *diskStory) unstaged(c *world.Call, life *world.Mount) bool {
-	return slices.ContainsFunc(d.log.Of(world.RpcUnstage, world.RpcUnpublish), func(u *world.Call) bool {
+	return slices.ContainsFunc(d.log.Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
 		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Ok() && u.Point != "lie" &&
 			u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
 	})

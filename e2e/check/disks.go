@@ -104,7 +104,8 @@ func (d *diskStory) disk(handle string) {
 // window is from the first sight of any volume to the last sight of anything.
 func (d *diskStory) window() history.Span {
 	window := history.Span{NotBefore: world.Forever, NotAfter: d.scene.LastSight()}
-	for _, c := range d.log.Of(world.RpcAttach, world.RpcDetach, world.RpcStage, world.RpcUnstage, world.RpcPublish, world.RpcUnpublish) {
+	for _, c := range d.log.Of(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCUnstage, world.RPCPublish,
+		world.RPCUnpublish) {
 		if c.Begin != nil {
 			window.NotBefore = min(window.NotBefore, c.Begin.Span.NotBefore)
 		}
@@ -138,7 +139,7 @@ func (d *diskStory) judgeCalls(rpcs ...string) {
 	if len(d.handles) == 0 {
 		d.ruling.unknown("no volume of a CSI driver was seen, and the plan has the workload on such ones")
 	}
-	if attaches := d.log.Of(world.RpcAttach, world.RpcDetach); len(attaches) == 0 {
+	if attaches := d.log.Of(world.RPCAttach, world.RPCDetach); len(attaches) == 0 {
 		d.ruling.note("no ControllerPublishVolume or ControllerUnpublishVolume was called: " +
 			"a driver that attaches nothing has no order of attaching and detaching to keep")
 	}

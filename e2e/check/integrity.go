@@ -12,9 +12,9 @@ import (
 
 // wholeFiles is the promise of Integrity; withoutFiles is that of trials recorded before data files were verified.
 const (
-	wholeFiles = "After the instances have ended, every page of every tablespace and undo log and every event of every " +
-		"binary log on disk has the right checksum, no file system is damaged, and CHECK TABLE and the error log " +
-		"report no damage."
+	wholeFiles = "After the instances have ended, every page of every tablespace and undo log and every event of " +
+		"every binary log on disk has the right checksum, no file system is damaged, and CHECK TABLE and the error " +
+		"log report no damage."
 	withoutFiles = "No table and no file system is damaged."
 )
 
@@ -29,8 +29,8 @@ func Integrity() Check {
 	return Check{
 		Name:    "integrity",
 		Promise: wholeFiles,
-		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; e2fsck(8) " +
-			"and xfs_repair(8) with -n, which look and change nothing",
+		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
+			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
 		Judge: judgeIntegrity,
 	}
 }
@@ -54,8 +54,8 @@ func judgeIntegrity(h *world.World) Result {
 	res := j.ruling.result()
 	res.Promise = j.promise
 	if !s.Plan.DataFiles {
-		res.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and change " +
-			"nothing"
+		res.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and " +
+			"change nothing"
 	}
 	return res
 }

@@ -44,7 +44,8 @@ func verified(exitCode int) []history.Event {
 				`{"status":{"containerStatuses":[{"state":{"terminated":{"exitCode":%d}}}]}}`, exitCode),
 		}})
 		for _, file := range []string{
-			"ibdata1", "mysql.ibd", "undo_001", "undo_002", "seatrial/quiet.ibd", "seatrial/ledger.ibd", "binlog.000001",
+			"ibdata1", "mysql.ibd", "undo_001", "undo_002", "seatrial/quiet.ibd", "seatrial/ledger.ibd",
+			"binlog.000001",
 		} {
 			in := history.Inspection{Tool: "innochecksum", Instance: name, File: "data/data/" + file, Pages: 640,
 				PV: fmt.Sprintf("local-%d", k), Node: "worker", Clean: true}
@@ -78,9 +79,11 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 	}{
 		{"all whole", 0, nil, check.Pass, ""},
 		{"all whole, not ended in order", 137, nil, check.Pass, ""},
-		{"a page", 0, edit(quiet, damaged), check.Fail, "innochecksum found damage in file data/data/seatrial/quiet.ibd " +
-			"of mysql-1: page 5 has a wrong checksum."},
-		{"a page, not ended in order", 137, edit(quiet, damaged), check.Unknown, "its server was not seen to end in order"},
+		{"a page", 0, edit(quiet, damaged), check.Fail,
+			"innochecksum found damage in file data/data/seatrial/quiet.ibd " +
+				"of mysql-1: page 5 has a wrong checksum."},
+		{"a page, not ended in order", 137, edit(quiet, damaged), check.Unknown,
+			"its server was not seen to end in order"},
 		{"a page, end not seen", 0, then(edit(quiet, damaged), drop(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && strings.Contains(string(e.Object.Raw), "terminated")
 		})), check.Unknown, "its server was not seen to end in order"},

@@ -92,7 +92,7 @@ func (d *diskStory) unused(life *world.Mount, name string) []idle {
 		}
 	}
 	slices.SortFunc(users, func(a, b *world.PodLife) int {
-		return cmp.Or(cmp.Compare(a.Made.Span.NotBefore, b.Made.Span.NotBefore), cmp.Compare(a.Uid, b.Uid))
+		return cmp.Or(cmp.Compare(a.Made.Span.NotBefore, b.Made.Span.NotBefore), cmp.Compare(a.UID, b.UID))
 	})
 	at := idle{from: life.From, why: "it was mounted, for no pod that the API showed"}
 	var all []idle

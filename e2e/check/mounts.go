@@ -200,7 +200,11 @@ type overlap struct {
 
 // overlaps returns the pairs of lives that must not be together and of which the given intervals share more than an
 // end.
-func overlaps(lives []*world.Mount, interval func(*world.Mount) history.Span, apart func(a, b *world.Mount) bool) []overlap {
+func overlaps(
+	lives []*world.Mount,
+	interval func(*world.Mount) history.Span,
+	apart func(a, b *world.Mount) bool,
+) []overlap {
 	lives = slices.Clone(lives)
 	slices.SortStableFunc(lives, func(a, b *world.Mount) int {
 		return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore)
@@ -234,7 +238,8 @@ func both(a, b history.Span) history.Span {
 	return history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
 }
 
-// bounds says how long an overlap lasted: of one that is certain only for a moment, for how long it may have lasted too.
+// bounds says how long an overlap lasted: of one that is certain only for a moment, for how long it may have lasted
+// too.
 func bounds(certain, possible history.Span) string {
 	switch {
 	case certain.Length() >= time.Second:

@@ -99,7 +99,13 @@ func mountMutations() []mutation {
 			"mounted on worker and on worker2 at once"},
 		{"second node by hand", "mounts", second("/mnt/by-hand", 20, 21), fail,
 			"certainly from +20.000 s to +21.000 s"},
-		{"second node, certain for 1 ns", "mounts", second("/mnt/by-hand", 20, 20.000100001), fail, "(1ns, and possibly"},
+		{
+			"second node, certain for 1 ns",
+			"mounts",
+			second("/mnt/by-hand", 20, 20.000100001),
+			fail,
+			"(1ns, and possibly",
+		},
 		{"second node, certain for 0 ns", "mounts", second("/mnt/by-hand", 20, 20.0001), unknown,
 			"may have been mounted"},
 		{"second node to the end", "mounts", add(func(t *historytest.Trial) {

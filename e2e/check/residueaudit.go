@@ -14,8 +14,8 @@ import (
 // there then and was not there before is residue, whoever left it. What was there before is not the trial's; of what
 // is gone since, the manifests of static pods alone are known to belong there, whoever took them.
 //
-// Which things are looked at, and what of them comes and goes by itself and is left out, is said in chaos/nodeagent/leaks. A
-// run of a harness that did not look, before there was this check, is left as it was judged.
+// Which things are looked at, and what of them comes and goes by itself and is left out, is said in
+// chaos/nodeagent/leaks. A run of a harness that did not look, before there was this check, is left as it was judged.
 func ResidueAudit() Check {
 	return Check{
 		Name:    "residue-audit",

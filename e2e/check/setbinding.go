@@ -27,14 +27,24 @@ func SetBinding() Check {
 }
 
 func judgeSetBinding(h *world.World) Result {
-	return judgeSets(h, "claims bound", SetBinding().Promise,
-		[]string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, func(j *setJudge, set *setLife) {
+	return judgeSets(
+		h,
+		"claims bound",
+		SetBinding().Promise,
+		[]string{
+			world.PodsObserver,
+			world.SetsObserver,
+			world.ClaimsObserver,
+			world.VolumesObserver,
+		},
+		func(j *setJudge, set *setLife) {
 			for _, key := range keys(j.watch.claims) {
 				if set.has(key) {
 					j.bound(set, key)
 				}
 			}
-		})
+		},
+	)
 }
 
 // bound judges each time that a claim of one name got a volume.
@@ -99,7 +109,8 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 	if chosen.size < c.size {
 		j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
 			"volume %s, "+
-			"which has %d.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size), c.Event.ID, chosen.Event.ID)
+			"which has %d.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size), c.Event.ID,
+			chosen.Event.ID)
 		return
 	}
 	node := j.nodeFor(set, c)
@@ -115,7 +126,8 @@ func (j *setJudge) smallest(set *setLife, c *claimState) {
 		v := j.watch.volumeAt(name, c.Version)
 		if v.Version > c.Version || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != "Available" ||
 			v.claim != "" ||
-			v.Spec.StorageClassName != chosen.Spec.StorageClassName || v.mode != chosen.mode || v.size < c.size || v.size >= chosen.size ||
+			v.Spec.StorageClassName != chosen.Spec.StorageClassName || v.mode != chosen.mode || v.size < c.size ||
+			v.size >= chosen.size ||
 			!v.hasModes(chosen.Spec.AccessModes) || !v.allows(node, labels) {
 			continue
 		}

@@ -30,8 +30,17 @@ type keeping struct {
 }
 
 func judgeSetClaims(h *world.World) Result {
-	return judgeSets(h, "claims of pods that ended, and claims", SetClaims().Promise,
-		[]string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, func(j *setJudge, set *setLife) {
+	return judgeSets(
+		h,
+		"claims of pods that ended, and claims",
+		SetClaims().Promise,
+		[]string{
+			world.PodsObserver,
+			world.SetsObserver,
+			world.ClaimsObserver,
+			world.VolumesObserver,
+		},
+		func(j *setJudge, set *setLife) {
 			k := &keeping{setJudge: j, set: set}
 			for _, key := range keys(j.watch.claims) {
 				if ordinal, ok := set.ordinal(key); ok {
@@ -41,7 +50,8 @@ func judgeSetClaims(h *world.World) Result {
 			}
 			k.survive()
 			k.leave()
-		})
+		},
+	)
 }
 
 // claim judges the states of one name.
@@ -56,8 +66,12 @@ func (k *keeping) claim(key string, ordinal int) {
 			k.ruling.unknown("claim %s was seen again at %s, after its end", c.Name(), k.clock(c.Event))
 		}
 		if old != nil && !same && !old.Deleted() {
-			k.ruling.unknown("claim %s (uid %s) was never seen to end, and at %s another was there", c.Name(), old.UID(),
-				k.clock(c.Event))
+			k.ruling.unknown(
+				"claim %s (uid %s) was never seen to end, and at %s another was there",
+				c.Name(),
+				old.UID(),
+				k.clock(c.Event),
+			)
 		}
 		if !same && c.Event.Object.Verb != history.VerbAdded && c.Event.Object.Verb != history.VerbListed {
 			k.ruling.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.Name(),
@@ -85,7 +99,8 @@ func (k *keeping) mayGo(c *claimState, ordinal int) {
 	since := k.since(c.Event.Span)
 	states := k.set.around(c.Version, since)
 	allowed := func(st *world.StatefulSet) bool {
-		return st.Deleting() && st.Spec.Demand.DeleteDeleted || !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
+		return st.Deleting() && st.Spec.Demand.DeleteDeleted ||
+			!st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 	}
 	if len(states) == 0 || k.watch.blindTo(since, c.Event.Span.NotAfter) {
 		k.ruling.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), k.clock(c.Event))
@@ -95,7 +110,11 @@ func (k *keeping) mayGo(c *claimState, ordinal int) {
 		return
 	}
 	st := states[0]
-	why := fmt.Sprintf("its pod's ordinal is wanted (%d replicas from %d on)", st.Spec.Demand.Replicas, st.Spec.Demand.Start)
+	why := fmt.Sprintf(
+		"its pod's ordinal is wanted (%d replicas from %d on)",
+		st.Spec.Demand.Replicas,
+		st.Spec.Demand.Start,
+	)
 	switch {
 	case st.Deleting():
 		why = "whenDeleted is Retain"
@@ -110,7 +129,8 @@ func (k *keeping) mayGo(c *claimState, ordinal int) {
 // the garbage collector takes the claim, and that may be late.
 func (k *keeping) ownerGone(c *claimState) bool {
 	for _, st := range k.set.sets {
-		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version && slices.Contains(c.owners, st.UID()) {
+		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version &&
+			slices.Contains(c.owners, st.UID()) {
 			return true
 		}
 	}
@@ -138,11 +158,13 @@ func (k *keeping) inUse(c *claimState, ordinal int) {
 				at = p
 			}
 		}
-		if at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" || at.Event.Span.NotAfter > k.since(c.Event.Span) {
+		if at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
+			at.Event.Span.NotAfter > k.since(c.Event.Span) {
 			continue
 		}
 		k.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
-			"used it on node %s.", c.Name(), k.clock(c.Event), l.name, l.uid, at.Spec.NodeName), c.Event.ID, at.Event.ID)
+			"used it on node %s.", c.Name(), k.clock(c.Event), l.name, l.uid, at.Spec.NodeName), c.Event.ID,
+			at.Event.ID)
 		return
 	}
 }
@@ -165,8 +187,10 @@ func (k *keeping) reclaimed(c *claimState) {
 		if v.Version <= c.Version || k.late(v.Event) {
 			continue
 		}
-		if !policy.reclaimDelete && v.claimUID != "" && v.claimUID != c.UID() && v.UID() == policy.UID() && !v.Deleted() &&
-			!k.during("volume", v.Event.Span) && v.Event.Span.NotBefore.Sub(c.Event.Span.NotAfter) < bound {
+		if !policy.reclaimDelete && v.claimUID != "" && v.claimUID != c.UID() && v.UID() == policy.UID() &&
+			!v.Deleted() &&
+			!k.during("volume", v.Event.Span) &&
+			v.Event.Span.NotBefore.Sub(c.Event.Span.NotAfter) < bound {
 			k.ruling.unknown("volume %s, to be retained, was given to another claim at %s; somebody may have "+
 				"cleaned it",
 				c.Spec.VolumeName, k.clock(v.Event))
@@ -179,10 +203,17 @@ func (k *keeping) reclaimed(c *claimState) {
 	switch {
 	case policy.reclaimDelete && end == nil && min(k.until, k.watch.alive) > until &&
 		!k.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
-		k.breach("volume "+c.Spec.VolumeName, history.Between(c.Event.Span.NotAfter, until), fmt.Sprintf("Volume %s was "+
-			"still there "+
-			"%s after its claim %s was gone, at %s, although its reclaim policy is Delete.", c.Spec.VolumeName, bound, c.Name(),
-			k.clock(c.Event)), c.Event.ID, policy.Event.ID)
+		k.breach(
+			"volume "+c.Spec.VolumeName,
+			history.Between(c.Event.Span.NotAfter, until),
+			fmt.Sprintf("Volume %s was "+
+				"still there "+
+				"%s after its claim %s was gone, at %s, although its reclaim policy is Delete.", c.Spec.VolumeName,
+				bound, c.Name(),
+				k.clock(c.Event)),
+			c.Event.ID,
+			policy.Event.ID,
+		)
 	case !policy.reclaimDelete && end != nil && !end.Guessed() && !k.during("volume", end.Event.Span):
 		k.ruling.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: nobody said by whom",
 			c.Spec.VolumeName, k.clock(end.Event), c.Name())
@@ -239,7 +270,8 @@ func (k *keeping) leave() {
 func (k *keeping) unwanted(ordinal int) history.Time {
 	since := world.Forever
 	for _, st := range slices.Backward(k.set.sets) {
-		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted || !st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
+		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted ||
+			!st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 		if !goes || st.Guessed() {
 			break
 		}

@@ -28,7 +28,13 @@ func SetIdentity() Check {
 }
 
 func judgeSetIdentity(h *world.World) Result {
-	watched := []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver, world.NodesObserver}
+	watched := []string{
+		world.PodsObserver,
+		world.SetsObserver,
+		world.ClaimsObserver,
+		world.VolumesObserver,
+		world.NodesObserver,
+	}
 	return judgeSets(h, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
 		placed := map[*podLife]bool{}
 		j.walk(set, func(p *podState, now map[int]*podState) {
@@ -130,7 +136,8 @@ func (j *setJudge) itsClaims(set *setLife, p *podState) {
 
 // stays holds that a pod does not move: its node is set once.
 func (j *setJudge) stays(p, old *podState) {
-	if old == nil || old.pod != p.pod || p.Guessed() || old.Guessed() || old.Spec.NodeName == "" || p.Spec.NodeName == old.Spec.NodeName {
+	if old == nil || old.pod != p.pod || p.Guessed() || old.Guessed() || old.Spec.NodeName == "" ||
+		p.Spec.NodeName == old.Spec.NodeName {
 		return
 	}
 	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod "+
@@ -158,7 +165,8 @@ func (j *setJudge) placed(p *podState) {
 		if !v.allows(p.Spec.NodeName, labels) {
 			j.breach("pod "+p.pod.name, p.Event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
 				"volume %s "+
-				"(claim %s) does not allow.", p.pod.name, p.Spec.NodeName, j.clock(p.Event), v.Name(), c.Claim), p.Event.ID,
+				"(claim %s) does not allow.", p.pod.name, p.Spec.NodeName, j.clock(p.Event), v.Name(), c.Claim),
+				p.Event.ID,
 				claim.Event.ID, v.Event.ID)
 		}
 	}
@@ -178,12 +186,14 @@ func (j *setJudge) bindings(set *setLife) {
 				continue
 			}
 			name := key[strings.Index(key, "/")+1:]
-			if old != nil && old.UID() == c.UID() && old.Spec.VolumeName != "" && c.Spec.VolumeName != old.Spec.VolumeName {
+			if old != nil && old.UID() == c.UID() && old.Spec.VolumeName != "" &&
+				c.Spec.VolumeName != old.Spec.VolumeName {
 				j.breach("claim "+name, c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to "+
 					"%q.", name,
 					old.Spec.VolumeName, j.clock(c.Event), c.Spec.VolumeName), old.Event.ID, c.Event.ID)
 			}
-			if old != nil && old.UID() == c.UID() && (old.bound() && !c.bound() && !c.Deleting() || old.Deleting() && !c.Deleting()) {
+			if old != nil && old.UID() == c.UID() &&
+				(old.bound() && !c.bound() && !c.Deleting() || old.Deleting() && !c.Deleting()) {
 				j.ruling.unknown("claim %s at %s is not what it can be after what it was: it was bound, or its end "+
 					"was asked for, and it is so no more", name, j.clock(c.Event))
 			}
@@ -245,9 +255,15 @@ func (j *setJudge) alone(name string, c *claimState, byVolume map[string]*claimS
 	if ended || c.Version < other.Version {
 		return
 	}
-	j.breach("volume "+c.Spec.VolumeName, c.Event.Span, fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
-		"%s too.",
-		c.Spec.VolumeName, other.Event.Object.Name, j.clock(c.Event), name), other.Event.ID, c.Event.ID)
+	j.breach(
+		"volume "+c.Spec.VolumeName,
+		c.Event.Span,
+		fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
+			"%s too.",
+			c.Spec.VolumeName, other.Event.Object.Name, j.clock(c.Event), name),
+		other.Event.ID,
+		c.Event.ID,
+	)
 }
 
 // has reports whether a claim's name, with its namespace, is that of an ordinal of the StatefulSet.

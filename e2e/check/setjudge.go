@@ -94,7 +94,8 @@ func (j *setJudge) explained(p *podState) bool {
 	}
 	for _, l := range j.scene.Faults {
 		active, ok := l.Active()
-		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.Spec.NodeName) && active.PossiblyOverlaps(p.Event.Span) {
+		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.Spec.NodeName) &&
+			active.PossiblyOverlaps(p.Event.Span) {
 			return true
 		}
 	}

@@ -43,7 +43,8 @@ func (p *podState) missed(old *podState, told float64, known bool) string {
 		return "its readiness was told of, and no more"
 	case p.Status.Turned < old.Status.Turned:
 		return "its readiness had changed, and had not yet"
-	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready && known && float64(p.Status.Turned+1)-told <= folded.Seconds():
+	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready && known &&
+		float64(p.Status.Turned+1)-told <= folded.Seconds():
 		return ""
 	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready:
 		return "its readiness had changed twice, and once was not seen"

@@ -102,7 +102,10 @@ func (d *parting) keeps(p, old *podState) {
 		return
 	}
 	since := d.since(p.Event.Span)
-	held := every(d.set.around(p.Version, since), func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.pod.ordinal) })
+	held := every(
+		d.set.around(p.Version, since),
+		func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.pod.ordinal) },
+	)
 	for _, name := range d.set.updateRevisions(d.watch, p.Version, p.Event.Span, since) {
 		if held && name != p.revision && d.watch.imagesOf(d.set, name) == p.images() {
 			d.blame(p, fmt.Sprintf("Pod %s, below the partition and made at revision %q, ran the images of the "+

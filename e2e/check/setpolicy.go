@@ -25,7 +25,11 @@ func SetPolicy() Check {
 }
 
 func judgeSetPolicy(h *world.World) Result {
-	return judgeSets(h, "pods made and revisions kept", SetPolicy().Promise, []string{world.PodsObserver, world.SetsObserver},
+	return judgeSets(
+		h,
+		"pods made and revisions kept",
+		SetPolicy().Promise,
+		[]string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			j.walk(set, func(p *podState, _ map[int]*podState) {
 				if p.made() {
@@ -34,7 +38,8 @@ func judgeSetPolicy(h *world.World) Result {
 			})
 			j.prompt(set)
 			j.revisions(set)
-		})
+		},
+	)
 }
 
 // inRange holds that a new pod has one of the ordinals that are wanted.
@@ -49,7 +54,8 @@ func (j *setJudge) inRange(set *setLife, p *podState) {
 		st := states[0]
 		j.breach("pod "+p.pod.name, p.Event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
 			"wants %d pods "+
-			"from ordinal %d on.", p.pod.name, j.clock(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start), p.Event.ID, st.Event.ID)
+			"from ordinal %d on.", p.pod.name, j.clock(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start),
+			p.Event.ID, st.Event.ID)
 	}
 }
 
@@ -74,8 +80,10 @@ func (j *setJudge) prompt(set *setLife) {
 }
 
 func sameDemand(a, b *world.StatefulSet) bool {
-	return a.UID() == b.UID() && a.Spec.Demand.Replicas == b.Spec.Demand.Replicas && a.Spec.Demand.Start == b.Spec.Demand.Start && a.Spec.Demand.Parallel == b.Spec.Demand.Parallel &&
-		a.Deleting() == b.Deleting() && !b.Guessed()
+	return a.UID() == b.UID() && a.Spec.Demand.Replicas == b.Spec.Demand.Replicas &&
+		a.Spec.Demand.Start == b.Spec.Demand.Start && a.Spec.Demand.Parallel == b.Spec.Demand.Parallel &&
+		a.Deleting() == b.Deleting() &&
+		!b.Guessed()
 }
 
 func (j *setJudge) promptIn(set *setLife, st *world.StatefulSet, span history.Span) {
@@ -116,7 +124,8 @@ func (j *setJudge) promptIn(set *setLife, st *world.StatefulSet, span history.Sp
 // none was deleted that a pod still was at.
 func (j *setJudge) revisions(set *setLife) {
 	all := j.watch.revisions[set.key()]
-	if !j.watch.on[world.RevisionsObserver] || len(all) == 0 || j.watch.blind(j.scene.Start, j.until, world.RevisionsObserver) {
+	if !j.watch.on[world.RevisionsObserver] || len(all) == 0 ||
+		j.watch.blind(j.scene.Start, j.until, world.RevisionsObserver) {
 		return
 	}
 	names, kept := []string{}, map[string]*revision{}

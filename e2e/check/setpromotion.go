@@ -23,7 +23,11 @@ func SetPromotion() Check {
 }
 
 func judgeSetPromotion(h *world.World) Result {
-	return judgeSets(h, "updates called complete", SetPromotion().Promise, []string{world.PodsObserver, world.SetsObserver},
+	return judgeSets(
+		h,
+		"updates called complete",
+		SetPromotion().Promise,
+		[]string{world.PodsObserver, world.SetsObserver},
 		func(j *setJudge, set *setLife) {
 			now, i := map[int]*podState{}, 0
 			var old *world.StatefulSet
@@ -32,14 +36,16 @@ func judgeSetPromotion(h *world.World) Result {
 					now[set.pods[i].pod.ordinal] = set.pods[i]
 				}
 				complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
-					old.Status.CurrentRevision != st.Status.CurrentRevision && st.Status.CurrentRevision == st.Status.UpdateRevision
+					old.Status.CurrentRevision != st.Status.CurrentRevision &&
+					st.Status.CurrentRevision == st.Status.UpdateRevision
 				if complete && !j.late(st.Event) {
 					j.ruling.evidence++
 					j.promoted(set, st, old, now)
 				}
 				old = st
 			}
-		})
+		},
+	)
 }
 
 func (j *setJudge) promoted(set *setLife, st, old *world.StatefulSet, now map[int]*podState) {

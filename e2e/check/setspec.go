@@ -67,7 +67,13 @@ func (s *setLife) updateRevisions(w *setWatch, version uint64, at history.Span, 
 
 // currentRevisions is updateRevisions for the current one.
 func (s *setLife) currentRevisions(version uint64, at history.Span, since history.Time) []string {
-	return s.revisionsFor(version, at, since, func(st *world.StatefulSet) string { return st.Status.CurrentRevision }, "")
+	return s.revisionsFor(
+		version,
+		at,
+		since,
+		func(st *world.StatefulSet) string { return st.Status.CurrentRevision },
+		"",
+	)
 }
 
 func (s *setLife) revisionsFor(
@@ -94,5 +100,8 @@ func every(states []*world.StatefulSet, is func(*world.StatefulSet) bool) bool {
 
 // wanting returns those of the states that want an ordinal: a controller that made its pod acted on one of them.
 func wanting(states []*world.StatefulSet, ordinal int) []*world.StatefulSet {
-	return slices.DeleteFunc(slices.Clone(states), func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(ordinal) || st.Deleting() })
+	return slices.DeleteFunc(
+		slices.Clone(states),
+		func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(ordinal) || st.Deleting() },
+	)
 }

@@ -127,7 +127,8 @@ func (t *telling) written(st *world.StatefulSet) {
 			"missed", t.set, t.clock(st.Event))
 	case !fresh && old.Deleted():
 		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.Event))
-	case !fresh && (st.Meta.Generation < old.Meta.Generation || st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
+	case !fresh && (st.Meta.Generation < old.Meta.Generation ||
+		st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
 		t.ruling.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
 			t.clock(st.Event))
 	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != old.Spec.Demand:
@@ -142,7 +143,8 @@ func (t *telling) written(st *world.StatefulSet) {
 		return
 	}
 	if fresh || !sameCounts(old.Status, st.Status) || old.Status.UpdateRevision != st.Status.UpdateRevision ||
-		old.Status.CurrentRevision != st.Status.CurrentRevision || old.Status.ObservedGeneration != st.Status.ObservedGeneration {
+		old.Status.CurrentRevision != st.Status.CurrentRevision ||
+		old.Status.ObservedGeneration != st.Status.ObservedGeneration {
 		t.numbers(st, fresh)
 	}
 	t.look(st.Event)
@@ -155,7 +157,14 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 	}
 	t.ruling.evidence++
 	if st.Status.ObservedGeneration > st.Meta.Generation {
-		t.wrongNumber(st, fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration, st.Meta.Generation))
+		t.wrongNumber(
+			st,
+			fmt.Sprintf(
+				"observedGeneration is %d, and the generation %d",
+				st.Status.ObservedGeneration,
+				st.Meta.Generation,
+			),
+		)
 		return
 	}
 	since := min(t.since(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
@@ -181,7 +190,10 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 		t.wrongNumber(st, fmt.Sprintf("replicas is %d, and there were "+
 			"%s", c.Replicas, span(low.replicas, high.replicas)))
 	case c.ReadyReplicas < low.ready || c.ReadyReplicas > high.ready:
-		t.wrongNumber(st, fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, span(low.ready, high.ready)))
+		t.wrongNumber(
+			st,
+			fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, span(low.ready, high.ready)),
+		)
 	case c.AvailableReplicas > high.ready || st.Spec.Demand.MinReady == 0 && c.AvailableReplicas < low.ready:
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
 			span(low.ready, high.ready)))
@@ -263,7 +275,11 @@ func (t *telling) mismatch() string {
 	updated, labelled := t.updated(st)
 	switch {
 	case st.Status.ObservedGeneration < st.Meta.Generation:
-		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration, st.Meta.Generation)
+		return fmt.Sprintf(
+			"observedGeneration is %d, and the generation %d",
+			st.Status.ObservedGeneration,
+			st.Meta.Generation,
+		)
 	case c.Replicas != last.replicas:
 		return fmt.Sprintf("replicas is %d, and there are %d", c.Replicas, last.replicas)
 	case c.ReadyReplicas != last.ready:
@@ -271,9 +287,18 @@ func (t *telling) mismatch() string {
 	case st.Spec.Demand.MinReady == 0 && c.AvailableReplicas != last.ready:
 		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.AvailableReplicas, last.ready)
 	case labelled && c.UpdatedReplicas != updated:
-		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated, st.Status.UpdateRevision)
-	case labelled && st.Spec.Demand.Strategy == world.RollingUpdate && st.Status.CurrentRevision != st.Status.UpdateRevision &&
-		int(updated) == st.Spec.Demand.Replicas && int(last.ready) == st.Spec.Demand.Replicas && int(last.replicas) == st.Spec.Demand.Replicas:
+		return fmt.Sprintf(
+			"updatedReplicas is %d, and %d are at %s",
+			c.UpdatedReplicas,
+			updated,
+			st.Status.UpdateRevision,
+		)
+	case labelled && st.Spec.Demand.Strategy == world.RollingUpdate &&
+		st.Status.CurrentRevision != st.Status.UpdateRevision &&
+		int(
+			updated,
+		) == st.Spec.Demand.Replicas && int(last.ready) == st.Spec.Demand.Replicas &&
+		int(last.replicas) == st.Spec.Demand.Replicas:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.Status.CurrentRevision, updated,
 			st.Status.UpdateRevision)
 	}

@@ -102,7 +102,12 @@ func (u *updating) again(p *podState) {
 }
 
 // breaks says in words which rule the end of a pod broke, and through which other pod; "" if none.
-func (u *updating) breaks(p *podState, states []*world.StatefulSet, names []string, now map[int]*podState) (string, *podState) {
+func (u *updating) breaks(
+	p *podState,
+	states []*world.StatefulSet,
+	names []string,
+	now map[int]*podState,
+) (string, *podState) {
 	parallel := slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Parallel })
 	if own := now[p.pod.ordinal]; parallel && (own == nil || !own.ok()) {
 		return "", nil // A Parallel set replaces what is not available first (KEP-961).
@@ -148,7 +153,11 @@ func (u *updating) away(other, p *podState, states []*world.StatefulSet) string 
 	if other.fell(u.since(p.Event.Span)) {
 		return other.describe()
 	}
-	if other.ok() && every(states, func(st *world.StatefulSet) bool { return other.waiting(st.Spec.Demand.MinReady, p.endAsked()) }) {
+	if other.ok() &&
+		every(
+			states,
+			func(st *world.StatefulSet) bool { return other.waiting(st.Spec.Demand.MinReady, p.endAsked()) },
+		) {
 		return fmt.Sprintf("Ready for less than the %d s of minReadySeconds", states[0].Spec.Demand.MinReady)
 	}
 	return ""

@@ -31,20 +31,20 @@ func judgeStageOrder(h *world.World) Result {
 		return r.result()
 	}
 	d := readDisks(h, s, r)
-	d.judgeCalls(world.RpcStage, world.RpcPublish)
-	attaches, stages := len(d.log.Of(world.RpcAttach)) > 0, len(d.log.Of(world.RpcStage)) > 0
+	d.judgeCalls(world.RPCStage, world.RPCPublish)
+	attaches, stages := len(d.log.Of(world.RPCAttach)) > 0, len(d.log.Of(world.RPCStage)) > 0
 	if !stages {
 		r.note("no NodeStageVolume was called: a driver that stages nothing only publishes")
 	}
-	for _, c := range d.log.Of(world.RpcStage, world.RpcPublish) {
+	for _, c := range d.log.Of(world.RPCStage, world.RPCPublish) {
 		switch {
 		case c.Begin == nil:
-		case c.RPC == world.RpcStage && attaches:
-			d.judgeStep(c, world.RpcAttach, world.RpcDetach, d.log.Controller)
-		case c.RPC == world.RpcPublish && stages:
-			d.judgeStep(c, world.RpcStage, world.RpcUnstage, d.log.Driver)
-		case c.RPC == world.RpcPublish && attaches:
-			d.judgeStep(c, world.RpcAttach, world.RpcDetach, d.log.Controller)
+		case c.RPC == world.RPCStage && attaches:
+			d.judgeStep(c, world.RPCAttach, world.RPCDetach, d.log.Controller)
+		case c.RPC == world.RPCPublish && stages:
+			d.judgeStep(c, world.RPCStage, world.RPCUnstage, d.log.Driver)
+		case c.RPC == world.RPCPublish && attaches:
+			d.judgeStep(c, world.RPCAttach, world.RPCDetach, d.log.Controller)
 		}
 	}
 	return r.result()
@@ -95,7 +95,7 @@ func (d *diskStory) standing(c *world.Call, do, undo string) (stands, *world.Cal
 	state := standsNot
 	var by *world.Call
 	for _, p := range d.log.Of(do) {
-		if p.Volume != c.Volume || p.TargetNode() != c.TargetNode() || do == world.RpcStage && p.Boot != c.Boot ||
+		if p.Volume != c.Volume || p.TargetNode() != c.TargetNode() || do == world.RPCStage && p.Boot != c.Boot ||
 			p.Ended().NotBefore > c.Began().NotAfter || p.End != nil && !p.Ok() {
 			continue
 		}

@@ -83,9 +83,11 @@ func TestFaultsThatOverlapShareBeforeAndAfter(t *testing.T) {
 		{"one after another", []world.Fault{lived(1, 10, 20), lived(2, 30, 40)},
 			map[int]world.Surroundings{1: times(5, 10, 20, 30), 2: times(20, 30, 40, world.Forever)}},
 		{"one within another's time", []world.Fault{lived(1, 10, 50), lived(2, 20, 40), lived(3, 70, 80)},
-			map[int]world.Surroundings{1: times(5, 10, 50, 70), 2: times(5, 10, 50, 70), 3: times(50, 70, 80, world.Forever)}},
+			map[int]world.Surroundings{1: times(5, 10, 50, 70), 2: times(5, 10, 50, 70), 3: times(50, 70, 80,
+				world.Forever)}},
 		{"a chain, in whatever order", []world.Fault{lived(1, 35, 50), lived(2, 10, 30), lived(3, 20, 40)},
-			map[int]world.Surroundings{1: times(5, 10, 50, world.Forever), 2: times(5, 10, 50, world.Forever), 3: times(5, 10, 50, world.Forever)}},
+			map[int]world.Surroundings{1: times(5, 10, 50, world.Forever), 2: times(5, 10, 50, world.Forever),
+				3: times(5, 10, 50, world.Forever)}},
 		{"one that never ended", []world.Fault{lived(1, 10, 30), lived(2, 20, 0)},
 			map[int]world.Surroundings{1: times(5, 10, world.Forever, world.Forever)}},
 	} {

@@ -111,15 +111,21 @@ func (d *diskStory) takings() []taking {
 				life.Events})
 		}
 	}
-	for _, c := range d.log.Of(world.RpcUnpublish, world.RpcUnstage) {
+	for _, c := range d.log.Of(world.RPCUnpublish, world.RPCUnstage) {
 		if !c.Ok() || c.Point == "lie" {
 			continue
 		}
-		t := taking{node: c.TargetNode(), volume: c.Volume, span: c.Ended(), how: c.RPC + " ended well", events: c.Events()}
+		t := taking{
+			node:   c.TargetNode(),
+			volume: c.Volume,
+			span:   c.Ended(),
+			how:    c.RPC + " ended well",
+			events: c.Events(),
+		}
 		if v := d.disks[c.Volume]; v != nil {
 			t.volume = v.name
 		}
-		if c.RPC == world.RpcUnpublish {
+		if c.RPC == world.RPCUnpublish {
 			p, ok := world.PlaceOf(c.Target)
 			if !ok || p.Pod == "" {
 				continue // Not a pod's.

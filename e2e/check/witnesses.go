@@ -76,9 +76,14 @@ func judgeWitness(h *world.World) Result {
 	disks := readDisks(h, s, r)
 	for _, w := range readWitnesses(h, s, r) {
 		if o, ok := disks.onTwoNodes(h, w.PV); ok {
-			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
-				"file system, so what one writer left may have been overwritten, and the file does not tell of it", w.PV,
-				o.a.Node, o.b.Node, s.Clock(o.span.NotBefore))
+			r.unknown(
+				"volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
+					"file system, so what one writer left may have been overwritten, and the file does not tell of it",
+				w.PV,
+				o.a.Node,
+				o.b.Node,
+				s.Clock(o.span.NotBefore),
+			)
 		}
 		if len(w.Entries) == 0 {
 			r.unknown("the witness %q in the volume of %s has no entry: nobody wrote to it", w.Label, w.Instance)

@@ -159,13 +159,13 @@ func index[S, T any](into map[*history.Event]any, all *world.Versions[S, T]) {
 	}
 }
 
-// apply puts an object into the map of its kind. Make makes it from the one before it, nil where there is none.
+// apply puts an object into the map of its kind. Build makes it from the one before it, nil where there is none.
 func apply[O interface {
 	comparable
 	base() *head
 }, S, T any](
 	o *Objects, known map[string]O, all *world.Versions[S, T], e *history.Event,
-	make func(O, *Objects, head, *world.Object[S, T]) O,
+	build func(O, *Objects, head, *world.Object[S, T]) O,
 ) {
 	v, ok := decoded(o, all, e)
 	if !ok {
@@ -192,7 +192,7 @@ func apply[O interface {
 		var none O
 		old = none
 	}
-	known[h.key] = make(old, o, h, v)
+	known[h.key] = build(old, o, h, v)
 	// The API server stamped it, cut off to the second, before it was seen: so far is its clock from the history's.
 	if !o.Live && h.created != 0 {
 		o.clockAtLeast(history.Time(h.created*1e9) - e.Span.NotAfter)

@@ -139,7 +139,9 @@ func TestChronicleHostile(t *testing.T) {
 			{Subject: "volume pvc-1 " + s("x"), Sentence: s("It was.")}, {Subject: s("mysql-0"), Sentence: s("Lost.")},
 		}
 		x := report.Judged{Run: someRun(), World: world.New(history.History{Events: events}), Report: check.Report{
-			Verdict: check.Fail, Results: []check.Result{{Check: s("mounts"), Verdict: check.Fail, Findings: findings}}}}
+			Verdict: check.Fail,
+			Results: []check.Result{{Check: s("mounts"), Verdict: check.Fail, Findings: findings}},
+		}}
 		plainAndShort(rt, chronicle(rt, x, report.Options{}))
 	})
 }

@@ -30,7 +30,14 @@ func (c *chronicle) mounts() {
 				if !c.of.has(m) {
 					continue
 				}
-				begin := entry{at: m.From, node: node, who: node, text: "mounted", weight: turn, change: change{mounted: 1}}
+				begin := entry{
+					at:     m.From,
+					node:   node,
+					who:    node,
+					text:   "mounted",
+					weight: turn,
+					change: change{mounted: 1},
+				}
 				if m.Present() {
 					begin.text = "is mounted already when the ledger begins"
 				}

@@ -175,7 +175,10 @@ func (s *story) checksums(p *page) {
 		rows = append(rows, r)
 	}
 	if same := len(all) - len(rows); same > 0 {
-		p.text("  ", number(same, "table")+" of instances: no error and no difference between checksums; --all lists them")
+		p.text(
+			"  ",
+			number(same, "table")+" of instances: no error and no difference between checksums; --all lists them",
+		)
 	}
 	if len(rows) == 0 {
 		return

@@ -65,7 +65,12 @@ var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "li
 		It("is found when the lowest pod is the first that an update ends", SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
 				out := meddled(ctx, "set-canary-light", endedInItsName)
-				expectFinding(out, "set-update", "Pod light-0 was ended by the rolling update to", "was still at revision")
+				expectFinding(
+					out,
+					"set-update",
+					"Pod light-0 was ended by the rolling update to",
+					"was still at revision",
+				)
 			})
 
 		It("is found when a status tells of pods that are not there", SpecTimeout(8*time.Minute),
@@ -225,9 +230,15 @@ func endedInItsName(ctx context.Context, kube kubernetes.Interface, set *appsv1.
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: set.Namespace, Name: set.Name, UID: set.UID,
 		},
-		Type: corev1.EventTypeNormal, Reason: "SuccessfulDelete",
+		Type:    corev1.EventTypeNormal,
+		Reason:  "SuccessfulDelete",
 		Message: fmt.Sprintf("delete Pod %s in StatefulSet %s successful", name, set.Name),
-		Source:  corev1.EventSource{Component: "statefulset-controller"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{
+			Component: "statefulset-controller",
+		},
+		FirstTimestamp: now,
+		LastTimestamp:  now,
+		Count:          1,
 	}, metav1.CreateOptions{})
 	return err == nil, err
 }
@@ -322,7 +333,8 @@ func slowlyAttached() plan.Scenario {
 	}}
 }
 
-// inVolume runs a script on the node of the first pod, once that is Ready, with its uid and the directory of its volume.
+// inVolume runs a script on the node of the first pod, once that is Ready, with its uid and the directory of its
+// volume.
 func inVolume(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet, script string) (bool, error) {
 	if !available(set) {
 		return false, nil

@@ -47,13 +47,21 @@ func TestRecordedReports(t *testing.T) {
 							}
 						}
 						for _, word := range strings.Fields(f.Subject) {
-							if word = strings.Trim(word, "(),"); len(word) > 3 && !strings.Contains(flat, " "+word+" ") {
+							if word = strings.Trim(
+								word,
+								"(),",
+							); len(word) > 3 &&
+								!strings.Contains(flat, " "+word+" ") {
 								t.Errorf("all %t: %q, of the subject of %s, is not in the report", all, word, r.Check)
 							}
 						}
 					}
 				}
-				if lines := strings.Count(text, "\n"); !all && filepath.Base(path) == "k8s-61832-5-fail" && lines >= 220 {
+				if lines := strings.Count(
+					text,
+					"\n",
+				); !all && filepath.Base(path) == "k8s-61832-5-fail" &&
+					lines >= 220 {
 					t.Errorf("%d lines, want less than 220", lines)
 				}
 			}

@@ -62,7 +62,10 @@ func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
 	if err := ValidateOn(t.Context(), AllParts(), p, c); err != nil {
 		t.Errorf("a cluster that can do everything: %v", err)
 	}
-	c.Able = clusters.Capabilities{Can: []string{clusters.CanAPI}, Cannot: map[string]string{"systemd": "it runs OpenRC"}}
+	c.Able = clusters.Capabilities{
+		Can:    []string{clusters.CanAPI},
+		Cannot: map[string]string{"systemd": "it runs OpenRC"},
+	}
 	err := ValidateOn(t.Context(), AllParts(), p, c)
 	for _, want := range []string{"fault \"", "needs \"systemd\"", "cluster \"small\": it runs OpenRC"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -186,7 +186,13 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 		release()
 		return err
 	}
-	g := c.guard(s, def.Takes, env, f, func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) })
+	g := c.guard(
+		s,
+		def.Takes,
+		env,
+		f,
+		func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) },
+	)
 	if !s.Fault.Outlast {
 		defer release()
 		return errors.Join(g.Run(ctx), within.open.end(ctx))

@@ -21,7 +21,7 @@ const (
 // clock ticks, cut off (proc_pid_stat(5), starttime).
 const startResolution = 10 * time.Millisecond
 
-// stretch is one run of an observer on one node: from one on fact to the next.
+// Session is one run of an observer on one node: from one on fact to the next.
 type Session struct {
 	node, Boot string
 	BootAt     history.Time
@@ -42,7 +42,7 @@ func newStretch(node, boot string) Session {
 	return s
 }
 
-// parseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
+// ParseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
 func ParseBoot(boot string) (history.Time, bool) {
 	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
 		return history.Time(ns), ns >= 0
@@ -128,7 +128,7 @@ func watched(runs []*Session, sc *Trial) []history.Span {
 	return spans
 }
 
-// faultOn returns since when a fault was on its way on a node at some time in span.
+// FaultOn returns since when a fault was on its way on a node at some time in span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	for _, l := range s.Faults {
 		intent := l.Facts[history.StageIntent]
@@ -146,14 +146,19 @@ func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	return 0, false
 }
 
-// sight is what the observers of one name, one on each node, say of themselves.
+// Coverage is what the observers of one name, one on each node, say of themselves.
 type Coverage struct {
 	Name string
 	Runs map[string][]*Session
 }
 
 // readSight reads it. The facts that those observers tell are signs of life too: fact returns whose one is.
-func readSight(h *World, name string, kind history.Kind, fact func(*history.Event) (node, boot string, ok bool)) *Coverage {
+func readSight(
+	h *World,
+	name string,
+	kind history.Kind,
+	fact func(*history.Event) (node, boot string, ok bool),
+) *Coverage {
 	w := &Coverage{Name: name, Runs: map[string][]*Session{}}
 	idle := idleBoots(h)
 	for _, e := range h.Of(history.KindObserver, kind) {
@@ -205,12 +210,12 @@ func (w *Coverage) at(node, boot string) *Session {
 	return &s
 }
 
-// on reports whether the observer was ever on on that node.
+// On reports whether the observer was ever on on that node.
 func (w *Coverage) On(node string) bool {
 	return slices.ContainsFunc(w.Runs[node], func(s *Session) bool { return s.on != nil })
 }
 
-// holes returns the spans within window in which the observer of a node was blind.
+// Holes returns the spans within window in which the observer of a node was blind.
 func (w *Coverage) Holes(node string, window history.Span, s *Trial) []history.Span {
 	var unseen []history.Span
 	for _, run := range w.Runs[node] {

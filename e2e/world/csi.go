@@ -9,21 +9,21 @@ import (
 
 // The methods of a CSI driver that move a volume through its life, by their names in the CSI specification.
 const (
-	RpcAttach    = "ControllerPublishVolume"
-	RpcDetach    = "ControllerUnpublishVolume"
-	RpcStage     = "NodeStageVolume"
-	RpcUnstage   = "NodeUnstageVolume"
-	RpcPublish   = "NodePublishVolume"
-	RpcUnpublish = "NodeUnpublishVolume"
+	RPCAttach    = "ControllerPublishVolume"
+	RPCDetach    = "ControllerUnpublishVolume"
+	RPCStage     = "NodeStageVolume"
+	RPCUnstage   = "NodeUnstageVolume"
+	RPCPublish   = "NodePublishVolume"
+	RPCUnpublish = "NodeUnpublishVolume"
 )
 
-// csiCall is one call of a CSI driver.
+// Call is one call of a CSI driver.
 type Call struct {
 	history.CSI                // As its begin has it, or its end where the begin is missing.
 	Begin, End  *history.Event // Either may be nil.
 }
 
-// callLog is the calls of all drivers in the order in which their begins, or else their ends, reached the recorder.
+// Calls is the calls of all drivers in the order in which their begins, or else their ends, reached the recorder.
 type Calls struct {
 	Calls      []*Call
 	Driver     *Coverage // The observers of the nodes' drivers.
@@ -85,18 +85,18 @@ func callsOf(controller bool) func(*history.Event) (string, string, bool) {
 	}
 }
 
-// target is the node that the call is about.
+// TargetNode is the node that the call is about.
 func (c *Call) TargetNode() string { return FirstOf(c.For, c.Node) }
 
-// is reports that the call is of that method, volume and node.
+// Is reports that the call is of that method, volume and node.
 func (c *Call) Is(rpc, volume, node string) bool {
 	return c.RPC == rpc && c.Volume == volume && c.TargetNode() == node
 }
 
-// ok reports that the call was answered with success.
+// Ok reports that the call was answered with success.
 func (c *Call) Ok() bool { return c.End != nil && c.End.CSI.Code == "OK" }
 
-// began is when the call began. Of one whose begin was missed it is known that it did not begin after its end.
+// Began is when the call began. Of one whose begin was missed it is known that it did not begin after its end.
 func (c *Call) Began() history.Span {
 	if c.Begin == nil {
 		return history.Span{NotAfter: c.End.Span.NotAfter}
@@ -104,7 +104,7 @@ func (c *Call) Began() history.Span {
 	return c.Begin.Span
 }
 
-// ended is when it ended; a call that was cut off may end at any later time. The span of an end is that of the whole
+// Ended is when it ended; a call that was cut off may end at any later time. The span of an end is that of the whole
 // call, from which it follows that it ended at the end of it.
 func (c *Call) Ended() history.Span {
 	if c.End == nil {
@@ -113,7 +113,7 @@ func (c *Call) Ended() history.Span {
 	return history.At(c.End.Span.NotAfter)
 }
 
-// events are the ids of its facts.
+// Events are the ids of its facts.
 func (c *Call) Events() []int64 {
 	var ids []int64
 	for _, e := range []*history.Event{c.Begin, c.End} {
@@ -124,7 +124,7 @@ func (c *Call) Events() []int64 {
 	return ids
 }
 
-// of returns the calls of the given methods.
+// Of returns the calls of the given methods.
 func (l *Calls) Of(rpcs ...string) []*Call {
 	var calls []*Call
 	for _, c := range l.Calls {
@@ -135,7 +135,7 @@ func (l *Calls) Of(rpcs ...string) []*Call {
 	return calls
 }
 
-// isControlPlane reports whether a node carries the label of the control plane.
+// IsControlPlane reports whether a node carries the label of the control plane.
 func IsControlPlane(h *World, node string) bool {
 	return slices.ContainsFunc(h.Objects().Nodes.ByKey[node], func(n *Node) bool {
 		_, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]

@@ -15,7 +15,7 @@ const mountsObserver = "mounts"
 // the ledger of that boot began to see.
 const beganEarly = "; before "
 
-// mountLife is one mount from its appearance to its end, as intervals. It was certainly there in [from, to) and can
+// Mount is one mount from its appearance to its end, as intervals. It was certainly there in [from, to) and can
 // only have been there in [maybeFrom, maybeTo).
 type Mount struct {
 	Node      string
@@ -45,7 +45,7 @@ type ledgerSession struct {
 	named map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
 }
 
-// mountLedger is what the ledgers of all nodes say.
+// Ledger is what the ledgers of all nodes say.
 type Ledger struct {
 	nodes    []string // In order.
 	Sessions map[string][]*ledgerSession
@@ -220,17 +220,17 @@ func (m *Mount) String() string {
 	return where
 }
 
-// longest returns the longest hole within window in what the ledger of a node saw.
+// Longest returns the longest hole within window in what the ledger of a node saw.
 func (l *Ledger) Longest(node string, window history.Span, s *Trial) history.Span {
 	return LongestHole(window, l.watched(node, s), l.unseen(node))
 }
 
-// kept reports whether a node's ledger was ever on.
+// Kept reports whether a node's ledger was ever on.
 func (l *Ledger) Kept(node string) bool {
 	return slices.ContainsFunc(l.Sessions[node], func(se *ledgerSession) bool { return se.on != nil })
 }
 
-// everywhere returns the nodes of the cluster and those that told of mounts, each once and in order.
+// Everywhere returns the nodes of the cluster and those that told of mounts, each once and in order.
 func (l *Ledger) Everywhere(h *World) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(h.Nodes(), l.nodes))))
 }

@@ -55,18 +55,27 @@ func Key(namespace, name string) string {
 // None stands for the status of a kind that has none.
 type None struct{}
 
-// The kinds of objects that are read.
 type (
-	Pod          = Object[corev1.PodSpec, PodStatus]
-	StatefulSet  = Object[SetSpec, appsv1.StatefulSetStatus]
-	Claim        = Object[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
-	Volume       = Object[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]
-	Node         = Object[corev1.NodeSpec, corev1.NodeStatus]
-	Attachment   = Object[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus]
-	Lease        = Object[coordinationv1.LeaseSpec, None]
-	Revision     = Object[appsv1.ControllerRevision, None]
+	// Pod is a version of a pod.
+	Pod = Object[corev1.PodSpec, PodStatus]
+	// StatefulSet is a version of a StatefulSet.
+	StatefulSet = Object[SetSpec, appsv1.StatefulSetStatus]
+	// Claim is a version of a PersistentVolumeClaim.
+	Claim = Object[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
+	// Volume is a version of a PersistentVolume.
+	Volume = Object[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]
+	// Node is a version of a node.
+	Node = Object[corev1.NodeSpec, corev1.NodeStatus]
+	// Attachment is a version of a VolumeAttachment.
+	Attachment = Object[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus]
+	// Lease is a version of a Lease.
+	Lease = Object[coordinationv1.LeaseSpec, None]
+	// Revision is a version of a ControllerRevision.
+	Revision = Object[appsv1.ControllerRevision, None]
+	// StorageClass is a version of a StorageClass.
 	StorageClass = Object[storagev1.StorageClass, None]
-	Notice       = Object[corev1.Event, None] // An Event of the API.
+	// Notice is a version of an Event of the API.
+	Notice = Object[corev1.Event, None]
 )
 
 // Versions are all versions of the objects of one kind that were seen.
@@ -87,8 +96,13 @@ type Versions[Spec, Status any] struct {
 }
 
 func newVersions[S, T any](whole bool) *Versions[S, T] {
-	return &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: newCache[S](), statuses: newCache[T](),
-		names: map[string]string{}}
+	return &Versions[S, T]{
+		whole:    whole,
+		ByKey:    map[string][]*Object[S, T]{},
+		specs:    newCache[S](),
+		statuses: newCache[T](),
+		names:    map[string]string{},
+	}
 }
 
 func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
@@ -129,7 +143,8 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 		}
 	}
 	var p parts
-	if !o.Guessed() && (len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may be known by its name alone.
+	if !o.Guessed() &&
+		(len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may be known by its name alone.
 		if p, err = split(e.Object.Raw); err != nil {
 			return nil, err
 		}

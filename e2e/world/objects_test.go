@@ -106,8 +106,10 @@ func TestStatefulSetDefaults(t *testing.T) {
 
 // FuzzObjects reads whatever there is: it does not crash, and what it reads as a pod encoding/json reads too.
 func FuzzObjects(f *testing.F) {
-	for _, text := range []string{`{"metadata":{"name":"p"},"spec":{"nodeName":"w"}}`, `{`, `}`, `{"spec":}`, ``, `{"a"}`,
-		`{"metadata":{"resourceVersion":"1"}}`, `{"spec":{"nodeName":"\ud83d"}}`, `{"spec":{},"spec":{"nodeName":"x"}}`} {
+	for _, text := range []string{`{"metadata":{"name":"p"},"spec":{"nodeName":"w"}}`, `{`, `}`, `{"spec":}`, ``,
+		`{"a"}`,
+		`{"metadata":{"resourceVersion":"1"}}`, `{"spec":{"nodeName":"\ud83d"}}`,
+		`{"spec":{},"spec":{"nodeName":"x"}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -8,14 +8,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// place is what a path of the kubelet's says of the volume that is mounted there.
+// Place is what a path of the kubelet's says of the volume that is mounted there.
 type Place struct {
 	Pod    string // The uid of the pod it is for; "" for a place that all pods of a node share.
 	Volume string // The PersistentVolume's name, "" where the path has a hash instead.
 	Hash   string // Of the volume's handle, see handleHash.
 }
 
-// placeOf takes a path apart. It returns false for every path that is not the place of a persistent volume.
+// PlaceOf takes a path apart. It returns false for every path that is not the place of a persistent volume.
 //
 // The layout of subpaths is that of k8s.io/kubernetes pkg/kubelet/config (GetPodVolumeSubpathsDir).
 func PlaceOf(path string) (Place, bool) {

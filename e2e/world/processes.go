@@ -8,10 +8,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// database is the name of the process that serves a database.
+// Database is the name of the process that serves a database.
 const Database = "mysqld"
 
-// processLife is one process from its start to its end, as intervals; see mountLife.
+// Process is one process from its start to its end, as intervals; see Mount.
 type Process struct {
 	Node, Pod, Name string
 	Pid             int
@@ -25,7 +25,7 @@ type Process struct {
 	Events          []int64
 }
 
-// containers is what was seen on the nodes of processes and of the volumes that containers have.
+// Containers is what was seen on the nodes of processes and of the volumes that containers have.
 type Containers struct {
 	Processes    []*Process
 	Holdings     []*Mount
@@ -36,12 +36,17 @@ type Containers struct {
 // readContainers reads the processes and the holdings.
 func readContainers(h *World) *Containers {
 	c := &Containers{}
-	c.ProcessSight = readSight(h, processesObserver, history.KindProcess, func(e *history.Event) (string, string, bool) {
-		if e.Kind != history.KindProcess {
-			return "", "", false
-		}
-		return e.Process.Node, "", true
-	})
+	c.ProcessSight = readSight(
+		h,
+		processesObserver,
+		history.KindProcess,
+		func(e *history.Event) (string, string, bool) {
+			if e.Kind != history.KindProcess {
+				return "", "", false
+			}
+			return e.Process.Node, "", true
+		},
+	)
 	c.HoldingSight = readSight(h, holdingsObserver, history.KindHolding, func(e *history.Event) (string, string, bool) {
 		if e.Kind != history.KindHolding {
 			return "", "", false
@@ -53,7 +58,7 @@ func readContainers(h *World) *Containers {
 	return c
 }
 
-// place returns in which stretch of an observer a fact of that moment is: the last that was on by then.
+// Place returns in which stretch of an observer a fact of that moment is: the last that was on by then.
 func (w *Coverage) Place(node string, at history.Time) int {
 	runs := w.Runs[node]
 	for i := len(runs) - 1; i > 0; i-- {

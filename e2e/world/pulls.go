@@ -4,7 +4,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// pulled is a disk that was taken out of a node, shown from that node's side (history.Pull.Proven).
+// Pulled is a disk that was taken out of a node, shown from that node's side (history.Pull.Proven).
 //
 // What it means is for each check to say, by its promise. Mounts and AttachOrder ask which nodes can reach a volume:
 // for them a mount of a pulled disk is over, though it is still in the node's mount table. DetachOrder, StageOrder and
@@ -20,7 +20,7 @@ type Pulled struct {
 	perhaps, anew history.Time
 }
 
-// pulls are the pulls that count, and those that do not.
+// Pulls are the pulls that count, and those that do not.
 type Pulls struct {
 	proven   []*Pulled
 	Unproven []*history.Event
@@ -52,8 +52,8 @@ func readPulls(h *World) *Pulls {
 func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history.Time) {
 	begun := pull.Span.NotBefore
 	perhaps, anew = Forever, Forever
-	for _, c := range l.Of(RpcStage) {
-		if !c.Is(RpcStage, pull.Pull.Volume, pull.Pull.Node) || c.Ended().NotAfter <= begun {
+	for _, c := range l.Of(RPCStage) {
+		if !c.Is(RPCStage, pull.Pull.Volume, pull.Pull.Node) || c.Ended().NotAfter <= begun {
 			continue
 		}
 		at := max(begun, c.Began().NotBefore)
@@ -69,7 +69,7 @@ func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history
 	return perhaps, anew
 }
 
-// cut returns a mount as its node could use it: over, once its disk was pulled, and the pull that ended it. One that a
+// Cut returns a mount as its node could use it: over, once its disk was pulled, and the pull that ended it. One that a
 // pull may have ended is certain only up to then, and comes with nil, as does any other, which is left as it is.
 func (p *Pulls) Cut(life *Mount) (*Mount, *Pulled) {
 	var by *Pulled

@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// longestHole returns the longest span within bounds that is not in watched, or that is in unseen.
+// LongestHole returns the longest span within bounds that is not in watched, or that is in unseen.
 func LongestHole(bounds history.Span, watched, unseen []history.Span) history.Span {
 	var longest history.Span
 	for _, hole := range Holes(bounds, watched, unseen) {
@@ -19,7 +19,7 @@ func LongestHole(bounds history.Span, watched, unseen []history.Span) history.Sp
 	return longest
 }
 
-// holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
+// Holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
 // unseen.
 func Holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
 	var out []history.Span
@@ -62,7 +62,7 @@ func joinSpans(spans []history.Span) []history.Span {
 	return out
 }
 
-// lasting renders the length of a span, without what is of no account.
+// Lasting renders the length of a span, without what is of no account.
 func Lasting(s history.Span) string {
 	if d := s.Length(); d >= time.Second {
 		return d.Round(time.Millisecond).String()

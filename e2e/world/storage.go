@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// storageObjects is what the API said of volumes and of the pods that use them.
+// Storage is what the API said of volumes and of the pods that use them.
 type Storage struct {
 	Pvs         map[string]*PV // By name.
 	Pods        map[string]*PodLife
@@ -19,34 +19,35 @@ type Storage struct {
 	PodsOn      bool                     // The pods were watched.
 }
 
-// pvObject is a PersistentVolume as it was last seen.
+// PV is a PersistentVolume as it was last seen.
 type PV struct {
 	Name, Handle, Driver string
 	Modes                []string
 	event                *history.Event
 }
 
-// podObject is one pod, told by its uid, from its creation to its end.
+// PodLife is one pod, told by its uid, from its creation to its end.
 type PodLife struct {
-	Uid, Name, Namespace, Node string
+	UID, Name, Namespace, Node string
 	claims                     []string
 	Made                       *history.Event // Where it was first seen.
 	Gone                       *history.Event // Its end, nil while it is there.
 }
 
-// attachment is one VolumeAttachment and its states in the order of their resourceVersions.
+// AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
 type AttachmentLife struct {
 	name, uid, Pv, Node string
 	States              []AttachmentState
 }
 
+// AttachmentState is a VolumeAttachment at one resourceVersion.
 type AttachmentState struct {
 	Event                       *history.Event
 	Version                     uint64
 	Attached, Deleting, deleted bool
 }
 
-// nodeVolumes is what a node's status said of volumes at one time.
+// NodeVolumes is what a node's status said of volumes at one time.
 type NodeVolumes struct {
 	Event *history.Event
 	InUse []corev1.UniqueVolumeName
@@ -104,8 +105,8 @@ func (s *Storage) addPV(v *Volume) {
 func (s *Storage) addPod(v *Pod) {
 	p := s.Pods[v.UID()]
 	if p == nil {
-		p = &PodLife{Uid: v.UID(), Name: v.Name(), Namespace: v.Event.Object.Namespace, Made: v.Event}
-		s.Pods[p.Uid] = p
+		p = &PodLife{UID: v.UID(), Name: v.Name(), Namespace: v.Event.Object.Namespace, Made: v.Event}
+		s.Pods[p.UID] = p
 	}
 	p.Node = FirstOf(p.Node, v.Spec.NodeName)
 	if len(p.claims) == 0 { // They never change.
@@ -133,12 +134,12 @@ func (s *Storage) addAttachment(v *Attachment) {
 		Attached: v.Status.Attached && !v.Deleted(), Deleting: v.Deleting()})
 }
 
-// byHandle returns the PersistentVolume of a handle, nil when none was seen.
+// ByHandle returns the PersistentVolume of a handle, nil when none was seen.
 func (s *Storage) ByHandle(handle string) *PV {
 	return s.pvWhere(func(pv *PV) bool { return handle != "" && pv.Handle == handle })
 }
 
-// byHash returns the PersistentVolume whose global mount has a name, nil when none was seen.
+// ByHash returns the PersistentVolume whose global mount has a name, nil when none was seen.
 func (s *Storage) ByHash(hash string) *PV {
 	return s.pvWhere(func(pv *PV) bool { return pv.Handle != "" && handleHash(pv.Handle) == hash })
 }
@@ -154,7 +155,7 @@ func (s *Storage) pvWhere(is func(*PV) bool) *PV {
 	return found
 }
 
-// volumeAt returns the name of the PersistentVolume that belongs at a place: that of the path, or, for a handle that
+// VolumeAt returns the name of the PersistentVolume that belongs at a place: that of the path, or, for a handle that
 // no PersistentVolume has, the beginning of its hash.
 func (s *Storage) VolumeAt(p Place) string {
 	if p.Volume != "" {
@@ -166,7 +167,7 @@ func (s *Storage) VolumeAt(p Place) string {
 	return "with the handle's hash " + p.Hash[:min(len(p.Hash), 12)]
 }
 
-// podName returns the name of the pod with a uid, and the uid where the API never showed it.
+// PodName returns the name of the pod with a uid, and the uid where the API never showed it.
 func (s *Storage) PodName(uid string) string {
 	if p := s.Pods[uid]; p != nil {
 		return p.Name
@@ -174,18 +175,19 @@ func (s *Storage) PodName(uid string) string {
 	return "with uid " + uid
 }
 
-// uses reports whether a claim of the pod is bound to a PersistentVolume.
+// Uses reports whether a claim of the pod is bound to a PersistentVolume.
 func (s *Storage) Uses(p *PodLife, pv string) bool {
 	return slices.ContainsFunc(p.claims, func(claim string) bool { return s.claims[claim] == pv })
 }
 
-// allows reports whether a mode is among those of the volume; nothing is allowed on one that was never seen.
+// Allows reports whether a mode is among those of the volume; nothing is allowed on one that was never seen.
 func (pv *PV) Allows(mode string) bool { return pv != nil && slices.Contains(pv.Modes, mode) }
 
-// manyNodes reports that a volume may be on several nodes at once. Kubernetes too lets a volume be attached to many
+// ManyNodes reports that a volume may be on several nodes at once. Kubernetes too lets a volume be attached to many
 // nodes when any of its modes is one of these (pkg/volume/util, IsMultiAttachAllowed).
 func (pv *PV) ManyNodes() bool { return pv.Allows("ReadWriteMany") || pv.Allows("ReadOnlyMany") }
 
+// Periods returns the times during which the volume was attached.
 func (a *AttachmentLife) Periods() []Period {
 	var all []Period
 	var open *Period

@@ -7,17 +7,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,
+// Surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,
 // and last and next are when another fault was over before, and injected after.
 type Surroundings struct{ Last, From, To, Next history.Time }
 
-// outermost returns the faults that are within no other. What is within one shares its before and its after: the time
+// Outermost returns the faults that are within no other. What is within one shares its before and its after: the time
 // between two faults that overlap shows nothing of either.
 func (s *Trial) Outermost() []Fault {
 	return slices.DeleteFunc(slices.Clone(s.Faults), func(l Fault) bool { return l.Within })
 }
 
-// around returns the times around an outermost fault; false for one that did not live its whole life. Faults that
+// Around returns the times around an outermost fault; false for one that did not live its whole life. Faults that
 // overlapped, one with the next, have the same before and the same after.
 func (s *Trial) Around(l Fault) (Surroundings, bool) {
 	injected, over := l.Facts[history.StageInjected], l.Facts[history.StageConfirmedHealed]
@@ -49,7 +49,7 @@ func (s *Trial) Around(l Fault) (Surroundings, bool) {
 	return at, true
 }
 
-// steady returns how many instances, from the first one on, the plan has there before, during and after the outermost
+// Steady returns how many instances, from the first one on, the plan has there before, during and after the outermost
 // step around step n.
 func (s *Trial) Steady(n int) int {
 	top := n

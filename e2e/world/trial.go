@@ -13,10 +13,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// forever is the end of what was never seen to end.
+// Forever is the end of what was never seen to end.
 const Forever = history.Time(math.MaxInt64)
 
-// scene is what every judge has to know first: what was planned, when the trial began, how far it came, and which
+// Trial is what every judge has to know first: what was planned, when the trial began, how far it came, and which
 // faults lived when.
 type Trial struct {
 	Plan   plan.Plan
@@ -31,7 +31,7 @@ type phaseKey struct {
 	step int
 }
 
-// phaseSpan is the begin and the end of a phase or step, as far as they are in the history.
+// PhaseSpan is the begin and the end of a phase or step, as far as they are in the history.
 type PhaseSpan struct {
 	Begin, End *history.Event
 }
@@ -67,8 +67,11 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	for _, st := range p.AllSteps() {
 		if st.Fault != nil {
 			caps.Faults = append(caps.Faults, plan.FaultCaps{
-				Name: st.Fault.Name, Outlasts: true, Triggers: true,
-				Check: plan.Names(slices.Collect(maps.Keys(st.Fault.Params))...), // It was legal when it was carried out.
+				Name:     st.Fault.Name,
+				Outlasts: true,
+				Triggers: true,
+				Check: plan.Names(
+					slices.Collect(maps.Keys(st.Fault.Params))...), // It was legal when it was carried out.
 			})
 		}
 	}
@@ -91,15 +94,15 @@ func (s *Trial) addPhase(e *history.Event) {
 	s.phases[key] = span
 }
 
-// phase returns a phase's begin and end; both are nil when it never began.
+// Phase returns a phase's begin and end; both are nil when it never began.
 func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.phases[phaseKey{name: name}] }
 
-// clock renders an instant relative to the begin of the trial.
+// Clock renders an instant relative to the begin of the trial.
 func (s *Trial) Clock(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
 }
 
-// instances returns the names of the first n pods of the StatefulSet.
+// Instances returns the names of the first n pods of the StatefulSet.
 func (s *Trial) Instances(n int) []string {
 	names := make([]string, 0, max(n, 0))
 	for i := range n {
@@ -108,7 +111,7 @@ func (s *Trial) Instances(n int) []string {
 	return names
 }
 
-// written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
+// Written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
 func (s *Trial) Written(n int) int {
 	if s.Plan.Workload.Replicated {
 		return min(n, 1)
@@ -116,7 +119,7 @@ func (s *Trial) Written(n int) int {
 	return n
 }
 
-// origin returns the instance that the rows of one were written to: itself, or the one that it is a copy of.
+// Origin returns the instance that the rows of one were written to: itself, or the one that it is a copy of.
 func (s *Trial) Origin(name string) string {
 	if !s.Plan.Workload.Replicated {
 		return name
@@ -124,7 +127,7 @@ func (s *Trial) Origin(name string) string {
 	return s.Instances(1)[0]
 }
 
-// replicasAt returns how many replicas the plan wants when step n begins.
+// ReplicasAt returns how many replicas the plan wants when step n begins.
 func (s *Trial) ReplicasAt(n int) int {
 	replicas := s.Plan.Workload.Replicas
 	for _, st := range s.Plan.AllSteps() {
@@ -135,10 +138,10 @@ func (s *Trial) ReplicasAt(n int) int {
 	return replicas
 }
 
-// finally returns how many replicas the plan leaves.
+// Finally returns how many replicas the plan leaves.
 func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
 
-// lastSight is when the observers could stop looking: when the instances had ended, when all was read back where a
+// LastSight is when the observers could stop looking: when the instances had ended, when all was read back where a
 // trial did not go so far, or the end of everything there is.
 func (s *Trial) LastSight() history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
@@ -153,7 +156,7 @@ func (s *Trial) LastSight() history.Time {
 	return last
 }
 
-// faultLife is one planned fault and the facts of its life.
+// Fault is one planned fault and the facts of its life.
 type Fault struct {
 	Step   int
 	Name   string
@@ -164,7 +167,7 @@ type Fault struct {
 	Within bool // It was planned for the time of another fault, with which it shares its before and its after.
 }
 
-// lifeStages are the stages a fault must go through, in order. Armed is left out: not every fault can be armed.
+// LifeStages are the stages a fault must go through, in order. Armed is left out: not every fault can be armed.
 func LifeStages() []history.FaultStage {
 	return []history.FaultStage{
 		history.StageIntent, history.StageInjected, history.StageConfirmed,
@@ -172,7 +175,7 @@ func LifeStages() []history.FaultStage {
 	}
 }
 
-// faultLives puts the fault facts to the planned steps. A stage counts only when it came after the one before it: a
+// FaultLives puts the fault facts to the planned steps. A stage counts only when it came after the one before it: a
 // heal before the injection, to begin clean, heals nothing.
 func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 	var lives []Fault
@@ -206,6 +209,7 @@ func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 	return lives
 }
 
+// FirstOf returns a, or b where a is empty.
 func FirstOf(a, b string) string {
 	if a != "" {
 		return a
@@ -216,7 +220,7 @@ func FirstOf(a, b string) string {
 // String names the fault as findings do.
 func (l Fault) String() string { return fmt.Sprintf("step %d %s", l.Step, l.Name) }
 
-// active is the span in which the fault may have been at work: from its injection (or its intent, when only that is
+// Active is the span in which the fault may have been at work: from its injection (or its intent, when only that is
 // known) to its confirmed healing, and to the end when it was never shown to be healed.
 func (l Fault) Active() (history.Span, bool) {
 	begin := l.Facts[history.StageInjected]
@@ -233,7 +237,7 @@ func (l Fault) Active() (history.Span, bool) {
 	return span, true
 }
 
-// faultsIn names the faults that were active somewhere in span.
+// FaultsIn names the faults that were active somewhere in span.
 func (s *Trial) FaultsIn(span history.Span) []string {
 	var names []string
 	for _, l := range s.Faults {

@@ -13,8 +13,9 @@ import (
 
 func volumesCommand() command {
 	return command{
-		name:    "volumes",
-		usage:   "make --file-system FS --size-mib N NAME... | mount | inspect [--database IMAGE] NAME... | remove NAME...",
+		name: "volumes",
+		usage: "make --file-system FS --size-mib N NAME... | mount | inspect [--database IMAGE] NAME... | " +
+			"remove NAME...",
 		summary: "make, mount, inspect and remove the node's local volumes; prints JSON",
 		run: func(ctx context.Context, std stdio, args []string) error {
 			return runVolumes(ctx, nodevolume.OnNode(), std.out, args)

@@ -107,8 +107,11 @@ func goodEngine(context.Context) (offline.Engine, error) {
 }
 
 func noEngine(context.Context) (offline.Engine, error) {
-	return offline.Engine{}, &offline.NotFoundError{Fix: offline.EnsureCommand, Found: "docker: /bin/docker is there, " +
-		"its daemon does not answer: cannot connect; nerdctl: not installed; podman: not installed"}
+	return offline.Engine{}, &offline.NotFoundError{
+		Fix: offline.EnsureCommand,
+		Found: "docker: /bin/docker is there, " +
+			"its daemon does not answer: cannot connect; nerdctl: not installed; podman: not installed",
+	}
 }
 
 // TestRunGolden shows the whole of a healthy host's report, and of one on which everything is wrong.

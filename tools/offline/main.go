@@ -165,7 +165,10 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 	fmt.Fprintln(c.progress, work)
 	node, err := nodeimage.Ensure(ctx, options)
 	if err != nil {
-		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
+		return offline.Answer{}, fmt.Errorf(
+			"%w\nwhat was built so far is kept: the same command goes on from there",
+			err,
+		)
 	}
 	return offline.Answer{Images: &offline.Images{
 		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,

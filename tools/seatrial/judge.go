@@ -64,8 +64,13 @@ func newReport() *cobra.Command {
 }
 
 func allFlag(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVar(all, "all", false,
-		"in text: tell each finding with a timeline of its own instead of those of one cause as one, and list all checksums")
+	cmd.Flags().BoolVar(
+		all,
+		"all",
+		false,
+		"in text: tell each finding with a timeline of its own instead of those of one cause as one, "+
+			"and list all checksums",
+	)
 }
 
 // warn says where the files of a run contradict each other.

@@ -45,8 +45,10 @@ func TestRules(t *testing.T) {
 		{"pure, clock", "e2e/explain/a.go", `import "time"; var _ = time.Now()`, "pure"},
 		{"pure, times", "e2e/explain/a.go", `import "time"; const _ = time.Second`, ""},
 		{"pure, global chance", "chaos/plan/a.go", `import "math/rand/v2"; var _ = rand.IntN(2)`, "pure"},
-		{"pure, passed chance", "chaos/plan/a.go", `import "math/rand/v2"; func _(r *rand.Rand) int { return r.IntN(2) }`, ""},
-		{"no list", "chaos/fault/node/a.go", "func Reboot() fault.Definition { return fault.Definition{} }", "registry"},
+		{"pure, passed chance", "chaos/plan/a.go",
+			`import "math/rand/v2"; func _(r *rand.Rand) int { return r.IntN(2) }`, ""},
+		{"no list", "chaos/fault/node/a.go", "func Reboot() fault.Definition { return fault.Definition{} }",
+			"registry"},
 		{"another module", "tools/offline/a.go", imports("e2e/trial/x"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

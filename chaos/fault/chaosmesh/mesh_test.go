@@ -184,7 +184,8 @@ func TestLabelsThatOnlyTheManifestKnows(t *testing.T) {
 		"app: db\n      tier: data", 1)
 	_, err := chaosmesh.Import([]byte(manifest), around())
 	list := errorsOf(t, err)
-	if len(list) != 1 || list[0].Field != "manifests[0].spec.selector" || !strings.Contains(list[0].Detail, "--labels") {
+	if len(list) != 1 || list[0].Field != "manifests[0].spec.selector" ||
+		!strings.Contains(list[0].Detail, "--labels") {
 		t.Errorf("got %v", err)
 	}
 	a := around()

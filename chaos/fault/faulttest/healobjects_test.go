@@ -159,7 +159,8 @@ func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
 func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, object.Cordon(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		injected(t, object.Cordon(), b)
-		w.nodes["c-worker2"].files[undo.RecordDir+"seatrial-r1-2.json"] = `{"schema":1,"run":"r1","step":2,"actions":[]}`
+		record := undo.RecordDir + "seatrial-r1-2.json"
+		w.nodes["c-worker2"].files[record] = `{"schema":1,"run":"r1","step":2,"actions":[]}`
 		w.apiDown = true
 		reports, err := undo.Cluster(t.Context(), allNodes(w), nil)
 		said := `heal API objects through node "c-control-plane"`

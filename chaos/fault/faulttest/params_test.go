@@ -108,7 +108,8 @@ func TestMistakesInParameters(t *testing.T) {
 		{"csi-point", csi + `"act": "hold", "delay": "1s"}`, `csi.delay: act "hold" has no delay`},
 		{"csi-point", csi + `"act": "hold", "times": 1001}`, "csi.times: 1001 is out of range; use 0 to 1000"},
 		{"csi-point", csi + `"act": "hold", "hits": 1}`, "csi.hits: there is no such field"},
-		{"csi-point", `"csi": {"rpc": "NodeStageVolumes", "act": "hold"}`, `csi.rpc: no method "NodeStageVolumes"; did`},
+		{"csi-point", `"csi": {"rpc": "NodeStageVolumes", "act": "hold"}`,
+			`csi.rpc: no method "NodeStageVolumes"; did`},
 		{"mesh", `"container": "mysql"`, `container: fault "mesh" does not take it`},
 	} {
 		p, caps := withParams(t, parameterized()[tc.fault], ", "+tc.params)

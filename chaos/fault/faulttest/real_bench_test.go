@@ -121,7 +121,12 @@ func benchmarkDeadMan(b *testing.B, n clusters.Node) {
 			if _, err := undo.On(n)(b.Context(), []string{"nft", "-f", "-"}, table); err != nil {
 				b.Fatal(err)
 			}
-			if err := undo.Arm(b.Context(), undo.Task{Node: n, Actions: []undo.Action{undo.DeleteTable(owner)}}, owner, life); err != nil {
+			if err := undo.Arm(
+				b.Context(),
+				undo.Task{Node: n, Actions: []undo.Action{undo.DeleteTable(owner)}},
+				owner,
+				life,
+			); err != nil {
 				b.Fatal(err)
 			}
 			due[owner.Table()] = began(b, n, owner).Add(life)

@@ -47,7 +47,7 @@ func Bandwidth() fault.Definition {
 	}, func(p bandwidthParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
 		b := &bandwidth{bits: p.Kbits * 1000}
 		var err error
-		b.line, err = newLine(spec, step, env, "tbf", "rate", strconv.Itoa(p.Kbits)+"kbit",
+		b.line, err = newLine(step, env, "tbf", "rate", strconv.Itoa(p.Kbits)+"kbit",
 			"burst", strconv.Itoa(b.burst())+"b", "latency", "400ms")
 		return b, err
 	})

@@ -43,7 +43,7 @@ func Delay() fault.Definition {
 		Upstream: "chaosd#273",
 		Example:  plan.Params{"delay": plan.Duration(100 * time.Millisecond)},
 	}, func(p delayParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		l, err := newLine(spec, step, env, "netem", "limit", strconv.Itoa(delayedPackets),
+		l, err := newLine(step, env, "netem", "limit", strconv.Itoa(delayedPackets),
 			"delay", strconv.FormatInt(p.Delay.D().Microseconds(), 10)+"us")
 		return &delay{line: l, by: p.Delay.D()}, err
 	})

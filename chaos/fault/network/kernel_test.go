@@ -29,7 +29,14 @@ func TestEveryCutOnARealKernel(t *testing.T) {
 				for _, flows := range kinds {
 					for _, reject := range []bool{false, true} {
 						t.Run(fmt.Sprintf("flows=%s/reject=%t", flows, reject), func(t *testing.T) {
-							live(t, l.severed(t, severing{packets: packets{Direction: direction, Flows: flows, Reject: reject}}, pod))
+							live(
+								t,
+								l.severed(
+									t,
+									severing{packets: packets{Direction: direction, Flows: flows, Reject: reject}},
+									pod,
+								),
+							)
 							if left := l.node.must("nft", "list", "ruleset"); left != "" {
 								t.Errorf("left over:\n%s", left)
 							}

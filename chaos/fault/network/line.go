@@ -13,7 +13,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -31,7 +30,7 @@ type line struct {
 	leases  evidence.Leases // When it was healed.
 }
 
-func newLine(spec plan.Fault, step int, env fault.Env, qdisc ...string) (*line, error) {
+func newLine(step int, env fault.Env, qdisc ...string) (*line, error) {
 	l := &line{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, qdisc: qdisc}
 	l.find = l.allNodes
 	return l, l.owner.Check()

@@ -83,7 +83,11 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 func TestADeviceOfAnotherIsLeftAlone(t *testing.T) {
 	l := newLab(t)
 	env := fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now}
-	made, err := Bandwidth().New(plan.Fault{Params: plan.Params{"kbits": 1000}, Hold: plan.Duration(time.Second)}, 3, env)
+	made, err := Bandwidth().New(
+		plan.Fault{Params: plan.Params{"kbits": 1000}, Hold: plan.Duration(time.Second)},
+		3,
+		env,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

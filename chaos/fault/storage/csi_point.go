@@ -92,7 +92,12 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	case c.Act != "delay" && c.Delay != 0:
 		errs.Add("csi.delay", "leave it out", "act %q has no delay", c.Act)
 	case c.Act == "delay" && (c.Delay <= 0 || c.Delay.D() > plan.MaxBound):
-		errs.Add("csi.delay", fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound), "%s is out of range", c.Delay)
+		errs.Add(
+			"csi.delay",
+			fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound),
+			"%s is out of range",
+			c.Delay,
+		)
 	}
 	errs.Range("csi.times", c.Times, 0, 1000)
 	return errs
@@ -105,7 +110,6 @@ type csiPoint struct {
 	env     fault.Env
 	owner   undo.Owner
 	spec    csiCall
-	life    time.Duration
 	service string // Of the driver: "node" or "controller".
 
 	node    clusters.Node // Where that service runs. Set by locate.
@@ -150,9 +154,9 @@ func (c *csiPoint) locate(ctx context.Context) error {
 
 // Undo has the node clear the point.
 func (c *csiPoint) Undo(ctx context.Context) ([]undo.Task, error) {
-	clear := undo.Command(undo.ClearPoint(c.service, c.owner.Name())...)
+	clearPoint := undo.Command(undo.ClearPoint(c.service, c.owner.Name())...)
 	err := c.locate(ctx)
-	return []undo.Task{{Node: c.node, Actions: []undo.Action{clear}}}, err
+	return []undo.Task{{Node: c.node, Actions: []undo.Action{clearPoint}}}, err
 }
 
 // Inject finds out which volume it is, and sets the point.

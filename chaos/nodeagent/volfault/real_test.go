@@ -333,7 +333,16 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 		t.Errorf("look: %+v, %v", r, err)
 	}
 	n := &volfault.Node{Notes: t.TempDir(), BootNotes: t.TempDir()}
-	if _, err := n.Inflict(t.Context(), volfault.Gone, owner, "", "pv-of-nobody"); !errors.Is(err, volfault.ErrNotMounted) {
+	if _, err := n.Inflict(
+		t.Context(),
+		volfault.Gone,
+		owner,
+		"",
+		"pv-of-nobody",
+	); !errors.Is(
+		err,
+		volfault.ErrNotMounted,
+	) {
 		t.Errorf("inflict: %v", err)
 	}
 	if left, err := n.Mend(t.Context(), owner); err != nil || len(left) != 0 {

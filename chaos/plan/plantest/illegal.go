@@ -19,7 +19,8 @@ type Case struct {
 	Text  []byte
 }
 
-// OfParams reports whether what is wrong is the value of a fault's parameter, which the fault's definition alone judges.
+// OfParams reports whether what is wrong is the value of a fault's parameter, which the fault's definition alone
+// judges.
 func OfParams(c Case) bool {
 	return strings.Contains(c.Field, ".fault.csi") || strings.Contains(c.Field, ".fault.families")
 }

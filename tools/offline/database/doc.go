@@ -2,6 +2,6 @@
 // down to what a server and its checks need, with the start program as entry point. The same inputs never build
 // twice.
 //
-// It may import the store, the program runner and the Debian roots of tools/offline/nodeimage, go-containerregistry and the
-// standard library.
+// It may import the store, the program runner and the Debian roots of tools/offline/nodeimage, go-containerregistry and
+// the standard library.
 package database

@@ -55,8 +55,8 @@ func OpenRoot(tarPath string) (*Root, error) {
 func (r *Root) Close() error { return r.file.Close() }
 
 // Closure returns what the programs need to run: themselves, the symbolic links on the way to them, the dynamic
-// loader, and the libraries that they and their libraries name. A path that ends in "/*" stands for all files below that
-// directory, with what those need; that is for plugins and data, which no program names.
+// loader, and the libraries that they and their libraries name. A path that ends in "/*" stands for all files below
+// that directory, with what those need; that is for plugins and data, which no program names.
 func (r *Root) Closure(paths ...string) ([]File, error) {
 	c := &closure{root: r, files: make(map[string]File), done: make(map[string]bool)}
 	for _, p := range paths {

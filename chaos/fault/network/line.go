@@ -120,6 +120,9 @@ func (l *line) devices(ctx context.Context) ([]string, error) {
 // apply makes the queueing disciplines. A device that has one of somebody else's is left alone, which is an
 // error.
 func (l *line) apply(ctx context.Context) error {
+	if len(l.through) == 0 {
+		return errors.New("no device is known by which the node reaches the others: Undo notes them first")
+	}
 	for _, d := range l.through {
 		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.owner.Qdisc()}, l.qdisc...)
 		if _, err := clusters.Run(ctx, l.env.Node, add...); err != nil {

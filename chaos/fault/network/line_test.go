@@ -10,6 +10,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -21,13 +22,10 @@ func (l lab) lined(t *testing.T, f *line) {
 		return sides{mine: l.node.end(0), others: []end{l.far.end(0)}}, nil
 	}
 	t.Cleanup(func() {
-		if err := f.release(context.Background()); err != nil {
+		if err := undo.QdiscGone(context.Background(), undo.On(l.node), f.owner, "cable0"); err != nil {
 			t.Error(err)
 		}
 		if left := l.node.must("tc", "qdisc", "show", "dev", "cable0"); !strings.Contains(left, "noqueue") {
-			t.Errorf("left over: %s", left)
-		}
-		if left := l.node.must("find", varLib+"/seatrial/held", "-mindepth", "1"); left != "" {
 			t.Errorf("left over: %s", left)
 		}
 	})
@@ -52,6 +50,9 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 			}
 			b := made.(*bandwidth)
 			l.lined(t, b.line)
+			if _, err := b.Undo(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if err := b.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,7 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 				t.Errorf("another rate passes for the one that was planned: %v", err)
 			}
 			for range 2 {
-				if err := b.release(t.Context()); err != nil {
+				if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.owner, "cable0"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -96,10 +97,13 @@ func TestADeviceOfAnotherIsLeftAlone(t *testing.T) {
 		return sides{mine: l.node.end(0), others: []end{l.far.end(0)}}, nil
 	}
 	l.node.must("tc", "qdisc", "add", "dev", "cable0", "root", "handle", "7:", "pfifo", "limit", "9")
+	if _, err := b.Undo(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Inject(t.Context()); err == nil {
 		t.Error("it is put in its place")
 	}
-	if err := b.release(t.Context()); err != nil {
+	if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.owner, "cable0"); err != nil {
 		t.Error(err)
 	}
 	if is, err := clusters.Run(t.Context(), l.node, "tc", "qdisc", "show", "dev", "cable0"); err != nil ||

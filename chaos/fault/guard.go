@@ -81,6 +81,7 @@ type Guard struct {
 	injected bool // Inject was called, whatever came of it.
 	armed    bool // Arm was called, whatever came of it.
 	tasks    []undo.Task
+	undoAt   history.Time // When the armed undo is carried out at the earliest; zero if none is armed.
 	held     []Fact
 }
 
@@ -137,18 +138,30 @@ func (g *Guard) Arm(ctx context.Context) error {
 			return nil, err
 		}
 		g.tasks = tasks
-		return nil, Arm(ctx, g.cfg.Env, g.owner(), Life(*g.cfg.Step.Fault), tasks)
+		life := Life(*g.cfg.Step.Fault)
+		g.undoAt = g.cfg.Env.Clock().Add(life)
+		return nil, Arm(ctx, g.cfg.Env, g.owner(), life, tasks)
 	})
 }
 
-// Inject carries out the act.
+// Inject carries out the act, and gives up when the undo is due: what is done after the undo would stay.
 func (g *Guard) Inject(ctx context.Context) error {
-	return g.move(ctx, verbInject, history.StageInjected, g.cfg.Limits.Confirm,
+	limit := g.cfg.Limits.Confirm
+	if g.undoAt > 0 {
+		limit = min(limit, g.undoAt.Sub(g.cfg.Env.Clock())-undoMargin)
+	}
+	return g.move(ctx, verbInject, history.StageInjected, limit,
 		func(ctx context.Context) ([]Fact, error) {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("the undo is due before the act: %w", err)
+			}
 			g.injected = true
 			return nil, g.f.Inject(ctx)
 		})
 }
+
+// undoMargin is how long before its undo an act must be over: a command that has reached the node is not taken back.
+const undoMargin = 2 * time.Second
 
 // Confirm waits until the effect is shown. A fault that shows nothing has failed.
 func (g *Guard) Confirm(ctx context.Context) error {

@@ -282,6 +282,29 @@ func TestFactsNameVictimAndEvidence(t *testing.T) {
 	})
 }
 
+// TestInjectEndsBeforeTheUndo gives a fault a short life: what is done after the undo would stay.
+func TestInjectEndsBeforeTheUndo(t *testing.T) {
+	for name, test := range map[string]struct {
+		life  time.Duration
+		calls []string
+		want  string
+	}{
+		"slow act": {12 * time.Second, []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"}, "the limit of 10s"},
+		"no time":  {2 * time.Second, []string{"heal", "arm", "heal", "disarm"}, "the undo is due before the act"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, n := &puppet{bad: map[string]func(context.Context) error{"inject": hangs}}, &notes{}
+				short := func(c *fault.Config) { c.Step.Fault.Life = plan.Duration(test.life) }
+				checkError(t, guard(p, n, short).Run(t.Context()), []string{test.want})
+				if d := cmp.Diff(test.calls, p.calls); d != "" {
+					t.Errorf("calls (-want +got):\n%s", d)
+				}
+			})
+		})
+	}
+}
+
 func TestAFactThatSaysNothingIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, n := &puppet{blank: true}, &notes{}

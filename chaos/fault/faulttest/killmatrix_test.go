@@ -268,8 +268,8 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 		"runtime-stop",
 	}
 	switch {
-	case at.Stage == history.StageInjected && def.Name == "apiserver-stop":
-		return quickLife // It may take 30 s to end, and would be told to come back before.
+	case at.Stage == history.StageInjected && (def.Name == "apiserver-stop" || between(def)):
+		return quickLife // It takes 30 s to end, or its lines are measured first: the undo would come before the act.
 	case at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected:
 		return briefLife
 	case slices.Contains(quick, def.Name):
@@ -484,7 +484,7 @@ func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed,
 			return c
 		}
 		if begin > due.Add(time.Minute) {
-			c.err = fmt.Errorf("left a minute after the deadline: %s, %w", strings.Join(left, "; "), err)
+			c.err = errors.Join(fmt.Errorf("left a minute after the deadline: %s", strings.Join(left, "; ")), err)
 			return c
 		}
 		dirty = begin // Looks take their time: what is told is what was certainly so.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
 const (
@@ -100,7 +100,7 @@ func loopOver(t *testing.T, node clusters.Node, file string) string {
 func ledgerCost(t *testing.T, node clusters.Node, during time.Duration) {
 	t.Helper()
 	ticks := func() int {
-		show := []string{"systemctl", "show", "--property=MainPID", "--value", install.UnitName}
+		show := []string{"systemctl", "show", "--property=MainPID", "--value", nodefacts.UnitName}
 		pid, err := clusters.Run(t.Context(), node, show...)
 		must(t, err)
 		stat, err := clusters.Run(t.Context(), node, "cat", "/proc/"+strings.TrimSpace(pid)+"/stat")

@@ -19,10 +19,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
-	"github.com/seatrial/seatrial/e2e/observe/install"
-	"github.com/seatrial/seatrial/e2e/observe/mounts"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
 const clusterName = "seatrial-dev-observe"
@@ -126,17 +124,17 @@ func TestRealCluster(t *testing.T) {
 	must(t, err)
 	worker := nodes[1].(clusters.PowerNode)
 
-	binary, err := agentbin.Find(ctx, log)
+	binary, err := nodefacts.FindAgent(ctx, log)
 	must(t, err)
 	for _, n := range nodes {
 		begin := time.Now()
-		done, err := install.Install(ctx, n, binary)
+		done, err := nodefacts.Install(ctx, n, binary)
 		must(t, err)
 		t.Logf("install on %s: copied %t in %v: %s", n.Name(), done.Copied, time.Since(begin), done.On.Observer.Detail)
 	}
 	k := &kept{}
 	watcher := watchAPI(t, cluster, k, log)
-	tailer := mounts.Start(ctx, nodes, k, log)
+	tailer := nodefacts.Start(ctx, nodefacts.Config{Cluster: cluster, Nodes: nodes, Recorder: k, Log: log})
 	first := k.await(t, "the ledger of the worker", 10*time.Second, said(worker.Name(), "mounts", history.ObserverOn))
 
 	mountAndUnmount(t, k, worker, "/mnt/one")
@@ -208,7 +206,7 @@ func mountAndUnmount(t *testing.T, k *kept, node clusters.Node, path string) {
 // restartLedger kills the ledger; systemd starts it again, and it says for how long it was blind.
 func restartLedger(t *testing.T, k *kept, node clusters.Node) {
 	t.Helper()
-	_, err := clusters.Run(t.Context(), node, "systemctl", "kill", "--signal=KILL", install.UnitName)
+	_, err := clusters.Run(t.Context(), node, "systemctl", "kill", "--signal=KILL", nodefacts.UnitName)
 	must(t, err)
 	gap := k.await(t, "the gap", 10*time.Second, said(node.Name(), "mounts", history.ObserverGap))
 	t.Logf("ledger killed: blind for %v", gap.Span.Length())
@@ -252,7 +250,7 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 	}
 	deadline := time.Now().Add(time.Minute)
 	for len(report.Processes) < 2 && time.Now().Before(deadline) {
-		out, err := clusters.Run(t.Context(), node, install.AgentPath, "procs", "containerd", "kubelet")
+		out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "procs", "containerd", "kubelet")
 		must(t, err)
 		must(t, json.Unmarshal([]byte(out), &report))
 	}
@@ -278,7 +276,7 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 // compareLedger shows that what is on record is what the ledger holds, line by line, up to what it wrote after Stop.
 func compareLedger(t *testing.T, k *kept, node clusters.Node) {
 	t.Helper()
-	out, err := clusters.Run(t.Context(), node, install.AgentPath, "tail", install.LedgerPath)
+	out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "tail", nodefacts.LedgerPath)
 	must(t, err)
 	lines := strings.FieldsFunc(out, func(r rune) bool { return r == '\n' })
 	facts := k.all(func(e history.Event) bool { return e.Source == "ledger/"+node.Name() })

@@ -90,6 +90,12 @@ func manySeen() []seen {
 			seenPod(history.VerbModified, "u", 13, condition(corev1.PodReady, corev1.ConditionFalse)),
 			seenPod(history.VerbModified, "u", 14, condition(corev1.PodReady, corev1.ConditionTrue)),
 		}, "ready: db-1", 14},
+		{"a claim is gone", plan.Await{For: plan.AwaitClaimGone}, []history.Event{
+			objectFact(claims, "data-db-0", "c", `{}`, history.VerbDeleted, 5),
+			objectFact(claims, "data-db-1", "d", `{}`, history.VerbDeleted, 11),
+			objectFact(claims, "data-db-0", "e", `{}`, history.VerbModified, 12),
+			objectFact(claims, "data-db-0", "e", `{}`, history.VerbDeleted, 13),
+		}, "claim-gone: data-db-0 (uid e)", 13},
 	}
 }
 

@@ -1,67 +1,48 @@
 package trial
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// The resources that moments are about.
+const (
+	claims = "persistentvolumeclaims"
+	pods   = "pods"
 )
 
 // feed hands facts on to the history, and keeps those that a step may wait for.
 type feed struct {
 	*rundir.HistoryWriter
-	watches  []watch // What the plan awaits of the fields of objects.
-	counting bool    // The plan awaits a number of commits.
+	counting bool // The plan awaits a number of commits: inserts are kept too.
 
 	mu      sync.Mutex
-	calls   []arrival
-	stages  []arrival // Of faults.
-	mounts  []mounting
-	commits []commit
-	acked   map[string]int  // Operations, by instance.
-	hurt    map[string]bool // The instances that a fault has hurt since the clients were last waited for.
-	sights  []sighting
-	rises   []rise
+	kept    []arrival
+	objects *world.Objects      // Decodes pods.
 	paths   map[mountKey]string // Where what is mounted below the kubelet's directory is.
-	matched map[matchKey]bool
-	going   map[string]bool // The pods that were told to end, by their uids.
-	stirred history.Time    // When the harness last had that a pod was made, deleted, or told to end.
-	moved   chan struct{}   // Closed and made anew whenever something is kept.
+	acked   map[string]int      // Operations, by instance.
+	hurt    map[string]bool     // The instances that a fault has hurt since the clients were last waited for.
+	going   map[string]bool     // The pods that were told to end, by their uids.
+	stirred history.Time        // When the harness last had that a pod was made, deleted, or told to end.
+	moved   chan struct{}       // Closed and replaced whenever something is kept.
 }
 
-// arrival is a fact, and when the harness had it.
+// arrival is a fact that a step may wait for.
 type arrival struct {
 	history.Event
-	at history.Time
-}
-
-// commit is an acknowledged insert.
-type commit struct {
-	span history.Span
-	at   history.Time
-}
-
-// watch is what the step of a number awaits of the fields of objects.
-type watch struct {
-	step    int
-	matcher plan.Matcher
-}
-
-type matchKey struct {
-	step int
-	uid  string
-}
-
-// rise is an object that came to match.
-type rise struct {
-	step int
-	name string
-	span history.Span
-	at   history.Time
+	at   history.Time // When the harness had it.
+	pod  *podState    // Of a fact about a pod.
+	path string       // Where a mount is, or was.
 }
 
 type mountKey struct {
@@ -69,29 +50,13 @@ type mountKey struct {
 	id         uint64
 }
 
-// mounting is a mount below the kubelet's directory that began or ended.
-type mounting struct {
-	node, path string
-	attach     bool
-	span       history.Span
-	at         history.Time
-}
-
 func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 	f := &feed{
-		HistoryWriter: w, going: map[string]bool{}, moved: make(chan struct{}), paths: map[mountKey]string{},
-		matched: map[matchKey]bool{}, acked: map[string]int{}, hurt: map[string]bool{},
+		HistoryWriter: w, objects: world.NewObjects(), going: map[string]bool{}, moved: make(chan struct{}),
+		paths: map[mountKey]string{}, acked: map[string]int{}, hurt: map[string]bool{},
 	}
 	for _, s := range p.AllSteps() {
-		switch {
-		case s.Await == nil:
-		case s.Await.For == plan.AwaitCommits:
-			f.counting = true
-		case s.Await.For == plan.AwaitObject && s.Await.Object != nil:
-			if m, err := s.Await.Object.Compile(); err == nil { // Another is not legal, and never comes.
-				f.watches = append(f.watches, watch{s.N, m})
-			}
-		}
+		f.counting = f.counting || s.Await != nil && s.Await.For == plan.AwaitCommits
 	}
 	return f
 }
@@ -104,92 +69,68 @@ func (f *feed) Record(e history.Event) {
 
 // see keeps a fact that a step may wait for.
 func (f *feed) see(e history.Event, now history.Time) {
-	sight, isSight := sightOf(e)
-	matches := f.matches(e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kept := false
-	if e.Kind == history.KindOp && e.Op != nil && e.Op.Stage == history.StageOK {
-		f.acked[e.Op.Instance]++
-	}
-	if isSight {
-		sight.at = now
-		f.keep(sight)
-		kept = true
-	}
-	for step, holds := range matches {
-		key := matchKey{step, e.Object.UID}
-		if holds && !f.matched[key] {
-			f.rises = append(f.rises, rise{step, e.Object.Name, e.Span, now})
-			kept = true
-		}
-		f.matched[key] = holds
-	}
+	a := arrival{Event: e, at: now}
 	switch {
-	case e.Kind == history.KindCSI && e.CSI != nil:
-		f.calls = append(f.calls, arrival{e, now})
-	case e.Kind == history.KindFault && e.Fault != nil:
-		f.stages = append(f.stages, arrival{e, now})
-	case e.Kind == history.KindMount && e.Mount != nil && f.mounted(*e.Mount, e.Span, now):
-	case f.counting && e.Kind == history.KindOp && e.Op != nil && e.Op.F == history.OpInsert &&
-		e.Op.Stage == history.StageOK:
-		f.commits = append(f.commits, commit{e.Span, now})
-	case !kept:
+	case e.Op != nil:
+		if e.Op.Stage == history.StageOK {
+			f.acked[e.Op.Instance]++
+		}
+		if !f.counting || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
+			return
+		}
+	case e.Object != nil:
+		f.object(&a)
+	case e.Mount != nil:
+		if !f.mounted(&a) {
+			return
+		}
+	case e.CSI == nil && e.Fault == nil:
 		return
 	}
+	f.kept = append(f.kept, a)
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
 
-// matches holds an object against what the plan awaits of such objects, by the numbers of the steps.
-func (f *feed) matches(e history.Event) map[int]bool {
-	if e.Kind != history.KindObject || e.Object == nil {
-		return nil
-	}
-	var matches map[int]bool
-	for _, w := range f.watches {
-		if !w.matcher.Of(e.Object.Resource, e.Object.Name) {
-			continue
-		}
-		if matches == nil {
-			matches = map[int]bool{}
-		}
-		matches[w.step] = w.matcher.Holds(e.Object.Raw, e.Object.Verb == history.VerbDeleted)
-	}
-	return matches
-}
-
-// mounted keeps a mount that began or ended, and reports whether it did. The caller holds the lock.
-func (f *feed) mounted(m history.Mount, span history.Span, now history.Time) bool {
-	key := mountKey{m.Node, m.Boot, m.MountID}
-	path, known := f.paths[key]
-	switch {
-	case m.Action == history.MountDetach && known:
-		delete(f.paths, key)
-	case m.Action != history.MountDetach && strings.HasPrefix(m.Path, "/var/lib/kubelet/"):
-		f.paths[key], path = m.Path, m.Path
-		if m.Action == history.MountPresent {
-			return false
-		}
-	default:
-		return false
-	}
-	f.mounts = append(f.mounts, mounting{m.Node, path, m.Action == history.MountAttach, span, now})
-	return true
-}
-
-// keep takes a sighting in. The caller holds the lock.
-func (f *feed) keep(s sighting) {
-	f.sights = append(f.sights, s)
-	if s.resource != pods {
+// object reads a pod. The caller holds the lock.
+func (f *feed) object(a *arrival) {
+	o := a.Object
+	if o.Resource != pods {
 		return
 	}
-	if s.verb != history.VerbModified || s.deleting && !f.going[s.uid] {
-		f.stirred = s.at
+	known := len(f.objects.Pods.All)
+	f.objects.Add(&history.Event{Kind: a.Kind, Span: a.Span, Object: o})
+	if len(f.objects.Pods.All) == known {
+		return // It cannot be read; the checks read it too, and say so.
 	}
-	if s.deleting {
-		f.going[s.uid] = true
+	p := f.objects.Pods.All[known]
+	a.pod = stateOf(p.Meta, p.Spec, &p.Status.PodStatus)
+	a.pod.uid, a.pod.deleted = p.UID(), p.Deleted()
+	a.pod.deleting = p.Deleting()
+	if o.Verb != history.VerbModified || a.pod.deleting && !f.going[o.UID] {
+		f.stirred = a.at
 	}
+	if a.pod.deleting {
+		f.going[o.UID] = true
+	}
+}
+
+// mounted finds the path of a mount that began or ended, and reports whether it did. The caller holds the lock.
+func (f *feed) mounted(a *arrival) bool {
+	m := a.Mount
+	key := mountKey{m.Node, m.Boot, m.MountID}
+	if m.Action == history.MountDetach {
+		a.path = f.paths[key]
+		delete(f.paths, key)
+		return a.path != ""
+	}
+	if !strings.HasPrefix(m.Path, "/var/lib/kubelet/") {
+		return false
+	}
+	f.paths[key], a.path = m.Path, m.Path
+	return m.Action == history.MountAttach
 }
 
 // hurts remembers that a fault hurt an instance.
@@ -218,62 +159,86 @@ func (f *feed) acknowledged(instance string) int {
 	return f.acked[instance]
 }
 
-// look looks for something in what was kept, and returns what to wait for when it is not there. Find must not keep
-// anything of the feed.
-func (f *feed) look(find func() bool) (found bool, moved <-chan struct{}) {
+// after returns the facts that were kept after the first n, and what is closed when there are more.
+func (f *feed) after(n int) ([]arrival, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return find(), f.moved
+	return f.kept[n:], f.moved
 }
 
-// nth returns the n-th of those for which is holds, counted from 1; a count of 0 is the first.
-func nth[T any](list []T, count int, is func(T) bool) (T, bool) {
-	for i := range list {
-		if !is(list[i]) {
-			continue
-		}
-		if count--; count <= 0 {
-			return list[i], true
-		}
-	}
-	var none T
-	return none, false
-}
-
-// nthSight returns the sighting by which an object has come into a state for the n-th time; when there is none, the
-// last one of what is meant. The caller holds the lock.
-func (f *feed) nthSight(count int, of, is func(sighting) bool) (found sighting, ok bool) {
-	was := map[string]bool{}
-	for _, s := range f.sights {
-		if !of(s) {
-			continue
-		}
-		found = s
-		so := is(s)
-		if so && !was[s.uid] {
-			if count--; count <= 0 {
-				return s, true
-			}
-		}
-		was[s.uid] = so
-	}
-	return found, false
-}
-
-// lastStir returns when the pods last stirred, and what to wait for to hear of more.
+// lastStir returns when the pods last stirred, and what is closed when there is more to know.
 func (f *feed) lastStir() (history.Time, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stirred, f.moved
 }
 
-// faultFailed returns the error of a fault that has failed, if it has. The caller holds the lock.
-func (f *feed) faultFailed(step int) (string, bool) {
-	i := slices.IndexFunc(f.stages, func(e arrival) bool {
-		return e.Fault.Step == step && e.Fault.Stage == history.StageFaultFailed
-	})
-	if i < 0 {
-		return "", false
+// podState is a pod at one moment, as far as a step may wait for it.
+type podState struct {
+	uid, node, revision string
+	phase               corev1.PodPhase
+	deleting            bool // It has a deletionTimestamp, or is deleted.
+	deleted             bool
+	ready               bool
+	begun               bool // Its containers were started, or cannot be.
+	unschedulable       bool // The scheduler found no node for it.
+}
+
+func stateOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStatus) *podState {
+	s := &podState{
+		uid: string(meta.UID), deleting: meta.DeletionTimestamp != nil, node: spec.NodeName, phase: status.Phase,
+		revision: meta.Annotations[plan.RevisionAnnotation],
 	}
-	return f.stages[i].Fault.Error, true
+	if s.revision == "" {
+		s.revision = plan.RevisionFirst
+	}
+	for _, c := range status.Conditions {
+		switch c.Type {
+		case corev1.PodReady:
+			s.ready = c.Status == corev1.ConditionTrue
+		case corev1.PodScheduled:
+			s.unschedulable = c.Status == corev1.ConditionFalse
+		}
+	}
+	for _, c := range status.ContainerStatuses {
+		stuck := c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" &&
+			c.State.Waiting.Reason != "PodInitializing"
+		s.begun = s.begun || stuck || c.State.Running != nil || c.State.Terminated != nil
+	}
+	return s
+}
+
+// is reports that a pod is in the state that a moment brings about.
+func (s *podState) is(moment, revision string) bool {
+	if s == nil {
+		return false
+	}
+	switch moment {
+	case plan.AwaitGone:
+		return s.deleted
+	case plan.AwaitTerminating:
+		return s.deleting
+	case plan.AwaitCreated:
+		return !s.deleted
+	case plan.AwaitScheduled:
+		return !s.deleted && s.node != ""
+	case plan.AwaitPending:
+		return !s.deleted && s.unschedulable
+	case plan.AwaitReady:
+		return s.ready && !s.deleting
+	case plan.AwaitUnready:
+		return s.begun && !s.ready && !s.deleting
+	case plan.AwaitUpdated:
+		return s.ready && !s.deleting && s.revision == revision
+	}
+	return false
+}
+
+// String says what was seen, for an error.
+func (s *podState) String() string {
+	if s.deleted {
+		return fmt.Sprintf("(uid %s) deleted", s.uid)
+	}
+	return fmt.Sprintf("(uid %s) %s on node %q, revision %q, ready %t, terminating %t", s.uid, s.phase, s.node,
+		s.revision, s.ready, s.deleting)
 }

@@ -2,16 +2,24 @@ package trial
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
+	"github.com/seatrial/seatrial/clusters/program"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
@@ -74,7 +82,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 	if err != nil {
 		return nil, err
 	}
-	agent, err := agentbin.Find(ctx, m.Log)
+	agent, err := nodefacts.FindAgent(ctx, m.Log)
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
 	}
@@ -190,4 +198,140 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
 		Last: o.Last && p.record.Ours,
 	})
+}
+
+// takeLock locks the cluster against other harnesses, on this host and, if the cluster exists, elsewhere.
+func takeLock(ctx context.Context, m ClusterOptions) (*lock.Lock, error) {
+	dir, err := lock.Dir()
+	if err != nil {
+		return nil, err
+	}
+	command := m.Command
+	if len(command) == 0 {
+		command = os.Args
+	}
+	held, err := lock.Take(dir, m.ClusterName, lock.Self(command), m.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := holdExisting(ctx, m, held); err != nil {
+		return nil, errors.Join(err, held.Release(ctx))
+	}
+	return held, nil
+}
+
+// holdExisting locks a cluster that is to be used again against harnesses on other hosts.
+func holdExisting(ctx context.Context, m ClusterOptions, held *lock.Lock) error {
+	if !m.Reuse {
+		return nil // The provider refuses an existing cluster.
+	}
+	provider, err := NewProvider(m.Engine, m.Log)
+	if err != nil {
+		return err
+	}
+	cluster, err := provider.Open(ctx, m.ClusterName)
+	if err != nil {
+		return nil //nolint:nilerr // There is none yet.
+	}
+	return hold(ctx, held, cluster)
+}
+
+func client(ctx context.Context, cluster clusters.Cluster) (kubernetes.Interface, error) {
+	config, err := clientConfig(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// hold locks the cluster against harnesses on other hosts.
+func hold(ctx context.Context, held *lock.Lock, cluster clusters.Cluster) error {
+	kube, err := client(ctx, cluster)
+	if err != nil {
+		return fmt.Errorf("take cluster %q: %w", cluster.Name(), err)
+	}
+	return held.Hold(ctx, kube)
+}
+
+// Used returns who uses a cluster, by the lock of this host and the lease in the cluster. Without an answer of the API
+// server only the lock counts.
+func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, bool, error) {
+	dir, err := lock.Dir()
+	if err != nil {
+		return lock.Holder{}, false, err
+	}
+	if h, used, err := lock.Used(dir, name); used || err != nil {
+		return h, used, err
+	}
+	cluster, err := p.Open(ctx, name)
+	if err != nil {
+		return lock.Holder{}, false, nil //nolint:nilerr // It is not running, so it is not in use.
+	}
+	kube, err := client(ctx, cluster)
+	if err != nil {
+		return lock.Holder{}, false, nil //nolint:nilerr // As above.
+	}
+	h, used, err := lock.UsedOn(ctx, kube)
+	if err != nil {
+		return lock.Holder{}, false, nil //nolint:nilerr // As above.
+	}
+	return h, used, nil
+}
+
+// OutsideCommand is the command of the seatrial program that is a dead-man beside a cluster.
+const OutsideCommand = "deadman"
+
+// findProgram returns the path of the seatrial program, of which a command outlives the harness.
+func findProgram(ctx context.Context, m ClusterOptions) (string, error) {
+	if m.Program != "" {
+		return m.Program, nil
+	}
+	seatrial := program.Program{
+		Name: "seatrial", Source: "github.com/seatrial/seatrial/tools/seatrial", Variable: "SEATRIAL_PROGRAM",
+	}
+	path, err := seatrial.Find(ctx, m.Log)
+	if err != nil {
+		return "", fmt.Errorf("find what outlives the harness: %w", err)
+	}
+	return path, nil
+}
+
+// outside returns what brings nodes of the place back when the harness cannot.
+func (p *Place) outside() (undo.HostWatchdog, error) {
+	dir, err := undo.WatchdogDir()
+	return undo.HostWatchdog{
+		Argv: []string{p.record.Program, OutsideCommand}, Dir: dir, Engine: p.record.Engine,
+		Cluster: p.record.ClusterName,
+	}, err
+}
+
+// OpenOrdered finds the node of an order, through the provider of its cluster.
+func OpenOrdered(log *slog.Logger) undo.OpenNode {
+	return func(ctx context.Context, o undo.Order) (clusters.Node, error) {
+		provider, err := NewProvider(o.Engine, log)
+		if err != nil {
+			return nil, err
+		}
+		cluster, err := provider.Open(ctx, o.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := cluster.Nodes(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for _, n := range nodes {
+			if n.Name() == o.Node {
+				return n, nil
+			}
+		}
+		return nil, fmt.Errorf("cluster %q has no node %q", o.Cluster, o.Node)
+	}
+}
+
+// NewRunID returns an owner mark: a letter and 10 to 12 lower-case letters and digits, valid in labels, unit names and
+// names of nftables tables. It does not depend on the seed. Two IDs of one millisecond differ with a probability of
+// 1023/1024.
+func NewRunID(now time.Time) string {
+	return "r" + strconv.FormatInt(now.UnixMilli(), 36) + strings.ToLower(rand.Text()[:2])
 }

@@ -5,12 +5,16 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/fixtures"
 )
 
@@ -37,9 +41,6 @@ func (c *runner) setUp(ctx context.Context) error {
 	}
 	if err := c.workload.Deploy(ctx); err != nil {
 		return fmt.Errorf("deploy workload %q: %w", c.Plan.Workload.Name, err)
-	}
-	if err := c.workload.Fill(ctx); err != nil {
-		return fmt.Errorf("fill workload %q: %w", c.Plan.Workload.Name, err)
 	}
 	return nil
 }
@@ -68,7 +69,28 @@ func (c *runner) makeWorkload() error {
 	if c.workload, err = def.New(env); err != nil {
 		return fmt.Errorf("make workload %q: %w", def.Name, err)
 	}
+	c.set, _ = c.workload.(fixtures.Topology)
+	c.data, _ = c.workload.(fixtures.Data)
+	for _, s := range c.Plan.AllSteps() {
+		set, data := needsOfWorkload(s)
+		if set && c.set == nil || data && c.data == nil {
+			return fmt.Errorf("make workload %q: it cannot carry out step %d (%s)", def.Name, s.N, s.Do)
+		}
+	}
 	return nil
+}
+
+// needsOfWorkload returns whether a step needs a workload with a topology, and one with data.
+func needsOfWorkload(s plan.Step) (set, data bool) {
+	switch s.Do {
+	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
+		return true, false
+	case plan.ActionLoad, plan.ActionChecksum, plan.ActionRead, plan.ActionTamper:
+		return false, true
+	case plan.ActionAwait:
+		return s.Await.For == plan.AwaitSettled, false
+	}
+	return s.Do.ChangesSet(), false
 }
 
 // clientConfig is how the harness reaches a cluster's API server.
@@ -109,4 +131,48 @@ func (c *runner) onEachNode(ctx context.Context, do func(context.Context, cluste
 		g.Go(func() error { return do(ctx, n) })
 	}
 	return g.Wait()
+}
+
+// installAgents begins a new mount ledger on every node.
+func (c *runner) installAgents(ctx context.Context) error {
+	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
+		done, err := nodefacts.Install(ctx, n, c.Agent)
+		if err != nil {
+			return fmt.Errorf("install agent on node %q: %w", n.Name(), err)
+		}
+		c.log.Info("agent installed", "node", n.Name(), "copied", done.Copied, "ledger", done.On.Observer.Detail)
+		return nil
+	})
+}
+
+// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a trial that was
+// given up is healed belongs to its history. stopObservers ends them.
+func (c *runner) startObservers(ctx context.Context, config *rest.Config) error {
+	alive := context.WithoutCancel(ctx)
+	c.tailer = nodefacts.Start(alive, nodefacts.Config{
+		Cluster: c.Cluster, Nodes: c.nodes, CSI: c.Plan.Workload.StorageName() == plan.StorageSharedDisk,
+		Recorder: c.rec, Log: c.log.With("part", "nodefacts"),
+	})
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make dynamic client: %w", err)
+	}
+	c.api, err = apiwatch.Start(alive, apiwatch.Config{
+		Client: client, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
+	})
+	if err != nil {
+		return fmt.Errorf("watch the API: %w", err)
+	}
+	return c.api.Ready(ctx)
+}
+
+func (c *runner) stopObservers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainBound)
+	defer cancel()
+	if c.api != nil {
+		c.api.Stop()
+	}
+	if c.tailer != nil {
+		c.tailer.Stop(ctx)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -78,13 +79,13 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
 	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
-		return c.workload.Change(ctx, s)
+		return c.set.Change(ctx, s)
 	case plan.ActionChecksum:
-		return c.workload.Checksum(ctx, s.Label, s.N)
+		return c.data.Checksum(ctx, s.Label, s.N)
 	case plan.ActionRead:
-		return c.workload.Read(ctx, s.N)
+		return c.data.Read(ctx, s.N)
 	case plan.ActionTamper:
-		return c.workload.Tamper(ctx, *s.Tamper)
+		return c.data.Tamper(ctx, *s.Tamper)
 	}
 	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
 }
@@ -103,16 +104,16 @@ func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *en
 	case plan.ActionRollback:
 		c.revision.Store(&s.Revision)
 	}
-	if err := c.workload.Change(ctx, s); err != nil {
+	if err := c.set.Change(ctx, s); err != nil {
 		return err
 	}
 	if err := c.inOrder(ctx, s.During, before); err != nil {
 		return err
 	}
 	if s.Wait == plan.WaitObserved {
-		return c.workload.Observed(ctx, s.Bound.D())
+		return c.set.Observed(ctx, s.Bound.D())
 	}
-	return c.workload.Converge(ctx, s.Bound.D())
+	return c.set.Converge(ctx, s.Bound.D())
 }
 
 // victimBound is how long clients are given to come back to an instance that was hurt.
@@ -122,7 +123,7 @@ const victimBound = 15 * time.Second
 // hurt before must be at work again: the others could acknowledge all before the clients of these have come back. A
 // victim that is not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
 func (c *runner) load(ctx context.Context, commits int, calm bool) error {
-	begin := c.workload.Commits()
+	begin := c.data.Commits()
 	if calm {
 		need := c.Plan.Bounds.MinAround
 		for instance, acked := range c.rec.victims() {
@@ -138,10 +139,10 @@ func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 	}
 	want := begin + int64(commits)
 	err := wait.PollUntilContextCancel(ctx, commitPoll, true, func(context.Context) (bool, error) {
-		return c.workload.Commits() >= want, c.rec.Err()
+		return c.data.Commits() >= want, c.rec.Err()
 	})
 	if err != nil {
-		return fmt.Errorf("await %d more commits, %d seen: %w", commits, c.workload.Commits()-begin,
+		return fmt.Errorf("await %d more commits, %d seen: %w", commits, c.data.Commits()-begin,
 			errors.Join(err, context.Cause(ctx)))
 	}
 	return nil
@@ -186,13 +187,11 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 		release()
 		return err
 	}
-	g := c.guard(
-		s,
-		def.Takes,
-		env,
-		f,
-		func(ctx context.Context, steps []plan.Step) error { return c.inOrder(ctx, steps, within) },
-	)
+	g := fault.NewGuard(fault.Config{
+		Step: s, Takes: def.Takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal),
+		Provoke: func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.Provoke, within) },
+		During:  func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.During, within) },
+	}, f)
 	if !s.Fault.Outlast {
 		defer release()
 		return errors.Join(g.Run(ctx), within.open.end(ctx))
@@ -212,7 +211,7 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 // victim returns the node that a pod of the workload runs on. Within another step it is the one that ran the pod when
 // that step began: what happens within may move the pod.
 func (c *runner) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
-	name := in.pods[pod].node
+	name := in.node(pod)
 	if name == "" {
 		err := answered(ctx, fmt.Sprintf("the node of %q to be known", pod), func(ctx context.Context) error {
 			p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})

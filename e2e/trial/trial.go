@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
@@ -68,7 +71,10 @@ type runner struct {
 	nodes      []clusters.Node
 	storage    fixtures.Storage
 	workload   fixtures.Workload
-	watchers   *watchers
+	set        fixtures.Topology // Of the workload, nil without.
+	data       fixtures.Data     // Of the workload, nil without.
+	tailer     *nodefacts.Tailer
+	api        *apiwatch.Watcher
 	journal    *os.File
 	before     []history.Event // Leak scans before the first fault.
 	began      history.Time
@@ -109,7 +115,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 		if err := c.workload.StartLoad(ctx); err != nil {
 			return err
 		}
-		err := c.workload.Settle(ctx)
+		err := c.settle(ctx)
 		c.lookBefore(ctx)
 		return err
 	}
@@ -119,7 +125,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 	stepsErr := c.phase(ctx, history.PhaseLoad, "the plan's steps, under load", c.steps)
 	// Heal and read back even if a step failed: the proof of a violation may be there.
 	healErr := c.heal(ctx)
-	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
+	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	c.lookAfter(ctx)
@@ -130,7 +136,18 @@ func (c *runner) carryOut(ctx context.Context) error {
 // inspect stops the instances and checks their file systems. If an instance does not stop, the file systems that are
 // still mounted are skipped.
 func (c *runner) inspect(ctx context.Context) error {
-	return errors.Join(c.workload.End(ctx), c.storage.Inspect(ctx))
+	var ended error
+	if c.set != nil {
+		ended = c.set.End(ctx)
+	}
+	return errors.Join(ended, c.storage.Inspect(ctx))
+}
+
+func (c *runner) settle(ctx context.Context) error {
+	if c.set == nil {
+		return nil
+	}
+	return c.set.Settle(ctx)
 }
 
 // heal ignores the end of ctx: a fault must not outlive an interrupted trial.
@@ -178,7 +195,7 @@ func begin(req Request) (*runner, error) {
 func (c *runner) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence)
-	c.bounded(ctx, drainBound, "stop observers", c.stopObservers)
+	c.stopObservers(ctx)
 	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {
 		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
 	})
@@ -221,4 +238,63 @@ func (c *runner) bounded(ctx context.Context, bound time.Duration, what string, 
 		fmt.Fprintf(c.Progress, "  could not %s: %v\n", what, err)
 	}
 	return err == nil
+}
+
+// phase runs one phase and records and prints its begin and end.
+func (c *runner) phase(
+	ctx context.Context, name history.PhaseName, what string, do func(context.Context) error,
+) error {
+	return c.recorded(ctx, history.Phase{Name: name, Detail: what}, do)
+}
+
+func (c *runner) recorded(ctx context.Context, p history.Phase, do func(context.Context) error) error {
+	begin := bootclock.Now()
+	c.record(history.KindPhase, history.At(begin), func(e *history.Event) { e.Phase = &p })
+	label := string(p.Name)
+	if p.Step > 0 {
+		label = fmt.Sprintf("step %d", p.Step)
+	}
+	fmt.Fprintf(c.Progress, "%8s  %-8s %s\n", c.sinceBegin(begin), label, p.Detail)
+	err := ctx.Err()
+	if err == nil {
+		err = do(ctx)
+	}
+	if err == nil {
+		err = c.rec.Err() // Without a record the rest of the trial is pointless.
+	}
+	end := bootclock.Now()
+	last := p
+	last.End = true
+	if err != nil {
+		err = fmt.Errorf("%s: %w", label, err)
+		last.Error = err.Error()
+	}
+	c.record(history.KindPhase, history.At(end), func(e *history.Event) { e.Phase = &last })
+	c.log.Info("phase", "name", label, "what", p.Detail, "took", end.Sub(begin), "err", last.Error)
+	state := "done"
+	if err != nil {
+		state = "FAILED"
+	}
+	fmt.Fprintf(c.Progress, "%8s  %-8s %s after %.1f s\n", c.sinceBegin(end), label, state, end.Sub(begin).Seconds())
+	return err
+}
+
+func (c *runner) sinceBegin(t history.Time) string {
+	return fmt.Sprintf("%.1f s", t.Sub(c.began).Round(100*time.Millisecond).Seconds())
+}
+
+func (c *runner) record(kind history.Kind, span history.Span, fill func(*history.Event)) {
+	e := history.Event{Kind: kind, Source: "trial", Span: span}
+	fill(&e)
+	c.rec.Record(e)
+}
+
+// recordPlan makes the plan the first fact: the history is the only input of the checks.
+func (c *runner) recordPlan() error {
+	raw, err := json.Marshal(c.Plan)
+	if err != nil {
+		return fmt.Errorf("encode plan: %w", err)
+	}
+	c.record(history.KindPlan, history.At(c.began), func(e *history.Event) { e.Plan = raw })
+	return c.rec.Err()
 }

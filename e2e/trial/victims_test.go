@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // TestVictimsAreWaitedForOnce counts what instances acknowledge, and names those that were hurt, once each.
 func TestVictimsAreWaitedForOnce(t *testing.T) {
 	t.Parallel()
-	f := &feed{moved: make(chan struct{}), acked: map[string]int{}, hurt: map[string]bool{}}
+	f := newFeed(nil, plan.Plan{})
 	op := func(instance string, stage history.Stage) {
 		f.see(history.Event{Kind: history.KindOp, Op: &history.Op{Instance: instance, Stage: stage}}, 1)
 	}

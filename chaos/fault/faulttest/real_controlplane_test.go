@@ -18,8 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
-	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
 // TestControlPlaneFaultsOnARealCluster runs all checks of the faults of the control plane's programs on a cluster of
@@ -36,12 +35,12 @@ func TestControlPlaneFaultsOnARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := agentbin.Find(ctx, log)
+	agent, err := nodefacts.FindAgent(ctx, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		if _, err := install.Install(ctx, n, agent); err != nil {
+		if _, err := nodefacts.Install(ctx, n, agent); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,8 +23,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/clusters/program"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
-	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
 // realDogs are the dead-men beside a real cluster, with orders of their own.
@@ -88,12 +87,12 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := agentbin.Find(ctx, log)
+	agent, err := nodefacts.FindAgent(ctx, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		if _, err := install.Install(ctx, n, agent); err != nil {
+		if _, err := nodefacts.Install(ctx, n, agent); err != nil {
 			t.Fatal(err)
 		}
 	}

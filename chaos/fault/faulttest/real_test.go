@@ -25,8 +25,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
-	"github.com/seatrial/seatrial/e2e/observe/agentbin"
-	"github.com/seatrial/seatrial/e2e/observe/install"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
 // TestObjectFaultsOnARealCluster runs all checks of the faults of API objects on a cluster of its own, and lets the
@@ -64,12 +63,12 @@ func withAgents(t *testing.T, log *slog.Logger, cluster clusters.Cluster) []clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := agentbin.Find(t.Context(), log)
+	agent, err := nodefacts.FindAgent(t.Context(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		if _, err := install.Install(t.Context(), n, agent); err != nil {
+		if _, err := nodefacts.Install(t.Context(), n, agent); err != nil {
 			t.Fatal(err)
 		}
 	}

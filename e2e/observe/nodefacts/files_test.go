@@ -1,4 +1,4 @@
-package csicalls
+package nodefacts
 
 import (
 	"bytes"
@@ -8,20 +8,16 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fileNode is a node that has files and lets them be followed.
 type fileNode struct {
@@ -47,24 +43,10 @@ func (n fileNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.Resu
 	return clusters.Result{}, ctx.Err()
 }
 
-// kept is a Recorder that keeps what it is given.
-type kept struct {
-	mu     sync.Mutex
-	events []history.Event
-}
-
-func (k *kept) Record(e history.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = append(k.events, e)
-}
-
 // words renders what was recorded, sorted: the files are read side by side.
 func (k *kept) words() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	var words []string
-	for _, e := range k.events {
+	for _, e := range k.copy() {
 		word := fmt.Sprintf("%s: %s", e.Source, e.Kind)
 		if e.Observer != nil {
 			word += fmt.Sprintf(" %s %s", e.Observer.Name, e.Observer.State)
@@ -75,7 +57,7 @@ func (k *kept) words() []string {
 	return words
 }
 
-func lines(t *testing.T, events ...history.Event) string {
+func textOf(t *testing.T, events ...history.Event) string {
 	t.Helper()
 	var buf bytes.Buffer
 	for _, e := range events {
@@ -93,16 +75,19 @@ func beat(name, node string) history.Event {
 	}
 }
 
-// read has a tailer read nodes to their end and returns what is on record.
-func read(t *testing.T, nodes ...clusters.Node) []string {
+// read has a tailer read nodes to their end and returns what is on record, with the CSI driver's files or without.
+func read(t *testing.T, csi bool, nodes ...clusters.Node) []string {
 	t.Helper()
 	k := &kept{}
 	synctest.Test(t, func(t *testing.T) {
-		tailer := Start(t.Context(), nodes, k, slog.New(slog.DiscardHandler))
+		tailer := Start(t.Context(), Config{Cluster: oneKernel(), Nodes: nodes, CSI: csi, Recorder: k,
+			Log: slog.New(slog.DiscardHandler)})
 		synctest.Wait()
 		tailer.Stop(t.Context())
 	})
-	return k.words()
+	return slices.DeleteFunc(k.words(), func(word string) bool {
+		return csi && strings.Contains(word, "observer mounts") // The nodes of these tests keep no ledger.
+	})
 }
 
 func want(t *testing.T, got []string, words ...string) {
@@ -122,10 +107,10 @@ func TestPullsAreTheNodesOwn(t *testing.T) {
 	t.Parallel()
 	pull := history.Event{Kind: history.KindPull, Pull: &history.Pull{Node: "c", Volume: "v"}}
 	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
-		NodePath:       lines(t, pull, beat("csi", "c")),
-		ControllerPath: lines(t, pull, beat("csi", "c")),
+		csiNodePath:       textOf(t, pull, beat("csi", "c")),
+		csiControllerPath: textOf(t, pull, beat("csi", "c")),
 	}}
-	want(t, read(t, control),
+	want(t, read(t, true, control),
 		"csi-controller/c: observer csi-controller beat", "csi/c: observer csi beat", "csi/c: pull",
 		"tail/c: observer csi-controller loss")
 }
@@ -133,15 +118,15 @@ func TestPullsAreTheNodesOwn(t *testing.T) {
 func TestTheServicesAreToldApart(t *testing.T) {
 	t.Parallel()
 	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
-		NodePath:       lines(t, call("c"), beat("csi", "c")),
-		ControllerPath: lines(t, call("c"), call("w"), beat("csi", "c")),
+		csiNodePath:       textOf(t, call("c"), beat("csi", "c")),
+		csiControllerPath: textOf(t, call("c"), call("w"), beat("csi", "c")),
 	}}
 	worker := fileNode{name: "w", role: clusters.RoleWorker, files: map[string]string{
-		NodePath: lines(t, call("w"), beat("csi", "w"),
+		csiNodePath: textOf(t, call("w"), beat("csi", "w"),
 			history.Event{Kind: history.KindMount, Mount: &history.Mount{Node: "w"}}),
-		ControllerPath: lines(t, call("w")), // It has none: this is not read.
+		csiControllerPath: textOf(t, call("w")), // It has none: this is not read.
 	}}
-	want(t, read(t, control, worker),
+	want(t, read(t, true, control, worker),
 		"csi-controller/c: csi", "csi-controller/c: observer csi-controller beat",
 		"csi/c: csi", "csi/c: observer csi beat", "csi/w: csi", "csi/w: observer csi beat",
 		"tail/c: observer csi-controller loss", "tail/w: observer csi loss")
@@ -150,11 +135,37 @@ func TestTheServicesAreToldApart(t *testing.T) {
 func TestADriverThatIsSilentIsAGap(t *testing.T) {
 	t.Parallel()
 	control := fileNode{name: "c", role: clusters.RoleControlPlane, files: map[string]string{
-		NodePath: lines(t, call("c"), beat("csi", "c")),
+		csiNodePath: textOf(t, call("c"), beat("csi", "c")),
 	}}
-	want(t, read(t, control),
+	want(t, read(t, true, control),
 		"csi/c: csi", "csi/c: observer csi beat", "tail/c: observer csi-controller gap")
-	if strings.Contains(NodePath, "controller") || !strings.HasPrefix(ControllerPath, "/var/") {
-		t.Errorf("paths %q and %q", NodePath, ControllerPath)
+	if strings.Contains(csiNodePath, "controller") || !strings.HasPrefix(csiControllerPath, "/var/") {
+		t.Errorf("paths %q and %q", csiNodePath, csiControllerPath)
+	}
+}
+
+func TestTheLedgerIsRead(t *testing.T) {
+	t.Parallel()
+	content := textOf(t,
+		history.Event{Kind: history.KindMount, Mount: &history.Mount{Node: "n"}},
+		history.Event{Kind: history.KindProcess, Process: &history.Process{Node: "n"}},
+		history.Event{Kind: history.KindHolding, Holding: &history.Holding{Node: "n"}},
+		history.Event{Kind: history.KindHolding, Holding: &history.Holding{Node: "other"}},
+		history.Event{Kind: history.KindCSI, CSI: &history.CSI{Node: "n"}},
+		beat("holdings", "n"), beat("mounts", "n"))
+	node := fileNode{name: "n", files: map[string]string{LedgerPath: content}}
+	want(t, read(t, false, node),
+		"ledger/n: holding", "ledger/n: mount", "ledger/n: observer holdings beat", "ledger/n: observer mounts beat",
+		"ledger/n: process", "tail/n: observer mounts loss", "tail/n: observer mounts loss")
+}
+
+// TestOnlyTheObserverOfMountsSpeaksForAll has the one of processes go on where that of mounts is silent.
+func TestOnlyTheObserverOfMountsSpeaksForAll(t *testing.T) {
+	t.Parallel()
+	content := textOf(t, beat("processes", "n"))
+	node := fileNode{name: "n", files: map[string]string{LedgerPath: content}}
+	want(t, read(t, false, node), "ledger/n: observer processes beat", "tail/n: observer mounts gap")
+	if !strings.HasPrefix(LedgerPath, "/var/") {
+		t.Errorf("the ledger at %q is lost in a reboot", LedgerPath)
 	}
 }

@@ -1,4 +1,4 @@
-package tail
+package nodefacts
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/e2e/observe/install"
 )
 
 const (
@@ -25,39 +24,36 @@ const (
 	drainBound = 10 * time.Second
 )
 
-// File says what is read: a file of facts that is appended to on every node, one line of JSON a fact. Its writer says
-// each second, in an observer fact, up to when it has seen everything.
-type File struct {
-	Path string // On the node.
-	Name string // In words, for errors and details: "the ledger".
-	// Source is who says the facts, before a slash and the node's name.
-	Source string
-	// Kinds are those of the facts that may be in the file; any other is a loss.
-	Kinds []history.Kind
-	// Observer is whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
-	Observer string
-	// Written is what the file itself calls Observer, where that is another name; empty where it is not.
-	Written string
+// Config says which facts are read.
+type Config struct {
+	Cluster  clusters.Cluster // Relates the boot clocks of its nodes to the harness's.
+	Nodes    []clusters.Node
+	CSI      bool // The nodes run the CSI driver: its calls are read too.
+	Recorder history.Recorder
+	Log      *slog.Logger
 }
 
-// Tailer reads one file of each node.
+// Tailer reads the files of the nodes.
 type Tailer struct {
 	stop    context.CancelFunc
 	readers []*reader
 	wait    sync.WaitGroup
 }
 
-// Start begins to read the file of every node, from its begin, waiting for it where it is not there. It goes on until
+// Start begins to read every file of every node from its begin, waiting for it where it is not there. It goes on until
 // Stop, or until ctx ends; what ctx cuts off is recorded as a gap.
-func Start(
-	ctx context.Context, file File, nodes []clusters.Node, recorder history.Recorder, log *slog.Logger,
-) *Tailer {
+func Start(ctx context.Context, cfg Config) *Tailer {
 	ctx, stop := context.WithCancel(ctx)
 	t := &Tailer{stop: stop}
-	for _, node := range nodes {
-		r := newReader(file, node, recorder, log.With("node", node.Name(), "file", file.Path))
-		t.readers = append(t.readers, r)
-		t.wait.Go(func() { r.run(ctx) })
+	for _, f := range files() {
+		for _, node := range cfg.Nodes {
+			if f.csi && !cfg.CSI || f.controlPlane && node.Role() != clusters.RoleControlPlane {
+				continue
+			}
+			r := newReader(cfg, f, node)
+			t.readers = append(t.readers, r)
+			t.wait.Go(func() { r.run(ctx) })
+		}
 	}
 	return t
 }
@@ -81,23 +77,29 @@ func (t *Tailer) Stop(ctx context.Context) {
 	drains.Wait()
 }
 
-// reader reads the file of one node.
+// reader reads one file of one node.
 type reader struct {
-	file     File
+	file     file
+	cluster  clusters.Cluster
 	node     clusters.Node
 	recorder history.Recorder
 	log      *slog.Logger
 	in       lines
+	clock    clusters.NodeClock            // Of the node's current boot.
+	clocks   map[string]clusters.NodeClock // By the boots that facts name.
+	named    string                        // The last of these.
 
 	mu    sync.Mutex
 	seen  history.Time  // The file's writer has said that it saw everything up to then.
 	boot  string        // The boot it last spoke of.
-	moved chan struct{} // Closed and made anew whenever seen moves.
+	moved chan struct{} // Closed and replaced whenever seen moves.
 }
 
-func newReader(file File, node clusters.Node, recorder history.Recorder, log *slog.Logger) *reader {
+func newReader(cfg Config, f file, node clusters.Node) *reader {
 	r := &reader{
-		file: file, node: node, recorder: recorder, log: log, seen: bootclock.Now(), moved: make(chan struct{}),
+		file: f, cluster: cfg.Cluster, node: node, recorder: cfg.Recorder,
+		log:    cfg.Log.With("node", node.Name(), "file", f.path),
+		clocks: map[string]clusters.NodeClock{}, seen: bootclock.Now(), moved: make(chan struct{}),
 	}
 	r.in.line, r.in.broken = r.take, r.lose
 	return r
@@ -141,7 +143,7 @@ func (r *reader) follow(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // The close of such a pipe never fails.
 	defer stop()
 	err := r.tail(ctx, clusters.Command{
-		Argv:   []string{install.AgentPath, "tail", "--follow", "--from", r.from(), r.file.Path},
+		Argv:   []string{AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
 		Stdin:  alive,
 		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
 	})
@@ -154,9 +156,13 @@ func (r *reader) follow(ctx context.Context) error {
 
 func (r *reader) from() string { return strconv.FormatInt(r.in.offset, 10) }
 
-func (r *reader) tail(ctx context.Context, cmd clusters.Command) error {
+// tail runs a command that writes the file's lines. A reboot of the node ends it, so the clock is read before each.
+func (r *reader) tail(ctx context.Context, cmd clusters.Command) (err error) {
+	if r.clock, err = clusters.BootClock(ctx, r.cluster, r.node); err != nil {
+		return err
+	}
 	if _, err := r.node.Exec(ctx, cmd); err != nil {
-		return fmt.Errorf("read %s of node %q: %w", r.file.Name, r.node.Name(), err)
+		return fmt.Errorf("read %s of node %q: %w", r.file.name, r.node.Name(), err)
 	}
 	return nil
 }
@@ -170,13 +176,14 @@ func (r *reader) take(offset int64, line []byte) {
 	if len(line) == 0 {
 		return // A writer ends a line that a crash has torn.
 	}
-	e, err := r.file.decode(r.node.Name(), line)
+	e, boot, err := r.file.decode(r.node.Name(), line)
 	if err != nil {
 		r.lose(offset, err)
 		return
 	}
+	r.onHarnessClock(&e, boot)
 	r.recorder.Record(e)
-	if e.Observer == nil || e.Observer.Name != r.file.Observer {
+	if e.Observer == nil || e.Observer.Name != r.file.observer {
 		return
 	}
 	r.mu.Lock()
@@ -189,10 +196,40 @@ func (r *reader) take(offset int64, line []byte) {
 	}
 }
 
+// onHarnessClock converts the times of a fact from the node's boot clock. The clock of each boot is taken once, so that
+// what names a process or a boot stays the same; a process fact names no boot and is of the last one.
+func (r *reader) onHarnessClock(e *history.Event, boot *string) {
+	if boot != nil {
+		r.named = *boot
+	}
+	clock, known := r.clocks[r.named]
+	if !known {
+		clock = r.clock
+		r.clocks[r.named] = clock
+	}
+	if clock == (clusters.NodeClock{}) {
+		return
+	}
+	convert := func(earliest, latest history.Time) (history.Time, history.Time) {
+		from, to := clock.Span(int64(earliest), int64(latest))
+		return history.Time(from), history.Time(to)
+	}
+	e.Span.NotBefore, e.Span.NotAfter = convert(e.Span.NotBefore, e.Span.NotAfter)
+	if e.Process != nil {
+		e.Process.Start, _ = convert(e.Process.Start, 0)
+	}
+	if e.Holding != nil && e.Holding.Start != 0 {
+		e.Holding.Start, _ = convert(e.Holding.Start, 0)
+	}
+	if boot != nil && *boot != "" {
+		*boot = "node clock " + *boot // It names the boot, and is no longer read as a time.
+	}
+}
+
 // lose records that something is in the file and cannot be read.
 func (r *reader) lose(offset int64, why error) {
 	const mostDetail = 300 // The reason may quote the line, and that comes from the node.
-	detail := fmt.Sprintf("what %s holds at offset %d cannot be read: %v", r.file.Name, offset, why)
+	detail := fmt.Sprintf("what %s holds at offset %d cannot be read: %v", r.file.name, offset, why)
 	seen, _ := r.progress()
 	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()), detail[:min(len(detail), mostDetail)])
 }
@@ -210,7 +247,7 @@ func (r *reader) say(state history.ObserverState, span history.Span, detail stri
 	r.recorder.Record(history.Event{
 		Kind: history.KindObserver, Source: "tail/" + r.node.Name(), Span: span,
 		Observer: &history.Observer{
-			Name: r.file.Observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail,
+			Name: r.file.observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail,
 		},
 	})
 }
@@ -238,12 +275,12 @@ func (r *reader) finish(ctx context.Context, until history.Time) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPause)
 		defer cancel()
 		err = r.tail(ctx, clusters.Command{
-			Argv: []string{install.AgentPath, "tail", "--from", r.from(), r.file.Path}, Stdout: &r.in,
+			Argv: []string{AgentPath, "tail", "--from", r.from(), r.file.path}, Stdout: &r.in,
 		})
 		r.in.again()
 	}
 	if seen, _ := r.progress(); seen < until {
-		detail := r.file.Name + " has not said that it saw everything up to the end"
+		detail := r.file.name + " has not said that it saw everything up to the end"
 		if err != nil {
 			detail += ": " + err.Error()
 		}

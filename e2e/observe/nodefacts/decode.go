@@ -1,4 +1,4 @@
-package tail
+package nodefacts
 
 import (
 	"bytes"
@@ -57,56 +57,56 @@ func (l *lines) Write(p []byte) (int, error) {
 // again makes the next part of the stream begin at offset: a line that had no end will come again.
 func (l *lines) again() { l.rest = l.rest[:0] }
 
-// decode reads one line of the file of a node. The node is believed about itself, in facts of the kinds that belong in
-// the file, and about nothing else.
-func (f File) decode(node string, line []byte) (history.Event, error) {
+// decode reads one line of the file of a node, and returns where its fact names the node's boot; nil where it names
+// none. The node is believed about itself, in facts of the kinds that belong in the file, and about nothing else.
+func (f file) decode(node string, line []byte) (history.Event, *string, error) {
 	var e history.Event
 	if err := json.Unmarshal(line, &e); err != nil {
-		return e, err
+		return e, nil, err
 	}
-	if !slices.Contains(f.Kinds, e.Kind) {
-		return e, fmt.Errorf("%s holds no fact of kind %q", f.Name, e.Kind)
+	if !slices.Contains(f.kinds, e.Kind) {
+		return e, nil, fmt.Errorf("%s holds no fact of kind %q", f.name, e.Kind)
 	}
-	fact := history.Event{Kind: e.Kind, Source: f.Source + "/" + node, Span: e.Span}
-	of, ok := keepPayload(&fact, e)
+	fact := history.Event{Kind: e.Kind, Source: f.source + "/" + node, Span: e.Span}
+	of, boot, ok := keepPayload(&fact, e)
 	switch {
 	case !ok:
-		return e, fmt.Errorf("it is of kind %q and has no such part", e.Kind)
+		return e, nil, fmt.Errorf("it is of kind %q and has no such part", e.Kind)
 	case of != node:
-		return e, fmt.Errorf("it is about node %q", of)
+		return e, nil, fmt.Errorf("it is about node %q", of)
 	case e.Span.NotAfter < e.Span.NotBefore:
-		return e, errors.New("its span ends before it begins")
+		return e, nil, errors.New("its span ends before it begins")
 	}
-	if f.Written != "" && fact.Observer != nil {
-		if fact.Observer.Name != f.Written {
-			return e, fmt.Errorf("%s holds no word of an observer %q", f.Name, fact.Observer.Name)
+	if f.written != "" && fact.Observer != nil {
+		if fact.Observer.Name != f.written {
+			return e, nil, fmt.Errorf("%s holds no fact of an observer %q", f.name, fact.Observer.Name)
 		}
-		fact.Observer.Name = f.Observer
+		fact.Observer.Name = f.observer
 	}
-	return fact, nil
+	return fact, boot, nil
 }
 
-// keepPayload sets the one payload that the kind names, and returns which node it is about.
-func keepPayload(fact *history.Event, e history.Event) (node string, ok bool) {
+// keepPayload sets the one payload that the kind names, and returns which node and which boot it is about.
+func keepPayload(fact *history.Event, e history.Event) (node string, boot *string, ok bool) {
 	switch {
 	case e.Kind == history.KindMount && e.Mount != nil:
 		fact.Mount = e.Mount
-		return e.Mount.Node, true
+		return e.Mount.Node, &e.Mount.Boot, true
 	case e.Kind == history.KindProcess && e.Process != nil:
 		fact.Process = e.Process
-		return e.Process.Node, true
+		return e.Process.Node, nil, true
 	case e.Kind == history.KindHolding && e.Holding != nil:
 		fact.Holding = e.Holding
-		return e.Holding.Node, true
+		return e.Holding.Node, &e.Holding.Boot, true
 	case e.Kind == history.KindCSI && e.CSI != nil:
 		fact.CSI = e.CSI
-		return e.CSI.Node, true
+		return e.CSI.Node, &e.CSI.Boot, true
 	case e.Kind == history.KindPull && e.Pull != nil:
 		fact.Pull = e.Pull
-		return e.Pull.Node, true
+		return e.Pull.Node, &e.Pull.Boot, true
 	case e.Kind == history.KindObserver && e.Observer != nil:
 		fact.Observer = e.Observer
-		return e.Observer.Node, true
+		return e.Observer.Node, &e.Observer.Boot, true
 	}
-	return "", false
+	return "", nil, false
 }

@@ -1,10 +1,11 @@
-package install
+package nodefacts
 
 import (
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,7 +83,7 @@ func TestInstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done.Copied != copied || done.On.Observer.Name != "mounts" || len(done.SHA256) != 64 {
+		if done.Copied != copied || done.On.Observer.Name != "mounts" {
 			t.Errorf("Install = %+v, want copied %t", done, copied)
 		}
 	}
@@ -124,7 +125,7 @@ func TestInstallFails(t *testing.T) {
 				fake.Reply{ExitCode: 1, Stderr: "Job failed."})
 			n.On([]string{"journalctl", "..."}, fake.Reply{Stdout: "mark: not permitted\n"})
 		}},
-		{"ledger says nothing", "does not say that it sees", func(n *fake.Node) {
+		{"ledger says nothing", "does not say that the ledger is on", func(n *fake.Node) {
 			n.On([]string{AgentPath, "tail", LedgerPath})
 		}},
 		{"strange hash", "answer is", func(n *fake.Node) {
@@ -154,5 +155,31 @@ func TestUnitFileRefusesStrangeNames(t *testing.T) {
 		if _, err := unitFile(name); err == nil {
 			t.Errorf("node name %q: no error", name)
 		}
+	}
+}
+
+func TestFindAgentTakesWhatTheAgentVariableNames(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agent")
+	t.Setenv(AgentVariable, path)
+	find := func() (string, error) { return FindAgent(t.Context(), slog.New(slog.DiscardHandler)) }
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), AgentVariable) {
+		t.Errorf("no such file: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "not executable") {
+		t.Errorf("not executable: %v", err)
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := find(); err != nil || got != path {
+		t.Errorf("FindAgent = %q (%v), want %q", got, err, path)
+	}
+	t.Setenv(AgentVariable, dir)
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "not a file") {
+		t.Errorf("a directory: %v", err)
 	}
 }

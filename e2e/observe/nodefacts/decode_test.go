@@ -1,4 +1,4 @@
-package tail
+package nodefacts
 
 import (
 	"encoding/json"
@@ -27,9 +27,9 @@ func observer(name, node string) history.Event {
 
 func TestDecodeKeepsToItsFile(t *testing.T) {
 	t.Parallel()
-	f := File{
-		Name: "the record", Source: "csi-controller", Observer: "csi-controller", Written: "csi",
-		Kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindHolding, history.KindPull},
+	f := file{
+		name: "the record", source: "csi-controller", observer: "csi-controller", written: "csi",
+		kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindHolding, history.KindPull},
 	}
 	call := &history.CSI{Node: "n", RPC: "NodeStageVolume"}
 	holding := &history.Holding{Node: "n", Namespace: 1}
@@ -53,7 +53,7 @@ func TestDecodeKeepsToItsFile(t *testing.T) {
 				Name: "csi-controller", Node: "n", State: history.ObserverOn,
 			},
 		}, ""},
-		{"observer of another name", observer("mounts", "n"), history.Event{}, `no word of an observer "mounts"`},
+		{"observer of another name", observer("mounts", "n"), history.Event{}, `no fact of an observer "mounts"`},
 		{"observer of another node", observer("csi", "m"), history.Event{}, `about node "m"`},
 		{"call of another node", history.Event{Kind: history.KindCSI, CSI: &history.CSI{Node: "m"}},
 			history.Event{}, `about node "m"`},
@@ -66,7 +66,7 @@ func TestDecodeKeepsToItsFile(t *testing.T) {
 			history.Event{}, "span"},
 	}
 	for _, tt := range tests {
-		got, err := f.decode("n", line(t, tt.in))
+		got, _, err := f.decode("n", line(t, tt.in))
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)

@@ -1,4 +1,4 @@
-package tail
+package nodefacts
 
 import (
 	"bytes"
@@ -12,16 +12,20 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/fake"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,6 +47,8 @@ func newLedgerNode() *ledgerNode {
 }
 
 func (n *ledgerNode) Name() string { return "node-1" }
+
+func (n *ledgerNode) Role() clusters.Role { return clusters.RoleWorker }
 
 func (n *ledgerNode) write(data string) {
 	n.mu.Lock()
@@ -107,12 +113,8 @@ func (n *ledgerNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.R
 	}
 }
 
-func testFile() File {
-	return File{
-		Path: "/var/facts.jsonl", Name: "the file", Source: "ledger", Observer: "mounts",
-		Kinds: []history.Kind{history.KindMount, history.KindObserver},
-	}
-}
+// oneKernel is a cluster whose nodes have the harness's boot clock.
+func oneKernel() clusters.Cluster { return fake.NewCluster("c", 0) }
 
 // kept is a Recorder that keeps what it is given.
 type kept struct {
@@ -173,7 +175,8 @@ func beatLine(seen history.Time) string {
 func start(t *testing.T, n *ledgerNode) (*Tailer, *kept) {
 	t.Helper()
 	recorder := &kept{}
-	return Start(t.Context(), testFile(), []clusters.Node{n}, recorder, slog.New(slog.DiscardHandler)), recorder
+	return Start(t.Context(), Config{Cluster: oneKernel(), Nodes: []clusters.Node{n}, Recorder: recorder,
+		Log: slog.New(slog.DiscardHandler)}), recorder
 }
 
 func wantIDs(t *testing.T, k *kept, n int) {
@@ -227,6 +230,83 @@ func TestTailerSurvivesEverythingOnce(t *testing.T) {
 			if e.Source != "ledger/node-1" || e.ID != 0 {
 				t.Errorf("source %q, id %d", e.Source, e.ID)
 			}
+		}
+	})
+}
+
+// clockedNode is a node with a boot clock of its own.
+type clockedNode struct {
+	*ledgerNode
+	clock func() (clusters.NodeClock, error)
+}
+
+func (n clockedNode) BootClock(context.Context) (clusters.NodeClock, error) { return n.clock() }
+
+// TestFactsAreOnTheHarnessClock reads a node whose boot clock is not the harness's, before and after a reboot.
+func TestFactsAreOnTheHarnessClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var clock atomic.Pointer[clusters.NodeClock]
+		n := clockedNode{newLedgerNode(), func() (clusters.NodeClock, error) {
+			if c := clock.Load(); c != nil {
+				return *c, nil
+			}
+			return clusters.NodeClock{}, errors.New("no answer")
+		}}
+		text := func(boot string, at history.Time) string {
+			return textOf(t, history.Event{Kind: history.KindMount, Span: history.At(at), Mount: &history.Mount{
+				Node: "node-1", Boot: boot, MountID: 1}}, history.Event{Kind: history.KindObserver, Span: history.At(at),
+				Observer: &history.Observer{Name: "mounts", Node: "node-1", Boot: boot, State: history.ObserverOn}},
+				history.Event{Kind: history.KindProcess, Span: history.At(at),
+					Process: &history.Process{Node: "node-1", Start: at}})
+		}
+		second := history.Time(time.Second)
+		n.write(text("1s", 10*second))
+		cluster := fake.NewCluster("c", 0)
+		cluster.Able = clusters.Capabilities{}
+		recorder := &kept{}
+		tailer := Start(t.Context(), Config{Cluster: cluster, Nodes: []clusters.Node{n}, Recorder: recorder,
+			Log: slog.New(slog.DiscardHandler)})
+		time.Sleep(time.Minute)
+		if got := recorder.copy(); len(got) > 0 {
+			t.Errorf("recorded without a clock: %+v", got)
+		}
+		clock.Store(&clusters.NodeClock{Offset: time.Hour, Error: time.Millisecond})
+		time.Sleep(time.Minute)
+		n.set(true, false)
+		n.write(text("1s", 20*second) + text("2s", 5*second))
+		clock.Store(&clusters.NodeClock{Offset: 2 * time.Hour, Error: time.Second})
+		n.set(false, false)
+		time.Sleep(time.Minute)
+		tailer.Stop(t.Context())
+		var got []string
+		for _, e := range recorder.copy() {
+			boot := ""
+			switch {
+			case e.Mount != nil:
+				boot = e.Mount.Boot
+			case e.Process != nil:
+				boot = e.Process.Start.String()
+			case e.Observer.State == history.ObserverOn:
+				boot = e.Observer.Boot
+			default:
+				continue
+			}
+			got = append(got, fmt.Sprintf("%s %s %s %s", e.Kind, e.Span.NotBefore, e.Span.NotAfter, boot))
+		}
+		want := []string{
+			"mount 3609.999s 3610.001s node clock 1s", "observer 3609.999s 3610.001s node clock 1s",
+			"process 3609.999s 3610.001s 3609.999s",
+			"mount 3619.999s 3620.001s node clock 1s", "observer 3619.999s 3620.001s node clock 1s",
+			"process 3619.999s 3620.001s 3619.999s",
+			"mount 7204.000s 7206.000s node clock 2s", "observer 7204.000s 7206.000s node clock 2s",
+			"process 7204.000s 7206.000s 7204.000s",
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("on record (-want +got):\n%s", diff)
+		}
+		if _, ok := world.ParseBoot("node clock 1s"); ok {
+			t.Error("a boot of another clock is read as a time of the harness's")
 		}
 	})
 }
@@ -368,7 +448,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(mountLine("node-1", 1)))
 	f.Add([]byte(beatLine(1)))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := testFile().decode("node-1", line)
+		e, _, err := files()[0].decode("node-1", line)
 		if err != nil {
 			return
 		}

@@ -129,3 +129,25 @@ func lookOn(ctx context.Context, n clusters.Node, r *history.Residue) error {
 	r.Things, r.Blind = report.Things, report.Blind
 	return nil
 }
+
+// healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what
+// is found then was left behind by a fault that said it was healed.
+func (c *runner) healAll(ctx context.Context) error {
+	reports, err := undo.Cluster(ctx, c.nodes, undo.Of(c.RunID, 0))
+	if c.Watchdog != nil && err == nil { // After an error, they are what may still bring a node back.
+		var armed []string
+		if armed, err = c.Watchdog.Release(ctx, undo.Of(c.RunID, 0)); err == nil && len(armed) > 0 {
+			err = fmt.Errorf("left behind by a healed fault: undo timers beside the cluster: %q", armed)
+		}
+	}
+	for _, r := range reports {
+		if r.Nothing() {
+			continue
+		}
+		c.log.Warn("left behind", "node", r.Node, "what", r.String())
+		if err == nil {
+			err = fmt.Errorf("heal node %q: found left behind by a healed fault: %s", r.Node, r)
+		}
+	}
+	return err
+}

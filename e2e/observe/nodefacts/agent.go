@@ -1,29 +1,41 @@
-package install
+package nodefacts
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodefile"
+	"github.com/seatrial/seatrial/clusters/program"
 )
+
+// AgentVariable names the environment variable that says where the agent's binary is.
+const AgentVariable = "SEATRIAL_AGENT"
+
+// FindAgent returns the path of the agent's binary on this host, as program.Program.Find finds or builds it.
+func FindAgent(ctx context.Context, log *slog.Logger) (string, error) {
+	agent := program.Program{
+		Name: "seatrial-agent", Source: "github.com/seatrial/seatrial/tools/agent", Variable: AgentVariable,
+	}
+	return agent.Find(ctx, log)
+}
 
 // Installed says what Install did and found.
 type Installed struct {
 	Copied bool          // False when the node had the very same binary already.
-	SHA256 string        // Of the binary, lower-case hex.
-	On     history.Event // The ledger's own word that it sees; its detail says by which method.
+	On     history.Event // The ledger's fact that it is on; its detail names the method.
 }
 
 // Install copies the agent at binaryPath to the node, begins a new ledger there and enables it for every later boot.
-// It returns when the ledger says that it sees. A ledger that ran before is stopped and its file removed, so that a
+// It returns when the ledger says that it is on. A ledger that ran before is stopped and its file removed, so that a
 // trial never reads the facts of an earlier one.
 func Install(ctx context.Context, node clusters.Node, binaryPath string) (Installed, error) {
 	var done Installed
@@ -35,8 +47,6 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 	if err != nil {
 		return done, fmt.Errorf("read agent: %w", err)
 	}
-	sum := sha256.Sum256(binary)
-	done.SHA256 = hex.EncodeToString(sum[:])
 	if done.Copied, err = nodefile.Place(ctx, node, AgentPath, binary, "0755"); err != nil {
 		return done, fmt.Errorf("install agent: %w", err)
 	}
@@ -57,7 +67,7 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 	return done, err
 }
 
-// readOn finds the word of the ledger that it sees. The unit is up only when that is written.
+// readOn finds the ledger's fact that it is on. The unit is up only when that is written.
 func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 	out, err := clusters.Run(ctx, node, AgentPath, "tail", LedgerPath)
 	if err != nil {
@@ -73,7 +83,7 @@ func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 		}
 	}
 	return history.Event{}, fmt.Errorf(
-		"read ledger of node %q: unit %s is up, and %q does not say that it sees (%d bytes)",
+		"read ledger of node %q: unit %s is up, and %q does not say that the ledger is on (%d bytes)",
 		node.Name(), UnitName, LedgerPath, len(out))
 }
 
@@ -89,4 +99,44 @@ func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
 		return nil //nolint:nilerr // It would only add to why.
 	}
 	return fmt.Errorf("unit %s said last: %s", UnitName, strings.TrimSpace(out))
+}
+
+// Where things are on a node. The ledger is below /var, which outlives a reboot of a kind node; /run and /tmp do not.
+const (
+	AgentPath  = "/usr/local/bin/seatrial-agent"
+	LedgerPath = "/var/lib/seatrial/ledger/ledger.jsonl"
+	UnitName   = "seatrial-ledger.service"
+	unitPath   = "/etc/systemd/system/" + UnitName
+)
+
+// unitFile returns the unit that keeps the ledger.
+//
+// It is ordered before the runtime and the kubelet. Without the default dependencies it does not wait for
+// basic.target, and it is not stopped when the node goes down, since nothing makes it conflict with shutdown.target.
+// systemd then spares it in its last round of signals as well, because its name begins with "@" (systemd's "Storage
+// Daemons for the Root File System"). So it sees the last unmount and the end of the last process of a boot, and goes
+// with PID 1. It runs in the node's own mount namespace, so no sandboxing option may be set.
+func unitFile(node string) (string, error) {
+	// Much of what a name could hold would have a meaning in a unit file.
+	if wrong := validation.IsDNS1123Subdomain(node); len(wrong) > 0 {
+		return "", fmt.Errorf("write unit %s: node name %q: %s", UnitName, node, strings.Join(wrong, "; "))
+	}
+	return `[Unit]
+Description=Ledger of the mounts and processes of this node
+DefaultDependencies=no
+After=local-fs.target
+Before=containerd.service kubelet.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart=@` + AgentPath + ` @seatrial-agent ledger --node ` + node + ` --file ` + LedgerPath + `
+Restart=always
+RestartSec=100ms
+TimeoutStartSec=30s
+TimeoutStopSec=5s
+
+[Install]
+WantedBy=multi-user.target
+`, nil
 }

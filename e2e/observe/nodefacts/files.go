@@ -1,0 +1,44 @@
+package nodefacts
+
+import "github.com/seatrial/seatrial/chaos/history"
+
+// Where the CSI driver writes its calls down.
+const (
+	csiNodePath       = "/var/lib/seatrial/disk/node/calls.jsonl"
+	csiControllerPath = "/var/lib/seatrial/disk/controller/calls.jsonl"
+)
+
+// file is a file of facts that a program on every node appends to, one line of JSON a fact. Its writer says each
+// second, in an observer fact, up to when it has seen everything.
+type file struct {
+	path     string // On the node.
+	name     string // In words, for errors and details.
+	source   string // The source of its facts, before a slash and the node's name.
+	observer string // Whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
+	written  string // What the file itself calls observer, where that is another name.
+	kinds    []history.Kind
+	csi      bool // Only where the CSI driver runs.
+
+	controlPlane bool // Only on nodes of the control plane.
+}
+
+// files returns the files there are. The observers of processes and of holdings write to the ledger too; that of
+// mounts speaks for all of it. Only a node's own CSI driver knows which disks were pulled out of the node.
+func files() []file {
+	return []file{
+		{
+			path: LedgerPath, name: "the ledger", source: "ledger", observer: "mounts",
+			kinds: []history.Kind{history.KindMount, history.KindProcess, history.KindHolding, history.KindObserver},
+		},
+		{
+			path: csiNodePath, name: "the record of the node service's calls", source: "csi", observer: "csi",
+			written: "csi", csi: true,
+			kinds: []history.Kind{history.KindCSI, history.KindObserver, history.KindPull},
+		},
+		{
+			path: csiControllerPath, name: "the record of the controller service's calls", source: "csi-controller",
+			observer: "csi-controller", written: "csi", csi: true, controlPlane: true,
+			kinds: []history.Kind{history.KindCSI, history.KindObserver},
+		},
+	}
+}

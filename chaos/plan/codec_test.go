@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/plan/plantest"
 )
 
 func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
@@ -58,7 +57,7 @@ func TestDecodeReadsYAML(t *testing.T) {
 
 func TestDecodeIsStrict(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"empty", "", "plan: cannot be read: it ends here; write JSON"},
+		{"empty", "", "plan: cannot be read: EOF; write YAML or JSON"},
 		{"unknown field", `{"schema":1,"sede":4}`, `sede: there is no such field; did you mean "seed"?`},
 		{"unknown field below", `{"steps":[{"n":1,"durration":"1s"}]}`, `steps[0].durration: there is no such field`},
 		{"a field in other letters", `{"Seed":4}`, `Seed: there is no such field; did you mean "seed"?`},
@@ -66,15 +65,15 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"two plans", `{"schema":1}{"schema":1}`, "plan: there is more after it; remove it"},
 		{"newer", `{"schema":2,"new":true}`, "schema 2, want at most 1"},
 		{"duration", `{"bounds":{"ready":5}}`, `bounds.ready: is the number 5; use text like "1m30s"`},
-		{"no duration", `{"bounds":{"ready":"NaN"}}`, `bounds.ready: "NaN" is no duration; use text like "1m30s"`},
+		{"no duration", `{"bounds":{"ready":"NaN"}}`, `bounds.ready: is the text "NaN"; use text like "1m30s"`},
 		{"not a number", `{"workers":"two"}`, `workers: is the text "two"; use a whole number`},
-		{"no JSON", `{"workers":NaN}`, `workers: cannot be read: invalid character 'N' looking for beginning of value`},
-		{"overflow", `{"seed":99999999999999999999}`, "seed: 99999999999999999999 is out of range; use a whole number"},
+		{"no JSON", `{"workers":NaN}`, `plan: cannot be read: invalid character 'N' looking for beginning of value (line 1, column 12)`},
+		{"overflow", `{"seed":99999999999999999999}`, "seed: is the number 99999999999999999999; use a whole number"},
 		{"a list", `{"workload":[[1]]}`, "workload: is a list; use fields, in braces"},
 		{"no object", `{"workload":null}`, "workload: is null; use fields, in braces"},
 		{"no text", "{\"scenario\":\"a\xff\"}", "scenario: is not UTF-8; use UTF-8"},
-		{"deep", strings.Repeat(`{"steps":[{"fault":{"during":[`, 50), "is within"},
-		{"deep where nothing is", `{"x":` + strings.Repeat("[", 1_000_000), "is within 65 others; leave it out"},
+		{"deep", strings.Repeat(`{"steps":[`, 50) + strings.Repeat("]}", 50), "is nested more than 64 deep"},
+		{"deep where nothing is", `{"x":` + strings.Repeat("[", 1_000_000), "exceeded max depth"},
 		{"too long", strings.Repeat(" ", 5<<20), "longer than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -99,15 +98,13 @@ func FuzzDecodeThenValidate(f *testing.F) {
 	if err := setPlan().Encode(&b); err != nil {
 		f.Fatal(err)
 	}
+	f.Add(bytes.Clone(b.Bytes()))
+	b.Reset()
+	if err := nested().Encode(&b); err != nil {
+		f.Fatal(err)
+	}
 	f.Add(b.Bytes())
 	f.Add([]byte(`{"steps":[{"do":"fault"},{"do":"scale","replicas":-1},{"do":"tamper"}]}`))
-	for _, p := range plantest.Legal() {
-		b.Reset()
-		if err := p.Encode(&b); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(bytes.Clone(b.Bytes()))
-	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := plan.Decode(bytes.NewReader(data))
 		if err != nil {
@@ -117,7 +114,7 @@ func FuzzDecodeThenValidate(f *testing.F) {
 		if err := p.Render(&text); err != nil { // An illegal plan can be shown, too.
 			t.Fatal(err)
 		}
-		if p.Validate(caps()) != nil && p.Validate(plantest.Caps()) != nil {
+		if p.Validate(caps()) != nil && p.Validate(nestedCaps()) != nil {
 			return
 		}
 		for _, s := range p.Steps {

@@ -38,7 +38,7 @@ func TestWhatACommitIsWorth(t *testing.T) {
 		}
 	}
 	p := plan.Plan{Workload: plan.Workload{Name: "light", Light: true, SyncBinlog: new(1)}}
-	want := "workload.syncBinlog: a light workload"
+	want := "workload.syncBinlog: is set, and a light workload"
 	if err := p.Validate(caps()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a light workload: %v", err)
 	}

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// FieldErrors is everything that is wrong with a plan, in the order of its fields. Each names the field, for example
+// FieldErrors is everything that is wrong with a plan. Each error names the field, for example
 // "steps[3].fault.ordinal", and says what is wrong with it and what to write instead.
 type FieldErrors field.ErrorList
 
@@ -18,6 +19,9 @@ const (
 	maxShown  = 40
 	maxDetail = 400
 )
+
+// ErrSchema is wrapped by Decode for a plan that a newer Seatrial wrote.
+var ErrSchema = errors.New("plan schema is newer than this program")
 
 // Error renders one line for each error.
 func (l FieldErrors) Error() string {
@@ -53,9 +57,6 @@ func (l FieldErrors) Err() error {
 	return l
 }
 
-// ErrSchema is wrapped by Decode for a plan that a newer Seatrial wrote.
-var ErrSchema = errors.New("plan schema is newer than this program")
-
 // Add appends one error: what is wrong with a field, and what to do about it.
 func (l *FieldErrors) Add(at, fix, detail string, args ...any) {
 	what := fmt.Sprintf(detail, args...)
@@ -67,8 +68,6 @@ func (l *FieldErrors) Add(at, fix, detail string, args ...any) {
 	})
 }
 
-func (l *FieldErrors) add(at, fix, detail string, args ...any) { l.Add(at, fix, detail, args...) }
-
 // Range adds an error when a value is not between two others.
 func (l *FieldErrors) Range(at string, value, low, high int) {
 	if value < low || value > high {
@@ -76,9 +75,78 @@ func (l *FieldErrors) Range(at string, value, low, high int) {
 	}
 }
 
-// OneOf adds an error when a value is none of those that there are.
-func (l *FieldErrors) OneOf(at, what, value string, known ...string) {
-	if !slices.Contains(known, value) {
-		l.Add(at, oneOf(value, known), "no %s %q", what, value)
+// OneOf adds an error when a value is none of the known ones, and reports whether it is one.
+func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
+	if slices.Contains(known, value) {
+		return true
 	}
+	fix := "there is none to choose from"
+	if len(known) > 0 {
+		fix = "known: " + strings.Join(known, ", ")
+	}
+	if near, ok := Nearest(value, known); ok {
+		fix = fmt.Sprintf("did you mean %q? %s", near, fix)
+	}
+	l.Add(at, fix, "no %s %q", what, value)
+	return false
+}
+
+// unknown adds an error for a field that is not there.
+func (l *FieldErrors) unknown(at, name, detail string, known []string) {
+	fix := "leave it out"
+	if near, ok := Nearest(name, known); ok {
+		fix = fmt.Sprintf("did you mean %q?", near)
+	}
+	l.Add(fieldOf(at, name), fix, "%s", detail)
+}
+
+// Nearest returns the candidate that name was most likely meant to be, and whether one is near enough to suggest: at
+// most a third of its letters have to change.
+func Nearest(name string, candidates []string) (string, bool) {
+	best, distance := "", -1
+	for _, c := range candidates {
+		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		if distance < 0 || d < distance {
+			best, distance = c, d
+		}
+	}
+	if distance < 0 || distance > max(2, len(best)/3) {
+		return "", false
+	}
+	return best, true
+}
+
+// editDistance counts the insertions, deletions and replacements of bytes that turn a into b (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// short cuts what is too long to be shown.
+func short(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "..."
+}
+
+// oneLine escapes what cannot be printed.
+func oneLine(s string) string {
+	q := strconv.Quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }

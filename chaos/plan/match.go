@@ -1,20 +1,24 @@
 package plan
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/jsonpath"
+	kjson "sigs.k8s.io/json"
 )
 
-// Match is what an API object must be: the value at a path of fields, held against another. A path may select several
-// values, and OpNot wants all of them to be different; the other operators are content with one that is so.
+// Match is what an API object must be: the value at a path, held against another. A path may select several values, and
+// OpNot wants all of them to be different; the other operators are content with one that is so.
 type Match struct {
 	Kind  string `json:"kind"`            // One of Kinds.
 	Name  string `json:"name,omitempty"`  // Of the object; empty for any of that kind.
-	Path  string `json:"path,omitempty"`  // See ParsePath.
+	Path  string `json:"path,omitempty"`  // A JSONPath as kubectl takes it, without braces: .status.readyReplicas.
 	Op    string `json:"op"`              // One of Operators.
 	Value string `json:"value,omitempty"` // Text, a number, true or false, as it is in the object.
 }
@@ -37,46 +41,44 @@ func Operators() []string {
 	return []string{OpIs, OpNot, OpLess, OpMost, OpMore, OpLeast, OpThere, OpAbsent, OpDeleted}
 }
 
-// maxValue bounds Match.Value in bytes.
-const maxValue = 1024
+// The limits of a match, in bytes.
+const (
+	maxPath  = 512
+	maxValue = 1024
+)
 
-// kindResources are the kinds that the observer of the API watches, with their resources.
-func kindResources() [][2]string {
-	return [][2]string{
-		{"ControllerRevision", "controllerrevisions"}, {"Event", "events"}, {"Lease", "leases"}, {"Node", "nodes"},
-		{"PersistentVolume", "persistentvolumes"}, {"PersistentVolumeClaim", "persistentvolumeclaims"}, {"Pod", "pods"},
-		{"StatefulSet", "statefulsets"}, {"StorageClass", "storageclasses"}, {"VolumeAttachment", "volumeattachments"},
-	}
-}
-
-// Kinds returns the kinds of which an object can be awaited, in alphabetical order.
+// Kinds returns the kinds of which an object can be awaited, in alphabetical order: those that are watched.
 func Kinds() []string {
-	var kinds []string
-	for _, kr := range kindResources() {
-		kinds = append(kinds, kr[0])
+	return []string{
+		"ControllerRevision", "Event", "Lease", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
+		"StatefulSet", "StorageClass", "VolumeAttachment",
 	}
-	return kinds
 }
 
 // Resource returns the resource of a kind, as it is in the history, and whether it is watched.
 func Resource(kind string) (string, bool) {
-	for _, kr := range kindResources() {
-		if kr[0] == kind {
-			return kr[1], true
-		}
+	plural := strings.ToLower(kind) + "s"
+	if kind == "StorageClass" {
+		plural = "storageclasses"
 	}
-	return "", false
+	return plural, slices.Contains(Kinds(), kind)
 }
 
-func (m Match) orders() bool { return slices.Contains([]string{OpLess, OpMost, OpMore, OpLeast}, m.Op) }
-
-func (m Match) compares() bool { return m.orders() || m.Op == OpIs || m.Op == OpNot }
+// orders are the operators that put numbers in order.
+func orders() map[string]func(have, want float64) bool {
+	return map[string]func(have, want float64) bool{
+		OpLess:  func(have, want float64) bool { return have < want },
+		OpMost:  func(have, want float64) bool { return have <= want },
+		OpMore:  func(have, want float64) bool { return have > want },
+		OpLeast: func(have, want float64) bool { return have >= want },
+	}
+}
 
 // Matcher is a Match that is ready to be held against objects. It is safe for concurrent use.
 type Matcher struct {
 	match    Match
 	resource string
-	path     Path
+	path     *jsonpath.JSONPath
 }
 
 // Compile makes a match ready. It takes every match that Plan.Validate does.
@@ -90,10 +92,42 @@ func (m Match) Compile() (Matcher, error) {
 		return c, nil
 	}
 	var err error
-	if c.path, err = ParsePath(m.Path); err != nil {
+	if c.path, err = parsePath(m.Path); err != nil {
 		return Matcher{}, fmt.Errorf("compile match: %w", err)
 	}
 	return c, nil
+}
+
+// parsePath reads a path of fields, indexes, filters and *. What a kubectl template can have besides is refused: text,
+// ranges, and recursive descent, whose cost has no bound.
+func parsePath(path string) (*jsonpath.JSONPath, error) {
+	switch {
+	case len(path) > maxPath:
+		return nil, fmt.Errorf("it has %d bytes, at most %d are taken", len(path), maxPath)
+	case path == "":
+		return nil, errors.New("it is empty")
+	case path[0] != '.' && path[0] != '[', strings.ContainsAny(path, "{}"), strings.Contains(path, ".."):
+		return nil, errors.New("it is no path of fields")
+	}
+	parser, err := jsonpath.Parse("path", "{"+path+"}")
+	if err != nil {
+		return nil, err
+	}
+	if len(parser.Root.Nodes) != 1 || !plainPath(parser.Root.Nodes[0]) {
+		return nil, errors.New("it is no path of fields")
+	}
+	j := jsonpath.New("path").AllowMissingKeys(true)
+	return j, j.Parse("{" + path + "}")
+}
+
+// plainPath reports that a node of a path is one of those that parsePath takes.
+func plainPath(n jsonpath.Node) bool {
+	list, ok := n.(*jsonpath.ListNode)
+	if !ok {
+		return slices.Contains([]jsonpath.NodeType{
+			jsonpath.NodeField, jsonpath.NodeArray, jsonpath.NodeFilter, jsonpath.NodeWildcard}, n.Type())
+	}
+	return !slices.ContainsFunc(list.Nodes, func(n jsonpath.Node) bool { return !plainPath(n) })
 }
 
 // Of reports that an object is one of those that are meant, by its resource and name.
@@ -108,10 +142,18 @@ func (c Matcher) Holds(raw []byte, deleted bool) bool {
 		return deleted && c.match.Op == OpDeleted
 	}
 	var object any
-	if json.Unmarshal(raw, &object) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &object) != nil {
 		return false
 	}
-	found := c.path.Select(object)
+	var found []any
+	results, _ := c.path.FindResults(object) // A path that leads nowhere finds nothing.
+	for _, values := range results {
+		for _, v := range values {
+			if v.IsValid() && v.CanInterface() {
+				found = append(found, v.Interface())
+			}
+		}
+	}
 	switch c.match.Op {
 	case OpThere:
 		return len(found) > 0
@@ -122,38 +164,36 @@ func (c Matcher) Holds(raw []byte, deleted bool) bool {
 	case OpIs:
 		return slices.ContainsFunc(found, c.match.is)
 	}
-	return slices.ContainsFunc(found, c.match.inOrder)
+	want, ok := number64(c.match.Value)
+	order := orders()[c.match.Op]
+	return ok && order != nil && slices.ContainsFunc(found, func(v any) bool {
+		have, ok := asNumber(v)
+		return ok && order(have, want)
+	})
 }
 
-// is reports that a value of an object is that of the match. A number is, whatever way it is written.
+// is reports that a value of an object is that of the match. Numbers are equal however they are written.
 func (m Match) is(v any) bool {
 	switch v := v.(type) {
 	case string:
 		return v == m.Value
 	case bool:
 		return strconv.FormatBool(v) == m.Value
-	case float64:
-		n, ok := number64(m.Value)
-		return ok && n == v
 	}
-	return false
+	have, ok := asNumber(v)
+	want, also := number64(m.Value)
+	return ok && also && have == want
 }
 
-func (m Match) inOrder(v any) bool {
-	have, ok := v.(float64)
-	want, also := number64(m.Value)
-	if !ok || !also {
-		return false
+// asNumber returns a number of an object.
+func asNumber(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
 	}
-	switch m.Op {
-	case OpLess:
-		return have < want
-	case OpMost:
-		return have <= want
-	case OpMore:
-		return have > want
-	}
-	return m.Op == OpLeast && have >= want
+	return 0, false
 }
 
 // number64 reads a finite number.
@@ -168,30 +208,43 @@ func (m Match) String() string {
 	if m.Name != "" {
 		name += fmt.Sprintf(" %q", m.Name)
 	}
-	switch {
-	case m.Op == OpDeleted:
+	switch m.Op {
+	case OpDeleted:
 		return name + " is deleted"
-	case m.Op == OpThere:
-		return fmt.Sprintf("%s has %s", name, quoted(m.Path))
-	case m.Op == OpAbsent:
-		return fmt.Sprintf("%s has no %s", name, quoted(m.Path))
+	case OpThere:
+		return fmt.Sprintf("%s has %s", name, oneLine(m.Path))
+	case OpAbsent:
+		return fmt.Sprintf("%s has no %s", name, oneLine(m.Path))
 	}
-	return fmt.Sprintf("%s has %s %s %q", name, quoted(m.Path), m.Op, m.Value)
+	return fmt.Sprintf("%s has %s %s %q", name, oneLine(m.Path), m.Op, m.Value)
 }
 
-// quoted leaves what can be shown as it is.
-func quoted(s string) string {
-	if q := strconv.Quote(s); q[1:len(q)-1] != strings.ReplaceAll(s, `"`, `\"`) {
-		return q
+// match checks what an API object must be.
+func (v *validator) match(at string, m Match) {
+	v.OneOf(at+".kind", "watched kind", m.Kind, Kinds()...)
+	if m.Name != "" && len(validation.IsDNS1123Subdomain(m.Name)) > 0 {
+		v.Add(at+".name", "use the object's name: lower-case letters, digits, hyphens and dots, at most 253",
+			"%q is no name of an object", m.Name)
 	}
-	return s
-}
-
-// short cuts what is too long to be shown.
-func short(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
+	if !v.OneOf(at+".op", "operator", m.Op, Operators()...) {
+		return
 	}
-	return s[:most] + "..."
+	if m.Op == OpDeleted {
+		if m.Path != "" {
+			v.Add(at+".path", "leave it out", "%q is of the whole object", m.Op)
+		}
+	} else if _, err := parsePath(m.Path); err != nil {
+		v.Add(at+".path", `write it as .status.readyReplicas or .status.conditions[?(@.type=="Ready")].status`,
+			"%q: %s", short(m.Path), oneLine(err.Error()))
+	}
+	order := orders()[m.Op] != nil
+	if !order && m.Op != OpIs && m.Op != OpNot && m.Value != "" {
+		v.Add(at+".value", "leave it out", "%q compares with nothing", m.Op)
+	}
+	if len(m.Value) > maxValue {
+		v.Add(at+".value", fmt.Sprintf("use at most %d bytes", maxValue), "it has %d bytes", len(m.Value))
+	}
+	if _, ok := number64(m.Value); order && !ok {
+		v.Add(at+".value", "use a number", "%q cannot be put in order by %q", short(m.Value), m.Op)
+	}
 }

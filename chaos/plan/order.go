@@ -2,24 +2,22 @@ package plan
 
 import (
 	"fmt"
-	"math/bits"
+	"slices"
 )
 
-// order is what in a plan comes before what, as far as the plan itself says: steps of a sequence come one after
+// order is what comes before what in a plan, as far as the plan itself says: steps of a sequence come one after
 // another, what is within a fault between its effect and its heal, and a step that waits for another fault after it.
 type order struct {
 	steps []placed
-	after [][]int    // For each moment, those that come right after it.
-	reach [][]uint64 // For each moment, all that come after it; nil when the plan is a circle.
-	knots []int      // The steps that wait for what cannot come before they end.
+	next  [][]int  // For each moment, those that come right after it.
+	after [][]bool // For each moment that was asked for, which ones come after it.
 }
 
 // placed is a step with its place in a plan.
 type placed struct {
 	Step
-	at     string
-	fault  int // The fault around it that is nearest, as an index of steps; -1 without one.
-	parent int // The step around it, -1 without one.
+	at    string
+	fault int // The nearest fault around it, as an index of steps; -1 without one.
 }
 
 // The moments of a step; that of step i is 4*i and one of them.
@@ -33,80 +31,42 @@ const (
 // orderOf reads the order of a plan.
 func orderOf(p Plan) *order {
 	o := &order{}
-	o.lay("steps", p.Steps, -1, -1)
-	o.after = make([][]int, 4*len(o.steps))
-	for i := range o.steps {
-		o.then(4*i+began, 4*i+shown)
-		o.then(4*i+shown, 4*i+healed)
-		o.then(4*i+healed, 4*i+over)
+	o.add("steps", p.Steps, -1, -1, -1)
+	for i, s := range o.steps { // What waits for another fault.
+		if j, ok := o.awaited(s.Step); ok {
+			o.then(o.comes(j, s.Await.Stage), 4*i+over)
+		}
 	}
-	next := 0
-	o.sequence(p.Steps, -1, -1, &next)
-	o.waits()
-	o.close()
+	o.after = make([][]bool, len(o.next))
 	return o
 }
 
-// lay puts steps down in the order of their numbers.
-func (o *order) lay(at string, steps []Step, fault, parent int) {
-	for i, s := range steps {
-		field := fmt.Sprintf("%s[%d]", at, i)
-		me, around := len(o.steps), fault
-		o.steps = append(o.steps, placed{s, field, fault, parent})
-		if s.Fault != nil {
-			around = me
-		}
-		for j, within := range s.inner() {
-			o.lay(field+"."+s.innerName(j), within, around, me)
-		}
-	}
-}
+func (o *order) then(before, after int) { o.next[before] = append(o.next[before], after) }
 
-// innerName is the field that the j-th of the sequences within a step is in.
-func (s Step) innerName(j int) string {
-	switch {
-	case s.Fault != nil:
-		return []string{"fault.provoke", "fault.during"}[j]
-	case len(s.Branches) > 0:
-		return fmt.Sprintf("branches[%d]", j)
-	}
-	return "during"
-}
-
-func (o *order) then(before, after int) { o.after[before] = append(o.after[before], after) }
-
-// sequence orders steps between two moments, of which -1 is none. Next is the index of the first.
-func (o *order) sequence(steps []Step, from, to int, next *int) {
+// add adds a sequence of steps, with those within them, between two moments, of which -1 is none.
+func (o *order) add(at string, steps []Step, from, to, fault int) {
 	last := from
-	for _, s := range steps {
-		me := 4 * *next
-		*next++
+	for i, s := range steps {
+		me, field := len(o.steps), fmt.Sprintf("%s[%d]", at, i)
+		o.steps = append(o.steps, placed{s, field, fault})
+		o.next = append(o.next, []int{4*me + shown}, []int{4*me + healed}, []int{4*me + over}, nil)
 		if last >= 0 {
-			o.then(last, me+began)
+			o.then(last, 4*me+began)
 		}
-		last = me + over
-		for j, within := range s.inner() {
-			begin, end := me+began, me+over
+		last = 4*me + over
+		for _, inner := range s.inner() {
+			begin, end, around := 4*me+began, 4*me+over, fault
 			switch {
-			case s.Fault != nil && j == 0: // What provokes it.
-				end = me + shown
-			case s.Fault != nil:
-				begin, end = me+shown, me+healed
+			case inner.field == "fault.provoke":
+				end, around = 4*me+shown, me
+			case inner.field == "fault.during":
+				begin, end, around = 4*me+shown, 4*me+healed, me
 			}
-			o.sequence(within, begin, end, next)
+			o.add(field+"."+inner.field, inner.steps, begin, end, around)
 		}
 	}
 	if last >= 0 && to >= 0 {
 		o.then(last, to)
-	}
-}
-
-// waits orders the steps that wait for another fault.
-func (o *order) waits() {
-	for i, s := range o.steps {
-		if j, ok := o.awaited(s.Step); ok {
-			o.then(o.comes(j, s.Await.Stage), 4*i+over)
-		}
 	}
 }
 
@@ -115,12 +75,8 @@ func (o *order) awaited(s Step) (int, bool) {
 	if s.Await == nil || s.Await.For != AwaitFault || s.Await.Step < 1 {
 		return 0, false
 	}
-	for j, t := range o.steps {
-		if t.N == s.Await.Step && t.Fault != nil {
-			return j, true
-		}
-	}
-	return 0, false
+	j := slices.IndexFunc(o.steps, func(t placed) bool { return t.N == s.Await.Step && t.Fault != nil })
+	return j, j >= 0
 }
 
 // comes returns the moment that a stage of the fault of step j does not come before.
@@ -148,80 +104,124 @@ func (o *order) end(j int) int {
 	return 4*j + over
 }
 
-// close finds all that comes after each moment, from the last to the first (Kahn's algorithm on the reversed graph).
-func (o *order) close() {
-	n := len(o.after)
-	left, before := make([]int, n), make([][]int, n)
-	for m, after := range o.after {
-		left[m] = len(after)
-		for _, a := range after {
-			before[a] = append(before[a], m)
-		}
-	}
-	reach := make([][]uint64, n)
-	var ready []int
-	for m := range n {
-		if left[m] == 0 {
-			ready = append(ready, m)
-		}
-	}
-	done := 0
-	for ; len(ready) > 0; done++ {
-		m := ready[len(ready)-1]
-		ready = ready[:len(ready)-1]
-		reach[m] = make([]uint64, (n+63)/64)
-		for _, a := range o.after[m] {
-			reach[m][a/64] |= 1 << (a % 64)
-			for w, word := range reach[a] {
-				reach[m][w] |= word
-			}
-		}
-		for _, b := range before[m] {
-			if left[b]--; left[b] == 0 {
-				ready = append(ready, b)
-			}
-		}
-	}
-	if done == n {
-		o.reach = reach
-		return
-	}
-	for i, s := range o.steps {
-		if j, ok := o.awaited(s.Step); ok && o.leads(4*i+over, o.comes(j, s.Await.Stage)) {
-			o.knots = append(o.knots, i)
-		}
-	}
-}
-
-// leads looks from one moment for another, step by step.
-func (o *order) leads(from, to int) bool {
-	seen, todo := map[int]bool{from: true}, []int{from}
-	for len(todo) > 0 {
-		m := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if m == to {
-			return true
-		}
-		for _, a := range o.after[m] {
-			if !seen[a] {
-				seen[a] = true
-				todo = append(todo, a)
-			}
-		}
-	}
-	return false
-}
-
 // before reports that the plan has moment a before moment b.
-func (o *order) before(a, b int) bool { return a == b || o.reach[a][b/64]>>(b%64)&1 == 1 }
+func (o *order) before(a, b int) bool {
+	if o.after[a] == nil {
+		seen, todo := make([]bool, len(o.next)), []int{a}
+		for len(todo) > 0 {
+			m := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, next := range o.next[m] {
+				if !seen[next] {
+					seen[next] = true
+					todo = append(todo, next)
+				}
+			}
+		}
+		o.after[a] = seen
+	}
+	return a == b || o.after[a][b]
+}
 
 // overlap reports that the plan does not keep two faults apart, so that both may be in force at once.
 func (o *order) overlap(i, j int) bool {
 	return !o.before(o.end(i), 4*j+began) && !o.before(o.end(j), 4*i+began)
 }
 
-// most counts the nodes that a set of ordinals can be on.
-func (m mask) most() int { return bits.OnesCount64(uint64(m)) }
+// overlaps checks faults that may be in force at the same time, and steps that wait for a fault.
+func (v *validator) overlaps() {
+	o := v.order
+	if len(o.steps) > MaxSteps {
+		return // Another error says so.
+	}
+	circle := false
+	for i, s := range o.steps {
+		j, ok := o.awaited(s.Step)
+		switch {
+		case !ok:
+		case o.before(4*i+over, o.comes(j, s.Await.Stage)):
+			circle = true
+			v.Add(s.at+".await.step", "wait for a fault of another branch that does not wait for this one",
+				"step %d does not come so far before this step has ended", s.Await.Step)
+		case o.before(o.comes(j, s.Await.Stage), 4*i+began):
+			v.Add(s.at+".await.step", "leave the step out, or put it into another branch",
+				"step %d has come so far by then in any case", s.Await.Step)
+		}
+	}
+	if circle {
+		return
+	}
+	for j, s := range o.steps {
+		if s.Fault == nil {
+			continue
+		}
+		v.standing(j)
+		planes := 0 // Control planes that this fault and those before it may take away at once.
+		for i := range o.steps[:j+1] {
+			if o.steps[i].Fault == nil || i != j && !o.overlap(i, j) {
+				continue
+			}
+			if i != j {
+				v.pair(i, j)
+			}
+			if slices.Contains(v.takes(i), PartControlPlane) {
+				planes++
+			}
+		}
+		if there := max(v.caps.ControlPlanes, 1); planes >= there && slices.Contains(v.takes(j), PartControlPlane) {
+			v.Add(s.at+".fault.name", "choose another fault, or a cluster with more control planes",
+				"fault %q takes a control plane away, and none of %d would be left", s.Fault.Name, there)
+		}
+	}
+	v.budget()
+}
 
-// mask is a set of ordinals, each less the first.
-type mask uint64
+// takes returns what the fault of step i takes; nothing of one that is not known.
+func (v *validator) takes(i int) []Part {
+	if c := v.caps.fault(v.order.steps[i].Fault.Name); c != nil {
+		return c.Takes
+	}
+	return nil
+}
+
+// pair checks that the faults of steps i and j, which may overlap, leave each other alone.
+func (v *validator) pair(i, j int) {
+	o := v.order
+	a, b := o.steps[i], o.steps[j]
+	same := a.Fault.Ordinal == b.Fault.Ordinal || v.work.together()
+	why := Clash(v.takes(i), v.takes(j), same)
+	if why == "" && !o.before(o.end(j), 4*i+healed) { // Either may come to the other.
+		why = Clash(v.takes(j), v.takes(i), same)
+	}
+	if why == "" {
+		return
+	}
+	fix := "put it after that step"
+	if hurtsNode(v.takes(j)) && !v.work.together() {
+		fix += ", or choose another victim"
+	}
+	v.Add(b.at+".fault", fix, "fault %q may be in force together with %q of step %d: %s", b.Fault.Name, a.Fault.Name,
+		a.N, why)
+}
+
+// standing checks that what is done within a fault that takes the API away does not need it.
+func (v *validator) standing(j int) {
+	o := v.order
+	takes := v.takes(j)
+	away := slices.IndexFunc(takes, func(p Part) bool { return slices.Contains(apiParts(), p) })
+	if away < 0 {
+		return
+	}
+	asks := []Action{ActionDeletePod, ActionDeleteClaim}
+	for _, k := range setKinds() {
+		asks = append(asks, k.do)
+	}
+	for i, s := range o.steps {
+		apart := o.before(4*i+over, 4*j+began) || o.before(o.end(j), 4*i+began)
+		around := o.before(4*i+began, 4*j+began) && o.before(o.end(j), 4*i+over)
+		if slices.Contains(asks, s.Do) && !apart && !around {
+			v.Add(s.at+".do", "put it before or after that step", "the %s may be taken away then, by step %d",
+				takes[away], o.steps[j].N)
+		}
+	}
+}

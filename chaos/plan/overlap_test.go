@@ -110,14 +110,14 @@ func contradictions() []illegal {
 	packed.Workload.Packed = true
 	return []illegal{
 		{"cordon twice", planOf(hit("cordon", 0, hit("cordon", 0))), `steps[0].fault.during[0].fault: fault "cordon" ` +
-			`may be in force together with "cordon" of step 1: it has the schedulable in its hands; put it after`},
+			`may be in force together with "cordon" of step 1: it has the schedulable; put it after`},
 		{"stop within stop", planOf(hit("kubelet-stop", 1, hit("kubelet-stop", 1))),
-			"it has the kubelet in its hands; put it after that step, or choose another victim"},
+			"it has the kubelet; put it after that step, or choose another victim"},
 		{"on a node that is away", planOf(hit("node-partition", 2, hit("kubelet-kill", 2))),
 			`steps[0].fault.during[0].fault: fault "kubelet-kill" may be in force together with "node-partition" ` +
 				"of step 1: it has taken the node away"},
 		{"reboot of a stopped kubelet", planOf(hit("kubelet-stop", 0, hit("node-reboot", 0))),
-			"it has the node's kubelet in its hands"},
+			"it has the node's kubelet;"},
 		{"beside each other", planOf(together(branch(load(), hit("cordon", 0)), branch(hit("cordon", 0)))),
 			`steps[0].branches[1][0].fault: fault "cordon" may be in force together with "cordon" of step 3`},
 		{"as soon as it is confirmed", planOf(together(branch(hit("cordon", 0)),

@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// Part is something that a fault has in its hands while it is in force: no two faults can have the same one of the same
-// victim at once, since neither could be shown, or healed, without the other.
+// Part is something that a fault takes while it is in force: no two faults can have the same one of the same victim at
+// once, since neither could be shown, or healed, without the other.
 type Part string
 
 // Parts of the victim's node, as a machine.
 const (
-	PartNode    Part = "node"    // All of it: it is not running, or out of reach. No other fault can be on it then.
-	PartKubelet Part = "kubelet" // The kubelet's process.
-	PartRuntime Part = "runtime" // The container runtime's process.
-	PartProxy   Part = "proxy"   // The process of kube-proxy.
-	PartNetwork Part = "network" // A share of its packets, or of a pod's.
-	PartVolume  Part = "volume"  // The file system of the victim's volume.
-	PartClock   Part = "clock"   // Its wall clock.
-	// PartContainer is the process of a container of the victim's pod.
-	PartContainer Part = "container"
+	PartNode      Part = "node"      // All of it: it is not running, or out of reach. No other fault can be on it then.
+	PartKubelet   Part = "kubelet"   // The kubelet's process.
+	PartRuntime   Part = "runtime"   // The container runtime's process.
+	PartProxy     Part = "proxy"     // The process of kube-proxy.
+	PartNetwork   Part = "network"   // A share of its packets, or of a pod's.
+	PartVolume    Part = "volume"    // The file system of the victim's volume.
+	PartClock     Part = "clock"     // Its wall clock.
+	PartContainer Part = "container" // The process of a container of the victim's pod.
 )
 
 // Parts of the API's view of the victim.
@@ -41,11 +40,9 @@ const (
 	PartQuota        Part = "quota" // How much the workload's namespace may have.
 )
 
-// Parts returns what a fault can have in its hands.
+// Parts returns what a fault can take.
 func Parts() []Part {
-	return slices.Concat(machineParts(), objectParts(), []Part{
-		PartControlPlane, PartAPIServer, PartEtcd, PartManager, PartScheduler, PartQuota,
-	})
+	return slices.Concat(machineParts(), objectParts(), apiParts(), []Part{PartManager, PartScheduler, PartQuota})
 }
 
 func machineParts() []Part {
@@ -56,8 +53,11 @@ func objectParts() []Part {
 	return []Part{PartObject, PartSchedulable, PartService, PartPod, PartClaim}
 }
 
-// HurtsNode reports that one who has these parts in his hands keeps a node from doing its work for the workload.
-func HurtsNode(parts []Part) bool {
+// apiParts are those without which nothing can be done or seen through the API.
+func apiParts() []Part { return []Part{PartControlPlane, PartAPIServer, PartEtcd} }
+
+// hurtsNode reports that a fault that takes these parts keeps a node from doing its work for the workload.
+func hurtsNode(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
 		machine := slices.Contains(machineParts(), p) && p != PartContainer
 		return machine || p == PartObject || p == PartSchedulable || p == PartService
@@ -80,22 +80,21 @@ func Clash(has, takes []Part, same bool) string {
 func clash(has, takes Part, same bool) string {
 	machine := func(p Part) bool { return slices.Contains(machineParts(), p) }
 	object := func(p Part) bool { return slices.Contains(objectParts(), p) }
-	away := func(p Part) bool { return p == PartAPIServer || p == PartEtcd || p == PartControlPlane }
+	away := func(p Part) bool { return slices.Contains(apiParts(), p) }
 	leads := func(p Part) bool { return p == PartManager || p == PartScheduler }
-	whole := has == PartNode || takes == PartNode
 	switch {
-	case !same && (machine(has) || object(has)), !same && machine(takes):
+	case !same && (machine(has) || object(has) || machine(takes)):
 		return ""
 	case has == PartNode && machine(takes):
 		return "it has taken the node away"
-	case whole && machine(has) && machine(takes):
-		return fmt.Sprintf("it has the node's %s in its hands", has)
+	case takes == PartNode && machine(has):
+		return fmt.Sprintf("it has the node's %s", has)
 	case has == takes && !away(has):
-		return fmt.Sprintf("it has the %s in its hands", has)
+		return fmt.Sprintf("it has the %s", has)
 	case away(has) && (away(takes) || object(takes)):
 		return fmt.Sprintf("it has taken the %s away, and nothing can be done or seen without it", has)
 	case away(has) && leads(takes), leads(has) && away(takes):
-		return fmt.Sprintf("it has the %s in its hands, and without both nobody leads", has)
+		return fmt.Sprintf("it has the %s, and without both there is no leader", has)
 	}
 	return ""
 }

@@ -45,78 +45,10 @@ type Plan struct {
 	Workload Workload `json:"workload"`
 	Bounds   Bounds   `json:"bounds"`
 	Steps    []Step   `json:"steps"`
-	// Audit is set by the harness that carries the plan out: it looks for residue before and after.
+	// Audit is set by the harness that carries the plan out: it looks for leaks before and after.
 	Audit bool `json:"audit,omitempty"`
 	// DataFiles is set by the harness that carries the plan out: it verifies the database's files on disk at the end.
 	DataFiles bool `json:"dataFiles,omitempty"`
-}
-
-// Workload is what is hurt and how it is used.
-type Workload struct {
-	Name        string   `json:"name"`        // In the list of workloads, for example "ledger".
-	StatefulSet string   `json:"statefulSet"` // Name of the StatefulSet, for example "mysql".
-	Replicas    int      `json:"replicas"`
-	FileSystem  string   `json:"fileSystem"` // "ext4" or "xfs": the file system of every volume.
-	VolumeMiB   int      `json:"volumeMiB"`
-	Clients     int      `json:"clients"`          // Writing clients per instance.
-	Interval    Duration `json:"interval"`         // A client's pause between two operations.
-	QuietRows   int      `json:"quietRows"`        // Rows of the table nobody writes to after set-up.
-	Silent      bool     `json:"silent,omitempty"` // Clients are given an address where nobody listens (self-test).
-	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
-	Storage string `json:"storage,omitempty"`
-	// Fencing is what a shared disk does about a second node: "none", "single" or "evict".
-	Fencing string `json:"fencing,omitempty"`
-	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
-	Packed bool `json:"packed,omitempty"`
-	// Pinned keeps all pods on the first worker, by name: they come back where they were.
-	Pinned bool `json:"pinned,omitempty"`
-	// FlushLogAtTrxCommit is when the database writes its log and syncs it: 1 (also when left out) at every commit, 2
-	// writes at every commit and syncs once a second, 0 does both once a second (innodb_flush_log_at_trx_commit).
-	FlushLogAtTrxCommit *int `json:"flushLogAtTrxCommit,omitempty"`
-	// SyncBinlog is after how many commits the database syncs its binary log: 1 (also when left out), or 0, which
-	// leaves it to the kernel (sync_binlog).
-	SyncBinlog *int `json:"syncBinlog,omitempty"`
-	// Parallel makes and ends pods without waiting for each other (podManagementPolicy).
-	Parallel bool `json:"parallel,omitempty"`
-	// PreStop is how long the kubelet waits before it tells the database of a deleted pod to stop (lifecycle.preStop,
-	// KEP-3960).
-	PreStop Duration `json:"preStop,omitempty"`
-	// Light has containers that do nothing in place of databases: there are volumes, and no data and no clients.
-	Light bool `json:"light,omitempty"`
-	// Replicated has every database but the first be a copy of that one, brought up to date by its GTIDs; the clients
-	// write to the first alone.
-	Replicated bool `json:"replicated,omitempty"`
-	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
-	UpdateStrategy string `json:"updateStrategy,omitempty"`
-	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
-	Partition int `json:"partition,omitempty"`
-	// MaxUnavailable is how many pods a rolling update may have unavailable at once (KEP-961); 0 leaves it out.
-	MaxUnavailable int `json:"maxUnavailable,omitempty"`
-	// MinReadySeconds is for how long a pod must be Ready to count as available (KEP-2599).
-	MinReadySeconds int `json:"minReadySeconds,omitempty"`
-	// Start is the ordinal of the first pod (KEP-3335).
-	Start int `json:"start,omitempty"`
-	// WhenDeleted and WhenScaled say what becomes of claims when the StatefulSet is deleted and when it is scaled down
-	// (KEP-1847): PolicyRetain (also when empty) or PolicyDelete.
-	WhenDeleted string `json:"whenDeleted,omitempty"`
-	WhenScaled  string `json:"whenScaled,omitempty"`
-}
-
-// What volumes can be.
-const (
-	StorageLocal      = "local"      // A file system of the node's own; the volume cannot move.
-	StorageSharedDisk = "shareddisk" // A disk that is attached to the node that needs it.
-)
-
-// Storages returns what volumes can be.
-func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
-
-// StorageName returns what the volumes are.
-func (w Workload) StorageName() string {
-	if w.Storage == "" {
-		return StorageLocal
-	}
-	return w.Storage
 }
 
 // Bounds are the times and amounts the judges hold the trial to.
@@ -130,6 +62,14 @@ type Bounds struct {
 	MaxNodes int `json:"maxNodes,omitempty"`
 }
 
+// Nodes returns how many of so many workers may be hurt at the same time.
+func (b Bounds) Nodes(workers int) int {
+	if b.MaxNodes > 0 {
+		return b.MaxNodes
+	}
+	return max((workers+1)/2-1, 1)
+}
+
 // AllSteps returns every step in the order of N: each before the steps within it, of those of a fault what provokes
 // it before what is done while it is held, and of sequences beside each other one after the other.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
@@ -138,7 +78,7 @@ func flatten(into, steps []Step) []Step {
 	for _, s := range steps {
 		into = append(into, s)
 		for _, within := range s.inner() {
-			into = flatten(into, within)
+			into = flatten(into, within.steps)
 		}
 	}
 	return into
@@ -159,6 +99,46 @@ func (p Plan) Around(n int) []Step {
 			return around
 		}
 		around = append(around, steps[i])
-		steps = slices.Concat(steps[i].inner()...)
+		inner := steps[i].inner()
+		steps = nil
+		for _, within := range inner {
+			steps = append(steps, within.steps...)
+		}
 	}
+}
+
+// sequence is the steps in one field of a step.
+type sequence struct {
+	field string
+	steps []Step
+}
+
+// inner returns the sequences of steps within a step, in their order.
+func (s Step) inner() []sequence {
+	switch {
+	case s.Fault != nil:
+		return []sequence{{"fault.provoke", s.Fault.Provoke}, {"fault.during", s.Fault.During}}
+	case len(s.Branches) > 0:
+		inner := make([]sequence, len(s.Branches))
+		for i, branch := range s.Branches {
+			inner[i] = sequence{fmt.Sprintf("branches[%d]", i), branch}
+		}
+		return inner
+	}
+	return []sequence{{"during", s.During}}
+}
+
+// Number gives steps their numbers, from 1 on, each before the steps within it.
+func Number(steps []Step) { number(steps, 1) }
+
+// number numbers steps from n on and returns the next number.
+func number(steps []Step, n int) int {
+	for i := range steps {
+		steps[i].N = n
+		n++
+		for _, within := range steps[i].inner() {
+			n = number(within.steps, n)
+		}
+	}
+	return n
 }

@@ -6,36 +6,52 @@ import "math/rand/v2"
 type Scenario struct {
 	Name    string
 	Summary string // What is done and why, one sentence.
-	// Expect is the verdict a sound cluster and a sound Seatrial come to: "PASS", "FAIL" or "UNKNOWN". Self-tests
-	// differ from PASS: they sabotage the trial and must be found out.
+	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests, which
+	// sabotage the trial and must be found out, and cases expect anything but PASS.
 	Expect string
-	// Build draws everything that is left open from r, its only source of chance. Schema, Scenario, Seed and the
-	// steps' numbers are filled in by Make.
+	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
+	// and the steps' numbers.
 	Build func(r *rand.Rand) Plan
 }
 
 // stream keeps the planner's random numbers apart from any other use of the same seed.
 const stream = 0x5ea7_41a1
 
-// Make turns a scenario and a seed into a plan. The same two give the same plan, byte for byte; the seed gives the
-// plan again, not the timing of the machine it runs on.
+// Make turns a scenario and a seed into a plan. The same two give the same plan, byte for byte; the seed repeats the
+// plan, not the timing of the machine it runs on.
 func Make(s Scenario, seed uint64) Plan {
 	p := s.Build(rand.New(rand.NewPCG(seed, stream)))
 	p.Schema = SchemaVersion
 	p.Scenario = s.Name
 	p.Seed = seed
-	number(p.Steps, 1)
+	Number(p.Steps)
 	return p
 }
 
-// number numbers steps from n on, each before the steps within it, and returns the next number.
-func number(steps []Step, n int) int {
-	for i := range steps {
-		steps[i].N = n
-		n++
-		for _, within := range steps[i].inner() {
-			n = number(within, n)
-		}
-	}
-	return n
+// Case is a reported bug as data: the scenario that brings it about and the finding that shows it.
+type Case struct {
+	Scenario        // Its name is the case's; Expect is the verdict on an affected version.
+	Report   string // Where it was reported.
+	Affected string // The Kubernetes versions that have it.
+	Fixed    string // The first without it; "none" when it is open.
+	// Finding must be found for the case to count as reproduced; another failure does not count.
+	Finding Sign
+	// Volumes is how many volumes a run puts at risk, each an attempt of its own; 0 is one.
+	Volumes int
+	// Race is set where the finding depends on which of two things comes first: several runs look for it, until one of
+	// their volumes shows it.
+	Race bool
+	// Control is set for a case that differs from an affected one in what prevents the finding. The checks of Finding
+	// and Holds must pass, whatever the others say: what prevents a loss need not keep every promise. Expect is the
+	// verdict of all checks.
+	Control bool
+	// Holds names more checks that must pass for a control to have held: that the finding is not there would mean
+	// little where something else was lost, or nothing happened.
+	Holds []string
+}
+
+// Sign is how a finding is recognised.
+type Sign struct {
+	Check string // The check that makes the finding.
+	Says  string // A part of its sentence.
 }

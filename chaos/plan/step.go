@@ -1,5 +1,15 @@
 package plan
 
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
 // Action is what a step does.
 type Action string
 
@@ -24,25 +34,6 @@ const (
 	ActionTogether    Action = "together"     // Carry out several sequences of steps beside each other.
 	ActionUpdate      Action = "update"       // Give the pod template a new revision.
 )
-
-// Actions returns the actions a step can be, in alphabetical order.
-func Actions() []Action {
-	return []Action{
-		ActionAwait, ActionMesh, ActionChecksum, ActionCreateSet, ActionDeleteClaim, ActionDeletePod, ActionDeleteSet,
-		ActionFault, ActionLoad, ActionPartition, ActionPause, ActionRead, ActionRecover, ActionRollback, ActionScale,
-		ActionTamper, ActionTogether, ActionUpdate,
-	}
-}
-
-// ChangesSet reports that the action changes the StatefulSet, or deletes or makes it. Such a step can have others
-// During it, and waits at its end until the StatefulSet has settled, see WaitSettled.
-func (a Action) ChangesSet() bool {
-	switch a {
-	case ActionCreateSet, ActionDeleteSet, ActionPartition, ActionRollback, ActionScale, ActionUpdate:
-		return true
-	}
-	return false
-}
 
 // Step is one numbered step. Exactly the fields its action needs are set.
 type Step struct {
@@ -70,88 +61,208 @@ type Step struct {
 	Bound    Duration `json:"bound"` // The step is given up, and the trial UNKNOWN, after this long.
 }
 
-// inner returns the sequences of steps within a step, in their order.
-func (s Step) inner() [][]Step {
+// kind is one kind of step: its own field, its rules and its words.
+type kind struct {
+	do      Action
+	field   string // The field that it has beside those of every step; it must be set.
+	changes bool   // It changes the StatefulSet, see Action.ChangesSet.
+	// check adds what is wrong with a step whose own field is set.
+	check func(v *validator, at string, s Step, in depth)
+	// says describes such a step.
+	says func(p Plan, s Step) string
+}
+
+// kinds returns the kinds of steps, in alphabetical order of their actions.
+func kinds() []kind {
+	all := slices.Concat(setKinds(), dataKinds(), podKinds(), timeKinds(), []kind{
+		{do: ActionFault, field: "fault", check: (*validator).fault, says: Plan.describeFault},
+		{do: ActionAwait, field: "await", check: func(v *validator, at string, s Step, in depth) {
+			v.await(at+".await", *s.Await, in.steps)
+		}, says: func(p Plan, s Step) string { return p.describeAwait(*s.Await) }},
+		{do: ActionTogether, field: "branches", check: (*validator).together, says: func(_ Plan, s Step) string {
+			return count(len(s.Branches), "sequence") + " beside each other:"
+		}},
+	})
+	slices.SortFunc(all, func(a, b kind) int { return strings.Compare(string(a.do), string(b.do)) })
+	return all
+}
+
+func kindOf(do Action) (kind, bool) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.do == do })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
+}
+
+// Actions returns the actions a step can be, in alphabetical order.
+func Actions() []Action {
+	var actions []Action
+	for _, k := range kinds() {
+		actions = append(actions, k.do)
+	}
+	return actions
+}
+
+// ChangesSet reports that the action changes the StatefulSet, or deletes or makes it. Such a step can have others
+// During it, and waits at its end until the StatefulSet has settled, see WaitSettled.
+func (a Action) ChangesSet() bool {
+	k, _ := kindOf(a)
+	return k.changes
+}
+
+// Describe says in one line what a step of the plan does.
+func (p Plan) Describe(s Step) string {
+	k, ok := kindOf(s.Do)
+	if !ok || k.field != "" && !slices.Contains(own(s), k.field) {
+		return string(s.Do)
+	}
+	text := string(s.Do) + ": " + k.says(p, s)
+	if k.changes && s.Wait == WaitObserved {
+		text += ", not waiting for it"
+	}
+	if k.changes && len(s.During) > 0 {
+		text += "; meanwhile:"
+	}
+	return text
+}
+
+// own returns the fields of a step that are set and that not every step has.
+func own(s Step) []string {
+	return set(s, "n", "do", "during", "wait", "note", "bound")
+}
+
+// set returns the fields of a struct that are set, by their names in JSON, without some.
+func set(object any, without ...string) []string {
+	var names []string
+	v := reflect.ValueOf(object)
+	for _, f := range jsonFields(v.Type()) {
+		if !slices.Contains(without, f.name) && !v.FieldByIndex(f.Index).IsZero() {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// The limits of steps within each other.
+const (
+	MaxDepth    = 4 // How many steps can be within each other.
+	MaxBranches = 8 // How many sequences can be beside each other.
+)
+
+// depth is what a step is within: how many other steps, and how many of them are faults.
+type depth struct{ steps, faults int }
+
+func (in depth) step() depth  { return depth{in.steps + 1, in.faults} }
+func (in depth) fault() depth { return depth{in.steps + 1, in.faults + 1} }
+
+// steps checks steps in order.
+func (v *validator) steps(at string, steps []Step, in depth) {
+	for i, s := range steps {
+		v.step(fmt.Sprintf("%s[%d]", at, i), s, in)
+	}
+}
+
+func (v *validator) step(at string, s Step, in depth) {
+	v.lasting(at+".bound", s.Bound)
+	v.note(at+".note", s.Note)
+	k, ok := kindOf(s.Do)
+	if !ok {
+		known := make([]string, 0, len(kinds()))
+		for _, a := range Actions() {
+			known = append(known, string(a))
+		}
+		v.OneOf(at+".do", "action", string(s.Do), known...)
+		return
+	}
+	has := own(s)
+	for _, name := range has {
+		if name != k.field {
+			owner := kinds()[slices.IndexFunc(kinds(), func(k kind) bool { return k.field == name })]
+			v.Add(at+"."+name, fmt.Sprintf("leave it out, or use do: %q", owner.do), "is set in a %q step", s.Do)
+		}
+	}
+	if !k.changes && s.Wait != "" {
+		v.Add(at+".wait", "leave it out", "a %q step does not change the StatefulSet", s.Do)
+	}
+	if !k.changes && len(s.During) > 0 {
+		v.Add(at+".during", "leave it out, or use fault.during", "a %q step does not change the StatefulSet", s.Do)
+	}
+	if k.field != "" && !slices.Contains(has, k.field) {
+		v.Add(at+"."+k.field, "set it", "is missing in a %q step", s.Do)
+		return
+	}
+	k.check(v, at, s, in)
+	v.fits(at, s)
+}
+
+// note checks that a note is one line of printable text: it is shown on terminals.
+func (v *validator) note(at, note string) {
+	const most = 400
 	switch {
-	case s.Fault != nil:
-		return [][]Step{s.Fault.Provoke, s.Fault.During}
-	case len(s.Branches) > 0:
-		return s.Branches
+	case len(note) > most:
+		v.Add(at, fmt.Sprintf("use at most %d bytes", most), "has %d bytes", len(note))
+	case strings.ContainsFunc(note, func(r rune) bool { return !unicode.IsPrint(r) }):
+		v.Add(at, "use one line of printable text", "%q cannot be printed", note)
 	}
-	return [][]Step{s.During}
 }
 
-// What a change of the StatefulSet waits for at its end.
-const (
-	// WaitSettled is until the StatefulSet has come to what was asked of it: exactly its pods are there, all Ready and
-	// available, on the revisions that strategy and partition want; or it is gone, with what its deletion takes along.
-	WaitSettled = "settled"
-	// WaitObserved is until the controller has taken note of the change, whatever comes of it.
-	WaitObserved = "observed"
-)
-
-// Update is a new revision of the pod template.
-type Update struct {
-	Revision string `json:"revision"` // Its name; the template bears it as the annotation RevisionAnnotation.
-	// Broken is what keeps its pods from being Ready: BrokenImage, BrokenReadiness, or nothing.
-	Broken string `json:"broken,omitempty"`
-}
-
-const (
-	// RevisionFirst is the name of the revision that the StatefulSet is made with. It bears no annotation.
-	RevisionFirst = "first"
-	// RevisionAnnotation is the annotation of the pod template, and so of the pods, with the name of their revision.
-	RevisionAnnotation = "seatrial/revision"
-)
-
-// What can be wrong with a revision.
-const (
-	BrokenImage     = "image"     // Its image is nowhere to be had.
-	BrokenReadiness = "readiness" // Its container starts, and its readiness probe fails for ever.
-)
-
-// Brokens returns what can be wrong with a revision.
-func Brokens() []string { return []string{BrokenImage, BrokenReadiness} }
-
-// Cascades returns what a deletion of the StatefulSet does with its pods: "background" and "foreground" delete them,
-// after it and before it, and "orphan" leaves them alone (propagationPolicy).
-func Cascades() []string { return []string{"background", CascadeForeground, CascadeOrphan} }
-
-// Two of Cascades.
-const (
-	CascadeForeground = "foreground"
-	CascadeOrphan     = "orphan"
-)
-
-// How a StatefulSet replaces pods of an old revision.
-const (
-	StrategyRolling  = "RollingUpdate"
-	StrategyOnDelete = "OnDelete"
-)
-
-// Strategy returns how the StatefulSet replaces pods of an old revision.
-func (w Workload) Strategy() string {
-	if w.UpdateStrategy == "" {
-		return StrategyRolling
+// tooDeep checks that steps are not within too many others.
+func (v *validator) tooDeep(at string, in depth, steps ...[]Step) bool {
+	deep := in.steps >= MaxDepth && slices.ContainsFunc(steps, func(s []Step) bool { return len(s) > 0 })
+	if deep {
+		v.Add(at, "leave it out", "is within %d steps already", in.steps)
 	}
-	return w.UpdateStrategy
+	return deep
 }
 
-// What becomes of claims that their pods need no more.
-const (
-	PolicyRetain = "Retain"
-	PolicyDelete = "Delete"
-)
+// fits checks that what is within a step, and what it waits for, does not take longer than its bound allows.
+func (v *validator) fits(at string, s Step) {
+	least := s.least()
+	if least < s.Bound.D() || s.Bound <= 0 || s.Lasting >= s.Bound || s.Fault != nil && s.Fault.Hold >= s.Bound {
+		return // Another error says so.
+	}
+	v.Add(at+".bound", "raise it, or shorten what is within", "what is planned takes %s at least, which does not fit "+
+		"into %s", least, s.Bound)
+}
 
-// LightName is the name of the workload that Workload.Light goes with.
-const LightName = "light"
+// least returns the shortest time that a step can take, as far as the plan says.
+func (s Step) least() time.Duration {
+	least := max(s.Lasting.D(), 0)
+	for _, inner := range s.inner() {
+		all := time.Duration(0)
+		for _, within := range inner.steps {
+			all = sum(all, within.least())
+		}
+		if s.Do == ActionTogether {
+			least = max(least, all)
+		} else {
+			least = sum(least, all)
+		}
+	}
+	if s.Fault != nil {
+		least = sum(least, s.Fault.Hold.D())
+	}
+	if s.Await != nil {
+		least = sum(least, s.Await.least())
+	}
+	return least
+}
 
-// Tamper is a corruption on purpose.
-type Tamper struct {
-	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
-	// of the quiet table's file on the disk, which a server that has the page in memory does not see.
-	Kind    string `json:"kind"`
-	Ordinal int    `json:"ordinal"`
-	Page    int    `json:"page,omitempty"` // Of flip-byte.
-	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
+// sum adds what is not negative of two durations, and stays at the longest there is.
+func sum(a, b time.Duration) time.Duration {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// count says how many there are of something.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

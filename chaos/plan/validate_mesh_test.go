@@ -17,7 +17,7 @@ func TestPausesNotesAndManifests(t *testing.T) {
 		want string
 	}{
 		{"a pause", plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(time.Second), Note: "from Workflow/w"}, ""},
-		{"no pause", plan.Step{Do: plan.ActionPause}, "steps[0].lasting: 0s is out of range"},
+		{"no pause", plan.Step{Do: plan.ActionPause}, `steps[0].lasting: is missing in a "pause" step`},
 		{"a long pause", plan.Step{Do: plan.ActionPause, Lasting: minute}, "does not fit into the step's bound"},
 		{"a pause that loads", plan.Step{Do: plan.ActionPause, Lasting: 1, Commits: 3}, "steps[0].commits: is set"},
 		{"a load that pauses", plan.Step{Do: plan.ActionLoad, Commits: 1, Lasting: 1}, "steps[0].lasting: is set"},

@@ -82,7 +82,7 @@ func mistakes() []mistake {
 		{"replicas", func(p *plan.Plan) { p.Workload.Replicas = -1 },
 			"workload.replicas: -1 is out of range; use 1 to 64"},
 		{"file system", func(p *plan.Plan) { p.Workload.FileSystem = "zfs" },
-			`workload.fileSystem: no file system "zfs"; use "ext4" or "xfs"`},
+			`workload.fileSystem: no file system "zfs"; did you mean "xfs"? known: ext4, xfs`},
 		{"clients", func(p *plan.Plan) { p.Workload.Clients = 0 }, "workload.clients: 0 is out of range"},
 		{"interval", func(p *plan.Plan) { p.Workload.Interval = -1 },
 			"workload.interval: -1ns is out of range"},
@@ -102,7 +102,7 @@ func mistakes() []mistake {
 func mistakesInSteps() []mistake {
 	zero, many := 0, 65
 	return []mistake{
-		{"commits", func(p *plan.Plan) { p.Steps[0].Commits = 0 }, "steps[0].commits: 0 is out of range"},
+		{"commits", func(p *plan.Plan) { p.Steps[0].Commits = -1 }, "steps[0].commits: -1 is out of range"},
 		{"label", func(p *plan.Plan) { p.Steps[1].Label = "a b" }, `steps[1].label: "a b" is not a name`},
 		{"foreign field", func(p *plan.Plan) { p.Steps[1].Commits = 4 },
 			`steps[1].commits: is set in a "checksum" step; leave it out, or use do: "load"`},

@@ -78,7 +78,7 @@ func TestMistakesInParameters(t *testing.T) {
 		{"packet-loss", `"direction": "in"`, "percent: 0 is out of range; use 1 to 99"},
 		{"packet-loss", `"percent": 100`, "percent: 100 is out of range; use 1 to 99"},
 		{"packet-loss", `"percent": -1`, "percent: -1 is out of range; use 1 to 99"},
-		{"packet-loss", `"percent": 1.5`, "percent: 1.5 is out of range; use a whole number"},
+		{"packet-loss", `"percent": 1.5`, "percent: is the number 1.5; use a whole number"},
 		{"packet-loss", `"percent": 30, "flows": "new"`, `flows: fault "packet-loss" does not take it`},
 		{"pod-partition", `"direction": "in"`, "peer: is missing"},
 		{"pod-partition", `"peer": 1`, "peer: 1 is the victim itself"},
@@ -141,7 +141,7 @@ func TestParametersAreDescribed(t *testing.T) {
 
 // TestAFaultIsReadAsItWasWritten holds that common fields and parameters are told apart by name alone.
 func TestAFaultIsReadAsItWasWritten(t *testing.T) {
-	const text = `{"name":"x","ordinal":2,"hold":"1s","families":["ipv4"],"percent":3,"outlast":true}`
+	const text = `{"name":"x","ordinal":2,"hold":"1s","outlast":true,"families":["ipv4"],"percent":3}`
 	var f plan.Fault
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		t.Fatal(err)

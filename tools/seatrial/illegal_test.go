@@ -1,4 +1,4 @@
-package plantest
+package main
 
 import (
 	"bytes"
@@ -12,27 +12,21 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Case is the text of a plan that must be refused.
-type Case struct {
+// illegalPlan is the text of a plan that must be refused.
+type illegalPlan struct {
 	Name  string
 	Field string // What the refusal must name; empty where the text breaks off.
 	Text  []byte
 }
 
-// OfParams reports whether what is wrong is the value of a fault's parameter, which the fault's definition alone
-// judges.
-func OfParams(c Case) bool {
-	return strings.Contains(c.Field, ".fault.csi") || strings.Contains(c.Field, ".fault.families")
-}
-
-// Illegal returns plans that must be refused, always the same in the same order: each is a legal one with one value
+// illegalPlans returns plans that must be refused, always the same in the same order: each is a legal one with one value
 // changed, taken away, or put in.
-func Illegal() []Case {
-	var all []Case
-	for _, p := range Legal() {
+func illegalPlans() []illegalPlan {
+	var all []illegalPlan
+	for _, p := range legalPlans() {
 		all = append(all, mutate(p)...)
 	}
-	return append(all, Contradictions()...)
+	return append(all, contradictions()...)
 }
 
 // hostile are texts that are no name of anything: what a shell, a terminal, a file system or a reader would make
@@ -132,10 +126,10 @@ type mutator struct {
 	tree    any
 	hostile []string
 	turn    int
-	cases   []Case
+	cases   []illegalPlan
 }
 
-func mutate(p plan.Plan) []Case {
+func mutate(p plan.Plan) []illegalPlan {
 	m := &mutator{name: p.Scenario, hostile: hostile(), turn: len(p.Scenario)}
 	var text bytes.Buffer
 	err := p.Encode(&text)
@@ -150,10 +144,10 @@ func mutate(p plan.Plan) []Case {
 	m.walk("", "", m.tree, func(v any) { m.tree = v })
 	whole := m.text()
 	for _, more := range []string{"{}", "x", "]", "\x00"} {
-		m.cases = append(m.cases, Case{m.name + ": more after it", "plan", append(bytes.Clone(whole), more...)})
+		m.cases = append(m.cases, illegalPlan{m.name + ": more after it", "plan", append(bytes.Clone(whole), more...)})
 	}
 	for cut := 1; cut < len(whole); cut += len(whole)/16 + 1 {
-		m.cases = append(m.cases, Case{fmt.Sprintf("%s: cut off at byte %d", m.name, cut), "", whole[:cut]})
+		m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: cut off at byte %d", m.name, cut), "", whole[:cut]})
 	}
 	return m.cases
 }
@@ -181,7 +175,11 @@ func (m *mutator) put(what, at string, old any, set func(any), text string) {
 	if len(shown) > 60 {
 		shown = shown[:60] + "..."
 	}
-	m.cases = append(m.cases, Case{fmt.Sprintf("%s: %s of %s: %q", m.name, what, at, shown), at, whole})
+	field := at
+	if !json.Valid(whole) { // The line and the column are named.
+		field = "plan"
+	}
+	m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: %s of %s: %q", m.name, what, at, shown), field, whole})
 }
 
 // walk changes a value, and those within it.
@@ -225,7 +223,7 @@ func (m *mutator) fields(at string, object map[string]any) {
 		}
 		object[name] = 1
 		what := fmt.Sprintf("%s: unknown field %q in %q", m.name, quoted, at)
-		m.cases = append(m.cases, Case{what, below(quoted), m.text()})
+		m.cases = append(m.cases, illegalPlan{what, below(quoted), m.text()})
 		delete(object, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -238,7 +236,7 @@ func (m *mutator) fields(at string, object map[string]any) {
 		}
 		if slices.Contains(required(), name) {
 			delete(object, name)
-			m.cases = append(m.cases, Case{fmt.Sprintf("%s: without %s", m.name, below(name)), below(name), m.text()})
+			m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: without %s", m.name, below(name)), below(name), m.text()})
 			object[name] = old
 		}
 	}
@@ -263,4 +261,81 @@ func kindOf(field string, v any) string {
 		return "list"
 	}
 	return "object"
+}
+
+// contradictions returns plans whose faults cannot be in force together, or hurt more nodes than may be hurt.
+func contradictions() []illegalPlan {
+	var cases []illegalPlan
+	add := func(name, field string, budget int, step plan.Step) {
+		p := planWith("made-up-overlap", ledgerOf3(), loadStep(), step)
+		p.Bounds.MaxNodes = budget
+		plan.Number(p.Steps)
+		var text bytes.Buffer
+		if err := p.Encode(&text); err != nil {
+			panic(fmt.Sprintf("write %s: %v", name, err)) // A plan can be written.
+		}
+		cases = append(cases, illegalPlan{name, field, text.Bytes()})
+	}
+	together := func(a, b plan.Step) plan.Step {
+		return plan.Step{Do: plan.ActionTogether, Branches: [][]plan.Step{{a}, {b}}, Bound: 2 * hour}
+	}
+	nested := func(a, b plan.Step) plan.Step {
+		b.Bound = minute
+		a.Fault.During = []plan.Step{b}
+		return a
+	}
+	for ordinal := range 3 {
+		for _, pair := range clashes() {
+			a, b := pair[0], pair[1]
+			name := fmt.Sprintf("%s and %s on %d", a, b, ordinal)
+			add(name+", within", "steps[1].fault.during[0].fault", 2, nested(faultOn(a, ordinal), faultOn(b, ordinal)))
+			add(name+", beside", "steps[1].branches[1][0].fault", 2, together(faultOn(a, ordinal), faultOn(b, ordinal)))
+		}
+		other := (ordinal + 1) % 3
+		for _, pair := range [][2]string{
+			{"node-partition", "kubelet-kill"}, {"node-reboot", "node-reboot"}, {"cordon", "kubelet-stop"},
+			{"runtime-kill", "node-partition"}, {"node-delete", "cordon"},
+		} {
+			a, b := faultOn(pair[0], ordinal), faultOn(pair[1], other)
+			name := fmt.Sprintf("%s on %d and %s on %d", pair[0], ordinal, pair[1], other)
+			add(name+", within", "bounds.maxNodes", 0, nested(a, b))
+			add(name+", beside", "bounds.maxNodes", 1, together(faultOn(pair[0], ordinal), b))
+		}
+		wait := func(step int) plan.Step {
+			return awaitStep(plan.Await{For: plan.AwaitFault, Step: step, Stage: plan.StageGone})
+		}
+		add("waits for itself", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), wait(2)))
+		add("waits for nobody", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), wait(1)))
+		add("waits for what has come", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), awaitStep(
+			plan.Await{For: plan.AwaitFault, Step: 2, Stage: plan.StageInjected})))
+		outlasts := faultOn("node-delete", ordinal)
+		outlasts.Fault.Outlast = true
+		add("outlasts nothing", "steps[1].fault.outlast", 2, outlasts)
+		outlasts.Bound = minute
+		add("outlasts a change", "steps[1].during[0].fault.outlast", 2,
+			plan.Step{Do: plan.ActionScale, Replicas: new(2), Bound: hour, During: []plan.Step{outlasts}})
+		slow := faultOn("cordon", ordinal)
+		slow.Fault.Hold = minute - second
+		outer := nested(faultOn("pod-delete", ordinal), slow)
+		outer.Fault.Hold, outer.Bound = second, minute
+		add("a hold that does not fit", "steps[1].bound", 2, outer)
+	}
+	return cases
+}
+
+// clashes are faults that have the same of one victim in their hands, or one of which takes the other's node away.
+func clashes() [][2]string {
+	pairs := [][2]string{{"kubelet-kill", "kubelet-stop"}, {"kubelet-stop", "kubelet-kill"}}
+	for _, same := range []string{
+		"cordon", "kubelet-kill", "kubelet-stop", "manager-kill", "node-delete", "node-partition", "node-reboot",
+		"runtime-kill",
+	} {
+		pairs = append(pairs, [2]string{same, same})
+	}
+	for _, whole := range []string{"node-partition", "node-reboot"} {
+		for _, other := range []string{"kubelet-kill", "kubelet-stop", "runtime-kill"} {
+			pairs = append(pairs, [2]string{whole, other}, [2]string{other, whole})
+		}
+	}
+	return append(pairs, [2]string{"node-partition", "node-reboot"}, [2]string{"node-reboot", "node-partition"})
 }

@@ -1,0 +1,314 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Fault is one planned fault. The victim is the node that runs the pod of Ordinal when the fault starts; within another
+// fault, when that one started.
+type Fault struct {
+	Name    string   `json:"name"` // In the list of faults, for example "kubelet-kill".
+	Ordinal int      `json:"ordinal"`
+	Hold    Duration `json:"hold"` // How long the shown effect is left in place.
+	// Params are the fields that only this fault has. In JSON they stand beside the others; the fault's definition
+	// decodes and validates them.
+	Params Params `json:"-"`
+	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
+	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
+	When    *Await `json:"when,omitempty"`
+	Provoke []Step `json:"provoke,omitempty"`
+	// During are steps carried out when the effect was shown, before the time of Hold begins.
+	During []Step `json:"during,omitempty"`
+	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
+	// be healed before: a Node that was deleted is registered by its kubelet, which a partition keeps from it.
+	Outlast bool `json:"outlast,omitempty"`
+	// Life, when set, is how long the fault may stay in place unhealed, instead of what follows from the bounds. It is
+	// not part of a plan: tests of the armed undo set it.
+	Life Duration `json:"-"`
+}
+
+// Params are the parameters of a fault by name, as they are in JSON.
+type Params map[string]any
+
+// MarshalJSON writes the parameters, in alphabetical order, after the other fields.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	type common Fault
+	data, err := json.Marshal(common(f))
+	if err != nil || len(f.Params) == 0 {
+		return data, err
+	}
+	params, err := json.Marshal(f.Params)
+	if err != nil {
+		return nil, fmt.Errorf("encode fault %q: %w", f.Name, err)
+	}
+	return slices.Concat(data[:len(data)-1], []byte(","), params[1:]), nil
+}
+
+// UnmarshalJSON keeps every field that not all faults have as a parameter.
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	type common Fault
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*common)(f)); err != nil {
+		return fmt.Errorf("decode fault: %w", err)
+	}
+	var params Params
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &params); err != nil {
+		return fmt.Errorf("decode fault: %w", err)
+	}
+	for _, field := range jsonFields(reflect.TypeFor[Fault]()) {
+		delete(params, field.name)
+	}
+	if f.Params = params; len(params) == 0 {
+		f.Params = nil
+	}
+	return nil
+}
+
+// plain returns the parameters as they are decoded from JSON.
+func (p Params) plain() (map[string]any, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	var plain map[string]any
+	return plain, kjson.UnmarshalCaseSensitivePreserveInts(data, &plain)
+}
+
+// note tells of the parameters, "" when there are none.
+func (p Params) note() string {
+	var note strings.Builder
+	var tell func(name string, v any)
+	tell = func(name string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				if k != "manifest" { // It is long, and the step's note says where it is from.
+					tell(k, v[k])
+				}
+			}
+		case bool:
+			if v {
+				note.WriteString(", " + oneLine(short(name)))
+			}
+		default:
+			note.WriteString(", " + oneLine(short(name+" "+strings.Trim(fmt.Sprint(v), "[]"))))
+		}
+	}
+	if plain, err := p.plain(); err == nil && len(plain) > 0 {
+		tell("", plain)
+	}
+	return note.String()
+}
+
+// Setting is what the parameters of a fault are held against.
+type Setting struct {
+	Fault    Fault
+	Workload Workload
+	// Low and Pods say which ordinals there can be at the step: as many as Pods, from Low on.
+	Low, Pods int
+}
+
+// Ordinal adds an error when there is no pod of an ordinal.
+func (s Setting) Ordinal(errs *FieldErrors, field string, ordinal int) {
+	if ordinal < s.Low || ordinal >= s.Low+s.Pods {
+		errs.Add(field, fmt.Sprintf("use %d to %d: there are %d replicas at this step", s.Low, s.Low+s.Pods-1, s.Pods),
+			"%d is out of range", ordinal)
+	}
+}
+
+// DecodeParams reads the parameters of a fault strictly. The fields of its errors are relative to the fault.
+func DecodeParams[P any](f Fault) (P, FieldErrors) {
+	var p P
+	errs := Names(ParamNames[P]()...)(Setting{Fault: f})
+	if len(errs) > 0 || len(f.Params) == 0 {
+		return p, errs
+	}
+	plain, err := f.Params.plain()
+	var data []byte
+	if err == nil {
+		if errs.shape("", reflect.TypeFor[P](), plain, 0); len(errs) > 0 {
+			return p, errs
+		}
+		data, err = json.Marshal(plain)
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &p)
+	}
+	if err != nil {
+		errs.Add("params", "write JSON", "cannot be read: %v", err)
+	}
+	return p, errs
+}
+
+// Names returns a check that knows the names of a fault's parameters and nothing else of them.
+func Names(names ...string) func(Setting) FieldErrors {
+	return func(s Setting) (errs FieldErrors) {
+		for _, name := range slices.Sorted(maps.Keys(s.Fault.Params)) {
+			if !slices.Contains(names, name) {
+				errs.unknown("", name, fmt.Sprintf("fault %q does not take it", short(s.Fault.Name)), names)
+			}
+		}
+		return errs
+	}
+}
+
+// ParamNames returns the names of the parameters of a fault, in the order of its struct.
+func ParamNames[P any]() []string {
+	var names []string
+	for _, f := range jsonFields(reflect.TypeFor[P]()) {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Example returns a small plan whose first step is the fault.
+func Example(caps FaultCaps, params Params) Plan {
+	minute := Duration(time.Minute)
+	p := Plan{
+		Schema: SchemaVersion, Scenario: "example", Seed: 1, Workers: 2,
+		Workload: Workload{
+			Name: "ledger", StatefulSet: "mysql", Replicas: 2, FileSystem: "ext4", VolumeMiB: 512, Clients: 2,
+			Interval: Duration(50 * time.Millisecond), QuietRows: 1000,
+		},
+		Bounds: Bounds{Ready: 3 * minute, Settle: 2 * minute, BlindGap: minute / 12, MinOps: 50, MinAround: 5},
+		Steps: []Step{{N: 1, Do: ActionFault, Bound: 5 * minute, Fault: &Fault{
+			Name: caps.Name, Hold: Duration(10 * time.Second), Params: params,
+		}}},
+	}
+	if caps.Storage == StorageSharedDisk {
+		p.Workload.Storage, p.Workload.Fencing = StorageSharedDisk, "single"
+	}
+	return p
+}
+
+// fault checks a fault, and what is done within it.
+func (v *validator) fault(step string, s Step, in depth) {
+	at, f := step+".fault", *s.Fault
+	v.victim(step)
+	known := v.caps.fault(f.Name)
+	if known == nil {
+		names := make([]string, len(v.caps.Faults))
+		for i, c := range v.caps.Faults {
+			names[i] = c.Name
+		}
+		v.OneOf(at+".name", "fault", f.Name, names...)
+		known = &FaultCaps{Name: f.Name, Triggers: true, Outlasts: true}
+	} else {
+		v.needs(at+".name", *known)
+		v.params(at, f, *known)
+	}
+	v.ordinal(at+".ordinal", f.Ordinal)
+	switch {
+	case f.Hold <= 0:
+		v.Add(at+".hold", "use more than 0s", "%s is out of range", f.Hold)
+	case f.Hold >= s.Bound:
+		v.Add(at+".hold", "hold it for less, or raise the bound", "%s does not fit into the step's bound of %s",
+			f.Hold, s.Bound)
+	case known.Longest > 0 && f.Hold > known.Longest:
+		v.Add(at+".hold", fmt.Sprintf("hold it for at most %s", known.Longest),
+			"the effect of fault %q ends by itself before %s are over", f.Name, f.Hold)
+	}
+	v.when(at, f, *known)
+	switch {
+	case !f.Outlast:
+	case in.faults == 0:
+		v.Add(at+".outlast", "leave it out", "the step is within no fault that it could outlast")
+	case !known.Outlasts:
+		v.Add(at+".outlast", "leave it out", "fault %q can be healed before the one within which it is", f.Name)
+	}
+	if v.tooDeep(at+".provoke", in, f.Provoke) || v.tooDeep(at+".during", in, f.During) {
+		return
+	}
+	v.steps(at+".provoke", f.Provoke, in.fault())
+	v.steps(at+".during", f.During, in.fault())
+}
+
+// needs refuses a fault that the cluster, or any cluster on this machine, cannot carry out.
+func (v *validator) needs(at string, f FaultCaps) {
+	for _, need := range f.Needs {
+		if why, ok := v.caps.Cannot[need]; ok {
+			v.Add(at, "choose another fault or another machine", "fault %q needs %q, which is not to be had here: %s",
+				f.Name, need, why)
+		}
+		if v.caps.Can != nil && !slices.Contains(v.caps.Can, need) {
+			v.Add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
+				f.Name, need)
+		}
+	}
+}
+
+// params asks the fault's definition to judge its parameters.
+func (v *validator) params(at string, f Fault, known FaultCaps) {
+	if known.Storage != "" && known.Storage != v.work.StorageName() {
+		v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
+			"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
+	}
+	check := known.Check
+	if check == nil {
+		check = Names()
+	}
+	for _, e := range check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach}) {
+		e.Field = at + "." + e.Field
+		v.FieldErrors = append(v.FieldErrors, e)
+	}
+}
+
+// maxPutOff is how long a node delays an act after the call that it waited for: the effect must be shown within the
+// limit of that, which is a minute.
+const maxPutOff = 20 * time.Second
+
+// when checks a fault's trigger: what the driver's node service does is seen on the victim's node, and only what is
+// provoked after the node has begun to wait can be waited for.
+func (v *validator) when(at string, f Fault, known FaultCaps) {
+	switch {
+	case f.When == nil && len(f.Provoke) > 0:
+		v.Add(at+".provoke", "leave it out, or set when", "nothing waits for what it brings about")
+		return
+	case f.When == nil:
+		return
+	case !known.Triggers:
+		v.Add(at+".when", "leave it out", "fault %q cannot wait on the node for a call", f.Name)
+	case len(f.Provoke) == 0:
+		v.Add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
+	}
+	v.await(at+".when", *f.When, 1)
+	if f.When.Delay.D() > maxPutOff {
+		v.Add(at+".when.delay", fmt.Sprintf("use 0s to %s", maxPutOff), "%s is out of range on a node", f.When.Delay)
+	}
+	if f.When.Since != "" {
+		v.Add(at+".when.since", "leave it out", "what came before the node began to wait does not count")
+	}
+	switch {
+	case f.When.For != AwaitCSIBegin && f.When.For != AwaitCSIEnd:
+		v.Add(at+".when.for", fmt.Sprintf("use %q or %q", AwaitCSIBegin, AwaitCSIEnd), "%q is not seen on the node",
+			f.When.For)
+	case !strings.HasPrefix(f.When.RPC, "Node"):
+		v.Add(at+".when.rpc", "use a method of the node service", "%q is not called on the victim's node", f.When.RPC)
+	case f.When.Ordinal != f.Ordinal:
+		v.Add(at+".when.ordinal", fmt.Sprintf("use %d", f.Ordinal), "%d is not the victim's", f.When.Ordinal)
+	}
+}
+
+// describeFault says what a fault does to whom.
+func (p Plan) describeFault(s Step) string {
+	f := s.Fault
+	text := fmt.Sprintf("%s on the node of %s%s", f.Name, p.Workload.pod(f.Ordinal), f.Params.note())
+	if f.When != nil {
+		text += ", as soon as " + p.describeAwait(*f.When)
+	}
+	if f.Outlast {
+		text += ", healed after the one around it"
+	}
+	text += fmt.Sprintf(", held %s", f.Hold)
+	if len(f.During) > 0 {
+		text += " after:"
+	}
+	return text
+}

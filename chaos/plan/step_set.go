@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// What a change of the StatefulSet waits for at its end.
+const (
+	// WaitSettled is until the StatefulSet is as asked: exactly its pods are there, all Ready and available, on the
+	// revisions that strategy and partition want; or it is gone, with what its deletion takes along.
+	WaitSettled = "settled"
+	// WaitObserved is until the controller has taken note of the change, whatever comes of it.
+	WaitObserved = "observed"
+)
+
+// Update is a new revision of the pod template.
+type Update struct {
+	Revision string `json:"revision"` // Its name; the template bears it as the annotation RevisionAnnotation.
+	// Broken is what keeps its pods from being Ready: BrokenImage, BrokenReadiness, or nothing.
+	Broken string `json:"broken,omitempty"`
+}
+
+const (
+	// RevisionFirst is the name of the revision that the StatefulSet is made with. It bears no annotation.
+	RevisionFirst = "first"
+	// RevisionAnnotation is the annotation of the pod template, and so of the pods, with the name of their revision.
+	RevisionAnnotation = "seatrial/revision"
+)
+
+// What can be wrong with a revision.
+const (
+	BrokenImage     = "image"     // Its image cannot be pulled.
+	BrokenReadiness = "readiness" // Its container starts, and its readiness probe fails for ever.
+)
+
+// Brokens returns what can be wrong with a revision.
+func Brokens() []string { return []string{BrokenImage, BrokenReadiness} }
+
+// What a deletion of the StatefulSet does with its pods (propagationPolicy).
+const (
+	CascadeBackground = "background" // It deletes them after it.
+	CascadeForeground = "foreground" // It deletes them before it.
+	CascadeOrphan     = "orphan"     // It leaves them alone.
+)
+
+// setPlan is the StatefulSet as a plan has it at one of its steps.
+type setPlan struct {
+	replicas  int  // As was last asked for.
+	reach     int  // How many pods there can be: more than replicas while it settles.
+	gone      bool // It is deleted.
+	orphaned  bool // It is deleted and its pods are not.
+	partition int
+	revision  string          // As was last asked for.
+	broken    map[string]bool // The revisions so far.
+	changed   bool            // A change came before.
+	leaving   bool            // It is being deleted, and its pods are still there.
+}
+
+func newSetPlan(w Workload) setPlan {
+	return setPlan{
+		replicas: w.Replicas, reach: w.Replicas, partition: w.Partition, revision: RevisionFirst,
+		broken: map[string]bool{RevisionFirst: false},
+	}
+}
+
+// setKinds are the steps that change the StatefulSet, or delete or make it.
+func setKinds() []kind {
+	changes := func(do Action, field string, check func(*validator, string, Step),
+		says func(set string, s Step) string) kind {
+		return kind{do: do, field: field, changes: true,
+			check: func(v *validator, at string, s Step, in depth) { v.change(at, s, in, check) },
+			says: func(p Plan, s Step) string {
+				return says(fmt.Sprintf("StatefulSet %q", p.Workload.StatefulSet), s)
+			}}
+	}
+	return []kind{
+		changes(ActionScale, "replicas",
+			func(v *validator, at string, s Step) { v.scale(at+".replicas", *s.Replicas) },
+			func(set string, s Step) string { return set + " to " + count(*s.Replicas, "replica") }),
+		changes(ActionPartition, "partition",
+			func(v *validator, at string, s Step) { v.partition(at+".partition", *s.Partition) },
+			func(set string, s Step) string { return fmt.Sprintf("of %s to %d", set, *s.Partition) }),
+		changes(ActionUpdate, "update",
+			func(v *validator, at string, s Step) { v.update(at+".update", *s.Update) },
+			func(set string, s Step) string {
+				how := map[string]string{
+					BrokenImage: ", whose image is nowhere to be had", BrokenReadiness: ", whose pods are never Ready"}
+				return fmt.Sprintf("%s to revision %q%s", set, s.Update.Revision, how[s.Update.Broken])
+			}),
+		changes(ActionRollback, "revision",
+			func(v *validator, at string, s Step) { v.rollback(at+".revision", s.Revision) },
+			func(set string, s Step) string { return fmt.Sprintf("%s to revision %q", set, s.Revision) }),
+		changes(ActionDeleteSet, "cascade",
+			func(v *validator, at string, s Step) {
+				v.OneOf(at+".cascade", "cascade", s.Cascade, CascadeBackground, CascadeForeground, CascadeOrphan)
+				v.set.gone, v.set.orphaned = true, s.Cascade == CascadeOrphan
+			},
+			func(set string, s Step) string {
+				pods := map[string]string{CascadeBackground: "its pods after it", CascadeForeground: "its pods before it",
+					CascadeOrphan: "not its pods"}
+				return set + ", " + pods[s.Cascade]
+			}),
+		changes(ActionCreateSet, "",
+			func(v *validator, _ string, _ Step) { v.set.gone, v.set.orphaned = false, false },
+			func(set string, _ Step) string { return set + ", as it was" }),
+	}
+}
+
+// change checks a step that changes the StatefulSet, what is done during it, and that what it waits for can come.
+func (v *validator) change(at string, s Step, in depth, check func(*validator, string, Step)) {
+	if (s.Do == ActionCreateSet) != v.set.gone {
+		fix, is := "leave the step out", "there"
+		if v.set.gone {
+			fix, is = "put a create-set step before it", "deleted"
+		}
+		v.Add(at+".do", fix, "the StatefulSet is %s at this step", is)
+	}
+	v.set.changed = true
+	check(v, at, s)
+	if s.Wait != "" {
+		v.OneOf(at+".wait", "wait", s.Wait, WaitObserved, WaitSettled)
+	}
+	if v.tooDeep(at+".during", in, s.During) {
+		return
+	}
+	v.set.leaving = s.Do == ActionDeleteSet
+	v.steps(at+".during", s.During, in.step())
+	v.set.leaving = false
+	if s.Wait != WaitObserved {
+		v.settles(at + ".wait")
+	}
+}
+
+// settles checks that the StatefulSet can settle at this step, where something waits for it.
+func (v *validator) settles(at string) {
+	rolls := v.work.Strategy() != StrategyOnDelete && v.set.partition < v.set.replicas
+	if v.set.broken[v.set.revision] && !v.set.gone && rolls {
+		v.Add(at, fmt.Sprintf("use %q, and roll back or update before anything waits", WaitObserved),
+			"revision %q is broken: its pods are never Ready", v.set.revision)
+	}
+	v.set.reach = v.set.replicas
+}
+
+// victim checks that there are pods that a step can do something to or with.
+func (v *validator) victim(at string) {
+	if v.set.gone && !v.set.orphaned && !v.set.leaving {
+		v.Add(at+".do", "put a create-set step before it", "the StatefulSet is deleted at this step")
+	}
+}
+
+// finally checks that a plan leaves the workload as the trial's last phases need it.
+func (v *validator) finally(steps []Step) {
+	at := fmt.Sprintf("steps[%d]", max(0, len(steps)-1))
+	switch {
+	case v.set.gone:
+		v.Add(at, "put a create-set step after it", "the StatefulSet is deleted when the plan ends")
+	case v.set.changed:
+		v.settles(at)
+	}
+}
+
+func (v *validator) scale(at string, replicas int) {
+	switch {
+	case replicas < 0 || replicas > MaxReplicas:
+		v.Range(at, replicas, 0, MaxReplicas)
+	case replicas == v.set.replicas:
+		v.Add(at, "use another number, or leave the step out", "there are %d replicas already", replicas)
+	case replicas > v.work.Replicas:
+		v.Add(at, fmt.Sprintf("use 0 to %d, or raise workload.replicas", v.work.Replicas),
+			"there are volumes for %d replicas, not for %d", v.work.Replicas, replicas)
+	default:
+		v.set.reach = max(v.set.reach, replicas)
+		v.set.replicas = replicas
+	}
+}
+
+func (v *validator) partition(at string, partition int) {
+	v.Range(at, partition, 0, MaxOrdinal)
+	switch {
+	case v.work.Strategy() == StrategyOnDelete:
+		v.Add(at, "leave the step out", "strategy %q has no partition", StrategyOnDelete)
+	case partition == v.set.partition:
+		v.Add(at, "use another number, or leave the step out", "it is %d already", partition)
+	}
+	v.set.partition = partition
+}
+
+func (v *validator) update(at string, u Update) {
+	if u.Broken != "" {
+		v.OneOf(at+".broken", "way to break a revision", u.Broken, Brokens()...)
+	}
+	if !v.name(at+".revision", u.Revision) {
+		return // A later message must not show it as one that there is.
+	}
+	if _, used := v.set.broken[u.Revision]; used {
+		v.Add(at+".revision", "use another name, or a rollback step", "there is a revision %q already", u.Revision)
+	}
+	v.set.revision = u.Revision
+	v.set.broken[u.Revision] = u.Broken != ""
+}
+
+func (v *validator) rollback(at, revision string) {
+	if !v.OneOf(at, "revision", revision, slices.Sorted(maps.Keys(v.set.broken))...) {
+		return
+	}
+	if revision == v.set.revision {
+		v.Add(at, "use an earlier one, or leave the step out", "the template is at %q already", revision)
+	}
+	v.set.revision = revision
+}

@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Workload is what is under test and how it is used.
+type Workload struct {
+	Name        string   `json:"name"`        // In the list of workloads, for example "ledger".
+	StatefulSet string   `json:"statefulSet"` // Name of the StatefulSet, for example "mysql".
+	Replicas    int      `json:"replicas"`
+	FileSystem  string   `json:"fileSystem"` // "ext4" or "xfs": the file system of every volume.
+	VolumeMiB   int      `json:"volumeMiB"`
+	Clients     int      `json:"clients"`          // Writing clients per instance.
+	Interval    Duration `json:"interval"`         // A client's pause between two operations.
+	QuietRows   int      `json:"quietRows"`        // Rows of the table that is not written to after set-up.
+	Silent      bool     `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
+	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
+	Storage string `json:"storage,omitempty"`
+	// Fencing is what a shared disk does about a second node: "none", "single" or "evict".
+	Fencing string `json:"fencing,omitempty"`
+	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
+	Packed bool `json:"packed,omitempty"`
+	// Pinned keeps all pods on the first worker, by name: they come back where they were.
+	Pinned bool `json:"pinned,omitempty"`
+	// FlushLogAtTrxCommit is when the database writes its log and syncs it: 1 (also when left out) at every commit, 2
+	// writes at every commit and syncs once a second, 0 does both once a second (innodb_flush_log_at_trx_commit).
+	FlushLogAtTrxCommit *int `json:"flushLogAtTrxCommit,omitempty"`
+	// SyncBinlog is after how many commits the database syncs its binary log: 1 (also when left out), or 0, which
+	// leaves it to the kernel (sync_binlog).
+	SyncBinlog *int `json:"syncBinlog,omitempty"`
+	// Parallel makes and ends pods without waiting for each other (podManagementPolicy).
+	Parallel bool `json:"parallel,omitempty"`
+	// PreStop is how long the kubelet waits before it tells the database of a deleted pod to stop (lifecycle.preStop,
+	// KEP-3960).
+	PreStop Duration `json:"preStop,omitempty"`
+	// Light has containers that do nothing in place of databases: there are volumes, and no data and no clients.
+	Light bool `json:"light,omitempty"`
+	// Replicated makes every database but the first a copy of it, brought up to date by GTID; the clients write to the
+	// first alone.
+	Replicated bool `json:"replicated,omitempty"`
+	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
+	UpdateStrategy string `json:"updateStrategy,omitempty"`
+	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
+	Partition int `json:"partition,omitempty"`
+	// MaxUnavailable is how many pods a rolling update may have unavailable at once (KEP-961); 0 leaves it out.
+	MaxUnavailable int `json:"maxUnavailable,omitempty"`
+	// MinReadySeconds is for how long a pod must be Ready to count as available (KEP-2599).
+	MinReadySeconds int `json:"minReadySeconds,omitempty"`
+	// Start is the ordinal of the first pod (KEP-3335).
+	Start int `json:"start,omitempty"`
+	// WhenDeleted and WhenScaled say what becomes of claims when the StatefulSet is deleted and when it is scaled down
+	// (KEP-1847): PolicyRetain (also when empty) or PolicyDelete.
+	WhenDeleted string `json:"whenDeleted,omitempty"`
+	WhenScaled  string `json:"whenScaled,omitempty"`
+}
+
+// What volumes can be.
+const (
+	StorageLocal      = "local"      // A file system of the node's own; the volume cannot move.
+	StorageSharedDisk = "shareddisk" // A disk that is attached to the node that needs it.
+)
+
+// Storages returns what volumes can be.
+func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
+
+// How a StatefulSet replaces pods of an old revision, and what becomes of claims that their pods need no more.
+const (
+	StrategyRolling  = "RollingUpdate"
+	StrategyOnDelete = "OnDelete"
+	PolicyRetain     = "Retain"
+	PolicyDelete     = "Delete"
+)
+
+// LightName is the name of the workload that Workload.Light goes with.
+const LightName = "light"
+
+// The limits of a workload. They keep a mistyped number from becoming a trial that never ends or floods the machine.
+const (
+	MaxReplicas        = 64
+	MaxClients         = 256 // For each instance.
+	MaxRows            = 10_000_000
+	MaxVolume          = 1 << 20 // MiB, which is 1 TiB.
+	MaxOrdinal         = 1000
+	MaxMinReadySeconds = 3600
+)
+
+// StorageName returns what the volumes are.
+func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) }
+
+// Strategy returns how the StatefulSet replaces pods of an old revision.
+func (w Workload) Strategy() string { return cmp.Or(w.UpdateStrategy, StrategyRolling) }
+
+// FlushLog returns FlushLogAtTrxCommit or its default.
+func (w Workload) FlushLog() int { return given(w.FlushLogAtTrxCommit) }
+
+// SyncLog returns SyncBinlog or its default.
+func (w Workload) SyncLog() int { return given(w.SyncBinlog) }
+
+// Durable reports that every acknowledged commit is on disk.
+func (w Workload) Durable() bool { return w.FlushLog() == 1 && w.SyncLog() == 1 }
+
+func given(value *int) int {
+	if value == nil {
+		return 1
+	}
+	return *value
+}
+
+// together reports that all pods are on one node.
+func (w Workload) together() bool { return w.Packed || w.Pinned }
+
+func (w Workload) pod(ordinal int) string { return fmt.Sprintf("%s-%d", w.StatefulSet, ordinal) }
+
+// workload checks the workload.
+func (v *validator) workload() {
+	w := v.work
+	v.OneOf("workload.name", "workload", w.Name, v.caps.Workloads...)
+	v.name("workload.statefulSet", w.StatefulSet)
+	v.Range("workload.replicas", w.Replicas, 1, MaxReplicas)
+	v.OneOf("workload.fileSystem", "file system", w.FileSystem, "ext4", "xfs")
+	v.Range("workload.volumeMiB", w.VolumeMiB, 1, MaxVolume)
+	if w.Interval < 0 || w.Interval.D() > time.Minute {
+		v.Add("workload.interval", "use 0s to 1m0s", "%s is out of range", w.Interval)
+	}
+	v.Range("workload.quietRows", w.QuietRows, 0, MaxRows)
+	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
+		v.Add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
+	}
+	v.light(w)
+	v.database(w)
+	v.options(w)
+	fencings := []string{"none", "single", "evict"}
+	switch disk := w.StorageName() == StorageSharedDisk; {
+	case !slices.Contains(Storages(), w.StorageName()):
+		v.OneOf("workload.storage", "storage", w.Storage, Storages()...)
+	case disk:
+		v.OneOf("workload.fencing", "fencing", w.Fencing, fencings...)
+	case w.Fencing != "":
+		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
+	}
+}
+
+// database checks what only databases have.
+func (v *validator) database(w Workload) {
+	if w.Light {
+		return
+	}
+	v.Range("workload.clients", w.Clients, 1, MaxClients)
+	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
+	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
+	if w.Replicated && w.Replicas < 2 {
+		v.Add("workload.replicated", "leave it out, or use workload.replicas: 2", "%d replicas: there is no copy",
+			w.Replicas)
+	}
+}
+
+// light checks that a light workload has nothing that needs a database.
+func (v *validator) light(w Workload) {
+	switch {
+	case w.Light && w.Name != LightName:
+		v.Add("workload.light", fmt.Sprintf("use workload.name: %q, or leave it out", LightName),
+			"workload %q has databases", w.Name)
+	case !w.Light && w.Name == LightName:
+		v.Add("workload.light", "set it", "is missing for workload %q", w.Name)
+	}
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"workload.clients", w.Clients != 0}, {"workload.interval", w.Interval != 0},
+		{"workload.quietRows", w.QuietRows != 0}, {"workload.silent", w.Silent},
+		{"workload.replicated", w.Replicated}, {"workload.flushLogAtTrxCommit", w.FlushLogAtTrxCommit != nil},
+		{"workload.syncBinlog", w.SyncBinlog != nil}, {"bounds.minOps", v.plan.Bounds.MinOps != 0},
+		{"bounds.minAround", v.plan.Bounds.MinAround != 0},
+	} {
+		if w.Light && f.set {
+			v.Add(f.field, "leave it out", "is set, and a light workload has no database and no clients")
+		}
+	}
+}
+
+// options checks the options of the StatefulSet.
+func (v *validator) options(w Workload) {
+	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRolling)
+	rolling := fmt.Sprintf("leave it out, or use workload.updateStrategy: %q", StrategyRolling)
+	if w.Strategy() == StrategyOnDelete && w.Partition != 0 {
+		v.Add("workload.partition", rolling, "strategy %q has none", StrategyOnDelete)
+	}
+	if w.Strategy() == StrategyOnDelete && w.MaxUnavailable != 0 {
+		v.Add("workload.maxUnavailable", rolling, "strategy %q has none", StrategyOnDelete)
+	}
+	v.Range("workload.partition", w.Partition, 0, MaxOrdinal)
+	v.Range("workload.maxUnavailable", w.MaxUnavailable, 0, MaxReplicas)
+	v.Range("workload.minReadySeconds", w.MinReadySeconds, 0, MaxMinReadySeconds)
+	v.Range("workload.start", w.Start, 0, MaxOrdinal)
+	v.OneOf("workload.whenDeleted", "policy", cmp.Or(w.WhenDeleted, PolicyRetain), PolicyDelete, PolicyRetain)
+	v.OneOf("workload.whenScaled", "policy", cmp.Or(w.WhenScaled, PolicyRetain), PolicyDelete, PolicyRetain)
+}

@@ -3,11 +3,10 @@ package kind
 import (
 	"context"
 	"fmt"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -117,21 +116,11 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 }
 
 // lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of
-// every container on this machine. It reads /proc/self/status.
-func lacksSysResource(status string) (bool, error) {
-	const sysResource = 24 // From linux/capability.h.
-	text, err := os.ReadFile(status)
+// every container on this machine.
+func lacksSysResource() (bool, error) {
+	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
 	if err != nil {
 		return false, fmt.Errorf("read capabilities: %w", err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if hex, ok := strings.CutPrefix(line, "CapBnd:"); ok {
-			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			if err != nil {
-				return false, fmt.Errorf("read capabilities in %s: %w", status, err)
-			}
-			return set&(1<<sysResource) == 0, nil
-		}
-	}
-	return false, fmt.Errorf("read capabilities: no CapBnd in %s", status)
+	return has == 0, nil
 }

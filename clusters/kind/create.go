@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -83,20 +84,19 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 
 // abort removes what an interrupted kind makes, again and again until kind has ended, and then once more.
 func (p *Provider) abort(ctx context.Context, name string, made <-chan error) error {
-	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), kindEndBound)
-	defer cancel()
-	err := await(endCtx, "kind has ended", askEvery, func(ctx context.Context) (string, bool, error) {
+	look := func(ctx context.Context) (bool, string, error) {
 		select {
-		case err := <-made:
-			return fmt.Sprintf("ended: %v", err), true, nil
+		case <-made:
+			return true, "", nil
 		default:
 		}
 		found, there, err := p.find(ctx, name)
 		if err == nil && there {
 			err = p.remove(ctx, name)
 		}
-		return fmt.Sprintf("it goes on; removed nodes %v", found.Nodes), false, err
-	})
+		return false, fmt.Sprintf("it goes on; removed nodes %v", found.Nodes), err
+	}
+	err := await.Until(context.WithoutCancel(ctx), "kind to end", askEvery, kindEndBound, look)
 	if err != nil {
 		err = fmt.Errorf("%w; it may make more nodes yet, to be removed with: seatrial clean", err)
 	}

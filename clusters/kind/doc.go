@@ -1,6 +1,6 @@
 // Package kind promises clusters that are ready when Create returns, gone when Delete returns, and found again by List
 // after any crash. It makes them with kind's Go API and handles their nodes through the command line of the container
-// engine that kind uses. It may import kind, client-go and the ports in clusters; nothing else of this house.
+// engine that kind uses. It may import kind, client-go, the ports in clusters and chaos/await.
 //
 // # Whose a cluster is
 //

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -127,21 +128,19 @@ func (n *node) notRun(ctx context.Context, res clusters.Result, stdout string, b
 // killedWith tells whether a command that was killed was so together with the node; it is empty when it was not. The
 // engine learns of the node's end a little after that of the command, so it is asked for a while.
 func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
-	ctx, cancel := context.WithTimeout(ctx, killedBound)
-	defer cancel()
-	err := await(ctx, "the node has ended", askEvery/4, func(ctx context.Context) (string, bool, error) {
+	look := func(ctx context.Context) (bool, string, error) {
 		c, err := n.inspect(ctx)
 		switch {
 		case err != nil:
-			return "", false, err
+			return false, "", err
 		case c.state() == stateExited:
 			why = "killed together with the node"
 		case c.State.StartedAt.After(begun):
 			why = "killed when the node was restarted"
 		}
-		return c.state(), why != "", nil
-	})
-	if err != nil {
+		return why != "", c.state(), nil
+	}
+	if err := await.Until(ctx, "the node to end", askEvery/4, killedBound, look); err != nil {
 		return "" // The node lives: somebody in it killed the command.
 	}
 	return why

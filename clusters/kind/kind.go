@@ -100,7 +100,7 @@ func New(opts Options) (*Provider, error) {
 	default:
 		runtime = cluster.ProviderWithNerdctl(eng.path)
 	}
-	lacks, err := lacksSysResource("/proc/self/status")
+	lacks, err := lacksSysResource()
 	if err != nil {
 		return nil, err
 	}

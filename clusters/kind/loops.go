@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/await"
 )
 
 // releaseBound is how long released loop devices may take to be free: the mounts of a removed container are undone in
@@ -75,12 +77,10 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) err
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
-	defer cancel()
-	return await(ctx, "loop devices of deleted nodes are free", 100*time.Millisecond,
-		func(context.Context) (string, bool, error) {
+	return await.Until(context.WithoutCancel(ctx), "the loop devices of deleted nodes to be free", 100*time.Millisecond,
+		releaseBound, func(context.Context) (bool, string, error) {
 			left, err := l.orphans(of)
-			return fmt.Sprintf("still set up: %v", left), len(left) == 0, err
+			return len(left) == 0, fmt.Sprintf("still set up: %v", left), err
 		})
 }
 

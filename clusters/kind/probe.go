@@ -26,33 +26,31 @@ const (
 )
 
 // makeProbes makes the DaemonSet. It is an ask of await: what exists already is no error.
-func (r readiness) makeProbes(ctx context.Context) (string, bool, error) {
+func (r readiness) makeProbes(ctx context.Context) (bool, string, error) {
 	dns, err := r.kube.AppsV1().Deployments(systemNamespace).Get(ctx, dnsDeployment, metav1.GetOptions{})
 	if err != nil {
-		return "", false, err
+		return false, "", err
 	}
 	if len(dns.Spec.Template.Spec.Containers) == 0 {
-		return "the DNS deployment has no container", false, nil
+		return false, "the DNS deployment has no container", nil
 	}
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: probeName}, Data: map[string]string{"Corefile": probeConfig},
 	}
 	_, err = r.kube.CoreV1().ConfigMaps(systemNamespace).Create(ctx, config, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", false, err
+		return false, "", err
 	}
 	set := probeSet(dns.Spec.Template.Spec.Containers[0].Image)
 	_, err = r.kube.AppsV1().DaemonSets(systemNamespace).Create(ctx, set, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", false, err
+		return false, "", err
 	}
-	return "made", true, nil
+	return true, "", nil
 }
 
 func probeSet(image string) *appsv1.DaemonSet {
 	labels := map[string]string{"app": probeName}
-	at := func(v int64) *int64 { return &v }
-	no := false
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: probeName, Labels: labels},
 		Spec: appsv1.DaemonSetSpec{
@@ -60,8 +58,8 @@ func probeSet(image string) *appsv1.DaemonSet {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					AutomountServiceAccountToken:  &no,
-					TerminationGracePeriodSeconds: at(0),
+					AutomountServiceAccountToken:  new(false),
+					TerminationGracePeriodSeconds: new(int64),
 					Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 					Containers: []corev1.Container{{
 						Name: "probe", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -106,13 +104,13 @@ func (r readiness) probePods(ctx context.Context) (running []corev1.Pod, state s
 // podsReachPods connects from inside the probe pod of a node to those of all other nodes, and takes their answer.
 func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.Pod) error {
 	var pid string
-	condition := fmt.Sprintf("the probe's process is found on node %q", n.name)
-	err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+	condition := fmt.Sprintf("the probe's process to be found on node %q", n.name)
+	err := r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {
 		pids, err := n.pidsWith(ctx, probeMark+"="+probeName)
 		if len(pids) > 0 {
 			pid = pids[0]
 		}
-		return fmt.Sprintf("%d processes", len(pids)), len(pids) > 0, err
+		return len(pids) > 0, fmt.Sprintf("%d processes", len(pids)), err
 	})
 	if err != nil {
 		return err
@@ -122,13 +120,13 @@ func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.P
 			continue
 		}
 		url := "http://" + net.JoinHostPort(pod.Status.PodIP, probePort) + "/health"
-		condition := fmt.Sprintf("a pod on node %q reaches the one on node %q", n.name, pod.Spec.NodeName)
-		err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+		condition := fmt.Sprintf("a pod on node %q to reach the one on node %q", n.name, pod.Spec.NodeName)
+		err := r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {
 			ctx, cancel := context.WithTimeout(ctx, tryBound)
 			defer cancel()
 			out, err := clusters.Run(ctx, n, "nsenter", "--net=/proc/"+pid+"/ns/net", "curl", "--silent",
 				"--show-error", "--fail", "--noproxy", "*", "--max-time", "3", url)
-			return fmt.Sprintf("it says %q", out), out == "OK", err
+			return out == "OK", fmt.Sprintf("it says %q", out), err
 		})
 		if err != nil {
 			return err
@@ -139,8 +137,8 @@ func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.P
 
 // removeProbes deletes the probe pods and waits until they are gone, so that the trial finds a quiet cluster.
 func (r readiness) removeProbes(ctx context.Context) error {
-	condition := "the probe pods are gone"
-	return r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+	condition := "the probe pods to be gone"
+	return r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {
 		err := r.kube.AppsV1().DaemonSets(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -150,12 +148,12 @@ func (r readiness) removeProbes(ctx context.Context) error {
 			mapErr = nil
 		}
 		if err := errors.Join(err, mapErr); err != nil {
-			return "", false, err
+			return false, "", err
 		}
 		list, err := r.pods(ctx, "app="+probeName)
 		if err != nil {
-			return "", false, err
+			return false, "", err
 		}
-		return fmt.Sprintf("%d are left", len(list.Items)), len(list.Items) == 0, nil
+		return len(list.Items) == 0, fmt.Sprintf("%d are left", len(list.Items)), nil
 	})
 }

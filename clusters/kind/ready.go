@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seatrial/seatrial/chaos/await"
 )
 
 const (
@@ -66,19 +68,19 @@ func waitReady(ctx context.Context, c *Cluster, nodes int) error {
 
 // run starts the probe pods first, so that they come up while the rest is waited for.
 func (r readiness) run(ctx context.Context) error {
-	if err := r.wait(ctx, "the API server takes the probe pods", r.makeProbes); err != nil {
+	if err := r.wait(ctx, "the API server to take the probe pods", r.makeProbes); err != nil {
 		return err
 	}
-	if err := r.wait(ctx, "all nodes are Ready", r.nodesReady); err != nil {
+	if err := r.wait(ctx, "all nodes to be Ready", r.nodesReady); err != nil {
 		return err
 	}
-	if err := r.wait(ctx, "DNS is available", r.dnsAvailable); err != nil {
+	if err := r.wait(ctx, "DNS to be available", r.dnsAvailable); err != nil {
 		return err
 	}
 	var probes []corev1.Pod
-	err := r.wait(ctx, "a probe pod runs on each node", func(ctx context.Context) (state string, done bool, err error) {
+	err := r.wait(ctx, "a probe pod on each node", func(ctx context.Context) (done bool, state string, err error) {
 		probes, state, err = r.probePods(ctx)
-		return state, len(probes) == r.nodes, err
+		return len(probes) == r.nodes, state, err
 	})
 	if err != nil {
 		return err
@@ -96,21 +98,19 @@ func (r readiness) run(ctx context.Context) error {
 }
 
 // wait waits for one condition within its bound and logs how long it took.
-func (r readiness) wait(ctx context.Context, condition string, ask func(context.Context) (string, bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.bound)
-	defer cancel()
+func (r readiness) wait(ctx context.Context, condition string, ask await.Condition) error {
 	begun := time.Now()
-	if err := await(ctx, condition, askEvery, ask); err != nil {
+	if err := await.Until(ctx, condition, askEvery, r.bound, ask); err != nil {
 		return err
 	}
 	r.log.Debug("condition holds", "cluster", r.cluster.name, "condition", condition, "took", time.Since(begun))
 	return nil
 }
 
-func (r readiness) nodesReady(ctx context.Context) (string, bool, error) {
+func (r readiness) nodesReady(ctx context.Context) (bool, string, error) {
 	list, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", false, err
+		return false, "", err
 	}
 	var unready []string
 	for _, n := range list.Items {
@@ -123,20 +123,20 @@ func (r readiness) nodesReady(ctx context.Context) (string, bool, error) {
 		}
 	}
 	state := fmt.Sprintf("%d of %d nodes registered, not Ready: %v", len(list.Items), r.nodes, unready)
-	return state, len(list.Items) == r.nodes && len(unready) == 0, nil
+	return len(list.Items) == r.nodes && len(unready) == 0, state, nil
 }
 
-func (r readiness) dnsAvailable(ctx context.Context) (string, bool, error) {
+func (r readiness) dnsAvailable(ctx context.Context) (bool, string, error) {
 	d, err := r.kube.AppsV1().Deployments(systemNamespace).Get(ctx, dnsDeployment, metav1.GetOptions{})
 	if err != nil {
-		return "", false, err
+		return false, "", err
 	}
 	want := int32(1)
 	if d.Spec.Replicas != nil {
 		want = *d.Spec.Replicas
 	}
 	state := fmt.Sprintf("%d of %d replicas available", d.Status.AvailableReplicas, want)
-	return state, d.Status.AvailableReplicas == want && d.Status.ObservedGeneration >= d.Generation, nil
+	return d.Status.AvailableReplicas == want && d.Status.ObservedGeneration >= d.Generation, state, nil
 }
 
 // dnsServers returns where DNS is to answer, pods and service, and what it is to answer for the API's name.
@@ -176,19 +176,19 @@ func (r readiness) dnsAnswers(ctx context.Context, n *node, servers []string, wa
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return n.Dial(ctx, "tcp", server)
 		}}
-		condition := fmt.Sprintf("DNS at %s answers node %q", server, n.name)
-		err := r.wait(ctx, condition, func(ctx context.Context) (string, bool, error) {
+		condition := fmt.Sprintf("DNS at %s to answer node %q", server, n.name)
+		err := r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {
 			ctx, cancel := context.WithTimeout(ctx, tryBound)
 			defer cancel()
 			got, err := resolver.LookupNetIP(ctx, "ip", apiName)
 			if err != nil {
-				return "", false, err
+				return false, "", err
 			}
 			for i := range got {
 				got[i] = got[i].Unmap()
 			}
-			return fmt.Sprintf("%s is at %v, want %v", strings.TrimSuffix(apiName, "."), got, want),
-				slices.Contains(got, want), nil
+			return slices.Contains(got, want),
+				fmt.Sprintf("%s is at %v, want %v", strings.TrimSuffix(apiName, "."), got, want), nil
 		})
 		if err != nil {
 			return err

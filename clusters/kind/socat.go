@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -26,10 +28,11 @@ const (
 	closeBound = 3 * time.Second
 )
 
-// socatConn is a connection through a socat that runs in the node, by way of the engine's exec. Our ends of its pipes
-// have deadlines. It ends when they are closed, also when the harness dies.
+// socatConn is a connection through a socat that runs in the node, by way of the engine's exec: one end of a pair of
+// sockets, of which the engine's client has the other as standard input and output. It ends when it is closed, also when
+// the harness dies.
 type socatConn struct {
-	in, out *os.File // Its standard input and output.
+	*net.UnixConn
 	remote  netip.AddrPort
 	cmd     *exec.Cmd
 	ended   chan struct{} // Closed when it was reaped and all it said was read. Then waitErr and said may be read.
@@ -47,7 +50,7 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 		"exec", "--interactive", "--env", execMark + "=" + n.marks(), n.name, "socat", "-d", "-d", "-t", socatLinger,
 		"STDIO", fmt.Sprintf("%s:%s,connect-timeout=%d", strings.ToUpper(network), target, int(connectBound.Seconds())),
 	}
-	c, connected, err := startPiped(n.engine.command(context.WithoutCancel(ctx), args...))
+	c, connected, err := startPaired(n.engine.command(context.WithoutCancel(ctx), args...))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,10 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 		case <-connected: // It connected, and the far end closed at once.
 			return c, nil
 		default:
-			err := fmt.Errorf("socat in the node ended with %w: %s", orEnded(c.waitErr), c.said)
+			if c.waitErr == nil {
+				c.waitErr = errors.New("code 0")
+			}
+			err := fmt.Errorf("socat in the node ended with %w: %s", c.waitErr, c.said)
 			return nil, errors.Join(err, c.Close())
 		}
 	case <-ctx.Done():
@@ -69,52 +75,33 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 	}
 }
 
-func orEnded(err error) error {
-	if err == nil {
-		return errors.New("code 0")
-	}
-	return err
-}
-
-// startPiped starts the command with pipes for all of its streams. The channel is closed when it says that it is
-// connected.
-func startPiped(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
-	var ours, theirs []*os.File
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			_ = f.Close() // A pipe has no error on closing.
-		}
-	}
-	for i := range 3 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll(append(ours, theirs...))
-			return nil, nil, fmt.Errorf("make pipe: %w", err)
-		}
-		if i == 0 {
-			r, w = w, r
-		}
-		ours, theirs = append(ours, r), append(theirs, w)
-	}
-	// Files, not readers and writers: then nothing copies, and Wait waits for nothing but the process.
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	err := cmd.Start()
-	closeAll(theirs)
+// startPaired starts the command with one of a pair of sockets as standard input and output. The channel is closed when
+// it says that it is connected.
+func startPaired(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		closeAll(ours)
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
 	}
-	c := &socatConn{in: ours[0], out: ours[1], cmd: cmd, ended: make(chan struct{})}
-	connected, heard := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(heard)
-		defer func() { closeAll(ours[2:]) }()
-		c.listen(ours[2], connected)
-	}()
+	ours, theirs := os.NewFile(uintptr(ends[0]), "socat"), os.NewFile(uintptr(ends[1]), "socat")
+	conn, err := net.FileConn(ours) // It has a copy.
+	err = errors.Join(err, ours.Close())
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make a pair of sockets: %w", err), theirs.Close())
+	}
+	cmd.Stdin, cmd.Stdout = theirs, theirs
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err = errors.Join(err, theirs.Close()); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	c := &socatConn{UnixConn: conn.(*net.UnixConn), cmd: cmd, ended: make(chan struct{})}
+	connected := make(chan struct{})
 	go func() {
 		defer close(c.ended)
+		c.listen(said, connected)
 		c.waitErr = cmd.Wait()
-		<-heard
 	}()
 	return c, connected, nil
 }
@@ -138,35 +125,26 @@ func (c *socatConn) listen(stderr io.Reader, connected chan<- struct{}) {
 // Read reads from the far end. Its end is io.EOF when it closed in an orderly way, and otherwise an error that wraps
 // syscall.ECONNRESET.
 func (c *socatConn) Read(p []byte) (int, error) {
-	n, err := c.out.Read(p)
-	if errors.Is(err, io.EOF) {
-		select { // The pipe ends with the process.
+	n, err := c.UnixConn.Read(p)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF
+		select { // The socket ends with the process.
 		case <-c.ended:
 			if c.waitErr != nil {
-				return n, c.opError("read", fmt.Errorf("%w: %s", syscall.ECONNRESET, c.said))
+				err = &net.OpError{Op: "read", Net: "tcp", Addr: c.RemoteAddr(),
+					Err: fmt.Errorf("%w: %s", syscall.ECONNRESET, c.said)}
 			}
 		case <-time.After(closeBound):
 		}
-		return n, io.EOF
 	}
-	return n, c.opError("read", err)
+	return n, err
 }
-
-// Write writes to the far end.
-func (c *socatConn) Write(p []byte) (int, error) {
-	n, err := c.in.Write(p)
-	return n, c.opError("write", err)
-}
-
-// CloseWrite ends the direction to the far end.
-func (c *socatConn) CloseWrite() error { return c.opError("close", c.in.Close()) }
 
 // Close ends both directions, lets socat pass on what was written, and waits until it is reaped. It takes closeBound
 // at most; then socat is killed.
 func (c *socatConn) Close() error {
 	c.close.Do(func() {
-		_ = c.in.Close()  // CloseWrite may have done it, and else a pipe has no error on closing.
-		_ = c.out.Close() // As above.
+		_ = c.UnixConn.Close() // What was written stays in the other end.
 		select {
 		case <-c.ended:
 		case <-time.After(closeBound):
@@ -182,33 +160,3 @@ func (c *socatConn) LocalAddr() net.Addr { return &net.TCPAddr{} }
 
 // RemoteAddr is the address that was dialled.
 func (c *socatConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote) }
-
-// SetDeadline sets both deadlines.
-func (c *socatConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline bounds Read.
-func (c *socatConn) SetReadDeadline(t time.Time) error {
-	return c.opError("set", c.out.SetReadDeadline(t))
-}
-
-// SetWriteDeadline bounds Write.
-func (c *socatConn) SetWriteDeadline(t time.Time) error {
-	return c.opError("set", c.in.SetWriteDeadline(t))
-}
-
-// opError makes of a pipe's error what a socket would return.
-func (c *socatConn) opError(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
-	}
-	if errors.Is(err, os.ErrClosed) {
-		err = net.ErrClosed
-	}
-	return &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: err}
-}

@@ -21,7 +21,7 @@ const (
 
 // low may be imported by every folder: these packages are what the rest speaks of.
 func low() []string {
-	return []string{"chaos/history", "chaos/plan"}
+	return []string{"chaos/await", "chaos/history", "chaos/plan"}
 }
 
 // rank orders the folders; imports go from a higher rank to a lower one. Peers are in peerBans.

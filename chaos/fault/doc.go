@@ -1,6 +1,7 @@
-// Package fault declares what a fault is: something that goes wrong on purpose, with an injury it must be able to
-// show and a way to heal. The guard holds every fault to the order of its life; the conformance test holds every
-// fault to the port.
+// Package fault declares what a fault is: something that goes wrong on purpose, that can show its effect and can be
+// undone. The guard holds every fault to the order of its life; faulttest holds every fault to the port.
 //
-// It imports the ports and the facts; concrete faults are in its folders, one file each.
+// Env is what faults share: it reads and awaits leases, nodes, units, processes, pods and volumes, and returns facts.
+// It compares what one clock said with what the same clock said later, never the wall clock of a node with that of the
+// harness. Concrete faults are in the folders below, one file each.
 package fault

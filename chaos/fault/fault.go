@@ -7,12 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters"
 )
 
 // Fact is one thing that was seen, and when.
@@ -74,21 +71,6 @@ type Holder interface {
 	Held(ctx context.Context) ([]Fact, error)
 }
 
-// Env is what a fault is given to work with.
-type Env struct {
-	Cluster   clusters.Cluster
-	Kube      kubernetes.Interface
-	Node      clusters.Node // The victim.
-	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
-	Namespace string        // The workload's namespace.
-	Peer      string        // The pod on the other side, of faults between two.
-	PeerNode  clusters.Node // Its node; nil for other faults.
-	RunID     string        // Owner mark of everything the fault leaves on a node.
-	Watchdog  undo.Watchdog // Brings back a node that is taken away as a whole; nil when there is none.
-	Clock     func() history.Time
-	Log       *slog.Logger
-}
-
 // Caps returns what a plan may name, for plan.Validate. Can is what the cluster is able to do, nil when there is no
 // cluster yet.
 func Caps(definitions []Definition, workloads, can []string) plan.Caps {
@@ -148,9 +130,24 @@ type Pair interface {
 	Other() *int // The ordinal of the other side.
 }
 
+// Plain completes the definition of a fault without parameters of its own.
+func Plain(d Definition, build func(spec plan.Fault, env Env) (Fault, error)) Definition {
+	d.New = func(spec plan.Fault, step int, env Env) (Fault, error) {
+		env.Owner, env.Life = undo.Owner{Run: env.RunID, Step: step}, Life(spec)
+		if err := env.Owner.Check(); err != nil {
+			return nil, err
+		}
+		if env.Log == nil {
+			env.Log = slog.New(slog.DiscardHandler)
+		}
+		return build(spec, env)
+	}
+	return d
+}
+
 // Define completes the definition of a fault with the parameters P, which are decoded strictly: they stand beside the
 // common fields of plan.Fault in JSON, under the names that P gives them.
-func Define[P any](d Definition, build func(p P, spec plan.Fault, step int, env Env) (Fault, error)) Definition {
+func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Fault, error)) Definition {
 	d.Params = plan.ParamNames[P]()
 	d.Check = func(s plan.Setting) plan.FieldErrors {
 		p, errs := plan.DecodeParams[P](s.Fault)
@@ -159,13 +156,6 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, step int, env 
 		}
 		return errs
 	}
-	d.New = func(spec plan.Fault, step int, env Env) (Fault, error) {
-		p, errs := plan.DecodeParams[P](spec)
-		if err := errs.Err(); err != nil {
-			return nil, fmt.Errorf("read the parameters of fault %q: %w", spec.Name, err)
-		}
-		return build(p, spec, step, env)
-	}
 	var none P
 	if _, ok := any(none).(Pair); ok {
 		d.peer = func(spec plan.Fault) *int {
@@ -173,7 +163,13 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, step int, env 
 			return any(p).(Pair).Other()
 		}
 	}
-	return d
+	return Plain(d, func(spec plan.Fault, env Env) (Fault, error) {
+		p, errs := plan.DecodeParams[P](spec)
+		if err := errs.Err(); err != nil {
+			return nil, fmt.Errorf("read the parameters of fault %q: %w", spec.Name, err)
+		}
+		return build(p, spec, env)
+	})
 }
 
 // Pairs reports that it is a fault between two pods.

@@ -51,9 +51,9 @@ func Experiment() fault.Definition {
 		Upstream: "chaos-mesh.org; chaos-mesh#2449, #4280",
 		Example:  plan.Params{"manifest": json.RawMessage(exampleManifest)},
 		Takes:    []plan.Part{plan.PartContainer},
-	}, func(p params, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		e := &experiment{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, life: fault.Life(spec)}
-		return e, errors.Join(e.owner.Check(), e.read(p.Manifest))
+	}, func(p params, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		e := &experiment{env: env}
+		return e, e.read(p.Manifest)
 	})
 }
 
@@ -114,8 +114,6 @@ const (
 // experiment is one object, on its way.
 type experiment struct {
 	env   fault.Env
-	owner undo.Owner
-	life  time.Duration
 	body  []byte
 	kind  string
 	probe probe
@@ -132,11 +130,11 @@ func (e *experiment) read(manifest json.RawMessage) error {
 		return fmt.Errorf("read the manifest: %T cannot be left to Chaos Mesh", obj)
 	}
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
-	obj.SetName(strings.ToLower(e.owner.Name()))
+	obj.SetName(strings.ToLower(e.env.Owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
-	obj.SetLabels(map[string]string{undo.OwnerLabel: e.owner.Name()})
+	obj.SetLabels(map[string]string{undo.OwnerLabel: e.env.Owner.Name()})
 	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
-	specOf(obj).FieldByName("Duration").Set(durationValue(e.life))
+	specOf(obj).FieldByName("Duration").Set(durationValue(e.env.Life))
 	if e.body, err = encode(obj); err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (e *experiment) objects() (objects, error) {
 	}, err
 }
 
-func (e *experiment) name() string { return strings.ToLower(e.owner.Name()) }
+func (e *experiment) name() string { return strings.ToLower(e.env.Owner.Name()) }
 
 // Undo has the control plane delete the experiment.
 func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {

@@ -2,7 +2,6 @@ package chaosmesh
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,15 +9,13 @@ import (
 	"time"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	nodeprobe "github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters"
 )
 
 // probe sees the effect of an experiment without asking Chaos Mesh.
@@ -80,27 +77,19 @@ type processes struct {
 }
 
 // look returns the processes of the pod, and when they were seen.
-func (p *processes) look(ctx context.Context) (nodeprobe.Processes, evidence.Pod, error) {
-	pods, err := evidence.PodsOn(ctx, p.env)
+func (p *processes) look(ctx context.Context) (nodeprobe.Processes, corev1.Pod, error) {
+	pods, err := p.env.PodsOn(ctx)
 	if err != nil {
-		return nodeprobe.Processes{}, evidence.Pod{}, err
+		return nodeprobe.Processes{}, corev1.Pod{}, err
 	}
-	i := slices.IndexFunc(pods, func(q evidence.Pod) bool {
+	i := slices.IndexFunc(pods, func(q corev1.Pod) bool {
 		return q.Namespace == p.env.Namespace && q.Name == p.env.Pod
 	})
 	if i < 0 {
-		return nodeprobe.Processes{}, evidence.Pod{}, fmt.Errorf("pod %q is not on node %q", p.env.Pod,
-			p.env.Node.Name())
+		return nodeprobe.Processes{}, corev1.Pod{}, fmt.Errorf("pod %q is not on node %q", p.env.Pod, p.env.Node.Name())
 	}
-	out, err := clusters.Run(ctx, p.env.Node, undo.AgentPath, "probe", "process", "--pod", pods[i].UID)
-	if err != nil {
-		return nodeprobe.Processes{}, pods[i], fmt.Errorf("look for processes: %w", err)
-	}
-	var found nodeprobe.Processes
-	if err := json.Unmarshal([]byte(out), &found); err != nil {
-		return found, pods[i], fmt.Errorf("look for processes: decode answer %.80q: %w", out, err)
-	}
-	return found, pods[i], nil
+	found, err := fault.Processes(ctx, p.env.Node, nil, "--pod", string(pods[i].UID))
+	return found, pods[i], err
 }
 
 func (p *processes) before(ctx context.Context) error {
@@ -111,9 +100,9 @@ func (p *processes) before(ctx context.Context) error {
 	if sentence, _ := p.judge(nil, found.Processes); sentence != "" {
 		return fmt.Errorf("the effect is there already: %s", sentence)
 	}
-	if !pod.Ready || len(found.Processes) == 0 {
+	if !fault.Ready(&pod) || len(found.Processes) == 0 {
 		return fmt.Errorf("pod %q has %d processes and is Ready %t: nothing could be shown of it", pod.Name,
-			len(found.Processes), pod.Ready)
+			len(found.Processes), fault.Ready(&pod))
 	}
 	p.old = found.Processes
 	return nil
@@ -148,7 +137,7 @@ func (p *processes) gone(ctx context.Context) ([]fault.Fact, error) {
 			}
 			fact = fault.Fact{Span: history.At(found.At), Sentence: fmt.Sprintf(
 				"pod %q is Ready with %d processes, none of which stresses", pod.Name, len(found.Processes))}
-			return pod.Ready && len(found.Processes) > 0, fmt.Sprintf("Ready is %t", pod.Ready), nil
+			return fault.Ready(&pod) && len(found.Processes) > 0, fmt.Sprintf("Ready is %t", fault.Ready(&pod)), nil
 		})
 	return []fault.Fact{fact}, err
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,15 +10,21 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// scheduler is the kube-scheduler, as the API and the kubelet know it.
-const scheduler = "kube-scheduler"
+// The leaders, as the API and the kubelet know them.
+const (
+	manager          = "kube-controller-manager"
+	scheduler        = "kube-scheduler"
+	managerNamespace = metav1.NamespaceSystem
+)
 
 // component is a program of the control plane, as kubeadm makes it: a static pod on every node of the control plane.
 type component struct {
@@ -29,29 +34,48 @@ type component struct {
 	path   string
 	part   plan.Part
 	serves bool // No request to the API server is answered without it; the others lead by a lease of their name.
+
+	prefix, title      string // Of the names and of the prose of its faults.
+	kill, freeze, stop string // How each is known upstream.
 }
 
-// The components, with the ports that are theirs by default
+// components are the four programs, with the ports that are theirs by default
 // (kubernetes.io/docs/reference/networking/ports-and-protocols).
-
-func theManager() component {
-	return component{name: manager, scheme: "https", port: 10257, path: "/healthz", part: plan.PartManager}
-}
-
-func theScheduler() component {
-	return component{name: scheduler, scheme: "https", port: 10259, path: "/healthz", part: plan.PartScheduler}
-}
-
-func theAPIServer() component {
-	return component{
-		name: "kube-apiserver", scheme: "https", port: 6443, path: "/readyz", part: plan.PartAPIServer, serves: true,
+func components() []component {
+	return []component{
+		{
+			name: "kube-apiserver", scheme: "https", port: 6443, path: "/readyz", part: plan.PartAPIServer, serves: true,
+			prefix: "apiserver", title: "the kube-apiserver",
+			kill:   "k/k#65966", // Controllers that cannot renew their leases end themselves.
+			freeze: "k/k#59848", // What was read of a server that lags behind is taken for the truth.
+			stop:   "k/k#117745",
+		},
+		{
+			// It tells its health without a client certificate only at its address for metrics.
+			name: "etcd", scheme: "http", port: 2381, path: "/health", part: plan.PartEtcd, serves: true,
+			prefix: "etcd", title: "etcd",
+			kill:   "etcd-io/etcd tests/robustness/failpoint: KillFailpoint",
+			freeze: "k/k#5589",  // Machines of etcd were suspended, and the whole control plane hung.
+			stop:   "k/k#28350", // Scheduler and controllers ended with it, and nobody started them again.
+		},
+		theManager(),
+		{
+			name: scheduler, scheme: "https", port: 10259, path: "/healthz", part: plan.PartScheduler,
+			prefix: "scheduler", title: "the kube-scheduler",
+			kill:   "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
+			freeze: "k/k#101877", // A binding was given up half-way, and the pod could not be bound again.
+			stop:   "kubernetes/kubernetes test/e2e/storage/static_pods.go",
+		},
 	}
 }
 
-// Etcd tells its health without a client certificate only at its address for metrics.
-func theEtcd() component {
+func theManager() component {
 	return component{
-		name: "etcd", scheme: "http", port: 2381, path: "/health", part: plan.PartEtcd, serves: true,
+		name: manager, scheme: "https", port: 10257, path: "/healthz", part: plan.PartManager,
+		prefix: "manager", title: "the kube-controller-manager",
+		kill:   "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
+		freeze: "k/k#107678", // One that did not go on to lead when the API server answered again.
+		stop:   "k/k#115297", // A volume was detached by the one that was started again.
 	}
 }
 
@@ -108,15 +132,8 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 
 // processes returns the processes of the component that live on a node.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
-	out, err := clusters.Run(ctx, node, undo.AgentPath, "probe", "process", "--program", c.name)
-	if err != nil {
-		return nil, fmt.Errorf("look for %s: %w", c.name, err)
-	}
-	var found probe.Processes
-	if err := json.Unmarshal([]byte(out), &found); err != nil {
-		return nil, fmt.Errorf("look for %s: decode answer %.80q: %w", c.name, out, err)
-	}
-	return found.Processes, nil
+	found, err := fault.Processes(ctx, node, nil, "--program", c.name)
+	return found.Processes, err
 }
 
 // containers returns the ids of the component's containers that are running on a node, as the container runtime has it.
@@ -135,22 +152,9 @@ func (c component) containers(ctx context.Context, node clusters.Node) ([]string
 	return slices.DeleteFunc(strings.Fields(out), func(id string) bool { return !slices.Contains(running, id) }), nil
 }
 
-// controlNodes returns the nodes of the control plane.
-func controlNodes(ctx context.Context, env fault.Env) ([]clusters.Node, error) {
-	all, err := env.Cluster.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	all = slices.DeleteFunc(all, func(n clusters.Node) bool { return n.Role() != clusters.RoleControlPlane })
-	if len(all) == 0 {
-		return nil, errors.New("list nodes: none is of the control plane")
-	}
-	return all, nil
-}
-
 // eachControlNode does something on every node of the control plane, and goes on after an error.
 func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) error) error {
-	nodes, err := controlNodes(ctx, env)
+	nodes, err := env.ControlPlane(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,5 +165,38 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 	return errors.Join(errs...)
 }
 
-// requestBound is when a request to the API server has not been answered. It takes milliseconds on an idle machine.
-const requestBound = 3 * time.Second
+// armedThere heals by what is armed on the nodes of the control plane, through the nodes alone: there may be no API
+// server.
+func armedThere(ctx context.Context, env fault.Env) error {
+	nodes, err := env.ControlPlane(ctx)
+	if err != nil {
+		return err
+	}
+	return env.CarryOut(ctx, nodes...)
+}
+
+// leadership is the lease of the component's process that leads.
+type leadership struct {
+	holder  string
+	renewed time.Time
+}
+
+func readLeadership(ctx context.Context, kube kubernetes.Interface, name string) (leadership, error) {
+	lease, err := kube.CoordinationV1().Leases(managerNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return leadership{}, fmt.Errorf("get lease %s/%s: %w", managerNamespace, name, err)
+	}
+	var l leadership
+	if lease.Spec.HolderIdentity != nil {
+		l.holder = *lease.Spec.HolderIdentity
+	}
+	if lease.Spec.RenewTime != nil {
+		l.renewed = lease.Spec.RenewTime.Time
+	}
+	return l, nil
+}
+
+const (
+	requestBound = 3 * time.Second // When a request to the API server counts as not answered. It takes milliseconds.
+	lookEvery    = 2 * time.Second // A leader renews its lease as often.
+)

@@ -1,16 +1,28 @@
 package controlplane
 
-import "github.com/seatrial/seatrial/chaos/fault"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
+)
 
 // Components returns the faults of the four programs of the control plane: each can be killed, frozen and stopped. The
 // victim is every process of the program, on every node of the control plane, whichever node the plan names.
 //
 //   - kill sends SIGKILL; the kubelet starts the program again.
-//   - freeze sends SIGSTOP, with a mark on the node that says which process: connections stay open and nothing is
-//     answered, which takes a client longer to find out than a refusal. Heal sends SIGCONT to the process of the mark,
-//     if it is still the same.
-//   - stop swaps the manifest of the static pod, at once, for one of a pause pod of the same name, and keeps it with
-//     the owner's mark; the kubelet ends the program. Heal puts the manifest back, byte for byte.
+//   - freeze sends SIGSTOP: connections stay open and nothing is answered, which takes a client longer to find out than
+//     a refusal. The undo sends SIGCONT to the same process, and to no later one.
+//   - stop swaps the manifest of the static pod, at once, for one of a pause pod of the same name; the kubelet ends the
+//     program. The undo puts the manifest back, byte for byte.
 //
 // Kill, freeze and stop show their effect on the processes. Freeze and stop show besides that nothing answers at the
 // health endpoint, on IPv4 and on IPv6 where it did before, and that the program is missed: a request to the API server
@@ -19,53 +31,217 @@ import "github.com/seatrial/seatrial/chaos/fault"
 // All of them show at the end that the program, or a later process of it, says it is healthy, that the API server
 // answers, and that the leases that depend on it are renewed twice after that.
 func Components() []fault.Definition {
+	const renewed = "requests to the API server are answered, and the leases that depend on it are renewed again and again."
 	var all []fault.Definition
-	for _, c := range []struct {
-		prefix, title      string
-		of                 component
-		kill, freeze, stop string // How each is known upstream.
-	}{
-		{
-			"apiserver", "the kube-apiserver", theAPIServer(),
-			"k/k#65966", // Controllers that cannot renew their leases end themselves.
-			"k/k#59848", // What was read of a server that lags behind is taken for the truth.
-			"k/k#117745",
-		},
-		{
-			"etcd", "etcd", theEtcd(),
-			"etcd-io/etcd tests/robustness/failpoint: KillFailpoint",
-			"k/k#5589",  // Machines of etcd were suspended, and the whole control plane hung.
-			"k/k#28350", // Scheduler and controllers ended with it, and nobody started them again.
-		},
-		{
-			"manager", "the kube-controller-manager", theManager(),
-			"kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
-			"k/k#107678", // One that did not go on to lead when the API server answered again.
-			"k/k#115297", // A volume was detached by the one that was started again.
-		},
-		{
-			"scheduler", "the kube-scheduler", theScheduler(),
-			"kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
-			"k/k#101877", // A binding was given up half-way, and the pod could not be bound again.
-			"kubernetes/kubernetes test/e2e/storage/static_pods.go",
-		},
-	} {
-		all = append(all,
-			freezing(c.of, fault.Definition{
+	for _, c := range components() {
+		lack := "its lease is not renewed"
+		if c.serves {
+			lack = "a request to the API server is not answered"
+		}
+		for _, d := range []struct {
+			fault.Definition
+			build func(victims) fault.Fault
+		}{
+			{fault.Definition{
 				Name:     c.prefix + "-freeze",
 				Summary:  "Freezes " + c.title + " with SIGSTOP for the hold, whatever the victim.",
+				Shown:    "The kernel says that its process is stopped, its health endpoint is silent, and " + lack + ".",
+				Healed:   "The process goes on; it, or a later one, tells that it is well, " + renewed,
 				Upstream: c.freeze,
-			}),
-			killing(c.of, fault.Definition{
+				// The kubelet kills a container whose liveness probe was not answered 8 times in a row, at 10 s to 15 s
+				// each.
+				Longest: time.Minute,
+			}, func(v victims) fault.Fault { return &freeze{v} }},
+			{fault.Definition{
 				Name:     c.prefix + "-kill",
 				Summary:  "Kills " + c.title + " with SIGKILL, whatever the victim.",
+				Shown:    "No process with the old pid and start time is there.",
+				Healed:   "The kubelet starts it again: a later one tells that it is well, " + renewed,
 				Upstream: c.kill,
-			}),
-			stopping(c.of, fault.Definition{
-				Name:     c.prefix + "-stop",
-				Summary:  "Takes " + c.title + " away for the hold by its manifest, whatever the victim.",
+			}, func(v victims) fault.Fault { return &kill{v} }},
+			{fault.Definition{
+				Name:    c.prefix + "-stop",
+				Summary: "Takes " + c.title + " away for the hold by its manifest, whatever the victim.",
+				Shown: "No process and no running container of it is there, its health endpoint is silent, and " + lack +
+					".",
+				Healed: "The manifest is put back, and the kubelet starts it; it tells that it is well, " +
+					renewed,
 				Upstream: c.stop,
+			}, func(v victims) fault.Fault { return &stop{v} }},
+		} {
+			d.Needs = []string{"api", "static-pods", "systemd"}
+			d.Takes = []plan.Part{c.part}
+			all = append(all, fault.Plain(d.Definition, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+				return d.build(victims{Env: env, of: c}), nil
 			}))
+		}
 	}
 	return all
 }
+
+const (
+	goneBound = 20 * time.Second // What is killed in an uninterruptible wait for a disk ends with it.
+	downBound = 45 * time.Second // The kubelet's few seconds until it looks, and 30 s that a container has to end.
+)
+
+// kill is SIGKILL to a component. Nothing is armed: the kubelet starts static pods again.
+type kill struct{ victims }
+
+// Inject notes which processes there are, and kills them.
+func (k *kill) Inject(ctx context.Context) error {
+	if err := k.note(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range k.old {
+		_, err := clusters.Run(ctx, p.node, "kill", "-s", "KILL", strconv.Itoa(p.PID))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Confirm shows that they are gone.
+func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	begin := k.Clock()
+	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
+	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		found, err := k.now(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if p, there := k.among(found); there {
+			return nil, p.String() + " is still there", nil
+		}
+		return k.each(history.Between(begin, k.Clock()), "is gone"), "", nil
+	})
+}
+
+// Heal leaves it to the kubelet.
+func (k *kill) Heal(context.Context) error { return nil }
+
+// freeze is SIGSTOP to a component.
+type freeze struct{ victims }
+
+// Undo notes which processes there are.
+func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
+	if err := f.note(ctx); err != nil {
+		return nil, err
+	}
+	var tasks []undo.Task
+	for _, n := range f.nodes() {
+		tasks = append(tasks, undo.Task{Node: n, Actions: []undo.Action{undo.Thaw(f.on(n)...)}})
+	}
+	return tasks, nil
+}
+
+// on returns the processes on a node.
+func (f *freeze) on(n clusters.Node) []probe.Process {
+	var here []probe.Process
+	for _, p := range f.old {
+		if p.node.Name() == n.Name() {
+			here = append(here, p.Process)
+		}
+	}
+	return here
+}
+
+// Inject freezes them.
+func (f *freeze) Inject(ctx context.Context) error {
+	var errs []error
+	for _, n := range f.nodes() {
+		_, err := clusters.Run(ctx, n, undo.Stop(f.on(n)...)...)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Confirm shows that they are frozen, that they say nothing, and that they are missed.
+func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return f.missing(ctx, f.of.name+" to be frozen", goneBound, f.frozen)
+}
+
+// frozen looks whether all that were frozen are there and frozen, and nothing beside them.
+func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
+	begin := f.Clock()
+	found, err := f.now(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, p := range found {
+		if _, old := f.among([]victim{p}); !old {
+			return nil, fmt.Sprintf("%s %s, a later one, runs", f.of.name, p), nil
+		}
+		if !p.Frozen() {
+			return nil, fmt.Sprintf("%s %s is in state %q, want T", f.of.name, p, p.State), nil
+		}
+	}
+	if n := len(f.old) - len(found); n > 0 {
+		return nil, fmt.Sprintf("%d of the %d frozen processes of %s have ended", n, len(f.old), f.of.name), nil
+	}
+	return f.each(history.Between(begin, f.Clock()), "is frozen (state T)"), "", nil
+}
+
+// Held shows that they are frozen still.
+func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, f.frozen) }
+
+// Heal carries out what is armed.
+func (f *freeze) Heal(ctx context.Context) error { return armedThere(ctx, f.Env) }
+
+// stop is the manifest of a component replaced by one of a pod that runs nothing.
+type stop struct{ victims }
+
+// Undo notes which processes there are, and has the manifests put back.
+func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
+	if err := s.note(ctx); err != nil {
+		return nil, err
+	}
+	return manifestsBack(ctx, s.nodes(), s.Owner, s.of.manifest())
+}
+
+// Inject replaces the manifests, each at once for whoever reads it.
+//
+// None is taken away: a kubelet that finds no manifest of a pod asks the API server to delete its mirror pod. Without
+// etcd that hangs, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither
+// (k/k pkg/kubelet, HandlePodCleanups).
+func (s *stop) Inject(ctx context.Context) error {
+	var errs []error
+	for _, n := range s.nodes() {
+		errs = append(errs, swap(ctx, n, s.Owner, s.of.manifest(), idle))
+	}
+	return errors.Join(errs...)
+}
+
+// Confirm shows that nothing of it is left, and that it is missed.
+func (s *stop) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return s.missing(ctx, s.of.name+" to be gone, and its containers", downBound, s.down)
+}
+
+// down looks whether there is no process and no running container.
+func (s *stop) down(ctx context.Context) (facts []fault.Fact, state string, err error) {
+	for _, n := range s.nodes() {
+		begin := s.Clock()
+		found, err := s.of.processes(ctx, n)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(found) > 0 {
+			return nil, fmt.Sprintf("%s %s runs", s.of.name, victim{n, found[0]}), nil
+		}
+		running, err := s.of.containers(ctx, n)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(running) > 0 {
+			return nil, fmt.Sprintf("container %.12s of %s runs on node %q", running[0], s.of.name, n.Name()), nil
+		}
+		facts = append(facts, s.Saw(begin, "no process and no running container of %s is on node %q", s.of.name,
+			n.Name())...)
+	}
+	return facts, "", nil
+}
+
+// Held shows that there still is none.
+func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, s.down) }
+
+// Heal carries out what is armed.
+func (s *stop) Heal(ctx context.Context) error { return armedThere(ctx, s.Env) }

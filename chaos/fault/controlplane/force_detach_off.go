@@ -5,29 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ForceDetachOff returns what is no hurt but a setting that is held for a time: the attach/detach controller no longer
-// detaches volumes by force after six minutes.
-//
-// What: the static pod manifest of the kube-controller-manager gets the flag --disable-force-detach-on-timeout=true, on
-// every node of the control plane.
-//
-// Shown: every kube-controller-manager that runs has the flag in its command line, and the lease of the leader is
-// renewed after that was seen: it leads.
-//
-// Healed: the file is put back. Every kube-controller-manager runs without the flag, and the lease
-// of the leader is renewed after that was seen. A timer on each node puts it back when nobody heals it.
+// ForceDetachOff gives the kube-controller-manager a flag in its static pod manifests, on every node of the control
+// plane. It takes nothing away: for the hold, the attach/detach controller does not detach volumes by force after six
+// minutes.
 func ForceDetachOff() fault.Definition {
-	return fault.Definition{
+	return fault.Plain(fault.Definition{
 		Name:    "force-detach-off",
 		Summary: "Runs the kube-controller-manager with " + flagSet + " for a time, whatever the victim.",
 		Shown: "Every kube-controller-manager that runs has the flag in its command line, and the leader's lease is " +
@@ -38,43 +29,36 @@ func ForceDetachOff() fault.Definition {
 		// Without the flag, a volume is detached while a node that is not Ready has it mounted.
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
-		New: func(_ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			f := &forceDetachOff{env: env, armed: newArmed(step, env)}
-			return f, f.owner.Check()
-		},
-	}
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &forceDetachOff{victims: victims{Env: env, of: theManager()}}, nil
+	})
 }
 
 const (
 	flag         = "--disable-force-detach-on-timeout"
 	flagSet      = flag + "=true"
-	managerFile  = manager + ".yaml"
-	lookEvery    = 2 * time.Second  // The leader renews its lease as often.
 	restartBound = 55 * time.Second // The kubelet's few seconds, and 15 s until the lease of the one before is over.
 	healedBound  = 2 * time.Minute  // The same, on a machine that is as busy as after a fault.
 )
 
 type forceDetachOff struct {
-	env fault.Env
-	armed
-	foreign bool // Somebody else had set the flag before.
+	victims
+	foreign bool // The flag was set before.
 }
 
 // Undo has the manifests put back.
 func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
-	nodes, err := controlNodes(ctx, f.env)
+	nodes, err := f.ControlPlane(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return manifestsBack(ctx, nodes, f.owner, managerFile)
+	return manifestsBack(ctx, nodes, f.Owner, f.of.manifest())
 }
 
 // Inject changes the manifests.
 func (f *forceDetachOff) Inject(ctx context.Context) error {
-	err := eachControlNode(ctx, f.env, func(n clusters.Node) error {
-		return swap(ctx, n, f.owner, managerFile, func(manifest []byte) ([]byte, error) {
-			return withFlag(manifest)
-		})
+	err := eachControlNode(ctx, f.Env, func(n clusters.Node) error {
+		return swap(ctx, n, f.Owner, f.of.manifest(), withFlag)
 	})
 	f.foreign = errors.Is(err, errSet)
 	return err
@@ -87,95 +71,62 @@ func (f *forceDetachOff) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held shows that it still runs with the flag.
 func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
-	begin := f.env.Clock()
-	seen, state, err := f.look(ctx, true)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return facts(seen, history.Between(begin, f.env.Clock()), true), nil
+	return fault.Once(ctx, func(ctx context.Context) ([]fault.Fact, string, error) {
+		_, facts, state, err := f.runs(true)(ctx)
+		return facts, state, err
+	})
 }
+
+// Heal carries out what is armed.
+func (f *forceDetachOff) Heal(ctx context.Context) error { return armedThere(ctx, f.Env) }
 
 // ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.
 func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return f.leads(ctx, f.foreign, healedBound)
 }
 
-// look returns the kube-controller-managers of all nodes if each node has one and all of them run with the flag, or
-// without it. A state that is not empty says what is not as wanted.
-func (f *forceDetachOff) look(ctx context.Context, want bool) (seen []process, state string, err error) {
-	nodes, err := controlNodes(ctx, f.env)
-	if err != nil {
-		return nil, "", err
+// leads waits until all run as wanted, and until the leader's lease is renewed while they do.
+func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Duration) ([]fault.Fact, error) {
+	what := fmt.Sprintf("%s to run %s, and to lead", manager, with(want))
+	return f.atWork(ctx, what, bound, 1, f.runs(want))
+}
+
+func with(set bool) string {
+	if set {
+		return "with " + flagSet
 	}
-	for _, n := range nodes {
-		found, err := managers(ctx, n)
+	return "without " + flag
+}
+
+// runs looks whether each node has one, and all of them run with the flag, or without it.
+func (f *forceDetachOff) runs(want bool) running {
+	return func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error) {
+		nodes, err := f.ControlPlane(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
-		if len(found) == 0 {
-			return nil, fmt.Sprintf("no %s runs on node %q", manager, n.Name()), nil
-		}
-		for _, p := range found {
-			if slices.Contains(p.argv, flagSet) != want {
-				return nil, sentence(p, !want), nil
+		for _, n := range nodes {
+			begin := f.Clock()
+			found, err := f.of.processes(ctx, n)
+			if err != nil {
+				return nil, nil, "", err
+			}
+			if len(found) == 0 {
+				return nil, nil, fmt.Sprintf("no %s runs on node %q", manager, n.Name()), nil
+			}
+			for _, p := range found {
+				line, err := clusters.Run(ctx, n, "cat", fmt.Sprintf("/proc/%d/cmdline", p.PID))
+				if err != nil {
+					return nil, nil, "", fmt.Errorf("read the command line of %s: %w", manager, err)
+				}
+				set := slices.Contains(strings.Split(line, "\x00"), flagSet)
+				sentence := fmt.Sprintf("%s pid %d on node %q runs %s", manager, p.PID, n.Name(), with(set))
+				if set != want {
+					return nil, nil, sentence, nil
+				}
+				now, facts = append(now, victim{n, p}), append(facts, f.Saw(begin, "%s", sentence)...)
 			}
 		}
-		seen = append(seen, found...)
+		return now, facts, "", nil
 	}
-	return seen, "", nil
-}
-
-// leads waits until all run as wanted, and until the leader's lease is renewed while they do. One that was to end and
-// renewed for the last time is told from those that came after: the lease is first read when none but those is there.
-func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Duration) ([]fault.Fact, error) {
-	var shown []fault.Fact
-	var seen []process
-	var first leadership
-	var since history.Time
-	what := fmt.Sprintf("%s to run with the flag: %t, and to lead", manager, want)
-	err := await.Until(ctx, what, lookEvery, bound, func(ctx context.Context) (bool, string, error) {
-		begin := f.env.Clock()
-		now, state, err := f.look(ctx, want)
-		if err != nil || state != "" {
-			seen = nil
-			return false, state, err
-		}
-		lease, err := readLeadership(ctx, f.env.Kube, manager)
-		if err != nil {
-			return false, "", err
-		}
-		if !slices.EqualFunc(seen, now, func(a, b process) bool { return a.node == b.node && a.pid == b.pid }) {
-			seen, first, since = now, lease, begin
-		}
-		if lease.renewed.Equal(first.renewed) {
-			state = fmt.Sprintf("%s; the lease of %q is not renewed yet", sentence(now[0], want), lease.holder)
-			return false, state, nil
-		}
-		end := f.env.Clock()
-		shown = append(facts(now, history.Between(begin, end), want), fault.Fact{
-			Span:     history.Between(since, end),
-			Sentence: fmt.Sprintf("the lease %s/%s was renewed by %q", managerNamespace, manager, lease.holder),
-		})
-		return true, "", nil
-	})
-	return shown, err
-}
-
-func facts(seen []process, span history.Span, with bool) []fault.Fact {
-	out := make([]fault.Fact, len(seen))
-	for i, p := range seen {
-		out[i] = fault.Fact{Span: span, Sentence: sentence(p, with)}
-	}
-	return out
-}
-
-func sentence(p process, with bool) string {
-	how := "without " + flag
-	if with {
-		how = "with " + flagSet
-	}
-	return fmt.Sprintf("%s pid %s on node %q runs %s", manager, p.pid, p.node, how)
 }

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
@@ -34,7 +33,7 @@ func (v victim) is(o victim) bool {
 // victims are the processes of a component on all nodes of the control plane: what kill, freeze and stop have in
 // common.
 type victims struct {
-	env   fault.Env
+	fault.Env
 	of    component
 	old   []victim            // Those of before.
 	heard map[string][]string // By node: the URLs at which they told their health.
@@ -43,7 +42,7 @@ type victims struct {
 // now returns the processes that there are.
 func (v *victims) now(ctx context.Context) ([]victim, error) {
 	var all []victim
-	err := eachControlNode(ctx, v.env, func(n clusters.Node) error {
+	err := eachControlNode(ctx, v.Env, func(n clusters.Node) error {
 		found, err := v.of.processes(ctx, n)
 		for _, p := range found {
 			all = append(all, victim{n, p})
@@ -96,7 +95,7 @@ func (v *victims) note(ctx context.Context) error {
 func (v *victims) request(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestBound, fmt.Errorf("no answer within %s", requestBound))
 	defer cancel()
-	_, err := readLeadership(ctx, v.env.Kube, manager)
+	_, err := readLeadership(ctx, v.Kube, manager)
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -122,63 +121,41 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 	return facts
 }
 
-// look is one look at victims: what it shows, or a state that is not empty and says what is not so.
-type look func(context.Context) (facts []fault.Fact, state string, err error)
-
-// still is the look again, which must show the same.
-func (l look) still(ctx context.Context) ([]fault.Fact, error) {
-	facts, state, err := l(ctx)
-	if err == nil && state != "" {
-		err = errors.New(state)
+// missing waits until a look shows what was done to the component, its health endpoints are silent, and it is missed.
+func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact, error) {
+	done := func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, what, 200*time.Millisecond, bound, look)
 	}
-	return facts, err
-}
-
-// missing waits until a look shows what was done to the component, nobody tells its health, and it is missed.
-func (v *victims) missing(ctx context.Context, what string, bound time.Duration, l look) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	err := await.Until(ctx, what, 200*time.Millisecond, bound, func(ctx context.Context) (bool, string, error) {
-		seen, state, err := l(ctx)
-		facts = seen
-		return err == nil && state == "", state, err
-	})
-	if err != nil {
-		return nil, err
+	missed := v.leaderless
+	if v.of.serves {
+		missed = v.unanswered
 	}
-	quiet, err := v.quiet(ctx)
-	if err != nil {
-		return facts, err
-	}
-	missed, err := v.missed(ctx)
-	return append(append(facts, quiet...), missed), err
+	return fault.All(ctx, done, v.quiet, missed)
 }
 
 const quietBound = 20 * time.Second
 
-// quiet waits until nobody tells the health of the component any longer, at any address where it was told before.
+// quiet waits until the health of the component is told at no address any longer where it was told before.
 func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	err := await.Until(ctx, v.of.name+" not to tell its health", 200*time.Millisecond, quietBound,
-		func(ctx context.Context) (bool, string, error) {
-			facts = nil
+	return fault.Until(ctx, v.of.name+" not to tell its health", 200*time.Millisecond, quietBound,
+		func(ctx context.Context) (facts []fault.Fact, state string, err error) {
 			for _, n := range v.nodes() {
-				begin := v.env.Clock()
+				begin := v.Clock()
 				answers, err := v.of.health(ctx, n)
 				if err != nil {
-					return false, "", err
+					return nil, "", err
 				}
 				heard := v.heard[n.Name()]
 				for _, url := range heard {
 					if answers[url] != 0 {
-						return false, fmt.Sprintf("%s answers %d on node %q", url, answers[url], n.Name()), nil
+						return nil, fmt.Sprintf("%s answers %d on node %q", url, answers[url], n.Name()), nil
 					}
 				}
-				facts = append(facts, fault.Fact{Span: history.Between(begin, v.env.Clock()), Sentence: fmt.Sprintf(
-					"nothing answers on node %q at %s", n.Name(), strings.Join(heard, ", "))})
+				facts = append(facts, v.Saw(begin, "nothing answers on node %q at %s", n.Name(),
+					strings.Join(heard, ", "))...)
 			}
-			return true, "", nil
+			return facts, "", nil
 		})
-	return facts, err
 }
 
 // nodes returns the nodes of the victims of before, each once.
@@ -192,37 +169,24 @@ func (v *victims) nodes() []clusters.Node {
 	return all
 }
 
-// missed waits until the rest of the cluster has to do without it: no request is answered, or nobody leads.
-func (v *victims) missed(ctx context.Context) (fault.Fact, error) {
-	if v.of.serves {
-		return v.unanswered(ctx)
-	}
-	return v.leaderless(ctx)
-}
-
 const unansweredBound = 25 * time.Second
 
 // unanswered waits until the API server answers no request of the harness.
-func (v *victims) unanswered(ctx context.Context) (fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, "a request to the API server not to be answered", 200*time.Millisecond, unansweredBound,
-		func(ctx context.Context) (bool, string, error) {
-			begin := v.env.Clock()
+func (v *victims) unanswered(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Until(ctx, "a request to the API server not to be answered", 200*time.Millisecond, unansweredBound,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			begin := v.Clock()
 			failure := v.request(ctx)
-			if failure == nil {
-				return false, "the last was answered", nil
+			switch {
+			case failure == nil:
+				return nil, "the last was answered", nil
+			case ctx.Err() != nil:
+				return nil, "", failure
+			case refusal(failure):
+				return nil, fmt.Sprintf("the last was answered: %.300s", failure), nil
 			}
-			if ctx.Err() != nil {
-				return false, "", failure
-			}
-			if refusal(failure) {
-				return false, fmt.Sprintf("the last was answered: %.300s", failure), nil
-			}
-			fact = fault.Fact{Span: history.Between(begin, v.env.Clock()),
-				Sentence: fmt.Sprintf("the API server did not answer a request: %.300s", failure)}
-			return true, "", nil
+			return v.Saw(begin, "the API server did not answer a request: %.300s", failure), "", nil
 		})
-	return fact, err
 }
 
 // refusal reports whether an error is an answer of an API server that is at work: it has looked, and says no. That it
@@ -243,29 +207,169 @@ const (
 )
 
 // leaderless waits until the component's lease was not renewed for some time.
-func (v *victims) leaderless(ctx context.Context) (fault.Fact, error) {
-	var fact fault.Fact
+func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	var last leadership
-	since := v.env.Clock()
+	since := v.Clock()
 	what := fmt.Sprintf("the lease of %s not to be renewed", v.of.name)
-	err := await.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) (bool, string, error) {
-		begin := v.env.Clock()
-		now, err := readLeadership(ctx, v.env.Kube, v.of.name)
+	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := v.Clock()
+		now, err := readLeadership(ctx, v.Kube, v.of.name)
 		if err != nil {
-			return false, "", err
+			return nil, "", err
 		}
 		if !now.renewed.Equal(last.renewed) {
-			last, since = now, v.env.Clock()
+			last, since = now, v.Clock()
 		}
 		silent := begin.Sub(since) // Both readings bound it from within.
-		state := fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond), leaderSilence)
 		if silent <= leaderSilence {
-			return false, state, nil
+			return nil, fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond), leaderSilence), nil
 		}
-		fact = fault.Fact{Span: history.Between(since, v.env.Clock()), Sentence: fmt.Sprintf(
-			"the lease %s/%s of %q was not renewed for %s", managerNamespace, v.of.name, now.holder,
-			silent.Round(100*time.Millisecond))}
-		return true, "", nil
+		return v.Saw(since, "the lease %s/%s of %q was not renewed for %s", managerNamespace, v.of.name, now.holder,
+			silent.Round(100*time.Millisecond)), "", nil
 	})
-	return fact, err
+}
+
+// The bounds of what is to be shown after the heal. The kubelet makes a container wait that has ended several times
+// within ten minutes, 80 s after the fourth time, and those that lead end when they cannot renew their leases.
+const (
+	backBound    = 150 * time.Second
+	kubeletBound = 25 * time.Second // It renews every 10 s, and tries again after at most 7 s.
+	renewals     = 2                // One that was let go on may renew its lease once before it finds that it is over.
+)
+
+// ConfirmHealed shows that the component is at work again: one that was not killed runs on every node and tells that it
+// is well, requests are answered, and the leases are renewed that depend on it.
+func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	shows := []fault.Show{func(ctx context.Context) ([]fault.Fact, error) {
+		return v.atWork(ctx, v.of.name+" to be at work", backBound, renewals, v.well)
+	}}
+	if v.of.serves {
+		var read fault.Leases
+		shows = append(shows, v.NoteLeases(&read), v.LeaseRenewed(&read, kubeletBound))
+	}
+	return fault.All(ctx, shows...)
+}
+
+// running looks at the processes of a component: the victims of now, and what they show, or a state that says what is not
+// as wanted.
+type running func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error)
+
+// atWork waits until the processes are as wanted, and until the leases that depend on them were renewed so many times
+// while they were. One that was to end and renewed for the last time is told from those that came after: leases are
+// first read when none but those is there.
+func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, times int, look running) (
+	[]fault.Fact, error,
+) {
+	var seen []victim
+	var leases *renewed
+	var since history.Time
+	return fault.Until(ctx, what, lookEvery/2, bound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := v.Clock()
+		now, shown, state, err := look(ctx)
+		if err != nil || state != "" {
+			seen = nil
+			return nil, state, err
+		}
+		if !slices.EqualFunc(seen, now, victim.is) {
+			seen, leases, since = now, newRenewed(v.of.leaders()), begin
+		}
+		if state, err = v.renewed(ctx, leases, times); err != nil || state != "" {
+			return nil, state, err
+		}
+		return append(shown, v.Saw(since, "the API server answers, and leases are renewed: %s", leases)...), "", nil
+	})
+}
+
+// well looks once whether one that is not a victim of a kill runs on every node, is not frozen, and tells that it is
+// well at every address where it was heard before, at one at least. A state that is not empty says what is not so.
+func (v *victims) well(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error) {
+	nodes, err := v.ControlPlane(ctx)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	for _, n := range nodes {
+		begin := v.Clock()
+		found, err := v.of.processes(ctx, n)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		if len(found) == 0 {
+			return nil, nil, fmt.Sprintf("no %s runs on node %q", v.of.name, n.Name()), nil
+		}
+		for _, p := range found {
+			if p.Frozen() {
+				return nil, nil, fmt.Sprintf("%s %s is frozen", v.of.name, victim{n, p}), nil
+			}
+			now = append(now, victim{n, p})
+		}
+		told, state, err := v.told(ctx, n)
+		if err != nil || state != "" {
+			return nil, nil, state, err
+		}
+		facts = append(facts, v.Saw(begin, "%s pid %d, started at %s, on node %q tells that it is well at %s", v.of.name,
+			found[0].PID, found[0].Start, n.Name(), strings.Join(told, ", "))...)
+	}
+	return now, facts, "", nil
+}
+
+// told returns the URLs at which the component of a node tells that it is well.
+func (v *victims) told(ctx context.Context, n clusters.Node) (told []string, state string, err error) {
+	answers, err := v.of.health(ctx, n)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, url := range v.of.urls() {
+		switch status := answers[url]; {
+		case status == healthOK:
+			told = append(told, url)
+		case status != 0 || slices.Contains(v.heard[n.Name()], url):
+			return nil, fmt.Sprintf("%s on node %q answers %d", url, n.Name(), status), nil
+		}
+	}
+	if len(told) == 0 {
+		return nil, fmt.Sprintf("nothing answers for %s on node %q", v.of.name, n.Name()), nil
+	}
+	return told, "", nil
+}
+
+// renewed counts how often leases were renewed.
+type renewed struct {
+	names []string
+	last  map[string]leadership
+	count map[string]int
+}
+
+func newRenewed(names []string) *renewed {
+	return &renewed{names: names, last: map[string]leadership{}, count: map[string]int{}}
+}
+
+// String names the leases and their holders.
+func (r *renewed) String() string {
+	var all []string
+	for _, name := range r.names {
+		all = append(all, fmt.Sprintf("%s by %q", name, r.last[name].holder))
+	}
+	return strings.Join(all, ", ")
+}
+
+// renewed looks once whether all leases were renewed often enough.
+func (v *victims) renewed(ctx context.Context, r *renewed, times int) (state string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestBound)
+	defer cancel()
+	for _, name := range r.names {
+		now, err := readLeadership(ctx, v.Kube, name)
+		if err != nil {
+			return "", err
+		}
+		last, known := r.last[name]
+		if known && !now.renewed.Equal(last.renewed) {
+			r.count[name]++
+		}
+		r.last[name] = now
+		if r.count[name] < times {
+			state = fmt.Sprintf("the lease %s of %q was renewed %d times, want %d", name, now.holder, r.count[name],
+				times)
+		}
+	}
+	return state, nil
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -163,12 +162,12 @@ func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 				return false, fmt.Sprintf("the anchor is %s on node %q, being deleted: %t", p.Status.Phase,
 					p.Spec.NodeName, p.DeletionTimestamp != nil), nil
 			}
-			pods, err := evidence.PodsOn(ctx, env)
+			pods, err := env.PodsOn(ctx)
 			if err != nil {
 				return false, "", err
 			}
 			for _, q := range pods {
-				if !q.Ready {
+				if !fault.Ready(&q) {
 					return false, q.Namespace + "/" + q.Name + " is not", nil
 				}
 			}
@@ -177,7 +176,7 @@ func (t Target) Fit(ctx context.Context, run string) (fault.Env, error) {
 	if err != nil {
 		return env, err
 	}
-	_, err = evidence.NodeReady(ctx, env, 2*time.Minute)
+	_, err = env.NodeReady(2 * time.Minute)(ctx)
 	return env, err
 }
 

@@ -46,7 +46,7 @@ func definitions() []fault.Definition {
 		node.ClockStep(), network.Bandwidth(), network.Delay(),
 		network.Isolate(), network.Loss(), network.Partition(), network.PodPartition(), node.Reboot(),
 		node.RuntimeKill(), object.ClaimDelete(), object.Cordon(), object.Drain(), object.NodeDelete(),
-		controlplane.ForceDetachOff(), controlplane.PodQuota(),
+		controlplane.ForceDetachOff(), object.PodQuota(),
 		object.OutOfService(), object.PodDelete(), object.PodForceDelete(), storage.CSIPoint(), storage.PowerLoss(),
 		storage.DeviceGone(), storage.FileTruncate(), storage.PageFlip(), storage.VolumeFull(),
 		storage.VolumeReadOnly(),

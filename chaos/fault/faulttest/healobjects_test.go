@@ -15,7 +15,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/history"
@@ -28,7 +27,7 @@ func markingFaults() map[string]fault.Definition {
 	return map[string]fault.Definition{
 		"node c-worker uncordoned (seatrial-r1-1)":                                  object.Cordon(),
 		"node c-worker taken back into service (seatrial-r1-1)":                     object.OutOfService(),
-		"resourcequota trial/seatrial-r1-1 deleted (seatrial-r1-1)":                 controlplane.PodQuota(),
+		"resourcequota trial/seatrial-r1-1 deleted (seatrial-r1-1)":                 object.PodQuota(),
 		"node c-worker was registered anew, and has what it had (seatrial-r1-1)":    object.NodeDelete(),
 		"node c-worker uncordoned (seatrial-r1-1)\tafter its pods were evicted too": object.Drain(),
 	}

@@ -201,11 +201,11 @@ func TestALineThatIsWrongIsFound(t *testing.T) {
 		wrong       func(w *world) func(history.Fault)
 		stage, says string
 	}{
-		{"a delay ends early", network.Delay(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "not delayed by"},
-		{"a delay grows", network.Delay(), onHold(func(m *machine) { m.qdisc.delay *= 4 }), "hold", "not delayed by"},
-		{"a line gets wide", network.Bandwidth(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "not narrow"},
+		{"a delay ends early", network.Delay(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "no device has"},
+		{"a delay grows", network.Delay(), onHold(func(m *machine) { m.qdisc.delay *= 4 }), "hold", "do not leave as planned"},
+		{"a line gets wide", network.Bandwidth(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "no device has"},
 		{"a line gets wider", network.Bandwidth(), onHold(func(m *machine) { m.qdisc.rate *= 1.5 }), "hold",
-			"not as narrow as planned"},
+			"do not leave as planned"},
 		{"it was slow before", network.Delay(), before(func(m *machine) {
 			foreign(m)
 			m.qdisc.delay = time.Second

@@ -301,7 +301,7 @@ func TestNoNodeIsTakenAwayThatNobodyCouldBringBack(t *testing.T) {
 		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 			env := b.Env
 			env.Watchdog = nil
-			if _, err := def.New(b.Spec, 1, env); err == nil || !strings.Contains(err.Error(), "no dead-man") {
+			if _, err := def.New(b.Spec, 1, env); err == nil || !strings.Contains(err.Error(), "no watchdog") {
 				t.Errorf("%s: got %v", def.Name, err)
 			}
 			env = b.Env

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -80,7 +80,7 @@ func servingKubelet(b *testing.B, n clusters.Node, old int) (pid int) {
 	b.Helper()
 	err := await.Until(b.Context(), "a kubelet to serve", 200*time.Millisecond, time.Minute,
 		func(ctx context.Context) (bool, string, error) {
-			u, err := evidence.ReadUnit(ctx, n, "kubelet")
+			u, err := fault.ReadUnit(ctx, n, "kubelet")
 			pid = u.PID
 			if err != nil || !u.Running() || u.PID == old {
 				return false, u.State, err

@@ -219,7 +219,7 @@ func (l lab) cut(b *testing.B, length time.Duration, healed bool) cutAt {
 		life = time.Minute
 	}
 	s := l.severance(b)
-	s.life = life
+	s.Life = life
 	begun := bootclock.Now()
 	if err := s.apply(ctx); err != nil {
 		b.Fatal(err)

@@ -2,11 +2,11 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -28,31 +28,19 @@ func counterNames() []string {
 // tallied is what the counters of our own rules have come to: packets, by the name of the counter.
 type tallied map[string]uint64
 
-// readTallied asks the node for the counters of the owner's table. A table without them is an error.
+// readTallied asks the node for the counters of the owner's table (libnftables-json(5)). A table without them is an
+// error.
 func readTallied(ctx context.Context, node clusters.Node, owner undo.Owner) (tallied, error) {
-	out, err := clusters.Run(ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
-	if err != nil {
-		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
-	}
-	t, err := decodeTallied(out)
-	if err != nil {
-		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
-	}
-	return t, nil
-}
-
-// decodeTallied reads what nft -j says of counters (libnftables-json(5)).
-func decodeTallied(text string) (tallied, error) {
-	var answer struct {
+	answer, err := fault.Ask[struct {
 		Nftables []struct {
 			Counter *struct {
 				Name    string `json:"name"`
 				Packets uint64 `json:"packets"`
 			} `json:"counter"`
 		} `json:"nftables"`
-	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		return nil, fmt.Errorf("decode answer %.80q: %w", text, err)
+	}](ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
+	if err != nil {
+		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
 	}
 	t := tallied{}
 	for _, entry := range answer.Nftables {
@@ -62,7 +50,7 @@ func decodeTallied(text string) (tallied, error) {
 	}
 	for _, name := range counterNames() {
 		if _, ok := t[name]; !ok {
-			return nil, fmt.Errorf("counter %q is missing in %.200q", name, text)
+			return nil, fmt.Errorf("read counters of nftables table %q: %q is missing", owner.Table(), name)
 		}
 	}
 	return t, nil

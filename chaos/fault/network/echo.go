@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +42,8 @@ type ping struct {
 func (p ping) String() string {
 	return fmt.Sprintf("%s: %d sent, %d arrived, %d answered", p.path, p.sent, p.arrived, p.answered)
 }
+
+func (p ping) seen() history.Span { return p.span }
 
 // asWanted reports whether all of the requests and answers went that should, and none that should not.
 func (p ping) asWanted(s severance) bool {
@@ -132,17 +133,5 @@ func probePing(ctx context.Context, from end, addresses []netip.Addr, v volley) 
 	if v.size > 0 {
 		args = append(args, "--size", strconv.Itoa(v.size))
 	}
-	for _, a := range addresses {
-		args = append(args, a.String())
-	}
-	answers, err := ask[[]probe.Echo](ctx, from, args...)
-	if err != nil {
-		return nil, err
-	}
-	same := func(e probe.Echo, a netip.Addr) bool { return e.Address == a.String() }
-	if !slices.EqualFunc(answers, addresses, same) {
-		return nil, fmt.Errorf("probe from %s: the answer %.200q is not for %v", from.name, fmt.Sprint(answers),
-			addresses)
-	}
-	return answers, nil
+	return askAll(ctx, from, addresses, func(e probe.Echo) string { return e.Address }, args...)
 }

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,11 +71,12 @@ func openFlow(ctx context.Context, from end, to netip.AddrPort, life time.Durati
 
 // listen passes the agent's words on until there are no more.
 func (f *flow) listen(ctx context.Context, from io.Reader) error {
-	lines := bufio.NewScanner(from)
-	for lines.Scan() {
+	for words := json.NewDecoder(from); ; {
 		var r probe.FlowReport
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return fmt.Errorf("decode %.80q: %w", lines.Text(), err)
+		if err := words.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("decode what is said of it: %w", err)
 		}
 		select {
 		case f.reports <- r:
@@ -84,7 +84,6 @@ func (f *flow) listen(ctx context.Context, from io.Reader) error {
 			return ctx.Err()
 		}
 	}
-	return lines.Err()
 }
 
 // next returns the next word on the flow.

@@ -103,7 +103,7 @@ func TestTheKernelEndsACut(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	s := l.severed(t, severing{}, false)
-	s.life = 8 * time.Second
+	s.Life = 8 * time.Second
 	begin := time.Now()
 	if err := s.Inject(t.Context()); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestTheKernelEndsACut(t *testing.T) {
 			t.Fatal("the kernel has not ended the cut")
 		}
 	}
-	if took := time.Since(begin); took < s.life {
-		t.Errorf("the kernel ended the cut of %s after %s", s.life, took)
+	if took := time.Since(begin); took < s.Life {
+		t.Errorf("the kernel ended the cut of %s after %s", s.Life, took)
 	}
 	if _, err := s.Held(t.Context()); err == nil || !strings.Contains(err.Error(), "ended by itself") {
 		t.Errorf("got %v, want that it has ended by itself", err)
@@ -140,7 +140,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.Percent, spec.Direction), func(t *testing.T) {
-			f := &loss{&rejoining{severed: l.severed(t, spec, false)}}
+			f := &loss{l.severed(t, spec, false)}
 			if err := f.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestSharesOnARealKernel(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			sabotaged := ruleset(f.owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.life)
+			sabotaged := ruleset(f.Owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.Life)
 			if _, err := undo.On(l.node)(t.Context(), []string{"nft", "-f", "-"}, sabotaged); err != nil {
 				t.Fatal(err)
 			}

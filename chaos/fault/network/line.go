@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,30 +9,51 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// line is the life of a fault that changes how packets leave the victim's node: a queueing discipline of our own on
-// every device by which the node reaches the others.
+// line is a fault that changes how packets leave the victim's node: a queueing discipline of our own at the root of
+// every device by which the node reaches the others. What the node and its pods send to them, and to whatever else is
+// behind these devices, IPv4 and IPv6, goes through it. When it is removed, the kernel gives the device its own again.
 type line struct {
-	env   fault.Env
-	owner undo.Owner
+	fault.Env
 	qdisc []string // What tc is told of it, its kind first.
 	find  func(ctx context.Context) (sides, error)
+	// measure sends echo requests on all ways that tell, one after the other.
+	measure func(ctx context.Context) ([]reading, error)
+	// through, when set, holds what the queueing disciplines have counted meanwhile against what was measured.
+	through func(before, after []undo.Qdisc, all []reading) error
 
-	sides   sides           // Set by locate.
-	through []string        // The devices, set by Undo.
-	leases  evidence.Leases // When it was healed.
+	sides   sides        // Set by locate.
+	devices []string     // Set by Undo.
+	leases  fault.Leases // When it was healed.
 }
 
-func newLine(step int, env fault.Env, qdisc ...string) (*line, error) {
-	l := &line{env: env, owner: undo.Owner{Run: env.RunID, Step: step}, qdisc: qdisc}
-	l.find = l.allNodes
-	return l, l.owner.Check()
+// reading is what came of a volley on one path.
+type reading struct {
+	span  history.Span
+	text  string
+	bytes int  // What was answered, as it is on the line.
+	free  bool // It is as without the fault.
+	hurt  bool // It is as the fault makes it.
+}
+
+// String tells what was measured.
+func (m reading) String() string { return m.text }
+
+func (m reading) seen() history.Span { return m.span }
+
+func newLine(env fault.Env, qdisc ...string) *line {
+	return &line{Env: env, qdisc: qdisc, find: func(ctx context.Context) (sides, error) {
+		others, err := env.Others(ctx)
+		if err != nil {
+			return sides{}, err
+		}
+		return between(ctx, env, others[:min(len(others), farEnds)])
+	}}
 }
 
 // Undo notes by which devices the node reaches the others, and has it remove our queueing disciplines from them.
@@ -41,39 +61,21 @@ func (l *line) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := l.locate(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	if l.through, err = l.devices(ctx); err != nil {
-		return nil, err
-	}
-	task := undo.Task{Node: l.env.Node}
-	for _, d := range l.through {
-		task.Actions = append(task.Actions, undo.RemoveQdisc(l.owner, d))
+	l.devices = nil
+	task := undo.Task{Node: l.Node}
+	for _, w := range l.sides.out() {
+		for _, a := range w.addresses() {
+			device, err := l.deviceTo(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(l.devices, device) {
+				l.devices = append(l.devices, device)
+				task.Actions = append(task.Actions, undo.RemoveQdisc(l.Owner, device))
+			}
+		}
 	}
 	return []undo.Task{task}, nil
-}
-
-// allNodes returns the victim's node and the others, at most farEnds of them.
-func (l *line) allNodes(ctx context.Context) (sides, error) {
-	var found sides
-	nodes, err := l.env.Cluster.Nodes(ctx)
-	if err != nil {
-		return found, fmt.Errorf("list nodes: %w", err)
-	}
-	for _, n := range nodes {
-		e, err := nodeEnd(ctx, l.env, n, 0)
-		if err != nil {
-			return found, err
-		}
-		if n.Name() == l.env.Node.Name() {
-			found.mine = e
-		} else if len(found.others) < farEnds {
-			found.others = append(found.others, e)
-		}
-	}
-	if found.mine.node == nil {
-		return found, fmt.Errorf("list nodes: %q is not among them", l.env.Node.Name())
-	}
-	return found, nil
 }
 
 // locate finds both ends of the line.
@@ -82,74 +84,129 @@ func (l *line) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.sides = found
-	if !l.sides.reachable() {
-		return fmt.Errorf("find other nodes: none has an address family in common with %q", l.env.Node.Name())
+	if l.sides = found; !l.sides.reachable() {
+		return fmt.Errorf("find other nodes: none has an address family in common with %q", l.Node.Name())
 	}
 	return nil
 }
 
-// ways are those that leave the victim, or those that come to it.
-func (l *line) ways(direction string) []way {
-	return filter(l.sides.ways(), func(w way) bool { return w.direction == direction })
-}
-
-// devices asks the node by which devices it reaches the others.
-func (l *line) devices(ctx context.Context) ([]string, error) {
-	var all []string
-	for _, w := range l.ways(directionOut) {
-		for _, a := range w.addresses() {
-			out, err := clusters.Run(ctx, l.env.Node, "ip", "-json", "route", "get", a.String())
-			if err != nil {
-				return nil, fmt.Errorf("ask for the way to %s: %w", a, err)
-			}
-			var routes []struct {
-				Device string `json:"dev"`
-			}
-			if err := json.Unmarshal([]byte(out), &routes); err != nil || len(routes) == 0 || routes[0].Device == "" {
-				return nil, fmt.Errorf("ask for the way to %s: no device in %.120q", a, out)
-			}
-			if d := routes[0].Device; !slices.Contains(all, d) {
-				all = append(all, d)
-			}
-		}
+// deviceTo asks the node by which device it reaches an address.
+func (l *line) deviceTo(ctx context.Context, a netip.Addr) (string, error) {
+	routes, err := fault.Ask[[]struct {
+		Device string `json:"dev"`
+	}](ctx, l.Node, "ip", "-json", "route", "get", a.String())
+	if err == nil && (len(routes) == 0 || routes[0].Device == "") {
+		err = errors.New("the answer names no device")
 	}
-	return all, nil
+	if err != nil {
+		return "", fmt.Errorf("ask for the way to %s: %w", a, err)
+	}
+	return routes[0].Device, nil
 }
 
-// apply makes the queueing disciplines. A device that has one of somebody else's is left alone, which is an
-// error.
-func (l *line) apply(ctx context.Context) error {
-	if len(l.through) == 0 {
+// Inject shows that nothing holds packets back, and makes the queueing disciplines. A device that has one of somebody
+// else's is left alone, which is an error.
+func (l *line) Inject(ctx context.Context) error {
+	if len(l.devices) == 0 {
 		return errors.New("no device is known by which the node reaches the others: Undo notes them first")
 	}
-	for _, d := range l.through {
-		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.owner.Qdisc()}, l.qdisc...)
-		if _, err := clusters.Run(ctx, l.env.Node, add...); err != nil {
+	_, state, err := l.free(ctx)
+	if err != nil {
+		return err
+	}
+	if state != "" {
+		return fmt.Errorf("what is slow before cannot be shown to be slowed: %s", state)
+	}
+	for _, d := range l.devices {
+		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.Owner.Qdisc()}, l.qdisc...)
+		if _, err := clusters.Run(ctx, l.Node, add...); err != nil {
 			return fmt.Errorf("give device %q a queueing discipline of ours: %w", d, err)
 		}
 	}
 	return nil
 }
 
+// free looks whether nothing holds packets back.
+func (l *line) free(ctx context.Context) ([]fault.Fact, string, error) {
+	if err := l.locate(ctx); err != nil {
+		return nil, "", err
+	}
+	all, err := l.measure(ctx)
+	return factsOf(all), join(filter(all, func(m reading) bool { return !m.free })), err
+}
+
+// Confirm measures what the fault makes of the line.
+func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.shown(ctx) }
+
+// Held measures it again.
+func (l *line) Held(ctx context.Context) ([]fault.Fact, error) { return l.shown(ctx) }
+
+func (l *line) shown(ctx context.Context) ([]fault.Fact, error) {
+	before, err := l.there(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.measure(ctx)
+	if err != nil {
+		return factsOf(all), err
+	}
+	if wrong := filter(all, func(m reading) bool { return !m.hurt }); len(wrong) > 0 {
+		return factsOf(all), fmt.Errorf("packets do not leave as planned: %s", join(wrong))
+	}
+	after, err := l.there(ctx)
+	if err == nil && l.through != nil {
+		err = l.through(before, after, all)
+	}
+	return factsOf(all), err
+}
+
 // there returns our queueing disciplines; none is an error.
 func (l *line) there(ctx context.Context) ([]undo.Qdisc, error) {
-	ours, err := undo.ListQdiscs(ctx, undo.On(l.env.Node), l.owner)
+	ours, err := undo.ListQdiscs(ctx, undo.On(l.Node), l.Owner)
 	if err == nil && len(ours) == 0 {
-		err = fmt.Errorf("no device has the queueing discipline %s %s", l.qdisc[0], l.owner.Qdisc())
+		err = fmt.Errorf("no device has the queueing discipline %s %s", l.qdisc[0], l.Owner.Qdisc())
 	}
 	return ours, err
 }
 
-// echoed sends a volley on a way, to all of its addresses at once.
-func (l *line) echoed(ctx context.Context, w way, v volley) ([]heard, error) {
-	answers, err := probePing(ctx, w.from, w.addresses(), v)
+// Heal removes our queueing disciplines, if they are there.
+func (l *line) Heal(ctx context.Context) error {
+	if err := l.CarryOut(ctx); err != nil {
+		return err
+	}
+	noteAfterHeal(ctx, l.Env, &l.leases)
+	return nil
+}
+
+// ConfirmHealed shows that the queueing discipline is gone and that all is as before.
+func (l *line) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	return fault.All(ctx, l.freeAgain, l.NodeBack(&l.leases))
+}
+
+// freeAgain shows that the queueing discipline is gone and that nothing holds packets back.
+func (l *line) freeAgain(ctx context.Context) ([]fault.Fact, error) {
+	begin := l.Clock()
+	gone := func(ctx context.Context) ([]fault.Fact, error) {
+		ours, err := undo.ListQdiscs(ctx, undo.On(l.Node), l.Owner)
+		if err == nil && len(ours) > 0 {
+			err = fmt.Errorf("device %q still has the queueing discipline %s", ours[0].Device, ours[0].Handle)
+		}
+		return l.Saw(begin, "no device has the queueing discipline %s", l.Owner.Qdisc()), err
+	}
+	return fault.All(ctx, gone, func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, "packets to leave as before", time.Second, healedBound, l.free)
+	})
+}
+
+// echoed sends a volley on a way, to some of its addresses at once.
+func echoed(ctx context.Context, w way, addresses []netip.Addr, v volley) ([]heard, error) {
+	answers, err := probePing(ctx, w.from, addresses, v)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]heard, len(answers))
 	for i, e := range answers {
-		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(w.addresses()[i], 0)}, echo: e}
+		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(addresses[i], 0)}, Echo: e}
 	}
 	return all, nil
 }
@@ -157,54 +214,7 @@ func (l *line) echoed(ctx context.Context, w way, v volley) ([]heard, error) {
 // heard is what came of a volley on one path.
 type heard struct {
 	path path
-	echo probe.Echo
+	probe.Echo
 }
 
-// String gives the round trips: "ICMP worker -> 172.18.0.2: 10 of 10 answered, at the fastest in 100.1ms".
-func (h heard) String() string {
-	return fmt.Sprintf("%s: %d of %d answered, at the fastest in %s, half of them in %s", h.path, h.echo.Answered,
-		h.echo.Sent, brief(h.echo.Fastest), brief(h.echo.Median))
-}
-
-// brief rounds a time to what is worth reading.
-func brief(d time.Duration) time.Duration {
-	if d < 10*time.Millisecond {
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(100 * time.Microsecond)
-}
-
-func (h heard) fact() fault.Fact {
-	return fault.Fact{Span: history.Between(h.echo.Begin, h.echo.End), Sentence: h.String()}
-}
-
-// Heal removes our queueing disciplines, if they are there.
-func (l *line) Heal(ctx context.Context) error {
-	err := l.release(ctx)
-	if err != nil {
-		return err
-	}
-	if l.leases, err = evidence.ReadLeases(ctx, l.env); err != nil && l.env.Log != nil {
-		l.env.Log.Warn("read leases after the heal", "error", err)
-	}
-	return nil
-}
-
-// release removes what bears our mark.
-func (l *line) release(ctx context.Context) error {
-	return undo.CarryOut(ctx, undo.On(l.env.Node), l.owner)
-}
-
-// gone shows that no device has a queueing discipline of ours.
-func (l *line) gone(ctx context.Context) (fault.Fact, error) {
-	begin := l.env.Clock()
-	ours, err := undo.ListQdiscs(ctx, undo.On(l.env.Node), l.owner)
-	if err == nil && len(ours) > 0 {
-		err = fmt.Errorf("device %q still has the queueing discipline %s", ours[0].Device, ours[0].Handle)
-	}
-	return fault.Fact{Span: history.Between(begin, l.env.Clock()),
-		Sentence: fmt.Sprintf("no device has the queueing discipline %s", l.owner.Qdisc())}, err
-}
-
-// errNoAnswers is the error of a volley of which too few came back.
-var errNoAnswers = errors.New("too few echo requests are answered to measure anything")
+func (h heard) span() history.Span { return history.Between(h.Begin, h.End) }

@@ -22,7 +22,7 @@ func (l lab) lined(t *testing.T, f *line) {
 		return sides{mine: l.node.end(0), others: []end{l.far.end(0)}}, nil
 	}
 	t.Cleanup(func() {
-		if err := undo.QdiscGone(context.Background(), undo.On(l.node), f.owner, "cable0"); err != nil {
+		if err := undo.QdiscGone(context.Background(), undo.On(l.node), f.Owner, "cable0"); err != nil {
 			t.Error(err)
 		}
 		if left := l.node.must("tc", "qdisc", "show", "dev", "cable0"); !strings.Contains(left, "noqueue") {
@@ -61,17 +61,17 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.node.must("tc", "qdisc", "replace", "dev", "cable0", "root", "handle", b.owner.Qdisc(), "tbf", "rate",
+			l.node.must("tc", "qdisc", "replace", "dev", "cable0", "root", "handle", b.Owner.Qdisc(), "tbf", "rate",
 				"1gbit", "burst", "1mb", "latency", "400ms")
-			if _, err := b.Held(t.Context()); err == nil || !strings.Contains(err.Error(), "not as narrow as planned") {
+			if _, err := b.Held(t.Context()); err == nil || !strings.Contains(err.Error(), "do not leave as planned") {
 				t.Errorf("another rate passes for the one that was planned: %v", err)
 			}
 			for range 2 {
-				if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.owner, "cable0"); err != nil {
+				if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.Owner, "cable0"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			healed, err := b.wideAgain(t.Context())
+			healed, err := b.freeAgain(t.Context())
 			tell(t, "healed", healed)
 			if err != nil {
 				t.Error(err)
@@ -103,7 +103,7 @@ func TestADeviceOfAnotherIsLeftAlone(t *testing.T) {
 	if err := b.Inject(t.Context()); err == nil {
 		t.Error("it is put in its place")
 	}
-	if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.owner, "cable0"); err != nil {
+	if err := undo.QdiscGone(t.Context(), undo.On(l.node), b.Owner, "cable0"); err != nil {
 		t.Error(err)
 	}
 	if is, err := clusters.Run(t.Context(), l.node, "tc", "qdisc", "show", "dev", "cable0"); err != nil ||

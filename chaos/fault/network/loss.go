@@ -2,33 +2,21 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/clusters"
 )
 
-// Loss returns the fault that loses a share of the packets between the victim's node and all other nodes.
+// Loss has a table of our own in the victim's nftables drop a share of the packets between the victim's node and all
+// other nodes, each with their pods, by chance (numgen random), in both directions or in one.
 //
-// What: a table of our own in the victim's nftables drops each packet between the node with its pods and the other
-// nodes with theirs by chance (numgen random), IPv4 and IPv6, in both directions or in one.
-//
-// Shown: a thousand echo requests to each address of the other nodes, at most four of them, are lost by the share that
-// was planned. The way out is measured by what the kernel of the far end has counted of what was sent, the way in by
-// the answers to what arrived; each family and direction by itself, within four standard deviations of the binomial
-// distribution and one point. The counters of our own rules give the same share, within the same tolerance, of all that
-// came by meanwhile.
-//
-// Healed: the table is deleted; every probe connects, 200 of 200 echo requests are answered, the lease is renewed, the
-// node is Ready. The kernel takes the elements out of the sets, and a timer on the node the table, when nobody heals.
-//
-// Upstream: kubernetes#120150, a kubelet that starts while requests to the API server are lost.
+// The way out is measured by what the kernel of the far end has counted of what was sent, the way in by the answers to
+// what arrived, at most at four other nodes; each family and direction by itself, within four standard deviations of the
+// binomial distribution and one point. The kernel takes the elements out of the sets when nobody heals it, and the undo
+// the table.
 func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
@@ -67,53 +55,25 @@ func manyEchoes() volley { return volley{count: 1000, interval: 2 * time.Millise
 func sparseEchoes() volley { return volley{count: 200, interval: 2 * time.Millisecond} }
 
 type loss struct {
-	*rejoining
+	*severed
 }
 
-func newLoss(p lossParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	s, err := newSevered(severing{packets: packets{Direction: p.Direction}, Percent: p.Percent}, spec, step, env)
-	if err != nil {
-		return nil, err
-	}
+func newLoss(p lossParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+	s := newSevered(severing{packets: packets{Direction: p.Direction}, Percent: p.Percent}, env)
+	s.rejoins = true
 	s.find = func(ctx context.Context) (sides, error) {
-		nodes, err := env.Cluster.Nodes(ctx)
+		others, err := env.Others(ctx)
 		if err != nil {
-			return sides{}, fmt.Errorf("list nodes: %w", err)
+			return sides{}, err
 		}
-		var found sides
-		for _, n := range nodes {
-			port := uint16(kubeletPort)
-			if n.Role() == clusters.RoleControlPlane {
-				port = apiServerPort
-			}
-			e, err := nodeEnd(ctx, env, n, port)
-			if err != nil {
-				return sides{}, err
-			}
-			if n.Name() == env.Node.Name() {
-				found.mine = e
-				continue
-			}
-			found.others = append(found.others, e)
-		}
-		if found.mine.node == nil {
-			return sides{}, fmt.Errorf("list nodes: %q is not among them", env.Node.Name())
-		}
-		return found, nil
+		return between(ctx, env, others)
 	}
-	return &loss{&rejoining{severed: s}}, nil
+	return &loss{s}, nil
 }
 
 // Inject shows that everything goes, and has a share of it dropped from then on.
 func (l *loss) Inject(ctx context.Context) error {
-	if err := l.locate(ctx); err != nil {
-		return err
-	}
-	_, state, err := l.open(ctx)
-	if err == nil && state != "" {
-		err = fmt.Errorf("what does not connect before cannot be shown to be lost: %s", state)
-	}
-	if err != nil {
+	if err := l.openBefore(ctx); err != nil {
 		return err
 	}
 	return l.apply(ctx)
@@ -159,8 +119,8 @@ func (s sample) String() string {
 
 // measure sends many echo requests and compares what is lost with what was planned.
 func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
-	begin := l.env.Clock()
-	before, err := readTallied(ctx, l.env.Node, l.owner)
+	begin := l.Clock()
+	before, err := readTallied(ctx, l.Node, l.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -168,15 +128,14 @@ func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := readTallied(ctx, l.env.Node, l.owner)
+	after, err := readTallied(ctx, l.Node, l.Owner)
 	if err != nil {
 		return nil, err
 	}
-	span := history.Between(begin, l.env.Clock())
 	all := append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...)
-	facts := make([]fault.Fact, len(all))
-	for i, s := range all {
-		facts[i] = fault.Fact{Span: span, Sentence: s.String()}
+	var facts []fault.Fact
+	for _, s := range all {
+		facts = append(facts, l.Saw(begin, "%s", s)...)
 	}
 	if wrong := filter(all, func(s sample) bool { return !s.asPlanned() }); len(wrong) > 0 {
 		return facts, fmt.Errorf("the share that is lost is not what was planned: %s", join(wrong))
@@ -186,7 +145,7 @@ func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 
 // outward are the ways from the victim on which the share is measured.
 func (l *loss) outward() []way {
-	out := filter(l.sides.ways(), func(w way) bool { return w.direction == directionOut })
+	out := l.sides.out()
 	return out[:min(len(out), farEnds)]
 }
 
@@ -242,26 +201,13 @@ func familyName(v4 bool) string {
 	return "IPv6"
 }
 
-// ConfirmHealed shows that the table is gone and that nothing is lost any more.
+// ConfirmHealed shows that the table is gone, that nothing is lost any more, and that the node is back.
 func (l *loss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := l.severed.ConfirmHealed(ctx)
-	if err != nil {
-		return facts, err
-	}
-	var heard []ping
-	err = await.Until(ctx, "all echo requests to be answered", time.Second, healedBound,
-		func(ctx context.Context) (bool, string, error) {
-			now, err := pings(ctx, l.outward(), sparseEchoes())
-			if err != nil {
-				return false, "", err
-			}
-			heard = now
-			lost := filter(heard, func(p ping) bool { return p.answered < p.sent })
-			return len(lost) == 0, join(lost), nil
-		})
-	facts = append(facts, pingFacts(heard)...)
-	if err != nil {
-		return facts, errors.Join(errors.New("packets are still lost after the heal"), err)
-	}
-	return nodeBack(ctx, l.env, l.leases, facts)
+	return l.healed(ctx, func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, "no packet to be lost any more", time.Second, healedBound,
+			func(ctx context.Context) ([]fault.Fact, string, error) {
+				heard, err := pings(ctx, l.outward(), sparseEchoes())
+				return factsOf(heard), join(filter(heard, func(p ping) bool { return p.answered < p.sent })), err
+			})
+	})
 }

@@ -263,11 +263,10 @@ func (s *space) end(port uint16) end {
 func (l lab) severed(t testing.TB, what severing, pod bool) *severed {
 	t.Helper()
 	spec := plan.Fault{Hold: plan.Duration(time.Second)}
-	s, err := newSevered(what, spec, 3, fault.Env{Node: l.node, RunID: "test-1", Clock: bootclock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.own = pod
+	s := newSevered(what, fault.Env{
+		Node: l.node, Clock: bootclock.Now, Owner: undo.Owner{Run: "test-1", Step: 3}, Life: fault.Life(spec),
+	})
+	s.pod = pod
 	s.find = func(context.Context) (sides, error) {
 		node, far := l.node.end(kubeletPort), l.far.end(apiServerPort)
 		if !pod {

@@ -2,12 +2,14 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
@@ -72,93 +74,74 @@ func (t tally) String() string {
 // probeTimeout is long enough for a second SYN, which goes out after 1 s: one lost packet is not a cut.
 const probeTimeout = 1500 * time.Millisecond
 
-// survey probes every path of all ways at once, rounds times one after the other. Want says what each way is to come
-// to.
+// survey probes every path of all ways, rounds times one after the other. Want says what each way is to come to.
 func survey(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]tally, error) {
 	var tallies []tally
+	asks := map[string][]asked{} // By node.
 	for _, w := range ways {
-		for _, a := range w.targets() {
-			tallies = append(tallies, tally{path: path{from: w.from.name, to: a}, want: want(w.direction)})
+		node := w.from.node.Name()
+		i := slices.IndexFunc(asks[node], func(a asked) bool { return a.from.name == w.from.name })
+		if i < 0 {
+			i = len(asks[node])
+			asks[node] = append(asks[node], asked{from: w.from})
+		}
+		a := &asks[node][i]
+		for _, to := range w.targets() {
+			a.targets, a.tallies = append(a.targets, to), append(a.tallies, len(tallies))
+			tallies = append(tallies, tally{path: path{from: w.from.name, to: to}, want: want(w.direction)})
 		}
 	}
-	for round := range rounds {
-		if err := surveyOnce(ctx, ways, tallies, round == 0); err != nil {
-			return nil, err
+	for range rounds {
+		errs := make(chan error, len(asks))
+		for _, all := range asks { // The nodes beside each other: a cut costs the whole timeout of a probe.
+			go func() { errs <- surveyNode(ctx, all, tallies) }()
+		}
+		var failed error
+		for range asks {
+			failed = errors.Join(failed, <-errs)
+		}
+		if failed != nil {
+			return nil, failed
 		}
 	}
 	return tallies, nil
 }
 
-// asked is what one end is asked in a round: all that is to be reached from it, and where the answers belong.
+// asked is what one end is asked in a round: all that is to be reached from it, and which tallies the answers belong to.
 type asked struct {
 	from    end
 	targets []netip.AddrPort
 	tallies []int
 }
 
-// byEnd gathers the targets of all ways by the end that they are reached from, in the order of the ways.
-func byEnd(ways []way) []asked {
-	var all []asked
-	n := 0
-	for _, w := range ways {
-		i := slices.IndexFunc(all, func(a asked) bool { return a.from.name == w.from.name })
-		if i < 0 {
-			i = len(all)
-			all = append(all, asked{from: w.from})
+// surveyNode asks the ends of one node, one after the other.
+func surveyNode(ctx context.Context, all []asked, tallies []tally) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
+			err = fmt.Errorf("probe from %s: panic: %v", all[0].from.name, p)
 		}
-		for _, to := range w.targets() {
-			all[i].targets, all[i].tallies = append(all[i].targets, to), append(all[i].tallies, n)
-			n++
-		}
-	}
-	return all
-}
-
-func surveyOnce(ctx context.Context, ways []way, tallies []tally, first bool) error {
-	type outcome struct {
-		connects []probe.Connect
-		err      error
-	}
-	all := byEnd(ways)
-	outcomes := make([]chan outcome, len(all))
-	ask := func(i int) {
-		var o outcome
-		defer func() {
-			if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
-				o.err = fmt.Errorf("probe from %s: panic: %v", all[i].from.name, p)
-			}
-			outcomes[i] <- o
-		}()
-		o.connects, o.err = probeTCP(ctx, all[i].from, all[i].targets)
-	}
-	nodes := map[string][]int{}
-	for i, a := range all {
-		outcomes[i] = make(chan outcome, 1)
-		nodes[a.from.node.Name()] = append(nodes[a.from.node.Name()], i)
-	}
-	for _, asks := range nodes { // The nodes beside each other: a cut costs the whole timeout of a probe.
-		go func() {
-			for _, i := range asks {
-				ask(i)
-			}
-		}()
-	}
-	var failure error
-	for i, a := range all {
-		o := <-outcomes[i]
-		if o.err != nil {
-			failure = o.err
+	}()
+	for _, a := range all {
+		if len(a.targets) == 0 {
 			continue
 		}
-		for j, n := range a.tallies {
-			tallies[n].add(o.connects[j], first)
+		answers, err := askAll(ctx, a.from, a.targets, func(c probe.Connect) string { return c.Address },
+			"tcp", "--timeout", probeTimeout.String())
+		if err != nil {
+			return err
+		}
+		for i, n := range a.tallies {
+			tallies[n].add(answers[i])
 		}
 	}
-	return failure
+	return nil
 }
 
 // add counts one attempt.
-func (t *tally) add(c probe.Connect, first bool) {
+func (t *tally) add(c probe.Connect) {
+	if t.tried == 0 {
+		t.span.NotBefore = c.Begin
+	}
 	t.tried++
 	if c.Connected {
 		t.connected++
@@ -166,31 +149,24 @@ func (t *tally) add(c probe.Connect, first bool) {
 	if c.Refused {
 		t.refused++
 	}
-	if first {
-		t.span.NotBefore = c.Begin
-	}
 	t.span.NotAfter = c.End
 }
 
-// probeTCP tries to connect from an end, to each of the targets once.
-func probeTCP(ctx context.Context, from end, targets []netip.AddrPort) ([]probe.Connect, error) {
-	if len(targets) == 0 {
-		return nil, nil
+func (t tally) seen() history.Span { return t.span }
+
+// observed is something that was seen in a time.
+type observed interface {
+	fmt.Stringer
+	seen() history.Span
+}
+
+// factsOf returns a fact for each of what was seen.
+func factsOf[T observed](all []T) []fault.Fact {
+	facts := make([]fault.Fact, len(all))
+	for i, o := range all {
+		facts[i] = fault.Fact{Span: o.seen(), Sentence: o.String()}
 	}
-	args := []string{"tcp", "--timeout", probeTimeout.String()}
-	for _, a := range targets {
-		args = append(args, a.String())
-	}
-	answers, err := ask[[]probe.Connect](ctx, from, args...)
-	if err != nil {
-		return nil, err
-	}
-	same := func(c probe.Connect, a netip.AddrPort) bool { return c.Address == a.String() }
-	if !slices.EqualFunc(answers, targets, same) {
-		return nil, fmt.Errorf("probe from %s: the answer %.200q is not for %v", from.name, fmt.Sprint(answers),
-			targets)
-	}
-	return answers, nil
+	return facts
 }
 
 // join writes what was seen as a list.

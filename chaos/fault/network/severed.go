@@ -4,62 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // The bounds of what is waited for; each is well within fault.ConfirmLimit with the others.
 const (
-	cutBound     = 14 * time.Second // From the cut to no probe connecting. It takes effect with the next packet.
-	silenceBound = 40 * time.Second // Two renew intervals, and room for a lease renewed at the very moment of the cut.
-	healedBound  = 30 * time.Second // From the heal to all probes connecting.
-	rounds       = 3                // Probes of each path, so that one lost packet proves nothing.
+	cutBound    = 14 * time.Second // From the cut to no probe connecting. It takes effect with the next packet.
+	healedBound = 30 * time.Second // From the heal to all probes connecting.
+	rounds      = 3                // Probes of each path, so that one lost packet proves nothing.
 )
-
-// sides are the two sides of a cut: the victim, and one or more others.
-type sides struct {
-	mine   end
-	others []end
-	beside []way // Ways that the fault must leave alone, and that are shown to be open all the while.
-}
-
-// ways are those between the sides, the victim's own first.
-func (s sides) ways() []way {
-	var out, in []way
-	for _, other := range s.others {
-		out = append(out, way{from: s.mine, to: other, direction: directionOut})
-		in = append(in, way{from: other, to: s.mine, direction: directionIn})
-	}
-	return append(out, in...)
-}
-
-// reachable reports whether the sides have an address family in common.
-func (s sides) reachable() bool {
-	return slices.ContainsFunc(s.ways(), func(w way) bool { return len(w.addresses()) > 0 })
-}
 
 // severed is the life of a fault that cuts what goes between two sides by rules on the victim's node.
 type severed struct {
-	env      fault.Env
-	owner    undo.Owner
-	life     time.Duration
+	fault.Env
 	families []string
 	rules    severance // Its addresses are set by locate.
 	find     func(ctx context.Context) (sides, error)
-	own      bool // The victim's side is a pod, not the node with all that is on it.
+	pod      bool // The victim's side is a pod, not the node with all that is on it.
+	rejoins  bool // The victim is a whole node, of which the control plane must hear again after the heal.
 
-	sides sides // Set by locate.
-	flows []*flow
+	sides  sides // Set by locate.
+	flows  []*flow
+	leases fault.Leases // When it was cut off, where that is noted, and then when it was healed.
 }
 
 // severing is which packets a fault cuts.
@@ -69,20 +41,15 @@ type severing struct {
 	Percent int // The share of them; 0 is all.
 }
 
-func newSevered(p severing, spec plan.Fault, step int, env fault.Env) (*severed, error) {
-	if env.Log == nil {
-		env.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &severed{
-		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, families: p.Families, life: fault.Life(spec),
-		rules: severance{direction: p.Direction, flows: p.Flows, reject: p.Reject, percent: p.Percent},
-	}
-	return s, s.owner.Check()
+func newSevered(p severing, env fault.Env) *severed {
+	return &severed{Env: env, families: p.Families, rules: severance{
+		direction: p.Direction, flows: p.Flows, reject: p.Reject, percent: p.Percent,
+	}}
 }
 
 // Undo has the node delete the owner's table.
 func (s *severed) Undo(context.Context) ([]undo.Task, error) {
-	return []undo.Task{{Node: s.env.Node, Actions: []undo.Action{undo.DeleteTable(s.owner)}}}, nil
+	return s.Here(undo.DeleteTable(s.Owner)), nil
 }
 
 // locate finds both sides, and what lies between them by the families that both have.
@@ -97,7 +64,7 @@ func (s *severed) locate(ctx context.Context) error {
 		other = append(other, e.prefixes...)
 	}
 	s.rules.other = cutOff(other, s.families)
-	if s.own {
+	if s.pod {
 		s.rules.own = cutOff(found.mine.prefixes, nil)
 	}
 	if !found.reachable() || s.rules.other.empty() {
@@ -114,26 +81,14 @@ func (s *severed) locate(ctx context.Context) error {
 	return nil
 }
 
-// untouched is what everything must come to while nothing is cut.
-func untouched(string) reach { return connects }
-
 // Inject shows that everything goes, opens the flows whose end is to be seen, and makes the cut in one transaction.
 func (s *severed) Inject(ctx context.Context) error {
-	if err := s.locate(ctx); err != nil {
+	if err := s.openBefore(ctx); err != nil {
 		return err
 	}
-	if _, state, err := s.open(ctx); err != nil || state != "" {
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("what does not connect before cannot be shown to be cut: %s", state)
-	}
-	for _, w := range s.sides.ways() {
-		if w.direction != directionOut {
-			continue
-		}
+	for _, w := range s.sides.out() {
 		for _, to := range w.targets() {
-			f, err := openFlow(ctx, w.from, to, s.life)
+			f, err := openFlow(ctx, w.from, to, s.Life)
 			if err != nil {
 				return err
 			}
@@ -143,109 +98,91 @@ func (s *severed) Inject(ctx context.Context) error {
 	return s.apply(ctx)
 }
 
+// openBefore finds both sides, and shows that everything goes between them.
+func (s *severed) openBefore(ctx context.Context) error {
+	_, state, err := s.open(ctx)
+	if err == nil && state != "" {
+		err = fmt.Errorf("what does not connect before cannot be shown to be cut: %s", state)
+	}
+	return err
+}
+
 // apply makes the owner's table.
 func (s *severed) apply(ctx context.Context) error {
-	_, err := undo.On(s.env.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.owner.Table(), s.rules, s.life))
+	_, err := undo.On(s.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.Owner.Table(), s.rules, s.Life))
 	if err != nil {
-		return fmt.Errorf("make nftables table %q: %w", s.owner.Table(), err)
+		return fmt.Errorf("make nftables table %q: %w", s.Owner.Table(), err)
 	}
 	return nil
 }
 
-// open looks once whether everything connects and every echo request is answered. A state that is not empty says what
-// does not.
+// open finds both sides, and looks whether everything connects and every echo request is answered.
 func (s *severed) open(ctx context.Context) ([]fault.Fact, string, error) {
+	if err := s.locate(ctx); err != nil {
+		return nil, "", err
+	}
 	ways := append(s.sides.ways(), s.sides.beside...)
-	seen, err := survey(ctx, ways, 1, untouched)
-	if err != nil {
-		return nil, "", err
+	for i := range ways {
+		ways[i].direction = "" // None of them is cut.
 	}
-	heard, err := pings(ctx, ways, fewEchoes())
-	if err != nil {
-		return nil, "", err
+	return fault.Each(s.connects(ways, 1), s.answers(ways))(ctx)
+}
+
+// all are the ways that are cut, and those that must be left alone.
+func (s *severed) all() []way { return append(s.sides.ways(), s.sides.beside...) }
+
+// connects looks whether attempts to connect come to what is wanted.
+func (s *severed) connects(ways []way, rounds int) fault.Look {
+	return func(ctx context.Context) ([]fault.Fact, string, error) {
+		seen, err := survey(ctx, ways, rounds, s.rules.opens)
+		return factsOf(seen), join(filter(seen, func(t tally) bool { return !t.asWanted() })), err
 	}
-	state := unwanted(seen)
-	if state == "" {
-		state = join(filter(heard, func(p ping) bool { return p.answered < p.sent || p.arrived < p.sent }))
+}
+
+// answers looks whether echo requests arrive and are answered as is wanted.
+func (s *severed) answers(ways []way) fault.Look {
+	return func(ctx context.Context) ([]fault.Fact, string, error) {
+		heard, err := pings(ctx, ways, fewEchoes())
+		return factsOf(heard), join(filter(heard, func(p ping) bool { return !p.asWanted(s.rules) })), err
 	}
-	return append(tallyFacts(seen), pingFacts(heard)...), state, nil
 }
 
 // Confirm shows the cut: what is to be cut is, by TCP and by ICMP, what was established as well, and what is to go on
 // does. The counters of our own rules say the same.
 func (s *severed) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := s.shown(ctx)
-	if err != nil {
-		return facts, err
-	}
-	var flows []fault.Fact
-	if s.rules.flows == flowsNew {
-		flows, err = flowsLive(ctx, s.flows, s.env.Clock)
-	} else {
-		flows, err = flowsDead(ctx, s.flows, cutBound, s.rules.reject)
-	}
-	facts = append(facts, flows...)
-	if err != nil {
-		return facts, err
-	}
-	counted, err := s.counted(ctx)
-	if err != nil {
-		return facts, err
-	}
-	return append(facts, counted), nil
+	return fault.All(ctx, s.shown, s.flowsShown, s.counted)
 }
 
 // shown waits until what is cut does not go, and what is not goes.
 func (s *severed) shown(ctx context.Context) ([]fault.Fact, error) {
-	ways := append(s.sides.ways(), s.sides.beside...)
-	var seen []tally
-	var heard []ping
-	err := await.Until(ctx, "no probe to connect", time.Second, cutBound,
-		func(ctx context.Context) (bool, string, error) {
-			now, err := survey(ctx, ways, rounds, s.rules.opens)
-			if err != nil {
-				return false, "", err
-			}
-			seen = now
-			return unwanted(seen) == "", "probes connect", nil
-		})
-	if err != nil {
-		return nil, s.explain(unwanted(seen), err)
+	wait := func(what string, look fault.Look) fault.Show {
+		return func(ctx context.Context) ([]fault.Fact, error) {
+			return fault.Until(ctx, what, time.Second, cutBound, look)
+		}
 	}
-	err = await.Until(ctx, "echo requests to go as they should", time.Second, cutBound,
-		func(ctx context.Context) (bool, string, error) {
-			now, err := pings(ctx, ways, fewEchoes())
-			if err != nil {
-				return false, "", err
-			}
-			heard = now
-			return s.misheard(heard) == "", s.misheard(heard), nil
-		})
-	facts := append(tallyFacts(seen), pingFacts(heard)...)
+	facts, err := fault.All(ctx, wait("no probe to connect", s.connects(s.all(), rounds)),
+		wait("echo requests to go as they should", s.answers(s.all())))
 	if err != nil {
-		return facts, s.explain(s.misheard(heard), err)
+		return facts, s.explain(err)
 	}
 	return facts, nil
 }
 
-// unwanted lists the attempts to connect that did not come to what is wanted; empty when all did.
-func unwanted(seen []tally) string {
-	return join(filter(seen, func(t tally) bool { return !t.asWanted() }))
-}
-
-// misheard lists the echo requests of which other ones arrived or were answered than should be; empty when all did.
-func (s *severed) misheard(heard []ping) string {
-	return join(filter(heard, func(p ping) bool { return !p.asWanted(s.rules) }))
+// flowsShown shows what became of the flows that were established before the cut.
+func (s *severed) flowsShown(ctx context.Context) ([]fault.Fact, error) {
+	if s.rules.flows == flowsNew {
+		return flowsLive(ctx, s.flows, s.Clock)
+	}
+	return flowsDead(ctx, s.flows, cutBound, s.rules.reject)
 }
 
 // counted holds the counters of our own rules against the plan: the probes were packets of both directions.
-func (s *severed) counted(ctx context.Context) (fault.Fact, error) {
-	begin := s.env.Clock()
-	t, err := readTallied(ctx, s.env.Node, s.owner)
+func (s *severed) counted(ctx context.Context) ([]fault.Fact, error) {
+	begin := s.Clock()
+	t, err := readTallied(ctx, s.Node, s.Owner)
 	if err != nil {
-		return fault.Fact{}, err
+		return nil, err
 	}
-	fact := fault.Fact{Span: history.Between(begin, s.env.Clock()), Sentence: "our rules have counted: " + t.String()}
 	some := s.rules.someFlows()
 	all := uint64(0)
 	for _, direction := range []string{directionIn, directionOut} {
@@ -255,53 +192,37 @@ func (s *severed) counted(ctx context.Context) (fault.Fact, error) {
 		// Of a flow that is cut both ways, the far side may have nothing left to send.
 		idle := cuts && lost == 0 && s.rules.flows == flowsEstablished
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
-			return fact, fmt.Errorf("the cut is not what was planned: %s", fact.Sentence)
+			return nil, fmt.Errorf("the cut is not what was planned: our rules have counted: %s", t)
 		}
 	}
 	if all == 0 {
-		return fact, fmt.Errorf("nothing was cut: %s", fact.Sentence)
+		return nil, fmt.Errorf("nothing was cut: our rules have counted: %s", t)
 	}
-	return fact, nil
+	return s.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-// explain says which probes did not come to what was wanted, why, and what to do.
-func (s *severed) explain(saw string, cause error) error {
-	if saw == "" {
-		return fmt.Errorf("the cut was not shown: %w", cause)
-	}
+// explain says why probes did not come to what was wanted, and what to do.
+func (s *severed) explain(cause error) error {
 	why := "the packets take another way than the addresses that were cut"
-	fix := "look at the routes and the nftables of node " + s.env.Node.Name()
+	fix := "look at the routes and the nftables of node " + s.Node.Name()
 	if len(s.families) > 0 {
 		why = "the cut is limited to " + strings.Join(s.families, " and ") + ", and a node has more ways than that"
 		fix = "leave families out of the plan, so that all are cut"
 	}
-	return fmt.Errorf("the cut did not take effect within %s: %w\n  saw:  %s\n  why:  %s\n  fix:  %s",
-		cutBound, cause, saw, why, fix)
+	return fmt.Errorf("the cut did not take effect within %s: %w\n  why:  %s\n  fix:  %s", cutBound, cause, why, fix)
 }
 
-// Held shows that the cut is there to the end.
+// Held shows that the cut is there to the end. Where established flows alone were cut, they are dead by now: that our
+// table is there is all that can be shown.
 func (s *severed) Held(ctx context.Context) ([]fault.Fact, error) {
-	ways := append(s.sides.ways(), s.sides.beside...)
-	seen, err := survey(ctx, ways, 1, s.rules.opens)
-	if err != nil {
-		return nil, err
+	lasts := func(ctx context.Context) ([]fault.Fact, error) {
+		facts, state, err := fault.Each(s.connects(s.all(), 1), s.answers(s.all()))(ctx)
+		if err == nil && state != "" {
+			err = fmt.Errorf("the cut has ended by itself: %s", state)
+		}
+		return facts, err
 	}
-	if wrong := unwanted(seen); wrong != "" {
-		return nil, fmt.Errorf("the cut has ended by itself: %s", wrong)
-	}
-	heard, err := pings(ctx, ways, fewEchoes())
-	if err != nil {
-		return nil, err
-	}
-	if wrong := s.misheard(heard); wrong != "" {
-		return nil, fmt.Errorf("the cut has ended by itself: %s", wrong)
-	}
-	// Where established flows alone were cut, they are dead by now: that our table is there is all that can be shown.
-	counted, err := s.counted(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(tallyFacts(seen), pingFacts(heard)...), counted), nil
+	return fault.All(ctx, lasts, s.counted)
 }
 
 // Heal deletes our table, whether it is there or not, and ends the watches of flows then.
@@ -312,59 +233,47 @@ func (s *severed) Heal(ctx context.Context) error {
 		}
 		s.flows = nil
 	}()
-	gone := undo.DeleteTable(s.owner)
-	if _, err := undo.On(s.env.Node)(ctx, gone.Argv, gone.Stdin); err != nil {
-		return fmt.Errorf("delete nftables table %q: %w", s.owner.Table(), err)
+	gone := undo.DeleteTable(s.Owner)
+	if _, err := undo.On(s.Node)(ctx, gone.Argv, gone.Stdin); err != nil {
+		return fmt.Errorf("delete nftables table %q: %w", s.Owner.Table(), err)
+	}
+	if s.rejoins {
+		noteAfterHeal(ctx, s.Env, &s.leases)
 	}
 	return nil
 }
 
-// ConfirmHealed shows that the table is gone and that everything connects, at the addresses of now.
-func (s *severed) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	gone, err := s.tableGone(ctx)
-	if err != nil {
-		return nil, err
+// noteAfterHeal notes the leases: the one that the node renews from then on is one that went through.
+func noteAfterHeal(ctx context.Context, env fault.Env, leases *fault.Leases) {
+	if _, err := env.NoteLeases(leases)(ctx); err != nil {
+		env.Log.Warn("read leases after the heal", "error", err) // The API server may be gone; the cut is, too.
 	}
-	facts := []fault.Fact{gone}
-	err = await.Until(ctx, "all probes to connect", time.Second, healedBound,
-		func(ctx context.Context) (bool, string, error) {
-			if err := s.locate(ctx); err != nil {
-				return false, "", err
-			}
-			seen, state, err := s.open(ctx)
-			facts = append([]fault.Fact{gone}, seen...)
-			return err == nil && state == "", state, err
-		})
-	return facts, err
 }
 
-func (s *severed) tableGone(ctx context.Context) (fault.Fact, error) {
-	begin := s.env.Clock()
-	out, err := clusters.Run(ctx, s.env.Node, "nft", "list", "tables")
+// ConfirmHealed shows that the table is gone and that everything connects, at the addresses of now.
+func (s *severed) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return s.healed(ctx) }
+
+// healed shows what ConfirmHealed says, and more before the node's return.
+func (s *severed) healed(ctx context.Context, more ...fault.Show) ([]fault.Fact, error) {
+	shows := append([]fault.Show{s.tableGone, func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, "all probes to connect", time.Second, healedBound, s.open)
+	}}, more...)
+	if s.rejoins {
+		shows = append(shows, s.NodeBack(&s.leases))
+	}
+	return fault.All(ctx, shows...)
+}
+
+func (s *severed) tableGone(ctx context.Context) ([]fault.Fact, error) {
+	begin := s.Clock()
+	out, err := clusters.Run(ctx, s.Node, "nft", "list", "tables")
 	if err != nil {
-		return fault.Fact{}, fmt.Errorf("list nftables tables: %w", err)
+		return nil, fmt.Errorf("list nftables tables: %w", err)
 	}
 	for line := range strings.Lines(out) {
-		if word := strings.Fields(line); len(word) > 0 && word[len(word)-1] == s.owner.Table() {
-			return fault.Fact{}, fmt.Errorf("nftables table %q is still there after it was deleted", s.owner.Table())
+		if word := strings.Fields(line); len(word) > 0 && word[len(word)-1] == s.Owner.Table() {
+			return nil, fmt.Errorf("nftables table %q is still there after it was deleted", s.Owner.Table())
 		}
 	}
-	return fault.Fact{Span: history.Between(begin, s.env.Clock()),
-		Sentence: fmt.Sprintf("the nftables table %q is gone", s.owner.Table())}, nil
-}
-
-func tallyFacts(tallies []tally) []fault.Fact {
-	facts := make([]fault.Fact, len(tallies))
-	for i, t := range tallies {
-		facts[i] = fault.Fact{Span: t.span, Sentence: t.String()}
-	}
-	return facts
-}
-
-func pingFacts(heard []ping) []fault.Fact {
-	facts := make([]fault.Fact, len(heard))
-	for i, p := range heard {
-		facts[i] = fault.Fact{Span: p.span, Sentence: p.String()}
-	}
-	return facts
+	return s.Saw(begin, "the nftables table %q is gone", s.Owner.Table()), nil
 }

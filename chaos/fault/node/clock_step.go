@@ -2,35 +2,22 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ClockStep returns the fault that puts the wall clock of the victim's node forward, or back.
+// ClockStep sets the wall clock of the victim's node, at once. The boot clock, by which timers run, goes on, and the
+// undo sets the wall clock by it.
 //
-// What: the wall clock is set by so much, at once. The boot clock, by which timers run, goes on.
-//
-// Shown: the victim's wall clock is ahead of its boot clock by that much more than before, and is that much off the
-// wall clocks of the other nodes, which are still where they were.
-//
-// Healed: the wall clock is put as far ahead of the boot clock as it was; it agrees with those of the other nodes. A
-// timer on the node does it when nobody heals; timers run by the boot clock.
-//
-// It needs nodes with a clock of their own. All nodes of a kind cluster share the kernel of the host, and so its wall
-// clock: there a plan is refused. Whatever the plan says, nodes that tell the same boot id are left alone. It was seen
-// on the model of a cluster alone.
-//
-// Upstream: TimeChaos and PhysicalMachineChaos clock; kubernetes/client-go#448, leases when clocks are apart.
+// All nodes of a kind cluster share the kernel of the host, and so its wall clock: there a plan is refused. Whatever the
+// plan says, nodes that tell the same boot id are left alone. It was seen on the model of a cluster alone.
 func ClockStep() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "clock-step",
@@ -42,9 +29,8 @@ func ClockStep() fault.Definition {
 		Takes:    []plan.Part{plan.PartClock},
 		Upstream: "client-go#448",
 		Example:  plan.Params{"offset": plan.Duration(time.Hour)},
-	}, func(p clockStepParams, _ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		c := &clockStep{env: env, armed: newArmed(step, env), by: p.Offset.D()}
-		return c, c.owner.Check()
+	}, func(p clockStepParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &clockStep{Env: env, by: p.Offset.D()}, nil
 	})
 }
 
@@ -74,8 +60,7 @@ const clockSlack = 500 * time.Millisecond
 const clockBound = 20 * time.Second
 
 type clockStep struct {
-	env fault.Env
-	armed
+	fault.Env
 	by    time.Duration
 	mine  probe.Clock            // Before.
 	other map[string]probe.Clock // Before, by the name of the node.
@@ -83,33 +68,20 @@ type clockStep struct {
 
 // readClock asks a node for its clocks.
 func readClock(ctx context.Context, n clusters.Node) (probe.Clock, error) {
-	out, err := clusters.Run(ctx, n, undo.AgentPath, "clock")
+	read, err := fault.Ask[probe.Clock](ctx, n, undo.AgentPath, "clock")
 	if err != nil {
-		return probe.Clock{}, fmt.Errorf("read the clocks of node %q: %w", n.Name(), err)
-	}
-	var read probe.Clock
-	if err := json.Unmarshal([]byte(out), &read); err != nil {
-		return read, fmt.Errorf("read the clocks of node %q: decode answer %.80q: %w", n.Name(), out, err)
+		return read, fmt.Errorf("read the clocks of node %q: %w", n.Name(), err)
 	}
 	return read, nil
 }
 
-// others returns the other nodes.
+// others returns the other nodes; none is an error.
 func (c *clockStep) others(ctx context.Context) ([]clusters.Node, error) {
-	nodes, err := c.env.Cluster.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+	others, err := c.Others(ctx)
+	if err == nil && len(others) == 0 {
+		err = errors.New("list nodes: there is none that could tell the time")
 	}
-	var others []clusters.Node
-	for _, n := range nodes {
-		if n.Name() != c.env.Node.Name() {
-			others = append(others, n)
-		}
-	}
-	if len(others) == 0 {
-		return nil, errors.New("list nodes: there is none that could tell the time")
-	}
-	return others, nil
+	return others, err
 }
 
 // Undo notes the clocks, and sees that they are the nodes' own.
@@ -118,7 +90,7 @@ func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.mine, err = readClock(ctx, c.env.Node); err != nil {
+	if c.mine, err = readClock(ctx, c.Node); err != nil {
 		return nil, err
 	}
 	c.other = map[string]probe.Clock{}
@@ -129,71 +101,61 @@ func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 		}
 		if read.Boot == c.mine.Boot {
 			return nil, fmt.Errorf("step the clock of node %q: it shares its kernel, and so its clock, with node %q "+
-				"(boot %s)", c.env.Node.Name(), n.Name(), read.Boot)
+				"(boot %s)", c.Node.Name(), n.Name(), read.Boot)
 		}
 		c.other[n.Name()] = read
 	}
-	return c.undoBy(undo.Command(undo.SetClock(c.mine.Ahead(), c.mine.Boot)...)), nil
+	return c.Here(undo.Command(undo.SetClock(c.mine.Ahead(), c.mine.Boot)...)), nil
 }
 
 // Inject sees that the clocks agree, and sets the victim's.
 func (c *clockStep) Inject(ctx context.Context) error {
-	_, state, err := c.compare(ctx, 0)
-	if err == nil && state != "" {
-		err = fmt.Errorf("a clock that is off cannot be shown to be put off: %s", state)
+	if _, err := fault.Once(ctx, c.off(0)); err != nil {
+		return fmt.Errorf("a clock that is off cannot be shown to be put off: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = clusters.Run(ctx, c.env.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
+	_, err := clusters.Run(ctx, c.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
 	return err
 }
 
-// off returns how far the victim's wall clock is off that of another node, at least and at most: the other is read
-// before and after.
-func (c *clockStep) off(ctx context.Context, n clusters.Node) (least, most time.Duration, err error) {
-	before, err := readClock(ctx, n)
-	if err != nil {
-		return 0, 0, err
-	}
-	mine, err := readClock(ctx, c.env.Node)
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := readClock(ctx, n)
-	return time.Duration(mine.Wall - after.Wall), time.Duration(mine.Wall - before.Wall), err
-}
-
-// compare looks once whether the victim's wall clock is that much off those of the others. A state that is not empty
-// says how far it is off which.
-func (c *clockStep) compare(ctx context.Context, want time.Duration) ([]fault.Fact, string, error) {
-	others, err := c.others(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	var facts []fault.Fact
-	for _, n := range others {
-		begin := c.env.Clock()
-		least, most, err := c.off(ctx, n)
+// off looks whether the victim's wall clock is that much off those of the others. Each other is read before and after.
+func (c *clockStep) off(want time.Duration) fault.Look {
+	return func(ctx context.Context) ([]fault.Fact, string, error) {
+		others, err := c.others(ctx)
 		if err != nil {
-			return facts, "", err
+			return nil, "", err
 		}
-		text := fmt.Sprintf("its wall clock is between %s and %s off that of node %q", round(least), round(most),
-			n.Name())
-		if least > want+clockSlack || most < want-clockSlack {
-			return facts, text, nil
+		var facts []fault.Fact
+		for _, n := range others {
+			begin := c.Clock()
+			var read [3]probe.Clock
+			for i, node := range []clusters.Node{n, c.Node, n} {
+				if read[i], err = readClock(ctx, node); err != nil {
+					return facts, "", err
+				}
+			}
+			least, most := time.Duration(read[1].Wall-read[2].Wall), time.Duration(read[1].Wall-read[0].Wall)
+			text := fmt.Sprintf("its wall clock is between %s and %s off that of node %q", round(least), round(most),
+				n.Name())
+			if least > want+clockSlack || most < want-clockSlack {
+				return facts, text, nil
+			}
+			facts = append(facts, c.Saw(begin, "%s", text)...)
 		}
-		facts = append(facts, fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: text})
+		return facts, "", nil
 	}
-	return facts, "", nil
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
 // Confirm shows that the victim's clock, and no other, was set.
 func (c *clockStep) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	begin := c.env.Clock()
-	now, err := readClock(ctx, c.env.Node)
+	return fault.All(ctx, c.stepped, c.Held)
+}
+
+// stepped shows by how much the victim's clock was set; that of another node must not have been.
+func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
+	begin := c.Clock()
+	now, err := readClock(ctx, c.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +163,7 @@ func (c *clockStep) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if (stepped - c.by).Abs() > clockSlack {
 		return nil, fmt.Errorf("the wall clock was set by %s, not by %s", round(stepped), c.by)
 	}
-	facts := []fault.Fact{{Span: history.Between(begin, c.env.Clock()),
-		Sentence: fmt.Sprintf("the wall clock was set by %s, to %s", round(stepped), now.Time().Format(time.RFC3339))}}
+	facts := c.Saw(begin, "the wall clock was set by %s, to %s", round(stepped), now.Time().Format(time.RFC3339))
 	others, err := c.others(ctx)
 	if err != nil {
 		return facts, err
@@ -216,34 +177,18 @@ func (c *clockStep) Confirm(ctx context.Context) ([]fault.Fact, error) {
 			return facts, fmt.Errorf("the wall clock of node %q was set by %s as well", n.Name(), round(moved))
 		}
 	}
-	seen, state, err := c.compare(ctx, c.by)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	return append(facts, seen...), err
+	return facts, nil
 }
 
 // Held shows that it is still off: a time service of the node may have mended it.
 func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, state, err := c.compare(ctx, c.by)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	return facts, err
+	return fault.Once(ctx, c.off(c.by))
 }
 
 // Heal puts back a clock that bears our mark.
-func (c *clockStep) Heal(ctx context.Context) error {
-	return undo.CarryOut(ctx, undo.On(c.env.Node), c.owner)
-}
+func (c *clockStep) Heal(ctx context.Context) error { return c.CarryOut(ctx) }
 
 // ConfirmHealed shows that all clocks agree.
-func (c *clockStep) ConfirmHealed(ctx context.Context) (facts []fault.Fact, err error) {
-	err = await.Until(ctx, "the wall clocks of all nodes to agree", time.Second, clockBound,
-		func(ctx context.Context) (bool, string, error) {
-			seen, state, err := c.compare(ctx, 0)
-			facts = seen
-			return err == nil && state == "", state, err
-		})
-	return facts, err
+func (c *clockStep) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Until(ctx, "the wall clocks of all nodes to agree", time.Second, clockBound, c.off(0))
 }

@@ -10,27 +10,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ContainerKill returns the fault that kills one container of the victim's pod with SIGKILL, whatever it is doing. The
-// pod stays, with its volumes, and the kubelet starts the container again.
-//
-// What: containerd on the node sends SIGKILL to the first process of the container that the pod runs. Everything else
-// in the container ends with it.
-//
-// Shown: the process with the old pid and start time is gone, and containerd runs no task of that container any more.
-//
-// Healed: the kubelet has done it. The pod is the same, its container is another with a later process, it was
-// restarted once more than before, and the pod is Ready.
+// ContainerKill has containerd send SIGKILL to the first process of a container of the victim's pod, whatever it is
+// doing. Everything else in the container ends with it. The pod stays, with its volumes, and the kubelet starts the
+// container again.
 func ContainerKill() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-kill",
@@ -43,8 +33,8 @@ func ContainerKill() fault.Definition {
 		// What Chaos Mesh calls container-kill.
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
-	}, func(p containerKillParams, _ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-		return &containerKill{env: env, name: p.Container}, nil
+	}, func(p containerKillParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &containerKill{Env: env, name: p.Container}, nil
 	})
 }
 
@@ -77,7 +67,7 @@ func tasks(args ...string) []string {
 var idRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 type containerKill struct {
-	env      fault.Env
+	fault.Env
 	name     string        // Empty for the first one.
 	pod      string        // The UID of the victim's pod.
 	old      string        // The id of the container that was killed.
@@ -87,8 +77,8 @@ type containerKill struct {
 
 // container returns what the API server says of the container, and of its pod.
 func (k *containerKill) container(ctx context.Context) (corev1.ContainerStatus, *corev1.Pod, error) {
-	what := fmt.Sprintf("container %q of pod %q", k.name, k.env.Namespace+"/"+k.env.Pod)
-	pod, err := k.env.Kube.CoreV1().Pods(k.env.Namespace).Get(ctx, k.env.Pod, metav1.GetOptions{})
+	what := fmt.Sprintf("container %q of pod %q", k.name, k.Namespace+"/"+k.Pod)
+	pod, err := k.Kube.CoreV1().Pods(k.Namespace).Get(ctx, k.Pod, metav1.GetOptions{})
 	if err != nil {
 		return corev1.ContainerStatus{}, nil, fmt.Errorf("get %s: %w", what, err)
 	}
@@ -107,7 +97,7 @@ func (k *containerKill) container(ctx context.Context) (corev1.ContainerStatus, 
 
 // task returns the pid of a container's first process, 0 when the runtime runs none.
 func (k *containerKill) task(ctx context.Context, id string) (int, error) {
-	out, err := clusters.Run(ctx, k.env.Node, tasks("list")...)
+	out, err := clusters.Run(ctx, k.Node, tasks("list")...)
 	if err != nil {
 		return 0, fmt.Errorf("list the tasks of containerd: %w", err)
 	}
@@ -136,13 +126,13 @@ func (k *containerKill) running(ctx context.Context, c corev1.ContainerStatus) (
 	if err != nil {
 		return "", probe.Process{}, err
 	}
-	found, err := processes(ctx, k.env.Node, []int{pid}, nil)
+	found, err := fault.Processes(ctx, k.Node, []int{pid})
 	if err != nil {
 		return "", probe.Process{}, err
 	}
-	p, ok := find(found.Processes, pid)
+	p, ok := fault.Find(found.Processes, pid)
 	if pid == 0 || !ok {
-		return "", p, fmt.Errorf("container %q, id %.12s, does not run on node %q", c.Name, id, k.env.Node.Name())
+		return "", p, fmt.Errorf("container %q, id %.12s, does not run on node %q", c.Name, id, k.Node.Name())
 	}
 	return id, p, nil
 }
@@ -153,43 +143,35 @@ func (k *containerKill) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != k.env.Node.Name() {
+	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != k.Node.Name() {
 		return fmt.Errorf("kill container %q: its pod is being deleted or on node %q", c.Name, pod.Spec.NodeName)
 	}
 	if k.old, k.process, err = k.running(ctx, c); err != nil {
 		return fmt.Errorf("kill container: %w", err)
 	}
 	k.name, k.pod, k.restarts = c.Name, string(pod.UID), c.RestartCount
-	_, err = clusters.Run(ctx, k.env.Node, tasks("kill", "--signal", "SIGKILL", k.old)...)
+	_, err = clusters.Run(ctx, k.Node, tasks("kill", "--signal", "SIGKILL", k.old)...)
 	return err
 }
 
 // Confirm shows that the container has ended.
 func (k *containerKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
 	what := fmt.Sprintf("container %q, id %.12s, pid %d, to be gone", k.name, k.old, k.process.PID)
-	begin := k.env.Clock()
-	err := await.Until(ctx, what, 100*time.Millisecond, taskBound, func(ctx context.Context) (bool, string, error) {
-		found, err := processes(ctx, k.env.Node, []int{k.process.PID}, nil)
-		if err != nil {
-			return false, "", err
-		}
-		if same(found.Processes, k.process) {
-			return false, fmt.Sprintf("pid %d is still there", k.process.PID), nil
-		}
-		pid, err := k.task(ctx, k.old)
-		if err != nil || pid != 0 {
-			return false, fmt.Sprintf("containerd runs it with pid %d", pid), err
-		}
-		facts = []fault.Fact{
-			{Span: history.Between(begin, found.At), Sentence: fmt.Sprintf("%s pid %d, started at %s, is gone",
-				k.process.Name, k.process.PID, k.process.Start)},
-			{Span: history.Between(begin, k.env.Clock()), Sentence: fmt.Sprintf(
-				"containerd runs no task of container %q, id %.12s", k.name, k.old)},
-		}
-		return true, "", nil
-	})
-	return facts, err
+	begin := k.Clock()
+	ended := k.Gone(begin, k.process)
+	return fault.Until(ctx, what, 100*time.Millisecond, taskBound,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			facts, state, err := ended(ctx)
+			if err != nil || state != "" {
+				return nil, state, err
+			}
+			pid, err := k.task(ctx, k.old)
+			if err != nil || pid != 0 {
+				return nil, fmt.Sprintf("containerd runs it with pid %d", pid), err
+			}
+			return append(facts, k.Saw(begin, "containerd runs no task of container %q, id %.12s", k.name, k.old)...),
+				"", nil
+		})
 }
 
 // Heal has nothing to undo: the kubelet starts what its pods need.
@@ -197,35 +179,30 @@ func (k *containerKill) Heal(context.Context) error { return nil }
 
 // ConfirmHealed shows the container that took its place, in the same pod.
 func (k *containerKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	what := fmt.Sprintf("container %q of pod %q to run and be Ready", k.name, k.env.Namespace+"/"+k.env.Pod)
-	err := await.Until(ctx, what, 500*time.Millisecond, againBound, func(ctx context.Context) (bool, string, error) {
-		begin := k.env.Clock()
-		c, pod, err := k.container(ctx)
-		if err != nil {
-			return false, "", err
-		}
-		if state := k.notBack(c, pod); state != "" {
-			return false, state, nil
-		}
-		id, p, err := k.running(ctx, c)
-		if err != nil {
-			return false, "", err
-		}
-		if k.old != "" && p.Start < k.process.Start {
-			return false, fmt.Sprintf("pid %d was started before the one that was killed", p.PID), nil
-		}
-		span := history.Between(begin, k.env.Clock())
-		facts = []fault.Fact{
-			{Span: history.Between(p.Start, span.NotAfter), Sentence: fmt.Sprintf(
-				"container %q is id %.12s, %s pid %d, started at %s", c.Name, id, p.Name, p.PID, p.Start)},
-			{Span: span, Sentence: fmt.Sprintf(
-				"pod %q (uid %s) is Ready; its container was restarted %d times, %d before", pod.Namespace+"/"+pod.Name,
-				pod.UID, c.RestartCount, k.restarts)},
-		}
-		return true, "", nil
-	})
-	return facts, err
+	what := fmt.Sprintf("container %q of pod %q to run and be Ready", k.name, k.Namespace+"/"+k.Pod)
+	return fault.Until(ctx, what, 500*time.Millisecond, againBound, k.again)
+}
+
+// again looks whether another container runs in the pod.
+func (k *containerKill) again(ctx context.Context) ([]fault.Fact, string, error) {
+	begin := k.Clock()
+	c, pod, err := k.container(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if state := k.notBack(c, pod); state != "" {
+		return nil, state, nil
+	}
+	id, p, err := k.running(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	if k.old != "" && p.Start < k.process.Start {
+		return nil, fmt.Sprintf("pid %d was started before the one that was killed", p.PID), nil
+	}
+	return append(k.Saw(p.Start, "container %q is id %.12s, %s pid %d, started at %s", c.Name, id, p.Name, p.PID, p.Start),
+		k.Saw(begin, "pod %q (uid %s) is Ready; its container was restarted %d times, %d before",
+			pod.Namespace+"/"+pod.Name, pod.UID, c.RestartCount, k.restarts)...), "", nil
 }
 
 // notBack says why the container is not back yet; empty when it is.
@@ -238,18 +215,8 @@ func (k *containerKill) notBack(c corev1.ContainerStatus, pod *corev1.Pod) strin
 		return "it waits: " + c.State.Waiting.Reason
 	case c.State.Running == nil:
 		return "it does not run"
-	case !ready(pod):
+	case !fault.Ready(pod):
 		return "its pod is not Ready"
 	}
 	return ""
-}
-
-// ready reports whether a pod says that it is Ready.
-func ready(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
@@ -25,10 +24,11 @@ const (
 const silentBound = 15 * time.Second
 
 // witness is another node that asks the victim for an answer, by each of its addresses. A connection would show
-// nothing: the kernel takes it also when the process behind the port is frozen.
+// nothing: the kernel takes it also when the process behind the port is frozen. One without URLs shows nothing.
 type witness struct {
-	node clusters.Node
-	urls []string
+	node  clusters.Node
+	urls  []string
+	clock func() history.Time
 }
 
 // newWitness returns the first other node that is given an answer by every URL. All says whether each must answer;
@@ -38,19 +38,16 @@ func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, 
 	if err != nil {
 		return witness{}, err
 	}
-	nodes, err := env.Cluster.Nodes(ctx)
+	nodes, err := env.Others(ctx)
 	if err != nil {
-		return witness{}, fmt.Errorf("list nodes: %w", err)
+		return witness{}, err
 	}
 	var missed []string
 	for _, n := range nodes {
-		if n.Name() == env.Node.Name() {
-			continue
-		}
-		w := witness{node: n}
+		w := witness{node: n, clock: env.Clock}
 		for _, a := range addresses {
 			url := fmt.Sprintf("%s://%s/healthz", scheme, netip.AddrPortFrom(a, port))
-			r, err := w.ask(ctx, env.Clock, url)
+			r, err := w.ask(ctx, url)
 			switch {
 			case err != nil:
 				missed = append(missed, err.Error())
@@ -87,19 +84,17 @@ func (r reply) String() string {
 	return fmt.Sprintf("%s answers node %s with status %s", r.url, r.from, r.code)
 }
 
-func (r reply) fact() fault.Fact { return fault.Fact{Span: r.span, Sentence: r.String()} }
-
 // unanswered are the exit codes of curl for a question without an answer: no connection, a timeout, an end within TLS,
 // nothing said, a reset (curl(1), exit codes).
-func unanswered() []int { return []int{7, 28, 35, 52, 56} }
+func unanswered() []int { return []int{7, curlTimeout, 35, 52, 56} }
 
 // ask asks once. Any status is an answer: a kubelet tells strangers that they are not allowed to ask.
-func (w witness) ask(ctx context.Context, clock func() history.Time, url string) (reply, error) {
+func (w witness) ask(ctx context.Context, url string) (reply, error) {
 	r := reply{from: w.node.Name(), url: url}
-	begin := clock()
+	begin := w.clock()
 	argv := []string{"curl", "-sk", "-o", "/dev/null", "--max-time", "2", "-w", "%{http_code}", url}
 	out, err := clusters.Run(ctx, w.node, argv...)
-	r.span = history.Between(begin, clock())
+	r.span = history.Between(begin, w.clock())
 	var exit *clusters.ExitError
 	switch {
 	case errors.As(err, &exit) && slices.Contains(unanswered(), exit.ExitCode):
@@ -113,35 +108,39 @@ func (w witness) ask(ctx context.Context, clock func() history.Time, url string)
 }
 
 // silence waits until no URL answers.
-func (w witness) silence(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
-	return w.until(ctx, clock, bound, "not to answer", func(r reply) bool { return r.code == "" })
+func (w *witness) silence(ctx context.Context) ([]fault.Fact, error) {
+	return w.until(ctx, silentBound, "not to answer", func(r reply) bool { return r.code == "" })
 }
 
 // health waits until every URL answers that all is well.
-func (w witness) health(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
-	return w.until(ctx, clock, bound, "to answer with status 200", func(r reply) bool { return r.code == "200" })
+func (w *witness) health(ctx context.Context) ([]fault.Fact, error) {
+	return w.until(ctx, restartBound, "to answer with status 200", func(r reply) bool { return r.code == "200" })
 }
 
 // answers waits until every URL answers, whatever it says.
-func (w witness) answers(ctx context.Context, clock func() history.Time, bound time.Duration) ([]fault.Fact, error) {
-	return w.until(ctx, clock, bound, "to answer", func(r reply) bool { return r.code != "" })
+func (w *witness) answers(ctx context.Context) ([]fault.Fact, error) {
+	return w.until(ctx, restartBound, "to answer", func(r reply) bool { return r.code != "" })
 }
 
-func (w witness) until(ctx context.Context, clock func() history.Time, bound time.Duration, what string,
-	good func(reply) bool,
-) ([]fault.Fact, error) {
-	var facts []fault.Fact
-	err := await.Until(ctx, strings.Join(w.urls, ", ")+" "+what, 500*time.Millisecond, bound,
-		func(ctx context.Context) (bool, string, error) {
-			facts = nil
+func (w *witness) until(ctx context.Context, bound time.Duration, what string, good func(reply) bool) (
+	[]fault.Fact, error,
+) {
+	if len(w.urls) == 0 {
+		return nil, nil
+	}
+	return fault.Until(ctx, strings.Join(w.urls, ", ")+" "+what, 500*time.Millisecond, bound,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			var facts []fault.Fact
 			for _, url := range w.urls {
-				r, err := w.ask(ctx, clock, url)
-				if err != nil || !good(r) {
-					return false, r.String(), err
+				r, err := w.ask(ctx, url)
+				if err != nil {
+					return nil, "", err
 				}
-				facts = append(facts, r.fact())
+				if !good(r) {
+					return nil, r.String(), nil
+				}
+				facts = append(facts, fault.Fact{Span: r.span, Sentence: r.String()})
 			}
-			return true, "", nil
+			return facts, "", nil
 		})
-	return facts, err
 }

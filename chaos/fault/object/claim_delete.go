@@ -12,24 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// ClaimDelete returns the fault that deletes the claim of the victim's pod while the pod uses it, as a person does who
-// cleans up in the wrong namespace.
-//
-// What: DELETE of every PersistentVolumeClaim that the pod mounts, on condition of its uid.
-//
-// Shown: the claim of that uid has a deletionTimestamp and the finalizer kubernetes.io/pvc-protection, and the pod of
-// before is there.
-//
-// Healed: a deletion cannot be taken back. What is shown is that the protection held: the claim is there as long as the
-// pod, and is gone only after it. What is in the volume then goes as its reclaim policy says.
+// ClaimDelete deletes every claim that the victim's pod mounts while the pod uses it, on condition of its uid, as a
+// person does who cleans up in the wrong namespace. The protection must hold: a claim is there as long as the pod, and
+// is gone only after it. What is in the volume then goes as its reclaim policy says.
 func ClaimDelete() fault.Definition {
-	return fault.Definition{
+	return fault.Plain(fault.Definition{
 		Name:    "claim-delete",
 		Summary: "Deletes the claims of the victim's pod while it uses them: they must stay until the pod is gone.",
 		Shown:   "The claim has a deletionTimestamp and the finalizer of its protection, and its pod is there.",
@@ -39,10 +30,9 @@ func ClaimDelete() fault.Definition {
 		// Storage Object in Use Protection: without it the volume of a running database could be deleted.
 		Takes:    []plan.Part{plan.PartClaim},
 		Upstream: "k/k#45143",
-		New: func(_ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-			return &claimDelete{victim: victim{env: env}}, nil
-		},
-	}
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &claimDelete{victim: victim{Env: env}}, nil
+	})
 }
 
 // protection is k8s.io/kubernetes pkg/volume/util PVCProtectionFinalizer.
@@ -79,7 +69,7 @@ func (d *claimDelete) Inject(ctx context.Context) error {
 			return fmt.Errorf("delete claim %q of %s: it is being deleted already, since before this fault", name,
 				&d.victim)
 		}
-		err = d.env.Kube.CoreV1().PersistentVolumeClaims(d.env.Namespace).Delete(ctx, name, metav1.DeleteOptions{
+		err = d.Kube.CoreV1().PersistentVolumeClaims(d.Namespace).Delete(ctx, name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &claim.UID},
 		})
 		if err != nil {
@@ -106,7 +96,7 @@ func claimsOf(pod *corev1.Pod) []string {
 
 // lookClaim returns the claim of that name, nil when there is none.
 func (d *claimDelete) lookClaim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := d.env.Kube.CoreV1().PersistentVolumeClaims(d.env.Namespace).Get(ctx, name, metav1.GetOptions{})
+	claim, err := d.Kube.CoreV1().PersistentVolumeClaims(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -129,33 +119,29 @@ func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration,
 	judge func(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (sentence, state string),
 ) ([]fault.Fact, error) {
-	var facts []fault.Fact
+	var shows []fault.Show
 	for _, c := range d.claims {
-		var fact fault.Fact
-		err := await.Until(ctx, fmt.Sprintf("%s %s", c, what), every, bound,
-			func(ctx context.Context) (bool, string, error) {
-				begin := d.env.Clock()
-				claim, err := d.lookClaim(ctx, c.name)
-				if err != nil {
-					return false, "", err
-				}
-				pod, err := d.look(ctx)
-				if err != nil {
-					return false, "", err
-				}
-				if claim != nil && claim.UID != c.uid {
-					claim = nil
-				}
-				sentence, state := judge(c, claim, pod)
-				fact = fault.Fact{Span: history.Between(begin, d.env.Clock()), Sentence: sentence}
-				return sentence != "", state, nil
-			})
-		if err != nil {
-			return facts, err
-		}
-		facts = append(facts, fact)
+		shows = append(shows, func(ctx context.Context) ([]fault.Fact, error) {
+			return fault.Until(ctx, fmt.Sprintf("%s %s", c, what), every, bound,
+				func(ctx context.Context) ([]fault.Fact, string, error) {
+					begin := d.Clock()
+					claim, err := d.lookClaim(ctx, c.name)
+					if err != nil {
+						return nil, "", err
+					}
+					pod, err := d.look(ctx)
+					if err != nil {
+						return nil, "", err
+					}
+					if claim != nil && claim.UID != c.uid {
+						claim = nil
+					}
+					sentence, state := judge(c, claim, pod)
+					return d.Saw(begin, "%s", sentence), state, nil
+				})
+		})
 	}
-	return facts, nil
+	return fault.All(ctx, shows...)
 }
 
 // String names the claim for a sentence.

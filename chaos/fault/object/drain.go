@@ -13,28 +13,18 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Drain returns the fault that empties the victim's node as kubectl drain does, before an upgrade for example: a
-// PodDisruptionBudget is asked, and its refusal is taken.
-//
-// What: the Node is cordoned with our mark, and an Eviction on condition of its uid is posted for every pod on it but
-// those of DaemonSets, static pods and pods that have ended; again every few seconds for one that a budget refuses.
-//
-// Shown: the Node is unschedulable and tainted so; how every eviction was answered; and no pod that was to be evicted
-// is on the node any more.
-//
-// Healed: as a cordon: it is uncordoned if it bears our mark, and is schedulable. Evicted pods are for their
-// controllers to make again. A timer on the control plane uncordons it when nobody heals it.
+// Drain cordons the victim's Node and posts an Eviction, on condition of its uid, for every pod on it but those of
+// DaemonSets, static pods and pods that have ended, as kubectl drain does before an upgrade; again every few seconds
+// for one that a budget refuses. Evicted pods are for their controllers to make again.
 func Drain() fault.Definition {
-	return fault.Definition{
+	return fault.Plain(fault.Definition{
 		Name:    "drain",
 		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets; budgets are respected.",
 		Shown: "The Node is unschedulable; how every eviction was answered; and none of the evicted pods is on the " +
@@ -44,11 +34,7 @@ func Drain() fault.Definition {
 		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			d := &drain{cordon: cordon{env: env, armed: armedFor(step, env)}}
-			return d, d.owner.Check()
-		},
-	}
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &drain{mark: cordon(env)}, nil })
 }
 
 const (
@@ -60,7 +46,7 @@ const (
 )
 
 type drain struct {
-	cordon
+	*mark
 	pods []*evicted
 }
 
@@ -70,7 +56,6 @@ type evicted struct {
 	uid             types.UID
 	answers         []answer
 	taken           bool // There is nothing to be asked for any more.
-	gone            bool
 }
 
 // answer is what was said to one eviction, or to several that were answered alike.
@@ -87,7 +72,7 @@ func (e *evicted) String() string {
 
 // Inject cordons the Node and asks once for every eviction. What is refused now is asked for again by Confirm.
 func (d *drain) Inject(ctx context.Context) error {
-	if err := d.cordon.Inject(ctx); err != nil {
+	if err := d.mark.Inject(ctx); err != nil {
 		return err
 	}
 	pods, err := d.toEvict(ctx)
@@ -95,7 +80,7 @@ func (d *drain) Inject(ctx context.Context) error {
 		return err
 	}
 	if len(pods) == 0 {
-		return fmt.Errorf("drain Node %q: no pod is on it that could be evicted", d.env.Node.Name())
+		return fmt.Errorf("drain Node %q: no pod is on it that could be evicted", d.Node.Name())
 	}
 	for _, p := range pods {
 		d.pods = append(d.pods, &evicted{namespace: p.Namespace, name: p.Name, uid: p.UID})
@@ -110,31 +95,20 @@ func (d *drain) Inject(ctx context.Context) error {
 
 // toEvict lists the pods on the node that kubectl drain would evict, in the order of their names.
 func (d *drain) toEvict(ctx context.Context) ([]corev1.Pod, error) {
-	name := d.env.Node.Name()
-	list, err := d.env.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list pods on node %q: %w", name, err)
-	}
-	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+	pods, err := d.PodsOn(ctx)
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
-		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		ofSet := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
 			return o.Kind == "DaemonSet" && o.Controller != nil && *o.Controller
 		})
-		return p.Spec.NodeName != name || static || ended || ofSet
-	})
-	slices.SortFunc(pods, func(a, b corev1.Pod) int {
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
-	return pods, nil
+		return static || ofSet
+	}), err
 }
 
 // evict asks for one eviction and notes the answer. A refusal is an answer, and no error.
 func (d *drain) evict(ctx context.Context, p *evicted) error {
-	begin := d.env.Clock()
-	err := d.env.Kube.PolicyV1().Evictions(p.namespace).Evict(ctx, &policyv1.Eviction{
+	begin := d.Clock()
+	err := d.Kube.PolicyV1().Evictions(p.namespace).Evict(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: p.namespace, Name: p.name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.uid}},
 	})
@@ -149,7 +123,7 @@ func (d *drain) evict(ctx context.Context, p *evicted) error {
 	default:
 		return fmt.Errorf("evict %s: %w", p, err)
 	}
-	p.answered(history.Between(begin, d.env.Clock()), said)
+	p.answered(history.Between(begin, d.Clock()), said)
 	return nil
 }
 
@@ -175,38 +149,34 @@ func (e *evicted) answered(span history.Span, text string) {
 
 // Confirm shows the cordon, and then that every eviction was taken in the end and every pod is gone.
 func (d *drain) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := d.cordon.Confirm(ctx)
-	if err != nil {
-		return facts, err
-	}
-	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.env.Node.Name())
-	last := d.env.Clock() // When evictions were last asked for.
-	var empty fault.Fact
-	err = await.Until(ctx, what, every, emptyBound, func(ctx context.Context) (bool, string, error) {
-		if d.env.Clock().Sub(last) >= evictEvery {
-			last = d.env.Clock()
+	return fault.All(ctx, d.mark.Confirm, d.evicted)
+}
+
+// evicted asks for evictions until every pod is gone, and tells how they were answered.
+func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
+	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.Node.Name())
+	last := d.Clock() // When evictions were last asked for.
+	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		if d.Clock().Sub(last) >= evictEvery {
+			last = d.Clock()
 			for _, p := range d.pods {
 				if p.taken {
 					continue
 				}
 				if err := d.evict(ctx, p); err != nil {
-					return false, "", err
+					return nil, "", err
 				}
 			}
 		}
-		var state string
-		empty, state, err = d.empty(ctx)
-		return err == nil && state == "", state, err
+		return d.empty(ctx)
 	})
+	var facts []fault.Fact
 	for _, p := range d.pods {
 		for _, a := range p.answers {
 			facts = append(facts, fault.Fact{Span: a.span, Sentence: p.told(a)})
 		}
 	}
-	if err != nil {
-		return facts, err
-	}
-	return append(facts, empty), nil
+	return append(facts, empty...), err
 }
 
 func (e *evicted) told(a answer) string {
@@ -216,46 +186,32 @@ func (e *evicted) told(a answer) string {
 	return fmt.Sprintf("the eviction of %s was answered: %s", e, a.text)
 }
 
-// empty looks once whether the evicted pods are gone from the node. A state that is not empty says which is not.
-func (d *drain) empty(ctx context.Context) (fault.Fact, string, error) {
+// empty looks whether the evicted pods are gone from the node.
+func (d *drain) empty(ctx context.Context) ([]fault.Fact, string, error) {
 	if len(d.pods) == 0 {
-		return fault.Fact{}, "", errors.New("no pod was evicted yet")
+		return nil, "", errors.New("no pod was evicted yet")
 	}
-	begin := d.env.Clock()
+	begin := d.Clock()
 	now, err := d.toEvict(ctx)
 	if err != nil {
-		return fault.Fact{}, "", err
+		return nil, "", err
 	}
 	for _, p := range d.pods {
-		i := slices.IndexFunc(now, func(q corev1.Pod) bool { return q.UID == p.uid })
-		if p.gone = i < 0; p.gone {
+		if !slices.ContainsFunc(now, func(q corev1.Pod) bool { return q.UID == p.uid }) {
 			continue
 		}
 		state := fmt.Sprintf("%s is there", p)
 		if n := len(p.answers); n > 0 {
 			state = fmt.Sprintf("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
 		}
-		return fault.Fact{}, state, nil
+		return nil, state, nil
 	}
-	return fault.Fact{
-		Span: history.Between(begin, d.env.Clock()),
-		Sentence: fmt.Sprintf("none of the %d pods that were evicted is on node %q any more", len(d.pods),
-			d.env.Node.Name()),
-	}, "", nil
+	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()),
+		"", nil
 }
 
 // Held shows that the Node is cordoned still, and that no evicted pod is on it.
 func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := d.cordon.Held(ctx)
-	if err != nil {
-		return nil, err
-	}
-	empty, state, err := d.empty(ctx)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return append(facts, empty), nil
+	empty := func(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, d.empty) }
+	return fault.All(ctx, d.mark.Held, empty)
 }

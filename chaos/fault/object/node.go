@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // changeBound is how long others may be quicker in changing a Node, again and again.
@@ -64,38 +63,109 @@ func annotate(node *corev1.Node, key, value string) {
 	node.Annotations[key] = value
 }
 
-// awaitNode waits until a look at the Node, nil when there is none, gives a sentence.
-func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration,
-	judge func(*corev1.Node) (sentence, state string),
-) (fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
-		begin := env.Clock()
-		node, err := lookNode(ctx, env)
-		if err != nil {
-			return false, "", err
-		}
-		sentence, state := judge(node)
-		fact = fault.Fact{Span: history.Between(begin, env.Clock()), Sentence: sentence}
-		return sentence != "", state, nil
-	})
-	return fact, err
-}
-
-// heldNode looks once whether a Node is still as it was made.
-func heldNode(ctx context.Context, env fault.Env, judge func(*corev1.Node) (sentence, state string)) (
+// awaitNode waits until the victim's Node is as wanted.
+func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration, is judge[corev1.Node]) (
 	[]fault.Fact, error,
 ) {
-	begin := env.Clock()
-	node, err := lookNode(ctx, env)
-	if err != nil {
-		return nil, err
+	return fault.Until(ctx, what, every, bound, nodeIs(env, is))
+}
+
+// nodeIs is a look at the victim's Node.
+func nodeIs(env fault.Env, is judge[corev1.Node]) fault.Look {
+	return looked(env, func(ctx context.Context) (*corev1.Node, error) { return lookNode(ctx, env) }, is)
+}
+
+// mark is something that is set on the victim's Node together with an annotation that says whose it is. It is taken
+// away if it bears our mark, and never otherwise; the control plane does it when the harness does not.
+type mark struct {
+	fault.Env
+	annotation string
+	what       string // How a Node is that has it, for example "unschedulable".
+	taint      string // The key of the taint that belongs to it.
+	set        func(*corev1.Node)
+	unset      func(*corev1.Node)
+	isSet      func(*corev1.Node) bool
+	foreign    bool // It was there before.
+}
+
+// Undo has the control plane undo it.
+func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
+	return undo.OnControlPlane(ctx, m.Cluster)
+}
+
+// Inject sets it with the annotation in one update.
+func (m *mark) Inject(ctx context.Context) error {
+	return changeNode(ctx, m.Env, func(node *corev1.Node) (bool, error) {
+		if node == nil {
+			return false, fmt.Errorf("there is no Node %q", m.Node.Name())
+		}
+		if m.foreign = m.isSet(node); m.foreign {
+			return false, fmt.Errorf("change Node %q: it is %s already, with mark %q; undo that first", node.Name, m.what,
+				node.Annotations[m.annotation])
+		}
+		annotate(node, m.annotation, m.Owner.Name())
+		m.set(node)
+		return true, nil
+	})
+}
+
+// Confirm shows it, and the taint.
+func (m *mark) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	what := fmt.Sprintf("Node %q to be %s and tainted", m.Node.Name(), m.what)
+	return awaitNode(ctx, m.Env, what, actBound, m.marked)
+}
+
+// state tells what there is of it.
+func (m *mark) state(node *corev1.Node) string {
+	_, tainted := taintOf(node, m.taint)
+	return fmt.Sprintf("%s is %t, tainted %t, mark %q", m.what, m.isSet(node), tainted, node.Annotations[m.annotation])
+}
+
+// marked judges whether the Node has all of it.
+func (m *mark) marked(node *corev1.Node) (sentence, state string) {
+	if node == nil {
+		return "", "there is none"
 	}
-	sentence, state := judge(node)
-	if sentence == "" {
-		return nil, errors.New(state)
+	taint, tainted := taintOf(node, m.taint)
+	if !m.isSet(node) || !tainted || node.Annotations[m.annotation] != m.Owner.Name() {
+		return "", m.state(node)
 	}
-	return []fault.Fact{{Span: history.Between(begin, env.Clock()), Sentence: sentence}}, nil
+	return fmt.Sprintf("Node %q is %s and has the taint %s", node.Name, m.what, taint.ToString()), ""
+}
+
+// Held looks once.
+func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Once(ctx, nodeIs(m.Env, m.marked))
+}
+
+// Heal takes away what bears our mark.
+func (m *mark) Heal(ctx context.Context) error {
+	return changeNode(ctx, m.Env, func(node *corev1.Node) (bool, error) {
+		if node == nil || node.Annotations[m.annotation] != m.Owner.Name() {
+			return false, nil
+		}
+		delete(node.Annotations, m.annotation)
+		m.unset(node)
+		return true, nil
+	})
+}
+
+// ConfirmHealed shows that nothing of it is there. What was there before stays.
+func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	what := fmt.Sprintf("Node %q not to be %s any more", m.Node.Name(), m.what)
+	return awaitNode(ctx, m.Env, what, actBound, func(node *corev1.Node) (string, string) {
+		if node == nil {
+			return "", "there is none"
+		}
+		_, tainted := taintOf(node, m.taint)
+		switch there := m.isSet(node) || tainted; {
+		case node.Annotations[m.annotation] == m.Owner.Name() || there && !m.foreign:
+			return "", m.state(node)
+		case there:
+			return fmt.Sprintf("Node %q does not bear our mark; it was %s before", node.Name, m.what), ""
+		}
+		return fmt.Sprintf("Node %q is not %s, and has no taint that says so", node.Name, m.what), ""
+	})
 }
 
 func taintOf(node *corev1.Node, key string) (corev1.Taint, bool) {

@@ -16,25 +16,18 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// NodeDelete returns the fault that deletes the victim's Node object while the machine runs on.
+// NodeDelete deletes the victim's Node object, on condition of its uid, while the machine runs on. Its kubelet and its
+// pods are not told; 40 s later the pod garbage collector takes the pods of a Node that is not there out of the API.
 //
-// What: DELETE of the Node, on condition of its uid. Its kubelet and its pods are not told; 40 s later the pod garbage
-// collector takes the pods of a Node that is not there out of the API.
-//
-// Shown: the API server has no Node of that uid.
-//
-// Healed: the kubelet is given a moment to register anew; it does so when it starts, so it is restarted then. Labels,
-// annotations and taints that it does not bring back itself are put back. A Node of another uid is Ready, has a pod
-// range, everything that was put back, and the CSI drivers of before. Its pod range may be another than before: that
-// is told. Marks on the victim and on the control plane, and a timer on each, do the same when nobody heals it.
+// The kubelet registers again when it starts, so it is restarted if it does not by itself. Labels, annotations and
+// taints that it does not bring back are put back. Its pod range may be another than before: that is told.
 func NodeDelete() fault.Definition {
-	return fault.Definition{
+	return fault.Plain(fault.Definition{
 		Name:    "node-delete",
 		Summary: "Deletes the Node object of the victim's node; the machine and its pods go on.",
 		Shown:   "The API server has no Node of that uid.",
@@ -45,14 +38,13 @@ func NodeDelete() fault.Definition {
 		// Volumes of a Node that is gone are detached, whatever it still has mounted.
 		Takes:    []plan.Part{plan.PartObject},
 		Upstream: "k/k#61832",
-		New: func(spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-			d := &nodeDelete{env: env, armed: armedFor(step, env)}
-			if spec.Outlast { // How long the one around it takes is not known here.
-				d.longer = outlastLife
-			}
-			return d, d.owner.Check()
-		},
-	}
+	}, func(spec plan.Fault, env fault.Env) (fault.Fault, error) {
+		d := &nodeDelete{Env: env}
+		if spec.Outlast { // How long the one around it takes is not known here.
+			d.longer = outlastLife
+		}
+		return d, nil
+	})
 }
 
 // The bounds of Heal, within the guard's own.
@@ -66,8 +58,7 @@ const (
 const outlastLife = 15 * time.Minute
 
 type nodeDelete struct {
-	env fault.Env
-	armed
+	fault.Env
 	before    *corev1.Node // Nil until Inject has read it.
 	drivers   []string     // CSI drivers of before.
 	longer    time.Duration
@@ -76,9 +67,9 @@ type nodeDelete struct {
 
 // Undo has the control plane give the Node back what it had, and the victim restart its kubelet.
 func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
-	tasks, err := d.armed.Undo(ctx)
-	if !slices.ContainsFunc(tasks, func(t undo.Task) bool { return t.Node.Name() == d.env.Node.Name() }) {
-		tasks = append(tasks, undo.Task{Node: d.env.Node})
+	tasks, err := undo.OnControlPlane(ctx, d.Cluster)
+	if !slices.ContainsFunc(tasks, func(t undo.Task) bool { return t.Node.Name() == d.Node.Name() }) {
+		tasks = append(tasks, undo.Task{Node: d.Node})
 	}
 	for i := range tasks {
 		tasks[i].Longer = d.longer
@@ -88,12 +79,12 @@ func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 
 // Inject notes what is there, leaves the marks, and deletes it.
 func (d *nodeDelete) Inject(ctx context.Context) error {
-	node, err := lookNode(ctx, d.env)
+	node, err := lookNode(ctx, d.Env)
 	if err != nil {
 		return err
 	}
 	if node == nil {
-		return fmt.Errorf("delete Node %q: it is not there", d.env.Node.Name())
+		return fmt.Errorf("delete Node %q: it is not there", d.Node.Name())
 	}
 	if d.drivers, err = d.registered(ctx); err != nil {
 		return err
@@ -102,7 +93,7 @@ func (d *nodeDelete) Inject(ctx context.Context) error {
 	if err := d.keep(ctx); err != nil {
 		return err
 	}
-	err = d.env.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{
+	err = d.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &node.UID},
 	})
 	if err != nil {
@@ -113,12 +104,12 @@ func (d *nodeDelete) Inject(ctx context.Context) error {
 
 // registered returns the CSI drivers of the node, in order.
 func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
-	node, err := d.env.Kube.StorageV1().CSINodes().Get(ctx, d.env.Node.Name(), metav1.GetOptions{})
+	node, err := d.Kube.StorageV1().CSINodes().Get(ctx, d.Node.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get CSINode %q: %w", d.env.Node.Name(), err)
+		return nil, fmt.Errorf("get CSINode %q: %w", d.Node.Name(), err)
 	}
 	var names []string
 	for _, driver := range node.Spec.Drivers {
@@ -134,7 +125,7 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return nil, errors.New("no Node was deleted yet")
 	}
 	what := fmt.Sprintf("Node %q (uid %s) to be gone from the API", d.before.Name, d.before.UID)
-	fact, err := awaitNode(ctx, d.env, what, actBound, func(node *corev1.Node) (string, string) {
+	return awaitNode(ctx, d.Env, what, actBound, func(node *corev1.Node) (string, string) {
 		switch {
 		case node == nil:
 			return fmt.Sprintf("the API server has no Node %q any more; its uid was %s", d.before.Name,
@@ -145,24 +136,16 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return "", fmt.Sprintf("it is there, with finalizers %q", node.Finalizers)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }
 
 // keepers are the nodes that bear the marks: the victim that its kubelet is to be restarted, the first of the control
 // plane what the Node had.
 func (d *nodeDelete) keepers(ctx context.Context) (map[string]clusters.Node, error) {
-	nodes, err := d.env.Cluster.Nodes(ctx)
+	nodes, err := d.ControlPlane(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, err
 	}
-	i := slices.IndexFunc(nodes, func(n clusters.Node) bool { return n.Role() == clusters.RoleControlPlane })
-	if i < 0 {
-		return nil, errors.New("list nodes: none is of the control plane")
-	}
-	return map[string]clusters.Node{undo.HeldRegistration: d.env.Node, undo.HeldNode: nodes[i]}, nil
+	return map[string]clusters.Node{undo.HeldRegistration: d.Node, undo.HeldNode: nodes[0]}, nil
 }
 
 // keep leaves the marks.
@@ -181,8 +164,8 @@ func (d *nodeDelete) keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
 	}
-	kept := d.owner.Held(undo.HeldNode)
-	if _, err := clusters.Run(ctx, on[undo.HeldNode], "mkdir", "-p", d.owner.Held("")); err != nil {
+	kept := d.Owner.Held(undo.HeldNode)
+	if _, err := clusters.Run(ctx, on[undo.HeldNode], "mkdir", "-p", d.Owner.Held("")); err != nil {
 		return err
 	}
 	_, err = on[undo.HeldNode].Exec(ctx, clusters.Command{
@@ -191,7 +174,7 @@ func (d *nodeDelete) keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
 	}
-	_, err = clusters.Run(ctx, d.env.Node, "mkdir", "-p", d.owner.Held(undo.HeldRegistration))
+	_, err = clusters.Run(ctx, d.Node, "mkdir", "-p", d.Owner.Held(undo.HeldRegistration))
 	return err
 }
 
@@ -202,7 +185,7 @@ func (d *nodeDelete) release(ctx context.Context) error {
 		return err
 	}
 	for _, thing := range []string{undo.HeldNode, undo.HeldRegistration} {
-		if _, err := clusters.Run(ctx, on[thing], "rm", "-rf", d.owner.Held("")); err != nil {
+		if _, err := clusters.Run(ctx, on[thing], "rm", "-rf", d.Owner.Held("")); err != nil {
 			return err
 		}
 	}
@@ -218,7 +201,7 @@ func (d *nodeDelete) Heal(ctx context.Context) error {
 }
 
 func (d *nodeDelete) restore(ctx context.Context) error {
-	node, err := lookNode(ctx, d.env)
+	node, err := lookNode(ctx, d.Env)
 	if err != nil {
 		return err
 	}
@@ -230,9 +213,9 @@ func (d *nodeDelete) restore(ctx context.Context) error {
 	if d.before == nil { // It was not deleted here; what it had before is not known.
 		return nil
 	}
-	return changeNode(ctx, d.env, func(node *corev1.Node) (bool, error) {
+	return changeNode(ctx, d.Env, func(node *corev1.Node) (bool, error) {
 		if node == nil {
-			return false, fmt.Errorf("put back what Node %q had: it is gone again", d.env.Node.Name())
+			return false, fmt.Errorf("put back what Node %q had: it is gone again", d.Node.Name())
 		}
 		return restore(node, d.before), nil
 	})
@@ -240,22 +223,22 @@ func (d *nodeDelete) restore(ctx context.Context) error {
 
 // register waits for the kubelet to register, and restarts it if it does not.
 func (d *nodeDelete) register(ctx context.Context) error {
-	name := d.env.Node.Name()
+	name := d.Node.Name()
 	there := func(node *corev1.Node) (string, string) {
 		if node == nil {
 			return "", "there is none"
 		}
 		return "registered", ""
 	}
-	_, err := awaitNode(ctx, d.env, fmt.Sprintf("kubelet to register Node %q by itself", name), selfBound, there)
+	_, err := awaitNode(ctx, d.Env, fmt.Sprintf("kubelet to register Node %q by itself", name), selfBound, there)
 	if !errors.Is(err, await.ErrTimeout) {
 		return err
 	}
-	if _, err := clusters.Run(ctx, d.env.Node, "systemctl", "restart", "kubelet"); err != nil {
+	if _, err := clusters.Run(ctx, d.Node, "systemctl", "restart", "kubelet"); err != nil {
 		return fmt.Errorf("restart the kubelet, so that it registers: %w", err)
 	}
 	d.restarted = true
-	_, err = awaitNode(ctx, d.env, fmt.Sprintf("restarted kubelet to register Node %q", name), registerBound, there)
+	_, err = awaitNode(ctx, d.Env, fmt.Sprintf("restarted kubelet to register Node %q", name), registerBound, there)
 	return err
 }
 
@@ -288,16 +271,9 @@ func missingTaints(node, before *corev1.Node) []corev1.Taint {
 
 // ConfirmHealed shows a Node that is as the one before, but for its uid.
 func (d *nodeDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	what := fmt.Sprintf("Node %q to be registered anew, Ready, and with a pod range", d.env.Node.Name())
-	fact, err := awaitNode(ctx, d.env, what, backBound, d.back)
-	if err != nil {
-		return nil, err
-	}
-	drivers, err := d.driversBack(ctx)
-	if err != nil {
-		return []fault.Fact{fact}, err
-	}
-	return append([]fault.Fact{fact}, drivers...), nil
+	what := fmt.Sprintf("Node %q to be registered again, Ready, and with a pod range", d.Node.Name())
+	there := func(ctx context.Context) ([]fault.Fact, error) { return awaitNode(ctx, d.Env, what, backBound, d.back) }
+	return fault.All(ctx, there, d.driversBack)
 }
 
 // back gives a sentence for a Node that is.
@@ -340,22 +316,17 @@ func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.drivers) == 0 {
 		return nil, nil
 	}
-	var fact fault.Fact
 	want := strings.Join(d.drivers, ", ")
-	err := await.Until(ctx, "CSI drivers "+want+" to be registered again", every, backBound,
-		func(ctx context.Context) (bool, string, error) {
-			begin := d.env.Clock()
+	return fault.Until(ctx, "CSI drivers "+want+" to be registered again", every, backBound,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			begin := d.Clock()
 			now, err := d.registered(ctx)
 			if err != nil {
-				return false, "", err
+				return nil, "", err
 			}
-			fact = fault.Fact{Span: history.Between(begin, d.env.Clock()),
-				Sentence: "the CSI drivers of before are registered: " + want}
-			lacks := slices.ContainsFunc(d.drivers, func(name string) bool { return !slices.Contains(now, name) })
-			return !lacks, fmt.Sprintf("registered are %q", now), nil
+			if slices.ContainsFunc(d.drivers, func(name string) bool { return !slices.Contains(now, name) }) {
+				return nil, fmt.Sprintf("registered are %q", now), nil
+			}
+			return d.Saw(begin, "the CSI drivers of before are registered: %s", want), "", nil
 		})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }

@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,9 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 )
 
 const (
@@ -26,7 +23,7 @@ const (
 
 // victim is the pod that a fault deletes.
 type victim struct {
-	env   fault.Env
+	fault.Env
 	uid   types.UID     // Empty until it was found.
 	grace time.Duration // Its own.
 }
@@ -40,7 +37,7 @@ func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 	if pod == nil {
 		return nil, fmt.Errorf("find %s: it is not there", v)
 	}
-	if pod.Spec.NodeName != v.env.Node.Name() {
+	if pod.Spec.NodeName != v.Node.Name() {
 		return nil, fmt.Errorf("find %s: it is on node %q by now", v, pod.Spec.NodeName)
 	}
 	v.uid = pod.UID
@@ -52,7 +49,7 @@ func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 
 // look returns the pod that has the victim's name now, nil when none has.
 func (v *victim) look(ctx context.Context) (*corev1.Pod, error) {
-	pod, err := v.env.Kube.CoreV1().Pods(v.env.Namespace).Get(ctx, v.env.Pod, metav1.GetOptions{})
+	pod, err := v.Kube.CoreV1().Pods(v.Namespace).Get(ctx, v.Pod, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -64,7 +61,7 @@ func (v *victim) look(ctx context.Context) (*corev1.Pod, error) {
 
 // remove deletes the victim and no later pod of its name. Without a grace, it is given its own.
 func (v *victim) remove(ctx context.Context, grace *int64) error {
-	err := v.env.Kube.CoreV1().Pods(v.env.Namespace).Delete(ctx, v.env.Pod, metav1.DeleteOptions{
+	err := v.Kube.CoreV1().Pods(v.Namespace).Delete(ctx, v.Pod, metav1.DeleteOptions{
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &v.uid},
 	})
 	if err != nil {
@@ -75,29 +72,38 @@ func (v *victim) remove(ctx context.Context, grace *int64) error {
 
 // String names the pod for a sentence.
 func (v *victim) String() string {
-	name := fmt.Sprintf("pod %q", v.env.Namespace+"/"+v.env.Pod)
+	name := fmt.Sprintf("pod %q", v.Namespace+"/"+v.Pod)
 	if v.uid != "" {
 		name += fmt.Sprintf(" (uid %s)", v.uid)
 	}
 	return name
 }
 
-// await waits until a look at the pod, nil when there is none of its name, gives a sentence.
-func (v *victim) await(ctx context.Context, what string, bound time.Duration,
-	judge func(*corev1.Pod) (sentence, state string),
-) (fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
-		begin := v.env.Clock()
-		pod, err := v.look(ctx)
+// judge gives a sentence about an object that is as wanted, or says in what state it is. The object is nil when there is
+// none.
+type judge[T any] func(*T) (sentence, state string)
+
+// looked is a look at an object.
+func looked[T any](env fault.Env, get func(context.Context) (*T, error), is judge[T]) fault.Look {
+	return func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := env.Clock()
+		object, err := get(ctx)
 		if err != nil {
-			return false, "", err
+			return nil, "", err
 		}
-		sentence, state := judge(pod)
-		fact = fault.Fact{Span: history.Between(begin, v.env.Clock()), Sentence: sentence}
-		return sentence != "", state, nil
-	})
-	return fact, err
+		sentence, state := is(object)
+		if sentence == "" {
+			return nil, state, nil
+		}
+		return env.Saw(begin, "%s", sentence), "", nil
+	}
+}
+
+// await waits until the pod of the victim's name is as wanted.
+func (v *victim) await(ctx context.Context, what string, bound time.Duration, is judge[corev1.Pod]) (
+	[]fault.Fact, error,
+) {
+	return fault.Until(ctx, what, every, bound, looked(v.Env, v.look, is))
 }
 
 // gone is the sentence of a victim that the API server has no more; empty while it has it.
@@ -115,7 +121,7 @@ func (v *victim) gone(pod *corev1.Pod) string {
 // or the victim itself when it was never deleted.
 func (v *victim) replaced(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("%s to be there again", v)
-	fact, err := v.await(ctx, what, 2*time.Minute+v.grace, func(pod *corev1.Pod) (string, string) {
+	return v.await(ctx, what, 2*time.Minute+v.grace, func(pod *corev1.Pod) (string, string) {
 		switch {
 		case pod == nil:
 			return "", "there is none"
@@ -129,11 +135,4 @@ func (v *victim) replaced(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return fmt.Sprintf("%s is there with uid %s and is not being deleted", v, pod.UID), ""
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }
-
-// errNoVictim is what a fault says that is asked for its effect before it had one.
-var errNoVictim = errors.New("no pod was deleted yet")

@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,13 +12,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// PodDelete returns the fault that deletes the victim's pod as kubectl delete does, and does not wait for its end.
-//
-// What: DELETE with the pod's own grace period, or with that of podDeleteParams.Grace, on condition of its uid.
-//
-// Shown: the pod of that uid is being deleted, or is gone.
-//
-// Healed: its controller makes another of the same name. There is nothing to undo.
+// PodDelete deletes the victim's pod as kubectl delete does, on condition of its uid, and does not wait for its end.
+// Its controller makes another of the same name.
 func PodDelete() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "pod-delete",
@@ -27,8 +23,8 @@ func PodDelete() fault.Definition {
 		Needs:   []string{"api"},
 		// A pod that terminates while the kubelet is restarted: its volumes must stay until it is gone.
 		Upstream: "k/k#113979",
-	}, func(p podDeleteParams, _ plan.Fault, _ int, env fault.Env) (fault.Fault, error) {
-		return &podDelete{victim: victim{env: env}, grace: p.Grace}, nil
+	}, func(p podDeleteParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &podDelete{victim: victim{Env: env}, grace: p.Grace}, nil
 	})
 }
 
@@ -44,39 +40,65 @@ func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
+// PodForceDelete takes the victim's pod out of the API at once, as kubectl delete --force does: nothing checks whether
+// its processes have ended. Its controller makes another of the same name.
+func PodForceDelete() fault.Definition {
+	return fault.Plain(fault.Definition{
+		Name:    "pod-force-delete",
+		Summary: "Deletes the victim's pod with a grace period of 0: the API forgets it, whatever still runs.",
+		Shown:   "The API server has no pod of that uid.",
+		Healed:  "Nothing is to be undone; a pod of the same name and another uid is there, in whatever phase.",
+		Needs:   []string{"api"},
+		// The twin starts elsewhere while the node that was cut off still runs the first.
+		Upstream: "k/k#61832",
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+		now := plan.Duration(0)
+		return &podDelete{victim: victim{Env: env}, grace: &now, force: true}, nil
+	})
+}
+
 type podDelete struct {
 	victim
 	grace *plan.Duration // Nil for the pod's own.
+	force bool           // The pod must be gone, and may have been deleted before.
 }
 
-// Inject deletes the pod.
+// Inject deletes the pod. One that is being deleted already is what a deletion by force is mostly used on.
 func (d *podDelete) Inject(ctx context.Context) error {
 	pod, err := d.find(ctx)
 	if err != nil {
 		return err
 	}
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil && !d.force {
 		return fmt.Errorf("delete %s: it is being deleted already, since before this fault", &d.victim)
 	}
 	if d.grace == nil {
 		return d.remove(ctx, nil)
 	}
 	seconds := int64(d.grace.D() / time.Second)
-	d.victim.grace = d.grace.D()
+	if !d.force {
+		d.victim.grace = d.grace.D()
+	}
 	return d.remove(ctx, &seconds)
 }
 
 // Confirm shows that the API server has taken it.
 func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.uid == "" {
-		return nil, errNoVictim
+		return nil, errors.New("no pod was deleted yet")
 	}
-	what := fmt.Sprintf("%s to be deleted", &d.victim)
-	fact, err := d.await(ctx, what, actBound, func(pod *corev1.Pod) (string, string) {
-		if gone := d.gone(pod); gone != "" {
+	what := "to be deleted"
+	if d.force {
+		what = "to be gone from the API"
+	}
+	return d.await(ctx, fmt.Sprintf("%s %s", &d.victim, what), actBound, func(pod *corev1.Pod) (string, string) {
+		gone := d.gone(pod)
+		switch {
+		case gone != "":
 			return gone, ""
-		}
-		if pod.DeletionTimestamp == nil {
+		case d.force:
+			return "", fmt.Sprintf("it is there, %s, with finalizers %q", pod.Status.Phase, pod.Finalizers)
+		case pod.DeletionTimestamp == nil:
 			return "", "it is there, and is not being deleted"
 		}
 		seconds := int64(0)
@@ -85,10 +107,6 @@ func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return fmt.Sprintf("%s is being deleted with a grace of %d s", &d.victim, seconds), ""
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }
 
 // Heal has nothing to undo: a deletion cannot be taken back.

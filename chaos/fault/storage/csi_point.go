@@ -4,31 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// CSIPoint returns the fault that makes the shared disk's CSI driver misbehave in the calls of one method for the
-// volume of the victim's pod: they fail, come late, are held, fail although the work was done, or succeed although
-// nothing was done.
-//
-// What: a fault point of the driver, with our mark in its id. Calls of the node service go wrong on the victim's node,
-// those of the controller service on the control plane.
-//
-// Shown: the running driver has read the point. That it took part in a call is shown at the end of the hold: without
-// one it had no effect.
-//
-// Healed: the point is cleared, and calls that it held go on; the driver's list has no point of ours. A timer on the
-// node clears it when nobody heals it.
+// CSIPoint sets a fault point of the shared disk's CSI driver, with our mark in its id: the calls of one method for the
+// volume of the victim's pod fail, come late, are held, fail although the work was done, or succeed although nothing was
+// done. Calls of the node service go wrong on the victim's node, those of the controller service on the control plane.
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "csi-point",
@@ -107,8 +97,7 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 const readBound = 15 * time.Second
 
 type csiPoint struct {
-	env     fault.Env
-	owner   undo.Owner
+	fault.Env
 	spec    csiCall
 	service string // Of the driver: "node" or "controller".
 
@@ -116,45 +105,36 @@ type csiPoint struct {
 	volumes string        // Whose calls they are. Set by Inject.
 }
 
-func newCSIPoint(p csiPointParams, spec plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-	c := &csiPoint{
-		env: env, owner: undo.Owner{Run: env.RunID, Step: step}, service: "controller",
-		volumes: "every volume",
-	}
+func newCSIPoint(p csiPointParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	if p.CSI == nil {
 		return nil, errors.New("the plan does not say which call: set csi")
 	}
-	c.spec = *p.CSI
+	c := &csiPoint{Env: env, spec: *p.CSI, service: "controller", volumes: "every volume"}
 	if strings.HasPrefix(c.spec.RPC, "Node") {
 		c.service = "node"
 	}
-	return c, c.owner.Check()
+	return c, nil
 }
 
 // locate finds the node where the service runs.
 func (c *csiPoint) locate(ctx context.Context) error {
 	if c.service == "node" {
-		c.node = c.env.Node
+		c.node = c.Node
 	}
 	if c.node != nil {
 		return nil
 	}
-	nodes, err := c.env.Cluster.Nodes(ctx)
+	nodes, err := c.ControlPlane(ctx)
 	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
+		return fmt.Errorf("find the driver's controller service: %w", err)
 	}
-	for _, n := range nodes {
-		if n.Role() == clusters.RoleControlPlane {
-			c.node = n
-			return nil
-		}
-	}
-	return errors.New("find the driver's controller service: the cluster lists no node of the control plane")
+	c.node = nodes[0]
+	return nil
 }
 
 // Undo has the node clear the point.
 func (c *csiPoint) Undo(ctx context.Context) ([]undo.Task, error) {
-	clearPoint := undo.Command(undo.ClearPoint(c.service, c.owner.Name())...)
+	clearPoint := undo.Command(undo.ClearPoint(c.service, c.Owner.Name())...)
 	err := c.locate(ctx)
 	return []undo.Task{{Node: c.node, Actions: []undo.Action{clearPoint}}}, err
 }
@@ -165,11 +145,11 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 		return err
 	}
 	argv := []string{
-		undo.DiskPath, "points", "set", "--state", undo.DiskStates + c.service, "--id", c.owner.Name(),
+		undo.DiskPath, "points", "set", "--state", undo.DiskStates + c.service, "--id", c.Owner.Name(),
 		"--rpc", c.spec.RPC, "--action", c.spec.Act,
 	}
 	if !c.spec.Every {
-		volume, err := evidence.VolumeHandle(ctx, c.env.Kube, c.env.Namespace, c.env.Pod)
+		volume, err := c.VolumeHandle(ctx)
 		if err != nil {
 			return err
 		}
@@ -193,39 +173,32 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 
 // Confirm waits until the running driver has read the point.
 func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	var fact fault.Fact
-	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.owner.Name())
-	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
-		begin := c.env.Clock()
-		list, err := listPoints(ctx, c.node, c.service)
+	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.Owner.Name())
+	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := c.Clock()
+		list, err := c.list(ctx)
 		if err != nil {
-			return false, "", err
+			return nil, "", err
 		}
-		p, ok := list.find(c.owner.Name())
+		p, ok := list.find(c.Owner.Name())
 		if !p.Read {
-			return false, fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error), nil
+			return nil, fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error), nil
 		}
-		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
-			"the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
-			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes)}
-		return true, "", nil
+		return c.Saw(begin, "the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), "", nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }
 
 // Held shows that the point is there and took part in a call. One that did not has had no effect.
 func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
-	begin := c.env.Clock()
-	list, err := listPoints(ctx, c.node, c.service)
+	begin := c.Clock()
+	list, err := c.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p, ok := list.find(c.owner.Name())
+	p, ok := list.find(c.Owner.Name())
 	if !ok {
-		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.owner.Name(), c.service)
+		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.Owner.Name(), c.service)
 	}
 	if p.Hits == 0 {
 		return nil, fmt.Errorf("it had no effect: no call of %s for %s came while the fault point was set",
@@ -235,7 +208,7 @@ func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	if c.spec.Act == "hold" {
 		sentence += ", and holds " + p.holds()
 	}
-	return []fault.Fact{{Span: history.Between(begin, c.env.Clock()), Sentence: sentence}}, nil
+	return c.Saw(begin, "%s", sentence), nil
 }
 
 // Heal clears the point, whether it is there or not.
@@ -243,8 +216,8 @@ func (c *csiPoint) Heal(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
 	}
-	if _, err := clusters.Run(ctx, c.node, undo.ClearPoint(c.service, c.owner.Name())...); err != nil {
-		return fmt.Errorf("clear fault point %q of the disk's %s service: %w", c.owner.Name(), c.service, err)
+	if _, err := clusters.Run(ctx, c.node, undo.ClearPoint(c.service, c.Owner.Name())...); err != nil {
+		return fmt.Errorf("clear fault point %q of the disk's %s service: %w", c.Owner.Name(), c.service, err)
 	}
 	return nil
 }
@@ -254,22 +227,70 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if err := c.locate(ctx); err != nil {
 		return nil, err
 	}
-	var fact fault.Fact
-	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.owner.Name())
-	err := await.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) (bool, string, error) {
-		begin := c.env.Clock()
-		list, err := listPoints(ctx, c.node, c.service)
+	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.Owner.Name())
+	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := c.Clock()
+		list, err := c.list(ctx)
 		if err != nil {
-			return false, "", err
+			return nil, "", err
 		}
-		p, there := list.find(c.owner.Name())
-		fact = fault.Fact{Span: history.Between(begin, c.env.Clock()), Sentence: fmt.Sprintf(
-			"the disk's %s service on node %q has no fault point %q, and holds no call by it", c.service, c.node.Name(),
-			c.owner.Name())}
-		return !there, fmt.Sprintf("it is there, and holds %d calls", len(p.Holding)), nil
+		if p, there := list.find(c.Owner.Name()); there {
+			return nil, fmt.Sprintf("it is there, and holds %d calls", len(p.Holding)), nil
+		}
+		return c.Saw(begin, "the disk's %s service on node %q has no fault point %q, and holds no call by it", c.service,
+			c.node.Name(), c.Owner.Name()), "", nil
 	})
+}
+
+// listing is what the driver's program says of the fault points in a state directory.
+type listing struct {
+	Driver struct {
+		PID int `json:"pid"` // Of the process that has read them.
+	} `json:"driver"`
+	Points []point `json:"points"`
+	Error  string  `json:"error"` // Why the driver could not read them.
+}
+
+// point is one fault point.
+type point struct {
+	ID      string     `json:"id"`
+	Read    bool       `json:"read"` // The running driver has it.
+	Hits    int        `json:"hits"` // Calls that it took part in.
+	Holding []heldCall `json:"holding"`
+}
+
+// heldCall is one call that a point holds now.
+type heldCall struct {
+	Call  string       `json:"call"`  // As in history.CSI.
+	Since history.Time `json:"since"` // Boot clock.
+}
+
+// list asks for the fault points of the service.
+func (c *csiPoint) list(ctx context.Context) (listing, error) {
+	l, err := fault.Ask[listing](ctx, c.node, undo.ListPoints(c.service)...)
 	if err != nil {
-		return nil, err
+		return l, fmt.Errorf("list fault points: %w", err)
 	}
-	return []fault.Fact{fact}, nil
+	return l, nil
+}
+
+// find returns the point with an id.
+func (l listing) find(id string) (point, bool) {
+	i := slices.IndexFunc(l.Points, func(p point) bool { return p.ID == id })
+	if i < 0 {
+		return point{}, false
+	}
+	return l.Points[i], true
+}
+
+// holds names the calls that are held now.
+func (p point) holds() string {
+	if len(p.Holding) == 0 {
+		return "none of them now: the callers have given up"
+	}
+	names := make([]string, len(p.Holding))
+	for i, h := range p.Holding {
+		names[i] = fmt.Sprintf("call %s since %s", h.Call, h.Since)
+	}
+	return strings.Join(names, ", ")
 }

@@ -2,30 +2,79 @@ package storage
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters"
 )
 
-// damage is what the faults are made of that damage a file of the victim's volume for good. There is nothing to undo,
-// and nothing is armed: it is declared in the plan, and the checks must find it.
+// FileTruncate cuts a file of the victim's volume to half its pages of 16 KiB and syncs it, as a repair of a file system
+// does that gives up what it cannot place. It is declared corruption: a trial that has it and finds nothing is UNKNOWN.
+func FileTruncate() fault.Definition {
+	return damages(fault.Definition{
+		Name:     "file-truncate",
+		Summary:  "Cuts the second half of a file in the victim's volume off, for good; the checks must find it.",
+		Shown:    "The file is as short where the victim sees it.",
+		Healed:   "It is not: the damage stays for the checks to find. The volume can be read and written.",
+		Upstream: "e2fsck(8), lost blocks",
+	}, volfault.Truncate, func(done volfault.Damage, seen volfault.FileView) string {
+		switch {
+		case done.Length == 0:
+			return "nothing of it was cut off"
+		case seen.Size != done.Offset:
+			return fmt.Sprintf("it has %d bytes, want %d", seen.Size, done.Offset)
+		}
+		return ""
+	})
+}
+
+// PageFlip inverts 64 bytes on the disk in the first half of the page of 16 KiB nearest to the middle of a file that has
+// anything in it, and drops the page from the kernel's cache, as a disk does that returns what was never written. A
+// server that has the page in memory does not notice until it reads it again: restart it, to see what it says. It is
+// declared corruption: a trial that has it and finds nothing is UNKNOWN.
+func PageFlip() fault.Definition {
+	return damages(fault.Definition{
+		Name:    "page-flip",
+		Summary: "Flips bytes of a page of a file in the victim's volume, for good; the checks must find it.",
+		Shown:   "The digest of the page, as the victim reads the file, is another than before.",
+		Healed:  "It is not: the damage stays for the checks to find. The volume can be read and written.",
+		// Page checksums are there for that.
+		Upstream: "MySQL Reference Manual, innodb_checksum_algorithm",
+	}, volfault.Flip, func(done volfault.Damage, seen volfault.FileView) string {
+		switch {
+		case done.After == done.Before:
+			return fmt.Sprintf("page %d was not changed", done.Page)
+		case seen.Page != done.After:
+			return fmt.Sprintf("page %d has the SHA-256 %.12s, want %.12s, as it was written", done.Page, seen.Page,
+				done.After)
+		}
+		return ""
+	})
+}
+
+// damages completes the definition of a fault that damages a file. Amiss returns why what the victim reads does not show
+// the damage, "" when it does.
+func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
+) fault.Definition {
+	d.Needs, d.Takes, d.Lasts = []string{"systemd"}, []plan.Part{plan.PartVolume}, true
+	d.Example = plan.Params{"file": "data/seatrial/quiet.ibd"}
+	return fault.Define(d, func(p damageParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &damage{Env: env, kind: kind, file: p.File, amiss: amiss}, nil
+	})
+}
+
+// damage damages a file of the victim's volume for good. There is nothing to undo, and nothing is armed: it is declared
+// in the plan, and the checks must find it.
 type damage struct {
-	env   fault.Env
-	owner undo.Owner
+	fault.Env
 	kind  volfault.Kind
 	file  string // Relative to the directory that the pod is given.
-	// amiss returns why what the victim reads does not show the damage, "" when it does.
 	amiss func(volfault.Damage, volfault.FileView) string
 
 	pv   string
@@ -34,16 +83,16 @@ type damage struct {
 
 // Inject damages the file.
 func (d *damage) Inject(ctx context.Context) error {
-	volumes, err := victims(ctx, d.env)
+	volumes, err := victims(ctx, d.Env)
 	if err != nil {
 		return err
 	}
 	if len(volumes) != 1 {
-		return fmt.Errorf("pod %q has %d volumes on node %q: want one, to know whose file it is", d.env.Pod,
-			len(volumes), d.env.Node.Name())
+		return fmt.Errorf("pod %q has %d volumes on node %q: want one, to know whose file it is", d.Pod, len(volumes),
+			d.Node.Name())
 	}
 	d.pv = volumes[0].PV
-	reports, err := inflict(ctx, d.env.Node, d.owner, d.kind, "--file", d.file, d.pv)
+	reports, err := inflict(ctx, d.Env, d.kind, "--file", d.file, d.pv)
 	if err != nil {
 		return err
 	}
@@ -57,23 +106,19 @@ func (d *damage) Inject(ctx context.Context) error {
 // Confirm shows the damage as the victim reads the file.
 func (d *damage) Confirm(ctx context.Context) ([]fault.Fact, error) { return d.Held(ctx) }
 
-// Held looks at the file once more: its victim may have written it anew.
+// Held looks at the file again: its victim may have written it since.
 func (d *damage) Held(ctx context.Context) ([]fault.Fact, error) {
-	begin := d.env.Clock()
-	out, err := clusters.Run(ctx, d.env.Node, undo.AgentPath, "injury", "sight", "--run", d.owner.Run,
-		"--step", strconv.Itoa(d.owner.Step), "--file", d.file, "--page", strconv.FormatInt(d.done.Page, 10), d.pv)
+	begin := d.Clock()
+	seen, err := onVolumes[volfault.FileView](ctx, d.Env, "sight", "--file", d.file,
+		"--page", strconv.FormatInt(d.done.Page, 10), d.pv)
 	if err != nil {
 		return nil, fmt.Errorf("look at file %q of volume %q: %w", d.file, d.pv, err)
 	}
-	var seen volfault.FileView
-	if err := json.Unmarshal([]byte(out), &seen); err != nil {
-		return nil, fmt.Errorf("look at file %q of volume %q: decode answer %.80q: %w", d.file, d.pv, out, err)
-	}
+	what := fmt.Sprintf("file %s of volume %s, seen by %s", d.file, d.pv, seen.By)
 	if why := d.amiss(*d.done, seen); why != "" {
-		return nil, fmt.Errorf("file %q of volume %q, seen by %s: %s", d.file, d.pv, seen.By, why)
+		return nil, errors.New(what + ": " + why)
 	}
-	return []fault.Fact{{Span: history.Between(begin, d.env.Clock()), Sentence: fmt.Sprintf(
-		"file %s of volume %s, seen by %s: %s", d.file, d.pv, seen.By, d.done)}}, nil
+	return d.Saw(begin, "%s: %s", what, d.done), nil
 }
 
 // Heal does nothing: the damage is for the checks to find.
@@ -81,48 +126,13 @@ func (d *damage) Heal(context.Context) error { return nil }
 
 // ConfirmHealed says that the damage stays, and shows that the volume around it can be read and written.
 func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	volumes, err := victims(ctx, d.env)
-	if err != nil {
-		return nil, err
-	}
-	pvs := names(volumes)
-	begin := d.env.Clock()
-	words := []string{"no volume was damaged"}
-	if d.done != nil {
-		words[0] = fmt.Sprintf("what was done to file %s of volume %s stays, for the checks to find", d.file, d.pv)
-	}
-	if len(pvs) == 0 {
-		words = append(words, fmt.Sprintf("no volume of pod %s is on the node", d.env.Pod))
-	}
-	what := fmt.Sprintf("the volume of pod %q to be readable and writable", d.env.Pod)
-	err = await.Until(ctx, what, bootedPoll, mendBound, func(ctx context.Context) (bool, string, error) {
-		if len(pvs) == 0 {
-			return true, "", nil
+	stays := func(context.Context) ([]fault.Fact, error) {
+		if d.done == nil {
+			return d.Saw(d.Clock(), "no volume was damaged"), nil
 		}
-		reports, err := look(ctx, d.env.Node, d.owner, pvs...)
-		if err != nil {
-			return false, "", err
-		}
-		for _, r := range reports {
-			if why := usable(r); why != "" {
-				return false, why, nil
-			}
-		}
-		words = append(words, fmt.Sprintf("%s can be read and written", strings.Join(pvs, ", ")))
-		return true, "", nil
-	})
-	return []fault.Fact{{Span: history.Between(begin, d.env.Clock()), Sentence: strings.Join(words, "; ")}}, err
-}
-
-// damages makes the definition of a fault that damages a file.
-func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
-) fault.Definition {
-	d.Needs, d.Takes, d.Lasts = []string{"systemd"}, []plan.Part{plan.PartVolume}, true
-	d.Example = plan.Params{"file": "data/seatrial/quiet.ibd"}
-	return fault.Define(d, func(p damageParams, _ plan.Fault, step int, env fault.Env) (fault.Fault, error) {
-		owner := undo.Owner{Run: env.RunID, Step: step}
-		return &damage{env: env, owner: owner, kind: kind, file: p.File, amiss: amiss}, owner.Check()
-	})
+		return d.Saw(d.Clock(), "what was done to file %s of volume %s stays, for the checks to find", d.file, d.pv), nil
+	}
+	return fault.All(ctx, stays, usableAgain(d.Env))
 }
 
 type damageParams struct {

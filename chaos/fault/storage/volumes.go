@@ -2,42 +2,32 @@ package storage
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters"
 )
 
-// injuryCommand asks the agent on a node for something about volumes.
-func injuryCommand(ctx context.Context, node clusters.Node, owner undo.Owner, verb string, args ...string) (
-	[]volfault.Report, error,
-) {
-	argv := append([]string{undo.AgentPath, "injury", verb, "--run", owner.Run, "--step", strconv.Itoa(owner.Step)},
-		args...)
-	out, err := clusters.Run(ctx, node, argv...)
+// onVolumes asks the agent on the victim for something about volumes.
+func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (T, error) {
+	argv := []string{undo.AgentPath, "injury", verb, "--run", env.Owner.Run, "--step", strconv.Itoa(env.Owner.Step)}
+	answer, err := fault.Ask[T](ctx, env.Node, append(argv, args...)...)
 	if err != nil {
-		return nil, fmt.Errorf("%s volumes: %w", verb, err)
+		return answer, fmt.Errorf("%s volumes: %w", verb, err)
 	}
-	var reports []volfault.Report
-	if err := json.Unmarshal([]byte(out), &reports); err != nil {
-		return nil, fmt.Errorf("%s volumes: decode answer %.80q: %w", verb, out, err)
-	}
-	return reports, nil
+	return answer, nil
 }
 
 // inflict does harm to volumes. Each of them must be in the answer.
-func inflict(ctx context.Context, node clusters.Node, owner undo.Owner, kind volfault.Kind, args ...string) (
-	[]volfault.Report, error,
-) {
-	return injuryCommand(ctx, node, owner, "inflict", append([]string{"--kind", string(kind)}, args...)...)
+func inflict(ctx context.Context, env fault.Env, kind volfault.Kind, args ...string) ([]volfault.Report, error) {
+	return onVolumes[[]volfault.Report](ctx, env, "inflict", append([]string{"--kind", string(kind)}, args...)...)
 }
 
 // look has volumes looked at as their victims see them.
-func look(ctx context.Context, node clusters.Node, owner undo.Owner, pvs ...string) ([]volfault.Report, error) {
-	reports, err := injuryCommand(ctx, node, owner, "look", pvs...)
+func look(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report, error) {
+	reports, err := onVolumes[[]volfault.Report](ctx, env, "look", pvs...)
 	if err == nil && len(reports) != len(pvs) {
 		return nil, fmt.Errorf("look volumes: asked for %d, %d are in the answer", len(pvs), len(reports))
 	}

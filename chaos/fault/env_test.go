@@ -1,15 +1,15 @@
-package evidence_test
+package fault_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,23 +19,20 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // world is an API server whose leases move with the clock: each node's was last renewed at the last multiple of every,
 // unless it is silent from some moment on.
-type world struct {
+type leaseWorld struct {
 	begin  time.Time
 	silent map[string]func(age time.Duration) bool
 	down   func(age time.Duration) bool
 }
 
-func (w *world) lease(node string) coordinationv1.Lease {
+func (w *leaseWorld) lease(node string) coordinationv1.Lease {
 	age := time.Since(w.begin).Truncate(10 * time.Second)
 	for age > 0 && w.silent[node] != nil && w.silent[node](age) {
 		age -= 10 * time.Second
@@ -46,7 +43,7 @@ func (w *world) lease(node string) coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &duration, RenewTime: &renewed}}
 }
 
-func (w *world) env() fault.Env {
+func (w *leaseWorld) env() fault.Env {
 	kube := fake.NewClientset()
 	kube.PrependReactor("list", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
 		if w.down != nil && w.down(time.Since(w.begin)) {
@@ -91,33 +88,33 @@ func TestLeaseSilent(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{begin: time.Now(), silent: tc.silent}
+				w := &leaseWorld{begin: time.Now(), silent: tc.silent}
 				env := w.env()
-				since, err := evidence.ReadLeases(t.Context(), env)
+				since, err := env.ReadLeases(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				w.down = tc.down
-				fact, err := evidence.LeaseSilent(t.Context(), env, since, 40*time.Second)
+				facts, err := env.LeaseSilent(&since)(t.Context())
 				if took := time.Since(w.begin); took != tc.took {
 					t.Errorf("took %s, want %s", took, tc.took)
 				}
-				check(t, fact, err, tc.want)
-				if err == nil && fact.Span.Length() <= 15*time.Second {
-					t.Errorf("silence of %s is too short", fact.Span.Length())
+				check(t, facts, err, tc.want)
+				if err == nil && facts[0].Span.Length() <= 15*time.Second {
+					t.Errorf("silence of %s is too short", facts[0].Span.Length())
 				}
 			})
 		})
 	}
 }
 
-func check(t *testing.T, fact fault.Fact, err error, want string) {
+func check(t *testing.T, facts []fault.Fact, err error, want string) {
 	t.Helper()
 	switch {
-	case want == "" && (err != nil || fact.Sentence == ""):
-		t.Errorf("got %+v, %v", fact, err)
+	case want == "" && (err != nil || len(facts) != 1):
+		t.Errorf("got %+v, %v", facts, err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("got %+v, %v, want %q", fact, err, want)
+		t.Errorf("got %+v, %v, want %q", facts, err, want)
 	case want != "" && !errors.Is(err, await.ErrTimeout):
 		t.Errorf("%v is no timeout", err)
 	}
@@ -125,30 +122,30 @@ func check(t *testing.T, fact fault.Fact, err error, want string) {
 
 func TestLeaseRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{begin: time.Now()}
+		w := &leaseWorld{begin: time.Now()}
 		env := w.env()
-		since, err := evidence.ReadLeases(t.Context(), env)
+		since, err := env.ReadLeases(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		fact, err := evidence.LeaseRenewed(t.Context(), env, since, time.Minute)
-		check(t, fact, err, "")
+		facts, err := env.LeaseRenewed(&since, time.Minute)(t.Context())
+		check(t, facts, err, "")
 		if took := time.Since(w.begin); took != 10*time.Second {
 			t.Errorf("took %s", took)
 		}
 		w.begin = time.Now() // Nothing was read before.
-		fact, err = evidence.LeaseRenewed(t.Context(), env, evidence.Leases{}, time.Minute)
-		check(t, fact, err, "")
+		facts, err = env.LeaseRenewed(&fault.Leases{}, time.Minute)(t.Context())
+		check(t, facts, err, "")
 		if took := time.Since(w.begin); took != 10*time.Second {
 			t.Errorf("when nothing was read before: took %s", took)
 		}
 		w.silent = map[string]func(time.Duration) bool{"worker": always}
 		w.begin = time.Now()
-		if since, err = evidence.ReadLeases(t.Context(), env); err != nil {
+		if since, err = env.ReadLeases(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, err = evidence.LeaseRenewed(t.Context(), env, since, time.Minute)
-		check(t, fault.Fact{}, err,
+		_, err = env.LeaseRenewed(&since, time.Minute)(t.Context())
+		check(t, nil, err,
 			`wait for lease of node "worker" to be renewed: waited 1m0s, last seen: last renewed at`)
 	})
 }
@@ -195,21 +192,21 @@ func TestPodsBack(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{begin: time.Now()}
+				w := &leaseWorld{begin: time.Now()}
 				env := w.env()
 				victim := pod("mysql-0", "c1", true)
 				if strings.HasPrefix(tc.name, "ending") {
 					victim.DeletionTimestamp = &metav1.Time{Time: w.begin}
 				}
 				create(t, env, victim, pod("proxy", "c3", true), ended, elsewhere)
-				before, err := evidence.PodsOn(t.Context(), env)
+				before, err := env.PodsOn(t.Context())
 				if err != nil || len(before) != 2 {
 					t.Fatalf("got %+v, %v", before, err)
 				}
 				env = w.env()
 				create(t, env, tc.now...)
-				fact, err := evidence.PodsBack(t.Context(), env, before, time.Minute)
-				got := fact.Sentence
+				facts, err := env.PodsBack(&before, time.Minute)(t.Context())
+				got := fmt.Sprint(facts)
 				if err != nil {
 					got = err.Error()
 				}
@@ -233,19 +230,19 @@ func create(t *testing.T, env fault.Env, pods ...*corev1.Pod) {
 func TestReadUnit(t *testing.T) {
 	for _, tc := range []struct {
 		out  string
-		want evidence.Unit
+		want fault.Unit
 		fail bool
 	}{
 		{"NRestarts=3\nMainPID=214\nActiveState=active\nSubState=running\n",
-			evidence.Unit{PID: 214, Restarts: 3, State: "active (running)"}, false},
+			fault.Unit{PID: 214, Restarts: 3, State: "active (running)"}, false},
 		{"MainPID=0\nNRestarts=0\nActiveState=activating\nSubState=auto-restart\n",
-			evidence.Unit{State: "activating (auto-restart)"}, false},
-		{"", evidence.Unit{}, true},
-		{"MainPID=7\nActiveState=active\n", evidence.Unit{}, true},
+			fault.Unit{State: "activating (auto-restart)"}, false},
+		{"", fault.Unit{}, true},
+		{"MainPID=7\nActiveState=active\n", fault.Unit{}, true},
 	} {
 		n := fakecluster.NewNode("worker", clusters.RoleWorker, nil)
 		n.On([]string{"systemctl", "show", "..."}, fakecluster.Reply{Stdout: tc.out})
-		got, err := evidence.ReadUnit(t.Context(), n, "kubelet")
+		got, err := fault.ReadUnit(t.Context(), n, "kubelet")
 		if (err != nil) != tc.fail {
 			t.Errorf("%q: got %v", tc.out, err)
 		}
@@ -260,7 +257,7 @@ func TestReadUnit(t *testing.T) {
 
 func TestNodeReadyNamesTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{begin: time.Now()}
+		w := &leaseWorld{begin: time.Now()}
 		env := w.env()
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{
@@ -270,14 +267,14 @@ func TestNodeReadyNamesTheReason(t *testing.T) {
 		if _, err := env.Kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := evidence.NodeReady(t.Context(), env, 5*time.Second)
-		check(t, fault.Fact{}, err,
+		_, err := env.NodeReady(5 * time.Second)(t.Context())
+		check(t, nil, err,
 			`wait for node "worker" to be Ready: waited 5s, last seen: Ready is Unknown: NodeStatusUnknown`)
 		time.AfterFunc(3*time.Second, func() {
 			n.Status.Conditions[0].Status = corev1.ConditionTrue
 			_, _ = env.Kube.CoreV1().Nodes().UpdateStatus(context.Background(), n, metav1.UpdateOptions{})
 		})
-		fact, err := evidence.NodeReady(t.Context(), env, 5*time.Second)
-		check(t, fact, err, "")
+		facts, err := env.NodeReady(5 * time.Second)(t.Context())
+		check(t, facts, err, "")
 	})
 }

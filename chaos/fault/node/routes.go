@@ -7,30 +7,49 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/fault/evidence"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // volumeRoot is where local volumes are mounted on every node.
 const volumeRoot = "/mnt/seatrial/"
 
+// again waits until everything of before is there again.
+func again(env fault.Env, what string, before []string, read func(context.Context) ([]string, error)) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, what+" to be back", 500*time.Millisecond, time.Minute,
+			func(ctx context.Context) ([]fault.Fact, string, error) {
+				begin := env.Clock()
+				now, err := read(ctx)
+				if err != nil {
+					return nil, "", err
+				}
+				missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(now, s) })
+				switch {
+				case len(missing) > 0:
+					return nil, "missing: " + strings.Join(missing, ", "), nil
+				case len(before) == 0:
+					return env.Saw(begin, "there were no %s before", what), "", nil
+				}
+				return env.Saw(begin, "%d %s are back: %s", len(before), what, strings.Join(before, ", ")), "", nil
+			})
+	}
+}
+
 // podRoutes returns the routes on the victim that lead to the pods of other nodes, in order. A network plugin that
 // needs none has none.
 func podRoutes(ctx context.Context, env fault.Env) ([]string, error) {
-	nodes, err := env.Cluster.Nodes(ctx)
+	nodes, err := env.Others(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, err
 	}
 	var ranges []netip.Prefix
 	for _, n := range nodes {
-		if n.Name() == env.Node.Name() {
-			continue
-		}
-		cidrs, err := evidence.PodCIDRs(ctx, env, n.Name())
+		cidrs, err := env.PodCIDRs(ctx, n.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -93,15 +112,4 @@ func volumeMounts(ctx context.Context, node clusters.Node) ([]string, error) {
 	}
 	slices.Sort(points)
 	return slices.Compact(points), nil
-}
-
-// without returns what is in all and not in some.
-func without(all, some []string) []string {
-	var out []string
-	for _, s := range all {
-		if !slices.Contains(some, s) {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// Env is what a fault is given to work with.
+type Env struct {
+	Cluster   clusters.Cluster
+	Kube      kubernetes.Interface
+	Node      clusters.Node // The victim.
+	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
+	Namespace string        // The workload's namespace.
+	Peer      string        // The pod on the other side, of faults between two.
+	PeerNode  clusters.Node // Its node; nil for other faults.
+	RunID     string        // Owner mark of everything the fault leaves on a node.
+	Watchdog  undo.Watchdog // Brings back a node that is taken away as a whole; nil when there is none.
+	Clock     func() history.Time
+	Log       *slog.Logger
+
+	// Set by Definition.New.
+	Owner undo.Owner    // Marks what the fault leaves.
+	Life  time.Duration // How long it may stay in place when nobody heals it.
+}
+
+// CarryOut carries out what the fault has armed on nodes; on the victim when none is given.
+func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
+	if len(nodes) == 0 {
+		nodes = []clusters.Node{e.Node}
+	}
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, undo.CarryOut(ctx, undo.On(n), e.Owner))
+	}
+	return errors.Join(errs...)
+}
+
+// Here is the undo by some actions on the victim.
+func (e Env) Here(actions ...undo.Action) []undo.Task {
+	return []undo.Task{{Node: e.Node, Actions: actions}}
+}
+
+// ControlPlane returns the nodes of the control plane; none is an error.
+func (e Env) ControlPlane(ctx context.Context) ([]clusters.Node, error) {
+	nodes, err := e.nodes(ctx, func(n clusters.Node) bool { return n.Role() == clusters.RoleControlPlane })
+	if err == nil && len(nodes) == 0 {
+		err = errors.New("list nodes: none is of the control plane")
+	}
+	return nodes, err
+}
+
+// Others returns all nodes but the victim.
+func (e Env) Others(ctx context.Context) ([]clusters.Node, error) {
+	return e.nodes(ctx, func(n clusters.Node) bool { return n.Name() != e.Node.Name() })
+}
+
+// Power returns the victim as a node that can be switched off and on.
+func (e Env) Power() (clusters.PowerNode, error) {
+	node, ok := e.Node.(clusters.PowerNode)
+	if !ok {
+		return nil, fmt.Errorf("node %q cannot be switched off: its provider has no power over it", e.Node.Name())
+	}
+	return node, nil
+}
+
+// The states of a node in which nothing on it goes on.
+const (
+	Paused = "paused"
+	Exited = "exited"
+)
+
+// BringBack starts a node that is down and thaws one that is paused.
+func BringBack(ctx context.Context, node clusters.PowerNode) error {
+	state, err := node.State(ctx)
+	if err != nil {
+		return fmt.Errorf("get state: %w", err)
+	}
+	switch state {
+	case Exited:
+		return node.Start(ctx)
+	case Paused:
+		return node.Unpause(ctx)
+	}
+	return nil
+}
+
+func (e Env) nodes(ctx context.Context, keep func(clusters.Node) bool) ([]clusters.Node, error) {
+	all, err := e.Cluster.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(n clusters.Node) bool { return !keep(n) }), nil
+}
+
+// Saw is the fact of something that was seen between begin and now.
+func (e Env) Saw(begin history.Time, format string, args ...any) []Fact {
+	return []Fact{{Span: history.Between(begin, e.Clock()), Sentence: fmt.Sprintf(format, args...)}}
+}
+
+// Look looks once. It returns what it saw, or a state that is not empty and says what is not as wanted.
+type Look func(ctx context.Context) (facts []Fact, state string, err error)
+
+// Until looks until there is no state left to tell, and returns what it saw last.
+func Until(ctx context.Context, what string, every, bound time.Duration, look Look) ([]Fact, error) {
+	var facts []Fact
+	err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
+		seen, state, err := look(ctx)
+		facts = seen
+		return err == nil && state == "", state, err
+	})
+	return facts, err
+}
+
+// Once looks once; a state is an error.
+func Once(ctx context.Context, look Look) ([]Fact, error) {
+	facts, state, err := look(ctx)
+	if err == nil && state != "" {
+		err = errors.New(state)
+	}
+	return facts, err
+}
+
+// Each looks at one thing after the other, as far as the first that is not as wanted.
+func Each(looks ...Look) Look {
+	return func(ctx context.Context) ([]Fact, string, error) {
+		var facts []Fact
+		for _, look := range looks {
+			seen, state, err := look(ctx)
+			facts = append(facts, seen...)
+			if err != nil || state != "" {
+				return facts, state, err
+			}
+		}
+		return facts, "", nil
+	}
+}
+
+// Show shows something, or says why it cannot.
+type Show = func(ctx context.Context) ([]Fact, error)
+
+// All shows one thing after the other, as far as the first error.
+func All(ctx context.Context, shows ...Show) ([]Fact, error) {
+	var facts []Fact
+	for _, show := range shows {
+		seen, err := show(ctx)
+		facts = append(facts, seen...)
+		if err != nil {
+			return facts, err
+		}
+	}
+	return facts, nil
+}
+
+// Ask runs a command on a node and decodes its answer, which is JSON.
+func Ask[T any](ctx context.Context, node clusters.Node, argv ...string) (answer T, err error) {
+	out, err := clusters.Run(ctx, node, argv...)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return answer, fmt.Errorf("decode answer %.120q: %w", out, err)
+	}
+	return answer, nil
+}

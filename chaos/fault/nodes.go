@@ -1,0 +1,329 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// leaseMargin is how much longer than its renew interval a lease must be silent. A kubelet on a busy machine renews
+// late by a second or two; one whose renewal failed tries again within 7 s (component-helpers apimachinery/lease).
+const leaseMargin = 5 * time.Second
+
+// askEvery is how often the API server is asked.
+const askEvery = 500 * time.Millisecond
+
+// backBound is how long a node that is back may take to renew its lease, and then to be Ready.
+const backBound = time.Minute
+
+// SilenceBound is how long a lease may take to fall silent: two renew intervals, and room for one that was renewed just
+// before. It is within ConfirmLimit.
+const SilenceBound = 40 * time.Second
+
+// Leases are the leases of all nodes at one moment.
+type Leases struct {
+	At      history.Time
+	Renewed map[string]time.Time // By node: the renewTime that its kubelet wrote.
+	// Every is the renew interval: a quarter of the lease's duration (kubelet's nodeLeaseRenewIntervalFraction).
+	Every time.Duration
+}
+
+// ReadLeases reads the leases of all nodes.
+func (e Env) ReadLeases(ctx context.Context) (Leases, error) {
+	list, err := e.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Leases{}, fmt.Errorf("list node leases: %w", err)
+	}
+	now := Leases{At: e.Clock(), Renewed: map[string]time.Time{}, Every: 10 * time.Second}
+	for _, l := range list.Items {
+		if l.Spec.RenewTime == nil {
+			continue
+		}
+		now.Renewed[l.Name] = l.Spec.RenewTime.Time
+		if l.Spec.LeaseDurationSeconds != nil {
+			now.Every = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second / 4
+		}
+	}
+	return now, nil
+}
+
+// NoteLeases keeps the leases of the moment, as a step between others; it shows nothing.
+func (e Env) NoteLeases(into *Leases) Show {
+	return func(ctx context.Context) (_ []Fact, err error) {
+		*into, err = e.ReadLeases(ctx)
+		return nil, err
+	}
+}
+
+// LeaseSilent waits until the victim's lease was not renewed for longer than its renew interval and a margin, while that
+// of another node was. Since is when the lease is first expected to be silent.
+func (e Env) LeaseSilent(since *Leases) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		node, begin := e.Node.Name(), *since
+		if _, ok := begin.Renewed[node]; !ok {
+			return nil, fmt.Errorf("node %q had no lease to begin with", node)
+		}
+		what := fmt.Sprintf("lease of node %q not to be renewed", node)
+		return Until(ctx, what, askEvery, SilenceBound, func(ctx context.Context) ([]Fact, string, error) {
+			now, err := e.ReadLeases(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			if renewed := now.Renewed[node]; !renewed.Equal(begin.Renewed[node]) {
+				begin = now
+				return nil, fmt.Sprintf("it was renewed at %s", renewed.Format(time.StampMilli)), nil
+			}
+			silent := now.At.Sub(begin.At)
+			other := renewedSince(begin, now, node)
+			state := fmt.Sprintf("silent for %s of more than %s", silent.Round(time.Second), now.Every+leaseMargin)
+			if other == "" {
+				return nil, state + ", that of no other node renewed", nil
+			}
+			if silent <= now.Every+leaseMargin {
+				return nil, state, nil
+			}
+			return []Fact{{Span: history.Between(begin.At, now.At), Sentence: fmt.Sprintf(
+				"the lease of node %q was not renewed for %s, that of node %q was",
+				node, silent.Round(100*time.Millisecond), other)}}, "", nil
+		})
+	}
+}
+
+// renewedSince returns the first node but one, by name, whose lease was renewed between two readings.
+func renewedSince(before, after Leases, but string) string {
+	first := ""
+	for name, renewed := range after.Renewed {
+		old, known := before.Renewed[name]
+		if name != but && known && !renewed.Equal(old) && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
+// LeaseRenewed waits until the victim's lease is renewed after since was read. When since is zero, nothing was read yet:
+// whatever is renewed after the first answer of the API server is good enough.
+func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		node, before := e.Node.Name(), *since
+		what := fmt.Sprintf("lease of node %q to be renewed", node)
+		return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
+			now, err := e.ReadLeases(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			if before.At == 0 {
+				before = now
+			}
+			renewed, ok := now.Renewed[node]
+			if !ok || renewed.Equal(before.Renewed[node]) {
+				return nil, fmt.Sprintf("last renewed at %s", renewed.Format(time.StampMilli)), nil
+			}
+			return []Fact{{Span: history.Between(before.At, now.At),
+				Sentence: fmt.Sprintf("the lease of node %q was renewed again", node)}}, "", nil
+		})
+	}
+}
+
+// NodeReady waits until the victim is Ready. Its condition is stale while its lease is: wait for that first.
+func (e Env) NodeReady(bound time.Duration) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		name := e.Node.Name()
+		what := fmt.Sprintf("node %q to be Ready", name)
+		return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
+			begin := e.Clock()
+			node, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, "", fmt.Errorf("get node: %w", err)
+			}
+			for _, c := range node.Status.Conditions {
+				switch {
+				case c.Type != corev1.NodeReady:
+				case c.Status != corev1.ConditionTrue:
+					return nil, fmt.Sprintf("Ready is %s: %s", c.Status, c.Reason), nil
+				default:
+					return e.Saw(begin, "node %q is Ready", name), "", nil
+				}
+			}
+			return nil, "it has no condition Ready", nil
+		})
+	}
+}
+
+// NodeBack waits until the control plane hears of the victim: its lease is renewed, and it is Ready.
+func (e Env) NodeBack(since *Leases) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		return All(ctx, e.LeaseRenewed(since, backBound), e.NodeReady(backBound))
+	}
+}
+
+// Unit is what systemd knows of a service.
+type Unit struct {
+	PID      int // Of its main process; 0 when there is none.
+	Restarts int
+	State    string // For example "active (running)".
+}
+
+// ReadUnit asks systemd on the node for a service.
+func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error) {
+	out, err := clusters.Run(ctx, node, "systemctl", "show", name,
+		"--property=MainPID,NRestarts,ActiveState,SubState")
+	if err != nil {
+		return Unit{}, fmt.Errorf("ask for service %q: %w", name, err)
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(out) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[key] = value
+	}
+	u := Unit{State: fmt.Sprintf("%s (%s)", values["ActiveState"], values["SubState"])}
+	if u.PID, err = strconv.Atoi(values["MainPID"]); err != nil {
+		return Unit{}, fmt.Errorf("ask for service %q: MainPID is %q", name, values["MainPID"])
+	}
+	if u.Restarts, err = strconv.Atoi(values["NRestarts"]); err != nil {
+		return Unit{}, fmt.Errorf("ask for service %q: NRestarts is %q", name, values["NRestarts"])
+	}
+	return u, nil
+}
+
+// Running reports whether it runs.
+func (u Unit) Running() bool { return u.PID > 0 && u.State == "active (running)" }
+
+// UnitActive waits until a service of the victim runs.
+func (e Env) UnitActive(name string, bound time.Duration) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		return Until(ctx, name+" to be active", askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
+			begin := e.Clock()
+			u, err := ReadUnit(ctx, e.Node, name)
+			if err != nil || !u.Running() {
+				return nil, u.State, err
+			}
+			return e.Saw(begin, "the %s is active with pid %d", name, u.PID), "", nil
+		})
+	}
+}
+
+// UnitDown looks whether a service of the victim is inactive.
+func (e Env) UnitDown(name string) Look {
+	return func(ctx context.Context) ([]Fact, string, error) {
+		begin := e.Clock()
+		u, err := ReadUnit(ctx, e.Node, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if u.PID > 0 || u.State != "inactive (dead)" {
+			return nil, fmt.Sprintf("%s is %s with pid %d", name, u.State, u.PID), nil
+		}
+		return e.Saw(begin, "%s is %s", name, u.State), "", nil
+	}
+}
+
+// PodCIDRs returns the ranges of addresses that a node's pods have; none when the network plugin does not say.
+func (e Env) PodCIDRs(ctx context.Context, node string) ([]netip.Prefix, error) {
+	n, err := e.Kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get node %q: %w", node, err)
+	}
+	var out []netip.Prefix
+	for _, text := range n.Spec.PodCIDRs {
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("get node %q: pod range: %w", node, err)
+		}
+		out = append(out, cidr)
+	}
+	return out, nil
+}
+
+// Processes asks the agent on a node for processes: those with the pids, and those that match the flags of its command
+// probe process besides ("--pod UID", "--program NAME").
+func Processes(ctx context.Context, node clusters.Node, pids []int, flags ...string) (probe.Processes, error) {
+	argv := []string{undo.AgentPath, "probe", "process"}
+	for _, pid := range pids {
+		argv = append(argv, "--pid", strconv.Itoa(pid))
+	}
+	found, err := Ask[probe.Processes](ctx, node, append(argv, flags...)...)
+	if err != nil {
+		return found, fmt.Errorf("look for processes: %w", err)
+	}
+	return found, nil
+}
+
+// PIDs returns the pids of processes.
+func PIDs(all ...probe.Process) []int {
+	pids := make([]int, len(all))
+	for i, p := range all {
+		pids[i] = p.PID
+	}
+	return pids
+}
+
+// Find returns the process with a pid.
+func Find(all []probe.Process, pid int) (probe.Process, bool) {
+	i := slices.IndexFunc(all, func(p probe.Process) bool { return p.PID == pid })
+	if i < 0 {
+		return probe.Process{}, false
+	}
+	return all[i], true
+}
+
+// Lives reports whether a process, and not a later one with its pid, is among all.
+func Lives(all []probe.Process, p probe.Process) bool {
+	q, ok := Find(all, p.PID)
+	return ok && q.Start == p.Start
+}
+
+// Gone looks whether none of some processes of a node is there any more. Begin is when that is first expected.
+func (e Env) Gone(begin history.Time, old ...probe.Process) Look {
+	return func(ctx context.Context) ([]Fact, string, error) {
+		now, err := Processes(ctx, e.Node, PIDs(old...))
+		if err != nil {
+			return nil, "", err
+		}
+		var facts []Fact
+		for _, p := range old {
+			if Lives(now.Processes, p) {
+				return nil, fmt.Sprintf("%s, pid %d, is still there", p.Name, p.PID), nil
+			}
+			facts = append(facts, Fact{Span: history.Between(begin, now.At),
+				Sentence: fmt.Sprintf("%s pid %d, started at %s, is gone", p.Name, p.PID, p.Start)})
+		}
+		return facts, "", nil
+	}
+}
+
+// LaterBoot looks whether the victim was booted after some processes were seen, and none of them is there any more.
+// Begin is when that is first expected.
+func (e Env) LaterBoot(begin history.Time, before probe.Processes) Look {
+	return func(ctx context.Context) ([]Fact, string, error) {
+		now, err := Processes(ctx, e.Node, PIDs(before.Processes...))
+		if err != nil {
+			return nil, "", err
+		}
+		if now.PID1Start <= before.PID1Start {
+			return nil, fmt.Sprintf("the first process was started at %s, as before", now.PID1Start), nil
+		}
+		facts := []Fact{{Span: history.Between(now.PID1Start, now.At), Sentence: fmt.Sprintf(
+			"the node was booted at %s, the boot before at %s", now.PID1Start, before.PID1Start)}}
+		for _, p := range before.Processes {
+			if Lives(now.Processes, p) {
+				return nil, fmt.Sprintf("%s, pid %d of the old boot, is still there", p.Name, p.PID), nil
+			}
+			facts = append(facts, Fact{Span: history.Between(begin, now.At), Sentence: fmt.Sprintf(
+				"%s, pid %d of the old boot, started at %s, is gone", p.Name, p.PID, p.Start)})
+		}
+		return facts, "", nil
+	}
+}

@@ -1,0 +1,128 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
+)
+
+// PodQuota makes a ResourceQuota, by the name of its owner, that leaves the workload's namespace one pod less than there
+// are: no pod can be made in it for a time. The control plane deletes it when the harness does not.
+func PodQuota() fault.Definition {
+	return fault.Plain(fault.Definition{
+		Name:    "pod-quota",
+		Summary: "Gives the workload's namespace a quota of one pod less than there are, whatever the victim.",
+		Shown:   "The ResourceQuota's status has the limit, and as many pods or more are counted against it.",
+		Healed:  "The ResourceQuota that bears our name is deleted, and there is none of that name.",
+		Needs:   []string{"api", "systemd"},
+		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
+		Takes:    []plan.Part{plan.PartQuota},
+		Upstream: "k/k#140858",
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &podQuota{env}, nil })
+}
+
+const (
+	// quotaEvery is how often the API server is asked.
+	quotaEvery = 200 * time.Millisecond
+	// quotaBound is how long the quota's controller may take to count, or a deletion to be done.
+	quotaBound = 30 * time.Second
+)
+
+type podQuota struct{ fault.Env }
+
+// Undo has the control plane delete what bears the owner's mark.
+func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
+	return undo.OnControlPlane(ctx, q.Cluster)
+}
+
+// Inject counts the pods and makes the quota.
+func (q *podQuota) Inject(ctx context.Context) error {
+	pods, err := q.Kube.CoreV1().Pods(q.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return fmt.Errorf("limit the pods of namespace %q: there is none", q.Namespace)
+	}
+	limit := *resource.NewQuantity(int64(len(pods.Items)-1), resource.DecimalSI)
+	_, err = q.Kube.CoreV1().ResourceQuotas(q.Namespace).Create(ctx, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: q.Owner.Name()},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: limit}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create ResourceQuota %q: %w", q.Owner.Name(), err)
+	}
+	return nil
+}
+
+// look returns the quota, nil when there is none.
+func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
+	quota, err := q.Kube.CoreV1().ResourceQuotas(q.Namespace).Get(ctx, q.Owner.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get ResourceQuota %q: %w", q.Owner.Name(), err)
+	}
+	return quota, nil
+}
+
+// until waits until the quota is as wanted.
+func (q *podQuota) until(ctx context.Context, what string, is judge[corev1.ResourceQuota]) ([]fault.Fact, error) {
+	what = fmt.Sprintf("ResourceQuota %q %s", q.Owner.Name(), what)
+	return fault.Until(ctx, what, quotaEvery, quotaBound, looked(q.Env, q.look, is))
+}
+
+// Confirm shows that pods are counted against the quota.
+func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return q.until(ctx, "to count pods", func(quota *corev1.ResourceQuota) (string, string) {
+		if quota == nil {
+			return "", "there is none"
+		}
+		hard, limited := quota.Status.Hard[corev1.ResourcePods]
+		used, counted := quota.Status.Used[corev1.ResourcePods]
+		if !limited || !counted || used.Cmp(hard) < 0 {
+			return "", fmt.Sprintf("its limit is %s, and %s are counted", hard.String(), used.String())
+		}
+		return fmt.Sprintf("namespace %q may have %s pods and has %s: no other can be made", q.Namespace, hard.String(),
+			used.String()), ""
+	})
+}
+
+// Held shows that the quota is still there.
+func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Once(ctx, looked(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, string) {
+		if quota == nil {
+			return "", "the ResourceQuota is there no more"
+		}
+		return fmt.Sprintf("ResourceQuota %q is there", quota.Name), ""
+	}))
+}
+
+// Heal deletes the quota.
+func (q *podQuota) Heal(ctx context.Context) error {
+	err := q.Kube.CoreV1().ResourceQuotas(q.Namespace).Delete(ctx, q.Owner.Name(), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete ResourceQuota %q: %w", q.Owner.Name(), err)
+	}
+	return nil
+}
+
+// ConfirmHealed shows that it is gone.
+func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	return q.until(ctx, "to be gone", func(quota *corev1.ResourceQuota) (string, string) {
+		if quota != nil {
+			return "", "it is there"
+		}
+		return fmt.Sprintf("namespace %q has no ResourceQuota %q", q.Namespace, q.Owner.Name()), ""
+	})
+}

@@ -1,0 +1,195 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+)
+
+// PodsOn returns the pods on the victim that have not ended, by namespace and name.
+func (e Env) PodsOn(ctx context.Context) ([]corev1.Pod, error) {
+	name := e.Node.Name()
+	list, err := e.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list pods on node %q: %w", name, err)
+	}
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != name || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(fullName(a), fullName(b)) })
+	return pods, nil
+}
+
+func fullName(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
+
+// Ready reports whether a pod is.
+func Ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Workload returns the processes of those pods that are the workload's; without any, nothing but when they were seen
+// and when the node was booted.
+func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (probe.Processes, error) {
+	var flags []string
+	for _, p := range pods {
+		if p.Namespace == e.Namespace {
+			flags = append(flags, "--pod", string(p.UID))
+		}
+	}
+	if len(flags) == 0 && len(pids) == 0 {
+		return probe.Processes{}, nil
+	}
+	return Processes(ctx, e.Node, pids, flags...)
+}
+
+// PodsBack waits until each of the pods that were on the victim is Ready again, with none of the containers that ran
+// before: until the kubelet has looked, the API server still shows the pod as it was. Pods that are gone are named;
+// the pod by which the victim was chosen must not be among them, unless it was to end before. Of one that was to end,
+// nothing more is awaited than that it has ended, or another of its name is Ready: what is left of it is judged by the
+// checks.
+func (e Env) PodsBack(before *[]corev1.Pod, bound time.Duration) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		return e.podsAre(ctx, "Ready with new containers", *before, sharesContainer, bound)
+	}
+}
+
+// PodsReady is PodsBack for pods whose containers may have gone on.
+func (e Env) PodsReady(before *[]corev1.Pod, bound time.Duration) Show {
+	return func(ctx context.Context) ([]Fact, error) {
+		return e.podsAre(ctx, "Ready", *before, func(_, _ corev1.Pod) bool { return false }, bound)
+	}
+}
+
+func (e Env) podsAre(ctx context.Context, how string, before []corev1.Pod, stale func(old, now corev1.Pod) bool,
+	bound time.Duration,
+) ([]Fact, error) {
+	what := fmt.Sprintf("pods of node %q to be %s", e.Node.Name(), how)
+	return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
+		begin := e.Clock()
+		pods, err := e.PodsOn(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		var back, gone, missing []string
+		for _, old := range before {
+			name := fullName(old)
+			i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return fullName(p) == name })
+			switch victim := name == e.Namespace+"/"+e.Pod && old.DeletionTimestamp == nil; {
+			case i < 0 && victim:
+				missing = append(missing, name+" is gone")
+			case i < 0:
+				gone = append(gone, name)
+			case !Ready(&pods[i]):
+				missing = append(missing, name+" is not Ready")
+			case stale(old, pods[i]):
+				missing = append(missing, name+" is shown with a container of before")
+			default:
+				back = append(back, name)
+			}
+		}
+		if len(missing) > 0 {
+			return nil, strings.Join(missing, "; "), nil
+		}
+		sentence := fmt.Sprintf("%d pods are %s: %s", len(back), how, strings.Join(back, ", "))
+		if len(gone) > 0 {
+			sentence += "; gone from the node: " + strings.Join(gone, ", ")
+		}
+		return e.Saw(begin, "%s", sentence), "", nil
+	})
+}
+
+// sharesContainer reports whether a container that ran before is shown to run now.
+func sharesContainer(old, now corev1.Pod) bool {
+	running := func(p corev1.Pod, id string) bool {
+		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.State.Running != nil && c.ContainerID == id
+		})
+	}
+	return slices.ContainsFunc(old.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil && c.ContainerID != "" && running(now, c.ContainerID)
+	})
+}
+
+// VolumeHandle returns what the CSI driver calls the volume that a claim of the victim's pod is bound to. The pod need
+// not be there: the controller names a claim <template>-<pod>.
+func (e Env) VolumeHandle(ctx context.Context) (string, error) {
+	claims, err := e.Kube.CoreV1().PersistentVolumeClaims(e.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("list claims of namespace %q: %w", e.Namespace, err)
+	}
+	seen := "it has no claim"
+	for _, claim := range claims.Items {
+		if !strings.HasSuffix(claim.Name, "-"+e.Pod) {
+			continue
+		}
+		if claim.Spec.VolumeName == "" {
+			seen = fmt.Sprintf("its claim %q is %s", claim.Name, claim.Status.Phase)
+			continue
+		}
+		pv, err := e.Kube.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("get PersistentVolume %q: %w", claim.Spec.VolumeName, err)
+		}
+		if pv.Spec.CSI != nil {
+			return pv.Spec.CSI.VolumeHandle, nil
+		}
+		seen = fmt.Sprintf("PersistentVolume %q has no CSI driver", pv.Name)
+	}
+	return "", fmt.Errorf("find the volume of pod %q: %s", e.Pod, seen)
+}
+
+// Volume is a volume of a pod of the workload.
+type Volume struct {
+	Pod string
+	PV  string // Name of the PersistentVolume.
+}
+
+// Volumes returns the volumes of the workload's pods on the victim that have not ended, in the order of the pods'
+// names.
+func (e Env) Volumes(ctx context.Context) ([]Volume, error) {
+	pods, err := e.PodsOn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := e.Kube.CoreV1().PersistentVolumeClaims(e.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list claims of namespace %q: %w", e.Namespace, err)
+	}
+	bound := map[string]string{}
+	for _, c := range claims.Items {
+		bound[c.Name] = c.Spec.VolumeName
+	}
+	var volumes []Volume
+	for _, p := range pods {
+		if p.Namespace != e.Namespace {
+			continue
+		}
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			pv := bound[v.PersistentVolumeClaim.ClaimName]
+			if pv == "" {
+				return nil, fmt.Errorf("find the volumes of pod %q: its claim %q is bound to none", p.Name,
+					v.PersistentVolumeClaim.ClaimName)
+			}
+			volumes = append(volumes, Volume{Pod: p.Name, PV: pv})
+		}
+	}
+	slices.SortFunc(volumes, func(a, b Volume) int {
+		return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PV, b.PV))
+	})
+	return volumes, nil
+}

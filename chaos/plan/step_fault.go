@@ -168,26 +168,6 @@ func ParamNames[P any]() []string {
 	return names
 }
 
-// Example returns a small plan whose first step is the fault.
-func Example(caps FaultCaps, params Params) Plan {
-	minute := Duration(time.Minute)
-	p := Plan{
-		Schema: SchemaVersion, Scenario: "example", Seed: 1, Workers: 2,
-		Workload: Workload{
-			Name: "ledger", StatefulSet: "mysql", Replicas: 2, FileSystem: "ext4", VolumeMiB: 512, Clients: 2,
-			Interval: Duration(50 * time.Millisecond), QuietRows: 1000,
-		},
-		Bounds: Bounds{Ready: 3 * minute, Settle: 2 * minute, BlindGap: minute / 12, MinOps: 50, MinAround: 5},
-		Steps: []Step{{N: 1, Do: ActionFault, Bound: 5 * minute, Fault: &Fault{
-			Name: caps.Name, Hold: Duration(10 * time.Second), Params: params,
-		}}},
-	}
-	if caps.Storage == StorageSharedDisk {
-		p.Workload.Storage, p.Workload.Fencing = StorageSharedDisk, "single"
-	}
-	return p
-}
-
 // fault checks a fault, and what is done within it.
 func (v *validator) fault(step string, s Step, in depth) {
 	at, f := step+".fault", *s.Fault

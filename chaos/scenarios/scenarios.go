@@ -1,31 +1,18 @@
 package scenarios
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// All returns every scenario, in alphabetical order. A new one is one new file and one line here or in sets.
+// All returns every scenario, in alphabetical order.
 func All() []plan.Scenario {
-	all := []plan.Scenario{
-		controlPlane(),
-		diskTrouble(),
-		network(),
-		overlap(),
-		powerLoss(),
-		selftestDamage("file-truncate", "the second half is cut off one"),
-		selftestDamage("page-flip", "bytes are flipped in a page of one"),
-		selftestCachedPage(),
-		selftestDeletedRow(),
-		selftestIPv6Open(),
-		selftestPowerLossFlush(0),
-		selftestPowerLossFlush(2),
-		selftestSilentClients(),
-		smoke(),
-		smokeDisk(),
-	}
+	all := append(trials(), selftests()...)
 	for _, s := range sets() {
 		all = append(all, s.variants()...)
 	}
@@ -33,43 +20,318 @@ func All() []plan.Scenario {
 	return all
 }
 
-// sets are the scenarios of a StatefulSet; each is several.
-func sets() []setScenario {
-	return []setScenario{
-		setBlocked(),
-		setBurst(),
-		setCanary(),
-		setDrain(),
-		setMaxUnavailable(),
-		setMinReady(),
-		setNodeGone(),
-		setOnDelete(),
-		setRecreate(),
-		setRetention("", ""),
-		setRetention(plan.PolicyDelete, ""),
-		setRetention("", plan.PolicyDelete),
-		setRetention(plan.PolicyDelete, plan.PolicyDelete),
-		setScale(),
-		setStart(),
-	}
-}
-
 // Find returns the scenario of that name, and whether there is one.
 func Find(name string) (plan.Scenario, bool) {
-	for _, s := range All() {
-		if s.Name == name {
-			return s, true
-		}
+	all := All()
+	i := slices.IndexFunc(all, func(s plan.Scenario) bool { return s.Name == name })
+	if i < 0 {
+		return plan.Scenario{}, false
 	}
-	return plan.Scenario{}, false
+	return all[i], true
 }
 
 // Names returns the names of all scenarios, in alphabetical order.
 func Names() []string {
-	all := All()
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.Name
+	var names []string
+	for _, s := range All() {
+		names = append(names, s.Name)
 	}
 	return names
+}
+
+// trials are the scenarios of databases under load that a sound cluster passes.
+func trials() []plan.Scenario {
+	return []plan.Scenario{
+		{
+			// The first trial of any cluster, on nodes and in an order that the seed chooses.
+			Name:    "smoke",
+			Summary: "Kubelet kill, partition and reboot under load, each once, then scale 3 to 1 to 3.",
+			Expect:  "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 3
+				faults := []plan.Step{
+					Fault("kubelet-kill", r.IntN(replicas), 5*time.Second, 2*time.Minute),
+					// Lease evidence takes 15 s, so the cut lasts 35 s: well beyond a lost packet, short of eviction.
+					Fault("node-partition", r.IntN(replicas), 20*time.Second, 3*time.Minute),
+					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
+				}
+				shuffle(r, faults)
+				steps := []plan.Step{Load(150)}
+				for _, f := range faults {
+					steps = append(steps, Checksum("before"), f, Load(100), Checksum("after"))
+				}
+				return Trial(MySQL(replicas), append(steps, Scale(1), Load(20), Scale(3), Load(100),
+					Checksum("settled"))...)
+			},
+		},
+		{
+			// The node is cut off for less than the grace period of its lease.
+			Name: "smoke-disk",
+			Summary: "Kubelet killed, container runtime killed, node cut off for a moment, node rebooted, MySQL on " +
+				"disks that could move: every step of attach, stage, publish and back is judged.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 2
+				faults := []plan.Step{
+					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
+					Fault("runtime-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
+					Fault("node-partition", r.IntN(replicas), 2*time.Second, 3*time.Minute),
+					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
+				}
+				shuffle(r, faults)
+				return Trial(eitherFileSystem(r, Disk(replicas, "single")), oneByOne(faults)...)
+			},
+		},
+		{
+			// Nothing has to change meanwhile, so the database must go on as if nothing were.
+			Name: "control-plane",
+			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, one after " +
+				"another, MySQL under load; then scale 2 to 1 to 2.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 2
+				// Each is bounded by its hold, three minutes until it is shown to be healed, and one until it is shown.
+				return Trial(MySQL(replicas), oneByOne([]plan.Step{
+					Fault("apiserver-stop", r.IntN(replicas), 30*time.Second, 5*time.Minute),
+					Fault("etcd-freeze", r.IntN(replicas), 10*time.Second, 5*time.Minute),
+					Fault("scheduler-kill", r.IntN(replicas), 3*time.Second, 5*time.Minute),
+					Fault("manager-stop", r.IntN(replicas), 10*time.Second, 5*time.Minute),
+				})...)
+			},
+		},
+		{
+			Name: "disk-trouble",
+			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance at " +
+				"work; no acknowledged row may be lost.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 3
+				w := eitherFileSystem(r, MySQL(replicas))
+				victims := r.Perm(replicas)
+				steps := []plan.Step{Load(150), Checksum("before")}
+				for i, name := range []string{"device-gone", "volume-full", "volume-read-only"} {
+					steps = append(steps, Fault(name, victims[i], 15*time.Second, 5*time.Minute))
+					if name == "volume-full" {
+						// A MySQL server that has met a full disk looks for space once a minute (Reference Manual, How
+						// MySQL Handles a Full Disk).
+						again := Await(plan.AwaitTime, 0, 2*time.Minute)
+						again.Await.After, again.Await.Since = plan.Duration(65*time.Second), plan.SinceStep
+						steps = append(steps, again)
+					}
+					steps = append(steps, Load(100), Read(), Checksum("after"))
+				}
+				return Trial(w, steps...)
+			},
+		},
+		{
+			// The faults of the network that are not whole: most reports of such faults say that the other half was hurt
+			// as well, or nothing.
+			Name: "network",
+			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod cut off " +
+				"from another, each once under load.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 3
+				on := func(name string, hold time.Duration, params plan.Params) plan.Step {
+					return With(Fault(name, r.IntN(replicas), hold, 3*time.Minute), params)
+				}
+				faults := []plan.Step{
+					on("node-partition", 5*time.Second, plan.Params{"direction": "in"}),
+					on("node-partition", 5*time.Second, plan.Params{"direction": "out"}),
+					on("node-partition", 5*time.Second, plan.Params{"reject": true}),
+					on("packet-loss", 10*time.Second, plan.Params{"percent": 30}),
+					on("pod-partition", 5*time.Second, nil),
+				}
+				cut := faults[len(faults)-1].Fault
+				cut.Params = plan.Params{"peer": (cut.Ordinal + 1 + r.IntN(replicas-1)) % replicas}
+				shuffle(r, faults)
+				steps := []plan.Step{Load(150)}
+				for _, f := range faults {
+					steps = append(steps, Checksum("before"), f, Load(50), Checksum("after"))
+				}
+				return Trial(MySQL(replicas), steps...)
+			},
+		},
+		{
+			// The kubelet is killed as soon as the cut is shown, and the node is let in again once the kill is shown.
+			Name: "overlap",
+			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in force at " +
+				"once, each shown and healed.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 3
+				cut := r.IntN(replicas)
+				killed := (cut + 1 + r.IntN(replicas-1)) % replicas
+				whenCut := Await(plan.AwaitFault, 0, 2*time.Minute)
+				whenKilled := Await(plan.AwaitFault, 0, 2*time.Minute)
+				whenCut.Await.Delay = plan.Duration(time.Duration(r.IntN(500)) * time.Millisecond)
+				p := Trial(MySQL(replicas), Load(100), Checksum("before"),
+					plan.Step{Do: plan.ActionTogether, Bound: plan.Duration(6 * time.Minute), Branches: [][]plan.Step{
+						{Within("node-partition", cut, 5*time.Minute, whenKilled)},
+						{whenCut, Fault("kubelet-kill", killed, 2*time.Second, 2*time.Minute)},
+					}},
+					Load(60), Checksum("after"))
+				p.Workers, p.Bounds.MaxNodes = 3, 2
+				plan.Number(p.Steps)
+				branches := p.Steps[2].Branches
+				whenCut.Await.Step, whenKilled.Await.Step = branches[0][0].N, branches[1][1].N
+				return p
+			},
+		},
+		{
+			Name: "power-loss",
+			Summary: "The node of four MySQL instances loses its power five times under load; every commit is synced, " +
+				"and no acknowledged row may be lost.",
+			Expect: "PASS",
+			Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, nil) },
+		},
+	}
+}
+
+func shuffle(r *rand.Rand, steps []plan.Step) {
+	r.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+}
+
+func eitherFileSystem(r *rand.Rand, w plan.Workload) plan.Workload {
+	if r.IntN(2) == 0 {
+		w.FileSystem = "xfs"
+	}
+	return w
+}
+
+// oneByOne has two instances meet faults one by one, and scales them to one and back at the end.
+func oneByOne(faults []plan.Step) []plan.Step {
+	steps := []plan.Step{Load(100), Checksum("before")}
+	for _, f := range faults {
+		steps = append(steps, f, Load(60), Checksum("after"))
+	}
+	return append(steps, Scale(1), Load(20), Scale(2), Load(40), Checksum("settled"))
+}
+
+// losingPower takes the power from the node of several databases under load, again and again, and reads every row back
+// after each time: whatever was acknowledged must be there.
+func losingPower(r *rand.Rand, flush *int) plan.Plan {
+	const instances, losses = 4, 5
+	w := MySQL(instances)
+	w.Pinned, w.Parallel, w.FlushLogAtTrxCommit = true, true, flush
+	w.Interval = plan.Duration(25 * time.Millisecond) // What is lost is what came within the last second.
+	w = eitherFileSystem(r, w)
+	steps := []plan.Step{Load(200), Checksum("before")}
+	for range losses {
+		// All instances are down at first: what is acknowledged during the fault is so by those that are back.
+		fault := Within("power-loss", r.IntN(instances), 5*time.Minute, Load(40))
+		steps = append(steps, fault, Read(), Load(200), Checksum("after"))
+	}
+	return Trial(w, steps...)
+}
+
+// selftests sabotage a trial: one that ends PASS would have missed what happened.
+func selftests() []plan.Scenario {
+	return []plan.Scenario{
+		selftestDamage("file-truncate", "the second half is cut off one"),
+		selftestDamage("page-flip", "bytes are flipped in a page of one"),
+		selftestFlush(0, "written and synced once a second"),
+		selftestFlush(2, "written at each commit, and synced once a second"),
+		{
+			// Only what is verified on disk after the servers' end can find the flips: the servers have the pages in memory
+			// and never read them again. Each server is ended in order before, so that all of the file is on the disk, and
+			// its pages are read into memory by the checksum after.
+			Name: "selftest-cached-page",
+			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; the " +
+				"verdict must be FAIL.",
+			Expect: "FAIL",
+			Build: func(r *rand.Rand) plan.Plan {
+				const (
+					replicas  = 2
+					flips     = 10
+					firstLeaf = 5  // Of the quiet table's file: behind its header, maps and root.
+					leaves    = 14 // 1000 rows fill these and some more.
+				)
+				w := eitherFileSystem(r, MySQL(replicas))
+				steps := []plan.Step{Load(100), Checksum("before")}
+				for i := range replicas {
+					steps = append(steps, Fault("pod-delete", i, time.Second, 3*time.Minute), Load(40))
+				}
+				steps = append(steps, Checksum("restarted"))
+				for i := range replicas {
+					for _, page := range r.Perm(leaves)[:flips] {
+						steps = append(steps, tamper(plan.Tamper{
+							Kind: "flip-byte", Ordinal: i, Page: firstLeaf + page, Byte: 38 + r.IntN(16384-8-38)}))
+					}
+				}
+				return Trial(w, append(steps, Load(40))...)
+			},
+		},
+		{
+			Name:    "selftest-deleted-row",
+			Summary: "Self-test: one acknowledged row is deleted behind the workload's back; the verdict must be FAIL.",
+			Expect:  "FAIL",
+			Build: func(r *rand.Rand) plan.Plan {
+				deleted := tamper(plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(2)})
+				w := MySQL(2)
+				w.FileSystem = "xfs" // The smoke scenario has ext4: so both are shown on a real cluster.
+				return Trial(w, Load(150), Checksum("before"),
+					Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
+					deleted, Load(20))
+			},
+		},
+		{
+			Name:    "selftest-ipv6-open",
+			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
+			Expect:  "UNKNOWN",
+			Build: func(r *rand.Rand) plan.Plan {
+				half := Fault("node-partition", r.IntN(2), 5*time.Second, 3*time.Minute)
+				return Trial(MySQL(2), Load(150), Checksum("before"),
+					With(half, plan.Params{"families": []string{"ipv4"}}), Load(50), Checksum("after"))
+			},
+		},
+		{
+			Name:    "selftest-silent-clients",
+			Summary: "Self-test: the clients never reach the database; the verdict must be UNKNOWN.",
+			Expect:  "UNKNOWN",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := MySQL(2)
+				w.Silent = true
+				starved := Load(20)
+				starved.Bound = plan.Duration(15 * time.Second) // It never ends: its bound is what this self-test costs.
+				p := Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute))
+				p.Bounds.Settle = plan.Duration(20 * time.Second) // So does the wait until the clients can write.
+				return p
+			},
+		},
+	}
+}
+
+func tamper(t plan.Tamper) plan.Step {
+	return plan.Step{Do: plan.ActionTamper, Tamper: &t, Bound: plan.Duration(time.Minute)}
+}
+
+// selftestFlush loses the power of databases that acknowledge commits before they are synced.
+func selftestFlush(flush int, when string) plan.Scenario {
+	return plan.Scenario{
+		Name: fmt.Sprintf("selftest-power-loss-flush-%d", flush),
+		Summary: fmt.Sprintf("Self-test: power-loss with innodb_flush_log_at_trx_commit=%d (%s); rows are lost, and "+
+			"the verdict must be FAIL.", flush, when),
+		Expect: "FAIL",
+		Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, &flush) },
+	}
+}
+
+// selftestDamage damages a file of a database. The database is ended in order before, so that all of the file is on the
+// disk and nothing of it is left in the doublewrite buffer, out of which it would be repaired; and killed after, so
+// that it has to read it again.
+func selftestDamage(fault, what string) plan.Scenario {
+	return plan.Scenario{
+		Name:    "selftest-" + fault,
+		Summary: fmt.Sprintf("Self-test: %s of a database's files; the verdict must be FAIL.", what),
+		Expect:  "FAIL",
+		Build: func(r *rand.Rand) plan.Plan {
+			victim := r.IntN(2)
+			quiet := plan.Params{"file": "data/seatrial/quiet.ibd"} // Where the pod has its volume.
+			return Trial(eitherFileSystem(r, MySQL(2)), Load(100), Checksum("before"),
+				Fault("pod-delete", victim, time.Second, 3*time.Minute), Load(40), Checksum("restarted"),
+				With(Fault(fault, victim, time.Second, 2*time.Minute), quiet), Load(40),
+				Fault("container-kill", victim, time.Second, 2*time.Minute), Load(40))
+		},
+	}
 }

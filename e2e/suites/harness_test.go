@@ -23,7 +23,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/plan/draft"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -101,10 +101,7 @@ func hurtAndFull() plan.Scenario {
 			pause := plan.Step{
 				Do: plan.ActionPause, Lasting: plan.Duration(3 * time.Second), Bound: plan.Duration(time.Minute),
 			}
-			return plan.Plan{
-				Workers: 2, Workload: draft.Light(2), Bounds: draft.LightBounds(),
-				Steps: []plan.Step{draft.Within("runtime-stop", 0, 3*time.Minute, pause)},
-			}
+			return scenarios.Trial(scenarios.Light(2), scenarios.Within("runtime-stop", 0, 3*time.Minute, pause))
 		},
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/plan/draft"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/trial"
@@ -316,9 +316,8 @@ var _ = Describe("a promise about disks that is broken on purpose", Serial,
 // onDisk is a database on a disk that can move, at work for a while.
 func onDisk() plan.Scenario {
 	return plan.Scenario{Name: "violation-on-disk", Build: func(*rand.Rand) plan.Plan {
-		return plan.Plan{Workers: 2, Workload: draft.Disk(1, "single"), Bounds: draft.Bounds(), Steps: []plan.Step{
-			draft.Load(200), draft.Checksum("before"), draft.Load(200), draft.Checksum("after"),
-		}}
+		return scenarios.Trial(scenarios.Disk(1, "single"),
+			scenarios.Load(200), scenarios.Checksum("before"), scenarios.Load(200), scenarios.Checksum("after"))
 	}}
 }
 
@@ -327,9 +326,8 @@ func slowlyAttached() plan.Scenario {
 	return plan.Scenario{Name: "violation-attach", Build: func(*rand.Rand) plan.Plan {
 		late := plan.Params{"rpc": "ControllerPublishVolume", "act": "delay", "delay": plan.Duration(15 * time.Second),
 			"every": true}
-		return plan.Plan{Workers: 2, Workload: draft.Disk(2, "single"), Bounds: draft.Bounds(), Steps: []plan.Step{
-			draft.Load(50), draft.Scale(1), draft.CSIPoint(late, 0, 6*time.Minute, draft.Scale(2)), draft.Load(50),
-		}}
+		return scenarios.Trial(scenarios.Disk(2, "single"), scenarios.Load(50), scenarios.Scale(1),
+			scenarios.CSIPoint(late, 0, 6*time.Minute, scenarios.Scale(2)), scenarios.Load(50))
 	}}
 }
 

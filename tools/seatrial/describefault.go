@@ -7,6 +7,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 )
 
 // faultDetails describes a fault and gives an example step.
@@ -58,5 +59,5 @@ func exampleStep(d fault.Definition) plan.Step {
 
 // examplePlan is a legal plan with the fault.
 func examplePlan(d fault.Definition) plan.Plan {
-	return plan.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
+	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
 }

@@ -2,7 +2,7 @@ package chaosmesh
 
 import (
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/plan/draft"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 )
 
 // Around is the plan that manifests from a file are put into: a workload, under load before, between and after them.
@@ -38,10 +38,8 @@ func Import(data []byte, a Around) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	p := plan.Plan{
-		Schema: plan.SchemaVersion, Scenario: imported, Seed: a.Seed, Workers: a.Workers,
-		Workload: draft.MySQL(min(max(a.Replicas, 1), plan.MaxReplicas)), Bounds: draft.Bounds(),
-	}
+	p := scenarios.Trial(scenarios.MySQL(min(max(a.Replicas, 1), plan.MaxReplicas)))
+	p.Schema, p.Scenario, p.Seed, p.Workers = plan.SchemaVersion, imported, a.Seed, a.Workers
 	parts, err := Translate(all, Options{
 		Workload: p.Workload, Seed: a.Seed, Labels: a.Labels, Machines: a.Machines, Times: a.Times, Faults: a.Faults,
 	})
@@ -55,9 +53,9 @@ func Import(data []byte, a Around) (plan.Plan, error) {
 			return plan.Plan{}, err
 		}
 	}
-	p.Steps = []plan.Step{draft.Load(between)}
+	p.Steps = []plan.Step{scenarios.Load(between)}
 	for _, steps := range parts {
-		p.Steps = append(append(p.Steps, steps...), draft.Load(between), draft.Checksum("after"))
+		p.Steps = append(append(p.Steps, steps...), scenarios.Load(between), scenarios.Checksum("after"))
 	}
 	plan.Number(p.Steps)
 	return p, nil

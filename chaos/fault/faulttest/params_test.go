@@ -10,6 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 )
 
 // parameterized returns the faults that have parameters, by name.
@@ -27,7 +28,7 @@ func parameterized() map[string]fault.Definition {
 func withParams(t *testing.T, d fault.Definition, params string) (plan.Plan, plan.Caps) {
 	t.Helper()
 	caps := fault.Caps([]fault.Definition{d}, []string{"ledger"}, nil)
-	p := plan.Example(caps.Faults[0], nil)
+	p := scenarios.Example(caps.Faults[0], nil)
 	p.Steps[0].Fault.Ordinal = 1
 	var text bytes.Buffer
 	if err := p.Encode(&text); err != nil {
@@ -44,7 +45,7 @@ func withParams(t *testing.T, d fault.Definition, params string) (plan.Plan, pla
 func TestExamplesOfParametersAreLegal(t *testing.T) {
 	for name, d := range parameterized() {
 		caps := fault.Caps([]fault.Definition{d}, []string{"ledger"}, nil)
-		p := plan.Example(caps.Faults[0], d.Example)
+		p := scenarios.Example(caps.Faults[0], d.Example)
 		if err := p.Validate(caps); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

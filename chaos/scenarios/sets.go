@@ -1,0 +1,319 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// setScenario is a scenario of a StatefulSet. It is made with databases under load and with containers that do nothing,
+// each without a fault and with each of several faults at a moment that the API watch chooses.
+type setScenario struct {
+	name    string
+	summary string
+	light   bool     // There is none with databases: their data would be gone, or it shows no more than the light one.
+	heavy   bool     // There is none without: it is about their data.
+	faults  []string // It is made with these alone; nil is all of setFaults.
+	build   func(v variant) plan.Plan
+}
+
+// setFaults are the faults that a scenario of a StatefulSet is made with.
+func setFaults() []string {
+	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
+}
+
+// variant is what one variant of a scenario is built with.
+type variant struct {
+	r     *rand.Rand
+	light bool
+	fault string // Empty without a fault.
+}
+
+// variants returns the variants of the scenario.
+func (s setScenario) variants() []plan.Scenario {
+	var all []plan.Scenario
+	faults := s.faults
+	if faults == nil {
+		faults = setFaults()
+	}
+	for _, light := range []bool{false, true} {
+		if light && s.heavy || !light && s.light {
+			continue
+		}
+		for _, fault := range append([]string{""}, faults...) {
+			name, summary := s.name, s.summary
+			if light {
+				name, summary = name+"-light", summary+" Containers that do nothing."
+			}
+			if fault != "" {
+				name, summary = name+"-"+fault, summary+" Meanwhile: "+fault+"."
+			}
+			all = append(all, plan.Scenario{
+				Name: name, Summary: summary, Expect: "PASS",
+				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r, light, fault}) },
+			})
+		}
+	}
+	return all
+}
+
+// workload is a StatefulSet with so many replicas.
+func (v variant) workload(replicas int) plan.Workload {
+	if v.light {
+		return Light(replicas)
+	}
+	return MySQL(replicas)
+}
+
+// trial is a plan with a load and a checksum before the steps and after them, where there is data.
+func (v variant) trial(w plan.Workload, steps ...plan.Step) plan.Plan {
+	if v.light {
+		return Trial(w, slices.DeleteFunc(steps, func(s plan.Step) bool {
+			return s.Do == plan.ActionLoad || s.Do == plan.ActionChecksum
+		})...)
+	}
+	before := []plan.Step{Load(200 + v.r.IntN(50)), Checksum("before")}
+	return Trial(w, slices.Concat(before, steps, []plan.Step{Load(60), Checksum("after")})...)
+}
+
+// meanwhile is the fault of the variant, if it has one, at a moment in the life of a pod, on the node of that pod.
+func (v variant) meanwhile(moment string, ordinal int) []plan.Step {
+	if v.fault == "" {
+		return nil
+	}
+	return append([]plan.Step{Await(moment, ordinal, 2*time.Minute)}, v.hit(ordinal)...)
+}
+
+// hit is the fault of the variant, if it has one, on the node of a pod.
+func (v variant) hit(ordinal int) []plan.Step {
+	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
+	if v.fault == "" {
+		return nil
+	}
+	return []plan.Step{Fault(v.fault, ordinal, time.Second, max(2*time.Minute, bounds[v.fault]))}
+}
+
+// either puts the fault of the variant, if it has one, into one of two places, as the seed chooses.
+func (v variant) either(first, second []plan.Step) (a, b []plan.Step) {
+	if v.r.IntN(2) == 0 {
+		return first, nil
+	}
+	return nil, second
+}
+
+// twoNodes allows the fault of the variant to come while another node is cordoned or gone.
+func (v variant) twoNodes(p plan.Plan) plan.Plan {
+	if v.fault != "" {
+		p.Bounds.MaxNodes = 2
+	}
+	return p
+}
+
+// quiet waits until no pod was made or ended for 5 to 9 seconds.
+func (v variant) quiet() plan.Step { return Still(time.Duration(5+v.r.IntN(5)) * time.Second) }
+
+// sets are the scenarios of a StatefulSet.
+func sets() []setScenario {
+	const (
+		gone, terminating = plan.AwaitGone, plan.AwaitTerminating
+		scheduled, ready  = plan.AwaitScheduled, plan.AwaitReady
+		pending           = plan.AwaitPending
+	)
+	podDelete := func(ordinal int) plan.Step { return Fault("pod-delete", ordinal, time.Second, 2*time.Minute) }
+	return []setScenario{
+		{
+			name:    "set-blocked",
+			summary: "Scaled down while the first pod cannot be scheduled: nothing is deleted until it is Ready again.",
+			build: func(v variant) plan.Plan {
+				blocked := []plan.Step{podDelete(0), Await(pending, 0, time.Minute)}
+				blocked = append(blocked, v.hit(2)...) // On the node of the pod that is to be deleted first.
+				blocked = append(blocked, Observed(Scale(1)), v.quiet())
+				return v.twoNodes(v.trial(v.workload(3),
+					Within("cordon", 0, 10*time.Minute, blocked...), Settled(), Load(60), Scale(3)))
+			},
+		},
+		{
+			// Without order, a pod that cannot be scheduled keeps no other from being deleted or made.
+			name:    "set-burst",
+			summary: "Parallel: scaled down while the first pod cannot be scheduled, and up again, all at once.",
+			build: func(v variant) plan.Plan {
+				w := v.workload(3 + v.r.IntN(2))
+				w.Parallel = true
+				last := w.Replicas - 1
+				down, up := v.either(v.meanwhile(terminating, last), v.meanwhile(scheduled, last))
+				return v.twoNodes(v.trial(w,
+					Within("cordon", 0, 8*time.Minute,
+						podDelete(0),
+						Await(pending, 0, time.Minute),
+						Observed(Scale(1, down...)),
+						Await(gone, last, 2*time.Minute),
+						Await(gone, 1, 2*time.Minute),
+					),
+					Settled(), Load(60), Checksum("down"), Scale(w.Replicas, up...),
+				))
+			},
+		},
+		{
+			// The revision is first above all pods, then at the last one, then at all. A pod below the partition that is
+			// deleted comes back as it was.
+			name: "set-canary",
+			summary: "A rolling update behind a partition: no pod, the last one as a canary, all; a pod below it deleted " +
+				"on the way; then rolled back.",
+			build: func(v variant) plan.Plan {
+				w := v.workload(3)
+				w.Partition = 3 + v.r.IntN(3)
+				canary, back := v.either(v.meanwhile(terminating, 2), v.meanwhile(terminating, 1))
+				return v.trial(w,
+					Update("v2"), Still(3*time.Second),
+					Partition(2, canary...), Load(60), Checksum("canary"),
+					podDelete(v.r.IntN(2)), Settled(), Load(60), Checksum("deleted"),
+					Partition(1), Partition(0), Load(30), Rollback(plan.RevisionFirst, back...),
+				)
+			},
+		},
+		{
+			// The pods can come back nowhere while the template is edited: the update goes on once the node is schedulable.
+			name:    "set-drain",
+			summary: "The node of the first pod drained, and the StatefulSet updated meanwhile.",
+			light:   true,
+			build: func(v variant) plan.Plan {
+				down, up := v.either(v.meanwhile(terminating, 2), v.meanwhile(scheduled, 1))
+				return v.trial(v.workload(3),
+					Within("drain", 0, 6*time.Minute,
+						Await(pending, 0, time.Minute), Observed(Update("second")), v.quiet()),
+					Settled(), Scale(1, down...), Scale(3, up...),
+				)
+			},
+		},
+		{
+			name:    "set-max-unavailable", // KEP-961.
+			summary: "A rolling update that may have two pods unavailable at once, and no more.",
+			build: func(v variant) plan.Plan {
+				w := v.workload(4 + v.r.IntN(2))
+				w.MaxUnavailable = 2
+				return v.trial(w, Update("v2", v.meanwhile(terminating, 2+v.r.IntN(2))...))
+			},
+		},
+		{
+			name:    "set-min-ready", // An update is the case k8s-136831.
+			summary: "With minReadySeconds, scaled up and down: each pod waits until the one before it is available.",
+			build: func(v variant) plan.Plan {
+				w := v.workload(3)
+				w.MinReadySeconds = 4 + v.r.IntN(4)
+				down, up := v.either(v.meanwhile(terminating, 2), v.meanwhile(ready, 1))
+				return v.trial(w, Scale(1, down...), Load(30), Scale(3, up...))
+			},
+		},
+		{
+			// The out-of-service taint says that the node will not come back (KEP-2268): the new pod stays Pending, since
+			// its claim is bound to a volume of that node. Once the claim is deleted, the next one is bound on another node.
+			// The node is started in the end for the next trial, and brings nothing back.
+			name: "set-node-gone",
+			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its claim is " +
+				"deleted, comes up empty on another node, and is cloned from the first instance and caught up by GTID.",
+			heavy:  true,
+			faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
+			build: func(v variant) plan.Plan {
+				const lost = 1
+				whose := lost
+				w := v.workload(2)
+				w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
+				during := []plan.Step{
+					Await(pending, lost, 3*time.Minute), v.quiet(),
+					{Do: plan.ActionDeleteClaim, Ordinal: &whose, Bound: plan.Duration(time.Minute)},
+				}
+				if v.fault != "" {
+					during = append(during, Await(scheduled, lost, 2*time.Minute),
+						Fault(v.fault, 0, time.Second, 2*time.Minute))
+				}
+				during = append(during, Await(plan.AwaitMoved, lost, 3*time.Minute),
+					// A database of this size is cloned within seconds.
+					plan.Step{Do: plan.ActionRecover, Ordinal: &whose, Bound: plan.Duration(2 * time.Minute)}, Load(50))
+				p := v.trial(w, Within("node-stop", lost, 18*time.Minute,
+					Await(plan.AwaitNotReady, lost, 3*time.Minute),
+					Within("out-of-service", lost, 12*time.Minute, during...)))
+				p.Bounds.MaxNodes = 2 // The other worker's kubelet may be killed while one is gone.
+				return p
+			},
+		},
+		{
+			name:    "set-on-delete",
+			summary: "With the strategy OnDelete a new revision replaces no pod; one that is deleted comes back with it.",
+			build: func(v variant) plan.Plan {
+				w := v.workload(3)
+				w.UpdateStrategy = plan.StrategyOnDelete
+				victim := v.r.IntN(3)
+				return v.trial(w,
+					Update("v2"), Still(5*time.Second), Load(60),
+					Within("pod-delete", victim, 6*time.Minute, v.meanwhile(scheduled, victim)...),
+					Await(plan.AwaitUpdated, victim, 2*time.Minute), Settled(), Load(60),
+					Scale(2), Load(30), Scale(3),
+				)
+			},
+		},
+		{
+			name: "set-recreate",
+			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with them, which " +
+				"come back on their volumes.",
+			build: func(v variant) plan.Plan {
+				cascade := []string{plan.CascadeBackground, plan.CascadeForeground}[v.r.IntN(2)]
+				down, back := v.either(v.meanwhile(terminating, 1), v.meanwhile(scheduled, 1))
+				return v.trial(v.workload(3),
+					DeleteSet(plan.CascadeOrphan), Load(30), CreateSet(), Load(30),
+					DeleteSet(cascade, down...), CreateSet(back...),
+				)
+			},
+		},
+		setRetention("set-retention", "kept", "", ""),
+		setRetention("set-retention-deleted", "deleted with it and kept when it is scaled down", plan.PolicyDelete, ""),
+		setRetention("set-retention-scaled", "deleted when it is scaled down and kept when it is deleted", "",
+			plan.PolicyDelete),
+		setRetention("set-retention-delete", "deleted with it and when it is scaled down", plan.PolicyDelete,
+			plan.PolicyDelete),
+		{
+			// Down in reverse order, each pod once those above it are gone; up in order, each once those before it are Ready.
+			name:    "set-scale",
+			summary: "Scaled from 3 pods, or 4, to 1 and back, in order.",
+			build: func(v variant) plan.Plan {
+				most := 3 + v.r.IntN(2)
+				down, up := v.either(v.meanwhile(terminating, most-1), v.meanwhile(scheduled, 1))
+				return v.trial(v.workload(most), Scale(1, down...), Load(30), Scale(most, up...))
+			},
+		},
+		{
+			name:    "set-start", // KEP-3335.
+			summary: "Scaled and updated with ordinals that do not begin at 0.",
+			light:   true,
+			build: func(v variant) plan.Plan {
+				w := v.workload(3)
+				w.Start = 2 + v.r.IntN(8)
+				scaled, updated := v.either(v.meanwhile(scheduled, w.Start+1), v.meanwhile(terminating, w.Start+2))
+				return v.trial(w, Scale(1), Scale(3, scaled...), Update("v2", updated...))
+			},
+		},
+	}
+}
+
+// setRetention keeps or deletes claims, as the policy of the StatefulSet says (KEP-1847).
+func setRetention(name, said, whenDeleted, whenScaled string) setScenario {
+	return setScenario{
+		name:    name,
+		summary: "The StatefulSet scaled down, deleted and made again; its claims are " + said + ".",
+		light:   said != "kept", // Databases would begin with nothing.
+		build: func(v variant) plan.Plan {
+			w := v.workload(3)
+			w.WhenDeleted, w.WhenScaled = whenDeleted, whenScaled
+			cascade := []string{plan.CascadeBackground, plan.CascadeForeground}[v.r.IntN(2)]
+			last := 2 // A volume is claimed once, and each worker has 3.
+			if said == "kept" {
+				last = 3 // The claims of all are kept, and what was written to each is read back.
+			}
+			return v.trial(w,
+				Scale(1, v.meanwhile(plan.AwaitTerminating, 1)...), Load(20),
+				DeleteSet(cascade), CreateSet(), Load(20), Scale(last),
+			)
+		},
+	}
+}

@@ -1,0 +1,181 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// MySQL is a StatefulSet of databases on small volumes, so that three fit on any machine. Two clients with an operation
+// every 50 ms do not make two cores the bottleneck.
+func MySQL(replicas int) plan.Workload {
+	return plan.Workload{
+		Name:        "ledger",
+		StatefulSet: "mysql",
+		Replicas:    replicas,
+		FileSystem:  "ext4",
+		VolumeMiB:   512,
+		Clients:     2,
+		Interval:    plan.Duration(50 * time.Millisecond),
+		QuietRows:   1000,
+	}
+}
+
+// Disk is MySQL on shared disks with a fencing, see plan.Workload.
+func Disk(replicas int, fencing string) plan.Workload {
+	w := MySQL(replicas)
+	w.Storage, w.Fencing = plan.StorageSharedDisk, fencing
+	return w
+}
+
+// Light is a StatefulSet of containers that do nothing, on volumes of 16 MiB.
+func Light(replicas int) plan.Workload {
+	return plan.Workload{
+		Name: plan.LightName, StatefulSet: plan.LightName, Light: true, Replicas: replicas, FileSystem: "ext4",
+		VolumeMiB: 16,
+	}
+}
+
+// Trial is a plan on two workers, with bounds that a machine with two cores keeps.
+func Trial(w plan.Workload, steps ...plan.Step) plan.Plan {
+	b := plan.Bounds{
+		Ready:     plan.Duration(3 * time.Minute),
+		Settle:    plan.Duration(2 * time.Minute),
+		BlindGap:  plan.Duration(5 * time.Second),
+		MinOps:    50,
+		MinAround: 5,
+	}
+	if w.Light {
+		b.MinOps, b.MinAround = 0, 0
+	}
+	return plan.Plan{Workers: 2, Workload: w, Bounds: b, Steps: steps}
+}
+
+// Example is a small plan whose only step is a fault.
+func Example(f plan.FaultCaps, params plan.Params) plan.Plan {
+	w := MySQL(2)
+	if f.Storage == plan.StorageSharedDisk {
+		w = Disk(2, "single")
+	}
+	step := With(Fault(f.Name, 0, 10*time.Second, 5*time.Minute), params)
+	return plan.Make(plan.Scenario{Name: "example", Build: func(*rand.Rand) plan.Plan { return Trial(w, step) }}, 1)
+}
+
+// Load lets the clients write until so many more inserts are acknowledged.
+func Load(commits int) plan.Step {
+	return plan.Step{Do: plan.ActionLoad, Commits: commits, Bound: plan.Duration(2 * time.Minute)}
+}
+
+// Checksum takes the checksums of the quiet tables.
+func Checksum(label string) plan.Step {
+	return plan.Step{Do: plan.ActionChecksum, Label: label, Bound: plan.Duration(2 * time.Minute)}
+}
+
+// Read reads every row back.
+func Read() plan.Step { return plan.Step{Do: plan.ActionRead, Bound: plan.Duration(2 * time.Minute)} }
+
+// Fault is a fault on the node of an ordinal, held for a time.
+func Fault(name string, ordinal int, hold, bound time.Duration) plan.Step {
+	f := &plan.Fault{Name: name, Ordinal: ordinal, Hold: plan.Duration(hold)}
+	return plan.Step{Do: plan.ActionFault, Fault: f, Bound: plan.Duration(bound)}
+}
+
+// With is a fault with parameters.
+func With(s plan.Step, params plan.Params) plan.Step {
+	s.Fault.Params = params
+	return s
+}
+
+// Within is a fault during which steps are carried out, once its effect was shown.
+func Within(name string, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
+	s := Fault(name, ordinal, time.Second, bound)
+	s.Fault.During = during
+	return s
+}
+
+// CSIPoint is a fault point of the CSI driver during which steps are carried out.
+func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
+	return With(Within("csi-point", ordinal, bound, during...), plan.Params{"csi": call})
+}
+
+// DeletePod deletes a pod, whether or not another can come.
+func DeletePod(ordinal int) plan.Step {
+	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+}
+
+// Await waits for something that concerns an ordinal, see plan.Awaits.
+func Await(what string, ordinal int, bound time.Duration) plan.Step {
+	a := &plan.Await{For: what, Ordinal: ordinal}
+	return plan.Step{Do: plan.ActionAwait, Await: a, Bound: plan.Duration(bound)}
+}
+
+// Settled waits until the StatefulSet is as was last asked of it.
+func Settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
+
+// Still waits until no pod was made, ended or told to end for so long.
+func Still(lasting time.Duration) plan.Step {
+	s := Await(plan.AwaitStill, 0, lasting+time.Minute)
+	s.Await.Lasting = plan.Duration(lasting)
+	return s
+}
+
+// changeBound is what a change of a StatefulSet of three databases keeps on a loaded machine, with a fault in it.
+const changeBound = 5 * time.Minute
+
+func change(do plan.Action, during []plan.Step) plan.Step {
+	return plan.Step{Do: do, During: during, Bound: plan.Duration(changeBound)}
+}
+
+// Scale sets the replicas of the StatefulSet; during are carried out while it is under way.
+func Scale(replicas int, during ...plan.Step) plan.Step {
+	s := change(plan.ActionScale, during)
+	s.Replicas = &replicas
+	return s
+}
+
+// Update gives the pod template a revision.
+func Update(revision string, during ...plan.Step) plan.Step {
+	s := change(plan.ActionUpdate, during)
+	s.Update = &plan.Update{Revision: revision}
+	return s
+}
+
+// Partition sets the partition of the rolling update.
+func Partition(partition int, during ...plan.Step) plan.Step {
+	s := change(plan.ActionPartition, during)
+	s.Partition = &partition
+	return s
+}
+
+// Rollback gives the pod template back as a revision had it.
+func Rollback(revision string, during ...plan.Step) plan.Step {
+	s := change(plan.ActionRollback, during)
+	s.Revision = revision
+	return s
+}
+
+// DeleteSet deletes the StatefulSet.
+func DeleteSet(cascade string, during ...plan.Step) plan.Step {
+	s := change(plan.ActionDeleteSet, during)
+	s.Cascade = cascade
+	return s
+}
+
+// CreateSet makes the StatefulSet again.
+func CreateSet(during ...plan.Step) plan.Step { return change(plan.ActionCreateSet, during) }
+
+// Observed makes a change not wait for what comes of it.
+func Observed(s plan.Step) plan.Step {
+	s.Wait = plan.WaitObserved
+	return s
+}
+
+// each makes one step for each ordinal below n.
+func each(n int, step func(ordinal int) plan.Step) []plan.Step {
+	steps := make([]plan.Step, n)
+	for i := range steps {
+		steps[i] = step(i)
+	}
+	return steps
+}

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -136,7 +135,7 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 		made, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
 		return offline.Answer{Database: &made}, err
 	case "sidecars":
-		made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Log: c.log, Progress: c.progress})
+		made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
 		return offline.Answer{Sidecars: &made}, err
 	case "pin":
 		return offline.Answer{}, errors.Join(nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins"),
@@ -152,23 +151,12 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 	if err != nil {
 		return offline.Answer{}, err
 	}
-	options := nodeimage.Options{
-		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source),
-		Engine:   nodeimage.Engine{Name: filepath.Base(c.engine), Path: c.engine},
-		Preload:  []nodeimage.Archive{{Path: db.Path, Digest: db.Digest}},
-		CacheDir: c.cache, Log: c.log, Progress: c.progress,
-	}
-	work, err := nodeimage.Plan(ctx, options)
+	node, err := nodeimage.Ensure(ctx, nodeimage.Options{
+		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source), Engine: c.engine,
+		Preload: []offline.Database{db}, CacheDir: c.cache, Log: c.log, Progress: c.progress,
+	})
 	if err != nil {
-		return offline.Answer{}, err
-	}
-	fmt.Fprintln(c.progress, work)
-	node, err := nodeimage.Ensure(ctx, options)
-	if err != nil {
-		return offline.Answer{}, fmt.Errorf(
-			"%w\nwhat was built so far is kept: the same command goes on from there",
-			err,
-		)
+		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
 	}
 	return offline.Answer{Images: &offline.Images{
 		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,

@@ -56,7 +56,7 @@ func wanted() []string {
 // makeBase writes the base layer and MySQL's version into dir.
 func makeBase(ctx context.Context, cache store.Store, dir string) error {
 	builder := debian.Builder{Store: cache, Runner: proc.Exec{}, Arch: architecture()}
-	archive, _, err := builder.Root(ctx, rootSpec())
+	archive, err := builder.Root(ctx, rootSpec())
 	if err != nil {
 		return err
 	}

@@ -1,3 +1,6 @@
+// Package database makes the database image on hosts that have no container registry: MySQL from Debian packages, cut
+// down to what a server and its checks need, with the start program as entry point. The same inputs never build
+// twice.
 package database
 
 import (
@@ -50,9 +53,6 @@ const Repository = "localhost/seatrial/mysql"
 type Options struct {
 	CacheDir  string // Of the store that results are kept in.
 	ModuleDir string // A directory inside this module: the start program is compiled there. By default the current.
-	// Published is the path of a docker archive of the published MySQL image, as `docker save` writes it. Empty
-	// means that the server comes from Debian packages.
-	Published string
 	Log       *slog.Logger
 }
 
@@ -77,7 +77,7 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 	}
 	// In the temporary directory; nothing depends on its removal.
 	defer func() { _ = os.RemoveAll(filepath.Dir(program)) }()
-	base, err := baseFor(ctx, cache, o)
+	base, err := debianBase(ctx, cache, o.Log)
 	if err != nil {
 		return Archive{}, err
 	}
@@ -138,44 +138,13 @@ func digestFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// base is what the start program's layer is put on.
+// base is what the start program's layer is put on: a layer with the server, in a file.
 type base struct {
-	open    func() (v1.Image, error) // Reading it takes a second, so only when it is needed.
-	version string
-	sum     string
+	layer, version, sum string
 }
 
-func baseFor(ctx context.Context, cache store.Store, o Options) (base, error) {
-	if o.Published != "" {
-		return publishedBase(o.Published)
-	}
-	return debianBase(ctx, cache, o.Log)
-}
-
-// versionVariable is the environment variable in which the published image says its MySQL's version.
+// versionVariable is the environment variable in which the image says its MySQL's version.
 const versionVariable = "MYSQL_VERSION="
-
-func publishedBase(archive string) (base, error) {
-	img, err := tarball.ImageFromPath(archive, nil)
-	if err != nil {
-		return base{}, fmt.Errorf("read published image %q: %w", archive, err)
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return base{}, fmt.Errorf("read published image %q: %w", archive, err)
-	}
-	id, err := img.ConfigName()
-	if err != nil {
-		return base{}, fmt.Errorf("read published image %q: %w", archive, err)
-	}
-	for _, variable := range config.Config.Env {
-		if text, ok := strings.CutPrefix(variable, versionVariable); ok {
-			version, err := parseVersion(text)
-			return base{open: func() (v1.Image, error) { return img, nil }, version: version, sum: id.String()}, err
-		}
-	}
-	return base{}, fmt.Errorf("read published image %q: it has no %s in its environment", archive, versionVariable)
-}
 
 func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base, error) {
 	var address store.Address
@@ -195,20 +164,7 @@ func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base,
 	if err != nil {
 		return base{}, fmt.Errorf("read version of MySQL: %w", err)
 	}
-	layer := filepath.Join(dir, layerFile)
-	return base{open: func() (v1.Image, error) { return openBase(layer) }, version: string(version), sum: sum}, nil
-}
-
-func openBase(file string) (v1.Image, error) {
-	layer, err := tarball.LayerFromFile(file, tarball.WithCompressionLevel(gzip.BestSpeed))
-	if err != nil {
-		return nil, fmt.Errorf("read base layer: %w", err)
-	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		return nil, fmt.Errorf("make base image: %w", err)
-	}
-	return img, nil
+	return base{filepath.Join(dir, layerFile), string(version), sum}, nil
 }
 
 // assemble puts the start program on the base and writes the archive and its description into dir.
@@ -219,19 +175,18 @@ func assemble(dir string, b base, program string) error {
 		return err
 	}
 	defer func() { _ = os.Remove(startLayer) }() // It is in the archive too.
-	layer, err := tarball.LayerFromFile(startLayer, tarball.WithCompressionLevel(gzip.BestSpeed))
-	if err != nil {
-		return fmt.Errorf("read layer of the start program: %w", err)
+	img := empty.Image
+	for _, file := range []string{b.layer, startLayer} {
+		layer, err := tarball.LayerFromFile(file, tarball.WithCompressionLevel(gzip.BestSpeed))
+		if err != nil {
+			return fmt.Errorf("read layer of the database image: %w", err)
+		}
+		if img, err = mutate.AppendLayers(img, layer); err != nil {
+			return fmt.Errorf("append layer of the database image: %w", err)
+		}
 	}
-	img, err := b.open()
+	img, err := configure(img, b.version)
 	if err != nil {
-		return err
-	}
-	img, err = mutate.AppendLayers(img, layer)
-	if err != nil {
-		return fmt.Errorf("append start program: %w", err)
-	}
-	if img, err = configure(img, b.version); err != nil {
 		return err
 	}
 	id, err := img.ConfigName()

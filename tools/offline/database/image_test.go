@@ -14,14 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seatrial/seatrial/tools/offline/layers"
-	"github.com/seatrial/seatrial/tools/offline/nodeimage"
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // rootOf writes a root file system with the given files; a value that begins with "->" is a link.
@@ -134,31 +130,17 @@ func TestPackageVersion(t *testing.T) {
 	}
 }
 
-func TestPublishedImageGetsTheStartProgram(t *testing.T) {
+func TestImageGetsTheStartProgram(t *testing.T) {
 	dir := t.TempDir()
-	published, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Config: v1.Config{
-		Env: []string{"PATH=/usr/bin", "MYSQL_VERSION=9.4.0-1.el9"}, Entrypoint: []string{"docker-entrypoint.sh"},
-		Cmd: []string{"mysqld"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive, program := filepath.Join(dir, "published.tar"), filepath.Join(dir, "start")
-	tag, err := name.NewTag("mysql:9.4.0")
-	if err == nil {
-		err = tarball.WriteToFile(archive, tag, published)
-	}
+	layer, program := filepath.Join(dir, "layer.tar"), filepath.Join(dir, "start")
+	err := layers.WriteFile(layer, []layers.File{{Name: "usr/sbin/mysqld", Mode: 0o755, Data: []byte("server")}})
 	if err == nil {
 		err = os.WriteFile(program, []byte("program"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := publishedBase(archive)
-	if err != nil || b.version != "9.4.0" {
-		t.Fatalf("base %+v, %v; want version 9.4.0", b, err)
-	}
-	if err := assemble(dir, b, program); err != nil {
+	if err := assemble(dir, base{layer: layer, version: "9.4.0"}, program); err != nil {
 		t.Fatal(err)
 	}
 	img, err := tarball.ImageFromPath(filepath.Join(dir, archiveFile), nil)
@@ -172,7 +154,7 @@ func TestPublishedImageGetsTheStartProgram(t *testing.T) {
 	if diff := cmp.Diff([]string{startPath, "/var/lib/mysql"}, config.Config.Entrypoint); diff != "" {
 		t.Errorf("entry point (-want +got):\n%s", diff)
 	}
-	if config.Config.Cmd != nil || config.Config.User != "999:999" || len(config.RootFS.DiffIDs) != 1 {
+	if config.Config.Cmd != nil || config.Config.User != "999:999" || len(config.RootFS.DiffIDs) != 2 {
 		t.Errorf("configuration %+v", config.Config)
 	}
 }
@@ -181,11 +163,11 @@ func TestRealImageIsBuiltOnce(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: fetches Debian packages as root; set SEATRIAL_E2E=1")
 	}
-	dir, err := nodeimage.CacheDir()
+	cache, err := store.Default()
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{CacheDir: dir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	options := Options{CacheDir: cache.Dir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	first, err := Ensure(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)

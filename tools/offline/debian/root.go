@@ -1,16 +1,17 @@
+// Package debian makes root file systems of Debian suites, as tar files, with nothing but apt: the same suite and
+// packages are never put together twice.
+//
+// The mirror is the one that this host's own apt configuration names.
 package debian
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -26,15 +27,14 @@ type Spec struct {
 	Suite string
 	// Packages are installed besides the smallest set that has a package manager; Recommends are not followed.
 	Packages []string
-	// Excludes are patterns of paths that dpkg does not unpack, for example "/usr/share/doc/*", and Includes are
-	// exceptions to them. Nil Excludes means Documentation().
-	Excludes, Includes []string
+	// Includes are patterns of paths that dpkg unpacks although they are among documentation's.
+	Includes []string
 	// AptOpts are apt configuration lines, for example `Acquire::Check-Valid-Until "false"`.
 	AptOpts []string
 }
 
-// Documentation returns the patterns of paths that nobody reads in a container: manuals, documents, translations.
-func Documentation() []string {
+// documentation returns the patterns of paths that dpkg does not unpack: manuals, documents, translations.
+func documentation() []string {
 	return []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 		"/usr/share/bug/*", "/usr/share/groff/*", "/usr/share/bash-completion/*", "/usr/share/zsh/*",
@@ -51,54 +51,30 @@ func (s Spec) Sum(arch string) string {
 	packages := slices.Clone(s.Packages)
 	slices.Sort(packages)
 	a.AddString("packages", strings.Join(slices.Compact(packages), "\n"))
-	a.AddString("excludes", strings.Join(s.excludes(), "\n"))
+	a.AddString("excludes", strings.Join(documentation(), "\n"))
 	a.AddString("includes", strings.Join(s.Includes, "\n"))
 	a.AddString("apt", strings.Join(s.AptOpts, "\n"))
 	return a.Sum()
 }
 
-func (s Spec) excludes() []string {
-	if s.Excludes == nil {
-		return Documentation()
-	}
-	return s.Excludes
-}
-
-// runner runs programs.
-type runner interface {
-	Run(ctx context.Context, c proc.Command) error
-}
-
 // Builder makes root file systems.
 type Builder struct {
 	Store  store.Store
-	Runner runner
+	Runner proc.Runner
 	// Arch is Debian's name of the architecture, which for amd64 and arm64 is Go's.
 	Arch string
-}
-
-// New returns a builder on this host that keeps its results in s.
-func New(s store.Store) Builder {
-	return Builder{Store: s, Runner: proc.Exec{}, Arch: runtime.GOARCH}
 }
 
 // Has tells whether the root file system is in the store.
 func (b Builder) Has(s Spec) bool { return b.Store.Has(s.Name, s.Sum(b.Arch)) }
 
-// Root returns the path and the sha256 (hexadecimal) of a tar of the root file system, making it when the store does
-// not have it: about a minute, and a minute more when mmdebstrap has to be installed first.
-func (b Builder) Root(ctx context.Context, s Spec) (tarPath, digest string, err error) {
+// Root returns the path of a tar of the root file system, making it when the store does not have it: about a minute,
+// and a minute more when mmdebstrap has to be installed first.
+func (b Builder) Root(ctx context.Context, s Spec) (string, error) {
 	dir, _, err := b.Store.Produce(ctx, s.Name, s.Sum(b.Arch), func(ctx context.Context, dir string) error {
 		return b.make(ctx, s, dir)
 	})
-	if err != nil {
-		return "", "", err
-	}
-	sum, err := os.ReadFile(filepath.Join(dir, "root.tar.sha256"))
-	if err != nil {
-		return "", "", fmt.Errorf("read digest of root file system %s: %w", s.Name, err)
-	}
-	return filepath.Join(dir, "root.tar"), string(sum), nil
+	return filepath.Join(dir, "root.tar"), err
 }
 
 func (b Builder) make(ctx context.Context, s Spec, dir string) error {
@@ -111,7 +87,7 @@ func (b Builder) make(ctx context.Context, s Spec, dir string) error {
 		return fmt.Errorf("open log of root file system %s: %w", s.Name, err)
 	}
 	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
-	if err := Install(ctx, b.Runner, log, "mmdebstrap", "mmdebstrap"); err != nil {
+	if err := Install(ctx, b.Runner, log, "mmdebstrap"); err != nil {
 		return err
 	}
 	sources, err := hostSources("/")
@@ -130,11 +106,7 @@ func (b Builder) make(ctx context.Context, s Spec, dir string) error {
 		return fmt.Errorf("make root file system %s of %s (log: %s; the same command resumes): %w",
 			s.Name, s.Suite, logPath, err)
 	}
-	sum, err := fileSum(tar)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "root.tar.sha256"), []byte(sum), 0o644)
+	return nil
 }
 
 // mmdebstrap returns the command line. With fromStdin the sources are read from standard input.
@@ -147,7 +119,7 @@ func mmdebstrap(s Spec, arch, tar string, fromStdin bool) []string {
 	for _, opt := range s.AptOpts {
 		args = append(args, "--aptopt="+opt)
 	}
-	for _, pattern := range s.excludes() {
+	for _, pattern := range documentation() {
 		args = append(args, "--dpkgopt=path-exclude="+pattern)
 	}
 	for _, pattern := range s.Includes {
@@ -160,53 +132,41 @@ func mmdebstrap(s Spec, arch, tar string, fromStdin bool) []string {
 	return args
 }
 
-// Install sees to it that a program is there, by installing the Debian package that has it when this process may.
-func Install(ctx context.Context, r runner, log io.Writer, program, pkg string) error {
+// Install sees to it that a program is there, by installing the Debian package of its name when this process may.
+func Install(ctx context.Context, r proc.Runner, log io.Writer, program string) error {
 	ask := proc.Command{Args: []string{program, "--version"}, Stdout: io.Discard}
 	if err := r.Run(ctx, ask); err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return InstallPackage(ctx, r, log, pkg)
+	return InstallPackages(ctx, r, log, program)
 }
 
-// InstallPackage installs a Debian package on this host.
-func InstallPackage(ctx context.Context, r runner, log io.Writer, pkg string) error {
+// InstallPackages installs Debian packages on this host.
+func InstallPackages(ctx context.Context, r proc.Runner, log io.Writer, packages ...string) error {
+	what := strings.Join(packages, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("install %s: this host has no apt-get: install it by hand: %w", pkg, err)
+		return fmt.Errorf("install %s: this host has no apt-get: install it by hand: %w", what, err)
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("install %s: not root: run apt-get install %s as root first", pkg, pkg)
+		return fmt.Errorf("install %s: not root: run apt-get install %s as root first", what, what)
 	}
-	env := []string{"DEBIAN_FRONTEND=noninteractive"}
-	install := proc.Command{
+	apt := func(args ...string) error {
 		// Somebody else may be installing something at the same time.
-		Args: []string{"apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=180", pkg},
-		Env:  env, Stdout: log, Stderr: log,
+		args = append([]string{"apt-get", "-o", "DPkg::Lock::Timeout=300"}, args...)
+		env := []string{"DEBIAN_FRONTEND=noninteractive"}
+		return r.Run(ctx, proc.Command{Args: args, Env: env, Stdout: log, Stderr: log})
 	}
-	first := r.Run(ctx, install)
+	install := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
+	first := apt(install...)
 	if first == nil {
 		return nil
 	}
 	// The usual reason is a list of packages that is old or was never fetched.
-	update := proc.Command{Args: []string{"apt-get", "update"}, Env: env, Stdout: log, Stderr: log}
-	if err := r.Run(ctx, update); err != nil {
-		return fmt.Errorf("install %s: %w", pkg, errors.Join(first, err))
+	if err := apt("update"); err != nil {
+		return fmt.Errorf("install %s: %w", what, errors.Join(first, err))
 	}
-	if err := r.Run(ctx, install); err != nil {
-		return fmt.Errorf("install %s: %w", pkg, err)
+	if err := apt(install...); err != nil {
+		return fmt.Errorf("install %s: %w", what, err)
 	}
 	return nil
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("hash root file system: %w", err)
-	}
-	defer func() { _ = f.Close() }() // Read only: nothing can be lost.
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("hash root file system: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/await"
 )
 
 const (
@@ -160,19 +162,16 @@ func awaitDaemon(ctx context.Context, options Options, exited <-chan error) erro
 	if err != nil {
 		return err
 	}
-	w := waiting{what: "dockerd to answer", bound: startBound, every: 200 * time.Millisecond}
-	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
+	look := func(ctx context.Context) (bool, string, error) {
 		select {
 		case err := <-exited:
-			return "", false, fmt.Errorf("it ended: %v", err) //nolint:errorlint // Nil says exit status 0.
+			return false, "", await.Stop(fmt.Errorf("it ended: %v", err)) //nolint:errorlint // Nil says exit status 0.
 		default:
 		}
 		_, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
-		if err != nil {
-			return err.Error(), false, nil //nolint:nilerr // It is the state seen, and may change.
-		}
-		return "", true, nil
-	})
+		return err == nil, "", err
+	}
+	return await.Until(ctx, "dockerd to answer", 200*time.Millisecond, startBound, look)
 }
 
 // reload makes the running dockerd read its configuration again and waits until its default runtime is the given one.
@@ -188,15 +187,11 @@ func reload(ctx context.Context, options Options, runtime string) error {
 	if err := unix.Kill(pid, unix.SIGHUP); err != nil {
 		return fmt.Errorf("reload dockerd (pid %d): %w", pid, err)
 	}
-	w := waiting{what: "dockerd's default runtime to be " + runtime, bound: 30 * time.Second,
-		every: 100 * time.Millisecond}
-	return await(ctx, w, func(ctx context.Context) (string, bool, error) {
+	look := func(ctx context.Context) (bool, string, error) {
 		engine, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: path})
-		if err != nil {
-			return err.Error(), false, nil //nolint:nilerr // It is the state seen, and may change.
-		}
-		return engine.Runtime, engine.Runtime == runtime, nil
-	})
+		return engine.Runtime == runtime, engine.Runtime, err
+	}
+	return await.Until(ctx, "dockerd's default runtime to be "+runtime, 100*time.Millisecond, 30*time.Second, look)
 }
 
 // stopDaemon stops a dockerd that we started, when it is still that one, and waits until it is gone.
@@ -214,10 +209,9 @@ func stopDaemon(ctx context.Context, options Options, daemon StartedDaemon) (sto
 		return false, fmt.Errorf("stop dockerd (pid %d): %w", daemon.PID, err)
 	}
 	// It stops its containers first, each with a grace of its own.
-	w := waiting{what: fmt.Sprintf("dockerd (pid %d) to end", daemon.PID), bound: 2 * time.Minute,
-		every: 100 * time.Millisecond}
-	err = await(ctx, w, func(context.Context) (string, bool, error) {
-		return "still there", !isOurs(options.Machine, daemon), nil
+	what := fmt.Sprintf("dockerd (pid %d) to end", daemon.PID)
+	err = await.Until(ctx, what, 100*time.Millisecond, 2*time.Minute, func(context.Context) (bool, string, error) {
+		return !isOurs(options.Machine, daemon), "still there", nil
 	})
 	return err == nil, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/tools/offline/steps"
 )
 
 // Ensure returns an engine that works, and makes one when none does and it can: it installs Debian's docker, starts it,
@@ -92,19 +93,15 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	if err != nil {
 		return Engine{}, err
 	}
-	steps := missingSteps(options, &state, lacks.Names())
+	todo := missingSteps(options, &state, lacks.Names())
 	fmt.Fprintln(options.Out, "No container engine works here. As root on this host, seatrial will now:")
-	for i, step := range steps {
-		fmt.Fprintf(options.Out, "  %d. %s (about %s)\n", i+1, step.what, step.about)
+	for i, step := range todo {
+		fmt.Fprintf(options.Out, "  %d. %s (about %s)\n", i+1, step.Name, step.About)
 	}
 	fmt.Fprintf(options.Out, "It keeps its record and logs in %s; `make clean` undoes it, the packages excepted.\n",
 		options.StateDir)
-	for i, step := range steps {
-		start := time.Now()
-		if err := step.do(ctx); err != nil {
-			return Engine{}, fmt.Errorf("make a container engine: %w", err)
-		}
-		fmt.Fprintf(options.Out, "  %d. done in %s.\n", i+1, time.Since(start).Round(100*time.Millisecond))
+	if err := steps.Run(ctx, options.Out, "container engine", todo); err != nil {
+		return Engine{}, fmt.Errorf("make a container engine: %w", err)
 	}
 	engine, err := find(ctx, options)
 	if err != nil {
@@ -122,19 +119,14 @@ func installed(machine Machine) bool {
 	return daemon == nil && client == nil
 }
 
-type step struct {
-	what  string
-	about time.Duration
-	do    func(context.Context) error
-}
-
 // missingSteps lists what this host needs to have a docker that works.
-func missingSteps(options Options, state *State, lacks []string) []step {
-	var steps []step
+func missingSteps(options Options, state *State, lacks []string) []steps.Step {
+	var todo []steps.Step
 	running := dockerPID(options.Machine) != 0
 	if !installed(options.Machine) {
-		steps = append(steps, step{"install docker.io and iptables from the host's Debian archive", time.Minute,
-			func(ctx context.Context) error {
+		todo = append(todo, steps.Step{
+			Name: "install docker.io and iptables from the host's Debian archive", About: time.Minute,
+			Do: func(ctx context.Context) error {
 				packages, err := install(ctx, options)
 				state.Packages = append(state.Packages, packages...)
 				return errors.Join(err, saveState(options.StateDir, *state))
@@ -144,7 +136,7 @@ func missingSteps(options Options, state *State, lacks []string) []step {
 		what := fmt.Sprintf(
 			"put a runtime wrapper in front of runc, since this host cannot grant %s, and register it in %s",
 			strings.Join(lacks, ", "), options.DaemonConfig)
-		steps = append(steps, step{what, 10 * time.Second, func(ctx context.Context) error {
+		todo = append(todo, steps.Step{Name: what, About: 10 * time.Second, Do: func(ctx context.Context) error {
 			// A docker that runs by now may be one that its package has just started.
 			if err := register(ctx, options, state); err != nil || dockerPID(options.Machine) == 0 {
 				return err
@@ -153,13 +145,12 @@ func missingSteps(options Options, state *State, lacks []string) []step {
 		}})
 	}
 	if !running {
-		steps = append(steps, step{"start dockerd", 5 * time.Second, func(ctx context.Context) error {
+		todo = append(todo, steps.Step{Name: "start dockerd", About: 5 * time.Second, Do: func(ctx context.Context) error {
 			if _, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: "docker"}); err == nil {
-				// The package's own scripts started it.
-				return nil
+				return nil // The package's own scripts started it.
 			}
 			return startDaemon(ctx, options, state)
 		}})
 	}
-	return steps
+	return todo
 }

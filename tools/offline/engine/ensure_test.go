@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
@@ -110,7 +107,7 @@ func TestMissingSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, step := range missingSteps(fakeOptions(t, &tc.machine), &State{}, tc.lacks) {
-				first, _, _ := strings.Cut(step.what, " ")
+				first, _, _ := strings.Cut(step.Name, " ")
 				got = append(got, first)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -223,27 +220,4 @@ func TestBuildCompiles(t *testing.T) {
 			t.Errorf("%s was built twice (%v)", path, err)
 		}
 	}
-}
-
-func TestAwait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began, asked := time.Now(), 0
-		err := await(t.Context(), waiting{what: "the tide", bound: time.Minute, every: time.Second},
-			func(context.Context) (string, bool, error) { asked++; return "ebb", asked == 5, nil })
-		if err != nil || time.Since(began) != 4*time.Second {
-			t.Errorf("await = %v after %s, want nil after 4s", err, time.Since(began))
-		}
-		err = await(t.Context(), waiting{what: "the tide", bound: 90 * time.Second, every: 20 * time.Second},
-			func(context.Context) (string, bool, error) { return "ebb", false, nil })
-		const want = "wait for the tide: waited 1m30s, last seen: ebb: context deadline exceeded"
-		if err == nil || err.Error() != want {
-			t.Errorf("await = %v, want %s", err, want)
-		}
-		broken := errors.New("no sea")
-		err = await(t.Context(), waiting{what: "the tide", bound: time.Minute, every: time.Second},
-			func(context.Context) (string, bool, error) { return "", false, broken })
-		if !errors.Is(err, broken) {
-			t.Errorf("await = %v, want %v in it", err, broken)
-		}
-	})
 }

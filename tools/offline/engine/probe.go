@@ -1,21 +1,21 @@
 package engine
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
 const (
@@ -37,7 +37,7 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	}
 	// Each probe has names of its own: several may look at one engine at once.
 	id := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	image, archive, err := probeImage(binary, id)
+	image, archive, err := probeImage(options.StateDir, binary, id)
 	if err != nil {
 		return fmt.Errorf("assemble the probe's image: %w", err)
 	}
@@ -85,42 +85,18 @@ func isMissing(err error) bool {
 }
 
 // probeImage assembles an image of the one program, under a name that no registry has.
-func probeImage(binary, id string) (string, io.Reader, error) {
-	text, err := os.ReadFile(binary)
+func probeImage(dir, binary, id string) (string, io.Reader, error) {
+	file := filepath.Join(dir, "probe-"+id+".tar")
+	defer func() { _ = os.Remove(file) }() // Below the state directory; nothing depends on its removal.
+	program := layers.File{Name: "enginecheck", Mode: 0o755, Path: binary}
+	if err := layers.WriteFile(file, []layers.File{program}); err != nil {
+		return "", nil, err
+	}
+	layer, err := layers.Plain(file)
 	if err != nil {
 		return "", nil, err
 	}
-	var files bytes.Buffer
-	archive := tar.NewWriter(&files)
-	header := &tar.Header{Name: "enginecheck", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}
-	if err := archive.WriteHeader(header); err != nil {
-		return "", nil, err
-	}
-	if _, err := archive.Write(text); err != nil {
-		return "", nil, err
-	}
-	if err := archive.Close(); err != nil {
-		return "", nil, err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		return "", nil, err
-	}
-	// The configuration keeps the layers' identities, so it is taken from the image that has them.
-	config, err := image.ConfigFile()
-	if err != nil {
-		return "", nil, err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint = []string{"/enginecheck"}
-	image, err = mutate.ConfigFile(image, config)
+	image, err := layers.Image(v1.Config{Entrypoint: []string{"/enginecheck"}}, false, layer)
 	if err != nil {
 		return "", nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/await"
 )
 
 // stateSchema is raised when a field changes its meaning.
@@ -119,13 +121,13 @@ func lock(ctx context.Context, dir string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the host: %w", err)
 	}
-	err = await(ctx, waiting{what: "another process to finish with this host's engine", bound: 15 * time.Minute,
-		every: 200 * time.Millisecond}, func(context.Context) (string, bool, error) {
+	const what = "another process to finish with this host's engine"
+	err = await.Until(ctx, what, 200*time.Millisecond, 15*time.Minute, func(context.Context) (bool, string, error) {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return "lock held", false, nil
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			err = await.Stop(err)
 		}
-		return "", err == nil, err
+		return err == nil, "", err
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the host: %w", err), file.Close())

@@ -1,3 +1,6 @@
+// Package gobuild pins Go modules that are compiled without being dependencies of this module, and compiles them into a
+// store: a go.mod and a go.sum for each, kept beside the sources, say exactly what a program is made from, and the same
+// sources, pins, flags and Go are never compiled twice.
 package gobuild
 
 import (
@@ -10,33 +13,18 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
-// runner runs programs.
-type runner interface {
-	Run(ctx context.Context, c proc.Command) error
-}
-
 // Builder compiles modules with the Go on this host.
 type Builder struct {
 	Store  store.Store
-	Runner runner
+	Runner proc.Runner
 	// GoVersion is the version of the Go command, as of `go env GOVERSION`.
 	GoVersion string
 	// Arch is the GOARCH to compile for.
 	Arch string
 }
 
-// Result is where a module's programs are.
-type Result struct {
-	// Dir holds the programs.
-	Dir string
-	// Sum is the digest of what they were made from.
-	Sum string
-	// Reused tells that nothing had to be compiled.
-	Reused bool
-}
-
 // GoVersion asks the go command for its version.
-func GoVersion(ctx context.Context, r runner) (string, error) {
+func GoVersion(ctx context.Context, r proc.Runner) (string, error) {
 	version, err := proc.Output(ctx, r, proc.Command{Args: []string{"go", "env", "GOVERSION"}})
 	if err != nil {
 		return "", fmt.Errorf("ask go for its version: %w", err)
@@ -50,17 +38,13 @@ func (b Builder) Sum(m Module) string { return m.address(b.GoVersion, b.Arch) }
 // Has tells whether the module's programs are in the store.
 func (b Builder) Has(m Module) bool { return b.Store.Has(m.Name, b.Sum(m)) }
 
-// Build returns the module's programs, compiling them only when the store does not have them. An error names the
-// module and the log; what other modules were compiled into stays, so the same call goes on where it stopped.
-func (b Builder) Build(ctx context.Context, m Module) (Result, error) {
-	sum := b.Sum(m)
-	dir, reused, err := b.Store.Produce(ctx, m.Name, sum, func(ctx context.Context, dir string) error {
+// Build returns the directory of the module's programs, compiling them only when the store does not have them. An error
+// names the module and the log; what other modules were compiled into stays, so the same call goes on where it stopped.
+func (b Builder) Build(ctx context.Context, m Module) (string, error) {
+	dir, _, err := b.Store.Produce(ctx, m.Name, b.Sum(m), func(ctx context.Context, dir string) error {
 		return b.compile(ctx, m, dir)
 	})
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{Dir: dir, Sum: sum, Reused: reused}, nil
+	return dir, err
 }
 
 func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
@@ -69,14 +53,8 @@ func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
 		return fmt.Errorf("make work directory of component %s: %w", m.Name, err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
-	for name, data := range m.Files {
-		path := filepath.Join(work, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("write sources of component %s: %w", m.Name, err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return fmt.Errorf("write sources of component %s: %w", m.Name, err)
-		}
+	if err := writeFiles(work, m.Files); err != nil {
+		return fmt.Errorf("write sources of component %s: %w", m.Name, err)
 	}
 	logPath, err := b.Store.LogPath(m.Name)
 	if err != nil {
@@ -93,9 +71,23 @@ func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
 	if err != nil {
 		return fmt.Errorf("build component %s (log: %s; the same command resumes): %w", m.Name, logPath, err)
 	}
-	for _, program := range m.Programs() {
+	for _, program := range m.programs() {
 		if _, err := os.Stat(filepath.Join(outDir, program)); err != nil {
 			return fmt.Errorf("build component %s (log: %s): no program %s came out of it", m.Name, logPath, program)
+		}
+	}
+	return nil
+}
+
+// writeFiles writes files by slash-separated path below dir.
+func writeFiles(dir string, files map[string][]byte) error {
+	for name, data := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return err
 		}
 	}
 	return nil

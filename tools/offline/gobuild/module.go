@@ -2,8 +2,9 @@ package gobuild
 
 import (
 	"fmt"
+	"maps"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/tools/offline/store"
@@ -34,12 +35,7 @@ func (m Module) args(outDir string) []string {
 	if m.Cgo {
 		ld = append(ld, "-linkmode=external", `-extldflags=-static`)
 	}
-	names := make([]string, 0, len(m.Variables))
-	for name := range m.Variables {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
 		ld = append(ld, fmt.Sprintf("-X=%s=%s", name, m.Variables[name]))
 	}
 	args := []string{
@@ -63,8 +59,8 @@ func (m Module) binary() string {
 	return path.Base(m.Packages[0])
 }
 
-// Programs returns the names of the programs that the module is compiled into.
-func (m Module) Programs() []string {
+// programs returns the names of the programs that the module is compiled into.
+func (m Module) programs() []string {
 	if len(m.Packages) == 1 {
 		return []string{m.binary()}
 	}

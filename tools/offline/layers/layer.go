@@ -1,3 +1,5 @@
+// Package layers writes and reads the layers of container images, and assembles images from them, without a container
+// engine. The same content gives the same bytes: names are sorted and times are those of 1970.
 package layers
 
 import (

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
-	"github.com/seatrial/seatrial/tools/offline/gopin"
 )
 
 // pinFiles are the pinned modules. A directory with a go.mod cannot be embedded, so every file carries ".txt".
@@ -21,23 +20,12 @@ var pinFiles embed.FS
 //go:embed podnet/*.go pause/*.go coredns/*.go.txt
 var ownFiles embed.FS
 
-// Component is one line of the list of what the image is compiled from.
+// Component is one line of the list of what the image is compiled from: what the compiler needs to know, without files.
 type Component struct {
-	// Name is the component's name in progress lines, logs and the store.
-	Name string
-	// Module and Version are the Go module that the component is; Pin is the pinned module it is compiled in,
-	// which is the component's own unless it shares another's.
-	Module, Version, Pin string
-	// Packages are the programs to compile.
-	Packages []string
-	// Binary renames the program of a component with one package.
-	Binary string
-	// Tags are build tags.
-	Tags []string
-	// Cgo tells that the program needs C.
-	Cgo bool
-	// Variables are link-time strings.
-	Variables map[string]string
+	gobuild.Module
+	// Path and Version are the Go module that the component is; Pin is the pinned module it is compiled in, which is the
+	// component's own unless it shares another's.
+	Path, Version, Pin string
 	// Cold is about how long it takes on two cores with empty caches.
 	Cold time.Duration
 }
@@ -62,32 +50,38 @@ const (
 func components(r release) []Component {
 	k8s := pinName("kubernetes", r.Kubernetes)
 	return []Component{
-		{Name: "kubernetes", Module: kubernetesModule, Version: r.Kubernetes, Pin: k8s,
+		{Path: kubernetesModule, Version: r.Kubernetes, Pin: k8s, Cold: 11 * time.Minute, Module: gobuild.Module{
+			Name: "kubernetes", Variables: kubernetesVersion(r.Kubernetes),
 			Packages: under("k8s.io/kubernetes/cmd/", "kube-apiserver", "kube-controller-manager", "kube-proxy",
 				"kube-scheduler", "kubeadm", "kubectl", "kubelet"),
-			Variables: kubernetesVersion(r.Kubernetes), Cold: 11 * time.Minute},
-		{Name: "podnet", Pin: k8s, Packages: []string{"./podnet"}, Cold: 15 * time.Second},
-		{Name: "pause", Pin: k8s, Packages: []string{"./pause"}, Cold: 5 * time.Second},
-		{Name: "containerd", Module: containerdModule, Version: containerdVersion,
-			Packages: under(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
-			Tags:     []string{"no_aufs", "no_btrfs", "no_devmapper", "no_zfs"}, Cold: 90 * time.Second,
-			Variables: map[string]string{containerdModule + "/version.Version": containerdVersion}},
-		{Name: "runc", Module: runcModule, Version: runcVersion, Packages: []string{runcModule}, Cgo: true,
-			Tags: []string{"netgo", "osusergo", "seccomp"}, Cold: 20 * time.Second},
-		{Name: "cni-plugins", Module: pluginsModule, Version: pluginsVersion, Cold: 15 * time.Second,
-			Packages: under(pluginsModule+"/plugins/", "ipam/host-local", "main/loopback", "main/ptp", "meta/portmap"),
-			Variables: map[string]string{
-				pluginsModule + "/pkg/utils/buildversion.BuildVersion": pluginsVersion}},
-		{Name: "etcd", Module: etcdModule, Version: r.Etcd, Packages: []string{etcdModule}, Binary: "etcd",
-			Cold: 75 * time.Second},
-		{Name: "coredns", Module: corednsModule, Version: r.CoreDNS, Packages: []string{"./coredns"},
-			Cold: 90 * time.Second},
+		}},
+		{Pin: k8s, Cold: 15 * time.Second, Module: gobuild.Module{Name: "podnet", Packages: []string{"./podnet"}}},
+		{Pin: k8s, Cold: 5 * time.Second, Module: gobuild.Module{Name: "pause", Packages: []string{"./pause"}}},
+		{Path: containerdModule, Version: containerdVersion, Cold: 90 * time.Second, Module: gobuild.Module{
+			Name: "containerd", Tags: []string{"no_aufs", "no_btrfs", "no_devmapper", "no_zfs"},
+			Packages:  under(containerdModule+"/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
+			Variables: map[string]string{containerdModule + "/version.Version": containerdVersion},
+		}},
+		{Path: runcModule, Version: runcVersion, Cold: 20 * time.Second, Module: gobuild.Module{
+			Name: "runc", Packages: []string{runcModule}, Cgo: true, Tags: []string{"netgo", "osusergo", "seccomp"},
+		}},
+		{Path: pluginsModule, Version: pluginsVersion, Cold: 15 * time.Second, Module: gobuild.Module{
+			Name:      "cni-plugins",
+			Packages:  under(pluginsModule+"/plugins/", "ipam/host-local", "main/loopback", "main/ptp", "meta/portmap"),
+			Variables: map[string]string{pluginsModule + "/pkg/utils/buildversion.BuildVersion": pluginsVersion},
+		}},
+		{Path: etcdModule, Version: r.Etcd, Cold: 75 * time.Second, Module: gobuild.Module{
+			Name: "etcd", Packages: []string{etcdModule}, Binary: "etcd",
+		}},
+		{Path: corednsModule, Version: r.CoreDNS, Cold: 90 * time.Second, Module: gobuild.Module{
+			Name: "coredns", Packages: []string{"./coredns"},
+		}},
 	}
 }
 
 // filesOnly are the modules of which files are taken and nothing is compiled.
 func filesOnly() []Component {
-	return []Component{{Name: "kind", Module: kindModule, Version: kindVersion}}
+	return []Component{{Path: kindModule, Version: kindVersion, Module: gobuild.Module{Name: "kind"}}}
 }
 
 func under(prefix string, names ...string) []string {
@@ -124,9 +118,6 @@ func (c Component) pin() string {
 
 // module returns what the compiler needs to know of the component.
 func (c Component) module() (gobuild.Module, error) {
-	m := gobuild.Module{
-		Name: c.Name, Packages: c.Packages, Binary: c.Binary, Tags: c.Tags, Cgo: c.Cgo, Variables: c.Variables,
-	}
 	files, err := pinned(c.pin())
 	if err != nil {
 		return gobuild.Module{}, fmt.Errorf("read pins of component %s: %w", c.Name, err)
@@ -140,13 +131,13 @@ func (c Component) module() (gobuild.Module, error) {
 			return gobuild.Module{}, fmt.Errorf("read sources of component %s: %w", c.Name, err)
 		}
 	}
-	m.Files = files
-	return m, nil
+	c.Files = files
+	return c.Module, nil
 }
 
 // pinned returns the files of a pinned module under their real names.
 func pinned(name string) (map[string][]byte, error) {
-	return gopin.Files(pinFiles, path.Join("pins", name))
+	return gobuild.PinFiles(pinFiles, path.Join("pins", name))
 }
 
 // addOwn adds our own sources in that directory, without the tests.

@@ -67,14 +67,14 @@ func TestPins(t *testing.T) {
 					t.Errorf("%s: component %s is compiled with %s", r.Kubernetes, c.Name, name)
 				}
 			}
-			if c.Module == "" {
+			if c.Path == "" {
 				continue
 			}
-			if !strings.Contains(string(m.Files["go.mod"]), c.Module+" "+c.Version) {
-				t.Errorf("%s: go.mod of component %s does not require %s %s", r.Kubernetes, c.Name, c.Module, c.Version)
+			if !strings.Contains(string(m.Files["go.mod"]), c.Path+" "+c.Version) {
+				t.Errorf("%s: go.mod of component %s does not require %s %s", r.Kubernetes, c.Name, c.Path, c.Version)
 			}
-			if !strings.Contains(string(m.Files["go.sum"]), c.Module+" "+c.Version+" h1:") {
-				t.Errorf("%s: go.sum of component %s lacks %s %s", r.Kubernetes, c.Name, c.Module, c.Version)
+			if !strings.Contains(string(m.Files["go.sum"]), c.Path+" "+c.Version+" h1:") {
+				t.Errorf("%s: go.sum of component %s lacks %s %s", r.Kubernetes, c.Name, c.Path, c.Version)
 			}
 		}
 	}

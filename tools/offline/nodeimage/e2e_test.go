@@ -3,6 +3,7 @@ package nodeimage
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // maxBytes is the size that a node image without preloaded images may have.
@@ -22,8 +24,12 @@ func TestRealImage(t *testing.T) {
 	}
 	ctx := t.Context()
 	engine := findEngine(ctx, t)
+	cache, err := store.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{
-		Source: Build, Engine: engine, KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
+		CacheDir: cache.Dir, Log: slog.New(slog.DiscardHandler), Source: Build, Engine: engine, KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
 		Progress: t.Output(),
 	}
 	first, err := Ensure(ctx, o)
@@ -66,20 +72,20 @@ func TestRealImage(t *testing.T) {
 }
 
 // findEngine returns the first container engine that answers.
-func findEngine(ctx context.Context, t *testing.T) Engine {
+func findEngine(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"docker", "podman", "nerdctl"} {
 		if (proc.Exec{}).Run(ctx, proc.Command{Args: []string{name, "info"}, Stdout: &bytes.Buffer{}}) == nil {
-			return Engine{Name: name}
+			return name
 		}
 	}
 	t.Fatal("no container engine answers")
-	return Engine{}
+	return ""
 }
 
-func ask(ctx context.Context, t *testing.T, engine Engine, args ...string) string {
+func ask(ctx context.Context, t *testing.T, engine string, args ...string) string {
 	t.Helper()
-	out, err := proc.Output(ctx, proc.Exec{}, proc.Command{Args: append([]string{engine.Name}, args...)})
+	out, err := proc.Output(ctx, proc.Exec{}, proc.Command{Args: append([]string{engine}, args...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// Package nodeimage makes kind node images on hosts that have no container registry, from Go modules and Debian
+// packages alone: the same inputs never build twice, and an interrupted build goes on where it stopped.
 package nodeimage
 
 import (
@@ -20,7 +22,7 @@ import (
 type builder struct {
 	opts     Options
 	rel      release
-	run      runner
+	run      proc.Runner
 	store    store.Store
 	compiler gobuild.Builder
 	roots    debian.Builder
@@ -38,7 +40,7 @@ func Ensure(ctx context.Context, o Options) (Image, error) {
 	return b.ensure(ctx)
 }
 
-func newBuilder(ctx context.Context, o Options, run runner) (*builder, error) {
+func newBuilder(ctx context.Context, o Options, run proc.Runner) (*builder, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -106,7 +108,7 @@ func (b *builder) target() (Image, error) {
 		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)
 	}
 	return Image{
-		Ref: b.refOf(sum), KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum, Preloaded: true,
+		Ref: b.refOf(sum), KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum,
 	}, nil
 }
 
@@ -116,11 +118,12 @@ func (b *builder) build(ctx context.Context, img Image) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(b.opts.Progress, "build node image %s: %s\n", img.Ref, steps.Outlook(all))
 	if err := steps.Run(ctx, b.opts.Progress, "node image", all); err != nil {
 		return err
 	}
 	if !b.present(ctx, img.Ref) {
-		return fmt.Errorf("load node image into %s: it took the archive, but has no %s", b.opts.Engine.Name, img.Ref)
+		return fmt.Errorf("load node image into %s: it took the archive, but has no %s", b.engineName(), img.Ref)
 	}
 	return errors.Join(b.store.KeepOnly(b.kind(), img.Inputs), b.store.Sweep())
 }
@@ -135,7 +138,7 @@ func (b *builder) steps(img Image) ([]steps.Step, error) {
 		Name: "Debian root file system", About: 2 * time.Minute,
 		There: func() bool { return b.roots.Has(nodeRoot()) },
 		Do: func(ctx context.Context) (err error) {
-			p.rootTar, _, err = b.roots.Root(ctx, nodeRoot())
+			p.rootTar, err = b.roots.Root(ctx, nodeRoot())
 			return err
 		},
 	}}
@@ -151,8 +154,8 @@ func (b *builder) steps(img Image) ([]steps.Step, error) {
 				if err := b.toolsFor(ctx, m); err != nil {
 					return err
 				}
-				result, err := b.compiler.Build(ctx, m)
-				p.built[c.Name] = result.Dir
+				dir, err := b.compiler.Build(ctx, m)
+				p.built[c.Name] = dir
 				return err
 			},
 		})
@@ -179,11 +182,11 @@ func (b *builder) lastSteps(img Image, p *parts) []steps.Step {
 			},
 		},
 		{
-			Name: "load image into " + b.opts.Engine.Name, About: time.Minute,
+			Name: "load image into " + b.engineName(), About: time.Minute,
 			There: func() bool { return false },
 			Do: func(ctx context.Context) error {
 				if err := b.engine(ctx, io.Discard, "load", "-i", archive); err != nil {
-					return fmt.Errorf("load node image into %s: %w", b.opts.Engine.Name, err)
+					return fmt.Errorf("load node image into %s: %w", b.engineName(), err)
 				}
 				return nil
 			},
@@ -196,15 +199,15 @@ func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
 	if !m.Cgo || b.compiler.Has(m) {
 		return nil
 	}
-	for program, pkg := range map[string]string{"gcc": "gcc", "pkg-config": "pkg-config"} {
-		if err := debian.Install(ctx, b.run, io.Discard, program, pkg); err != nil {
+	for _, program := range []string{"gcc", "pkg-config"} {
+		if err := debian.Install(ctx, b.run, io.Discard, program); err != nil {
 			return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
 		}
 	}
 	if b.run.Run(ctx, proc.Command{Args: []string{"pkg-config", "--exists", "libseccomp"}}) == nil {
 		return nil
 	}
-	if err := debian.InstallPackage(ctx, b.run, io.Discard, "libseccomp-dev"); err != nil {
+	if err := debian.InstallPackages(ctx, b.run, io.Discard, "libseccomp-dev"); err != nil {
 		return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
 	}
 	return nil

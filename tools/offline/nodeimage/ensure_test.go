@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/steps"
 )
@@ -89,7 +92,9 @@ func (h *fakeHost) compile(c proc.Command) error {
 
 func testBuilder(t *testing.T, h *fakeHost, change func(*Options)) *builder {
 	t.Helper()
-	o := Options{Engine: Engine{Name: "engine"}, CacheDir: t.TempDir()}
+	o := Options{
+		Engine: "engine", CacheDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Progress: io.Discard,
+	}
 	if change != nil {
 		change(&o)
 	}
@@ -143,13 +148,13 @@ func TestBuildResumes(t *testing.T) {
 	if !strings.Contains(first, "Debian root file system: already there") {
 		t.Errorf("first line = %q", first)
 	}
-	work, err := b.plan(t.Context())
+	all, err := b.steps(Image{Inputs: "0123456789abcdef"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := work.String()
+	text := steps.Outlook(all)
 	if !strings.Contains(text, "(assemble image, load image into engine)") || strings.Contains(text, "compile") {
-		t.Errorf("plan = %q, want only what is missing", text)
+		t.Errorf("outlook = %q, want only what is missing", text)
 	}
 }
 
@@ -183,19 +188,19 @@ func TestRefCoversEveryInput(t *testing.T) {
 		return img.Ref
 	}
 	base := ref(nil)
-	if again := ref(func(o *Options) { o.Preload = []Archive{} }); again != base {
+	if again := ref(func(o *Options) { o.Preload = []offline.Database{} }); again != base {
 		t.Errorf("the same inputs give %s and %s", base, again)
 	}
 	const prefix = "localhost/seatrial/node:v1.37.0-"
 	if !strings.HasPrefix(base, prefix) || len(base) != len(prefix)+12 {
 		t.Errorf("ref = %s", base)
 	}
-	one := []Archive{{Path: "/a.tar", Digest: "1"}}
+	one := []offline.Database{{Path: "/a.tar", Digest: "1"}}
 	seen := map[string]bool{base: true}
 	for i, change := range []func(*Options){
 		func(o *Options) { o.KubernetesVersion = "v1.36.3" },
 		func(o *Options) { o.Preload = one },
-		func(o *Options) { o.Preload = []Archive{{Path: "/a.tar", Digest: "2"}} },
+		func(o *Options) { o.Preload = []offline.Database{{Path: "/a.tar", Digest: "2"}} },
 	} {
 		got := ref(change)
 		if seen[got] {
@@ -203,7 +208,7 @@ func TestRefCoversEveryInput(t *testing.T) {
 		}
 		seen[got] = true
 	}
-	moved := ref(func(o *Options) { o.Preload = []Archive{{Path: "/elsewhere.tar", Digest: "1"}} })
+	moved := ref(func(o *Options) { o.Preload = []offline.Database{{Path: "/elsewhere.tar", Digest: "1"}} })
 	if !seen[moved] {
 		t.Error("where an archive lies must not change the ref")
 	}
@@ -306,19 +311,15 @@ func TestPullIsBounded(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	tests := map[string]Options{
-		"source \"registry\"":   {Source: "registry", Engine: Engine{Name: "docker"}},
+		"source \"registry\"":   {Source: "registry", Engine: "docker"},
 		"container engine":      {},
-		"preload archive 0":     {Engine: Engine{Name: "docker"}, Preload: []Archive{{Path: "/x"}}},
-		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: Engine{Name: "docker"}},
-		"auto, published or bu": {Source: "AUTO", Engine: Engine{Name: "docker"}},
+		"preload archive 0":     {Engine: "docker", Preload: []offline.Database{{Path: "/x"}}},
+		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: "docker"},
+		"auto, published or bu": {Source: "AUTO", Engine: "docker"},
 	}
 	for word, o := range tests {
 		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error %v does not say %q", err, word)
 		}
-	}
-	t.Setenv("SEATRIAL_CACHE", "/somewhere")
-	if dir, err := CacheDir(); err != nil || dir != "/somewhere/nodeimage" {
-		t.Errorf("cache = %q, %v", dir, err)
 	}
 }

@@ -37,7 +37,7 @@ func (b *builder) kindSource(ctx context.Context) (string, error) {
 		}
 	}
 	out, err := proc.Output(ctx, b.run, proc.Command{
-		Args: []string{"go", "mod", "download", "-json", c.Module},
+		Args: []string{"go", "mod", "download", "-json", c.Path},
 		Dir:  work, Env: []string{"GOWORK=off", "GOFLAGS=-mod=mod"},
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (b *builder) kindSource(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find kind's files: %w", err)
 	}
 	if module.Version != c.Version || module.Dir == "" {
-		return "", fmt.Errorf("find kind's files: module %s is %q, want %s", c.Module, module.Version, c.Version)
+		return "", fmt.Errorf("find kind's files: module %s is %q, want %s", c.Path, module.Version, c.Version)
 	}
 	return module.Dir, nil
 }

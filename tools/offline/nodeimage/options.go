@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/proc"
-	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // Source says where a node image comes from.
@@ -24,38 +24,21 @@ const (
 	Build Source = "build"
 )
 
-// Engine is the command line of the container engine: docker, podman or nerdctl. Only what all three have is used.
-type Engine struct {
-	// Name is "docker", "podman" or "nerdctl".
-	Name string
-	// Path is the program; empty means Name, looked up.
-	Path string
-}
-
-// Archive is a file with images, as `docker save` writes it, that are to be inside a built node image.
-type Archive struct {
-	// Path is the docker-archive on this host.
-	Path string
-	// Digest identifies the content; it goes into the node image's tag, so that the file need not be read to know
-	// that the node image is the right one.
-	Digest string
-}
-
 // Options are what is wanted of a node image.
 type Options struct {
 	// KubernetesVersion is one of the pinned versions, such as "v1.37.0"; empty means DefaultVersion.
 	KubernetesVersion string
 	// Source is Auto, Published or Build; empty means Auto.
 	Source Source
-	Engine Engine
-	// Preload are images to have inside. A published image has none of them: see Image.Preloaded.
-	Preload []Archive
-	// CacheDir keeps what was built; empty means CacheDir().
+	// Engine is the client of docker, podman or nerdctl, by name or path. Only what all three have is used.
+	Engine string
+	// Preload are images to have inside, as `docker save` writes them; a published image has none of them. Their digests
+	// go into the node image's tag, so that the files need not be read to know that the node image is the right one.
+	Preload []offline.Database
+	// CacheDir keeps what was built.
 	CacheDir string
-	// Log hears of what is rarely of interest; nil means nothing is logged.
-	Log *slog.Logger
-	// Progress hears of every step: when it starts, at least every 20 s while it goes on, and when it ends;
-	// nil for silence.
+	Log      *slog.Logger
+	// Progress hears of every step: when it starts, at least every 20 s while it goes on, and when it ends.
 	Progress io.Writer
 }
 
@@ -67,18 +50,10 @@ type Image struct {
 	KubernetesVersion string
 	// Source is Published or Build.
 	Source Source
-	// Inputs is the digest of everything a built image was made from, or the digest of the published one.
+	// Inputs is the digest of everything a built image was made from.
 	Inputs string
-	// Preloaded tells whether the images of Options.Preload are inside.
-	Preloaded bool
 	// Reused tells that nothing had to be made or pulled.
 	Reused bool
-}
-
-// CacheDir is where built parts are kept: that of store.Default.
-func CacheDir() (string, error) {
-	s, err := store.Default()
-	return s.Dir, err
 }
 
 // withDefaults fills in what is left empty, and refuses what cannot be done.
@@ -92,10 +67,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Source == "" {
 		o.Source = Auto
 	}
-	if o.Engine.Path == "" {
-		o.Engine.Path = o.Engine.Name
-	}
-	if o.Engine.Path == "" {
+	if o.Engine == "" {
 		return o, fmt.Errorf("no container engine given: name docker, podman or nerdctl")
 	}
 	for i, p := range o.Preload {
@@ -103,30 +75,15 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("preload archive %d has path %q and digest %q: give both", i, p.Path, p.Digest)
 		}
 	}
-	if o.CacheDir == "" {
-		dir, err := CacheDir()
-		if err != nil {
-			return o, err
-		}
-		o.CacheDir = dir
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
 	return o, nil
 }
 
-// runner runs programs.
-type runner interface {
-	Run(ctx context.Context, c proc.Command) error
-}
+// engineName names the container engine for a person.
+func (b *builder) engineName() string { return filepath.Base(b.opts.Engine) }
 
 // engine runs a command of the container engine.
 func (b *builder) engine(ctx context.Context, stdout io.Writer, args ...string) error {
-	return b.run.Run(ctx, proc.Command{Args: append([]string{b.opts.Engine.Path}, args...), Stdout: stdout})
+	return b.run.Run(ctx, proc.Command{Args: append([]string{b.opts.Engine}, args...), Stdout: stdout})
 }
 
 // present tells whether the engine has an image.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/tools/offline/gopin"
+	"github.com/seatrial/seatrial/tools/offline/gobuild"
 )
 
-// Pin writes the pinned modules of a Kubernetes version below pinsDir, as gopin.Write does it. Pins that are there
+// Pin writes the pinned modules of a Kubernetes version below pinsDir, as gobuild.WritePin does it. Pins that are there
 // already are left alone.
 func Pin(ctx context.Context, version, pinsDir string) error {
 	r, err := releaseOf(version)
@@ -18,14 +18,14 @@ func Pin(ctx context.Context, version, pinsDir string) error {
 	}
 	all := append(components(r), filesOnly()...)
 	for _, c := range all {
-		if c.Pin != "" && c.Module == "" {
+		if c.Pin != "" && c.Path == "" {
 			continue // It is compiled in another component's pinned module.
 		}
 		m, err := pinModule(c, guests(all, c))
 		if err != nil {
 			return err
 		}
-		if err := gopin.Write(ctx, m, filepath.Join(pinsDir, c.pin())); err != nil {
+		if err := gobuild.WritePin(ctx, m, filepath.Join(pinsDir, c.pin())); err != nil {
 			return err
 		}
 	}
@@ -38,15 +38,15 @@ func guests(all []Component, c Component) []Component {
 }
 
 // pinModule says what is pinned for a component: with our own sources, so that nothing they need is dropped.
-func pinModule(c Component, guests []Component) (gopin.Module, error) {
-	m := gopin.Module{
-		Name: c.Name, Path: c.Module, Version: c.Version, Packages: c.Packages, Sources: make(map[string][]byte),
+func pinModule(c Component, guests []Component) (gobuild.Pin, error) {
+	m := gobuild.Pin{
+		Name: c.Name, Path: c.Path, Version: c.Version, Packages: c.Packages, Sources: make(map[string][]byte),
 	}
 	for _, guest := range guests {
 		for _, pkg := range guest.Packages {
 			if own, ok := strings.CutPrefix(pkg, "./"); ok {
 				if err := addOwn(m.Sources, own); err != nil {
-					return gopin.Module{}, err
+					return gobuild.Pin{}, err
 				}
 			}
 		}

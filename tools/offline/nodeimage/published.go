@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -24,8 +22,7 @@ func (b *builder) published(ctx context.Context) (Image, error) {
 	if ref == "" {
 		return Image{}, fmt.Errorf("take published node image of %s: %w", b.rel.Kubernetes, errNoPublished)
 	}
-	_, digest, _ := strings.Cut(ref, "@")
-	img := Image{Ref: ref, KubernetesVersion: b.rel.Kubernetes, Source: Published, Inputs: digest}
+	img := Image{Ref: ref, KubernetesVersion: b.rel.Kubernetes, Source: Published}
 	if b.present(ctx, ref) {
 		img.Reused = true
 		return img, nil
@@ -38,13 +35,14 @@ func (b *builder) published(ctx context.Context) (Image, error) {
 
 // pull pulls an image, as long as there is progress.
 func (b *builder) pull(ctx context.Context, ref string) error {
+	fmt.Fprintf(b.opts.Progress, "pull the published node image %s\n", ref)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &watchdog{cancel: cancel}
 	w.timer = time.AfterFunc(pullFirst, func() {
 		cancel(fmt.Errorf("nothing came within %s", pullFirst))
 	})
-	defer w.timer.Stop()
+	defer func() { w.timer.Stop() }()
 	if err := b.engine(ctx, w, "pull", ref); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -54,17 +52,14 @@ func (b *builder) pull(ctx context.Context, ref string) error {
 	return nil
 }
 
-// watchdog ends a pull that has gone silent.
+// watchdog ends a pull that has gone silent. Only the pull itself writes to it.
 type watchdog struct {
-	mu     sync.Mutex
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
 }
 
 // Write hears the pull's output.
 func (w *watchdog) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.timer.Stop()
 	w.timer = time.AfterFunc(pullSilent, func() { w.cancel(fmt.Errorf("no progress for %s", pullSilent)) })
 	return len(p), nil

@@ -1,3 +1,4 @@
+// Package proc runs other programs: by argument list, in a process group of their own, ended with the context.
 package proc
 
 import (
@@ -30,6 +31,11 @@ type Command struct {
 	// Stdin, Stdout and Stderr may be nil. The end of Stderr is repeated in the error either way.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+}
+
+// Runner runs commands; Exec does.
+type Runner interface {
+	Run(ctx context.Context, c Command) error
 }
 
 // Exec runs commands on this host.
@@ -68,10 +74,7 @@ func (Exec) Run(ctx context.Context, c Command) error {
 }
 
 // Output runs the command with r and returns what it printed, without the last line break.
-func Output(ctx context.Context, r interface {
-	Run(ctx context.Context, c Command) error
-}, c Command,
-) (string, error) {
+func Output(ctx context.Context, r Runner, c Command) (string, error) {
 	var out bytes.Buffer
 	c.Stdout = &out
 	if err := r.Run(ctx, c); err != nil {

@@ -1,12 +1,16 @@
+// Package sidecars makes the programs that a CSI driver is run with: external-attacher, external-provisioner and
+// external-resizer, from their Go modules, exactly as pinned.
 package sidecars
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"io"
-	"log/slog"
+	"path"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
@@ -15,14 +19,67 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
+//go:embed pins
+var pinFiles embed.FS
+
+// sidecar is a program of kubernetes-csi that is compiled from its Go module.
+type sidecar struct {
+	name, path, version string
+	program             string // Below cmd/.
+	// cold is about how long it takes on two idle cores with empty caches.
+	cold time.Duration
+}
+
+func attacher() sidecar {
+	return sidecar{"external-attacher", "github.com/kubernetes-csi/external-attacher/v4", "v4.13.0", "csi-attacher",
+		4 * time.Minute}
+}
+
+func provisioner() sidecar {
+	return sidecar{"external-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "v6.3.0",
+		"csi-provisioner", 3 * time.Minute}
+}
+
+func resizer() sidecar {
+	return sidecar{"external-resizer", "github.com/kubernetes-csi/external-resizer/v2", "v2.3.0", "csi-resizer",
+		3 * time.Minute}
+}
+
+func all() []sidecar { return []sidecar{attacher(), provisioner(), resizer()} }
+
+func (s sidecar) title() string      { return s.name + " " + s.version }
+func (s sidecar) pin() string        { return s.name + "-" + s.version }
+func (s sidecar) packages() []string { return []string{s.path + "/cmd/" + s.program} }
+
+// module is what the compiler needs to know.
+func (s sidecar) module() (gobuild.Module, error) {
+	files, err := gobuild.PinFiles(pinFiles, path.Join("pins", s.pin()))
+	if err != nil {
+		return gobuild.Module{}, fmt.Errorf("read pins of %s: %w", s.title(), err)
+	}
+	return gobuild.Module{
+		Name: s.name, Files: files, Packages: s.packages(), Variables: map[string]string{"main.version": s.version},
+	}, nil
+}
+
+// Pin writes the pinned modules of the sidecars below pinsDir, as gobuild.WritePin does it: it is called when a version in
+// this package is changed.
+func Pin(ctx context.Context, pinsDir string) error {
+	for _, s := range all() {
+		m := gobuild.Pin{Name: s.name, Path: s.path, Version: s.version, Packages: s.packages()}
+		if err := gobuild.WritePin(ctx, m, filepath.Join(pinsDir, s.pin())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Options say where results are kept, and who hears of the work.
 type Options struct {
-	// CacheDir is the directory of the store that results are kept in; empty means that of store.Default.
+	// CacheDir is the directory of the store that results are kept in.
 	CacheDir string
-	// Log hears of what is rarely of interest; nil means nothing is logged.
-	Log *slog.Logger
 	// Progress hears, a line each, of every compilation: when it starts, every 20 s while it goes on, and when it
-	// ends. It hears nothing when all is there. Nil means silence.
+	// ends. It hears nothing when all is there.
 	Progress io.Writer
 }
 
@@ -37,21 +94,10 @@ func Ensure(ctx context.Context, o Options) (Programs, error) {
 		return Programs{}, fmt.Errorf("make sidecars: %w", err)
 	}
 	keep := store.Store{Dir: o.CacheDir}
-	if o.CacheDir == "" {
-		if keep, err = store.Default(); err != nil {
-			return Programs{}, fmt.Errorf("make sidecars: %w", err)
-		}
-	}
 	return ensure(ctx, o, gobuild.Builder{Store: keep, Runner: proc.Exec{}, GoVersion: goVersion, Arch: runtime.GOARCH})
 }
 
 func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
 	programs := Programs{Versions: map[string]string{}}
 	paths := []*string{&programs.Attacher, &programs.Provisioner, &programs.Resizer}
 	var todo []steps.Step
@@ -66,12 +112,11 @@ func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error)
 		todo = append(todo, steps.Step{
 			Name: "compile " + s.title(), About: s.cold, There: func() bool { return b.Has(m) },
 			Do: func(ctx context.Context) error {
-				result, err := b.Build(ctx, m)
+				dir, err := b.Build(ctx, m)
 				if err != nil {
 					return fmt.Errorf("make sidecar %s: %w", s.title(), err)
 				}
-				o.Log.Debug("sidecar is there", "name", s.title(), "dir", result.Dir, "reused", result.Reused)
-				*paths[i] = filepath.Join(result.Dir, s.program)
+				*paths[i] = filepath.Join(dir, s.program)
 				return nil
 			},
 		})

@@ -17,9 +17,21 @@ type Step struct {
 	Name string
 	// About is how long it takes on two cores with nothing cached.
 	About time.Duration
-	// There tells whether it was done before; Do is called all the same, to pick up the result.
+	// There tells whether it was done before; Do is called all the same, to pick up the result. Nil means no.
 	There func() bool
 	Do    func(ctx context.Context) error
+}
+
+// Outlook says how long the steps that were not done before take, and which they are.
+func Outlook(all []Step) string {
+	var names []string
+	var about time.Duration
+	for _, s := range all {
+		if s.There == nil || !s.There() {
+			names, about = append(names, s.Name), about+s.About
+		}
+	}
+	return fmt.Sprintf("about %s on two idle cores (%s)", brief(about.Round(time.Minute)), strings.Join(names, ", "))
 }
 
 // Run does the steps of what is being made. It writes a line when a step starts, every 20 s while it goes on, and when
@@ -27,14 +39,14 @@ type Step struct {
 func Run(ctx context.Context, out io.Writer, what string, all []Step) error {
 	for i, s := range all {
 		head := fmt.Sprintf("%s %d/%d: %s", what, i+1, len(all), s.Name)
-		if s.There() {
+		if s.There != nil && s.There() {
 			fmt.Fprintf(out, "%s: already there\n", head)
 			if err := s.Do(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(out, "%s (about %s on two idle cores)\n", head, Brief(s.About))
+		fmt.Fprintf(out, "%s (about %s on two idle cores)\n", head, brief(s.About))
 		if err := s.run(ctx, out, head); err != nil {
 			return err
 		}
@@ -52,7 +64,7 @@ func (s Step) run(ctx context.Context, out io.Writer, head string) error {
 	for {
 		select {
 		case <-tick.C:
-			fmt.Fprintf(out, "%s: %s so far, about %s on two idle cores\n", head, elapsed(), Brief(s.About))
+			fmt.Fprintf(out, "%s: %s so far, about %s on two idle cores\n", head, elapsed(), brief(s.About))
 		case err := <-ended:
 			if err != nil {
 				fmt.Fprintf(out, "%s: failed after %s\n", head, elapsed())
@@ -64,8 +76,8 @@ func (s Step) run(ctx context.Context, out io.Writer, head string) error {
 	}
 }
 
-// Brief writes a duration without seconds that are none.
-func Brief(d time.Duration) string {
+// brief writes a duration without seconds that are none.
+func brief(d time.Duration) string {
 	text := d.Round(time.Second).String()
 	if minutes, even := strings.CutSuffix(text, "m0s"); even {
 		return minutes + "m"

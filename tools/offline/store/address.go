@@ -4,7 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 )
 
 // Address is the digest of everything a result is made from. Inputs are named, so that the same bytes under
@@ -26,13 +27,8 @@ func (a *Address) AddString(name, value string) { a.Add(name, []byte(value)) }
 
 // Sum returns the address as 64 hexadecimal digits.
 func (a *Address) Sum() string {
-	names := make([]string, 0, len(a.inputs))
-	for name := range a.inputs {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	h := sha256.New()
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(a.inputs)) {
 		value := a.inputs[name]
 		// The lengths keep two inputs from running into each other.
 		fmt.Fprintf(h, "%d:%s=%d:", len(name), name, len(value))

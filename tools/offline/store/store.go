@@ -1,3 +1,5 @@
+// Package store keeps the results of long work on disk, each under the digest of what it was made from. Its promise: a
+// result that is there is whole, and the same inputs are never worked on twice.
 package store
 
 import (
@@ -9,13 +11,18 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/await"
 )
 
 // shortSum is how many hexadecimal digits of an address name a directory: 80 bits, enough for a cache.
 const shortSum = 20
 
-// lockPoll is how often a held lock is tried again.
-const lockPoll = 200 * time.Millisecond
+// lockPoll is how often a held lock is tried again, lockBound for how long: longer than any work takes.
+const (
+	lockPoll  = 200 * time.Millisecond
+	lockBound = 6 * time.Hour
+)
 
 // Store is a directory of results.
 type Store struct {
@@ -138,22 +145,15 @@ func (s Store) lock(ctx context.Context, name string) (func(), error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make lock directory: %w", err)
 	}
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
-	start := time.Now()
-	for {
-		unlock, err := tryLock(filepath.Join(dir, name))
-		if err != nil || unlock != nil {
-			return unlock, err
+	var unlock func()
+	what := "another process to finish " + name
+	err := await.Until(ctx, what, lockPoll, lockBound, func(context.Context) (_ bool, _ string, err error) {
+		if unlock, err = tryLock(filepath.Join(dir, name)); err != nil {
+			err = await.Stop(err)
 		}
-		select {
-		case <-ctx.Done():
-			waited := time.Since(start).Round(time.Second)
-			return nil, fmt.Errorf("wait for another process to finish %s: gave up after %s: %w",
-				name, waited, ctx.Err())
-		case <-tick.C:
-		}
-	}
+		return unlock != nil, "lock held", err
+	})
+	return unlock, err
 }
 
 // tryLock takes the lock when nobody has it, and returns neither a function nor an error when somebody has.

@@ -161,3 +161,10 @@ func TestAddressDependsOnContentAndNotOnOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestDefaultIsWhereTheVariableSays(t *testing.T) {
+	t.Setenv("SEATRIAL_CACHE", "/somewhere")
+	if s, err := Default(); err != nil || s.Dir != "/somewhere/nodeimage" {
+		t.Errorf("store = %+v, %v", s, err)
+	}
+}

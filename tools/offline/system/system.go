@@ -1,3 +1,5 @@
+// Package system is the machine this program runs on: its files and its commands, behind the small interfaces that
+// tools/offline/engine and tools/doctor declare.
 package system
 
 import (

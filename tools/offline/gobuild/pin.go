@@ -1,9 +1,10 @@
-package gopin
+package gobuild
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -15,8 +16,31 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/proc"
 )
 
-// Module is a module to be pinned.
-type Module struct {
+// pinSuffix is what every pinned file carries at its end: a directory with a go.mod cannot be embedded.
+const pinSuffix = ".txt"
+
+// PinFiles returns the files of the pinned module in that directory under their real names, go.mod and go.sum among them.
+func PinFiles(pins fs.FS, dir string) (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	err := fs.WalkDir(pins, dir, func(p string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(pins, p)
+		if err != nil {
+			return err
+		}
+		files[strings.TrimSuffix(strings.TrimPrefix(p, dir+"/"), pinSuffix)] = data
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pinned module %q: %w", dir, err)
+	}
+	return files, nil
+}
+
+// Pin is a module to be pinned.
+type Pin struct {
 	// Name names it in errors and is the end of the pinned module's own path.
 	Name string
 	// Path and Version are the Go module that is pinned.
@@ -28,19 +52,19 @@ type Module struct {
 	Sources map[string][]byte
 }
 
-// Write makes the pinned module in dir, with the go command: a go.mod that requires exactly its version and everything
+// WritePin makes the pinned module in dir, with the go command: a go.mod that requires exactly its version and everything
 // beneath it, and a go.sum. A pin that is there already is left alone; remove the directory to make it again.
-func Write(ctx context.Context, m Module, dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "go.mod"+suffix)); err == nil {
+func WritePin(ctx context.Context, m Pin, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "go.mod"+pinSuffix)); err == nil {
 		return nil
 	}
-	if err := write(ctx, m, dir); err != nil {
+	if err := writePin(ctx, m, dir); err != nil {
 		return fmt.Errorf("pin %s: %w", m.Name, err)
 	}
 	return nil
 }
 
-func write(ctx context.Context, m Module, dir string) error {
+func writePin(ctx context.Context, m Pin, dir string) error {
 	work, err := os.MkdirTemp("", "seatrial-pin-")
 	if err != nil {
 		return err
@@ -55,14 +79,8 @@ func write(ctx context.Context, m Module, dir string) error {
 	if files["go.mod"], err = pinnedMod(m, upstream); err != nil {
 		return err
 	}
-	for name, data := range files {
-		p := filepath.Join(work, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(p, data, 0o644); err != nil {
-			return err
-		}
+	if err := writeFiles(work, files); err != nil {
+		return err
 	}
 	if err := fillSums(ctx, m, work); err != nil {
 		return err
@@ -75,7 +93,7 @@ func write(ctx context.Context, m Module, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+suffix), data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+pinSuffix), data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -83,7 +101,7 @@ func write(ctx context.Context, m Module, dir string) error {
 }
 
 // fillSums lets the go command complete go.mod and write go.sum.
-func fillSums(ctx context.Context, m Module, work string) error {
+func fillSums(ctx context.Context, m Pin, work string) error {
 	args := []string{"go", "mod", "tidy"}
 	if len(m.Packages) == 0 {
 		args = []string{"go", "mod", "download", "-json", m.Path}
@@ -93,7 +111,7 @@ func fillSums(ctx context.Context, m Module, work string) error {
 }
 
 // upstreamMod reads the go.mod of the module itself.
-func upstreamMod(ctx context.Context, m Module, work string) ([]byte, error) {
+func upstreamMod(ctx context.Context, m Pin, work string) ([]byte, error) {
 	out, err := proc.Output(ctx, proc.Exec{}, proc.Command{
 		Args: []string{"go", "mod", "download", "-json", m.Path + "@" + m.Version},
 		Dir:  work, Env: []string{"GOWORK=off", "GOFLAGS=-mod=mod"},
@@ -111,7 +129,7 @@ func upstreamMod(ctx context.Context, m Module, work string) ([]byte, error) {
 // pinnedMod derives the go.mod of the pinned module from the module's own: the same Go version and godebug
 // settings, its replacements (those of a directory in its repository become the module published from there), a
 // requirement of the module, and a tool line for each of its programs so that nothing they need is dropped.
-func pinnedMod(m Module, upstream []byte) ([]byte, error) {
+func pinnedMod(m Pin, upstream []byte) ([]byte, error) {
 	up, err := modfile.ParseLax("go.mod", upstream, nil)
 	if err != nil {
 		return nil, fmt.Errorf("parse go.mod of %s: %w", m.Path, err)

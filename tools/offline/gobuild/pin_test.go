@@ -1,4 +1,4 @@
-package gopin
+package gobuild
 
 import (
 	"os"
@@ -28,7 +28,7 @@ replace (
 	other.org/local => ./local
 )
 `
-	m := Module{
+	m := Pin{
 		Name: "kubernetes", Path: "k8s.io/kubernetes", Version: "v1.36.3",
 		Packages: []string{"k8s.io/kubernetes/cmd/kubelet", "./own"},
 	}
@@ -48,14 +48,14 @@ replace (
 	}
 }
 
-func TestFiles(t *testing.T) {
+func TestPinFiles(t *testing.T) {
 	pins := fstest.MapFS{
 		"pins/x-v1/go.mod.txt":     {Data: []byte("module x\n")},
 		"pins/x-v1/go.sum.txt":     {Data: []byte("sums\n")},
 		"pins/x-v1/cmd/main.go":    {Data: []byte("package main\n")},
 		"pins/other-v1/go.mod.txt": {Data: []byte("module other\n")},
 	}
-	got, err := Files(pins, "pins/x-v1")
+	got, err := PinFiles(pins, "pins/x-v1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestFiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := Files(pins, "pins/absent"); err == nil {
+	if _, err := PinFiles(pins, "pins/absent"); err == nil {
 		t.Error("a pinned module that is not there gives no error")
 	}
 }
@@ -76,7 +76,7 @@ func TestWriteLeavesAPinAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(t.Context(), Module{Name: "x", Path: "x.invalid/x", Version: "v1.0.0"}, dir); err != nil {
+	if err := WritePin(t.Context(), Pin{Name: "x", Path: "x.invalid/x", Version: "v1.0.0"}, dir); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "as it was" {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,12 +115,8 @@ func parse(at string, doc []byte) (Manifest, error) {
 	m := Manifest{At: at, given: given, Object: given.DeepCopyObject().(client.Object)}
 	r := rules{at: at}
 	r.metadata(m)
-	r.kind(m)
 	if len(r.errs) == 0 {
-		r.theirs(m)
-	}
-	if len(r.errs) == 0 {
-		r.ours(m)
+		r.check(m)
 	}
 	return m, r.errs.Err()
 }
@@ -214,14 +209,6 @@ func decodeErrors(at string, err error) error {
 	return errs.Err()
 }
 
-// kinds are the kinds that can be used, in alphabetical order.
-func kinds() []string {
-	return []string{
-		"IOChaos", "NetworkChaos", "PhysicalMachineChaos", "PodChaos", "Schedule", "StressChaos", "TimeChaos",
-		"Workflow",
-	}
-}
-
 // metadata holds the names against the grammar that the API server has for them, and refuses what is paused.
 func (r *rules) metadata(m Manifest) {
 	name, namespace := m.Object.GetName(), m.Object.GetNamespace()
@@ -278,6 +265,3 @@ func printable(text string) string {
 	}
 	return quoted
 }
-
-// specOf returns the spec of an object, which every kind of Chaos Mesh has, as it is addressed.
-func specOf(obj client.Object) reflect.Value { return reflect.ValueOf(obj).Elem().FieldByName("Spec") }

@@ -86,19 +86,16 @@ func (p params) Validate(s plan.Setting) plan.FieldErrors {
 		return relative(err)
 	}
 	r := &rules{at: "manifest"}
-	selector, _, ok := left(all[0].Object)
-	if len(all) != 1 || !ok {
+	if len(all) != 1 || !left(all[0].Object) {
 		r.add("kind", "use one experiment on pods", "kind %q cannot be left to Chaos Mesh", all[0].kind())
 		return r.errs
 	}
+	selector, _, _ := podsOf(all[0].Object)
 	pods := selector.Selector.Pods[placeholder]
 	want := fmt.Sprintf("%s-%d", s.Workload.StatefulSet, s.Fault.Ordinal)
 	if len(selector.Selector.Pods) != 1 || !slices.Equal(pods, []string{want}) || selector.Mode != v1alpha1.AllMode {
 		r.add("spec.selector", fmt.Sprintf("use pods: {%s: [%s]} with mode all", placeholder, want),
 			"must name the victim and nobody else")
-	}
-	if why, fix := unseen(all[0].Object); why != "" {
-		r.add("spec.action", fix, "no probe of ours could show it: %s", why)
 	}
 	return r.errs
 }
@@ -125,20 +122,17 @@ func (e *experiment) read(manifest json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
-	selector, _, ok := left(obj)
-	if !ok {
-		return fmt.Errorf("read the manifest: %T cannot be left to Chaos Mesh", obj)
+	if e.probe, err = newProbe(obj, e.env); err != nil {
+		return err
 	}
+	selector, _, _ := podsOf(obj)
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
 	obj.SetName(strings.ToLower(e.env.Owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
 	obj.SetLabels(map[string]string{undo.OwnerLabel: e.env.Owner.Name()})
 	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
 	specOf(obj).FieldByName("Duration").Set(durationValue(e.env.Life))
-	if e.body, err = encode(obj); err != nil {
-		return err
-	}
-	e.probe, err = newProbe(obj, e.env)
+	e.body, err = encode(obj)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,18 +17,9 @@ import (
 // no name before the trial begins.
 const placeholder = "trial"
 
-// leave returns the steps that leave an experiment to Chaos Mesh, one for each victim. It refuses what no probe of ours
-// could see.
+// leave returns the steps that leave an experiment to Chaos Mesh, one for each victim.
 func (t *translator) leave(r *rules, m Manifest) []plan.Step {
-	selector, duration, ok := left(m.Object)
-	if !ok {
-		r.add("kind", "use another", "kind %q cannot be left to Chaos Mesh", m.kind())
-		return nil
-	}
-	if why, fix := unseen(m.Object); why != "" {
-		r.add("spec.action", fix, "no probe of ours could show it: %s", why)
-		return nil
-	}
+	selector, duration, _ := podsOf(m.Object)
 	victims, note := t.victims(r, "spec", *selector)
 	var steps []plan.Step
 	for _, n := range victims {
@@ -44,21 +34,10 @@ func (t *translator) leave(r *rules, m Manifest) []plan.Step {
 	return steps
 }
 
-// left returns the selector and the duration of an experiment that can be left to Chaos Mesh, as they stand in it.
-func left(obj client.Object) (*v1alpha1.PodSelector, *string, bool) {
-	switch o := obj.(type) {
-	case *v1alpha1.PodChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.NetworkChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.IOChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.TimeChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.StressChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	}
-	return nil, nil, false
+// left reports whether a manifest is of an experiment that is left to Chaos Mesh: there is a probe for it.
+func left(obj client.Object) bool {
+	_, err := newProbe(obj, fault.Env{})
+	return err == nil
 }
 
 // resolve returns the manifest as it was written, for one victim, by name. What was filled in is left out: an older
@@ -69,7 +48,7 @@ func (t *translator) resolve(m Manifest, ordinal int) (json.RawMessage, error) {
 	reflect.ValueOf(obj).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(meta))
 	status := reflect.ValueOf(obj).Elem().FieldByName("Status")
 	status.SetZero()
-	selector, _, _ := left(obj)
+	selector, _, _ := podsOf(obj)
 	*selector = v1alpha1.PodSelector{Mode: v1alpha1.AllMode, Selector: v1alpha1.PodSelectorSpec{
 		Pods: map[string][]string{placeholder: {t.pod(ordinal)}},
 	}}
@@ -91,35 +70,4 @@ func encode(obj client.Object) (json.RawMessage, error) {
 		delete(meta, "creationTimestamp")
 	}
 	return json.Marshal(fields)
-}
-
-// seeable are the operations that the probe of files carries out: they leave the volume as it is.
-func seeable() []v1alpha1.IoMethod {
-	return []v1alpha1.IoMethod{"getattr", "lookup"}
-}
-
-// unseen says why the effect of an experiment could not be seen by a probe of ours, and what to do about it. An empty
-// reason is one that can be seen.
-func unseen(obj client.Object) (why, fix string) {
-	switch o := obj.(type) {
-	case *v1alpha1.NetworkChaos:
-		return fmt.Sprintf("%s of packets needs netem in the kernel of the nodes", o.Spec.Action),
-			`use "partition" or "loss"`
-	case *v1alpha1.IOChaos:
-		switch {
-		case o.Spec.Action != v1alpha1.IoLatency && o.Spec.Action != v1alpha1.IoFaults:
-			return fmt.Sprintf("%s changes what is read, and not whether or when", o.Spec.Action),
-				`use "latency" or "fault"`
-		case len(o.Spec.Methods) > 0 && !slices.ContainsFunc(o.Spec.Methods,
-			func(m v1alpha1.IoMethod) bool { return slices.Contains(seeable(), m) }):
-			return "a probe does not write to the volume", fmt.Sprintf("add one of %q to spec.methods", seeable())
-		case newFiles(o, fault.Env{}).attempts() > maxCalls:
-			return fmt.Sprintf("%d percent of calls are met by more calls than there is time for", o.Spec.Percent),
-				"use a spec.percent of 15 or more"
-		}
-	case *v1alpha1.TimeChaos:
-		return fmt.Sprintf("the clock of a process that runs already, %s off, is seen by that process alone",
-			o.Spec.TimeOffset), "leave it out"
-	}
-	return "", ""
 }

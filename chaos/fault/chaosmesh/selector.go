@@ -15,6 +15,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
+// inert is a field that is refused where it is set.
+type inert = struct {
+	path string
+	set  bool
+}
+
 // known is what a plan knows of its pods on paper, and what manifests call them.
 type known struct {
 	work     plan.Workload

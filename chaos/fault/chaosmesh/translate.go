@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
@@ -69,17 +68,12 @@ func (t *translator) manifest(r *rules, m Manifest) []plan.Step {
 // experiment returns the steps of one experiment: one for each victim, all at once.
 func (t *translator) experiment(r *rules, m Manifest) []plan.Step {
 	before := len(r.errs)
-	var steps []plan.Step
-	switch obj := m.Object.(type) {
-	case *v1alpha1.PodChaos:
-		steps = t.podChaos(r, m, obj)
-	case *v1alpha1.NetworkChaos:
-		steps = t.networkChaos(r, m, obj)
-	case *v1alpha1.PhysicalMachineChaos:
-		steps = t.machineChaos(r, m, obj)
-	default:
-		steps = t.leave(r, m)
+	row, ok, _ := m.row()
+	if !ok {
+		r.add("kind", "use another", "kind %q is no experiment that can be carried out", m.kind())
+		return nil
 	}
+	steps := row.steps(t, r, m)
 	if len(r.errs) > before || len(steps) == 0 {
 		return nil
 	}
@@ -121,11 +115,9 @@ func hold(duration *string) plan.Duration {
 	return plan.Duration(d)
 }
 
-func (t *translator) podChaos(r *rules, m Manifest, obj *v1alpha1.PodChaos) []plan.Step {
-	s := obj.Spec
-	if s.Action == v1alpha1.PodFailureAction {
-		return t.leave(r, m)
-	}
+// podChaos returns the steps that end pods or containers.
+func (t *translator) podChaos(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.PodChaos).Spec
 	victims, note := t.victims(r, "spec", s.PodSelector)
 	if s.Duration != nil {
 		note = addNote(note, "duration does nothing: it is over at once")
@@ -169,43 +161,12 @@ func (t *translator) sides(r *rules, s v1alpha1.NetworkChaosSpec) (pairs [][2]in
 	return pairs, addNote(note, drawn)
 }
 
-func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkChaos) []plan.Step {
-	s := obj.Spec
-	f := plan.Fault{Hold: hold(s.Duration), Params: direction(string(s.Direction))}
-	onlyLoss := s.Loss != nil && s.Delay == nil && s.Duplicate == nil && s.Corrupt == nil && s.Rate == nil
-	switch {
-	case s.Action == v1alpha1.PartitionAction:
-		f.Name = "pod-partition"
-		if s.PartitionBehavior == v1alpha1.RejectPartitionBehavior {
-			f.Params["reject"] = true
-		}
-	case s.Action == v1alpha1.LossAction || s.Action == v1alpha1.NetemAction && onlyLoss:
-		f.Name, f.Params["percent"] = "packet-loss", r.share("spec.loss.loss", s.Loss.Loss)
-		if c := s.Loss.Correlation; strings.Trim(c, "0.") != "" {
-			r.add("spec.loss.correlation", `use "0"`, "packets are lost each by itself; %q cannot be had", printable(c))
-		}
-		if s.Device != "" || s.TargetDevice != "" {
-			r.add("spec.device", "leave it out", "packets are lost on all devices")
-		}
-	default:
-		return t.leave(r, m)
-	}
-	if len(s.ExternalTargets) > 0 {
-		r.add("spec.externalTargets", "use spec.target",
-			"packets from and to addresses outside the workload are left alone: no probe could show that they are cut")
-		return nil
-	}
-	if s.Target == nil {
-		return t.alone(r, m, f, s)
-	}
-	if !t.takes(f.Name, "peer") {
-		r.add("spec.target", "leave target and direction out",
-			"the fault %q is of what a node exchanges with all others, and not with one pod", f.Name)
-		return nil
-	}
-	if f.Params["direction"] != nil && !t.takes(f.Name, "direction") {
-		r.add("spec.direction", `use "both"`, "the fault %q is of both directions", f.Name)
-		return nil
+// partition returns the steps that cut pods off from others.
+func (t *translator) partition(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.NetworkChaos).Spec
+	f := plan.Fault{Name: "pod-partition", Hold: hold(s.Duration), Params: direction(string(s.Direction))}
+	if s.PartitionBehavior == v1alpha1.RejectPartitionBehavior {
+		f.Params["reject"] = true
 	}
 	pairs, note := t.sides(r, s)
 	var steps []plan.Step
@@ -218,15 +179,12 @@ func (t *translator) networkChaos(r *rules, m Manifest, obj *v1alpha1.NetworkCha
 	return steps
 }
 
-// alone returns the steps of a NetworkChaos without a target, which is of all packets that leave a pod.
-func (t *translator) alone(r *rules, m Manifest, f plan.Fault, s v1alpha1.NetworkChaosSpec) []plan.Step {
-	switch {
-	case f.Name == "pod-partition" || s.Action == v1alpha1.PartitionAction:
-		r.add("spec.target", "set it to the pods that are to be cut off, and direction with it",
-			"is missing: what a pod is cut off from must be known, so that it can be shown")
-		return nil
-	case !t.takes(f.Name, "direction"):
-		delete(f.Params, "direction") // The fault has one direction only, and says in its summary which.
+// packetLoss returns the steps that lose a share of what the nodes of pods send.
+func (t *translator) packetLoss(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.NetworkChaos).Spec
+	f := plan.Fault{
+		Name: "packet-loss", Hold: hold(s.Duration),
+		Params: plan.Params{"direction": "out", "percent": r.share("spec.loss.loss", s.Loss.Loss)},
 	}
 	victims, note := t.victims(r, "spec", s.PodSelector)
 	note = addNote(note, "of all that the pod's node sends to other nodes")
@@ -237,12 +195,6 @@ func (t *translator) alone(r *rules, m Manifest, f plan.Fault, s v1alpha1.Networ
 		steps = append(steps, t.step(r, m, note, one)...)
 	}
 	return steps
-}
-
-// takes reports whether a fault has a parameter; one that there is not is refused later.
-func (t *translator) takes(name, param string) bool {
-	i := slices.IndexFunc(t.faults, func(c plan.FaultCaps) bool { return c.Name == name })
-	return i < 0 || slices.Contains(t.faults[i].Params, param)
 }
 
 // direction turns the words of Chaos Mesh, seen from the first side, into ours, seen from the victim.

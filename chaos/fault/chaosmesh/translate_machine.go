@@ -35,20 +35,9 @@ func ofControlPlane(process string) bool {
 	return false
 }
 
-func (t *translator) machineChaos(r *rules, m Manifest, obj *v1alpha1.PhysicalMachineChaos) []plan.Step {
-	switch obj.Spec.Action {
-	case v1alpha1.PMProcessAction:
-		return t.process(r, m, obj.Spec)
-	case v1alpha1.PMNetworkPartitionAction:
-		return t.machinePartition(r, m, obj.Spec)
-	case v1alpha1.PMNetworkLossAction:
-		return t.machineLoss(r, m, obj.Spec)
-	}
-	return nil
-}
-
 // machineLoss returns the steps that lose a share of what nodes send to all other nodes.
-func (t *translator) machineLoss(r *rules, m Manifest, s v1alpha1.PhysicalMachineChaosSpec) []plan.Step {
+func (t *translator) machineLoss(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.PhysicalMachineChaos).Spec
 	before := len(r.errs)
 	n := s.NetworkLoss
 	for _, f := range []inert{
@@ -82,7 +71,8 @@ func (t *translator) machineLoss(r *rules, m Manifest, s v1alpha1.PhysicalMachin
 }
 
 // process returns the steps of a signal to a process of nodes.
-func (t *translator) process(r *rules, m Manifest, s v1alpha1.PhysicalMachineChaosSpec) []plan.Step {
+func (t *translator) process(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.PhysicalMachineChaos).Spec
 	name, ok := processFault(s.Process.Process, s.Process.Signal)
 	if !ok {
 		r.add("spec.process", "use kubelet, kube-proxy, containerd or a component of the control plane with "+
@@ -114,7 +104,8 @@ func (t *translator) process(r *rules, m Manifest, s v1alpha1.PhysicalMachineCha
 }
 
 // machinePartition returns the steps that cut nodes off from the control plane, or from other nodes.
-func (t *translator) machinePartition(r *rules, m Manifest, s v1alpha1.PhysicalMachineChaosSpec) []plan.Step {
+func (t *translator) machinePartition(r *rules, m Manifest) []plan.Step {
+	s := m.Object.(*v1alpha1.PhysicalMachineChaos).Spec
 	before := len(r.errs)
 	p := s.NetworkPartition
 	if p.IPAddress != "" {
@@ -140,7 +131,7 @@ func (t *translator) machinePartition(r *rules, m Manifest, s v1alpha1.PhysicalM
 				Name: "node-partition", Ordinal: n, Hold: hold(s.Duration), Params: direction(p.Direction),
 			}
 			if peer != controlPlane {
-				f.Name, f.Params["peer"] = peerPartition, peer
+				f.Name, f.Params["peer"] = "node-isolate", peer
 			}
 			if len(r.errs) == before {
 				steps = append(steps, t.step(r, m, addNote(note, "of all devices"), f)...)
@@ -149,6 +140,3 @@ func (t *translator) machinePartition(r *rules, m Manifest, s v1alpha1.PhysicalM
 	}
 	return steps
 }
-
-// peerPartition is the fault that cuts a node off from another.
-const peerPartition = "node-isolate"

@@ -30,32 +30,17 @@ func (r *rules) workflow(obj *v1alpha1.Workflow) {
 				r.add(path+".children", "name templates, or leave it out", "is empty")
 			}
 			if template.Deadline != nil {
-				r.deadline(path+".deadline", template.Deadline)
+				r.lengthAt(path+".deadline", template.Deadline, false)
 			}
 			if template.StatusCheck != nil {
 				r.add(path+".statusCheck", "leave it out", "does nothing in a template of type %q", template.Type)
 			}
 		case v1alpha1.TypeSuspend:
-			r.deadline(path+".deadline", template.Deadline)
+			r.lengthAt(path+".deadline", template.Deadline, false)
 		case v1alpha1.TypeTask, v1alpha1.TypeStatusCheck, v1alpha1.TypeSchedule:
 			r.add(path+".templateType", "use Serial, Parallel, Suspend or an experiment",
 				"%q runs pods, or calls others, or has no end: a plan is complete before it begins", template.Type)
 		}
-	}
-}
-
-// deadline holds that a deadline is a length of time.
-func (r *rules) deadline(path string, deadline *string) {
-	if deadline == nil || *deadline == "" {
-		r.add(path, `set it, for example "30s"`, "is missing: it would never end")
-		return
-	}
-	d, err := time.ParseDuration(*deadline)
-	switch {
-	case err != nil:
-		r.add(path, `use a length of time, for example "30s"`, "%q is none", printable(*deadline))
-	case d <= 0 || d > MaxLength:
-		r.add(path, fmt.Sprintf("use more than 0s and at most %s", MaxLength), "%s is out of range", d)
 	}
 }
 
@@ -190,7 +175,7 @@ func (u *unfolding) experiment(path string, template v1alpha1.Template) []plan.S
 	}
 	deadline := template.Deadline
 	if deadline != nil {
-		u.r.deadline(path+".deadline", deadline)
+		u.r.lengthAt(path+".deadline", deadline, false)
 	}
 	specOf(obj).FieldByName("Duration").Set(reflect.ValueOf(deadline))
 	return u.t.embedded(u.r, u.m, embed{
@@ -217,13 +202,7 @@ func (t *translator) embedded(r *rules, m Manifest, e embed) []plan.Step {
 	at := r.at + "." + e.path
 	own := &rules{at: strings.Trim(at, "."), spec: e.spec}
 	one := Manifest{At: at, given: e.obj, Object: e.obj.DeepCopyObject().(client.Object)}
-	own.kind(one)
-	if len(own.errs) == 0 {
-		own.theirs(one)
-	}
-	if len(own.errs) == 0 {
-		own.ours(one)
-	}
+	own.check(one)
 	var steps []plan.Step
 	if len(own.errs) == 0 {
 		steps = t.experiment(own, one)

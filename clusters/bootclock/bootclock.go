@@ -1,3 +1,4 @@
+// Package bootclock reads the clock by which everything in a history is ordered. It imports the facts alone.
 package bootclock
 
 import (

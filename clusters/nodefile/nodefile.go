@@ -1,3 +1,5 @@
+// Package nodefile puts files on nodes. Its promise: what is at the path is the very content that was given, or what
+// was there before.
 package nodefile
 
 import (

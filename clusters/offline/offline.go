@@ -126,20 +126,13 @@ type Tool struct {
 }
 
 // FindEngine finds a container engine that works and changes nothing. The error is a *NotFoundError when none does.
-func (t Tool) FindEngine(ctx context.Context) (Engine, error) { return t.engine(ctx, "status") }
+func (t Tool) FindEngine(ctx context.Context) (Engine, error) {
+	return part(ctx, t, func(a Answer) *Engine { return a.Engine }, "status")
+}
 
 // EnsureEngine finds a container engine that works, or makes one.
-func (t Tool) EnsureEngine(ctx context.Context) (Engine, error) { return t.engine(ctx, "ensure") }
-
-func (t Tool) engine(ctx context.Context, command string) (Engine, error) {
-	a, err := t.run(ctx, command)
-	if err != nil {
-		return Engine{}, err
-	}
-	if a.Engine == nil {
-		return Engine{}, errors.New("find a container engine: the program offline named none")
-	}
-	return *a.Engine, nil
+func (t Tool) EnsureEngine(ctx context.Context) (Engine, error) {
+	return part(ctx, t, func(a Answer) *Engine { return a.Engine }, "ensure")
 }
 
 // CleanEngine undoes what EnsureEngine did to this host.
@@ -151,38 +144,31 @@ func (t Tool) CleanEngine(ctx context.Context) error {
 // EnsureImages makes the database image and the node image, or takes those that are there. It says first what it is
 // about to do and how long that takes. The engine is the path of its client.
 func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, source string) (Images, error) {
-	a, err := t.run(ctx, "images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
-	if err != nil {
-		return Images{}, err
-	}
-	if a.Images == nil {
-		return Images{}, errors.New("make images: the program offline named none")
-	}
-	return *a.Images, nil
+	return part(ctx, t, func(a Answer) *Images { return a.Images },
+		"images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
 // EnsureDatabase makes the database image, or takes the one in the cache.
 func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
-	a, err := t.run(ctx, "database")
-	if err != nil {
-		return Database{}, err
-	}
-	if a.Database == nil {
-		return Database{}, errors.New("make database image: the program offline named none")
-	}
-	return *a.Database, nil
+	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database")
 }
 
 // EnsureSidecars compiles the sidecars that the cache does not have: about eight minutes for all on two idle cores.
 func (t Tool) EnsureSidecars(ctx context.Context) (Sidecars, error) {
-	a, err := t.run(ctx, "sidecars")
+	return part(ctx, t, func(a Answer) *Sidecars { return a.Sidecars }, "sidecars")
+}
+
+// part runs the program and returns the part of its answer that the command is for.
+func part[T any](ctx context.Context, t Tool, of func(Answer) *T, args ...string) (T, error) {
+	var none T
+	a, err := t.run(ctx, args...)
 	if err != nil {
-		return Sidecars{}, err
+		return none, err
 	}
-	if a.Sidecars == nil {
-		return Sidecars{}, errors.New("make sidecars: the program offline named none")
+	if of(a) == nil {
+		return none, fmt.Errorf("run the program offline: its answer to %q named none", args[0])
 	}
-	return *a.Sidecars, nil
+	return *of(a), nil
 }
 
 // endBound is how long the program may take to end after an interrupt: its own compilers get 15 s.

@@ -1,3 +1,5 @@
+// Package program finds the programs of this module that run on nodes, or builds them. Its promise: what it returns is
+// there and can be executed.
 package program
 
 import (

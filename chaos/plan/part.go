@@ -12,6 +12,7 @@ type Part string
 // Parts of the victim's node, as a machine.
 const (
 	PartNode      Part = "node"      // All of it: it is not running, or out of reach. No other fault can be on it then.
+	PartProcesses Part = "processes" // Every process of the node: all have ended once its effect is shown.
 	PartKubelet   Part = "kubelet"   // The kubelet's process.
 	PartRuntime   Part = "runtime"   // The container runtime's process.
 	PartProxy     Part = "proxy"     // The process of kube-proxy.
@@ -46,7 +47,9 @@ func Parts() []Part {
 }
 
 func machineParts() []Part {
-	return []Part{PartNode, PartKubelet, PartRuntime, PartProxy, PartNetwork, PartVolume, PartClock, PartContainer}
+	return []Part{
+		PartNode, PartProcesses, PartKubelet, PartRuntime, PartProxy, PartNetwork, PartVolume, PartClock, PartContainer,
+	}
 }
 
 func objectParts() []Part {

@@ -10,7 +10,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // TestWholeTrialPasses holds that a trial in which all was well passes every check, and that each had something to
@@ -89,31 +88,6 @@ func TestFaultFree(t *testing.T) {
 		if res.Verdict != check.Pass {
 			t.Errorf("%s: %s, reasons %q, findings %+v", res.Check, res.Verdict, res.Reasons, res.Findings)
 		}
-	}
-}
-
-// TestRunContainsACrash holds that a check that crashes is Unknown and stops no other.
-func TestRunContainsACrash(t *testing.T) {
-	boom := check.Check{Name: "boom", Promise: "p", Source: "s", Judge: func(*world.World) check.Result {
-		var none *int
-		*none = 1
-		return check.Result{Verdict: check.Pass, Evidence: 1}
-	}}
-	empty := check.Check{Name: "empty",
-		Judge: func(*world.World) check.Result { return check.Result{Verdict: check.Pass} }}
-	broken := check.Check{Name: "broken",
-		Judge: func(*world.World) check.Result { return check.Result{Verdict: check.Fail} }}
-	r := check.Run(history.History{}, []check.Check{boom, empty, broken})
-	var got []check.Verdict
-	for _, res := range r.Results {
-		got = append(got, res.Verdict)
-	}
-	if want := []check.Verdict{check.Unknown, check.Unknown, check.Fail}; !slices.Equal(got, want) ||
-		r.Verdict != check.Fail {
-		t.Errorf("got %v and %s, want %v and FAIL", got, r.Verdict, want)
-	}
-	if !strings.Contains(r.Results[0].Reasons[0], "crashed") {
-		t.Errorf("reasons %q", r.Results[0].Reasons)
 	}
 }
 

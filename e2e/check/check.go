@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -35,7 +34,7 @@ func Worst(vs ...Verdict) Verdict {
 	return worst
 }
 
-// Finding is one proven breach of a promise.
+// Finding is one proven violation of a promise.
 type Finding struct {
 	Promise  string       `json:"promise"`          // The broken promise, in the check's words.
 	Sentence string       `json:"sentence"`         // What happened, in one plain sentence a DBA understands.
@@ -66,10 +65,11 @@ type Check struct {
 	Name    string
 	Promise string
 	Source  string
+	Unit    string // What its evidence counts.
 	// Applies says, from the plan and nothing else, whether the trial has what the promise is about; nil means that
 	// every trial has. What was merely not seen is no reason to leave a check out.
 	Applies func(*world.World) bool
-	Judge   func(*world.World) Result
+	judge   func(*ruling)
 }
 
 // Report is the verdict of a whole trial.
@@ -84,14 +84,14 @@ type Report struct {
 func Run(hist history.History, checks []Check) Report { return Judge(world.New(hist), checks) }
 
 // Judge is Run for a history that was read already.
-func Judge(h *world.World, checks []Check) Report {
+func Judge(w *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
 	for _, c := range checks {
-		if c.Applies != nil && !c.Applies(h) {
+		if c.Applies != nil && !c.Applies(w) {
 			continue
 		}
-		res := runOne(h, c)
+		res := runOne(w, c)
 		r.Results = append(r.Results, res)
 		verdicts = append(verdicts, res.Verdict)
 	}
@@ -99,21 +99,20 @@ func Judge(h *world.World, checks []Check) Report {
 	return r
 }
 
-func runOne(h *world.World, c Check) (res Result) {
+func runOne(w *world.World, c Check) (res Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = Result{Verdict: Unknown, Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
+			res = Result{Check: c.Name, Promise: c.Promise, Source: c.Source, Unit: c.Unit, Verdict: Unknown,
+				Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
 		}
-		// A result has words of its own where the trial looked at less than the check can judge.
-		res.Check, res.Promise, res.Source = c.Name, cmp.Or(res.Promise, c.Promise), cmp.Or(res.Source, c.Source)
 		if res.Verdict == Pass && res.Evidence == 0 {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "there was nothing to judge")
 		}
-		if res.Verdict == Pass && h.Truncated {
+		if res.Verdict == Pass && w.Truncated {
 			res.Verdict = Unknown
 			res.Reasons = append(res.Reasons, "the history is torn: facts after its end are missing")
 		}
 	}()
-	return c.Judge(h)
+	return rule(w, c)
 }

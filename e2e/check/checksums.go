@@ -26,8 +26,9 @@ func Checksums() Check {
 		Name:    "checksums",
 		Promise: "A table that nobody writes to never changes.",
 		Source:  "MySQL 9 Reference Manual, CHECKSUM TABLE Statement; the row hash beside it is Seatrial's own",
+		Unit:    "checksums compared",
 		Applies: hasData,
-		Judge:   judgeChecksums,
+		judge:   judgeChecksums,
 	}
 }
 
@@ -38,29 +39,28 @@ type tableKey struct {
 
 func (k tableKey) String() string { return k.instance + " table " + k.table }
 
-func judgeChecksums(h *world.World) Result {
-	r := newRuling("checksums compared")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	quiet, loud := gatherChecksums(h, r)
+func judgeChecksums(r *ruling) {
+	quiet, loud := r.gatherChecksums()
 	for _, key := range sortedTables(quiet) {
-		judgeQuiet(s, key, quiet[key], r)
+		r.compare(key, quiet[key], func(a, b *history.Event) string {
+			return fmt.Sprintf("between the checksums %s at %s and %s at %s, though no client writes to it",
+				checksumName(a.Checksum), r.clock(a.Span.NotAfter), checksumName(b.Checksum), r.clock(b.Span.NotAfter))
+		})
 	}
 	for _, key := range sortedTables(loud) {
-		judgeSettled(s, key, loud[key], r)
+		r.compare(key, loud[key], func(a, b *history.Event) string {
+			return fmt.Sprintf("from %s to %s, after the last client had stopped", r.clock(a.Span.NotAfter),
+				r.clock(b.Span.NotAfter))
+		})
 	}
-	judgeTaken(s, quiet, r)
-	return r.result()
+	r.judgeTaken(quiet)
 }
 
 // gatherChecksums returns the whole checksums of each table in the order in which they were taken, those of quiet
 // tables and those of others.
-func gatherChecksums(h *world.World, r *ruling) (quiet, loud map[tableKey][]*history.Event) {
+func (r *ruling) gatherChecksums() (quiet, loud map[tableKey][]*history.Event) {
 	quiet, loud = map[tableKey][]*history.Event{}, map[tableKey][]*history.Event{}
-	for _, e := range h.Of(history.KindChecksum) {
+	for _, e := range r.world.Of(history.KindChecksum) {
 		c := e.Checksum
 		key := tableKey{c.Instance, c.Table}
 		switch {
@@ -81,49 +81,19 @@ func sortedTables(m map[tableKey][]*history.Event) []tableKey {
 	})
 }
 
-// judgeQuiet compares each checksum with the one before it and tells the first difference.
-func judgeQuiet(s *world.Trial, key tableKey, taken []*history.Event, r *ruling) {
+// compare compares each checksum of a table with the one before it and tells the first difference.
+func (r *ruling) compare(key tableKey, taken []*history.Event, when func(a, b *history.Event) string) {
 	broken := false
 	for i := 1; i < len(taken); i++ {
 		a, b := taken[i-1], taken[i]
 		r.evidence++
-		why := differs(a.Checksum, b.Checksum)
-		if why == "" || broken {
-			continue
-		}
-		broken = true
-		span := history.Between(a.Span.NotBefore, b.Span.NotAfter)
-		r.breach(Finding{
-			Promise: Checksums().Promise,
-			Sentence: fmt.Sprintf("%s changed between the checksums %s at %s and %s at %s, "+
-				"though no client writes to it: %s.", key,
-				checksumName(a.Checksum), s.Clock(a.Span.NotAfter),
-				checksumName(b.Checksum), s.Clock(b.Span.NotAfter), why),
-			Subject: key.String(),
-			Span:    span,
-			Events:  []int64{a.ID, b.ID},
-			Faults:  s.FaultsIn(span),
-		})
-	}
-}
-
-// judgeSettled compares the checksums of a written table that were taken when no client wrote any more.
-func judgeSettled(s *world.Trial, key tableKey, taken []*history.Event, r *ruling) {
-	for i := 1; i < len(taken); i++ {
-		a, b := taken[i-1], taken[i]
-		r.evidence++
-		if why := differs(a.Checksum, b.Checksum); why != "" {
-			span := history.Between(a.Span.NotBefore, b.Span.NotAfter)
-			r.breach(Finding{
-				Promise: Checksums().Promise,
-				Sentence: fmt.Sprintf("%s changed from %s to %s, after the last client had stopped: %s.",
-					key, s.Clock(a.Span.NotAfter), s.Clock(b.Span.NotAfter), why),
-				Subject: key.String(),
-				Span:    span,
-				Events:  []int64{a.ID, b.ID},
-				Faults:  s.FaultsIn(span),
+		if why := differs(a.Checksum, b.Checksum); why != "" && !broken {
+			broken = true
+			r.violation(Finding{
+				Sentence: fmt.Sprintf("%s changed %s: %s.", key, when(a, b), why),
+				Subject:  key.String(), Span: history.Between(a.Span.NotBefore, b.Span.NotAfter),
+				Events: []int64{a.ID, b.ID},
 			})
-			return
 		}
 	}
 }
@@ -144,8 +114,8 @@ func differs(a, b *history.Checksum) string {
 }
 
 // judgeTaken demands the checksums that the plan's faults call for.
-func judgeTaken(s *world.Trial, quiet map[tableKey][]*history.Event, r *ruling) {
-	instances := s.Instances(s.Plan.Workload.Replicas)
+func (r *ruling) judgeTaken(quiet map[tableKey][]*history.Event) {
+	instances := r.trial.Instances(r.trial.Plan.Workload.Replicas)
 	tables := map[string][]tableKey{}
 	for _, key := range sortedTables(quiet) {
 		tables[key.instance] = append(tables[key.instance], key)
@@ -155,32 +125,32 @@ func judgeTaken(s *world.Trial, quiet map[tableKey][]*history.Event, r *ruling) 
 			r.unknown("%s: no checksum of a quiet table was taken", name)
 		}
 		for _, key := range tables[name] {
-			needLabel(key, quiet[key], labelFilled, r)
+			r.needLabel(key, quiet[key], labelFilled)
 		}
 	}
-	for _, name := range s.Instances(s.Finally()) {
+	for _, name := range r.trial.Instances(r.trial.Finally()) {
 		for _, key := range tables[name] {
-			needLabel(key, quiet[key], labelSettled, r)
+			r.needLabel(key, quiet[key], labelSettled)
 		}
 	}
-	for _, l := range s.Outermost() {
-		for _, name := range s.Instances(s.Steady(l.Step)) {
+	for _, l := range r.trial.Outermost() {
+		for _, name := range r.trial.Instances(r.trial.Steady(l.Step)) {
 			for _, key := range tables[name] {
-				judgeAround(s, l, key, quiet[key], r)
+				r.judgeAround(l, key, quiet[key])
 			}
 		}
 	}
 }
 
-func needLabel(key tableKey, taken []*history.Event, label string, r *ruling) {
+func (r *ruling) needLabel(key tableKey, taken []*history.Event, label string) {
 	if !slices.ContainsFunc(taken, func(e *history.Event) bool { return e.Checksum.Label == label }) {
 		r.unknown("%s: the checksum %q is missing", key, label)
 	}
 }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
-func judgeAround(s *world.Trial, l world.Fault, key tableKey, taken []*history.Event, r *ruling) {
-	at, ok := s.Around(l)
+func (r *ruling) judgeAround(l world.Fault, key tableKey, taken []*history.Event) {
+	at, ok := r.trial.Around(l)
 	if !ok {
 		r.unknown("%s was not carried out to its end: checksums before and after it mean nothing", l)
 		return

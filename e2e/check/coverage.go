@@ -17,32 +17,26 @@ func Coverage() Check {
 		Name:    "coverage",
 		Promise: "Every planned fault took effect and was healed, the workload at work before, during and after.",
 		Source:  "Seatrial's design: a trial in which nothing happened proves nothing",
-		Judge:   judgeCoverage,
+		Unit:    "faults shown and healed, and steps carried out",
+		judge:   judgeCoverage,
 	}
 }
 
-func judgeCoverage(h *world.World) Result {
-	r := newRuling("faults shown and healed, and steps carried out")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
+func judgeCoverage(r *ruling) {
 	var t told
-	for _, l := range s.Faults {
-		judgeLife(l, r)
+	for _, l := range r.trial.Faults {
+		r.judgeLife(l)
 		for _, e := range l.Failed {
 			t = append(t, e.Fault.Error)
 		}
 	}
-	t = judgeSteps(s, r, t)
-	judgePhases(s, r, t)
-	judgeAtWork(h, s, r)
-	judgeObservers(h, s, r)
-	if s.Phase(history.PhaseDone).End == nil {
+	t = r.judgeSteps(t)
+	r.judgePhases(t)
+	r.judgeAtWork()
+	r.judgeObservers()
+	if r.trial.Phase(history.PhaseDone).End == nil {
 		r.unknown("the history has no end: facts after its last one are missing")
 	}
-	return r.result()
 }
 
 // told are the errors that were given as reasons already. A fault's error is that of its step too, and the step's that
@@ -60,17 +54,17 @@ func (t told) rest(err string) string {
 }
 
 // judgePhases holds that the trial went its whole way.
-func judgePhases(s *world.Trial, r *ruling, t told) {
+func (r *ruling) judgePhases(t told) {
 	for _, name := range []history.PhaseName{
 		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
 		history.PhaseAudit,
 	} {
-		judgePhase(s.Phase(name), "phase "+string(name), r, t)
+		r.judgePhase(r.trial.Phase(name), "phase "+string(name), t)
 	}
 }
 
 // judgePhase reports whether a phase or step began and ended well.
-func judgePhase(p world.PhaseSpan, what string, r *ruling, t told) bool {
+func (r *ruling) judgePhase(p world.PhaseSpan, what string, t told) bool {
 	switch {
 	case p.Begin == nil:
 		r.unknown("%s never began", what)
@@ -86,11 +80,11 @@ func judgePhase(p world.PhaseSpan, what string, r *ruling, t told) bool {
 
 // judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason. It
 // returns what has been told by then.
-func judgeSteps(s *world.Trial, r *ruling, t told) told {
+func (r *ruling) judgeSteps(t told) told {
 	last := -1
-	steps := s.Plan.AllSteps()
+	steps := r.trial.Plan.AllSteps()
 	for i, st := range steps {
-		if s.StepPhase(st.N).Begin != nil {
+		if r.trial.StepPhase(st.N).Begin != nil {
 			last = i
 		}
 	}
@@ -103,8 +97,8 @@ func judgeSteps(s *world.Trial, r *ruling, t told) told {
 			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
 			return t
 		}
-		p := s.StepPhase(st.N)
-		if judgePhase(p, what, r, t) {
+		p := r.trial.StepPhase(st.N)
+		if r.judgePhase(p, what, t) {
 			if st.Do != plan.ActionFault {
 				r.evidence++
 			}
@@ -116,7 +110,7 @@ func judgeSteps(s *world.Trial, r *ruling, t told) told {
 }
 
 // judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
-func judgeLife(l world.Fault, r *ruling) {
+func (r *ruling) judgeLife(l world.Fault) {
 	if len(l.Facts) == 0 && len(l.Failed) == 0 {
 		r.unknown("%s was never carried out", l)
 		return
@@ -176,36 +170,29 @@ type window struct {
 
 // judgeAtWork counts the operations acknowledged around each fault. An operation counts where all of it lies: one that
 // was sent before the effect was shown and answered after it says nothing about the time of the fault.
-func judgeAtWork(h *world.World, s *world.Trial, r *ruling) {
-	windows := workWindows(s)
-	open := map[opKey]history.Time{}
-	for _, e := range h.Of(history.KindOp) {
-		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
-		if e.Op.Stage == history.StageInvoke {
-			open[op] = e.Span.NotBefore
-			continue
-		}
-		sent, ok := open[op]
-		delete(open, op)
-		if !ok || e.Op.Stage != history.StageOK {
+func (r *ruling) judgeAtWork() {
+	windows := workWindows(r.trial)
+	for _, op := range r.world.Operations().All {
+		if op.Sent == nil || op.Answer == nil || op.Answer.Op.Stage != history.StageOK {
 			continue
 		}
 		for j := range windows {
 			w := &windows[j]
-			if sent >= w.NotBefore && e.Span.NotAfter <= w.NotAfter && (w.victim == "" || w.victim == e.Op.Instance) {
+			if op.Sent.Span.NotBefore >= w.NotBefore && op.Answer.Span.NotAfter <= w.NotAfter &&
+				(w.victim == "" || w.victim == op.Answer.Op.Instance) {
 				w.ops++
 			}
 		}
 	}
 	for _, w := range windows {
-		if need := s.Plan.Bounds.MinAround; w.ops < need {
+		if need := r.trial.Plan.Bounds.MinAround; w.ops < need {
 			r.unknown("%d operations were acknowledged %s, the plan demands %d", w.ops, w.what, need)
 		}
 	}
 }
 
 // workWindows returns the windows of the outermost faults that lived their whole life; of the others judgeLife has
-// told. Where the plan takes every instance away meanwhile, there is nobody who could be at work.
+// told. Where the plan takes every instance away meanwhile, no client can be at work.
 func workWindows(s *world.Trial) []window {
 	var windows []window
 	for _, l := range s.Outermost() {
@@ -240,16 +227,16 @@ type observerKey struct {
 }
 
 // judgeObservers holds that every observer that was ever on lived until everything was healed, or was stopped then.
-func judgeObservers(h *world.World, s *world.Trial, r *ruling) {
-	heal := s.Phase(history.PhaseHeal).Begin
+func (r *ruling) judgeObservers() {
+	heal := r.trial.Phase(history.PhaseHeal).Begin
 	if heal == nil {
 		return
 	}
 	last := map[observerKey]history.Time{}
 	var order []observerKey
 	source := map[string][]observerKey{}
-	for i := range h.Events {
-		e := &h.Events[i]
+	for i := range r.world.Events {
+		e := &r.world.Events[i]
 		if e.Kind != history.KindObserver || e.Observer == nil {
 			for _, key := range source[e.Source] {
 				last[key] = max(last[key], e.Span.NotAfter)
@@ -266,12 +253,11 @@ func judgeObservers(h *world.World, s *world.Trial, r *ruling) {
 	if len(order) == 0 {
 		r.unknown("no observer was ever on")
 	}
-	deadline := heal.Span.NotBefore.Add(-s.Plan.Bounds.BlindGap.D())
+	deadline := heal.Span.NotBefore.Add(-r.trial.Plan.Bounds.BlindGap.D())
 	for _, key := range order {
 		if last[key] < deadline {
 			r.unknown("the observer %s fell silent at %s, before everything was healed at %s",
-				strings.TrimSuffix(key.name+" of "+key.node,
-					" of "), s.Clock(last[key]), s.Clock(heal.Span.NotBefore))
+				strings.TrimSuffix(key.name+" of "+key.node, " of "), r.clock(last[key]), r.clock(heal.Span.NotBefore))
 		}
 	}
 }

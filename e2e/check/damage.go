@@ -6,26 +6,25 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Damage judges the checks themselves: what a plan damages on purpose (the parameter "file" of a fault) must be found
-// by one of those that look at data, in the instance whose it is. It never fails. Where nobody finds what is known to
-// be there, nobody would have found what is not known: the trial is Unknown.
+// by one of those that look at data, in the instance whose it is. It never fails. Where what is known to be there
+// is not found, neither is what is not known: the trial is Unknown.
 func Damage() Check {
 	return Check{
 		Name:    "damage",
 		Promise: "What was damaged on purpose is found.",
 		Source:  "Seatrial's design: a check that cannot find what is there proves nothing",
-		Applies: damages,
-		Judge:   judgeDamage,
+		Unit:    "files damaged and found",
+		Applies: planned(damages),
+		judge:   judgeDamage,
 	}
 }
 
-// damages reports that the plan has a fault that damages a file. Where there is no plan every check applies.
-func damages(h *world.World) bool {
-	s, err := h.Trial()
-	return err != nil || slices.ContainsFunc(s.Plan.AllSteps(), func(st plan.Step) bool {
+// damages reports that the plan has a fault that damages a file.
+func damages(p plan.Plan) bool {
+	return slices.ContainsFunc(p.AllSteps(), func(st plan.Step) bool {
 		return st.Fault != nil && damaged(*st.Fault) != ""
 	})
 }
@@ -36,24 +35,18 @@ func damaged(f plan.Fault) string {
 	return file
 }
 
-func judgeDamage(h *world.World) Result {
-	r := newRuling("files damaged and found")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
+func judgeDamage(r *ruling) {
 	var found []Finding
-	for _, res := range Judge(h, []Check{Checksums(), Integrity(), Rows()}).Results {
+	for _, res := range Judge(r.world, []Check{Checksums(), Integrity(), Rows()}).Results {
 		found = append(found, res.Findings...)
 	}
 	files := map[int]string{}
-	for _, st := range s.Plan.AllSteps() {
+	for _, st := range r.trial.Plan.AllSteps() {
 		if st.Fault != nil {
 			files[st.N] = damaged(*st.Fault)
 		}
 	}
-	for _, l := range s.Faults {
+	for _, l := range r.trial.Faults {
 		file := files[l.Step]
 		confirmed := l.Facts[history.StageConfirmed]
 		switch {
@@ -69,7 +62,6 @@ func judgeDamage(h *world.World) Result {
 			r.evidence++
 		}
 	}
-	return r.result()
 }
 
 // ofInstance reports that a finding's subject is of an instance: its name is a word of it.

@@ -23,23 +23,18 @@ func DetachOrder() Check {
 		Promise: "No volume is detached from a node that still has it mounted.",
 		Source: "CSI specification 1.11, ControllerUnpublishVolume: only after NodeUnstageVolume and " +
 			"NodeUnpublishVolume have succeeded on that node; kubernetes/kubernetes issues 61832, 120328 and 121937",
+		Unit:    "calls that attach, detach, stage and publish",
 		Applies: onSharedDisk,
-		Judge:   judgeDetachOrder,
+		judge:   judgeDetachOrder,
 	}
 }
 
-func judgeDetachOrder(h *world.World) Result {
-	r := newRuling("calls that attach, detach, stage and publish")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	d := readDisks(h, s, r)
+func judgeDetachOrder(r *ruling) {
+	d := r.disks()
 	d.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
-	judgeLedger(d.ledger, h, d.window(), s, r)
+	d.sawMounts(d.window())
 	table := map[string][]string{} // By volume: which nodes it was attached to after the last call.
-	for _, c := range d.log.Of(world.RPCAttach, world.RPCDetach) {
+	for _, c := range d.calls.Of(world.RPCAttach, world.RPCDetach) {
 		if c.RPC == world.RPCDetach && c.Begin != nil {
 			d.judgeDetach(c, c.Detached(table[c.Volume]))
 		}
@@ -47,17 +42,16 @@ func judgeDetachOrder(h *world.World) Result {
 			table[c.Volume] = c.Attached
 		}
 	}
-	return r.result()
 }
 
-func (d *diskStory) judgeDetach(c *world.Call, detached bool) {
-	v := d.disks[c.Volume]
+func (d *disks) judgeDetach(c *world.Call, detached bool) {
+	v := d.volumes.ByHandle(c.Volume)
 	if v == nil || !detached && c.End != nil {
 		return // It did nothing.
 	}
 	began := c.Began()
 	var certain, perhaps []*world.Mount
-	for _, life := range v.lives {
+	for _, life := range v.Mounts {
 		switch {
 		case life.Node != c.TargetNode() || life.MaybeFrom > began.NotAfter || life.MaybeTo <= began.NotBefore:
 		case life.From <= began.NotBefore && life.To > began.NotAfter:
@@ -70,24 +64,24 @@ func (d *diskStory) judgeDetach(c *world.Call, detached bool) {
 	case len(certain) > 0 && detached:
 		d.blameDetach(v, c, certain)
 	case len(certain)+len(perhaps) > 0 && !detached:
-		d.ruling.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
-			"and was cut off: whether it was detached is not known", v.name, c.TargetNode(),
-			d.scene.Clock(began.NotAfter))
+		d.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
+			"and was cut off: whether it was detached is not known", v.Name, c.TargetNode(),
+			d.clock(began.NotAfter))
 	case len(perhaps) > 0:
-		d.ruling.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.name, perhaps[0],
-			d.scene.Clock(began.NotAfter))
+		d.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.Name, perhaps[0],
+			d.clock(began.NotAfter))
 	}
 }
 
 // unstaged reports that the node's driver had taken a mount down before a call began.
-func (d *diskStory) unstaged(c *world.Call, life *world.Mount) bool {
-	return slices.ContainsFunc(d.log.Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
-		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Ok() && u.Point != "lie" &&
+func (d *disks) unstaged(c *world.Call, life *world.Mount) bool {
+	return slices.ContainsFunc(d.calls.Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
+		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Took() &&
 			u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
 	})
 }
 
-func (d *diskStory) blameDetach(v *disk, c *world.Call, mounts []*world.Mount) {
+func (d *disks) blameDetach(v *world.VolumeLife, c *world.Call, mounts []*world.Mount) {
 	inUse, because := d.volumesInUse(v, c.TargetNode(), c.Began().NotBefore)
 	wanted, marked := d.detachWanted(v, c.TargetNode(), c.Ended().NotAfter)
 	events := slices.Concat(c.Events(), because, marked)
@@ -104,23 +98,11 @@ func (d *diskStory) blameDetach(v *disk, c *world.Call, mounts []*world.Mount) {
 		}
 	}
 	span := history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(until, c.Began().NotAfter)}
-	d.ruling.breach(Finding{
-		Promise: DetachOrder().Promise,
+	d.violation(Finding{
 		Sentence: fmt.Sprintf("Volume %s was detached from node %s at %s while the node still had it mounted, at "+
-			"least until %s, as %s: %s, %s.", v.name, c.TargetNode(), d.scene.Clock(c.Began().NotBefore),
-			d.scene.Clock(until), paths, wanted, inUse),
-		Subject: "volume " + v.name, Node: c.TargetNode(), Span: span, Events: leading(c.Events(), events),
-		Faults: d.scene.FaultsIn(c.Lasted()),
+			"least until %s, as %s: %s, %s.", v.Name, c.TargetNode(), d.clock(c.Began().NotBefore),
+			d.clock(until), paths, wanted, inUse),
+		Subject: "volume " + v.Name, Node: c.TargetNode(), Span: span, Events: leading(c.Events(), events),
+		Faults: d.trial.FaultsIn(c.Lasted()),
 	})
-}
-
-// leading returns events of which the first few are kept as proof, those that must not be missing among them.
-func leading(first, rest []int64) []int64 {
-	out := slices.Clone(first)
-	for _, id := range rest {
-		if len(out) < maxProof && !slices.Contains(out, id) {
-			out = append(out, id)
-		}
-	}
-	return out
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when
-// every instance had ended and nobody had a volume mounted any more, the file system's own checker of each volume, and
+// every instance had ended and no volume was mounted any more, the file system's own checker of each volume, and
 // innochecksum and mysqlbinlog of the data files on it. A server answers from memory, so only the files tell what the
 // disk has.
 //
@@ -31,41 +31,28 @@ func Integrity() Check {
 		Promise: wholeFiles,
 		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
 			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
-		Judge: judgeIntegrity,
+		Unit:  "tables, file systems and data files looked over",
+		judge: judgeIntegrity,
 	}
 }
 
-func judgeIntegrity(h *world.World) Result {
-	j := &integrity{ruling: newRuling("tables, file systems and data files looked over"), world: h, promise: wholeFiles}
-	s, err := h.Trial()
-	if err != nil {
-		j.ruling.unknown("%v", err)
-		return j.ruling.result()
+func judgeIntegrity(r *ruling) {
+	j := &integrity{ruling: r, tables: map[string]bool{}, volumes: map[string]bool{},
+		files: map[string]map[string]bool{}}
+	if !r.trial.Plan.DataFiles {
+		r.Promise, r.Unit = withoutFiles, "tables and file systems looked over"
+		r.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and " +
+			"change nothing"
 	}
-	j.trial = s
-	if !s.Plan.DataFiles {
-		j.promise, j.ruling.unit = withoutFiles, "tables and file systems looked over"
-	}
-	j.tables, j.volumes, j.files = map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
-	for _, e := range h.Of(history.KindInspection) {
+	for _, e := range r.world.Of(history.KindInspection) {
 		j.inspection(e)
 	}
 	j.complete()
-	res := j.ruling.result()
-	res.Promise = j.promise
-	if !s.Plan.DataFiles {
-		res.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and " +
-			"change nothing"
-	}
-	return res
 }
 
 // integrity is what was looked over.
 type integrity struct {
-	ruling  *ruling
-	world   *world.World
-	trial   *world.Trial
-	promise string
+	*ruling
 	tables  map[string]bool            // By instance.
 	volumes map[string]bool            // By PersistentVolume.
 	files   map[string]map[string]bool // The kinds of data files, by instance.
@@ -74,7 +61,7 @@ type integrity struct {
 func (j *integrity) inspection(e *history.Event) {
 	in := e.Inspection
 	if in.Error != "" {
-		j.ruling.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
+		j.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
 		return
 	}
 	switch {
@@ -88,17 +75,17 @@ func (j *integrity) inspection(e *history.Event) {
 	case in.PV != "":
 		j.volumes[in.PV] = true
 	}
-	j.ruling.evidence++
+	j.evidence++
 	if in.Clean {
 		return
 	}
 	if in.File != "" && !endedInOrder(j.world, in.Instance) {
-		j.ruling.unknown("%s found damage in %s: %s; its server was not seen to end in order, so this may be a write "+
+		j.unknown("%s found damage in %s: %s; its server was not seen to end in order, so this may be a write "+
 			"cut short that its next start would repair", in.Tool, inspected(in), words(in))
 		return
 	}
-	j.ruling.breach(Finding{
-		Promise: j.promise, Subject: inspected(in), Span: e.Span,
+	j.violation(Finding{
+		Subject: inspected(in), Span: e.Span,
 		Node:     world.FirstOf(in.Node, j.world.Storage().NodeOf(in.Instance)),
 		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), words(in)),
 		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
@@ -112,17 +99,17 @@ func (j *integrity) complete() {
 		instances := j.trial.Instances(want)
 		missing := slices.DeleteFunc(slices.Clone(instances), func(name string) bool { return j.tables[name] })
 		if len(missing) > 0 {
-			j.ruling.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
+			j.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
 		}
 		for _, name := range instances {
 			missing := slices.DeleteFunc(dataFiles(), func(kind string) bool { return j.files[name][kind] })
 			if len(missing) > 0 && j.trial.Plan.DataFiles {
-				j.ruling.unknown("not verified on disk, of %s: %s", name, strings.Join(missing, ", "))
+				j.unknown("not verified on disk, of %s: %s", name, strings.Join(missing, ", "))
 			}
 		}
 	}
 	if len(j.volumes) < want {
-		j.ruling.unknown("the file systems of %d volumes were looked over for damage, the workload has %d",
+		j.unknown("the file systems of %d volumes were looked over for damage, the workload has %d",
 			len(j.volumes), want)
 	}
 }

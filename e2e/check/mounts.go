@@ -23,7 +23,7 @@ import (
 // What may have overlapped and need not have is a reason for Unknown.
 //
 // What a container has mounted counts as a mount of its node, even when the node's own mount is gone. A volume that may
-// be on many nodes is left out; of one that is for a single pod, two pods on one node are a breach too.
+// be on many nodes is left out; of one that is for a single pod, two pods on one node are a violation too.
 //
 // A mount is over once the disk was pulled out of its node, if that was shown (history.Pull): what is left of it in the
 // mount table, and in containers, reaches nothing. When it was over is known as the span of the pull, like the end of
@@ -34,203 +34,93 @@ func Mounts() Check {
 		Promise: "No volume is mounted on two nodes at once.",
 		Source: "Kubernetes documentation, Persistent Volumes, access mode ReadWriteOnce: one node at a time; " +
 			"kubernetes/kubernetes issues 61832 and 121937",
-		Judge: judgeMounts,
+		Unit:  "mounts of volumes",
+		judge: judgeMounts,
 	}
 }
 
-// volume is one storage and its mounts, on whatever node and by whoever.
-type volume struct {
-	key   string
-	name  string    // The PersistentVolume's.
-	pv    *world.PV // Nil when the API never showed it.
-	used  bool      // It was seen where the kubelet mounts volumes, for a pod or for a node.
-	roots []string  // For a device: the directories by which it is a volume. Others on the device are other things.
-	lives []*world.Mount
-}
-
-func judgeMounts(h *world.World) Result {
-	r := newRuling("mounts of volumes")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
+func judgeMounts(r *ruling) {
+	d := r.disks()
+	for _, e := range d.volumes.Unnamed {
+		r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV,
+			e.Volume.Node)
 	}
-	ledger, objects, seen := h.Ledger(), h.Storage(), h.Containers()
-	volumes := findVolumes(h, ledger, objects, seen.Holdings, r)
-	out := h.Pulls()
-	noteUnproven(out, objects, s, r)
-	for _, v := range volumes {
-		v.note(r)
-		v.cutPulled(out, seen, s, r)
-		if v.pv.ManyNodes() {
+	d.noteUnproven()
+	used, mounted, moments := 0, 0, []history.Time{}
+	for _, v := range d.volumes.All {
+		if len(v.Keys) == 0 {
 			continue
 		}
-		r.evidence += len(v.lives)
-		if len(v.lives) > 0 {
-			r.looked("volume " + v.name)
+		mounted++
+		if v.Used {
+			used++
 		}
-		v.judge(s, objects, r)
-	}
-	used := slices.DeleteFunc(slices.Clone(volumes), func(v *volume) bool { return !v.used })
-	if want := s.Plan.Workload.Replicas; len(used) < want {
-		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched",
-			len(used), want)
-	}
-	window := history.Span{NotBefore: world.Forever, NotAfter: s.LastSight()}
-	for _, v := range volumes {
-		for _, life := range v.lives {
-			window.NotBefore = min(window.NotBefore, life.From)
+		r.note("volume %s (%s): mounts %s", v.Name, strings.Join(v.Keys, ", "), where(v))
+		d.notePulled(v)
+		for _, m := range v.Mounts {
+			moments = append(moments, m.From)
 		}
-	}
-	judgeLedger(ledger, h, window, s, r)
-	if len(volumes) > 0 {
-		noteLedger(ledger, h, window, s, r)
-	}
-	if onSharedDisk(h) {
-		judgeSight(seen.HoldingSight, h.Nodes(), window, s, r)
-	}
-	return r.result()
-}
-
-// findVolumes returns the volumes in the order of their names: what a volume fact names, and what was mounted, on any
-// node, where the kubelet mounts persistent volumes.
-func findVolumes(h *world.World, ledger *world.Ledger, objects *world.Storage, held []*world.Mount,
-	r *ruling,
-) []*volume {
-	byKey := map[string]*volume{}
-	named := func(key, name string) *volume {
-		v := byKey[key]
-		if v == nil {
-			v = &volume{key: key, name: name, pv: objects.Pvs[name]}
-			byKey[key] = v
-		}
-		return v
-	}
-	for _, e := range h.Of(history.KindVolume) {
-		key := e.Volume.Identity.Key()
-		if key == "" {
-			r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV,
-				e.Volume.Node)
+		if v.PV.ManyNodes() {
 			continue
 		}
-		v := named(key, e.Volume.PV)
-		v.roots = append(v.roots, ledger.RootAt(e.Volume.Node, e.Volume.Path, key))
+		r.evidence += len(v.Mounts)
+		if len(v.Mounts) > 0 {
+			r.looked("volume " + v.Name)
+		}
+		d.judgeOverlaps(v)
 	}
-	for _, shared := range []bool{false, true} { // What all pods of a node share tells the name less plainly.
-		for _, life := range ledger.Lives {
-			for _, path := range life.Paths {
-				if p, ok := world.PlaceOf(path); ok && life.Key != "" && shared == (p.Pod == "") {
-					v := named(life.Key, objects.VolumeAt(p))
-					v.used = true
-					v.roots = append(v.roots, life.Root)
+	if want := r.trial.Plan.Workload.Replicas; used < want {
+		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched", used,
+			want)
+	}
+	window := r.since(moments...)
+	r.sawMounts(window)
+	if mounted > 0 {
+		d.noteLedger(window)
+	}
+	if onSharedDisk(r.world) {
+		r.sawNodes(d.containers.HoldingCoverage, r.world.Nodes(), window)
+	}
+}
+
+// where says on which nodes a volume was mounted, and how often.
+func where(v *world.VolumeLife) string {
+	count := map[string]int{}
+	for _, m := range v.Mounts {
+		count[m.Node]++
+	}
+	var parts []string
+	for _, node := range keys(count) {
+		parts = append(parts, fmt.Sprintf("%d on %s", count[node], node))
+	}
+	text := cmp.Or(strings.Join(parts, ", "), "none")
+	if v.PV.ManyNodes() {
+		text += "; not judged, since it may be on many nodes: " + strings.Join(v.PV.Modes, ", ")
+	}
+	return text
+}
+
+// noteLedger tells of the longest hole of each ledger.
+func (d *disks) noteLedger(window history.Span) {
+	for _, node := range d.ledger.Everywhere(d.world) {
+		if !d.ledger.On(node) {
+			continue
+		}
+		unidentified := 0
+		for _, s := range d.ledger.Sessions[node] {
+			for _, m := range s.Lives {
+				if m.Unknown {
+					unidentified++
 				}
 			}
 		}
-	}
-	for _, life := range ledger.Lives {
-		if v := byKey[life.Key]; v != nil && v.has(life.Root) {
-			v.lives = append(v.lives, life)
+		hole := d.ledger.Longest(node, window, d.trial)
+		at := ""
+		if hole.Length() > 0 {
+			at = " from " + d.clock(hole.NotBefore)
 		}
+		d.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
 	}
-	for _, life := range held {
-		if v := byKey[life.Key]; v != nil && v.whole() {
-			v.lives = append(v.lives, life)
-		}
-	}
-	var volumes []*volume
-	for _, v := range byKey {
-		volumes = append(volumes, v)
-	}
-	slices.SortFunc(volumes,
-		func(a, b *volume) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key)) })
-	return volumes
-}
-
-// has reports whether a mount of the given root is of this volume. All of a file behind a loop device is one volume,
-// whatever directory of it is mounted. A device may hold many: the nodes of kind share their host's disk.
-func (v *volume) has(root string) bool {
-	if strings.HasPrefix(v.key, "file:") {
-		return true
-	}
-	return slices.ContainsFunc(v.roots, func(r string) bool { return nested(r, root) })
-}
-
-// whole reports that the volume is all of a file or device: of what a container has mounted, the directory is not
-// known.
-func (v *volume) whole() bool {
-	return strings.HasPrefix(v.key, "file:") ||
-		!slices.ContainsFunc(v.roots, func(root string) bool { return root != "/" })
-}
-
-// nested reports that one directory is in the other, or the same.
-func nested(a, b string) bool {
-	a, b = strings.TrimSuffix(a, "/")+"/", strings.TrimSuffix(b, "/")+"/"
-	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
-}
-
-func (v *volume) note(r *ruling) {
-	count := map[string]int{}
-	var nodes []string
-	for _, life := range v.lives {
-		if count[life.Node] == 0 {
-			nodes = append(nodes, life.Node)
-		}
-		count[life.Node]++
-	}
-	slices.Sort(nodes)
-	var parts []string
-	for _, n := range nodes {
-		parts = append(parts, fmt.Sprintf("%d on %s", count[n], n))
-	}
-	if len(parts) == 0 {
-		parts = []string{"none"}
-	}
-	mode := ""
-	if v.pv.ManyNodes() {
-		mode = "; not judged, since it may be on many nodes: " + strings.Join(v.pv.Modes, ", ")
-	}
-	r.note("volume %s (%s): mounts %s%s", v.name, v.key, strings.Join(parts, ", "), mode)
-}
-
-// overlap is two mounts of one volume that must not be together and were, or may have been.
-type overlap struct {
-	a, b *world.Mount
-	span history.Span
-}
-
-// overlaps returns the pairs of lives that must not be together and of which the given intervals share more than an
-// end.
-func overlaps(
-	lives []*world.Mount,
-	interval func(*world.Mount) history.Span,
-	apart func(a, b *world.Mount) bool,
-) []overlap {
-	lives = slices.Clone(lives)
-	slices.SortStableFunc(lives, func(a, b *world.Mount) int {
-		return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore)
-	})
-	var out []overlap
-	var active []*world.Mount
-	for _, b := range lives {
-		begin := interval(b)
-		active = slices.DeleteFunc(active, func(a *world.Mount) bool { return interval(a).NotAfter <= begin.NotBefore })
-		for _, a := range active {
-			end := min(interval(a).NotAfter, begin.NotAfter)
-			if begin.NotBefore < end && apart(a, b) {
-				out = append(out, overlap{a, b, history.Span{NotBefore: begin.NotBefore, NotAfter: end}})
-			}
-		}
-		active = append(active, b)
-	}
-	return out
-}
-
-func certainly(m *world.Mount) history.Span {
-	return history.Span{NotBefore: m.From, NotAfter: m.To}
-}
-
-func possibly(m *world.Mount) history.Span {
-	return history.Span{NotBefore: m.MaybeFrom, NotAfter: m.MaybeTo}
 }
 
 // both is the time in which two spans overlap.
@@ -250,77 +140,130 @@ func bounds(certain, possible history.Span) string {
 	return fmt.Sprintf("%s, and possibly as long as %s", world.Lasting(certain), world.Lasting(possible))
 }
 
-// apart reports that two mounts must not be there together: they are of the same directory, and on two nodes, or, for a
-// volume of a single pod, for two pods.
-func (v *volume) apart(a, b *world.Mount) bool {
-	if !strings.HasPrefix(v.key, "file:") && !nested(a.Root, b.Root) {
-		return false
-	}
-	return a.Node != b.Node || v.pv.Allows("ReadWriteOncePod") && a.Pod != b.Pod && a.Pod != "" && b.Pod != ""
-}
-
-// judge looks for overlaps, and reports the first of each pair of nodes.
-func (v *volume) judge(s *world.Trial, objects *world.Storage, r *ruling) {
+// judgeOverlaps reports the first overlap of each pair of nodes.
+func (d *disks) judgeOverlaps(v *world.VolumeLife) {
 	type pair struct{ a, b string }
 	told := map[pair]bool{}
-	first := func(o overlap) bool {
-		p := pair{min(o.a.Node, o.b.Node), max(o.a.Node, o.b.Node)}
+	first := func(o world.Overlap[*world.Mount]) bool {
+		p := pair{min(o.A.Node, o.B.Node), max(o.A.Node, o.B.Node)}
 		defer func() { told[p] = true }()
 		return !told[p]
 	}
-	name := v.name
-	if v.pv != nil && len(v.pv.Modes) > 0 {
-		name += " (" + strings.Join(v.pv.Modes, ", ") + ")"
+	name := v.Name
+	if v.PV != nil && len(v.PV.Modes) > 0 {
+		name += " (" + strings.Join(v.PV.Modes, ", ") + ")"
 	}
-	where := func(o overlap) string {
-		if o.a.Node == o.b.Node {
-			return fmt.Sprintf("for two pods on %s", o.a.Node)
+	where := func(o world.Overlap[*world.Mount]) string {
+		if o.A.Node == o.B.Node {
+			return fmt.Sprintf("for two pods on %s", o.A.Node)
 		}
-		return fmt.Sprintf("on %s and on %s", o.a.Node, o.b.Node)
+		return fmt.Sprintf("on %s and on %s", o.A.Node, o.B.Node)
 	}
-	for _, o := range overlaps(v.lives, certainly, v.apart) {
+	mounts := v.Reaching(d.world.Pulls())
+	for _, o := range world.Overlaps(mounts, (*world.Mount).Certain, v.Apart) {
 		if !first(o) {
 			continue
 		}
-		r.breach(Finding{
-			Promise: Mounts().Promise,
+		d.violation(Finding{
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				name, where(o), s.Clock(o.span.NotBefore), s.Clock(o.span.NotAfter),
-				bounds(o.span, both(possibly(o.a), possibly(o.b))),
-				v.describe(o.a, o.span, objects), v.describe(o.b, o.span, objects)),
-			Subject: "volume " + v.name,
-			Node:    o.b.Node,
-			Span:    o.span,
-			Events:  append(slices.Clone(o.a.Events), o.b.Events...),
-			Faults:  s.FaultsIn(o.span),
+				name, where(o), d.clock(o.Span.NotBefore), d.clock(o.Span.NotAfter),
+				bounds(o.Span, both(o.A.Possible(), o.B.Possible())),
+				d.describe(mounts, o.A, o.Span), d.describe(mounts, o.B, o.Span)),
+			Subject: "volume " + v.Name,
+			Node:    o.B.Node,
+			Span:    o.Span,
+			Events:  slices.Concat(o.A.Events, o.B.Events),
 		})
 	}
-	for _, o := range overlaps(v.lives, possibly, v.apart) {
+	for _, o := range world.Overlaps(mounts, (*world.Mount).Possible, v.Apart) {
 		if first(o) {
-			r.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
-				v.name, where(o), s.Clock(o.span.NotBefore))
+			d.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
+				v.Name, where(o), d.clock(o.Span.NotBefore))
 		}
 	}
 }
 
 // describe names a mount and the pod that it is for, or the pods for which its node had the volume mounted then.
-func (v *volume) describe(m *world.Mount, span history.Span, objects *world.Storage) string {
+func (d *disks) describe(mounts []*world.Mount, m *world.Mount, span history.Span) string {
 	uids := []string{m.Pod}
 	if m.Pod == "" {
 		uids = nil
-		for _, life := range v.lives {
-			if life.Node == m.Node && life.Pod != "" && !slices.Contains(uids, life.Pod) &&
-				possibly(life).PossiblyOverlaps(span) {
-				uids = append(uids, life.Pod)
+		for _, o := range mounts {
+			if o.Node == m.Node && o.Key == m.Key && o.Pod != "" && !slices.Contains(uids, o.Pod) &&
+				o.Possible().PossiblyOverlaps(span) {
+				uids = append(uids, o.Pod)
 			}
 		}
 	}
 	var names []string
 	for _, uid := range uids {
-		names = append(names, objects.PodName(uid))
+		names = append(names, d.storage.PodName(uid))
 	}
 	if len(names) == 0 {
 		return m.String()
 	}
 	return m.String() + " for pod " + strings.Join(names, " and ")
+}
+
+// notePulled notes the mounts of a volume that are over because its disk was pulled, and what was seen of that.
+func (d *disks) notePulled(v *world.VolumeLife) {
+	count := map[*world.Pulled]int{}
+	var by []*world.Pulled
+	for _, m := range v.Mounts {
+		_, pull := d.world.Pulls().Cut(m)
+		if pull == nil {
+			continue
+		}
+		if count[pull] == 0 {
+			by = append(by, pull)
+		}
+		count[pull]++
+	}
+	for _, pull := range by {
+		d.note("volume %s: %d mounts on %s count as over from %s on, at the latest: its disk was pulled out of that "+
+			"node (%s)%s", v.Name, count[pull], pull.Node, d.clock(pull.Event.Span.NotAfter), tried(pull),
+			d.ends(pull, v))
+	}
+}
+
+// tried says what the node got from the disk.
+func tried(p *world.Pulled) string {
+	var all []string
+	for _, t := range p.Tries {
+		all = append(all, t.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// ends says what became of the database processes that were at work on the disk.
+func (d *disks) ends(p *world.Pulled, v *world.VolumeLife) string {
+	text := ""
+	for _, proc := range d.containers.Processes {
+		had := slices.ContainsFunc(v.Mounts, func(m *world.Mount) bool {
+			return m.Node == p.Node && m.Pod != "" && m.Pod == proc.Pod
+		})
+		switch at := p.Event.Span.NotBefore; {
+		case !had || proc.Name != world.Database || proc.Node != p.Node || proc.From > at || proc.MaybeTo <= at:
+		case proc.Ended:
+			text += fmt.Sprintf(", %s (pid %d) was gone by %s", proc.Name, proc.Pid, d.clock(proc.MaybeTo))
+		default:
+			text += fmt.Sprintf(", %s (pid %d) was not seen to end", proc.Name, proc.Pid)
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return "; " + text[2:]
+}
+
+// noteUnproven tells of the pulls that count for nothing, and why.
+func (d *disks) noteUnproven() {
+	for _, e := range d.world.Pulls().Unproven {
+		name := e.Pull.Volume
+		if pv := d.storage.ByHandle(name); pv != nil {
+			name = pv.Name
+		}
+		d.note("volume %s: that its disk was pulled out of %s by %s counts for nothing: %s", name, e.Pull.Node,
+			d.clock(e.Span.NotAfter), cmp.Or(e.Pull.Error, "that node was not shown to get nothing from it"))
+	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were looked over for the
-// things that a fault can leave, before anything was hurt and after everything was healed and had settled. What is
-// there then and was not there before is residue, whoever left it. What was there before is not the trial's; of what
-// is gone since, the manifests of static pods alone are known to belong there, whoever took them.
+// ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were searched for the things
+// that a fault can leave, before the first fault and after everything was healed and had settled. What is there then
+// and was not there before is a leak, whoever left it. What was there before is not the trial's; of what is gone since,
+// the manifests of static pods alone are known to belong there, whoever took them.
 //
 // Which things are looked at, and what of them comes and goes by itself and is left out, is said in
 // chaos/nodeagent/leaks. A run of a harness that did not look, before there was this check, is left as it was judged.
@@ -22,18 +22,17 @@ func ResidueAudit() Check {
 		Promise: "Every fault is gone without a trace when the trial is over.",
 		Source: "Seatrial's design: heal works by owner mark and leaves nothing; reports of rules and frozen " +
 			"processes that outlived their experiment",
+		Unit:    "places looked over before and after",
 		Applies: audited,
-		Judge:   judgeResidueAudit,
+		judge:   judgeResidueAudit,
 	}
 }
 
 // audited reports that the harness said in its plan that it would look, or that it has. Where there is no plan every
 // check applies.
-func audited(h *world.World) bool {
-	if s, err := h.Trial(); err != nil || s.Plan.Audit {
-		return true
-	}
-	return slices.ContainsFunc(h.Events, func(e history.Event) bool { return e.Kind == history.KindResidue })
+func audited(w *world.World) bool {
+	t, err := w.Trial()
+	return err != nil || t.Plan.Audit || len(w.Of(history.KindResidue)) > 0
 }
 
 // looks are the last look before and the last after at one place.
@@ -43,39 +42,33 @@ type looks struct {
 	before, after *history.Event
 }
 
-func judgeResidueAudit(h *world.World) Result {
-	r := newRuling("places looked over before and after")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	places := readLooks(h)
+func judgeResidueAudit(r *ruling) {
+	places := readLooks(r.world)
 	if len(places) == 0 {
-		r.unknown("the trial was never looked over for residue")
+		r.unknown("the trial was never searched for leaks")
 	}
 	for _, p := range places {
 		if p.whole(r) {
 			r.evidence++
-			p.judge(s, r)
-			p.judgeTaken(s, r)
+			p.judge(r)
+			p.judgeTaken(r)
 		}
 	}
 	if len(places) > 0 && places[0].node != "" {
-		r.unknown("the objects of the API were never looked over for residue")
+		r.unknown("the objects of the API were never searched for leaks")
 	}
-	for _, name := range nodesOf(h) {
-		if !slices.ContainsFunc(places, func(p *looks) bool { return p.node == name }) {
-			r.unknown("node %s was never looked over for residue", name)
+	ledger := r.world.Ledger()
+	for _, name := range keys(ledger.Sessions) {
+		if name != "" && !slices.ContainsFunc(places, func(p *looks) bool { return p.node == name }) {
+			r.unknown("node %s was never searched for leaks", name)
 		}
 	}
-	return r.result()
 }
 
 // readLooks returns the places that were looked at, the API first, and then the nodes by their names.
-func readLooks(h *world.World) []*looks {
+func readLooks(w *world.World) []*looks {
 	var all []*looks
-	for _, e := range h.Of(history.KindResidue) {
+	for _, e := range w.Of(history.KindResidue) {
 		k := slices.IndexFunc(all, func(p *looks) bool { return p.node == e.Residue.Node })
 		if k < 0 {
 			k = len(all)
@@ -106,32 +99,19 @@ func (p *looks) where() string {
 	return "on " + p.place
 }
 
-// nodesOf returns the nodes on which the mount ledger was kept.
-func nodesOf(h *world.World) []string {
-	var names []string
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Kind == history.KindObserver && e.Observer != nil && e.Observer.Name == "mounts" &&
-			e.Observer.Node != "" && !slices.Contains(names, e.Observer.Node) {
-			names = append(names, e.Observer.Node)
-		}
-	}
-	return names
-}
-
 // whole reports that there are two looks to compare, and says what they lack.
 func (p *looks) whole(r *ruling) bool {
 	whole := true
 	for _, l := range []struct {
 		when  string
 		event *history.Event
-	}{{"before anything was hurt", p.before}, {"after the trial", p.after}} {
+	}{{"before the first fault", p.before}, {"after the trial", p.after}} {
 		switch {
 		case l.event == nil:
-			r.unknown("%s was not looked over for residue %s", p.place, l.when)
+			r.unknown("%s was not searched for leaks %s", p.place, l.when)
 			whole = false
 		case l.event.Residue.Error != "":
-			r.unknown("%s could not be looked over for residue %s: %s", p.place, l.when, l.event.Residue.Error)
+			r.unknown("%s could not be searched for leaks %s: %s", p.place, l.when, l.event.Residue.Error)
 			whole = false
 		default:
 			for _, b := range l.event.Residue.Blind {
@@ -140,26 +120,26 @@ func (p *looks) whole(r *ruling) bool {
 		}
 	}
 	if whole && p.after.Span.NotBefore < p.before.Span.NotAfter {
-		r.unknown("%s was looked over for residue in the wrong order", p.place)
+		r.unknown("%s was searched for leaks in the wrong order", p.place)
 		whole = false
 	}
 	return whole
 }
 
-// judge tells of everything that is left at one place. A class that nobody could look for before is not held against
+// judge tells of everything that is left at one place. A class that could not be looked for before is not held against
 // the trial: what is there may have been there.
-func (p *looks) judge(s *world.Trial, r *ruling) {
+func (p *looks) judge(r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
 	for _, t := range history.Left(before.Things, after.Things) {
 		if slices.ContainsFunc(before.Blind, func(b history.Blind) bool { return b.Class == t.Class }) {
 			continue
 		}
-		owner, faults := s.OwnerOf(t, after.Run)
+		owner, faults := r.trial.OwnerOf(t, after.Run)
 		if faults == nil {
-			faults = s.FaultsUntil(p.after.Span.NotAfter)
+			faults = r.trial.FaultsUntil(p.after.Span.NotAfter)
 		}
-		r.breach(Finding{
-			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
+		r.violation(Finding{
+			Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
 			Sentence: fmt.Sprintf("The %s is there after the trial, %s, and was not there before; %s.", t, p.where(),
 				owner),
 			Events: []int64{p.before.ID, p.after.ID},
@@ -170,9 +150,9 @@ func (p *looks) judge(s *world.Trial, r *ruling) {
 // manifests is where the kubelet of a node of the control plane takes static pods from.
 const manifests = "/etc/kubernetes/manifests/"
 
-// judgeTaken tells of every manifest that was there before and is there in no form any more: a component of the control
+// judgeTaken tells of every manifest that was there before and is not there now: a component of the control
 // plane that was taken away for a time, and not given back.
-func (p *looks) judgeTaken(s *world.Trial, r *ruling) {
+func (p *looks) judgeTaken(r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
 	files := func(b history.Blind) bool { return b.Class == history.ThingFile }
 	if slices.ContainsFunc(after.Blind, files) {
@@ -183,9 +163,9 @@ func (p *looks) judgeTaken(s *world.Trial, r *ruling) {
 			func(o history.Thing) bool { return o.Class == t.Class && o.Name == t.Name }) {
 			continue
 		}
-		r.breach(Finding{
-			Promise: ResidueAudit().Promise, Subject: t.String(), Node: p.node, Span: p.after.Span,
-			Faults: s.FaultsUntil(p.after.Span.NotAfter),
+		r.violation(Finding{
+			Subject: t.String(), Node: p.node, Span: p.after.Span,
+			Faults: r.trial.FaultsUntil(p.after.Span.NotAfter),
 			Sentence: fmt.Sprintf("The %s was there before the trial, %s, and is not there after it.", t,
 				p.where()),
 			Events: []int64{p.before.ID, p.after.ID},

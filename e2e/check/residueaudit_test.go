@@ -69,7 +69,7 @@ func auditMutations() []mutation {
 			"step 99 of this trial, which the plan does not have"},
 		{"a taint", "residue-audit", auditedTrial(leftOn("", taint)), fail,
 			"The taint worker key (x:NoExecute) is there after the trial, in the API, and was not there before; it " +
-				"bears nobody's mark."},
+				"bears no owner's mark."},
 		{"a mount once more", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
 			Class: history.ThingMount, Name: "/var/lib/seatrial/data-mysql-0", Is: "ext4"})), fail,
 			"(ext4) is there after the trial, on node worker,"},
@@ -90,18 +90,18 @@ func auditMutations() []mutation {
 				return append(events, e)
 			}), pass, ""},
 		{"nobody looked", "residue-audit", then(auditedTrial(same), drop(kind(history.KindResidue))), unknown,
-			"the trial was never looked over for residue"},
+			"the trial was never searched for leaks"},
 		{"nobody looked before", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "worker"))),
-			unknown, "node worker was not looked over for residue before anything was hurt"},
+			unknown, "node worker was not searched for leaks before the first fault"},
 		{"nobody looked after", "residue-audit", then(auditedTrial(same), drop(looked(history.After, ""))), unknown,
-			"the API was not looked over for residue after the trial"},
+			"the API was not searched for leaks after the trial"},
 		{"a node was left out", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "worker")),
-			drop(looked(history.After, "worker"))), unknown, "node worker was never looked over"},
+			drop(looked(history.After, "worker"))), unknown, "node worker was never searched for leaks"},
 		{"the API was left out", "residue-audit", then(auditedTrial(same), drop(looked(history.Before, "")),
-			drop(looked(history.After, ""))), unknown, "objects of the API were never looked over"},
+			drop(looked(history.After, ""))), unknown, "objects of the API were never searched for leaks"},
 		{"a look that failed", "residue-audit", then(auditedTrial(same), edit(looked(history.After, "worker"),
 			func(e *history.Event) { e.Residue.Error = "no answer" })), unknown,
-			"node worker could not be looked over for residue after the trial: no answer"},
+			"node worker could not be searched for leaks after the trial: no answer"},
 		{"a class that could not be looked at", "residue-audit", then(auditedTrial(same),
 			edit(looked(history.After, "worker"), func(e *history.Event) {
 				e.Residue.Blind = []history.Blind{{Class: history.ThingQdisc, Why: "no tc"}}

@@ -17,23 +17,17 @@ func RightVolume() Check {
 		Promise: "A container never runs on an empty volume or on another's.",
 		Source: "Kubernetes documentation, StatefulSet Basics: a pod's claim stays bound to its volume; the identity " +
 			"in the volume is Seatrial's own",
-		Applies: witnessed,
-		Judge:   judgeRightVolume,
+		Unit:    "witnesses read",
+		Applies: leavesWitness,
+		judge:   judgeRightVolume,
 	}
 }
 
-func judgeRightVolume(h *world.World) Result {
-	r := newRuling("witnesses read")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	objects := h.Storage()
+func judgeRightVolume(r *ruling) {
 	last := map[string]witnessRead{} // By PersistentVolume.
 	told := map[string]bool{}
-	for _, w := range readWitnesses(h, s, r) {
-		pv := objects.Pvs[w.PV]
+	for _, w := range r.witnesses() {
+		pv := r.world.Storage().PVs[w.PV]
 		if pv == nil || pv.Handle == "" {
 			r.unknown("PersistentVolume %q, which the witness %q of %s was read for, was not seen with a volume handle",
 				w.PV, w.Label, w.Instance)
@@ -43,12 +37,11 @@ func judgeRightVolume(h *world.World) Result {
 		what, proof := wrongVolume(w, pv, last[w.PV])
 		if what != "" && !told[w.PV] {
 			told[w.PV] = true
-			r.breach(witnessFinding(s, w, RightVolume().Promise, fmt.Sprintf("%s on node %s had volume %s, and %s.",
-				w.Instance, w.Node, w.PV, what), proof...))
+			r.witnessed(w, fmt.Sprintf("%s on node %s had volume %s, and %s.", w.Instance, w.Node, w.PV, what),
+				proof...)
 		}
 		last[w.PV] = w
 	}
-	return r.result()
 }
 
 // wrongVolume says what is wrong with what was found in a volume, given what was found before.

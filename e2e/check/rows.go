@@ -27,43 +27,43 @@ func Rows() Check {
 		Source: "MySQL 9 Reference Manual, InnoDB and the ACID Model: a committed change survives any crash " +
 			"(innodb_flush_log_at_trx_commit=1, sync_binlog=1)",
 		Applies: hasData,
-		Judge:   judgeRows,
+		Unit:    "acknowledged rows",
+		judge:   judgeRows,
 	}
 }
 
-func judgeRows(h *world.World) Result {
-	r := newRuling("acknowledged rows")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	t := newTable(s, r)
-	t.readInserts(h)
-	t.readReads(h)
-	t.judgeBetween(h)
-	t.judgeFinal(gatherReads(h, finalRead))
+func judgeRows(r *ruling) {
+	t := &table{ruling: r, clients: map[writer]*inserts{}, acked: map[string]int{},
+		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
+	t.readInserts()
+	t.readReads()
+	t.judgeBetween()
+	t.judgeFinal(gatherReads(r.world, finalRead))
 	t.judgeAmounts()
 	t.report()
-	return r.result()
+}
+
+// writer is a client and the instance that it writes to.
+type writer struct {
+	instance string
+	client   int
 }
 
 // rowKey names a row. A client never uses a Seq for two inserts.
 type rowKey struct {
-	instance string
-	client   int
-	seq      int64
+	writer
+	seq int64
 }
 
 // insert is what is known of the insert of one row.
 type insert struct {
 	key      rowKey
 	crc      uint32
+	times    int           // How often the read that is judged shows it.
 	stage    history.Stage // StageInvoke while it is open.
 	answered history.Span  // Of the completion.
-	sent     history.Span
-	lastSeen history.Time // A read found it, not before this; 0 when none did.
-	invoke   int64        // Event ids.
+	lastSeen history.Time  // A read found it, not before this; 0 when none did.
+	invoke   int64         // Event ids.
 	answer   int64
 	breach   *rowBreach
 	lost     bool // A read of all rows missed it, and none has found it since.
@@ -80,13 +80,26 @@ type rowBreach struct {
 	again    int // Further observations of the same row.
 }
 
+// inserts are those of one client, by their seqs: sorted, since a client counts them up.
+type inserts struct{ rows []insert }
+
+// find returns the row of a seq, nil where the client never made it.
+func (in *inserts) find(seq int64) *insert {
+	if in == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(in.rows, seq, func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
+	if !ok {
+		return nil
+	}
+	return &in.rows[i]
+}
+
 // table is the ledger table as the clients' answers say it must be.
 type table struct {
-	scene     *world.Trial
-	ruling    *ruling
-	rows      []insert
-	index     map[rowKey]int
-	strange   map[rowKey]*rowBreach // Rows that nobody wrote.
+	*ruling
+	clients   map[writer]*inserts
+	strange   map[rowKey]*rowBreach // Rows that no client wrote.
 	orphans   map[rowKey]bool       // Rows of which an answer came though no invocation is recorded.
 	acked     map[string]int        // Acknowledged inserts by instance.
 	present   int                   // Acknowledged rows found whole in a whole final read.
@@ -94,92 +107,107 @@ type table struct {
 	unknownIn int // Of those, found in the final read.
 }
 
-func newTable(s *world.Trial, r *ruling) *table {
-	return &table{scene: s, ruling: r, index: map[rowKey]int{}, acked: map[string]int{},
-		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
-}
-
-// opKey pairs an invocation with its completion.
-type opKey struct {
-	instance string
-	client   int
-	number   int64
-}
-
-// readInserts takes in every insert. The facts of one client come in the order of its doings, since it records them
-// itself and one after another.
-func (t *table) readInserts(h *world.World) {
-	open := map[opKey]int{}
-	for _, e := range h.Of(history.KindOp) {
-		if e.Op.F != history.OpInsert {
-			continue
+// readInserts takes in every insert.
+func (t *table) readInserts() {
+	count := map[writer]int{}
+	each := func(do func(op world.Operation, w writer)) {
+		for _, op := range t.world.Operations().All {
+			if e := op.First(); e.Op.F == history.OpInsert {
+				do(op, writer{e.Op.Instance, e.Op.Client})
+			}
 		}
-		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
-		if e.Op.Stage == history.StageInvoke {
-			t.invoke(e, op, open)
-			continue
-		}
-		at, ok := open[op]
-		if !ok {
-			t.orphans[rowKey{e.Op.Instance, e.Op.Client, e.Op.Seq}] = true
-			t.ruling.unknown("%s client %d: the answer to insert %d has no invocation before it, or came twice: "+
-				"the record of that client is not whole", op.instance, op.client, op.number)
-			continue
-		}
-		delete(open, op)
-		t.answer(e, at)
 	}
-	for i := range t.rows {
-		if st := t.rows[i].stage; st == history.StageUnknown || st == history.StageInvoke {
+	each(func(_ world.Operation, w writer) { count[w]++ })
+	for w, n := range count {
+		t.clients[w] = &inserts{make([]insert, 0, n)}
+	}
+	each(func(op world.Operation, w writer) {
+		if op.Sent == nil {
+			t.orphans[rowKey{w, op.Answer.Op.Seq}] = true
+			t.unknown("%s client %d: the answer to insert %d has no invocation before it, or came twice: "+
+				"the record of that client is not whole", w.instance, w.client, op.Answer.Op.Number)
+			return
+		}
+		in := t.clients[w]
+		in.rows = append(in.rows, t.insert(op, w))
+	})
+	for _, in := range t.clients {
+		t.sort(in)
+	}
+}
+
+// insert reads one insert off its operation.
+func (t *table) insert(op world.Operation, w writer) insert {
+	row := insert{key: rowKey{w, op.Sent.Op.Seq}, crc: op.Sent.Op.CRC, stage: history.StageInvoke, invoke: op.Sent.ID}
+	switch e := op.Answer; {
+	case e == nil:
+		t.unknowns++
+	case e.Op.Seq != row.key.seq:
+		t.unknown("%s client %d: the answer to the insert of seq %d speaks of seq %d", w.instance, w.client,
+			row.key.seq, e.Op.Seq)
+		t.unknowns++
+	default:
+		row.stage, row.answered, row.answer = e.Op.Stage, e.Span, e.ID
+		switch e.Op.Stage {
+		case history.StageOK:
+			t.acked[w.instance]++
+		case history.StageFailed:
+		default:
+			row.stage = history.StageUnknown
 			t.unknowns++
 		}
 	}
+	return row
 }
 
-func (t *table) invoke(e *history.Event, op opKey, open map[opKey]int) {
-	key := rowKey{e.Op.Instance, e.Op.Client, e.Op.Seq}
-	if at, twice := t.index[key]; twice {
-		t.rows[at].reused = true
-		t.ruling.unknown("%s client %d used seq %d for two inserts: its row cannot be judged",
-			key.instance, key.client, key.seq)
-		return
+// sort brings the rows of a client into the order of their seqs; of a seq that was used twice, the first stays.
+func (t *table) sort(in *inserts) {
+	bySeq := func(a, b insert) int { return cmp.Compare(a.key.seq, b.key.seq) }
+	if !slices.IsSortedFunc(in.rows, bySeq) {
+		slices.SortStableFunc(in.rows, func(a, b insert) int { return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke, b.invoke)) })
 	}
-	t.index[key] = len(t.rows)
-	open[op] = len(t.rows)
-	t.rows = append(t.rows, insert{
-		key: key, crc: e.Op.CRC, stage: history.StageInvoke, sent: e.Span, invoke: e.ID,
-	})
+	kept := in.rows[:0]
+	for _, row := range in.rows {
+		if n := len(kept); n > 0 && kept[n-1].key.seq == row.key.seq {
+			kept[n-1].reused = true
+			t.unknown("%s client %d used seq %d for two inserts: its row cannot be judged", row.key.instance,
+				row.key.client, row.key.seq)
+			continue
+		}
+		kept = append(kept, row)
+	}
+	in.rows = kept
 }
 
-func (t *table) answer(e *history.Event, at int) {
-	row := &t.rows[at]
-	if e.Op.Seq != row.key.seq {
-		t.ruling.unknown("%s client %d: the answer to the insert of seq %d speaks of seq %d",
-			row.key.instance, row.key.client, row.key.seq, e.Op.Seq)
-		return
+// each calls do with the rows that were written to an instance, client by client.
+func (t *table) each(instance string, do func(*insert)) {
+	var clients []int
+	for w := range t.clients {
+		if w.instance == instance {
+			clients = append(clients, w.client)
+		}
 	}
-	row.stage, row.answered, row.answer = e.Op.Stage, e.Span, e.ID
-	switch e.Op.Stage {
-	case history.StageOK:
-		t.acked[row.key.instance]++
-	case history.StageFailed, history.StageUnknown:
-	default:
-		row.stage = history.StageUnknown
+	slices.Sort(clients)
+	for _, client := range clients {
+		rows := t.clients[writer{instance, client}].rows
+		for i := range rows {
+			do(&rows[i])
+		}
 	}
 }
 
 // judgeAmounts demands that every instance of the plan took enough inserts for its survival to mean something.
 func (t *table) judgeAmounts() {
-	s := t.scene
+	s := t.trial
 	for _, name := range s.Instances(s.Written(s.Plan.Workload.Replicas)) {
 		if n := t.acked[name]; n < s.Plan.Bounds.MinOps {
-			t.ruling.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
+			t.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
 				name, n, s.Plan.Bounds.MinOps)
 		}
 	}
-	t.ruling.evidence = t.present
+	t.evidence = t.present
 	if t.unknowns > 0 {
-		t.ruling.note("%d inserts had no certain outcome, as when a connection breaks during COMMIT; %d are there",
+		t.note("%d inserts had no certain outcome, as when a connection breaks during COMMIT; %d are there",
 			t.unknowns, t.unknownIn)
 	}
 }
@@ -187,9 +215,11 @@ func (t *table) judgeAmounts() {
 // report turns what was found wrong into findings, one for each row.
 func (t *table) report() {
 	var all []*rowBreach
-	for i := range t.rows {
-		if b := t.rows[i].breach; b != nil {
-			all = append(all, b)
+	for _, in := range t.clients {
+		for i := range in.rows {
+			if b := in.rows[i].breach; b != nil {
+				all = append(all, b)
+			}
 		}
 	}
 	for _, b := range t.strange {
@@ -200,19 +230,17 @@ func (t *table) report() {
 	})
 	// A lost disk loses every row: what will not be listed need not be put into words.
 	listed := spread(all, maxFindings)
-	t.ruling.unlisted = len(all) - len(listed)
+	t.unlisted = len(all) - len(listed)
 	for _, b := range listed {
 		sentence := b.sentence
 		if b.again > 0 {
 			sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)
 		}
-		t.ruling.breach(Finding{
-			Promise:  Rows().Promise,
+		t.violation(Finding{
 			Sentence: sentence,
 			Subject:  b.key.String(),
 			Span:     b.span,
 			Events:   b.events,
-			Faults:   t.scene.FaultsIn(b.span),
 		})
 	}
 }
@@ -260,10 +288,10 @@ func (t *table) blame(row *insert, span history.Span, sentence string, events ..
 	}
 }
 
-// blameStranger keeps a row that nobody wrote.
+// blameStranger keeps a row that no client wrote.
 func (t *table) blameStranger(key rowKey, span history.Span, sentence string, event int64) {
 	if t.orphans[key] {
-		return // Somebody wrote it; the record of that is not whole, which is said elsewhere.
+		return // A client wrote it; the record of that is not whole, which is said elsewhere.
 	}
 	b := t.strange[key]
 	if b == nil {
@@ -278,7 +306,7 @@ func (t *table) blameStranger(key rowKey, span history.Span, sentence string, ev
 
 // when says when a row was acknowledged.
 func (t *table) when(row *insert) string {
-	return fmt.Sprintf("acknowledged at %s", t.scene.Clock(row.answered.NotAfter))
+	return fmt.Sprintf("acknowledged at %s", t.clock(row.answered.NotAfter))
 }
 
 // sinceSafe is the span from the last moment at which the row was certainly there to the proof that it is not.

@@ -3,9 +3,11 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // How many findings, reasons and notes a result carries; the rest is counted. The first are kept, since what broke
@@ -17,10 +19,13 @@ const (
 	maxProof    = 8 // Events named by one finding.
 )
 
-// ruling is a result in the making. Its verdict follows from what was put into it: a finding makes it Fail, a reason
-// Unknown, and neither Pass.
+// ruling is a result in the making, and what it is judged from. Its verdict follows from what was put into it: a
+// finding makes it Fail, a reason Unknown, and neither Pass.
 type ruling struct {
-	unit     string
+	Check // A check that can look at less than it promises says so here.
+	world *world.World
+	trial *world.Trial
+
 	evidence int
 	findings []Finding
 	unlisted int // Findings that were counted and not made.
@@ -30,13 +35,25 @@ type ruling struct {
 	subjects map[string]bool
 }
 
-func newRuling(unit string) *ruling {
-	return &ruling{unit: unit, said: map[string]bool{}, subjects: map[string]bool{}}
+// rule judges a world with one check. Without a plan it is not known what was to be shown.
+func rule(w *world.World, c Check) Result {
+	r := &ruling{Check: c, world: w, said: map[string]bool{}, subjects: map[string]bool{}}
+	trial, err := w.Trial()
+	if err != nil {
+		r.unknown("%v", err)
+		return r.result()
+	}
+	r.trial = trial
+	c.judge(r)
+	return r.result()
 }
 
-// breach adds a proven violation.
-func (r *ruling) breach(f Finding) {
-	f.Events = proof(f.Events...)
+// violation adds a proven violation. The faults are those that were active in its span, unless it names others.
+func (r *ruling) violation(f Finding) {
+	f.Promise, f.Events = r.Promise, proof(f.Events...)
+	if f.Faults == nil {
+		f.Faults = r.trial.FaultsIn(f.Span)
+	}
 	r.findings = append(r.findings, f)
 }
 
@@ -58,8 +75,12 @@ func (r *ruling) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
+// clock renders an instant relative to the begin of the trial.
+func (r *ruling) clock(t history.Time) string { return r.trial.Clock(t) }
+
 func (r *ruling) result() Result {
-	res := Result{Verdict: Pass, Evidence: r.evidence, Unit: r.unit, Subjects: keys(r.subjects)}
+	res := Result{Check: r.Name, Promise: r.Promise, Source: r.Source, Verdict: Pass, Evidence: r.evidence,
+		Unit: r.Unit, Subjects: keys(r.subjects)}
 	if len(r.reasons) > 0 {
 		res.Verdict = Unknown
 	}
@@ -103,7 +124,21 @@ func proof(ids ...int64) []int64 {
 	return ids
 }
 
+// leading returns events of which the first few are kept as proof, those that must not be missing among them.
+func leading(first, rest []int64) []int64 {
+	out := slices.Clone(first)
+	for _, id := range rest {
+		if len(out) < maxProof && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // hull is the shortest span that holds both.
 func hull(a, b history.Span) history.Span {
 	return history.Span{NotBefore: min(a.NotBefore, b.NotBefore), NotAfter: max(a.NotAfter, b.NotAfter)}
 }
+
+// keys returns the keys of a map in order.
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,10 @@ package check
 
 import (
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -15,42 +19,29 @@ import (
 // (k8s.io/component-helpers/storage/volume, FindMatchingVolume). Which class waits is the class's own word, or, where
 // no class was watched, that of the plan: its local volumes wait.
 func SetBinding() Check {
-	return Check{
+	return ofSets(Check{
 		Name: "set-binding",
 		Promise: "With WaitForFirstConsumer a claim is bound only once a pod wants it, to the smallest free volume " +
 			"that fits, on that pod's node.",
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
 			"Persistent Volumes, Binding",
-		Applies: bindsLocal,
-		Judge:   judgeSetBinding,
+		Unit:    "claims bound",
+		Applies: planned(local),
+	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, judgeSetBinding)
+}
+
+func judgeSetBinding(j *setJudge, set *world.Set) {
+	for _, key := range keys(j.objects.Claims.ByKey) {
+		if _, ok := set.ClaimOrdinal(key); ok {
+			j.bound(set, key)
+		}
 	}
 }
 
-func judgeSetBinding(h *world.World) Result {
-	return judgeSets(
-		h,
-		"claims bound",
-		SetBinding().Promise,
-		[]string{
-			world.PodsObserver,
-			world.SetsObserver,
-			world.ClaimsObserver,
-			world.VolumesObserver,
-		},
-		func(j *setJudge, set *setLife) {
-			for _, key := range keys(j.watch.claims) {
-				if set.has(key) {
-					j.bound(set, key)
-				}
-			}
-		},
-	)
-}
-
 // bound judges each time that a claim of one name got a volume.
-func (j *setJudge) bound(set *setLife, key string) {
-	var old *claimState
-	for _, c := range j.watch.claims[key] {
+func (j *setJudge) bound(set *world.Set, key string) {
+	var old *world.Claim
+	for _, c := range j.objects.Claims.ByKey[key] {
 		if j.late(c.Event) {
 			return
 		}
@@ -58,12 +49,12 @@ func (j *setJudge) bound(set *setLife, key string) {
 		switch {
 		case c.Guessed() || c.Deleted() || c.Spec.VolumeName == "":
 		case fresh && c.Event.Object.Verb == history.VerbAdded:
-			// Somebody made it with its volume: there was nothing to choose.
+			// It was made with its volume: there was nothing to choose.
 		case fresh:
-			j.ruling.unknown("claim %s was bound when it was first seen, at %s: to what it was bound when is not known",
-				c.Name(), j.clock(c.Event))
+			j.unknown("claim %s was bound when it was first seen, at %s: to what it was bound when is not known",
+				c.Name(), j.when(c.Event))
 		case old.Spec.VolumeName == "" && j.waits(c):
-			j.ruling.evidence++
+			j.evidence++
 			j.wanted(set, c)
 			j.smallest(set, c)
 		}
@@ -72,85 +63,90 @@ func (j *setJudge) bound(set *setLife, key string) {
 }
 
 // waits reports that the class of a claim waits for the first consumer.
-func (j *setJudge) waits(c *claimState) bool {
-	waits, seen := j.watch.classes[c.class]
-	return waits || !seen && setPlanOf(j.world).local
+func (j *setJudge) waits(c *world.Claim) bool {
+	class := ""
+	if c.Spec.StorageClassName != nil {
+		class = *c.Spec.StorageClassName
+	}
+	if o := j.objects.StorageClasses.Latest(class); o != nil && o.Spec.VolumeBindingMode != nil {
+		return *o.Spec.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	}
+	return local(j.trial.Plan)
 }
 
 // wanted holds that a pod that uses the claim was there when the claim was bound.
-func (j *setJudge) wanted(set *setLife, c *claimState) {
-	if j.watch.users[c.Event.Object.Namespace+"/"+c.Name()] {
-		return // Another pod than one of the StatefulSet's uses it too.
-	}
-	for _, l := range set.order {
-		if l.first.Version > c.Version || l.end != nil && l.end.Version < c.Version && !l.end.Guessed() {
+func (j *setJudge) wanted(set *world.Set, c *world.Claim) {
+	for _, l := range j.world.Pods().All {
+		if !l.Uses(c.Name()) || l.Namespace != c.Event.Object.Namespace {
 			continue
 		}
-		for _, use := range l.claims {
-			if use.Claim == c.Name() {
-				return
-			}
+		there := l.First.Version <= c.Version && (l.End == nil || l.End.Version >= c.Version || l.End.Guessed())
+		if l.Set == nil || l.Set == set && there {
+			return // Of another's pod than the StatefulSet's, it is enough that it was ever there.
 		}
 	}
-	if j.watch.blind(j.scene.Start, c.Event.Span.NotAfter, world.PodsObserver) {
+	if j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.PodsObserver) {
 		return
 	}
-	j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
-		"wanted it.",
-		c.Name(), c.Spec.VolumeName, j.clock(c.Event)), c.Event.ID)
+	j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
+		"wanted it.", c.Name(), c.Spec.VolumeName, j.when(c.Event)), c.Event.ID)
 }
 
 // smallest holds that no smaller volume would have done.
-func (j *setJudge) smallest(set *setLife, c *claimState) {
-	chosen := j.watch.volumeAt(c.Spec.VolumeName, c.Version)
-	if chosen == nil || c.Spec.Selector != nil || chosen.size == 0 || c.size == 0 {
+func (j *setJudge) smallest(set *world.Set, c *world.Claim) {
+	chosen := j.volumeAt(c.Spec.VolumeName, c.Version)
+	wanted := storage(c.Spec.Resources.Requests)
+	if chosen == nil || c.Spec.Selector != nil || wanted == 0 || storage(chosen.Spec.Capacity) == 0 {
 		return
 	}
-	if chosen.size < c.size {
-		j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
-			"volume %s, "+
-			"which has %d.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size), c.Event.ID,
+	size := storage(chosen.Spec.Capacity)
+	if size < wanted {
+		j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+			"volume %s, which has %d.", c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName, size), c.Event.ID,
 			chosen.Event.ID)
 		return
 	}
 	node := j.nodeFor(set, c)
-	labels, ok := j.watch.labelsOf(node)
-	if !ok {
-		labels = map[string]string{"kubernetes.io/hostname": node}
-	}
-	since := j.since(c.Event.Span)
-	if node == "" || j.watch.blind(j.scene.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
+	if node == "" || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
-	for _, name := range keys(j.watch.volumes) {
-		v := j.watch.volumeAt(name, c.Version)
-		if v.Version > c.Version || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != "Available" ||
-			v.claim != "" ||
-			v.Spec.StorageClassName != chosen.Spec.StorageClassName || v.mode != chosen.mode || v.size < c.size ||
-			v.size >= chosen.size ||
-			!v.hasModes(chosen.Spec.AccessModes) || !v.allows(node, labels) {
+	since := j.known(c.Event.Span)
+	for _, name := range keys(j.objects.Volumes.ByKey) {
+		v := j.objects.Volumes.AtVersion(name, c.Version)
+		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||
+			v.Spec.ClaimRef != nil || !alike(v.Spec, chosen.Spec) {
 			continue
 		}
-		j.breach("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
-			"volume %s with %d, although %s with %d was free on node "+
-			"%s.", c.Name(), c.size, j.clock(c.Event), c.Spec.VolumeName, chosen.size,
-			name, v.size, node), c.Event.ID, chosen.Event.ID, v.Event.ID)
-		return
+		if own := storage(v.Spec.Capacity); own >= wanted && own < size && j.allows(v, node) {
+			j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
+				"volume %s with %d, although %s with %d was free on node %s.", c.Name(), wanted, j.when(c.Event),
+				c.Spec.VolumeName, size, name, own, node), c.Event.ID, chosen.Event.ID, v.Event.ID)
+			return
+		}
 	}
 }
 
+// alike reports that a volume is of the same class and mode as another, and has each of its access modes.
+func alike(v, chosen *corev1.PersistentVolumeSpec) bool {
+	return v.StorageClassName == chosen.StorageClassName &&
+		mode(v) == mode(chosen) &&
+		!slices.ContainsFunc(chosen.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+			return !slices.Contains(v.AccessModes, m)
+		})
+}
+
+func mode(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
+	if v.VolumeMode == nil {
+		return ""
+	}
+	return *v.VolumeMode
+}
+
 // nodeFor returns the node of the first pod that used the claim after it was bound, empty when none was put anywhere.
-func (j *setJudge) nodeFor(set *setLife, c *claimState) string {
-	for _, l := range set.order {
-		for _, use := range l.claims {
-			if use.Claim != c.Name() || l.end != nil && l.end.Version < c.Version {
-				continue
-			}
-			for _, p := range l.states {
-				if p.Spec.NodeName != "" {
-					return p.Spec.NodeName
-				}
-			}
+func (j *setJudge) nodeFor(set *world.Set, c *world.Claim) string {
+	for _, l := range set.Pods {
+		if l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version) {
+			return l.Node
 		}
 	}
 	return ""

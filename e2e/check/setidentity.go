@@ -2,10 +2,14 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -17,53 +21,51 @@ import (
 // The API server lets no two objects have one name: that two pods of one ordinal seem to be there shows that the record
 // is not whole.
 func SetIdentity() Check {
-	return Check{
+	return ofSets(Check{
 		Name: "set-identity",
 		Promise: "Name, DNS name, claims and volumes stick to the ordinal: one pod at a time, its own claims, each " +
 			"bound to one volume for good, on a node the volume allows.",
 		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +
 			"pkg/controller/statefulset, initIdentity and updateStorage",
-		Judge: judgeSetIdentity,
-	}
+		Unit: "pods and claims",
+	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver, world.NodesObserver}, judgeSetIdentity)
 }
 
-func judgeSetIdentity(h *world.World) Result {
-	watched := []string{
-		world.PodsObserver,
-		world.SetsObserver,
-		world.ClaimsObserver,
-		world.VolumesObserver,
-		world.NodesObserver,
+// identity judges one StatefulSet.
+type identity struct {
+	*setJudge
+	set    *world.Set
+	placed map[*world.PodLife]bool
+}
+
+func judgeSetIdentity(j *setJudge, set *world.Set) {
+	i := &identity{setJudge: j, set: set, placed: map[*world.PodLife]bool{}}
+	j.walk(set, i.step)
+	i.bindings()
+	i.twins()
+}
+
+func (j *identity) step(p *world.PodState, now map[int]*world.PodState) {
+	old, l := now[p.Life.Ordinal], p.Life
+	if old != nil && old.Life != l && !old.Deleted() && !p.Deleted() {
+		j.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was there",
+			l.Name, old.Life.UID, j.when(p.Event), l.UID)
+	} else if old != nil && old.Life == l {
+		j.follows(p, old)
+		j.stays(p, old)
 	}
-	return judgeSets(h, "pods and claims", SetIdentity().Promise, watched, func(j *setJudge, set *setLife) {
-		placed := map[*podLife]bool{}
-		j.walk(set, func(p *podState, now map[int]*podState) {
-			if old := now[p.pod.ordinal]; old != nil && old.pod != p.pod && !old.Deleted() && !p.Deleted() {
-				j.ruling.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was "+
-					"there",
-					p.pod.name, old.pod.uid, j.clock(p.Event), p.pod.uid)
-			} else if old != nil && old.pod == p.pod {
-				j.follows(p, old)
-			}
-			if verb := p.Event.Object.Verb; p == p.pod.first && verb != history.VerbAdded &&
-				verb != history.VerbListed {
-				j.ruling.unknown("pod %s was there when it was first seen, at %s: its creation was missed", p.pod.name,
-					j.clock(p.Event))
-			}
-			if p.made() {
-				j.ruling.evidence++
-				j.names(set, p)
-				j.itsClaims(set, p)
-			}
-			j.stays(p, now[p.pod.ordinal])
-			if p.Spec.NodeName != "" && !placed[p.pod] {
-				placed[p.pod] = true
-				j.placed(p)
-			}
-		})
-		j.bindings(set)
-		j.twins(set)
-	})
+	if verb := p.Event.Object.Verb; p == l.First && verb != history.VerbAdded && verb != history.VerbListed {
+		j.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name, j.when(p.Event))
+	}
+	if p.Made() {
+		j.evidence++
+		j.names(p)
+		j.itsClaims(p)
+	}
+	if p.Spec.NodeName != "" && !j.placed[l] {
+		j.placed[l] = true
+		j.fits(p)
+	}
 }
 
 // catchUp is how long a kubelet may take, after a fault, to tell what it could not tell before: it tries again every
@@ -71,131 +73,170 @@ func judgeSetIdentity(h *world.World) Result {
 const catchUp = 15 * time.Second
 
 // follows says what in a state of a pod shows that the record of it is not whole.
-func (j *setJudge) follows(p, old *podState) {
-	what := p.contradicts(old)
+func (j *identity) follows(p, old *world.PodState) {
+	what := contradicts(p, old)
 	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
-	if what == "" && !p.Deleting() && len(j.scene.FaultsIn(before)) == 0 {
-		from, _, ok := j.watch.wall.between(old.Event.Span)
-		what = p.missed(old, from, ok)
+	if what == "" && !p.Deleting() && len(j.trial.FaultsIn(before)) == 0 {
+		from, _, ok := j.sets.Wall.Between(old.Event.Span)
+		what = missed(p, old, from, ok)
 	}
 	if what != "" {
-		j.ruling.unknown("pod %s (uid %s) at %s is not what it can be after what it was: %s", p.pod.name, p.pod.uid,
-			j.clock(p.Event), what)
+		j.unknown("pod %s (uid %s) at %s makes an impossible transition: %s", p.Life.Name, p.Life.UID,
+			j.when(p.Event), what)
 	}
 }
 
+// contradicts says what in a state cannot be after another of the same pod, "" if all can: nothing is taken back that
+// the API lets happen once.
+func contradicts(p, old *world.PodState) string {
+	switch {
+	case p.Guessed() || old.Guessed():
+		return ""
+	case old.Deleted():
+		return "it had ended"
+	case old.Deleting() && !p.Deleting():
+		return "its end had been asked for, and was not"
+	case old.Status.Over && !p.Status.Over:
+		return "it had succeeded or failed, and had not"
+	case p.Status.Ready && !p.Status.Running:
+		return "it is Ready and not Running"
+	case old.Status.Running && !p.Status.Running && !p.Status.Over:
+		return "it had been Running, and not yet"
+	}
+	return ""
+}
+
+// folded is for how long a readiness may have lasted that a kubelet never told: it sends the newest status of a pod,
+// and what changes and changes back before that is told as one, with a new stamp (pkg/kubelet/status, version). A
+// container that passes its startup and its readiness probe at once makes it so.
+const folded = 2 * time.Second
+
+// missed says what lies between two states of a pod that was not seen, "" if nothing: its readiness has the stamp of
+// its last change until it changes. A kubelet that was cut off, or restarted, may tell of its last change alone, and
+// with an older stamp than another gave it meanwhile: that is for the caller to know.
+func missed(p, old *world.PodState, told float64, known bool) string {
+	switch {
+	case old.Status.Turned == 0:
+		return ""
+	case p.Status.Turned == 0:
+		return "its readiness was told of, and no more"
+	case p.Status.Turned < old.Status.Turned:
+		return "its readiness had changed, and had not yet"
+	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready && known &&
+		float64(p.Status.Turned+1)-told <= folded.Seconds():
+		return ""
+	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready:
+		return "its readiness had changed twice, and once was not seen"
+	case known && p.Status.Ready != old.Status.Ready && told > float64(p.Status.Turned+1)+world.StampSlack.Seconds():
+		return "its readiness has changed, and has the stamp of a time at which it had not"
+	}
+	return ""
+}
+
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
-func (j *setJudge) names(set *setLife, p *podState) {
-	l := p.pod
-	states := set.around(p.Version, j.since(p.Event.Span))
+func (j *identity) names(p *world.PodState) {
+	l := p.Life
+	states, _ := j.acted(j.set, p)
 	if len(states) == 0 {
-		j.ruling.unknown("pod %s was made at %s, before its StatefulSet was known", l.name, j.clock(p.Event))
+		j.unknown("pod %s was made at %s, before its StatefulSet was known", l.Name, j.when(p.Event))
 		return
 	}
+	index := p.Meta.Labels[appsv1.PodIndexLabel]
 	services := make([]string, 0, len(states))
 	for _, st := range states {
 		services = append(services, st.Spec.Demand.Service)
 	}
 	switch {
-	case l.hostname != l.name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.name, j.clock(p.Event), l.hostname))
-	case !slices.Contains(services, l.subdomain):
+	case p.Spec.Hostname != l.Name:
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.Name, j.when(p.Event), p.Spec.Hostname))
+	case !slices.Contains(services, p.Spec.Subdomain):
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it "+
-			"has another DNS name.", l.name, j.clock(p.Event), l.subdomain, states[0].Spec.Demand.Service))
-	case l.labelled != l.name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.name,
-			j.clock(p.Event), l.labelled))
-	case l.index != "" && l.index != strconv.Itoa(l.ordinal): // The label came with Kubernetes 1.28.
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label apps.kubernetes.io/pod-index %q.", l.name,
-			j.clock(p.Event), l.index))
+			"has another DNS name.", l.Name, j.when(p.Event), p.Spec.Subdomain, states[0].Spec.Demand.Service))
+	case p.Meta.Labels[appsv1.StatefulSetPodNameLabel] != l.Name:
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.Name,
+			j.when(p.Event), p.Meta.Labels[appsv1.StatefulSetPodNameLabel]))
+	case index != "" && index != strconv.Itoa(l.Ordinal): // The label came with Kubernetes 1.28.
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label apps.kubernetes.io/pod-index %q.", l.Name,
+			j.when(p.Event), index))
 	}
 }
 
 // itsClaims holds that a pod has a claim of its own from each template.
-func (j *setJudge) itsClaims(set *setLife, p *podState) {
-	states := set.around(p.Version, j.since(p.Event.Span))
+func (j *identity) itsClaims(p *world.PodState) {
+	states, _ := j.acted(j.set, p)
 	if len(states) == 0 {
 		return
 	}
 	for _, template := range states[0].Spec.Templates {
-		want := world.ClaimUse{Volume: template, Claim: template + "-" + p.pod.name}
-		if !slices.Contains(p.pod.claims, want) {
+		want := world.ClaimUse{Volume: template, Claim: template + "-" + p.Life.Name}
+		if !slices.Contains(p.Life.Claims, want) {
 			j.blame(p, fmt.Sprintf("Pod %s was made at %s and its volume %s is not the claim %s, its ordinal's own.",
-				p.pod.name, j.clock(p.Event), template, want.Claim))
+				p.Life.Name, j.when(p.Event), template, want.Claim))
 		}
 	}
-	for _, c := range p.pod.claims {
-		owner, _, ok := ordinalOf(c.Claim)
-		own := strings.HasSuffix(c.Claim, "-"+p.pod.name)
-		if ok && !own && strings.HasSuffix(owner, "-"+set.name) {
-			j.blame(p, fmt.Sprintf("Pod %s was made at %s with the claim %s, which is another ordinal's.", p.pod.name,
-				j.clock(p.Event), c.Claim))
+	for _, c := range p.Life.Claims {
+		owner, _, ok := world.OrdinalOf(c.Claim)
+		own := strings.HasSuffix(c.Claim, "-"+p.Life.Name)
+		if ok && !own && strings.HasSuffix(owner, "-"+j.set.Name) {
+			j.blame(p, fmt.Sprintf("Pod %s was made at %s with the claim %s, which is another ordinal's.", p.Life.Name,
+				j.when(p.Event), c.Claim))
 		}
 	}
 }
 
 // stays holds that a pod does not move: its node is set once.
-func (j *setJudge) stays(p, old *podState) {
-	if old == nil || old.pod != p.pod || p.Guessed() || old.Guessed() || old.Spec.NodeName == "" ||
+func (j *identity) stays(p, old *world.PodState) {
+	if p.Guessed() || old.Guessed() || old.Spec.NodeName == "" ||
 		p.Spec.NodeName == old.Spec.NodeName {
 		return
 	}
 	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod "+
-		"moves.", p.pod.name, p.pod.uid, old.Spec.NodeName,
-		j.clock(p.Event), p.Spec.NodeName), old)
+		"moves.", p.Life.Name, p.Life.UID, old.Spec.NodeName,
+		j.when(p.Event), p.Spec.NodeName), old)
 }
 
-// placed holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
+// fits holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
 // nowhere: it stays Pending.
-func (j *setJudge) placed(p *podState) {
-	for _, c := range p.pod.claims {
-		claim := j.watch.claimAt(p.Event.Object.Namespace+"/"+c.Claim, p.Version)
+func (j *identity) fits(p *world.PodState) {
+	for _, c := range p.Life.Claims {
+		claim := j.claimAt(world.Key(p.Life.Namespace, c.Claim), p.Version)
 		if claim == nil || claim.Spec.VolumeName == "" {
 			continue // Bound later, or not seen: then where it is bound to is judged.
 		}
-		v := j.watch.volumeAt(claim.Spec.VolumeName, p.Version)
-		if v == nil || v.nodes == nil {
+		v := j.volumeAt(claim.Spec.VolumeName, p.Version)
+		if v == nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 			continue
 		}
-		labels, ok := j.watch.labelsOf(p.Spec.NodeName)
-		if !ok {
-			labels = map[string]string{"kubernetes.io/hostname": p.Spec.NodeName} // What a kubelet calls itself.
-		}
-		j.ruling.evidence++
-		if !v.allows(p.Spec.NodeName, labels) {
-			j.breach("pod "+p.pod.name, p.Event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
-				"volume %s "+
-				"(claim %s) does not allow.", p.pod.name, p.Spec.NodeName, j.clock(p.Event), v.Name(), c.Claim),
-				p.Event.ID,
-				claim.Event.ID, v.Event.ID)
+		j.evidence++
+		if !j.allows(v, p.Spec.NodeName) {
+			j.breaks("pod "+p.Life.Name, p.Event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
+				"volume %s (claim %s) does not allow.", p.Life.Name, p.Spec.NodeName, j.when(p.Event), v.Name(),
+				c.Claim), p.Event.ID, claim.Event.ID, v.Event.ID)
 		}
 	}
 }
 
 // bindings holds that a claim keeps its volume, and a volume its claim.
-func (j *setJudge) bindings(set *setLife) {
-	byVolume, volumes := map[string]*claimState{}, map[string]string{}
-	for _, key := range keys(j.watch.claims) {
-		if !set.has(key) {
+func (j *identity) bindings() {
+	byVolume, volumes := map[string]*world.Claim{}, map[string]string{}
+	for _, key := range keys(j.objects.Claims.ByKey) {
+		if _, ok := j.set.ClaimOrdinal(key); !ok {
 			continue
 		}
-		j.ruling.evidence++
-		var old *claimState
-		for _, c := range j.watch.claims[key] {
-			if c.Event.Span.NotBefore > j.until || c.Guessed() {
+		j.evidence++
+		var old *world.Claim
+		for _, c := range j.objects.Claims.ByKey[key] {
+			if j.late(c.Event) || c.Guessed() {
 				continue
 			}
-			name := key[strings.Index(key, "/")+1:]
-			if old != nil && old.UID() == c.UID() && old.Spec.VolumeName != "" &&
-				c.Spec.VolumeName != old.Spec.VolumeName {
-				j.breach("claim "+name, c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to "+
-					"%q.", name,
-					old.Spec.VolumeName, j.clock(c.Event), c.Spec.VolumeName), old.Event.ID, c.Event.ID)
+			same, name := old != nil && old.UID() == c.UID(), c.Name()
+			if same && old.Spec.VolumeName != "" && c.Spec.VolumeName != old.Spec.VolumeName {
+				j.breaks("claim "+name, c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to %q.",
+					name, old.Spec.VolumeName, j.when(c.Event), c.Spec.VolumeName), old.Event.ID, c.Event.ID)
 			}
-			if old != nil && old.UID() == c.UID() &&
-				(old.bound() && !c.bound() && !c.Deleting() || old.Deleting() && !c.Deleting()) {
-				j.ruling.unknown("claim %s at %s is not what it can be after what it was: it was bound, or its end "+
-					"was asked for, and it is so no more", name, j.clock(c.Event))
+			if same && (bound(old) && !bound(c) && !c.Deleting() || old.Deleting() && !c.Deleting()) {
+				j.unknown("claim %s at %s makes an impossible transition: it was bound, or its end was asked for, and "+
+					"it is so no more", name, j.when(c.Event))
 			}
 			if c.Spec.VolumeName != "" {
 				j.alone(name, c, byVolume)
@@ -210,124 +251,106 @@ func (j *setJudge) bindings(set *setLife) {
 }
 
 // told holds that what was told of a volume that a claim has is whole.
-func (j *setJudge) told(volume, claim string) {
-	var old *volumeState
-	for _, v := range j.watch.volumes[volume] {
+func (j *identity) told(volume, claim string) {
+	var old *world.Volume
+	for _, v := range j.objects.Volumes.ByKey[volume] {
 		if j.late(v.Event) || v.Guessed() {
 			break
 		}
-		verb, what := v.Event.Object.Verb, ""
-		switch {
-		case old == nil && verb != history.VerbAdded && verb != history.VerbListed:
-			what = "its creation was missed"
-		case old == nil:
-		case old.UID() != v.UID() && !old.Deleted():
-			what = "one of its name had been there, and its end was missed"
-		case old.UID() == v.UID() && old.Deleted():
-			what = "it had ended"
-		case old.UID() == v.UID() && old.Status.Phase == "Bound" && v.Status.Phase == "Available",
-			old.UID() == v.UID() && old.claim != "" && old.Status.Phase != "Released" && v.claim == "":
-			what = "it had been bound to a claim, and not yet"
-		case old.UID() == v.UID() && old.Status.Phase != "Pending" && v.Status.Phase == "Pending":
-			what = "it had been there to be bound, and not yet"
-		}
-		if what != "" {
-			j.ruling.unknown("volume %s at %s is not what it can be after what it was: "+
-				"%s", volume, j.clock(v.Event), what)
+		if what := impossible(old, v); what != "" {
+			j.unknown("volume %s at %s makes an impossible transition: %s", volume, j.when(v.Event), what)
 		}
 		old = v
 	}
-	unbound := old != nil && !old.Deleted() && (old.claim == "" || old.Status.Phase == "Available")
-	if unbound && !j.watch.blind(j.scene.Start, j.until, world.VolumesObserver) {
-		j.ruling.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
+	unbound := old != nil && !old.Deleted() &&
+		(old.Spec.ClaimRef == nil || old.Status.Phase == corev1.VolumeAvailable)
+	if unbound && !j.watch.Blind(j.trial.Start, j.until, world.VolumesObserver) {
+		j.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
 	}
+}
+
+// impossible says what in a state of a volume cannot be after another, "" if all can.
+func impossible(old, v *world.Volume) string {
+	verb := v.Event.Object.Verb
+	switch {
+	case old == nil && verb != history.VerbAdded && verb != history.VerbListed:
+		return "its creation was missed"
+	case old == nil:
+	case old.UID() != v.UID() && !old.Deleted():
+		return "one of its name had been there, and its end was missed"
+	case old.UID() != v.UID():
+	case old.Deleted():
+		return "it had ended"
+	case old.Status.Phase == corev1.VolumeBound && v.Status.Phase == corev1.VolumeAvailable,
+		old.Spec.ClaimRef != nil && old.Status.Phase != corev1.VolumeReleased && v.Spec.ClaimRef == nil:
+		return "it had been bound to a claim, and not yet"
+	case old.Status.Phase != corev1.VolumePending && v.Status.Phase == corev1.VolumePending:
+		return "it had been there to be bound, and not yet"
+	}
+	return ""
 }
 
 // alone holds that no two claims that are there at one time have one volume.
-func (j *setJudge) alone(name string, c *claimState, byVolume map[string]*claimState) {
+func (j *identity) alone(name string, c *world.Claim, byVolume map[string]*world.Claim) {
 	other := byVolume[c.Spec.VolumeName]
 	byVolume[c.Spec.VolumeName] = c
-	if other == nil || other.Event.Object.Name == name || !other.bound() || !c.bound() {
+	if other == nil || other.Name() == name || !bound(other) || !bound(c) {
 		return
 	}
-	end := j.watch.claimEnd(other.Event.Object.Namespace+"/"+other.Event.Object.Name, other.UID())
-	ended := end != nil && (end.Version < c.Version || end.Guessed())
+	ended := slices.ContainsFunc(j.objects.Claims.ByKey[other.Key()], func(o *world.Claim) bool {
+		return o.UID() == other.UID() && o.Deleted() && (o.Version < c.Version || o.Guessed())
+	})
 	if ended || c.Version < other.Version {
 		return
 	}
-	j.breach(
-		"volume "+c.Spec.VolumeName,
-		c.Event.Span,
-		fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim "+
-			"%s too.",
-			c.Spec.VolumeName, other.Event.Object.Name, j.clock(c.Event), name),
-		other.Event.ID,
-		c.Event.ID,
-	)
+	j.breaks("volume "+c.Spec.VolumeName, c.Event.Span,
+		fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim %s too.", c.Spec.VolumeName, other.Name(),
+			j.when(c.Event), name), other.Event.ID, c.Event.ID)
 }
 
-// has reports whether a claim's name, with its namespace, is that of an ordinal of the StatefulSet.
-func (s *setLife) has(claim string) bool {
-	_, ok := s.ordinal(claim)
-	return ok
-}
-
-// ordinal returns whose claim it is: TEMPLATE-NAME-ORDINAL.
-func (s *setLife) ordinal(claim string) (int, bool) {
-	name, ok := strings.CutPrefix(claim, s.namespace+"/")
-	if !ok {
-		return 0, false
-	}
-	head, ordinal, ok := ordinalOf(name)
-	if !ok {
-		return 0, false
-	}
-	template, ok := strings.CutSuffix(head, "-"+s.name)
-	if !ok {
-		return 0, false
-	}
-	return ordinal, slices.ContainsFunc(s.sets, func(st *world.StatefulSet) bool {
-		return slices.Contains(st.Spec.Templates,
-			template)
-	})
-}
-
-// claimAt returns a claim as it was at a resourceVersion, nil where none was seen.
-func (w *setWatch) claimAt(key string, version uint64) *claimState {
-	var at *claimState
-	for _, c := range w.claims[key] {
-		if c.Version > version {
+// twins holds that no other pod has the identity of one of the StatefulSet's while that is there: the host name and the
+// subdomain, and so the DNS name, or the label that a Service finds it by.
+func (j *identity) twins() {
+	for _, twin := range j.world.Pods().All {
+		if _, _, ok := world.OrdinalOf(twin.Name); ok || twin.Namespace != j.set.Namespace {
+			continue
+		}
+		i := slices.IndexFunc(twin.States, func(p *world.PodState) bool { return poses(p) != "" })
+		if i < 0 || j.late(twin.States[i].Event) {
+			continue
+		}
+		p := twin.States[i]
+		parent, ordinal, ok := world.OrdinalOf(poses(p))
+		if !ok || parent != j.set.Name {
+			continue
+		}
+		for _, l := range j.set.ByOrdinal[ordinal] {
+			if max(l.First.Version, p.Version) >= min(ended(l), ended(twin)) {
+				continue
+			}
+			j.breaks("pod "+l.Name, p.Event.Span, fmt.Sprintf("Pod %s (uid %s), which no StatefulSet made, had the "+
+				"identity of pod %s (uid %s) from %s on, while that was there: two pods have one name in the DNS, or "+
+				"one label.", twin.Name, twin.UID, l.Name, l.UID, j.when(p.Event)), p.Event.ID, l.First.Event.ID)
 			break
 		}
-		at = c
 	}
-	if at == nil || at.Deleted() {
-		return nil
-	}
-	return at
 }
 
-// claimEnd returns where a claim was deleted, nil where that was not seen.
-func (w *setWatch) claimEnd(key, uid string) *claimState {
-	for _, c := range w.claims[key] {
-		if c.UID() == uid && c.Deleted() {
-			return c
-		}
+// poses returns the name of the pod that a pod says it is, "" if it says so of none but itself.
+func poses(p *world.PodState) string {
+	switch labelled := p.Meta.Labels[appsv1.StatefulSetPodNameLabel]; {
+	case labelled != "" && labelled != p.Name():
+		return labelled
+	case p.Spec.Hostname != "" && p.Spec.Subdomain != "" && p.Spec.Hostname != p.Name():
+		return p.Spec.Hostname
 	}
-	return nil
+	return ""
 }
 
-// volumeAt returns a volume as it was at a resourceVersion; where it was seen only later, as it was first.
-func (w *setWatch) volumeAt(name string, version uint64) *volumeState {
-	var at *volumeState
-	for _, v := range w.volumes[name] {
-		if v.Version > version && at != nil {
-			break
-		}
-		at = v
+// ended is the version at which a pod was gone, the highest while it is there.
+func ended(l *world.PodLife) uint64 {
+	if l.End == nil {
+		return math.MaxUint64
 	}
-	return at
+	return l.End.Version
 }
-
-// late reports whether an event came when the trial was over.
-func (j *setJudge) late(e *history.Event) bool { return e.Span.NotBefore > j.until }

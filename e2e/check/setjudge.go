@@ -6,184 +6,271 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // eventLag is how long after a deletion the event that tells of it is looked for.
 const eventLag = 5 * time.Second
 
+// mostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to
+// keep a judge busy for ever.
+const mostOrdinals = 4096
+
 // setJudge is what the checks of StatefulSets share.
 type setJudge struct {
-	world   *world.World
-	scene   *world.Trial
-	watch   *setWatch
-	ruling  *ruling
-	promise string
+	*ruling
+	objects *world.Objects
+	sets    *world.Sets
+	watch   *world.Watch
 	until   history.Time // What came later is no longer the trial's.
-	planned *setLife     // The StatefulSet of the plan.
+	planned *world.Set   // The StatefulSet of the plan.
+
+	placements map[placement]bool // Whether a node can have a volume, as far as was asked.
 }
 
-// judgeSets judges each StatefulSet that was seen; each is called for them in the order of their names.
-func judgeSets(h *world.World, unit, promise string, observers []string, each func(*setJudge, *setLife)) Result {
-	r := newRuling(unit)
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
+// ofSets completes a check that judges each StatefulSet that was seen, in the order of their names, by what the given
+// observers told.
+func ofSets(c Check, observers []string, each func(*setJudge, *world.Set)) Check {
+	c.judge = func(r *ruling) {
+		j := newSetJudge(r)
+		j.sawObjects(j.sets.LastFact(), observers...)
+		for _, set := range j.sets.Seen() {
+			each(j, set)
+		}
 	}
-	w := world.Memo(h, readSets)
-	j := &setJudge{world: h, scene: s, watch: w, ruling: r, promise: promise, until: s.LastSight(),
-		planned: w.planned(s.Plan.Workload.StatefulSet)}
-	w.judgeSight(s, r, w.lastFact(), observers...)
-	if len(j.planned.sets) == 0 {
-		r.unknown("StatefulSet %s was never seen", s.Plan.Workload.StatefulSet)
-	}
-	for _, set := range w.judged() {
-		each(j, set)
-	}
-	return r.result()
+	return c
 }
+
+func newSetJudge(r *ruling) *setJudge {
+	w, name := r.world, r.trial.Plan.Workload.StatefulSet
+	j := &setJudge{ruling: r, objects: w.Objects(), sets: w.Sets(), watch: w.Watch(), until: r.trial.LookedUntil(),
+		planned: w.Sets().Named(name), placements: map[placement]bool{}}
+	if len(j.planned.Versions) == 0 {
+		r.unknown("StatefulSet %s was never seen", name)
+	}
+	return j
+}
+
+// sawObjects says what a check cannot know because an observer was never on, was blind, or told what has no place in
+// the order. Gaps after the last fact of a StatefulSet's own hide nothing that was there to see.
+func (j *setJudge) sawObjects(until history.Time, observers ...string) {
+	for _, name := range observers {
+		resource := strings.TrimPrefix(name, "api/")
+		if !j.watch.On(name) {
+			j.unknown("the observer %s was never on: what it would have told is missing", name)
+		}
+		for _, gap := range j.watch.Gaps[name] {
+			if gap.NotBefore <= until {
+				j.unknown("the observer %s was blind from %s to %s", name, j.clock(gap.NotBefore),
+					j.clock(gap.NotAfter))
+				break
+			}
+		}
+		strange, jumbled := j.objects.Disorder(resource)
+		if strange > 0 {
+			j.unknown("%d events of %s have no content or no place in the order", strange, resource)
+		}
+		if jumbled > 0 {
+			j.unknown("%d events of %s came twice, or after one with a higher resourceVersion: the record is not "+
+				"what the API server sent", jumbled, resource)
+		}
+	}
+}
+
+// blind reports whether the watch of pods or StatefulSets was blind at some time in [from, to].
+func (j *setJudge) blind(from, to history.Time) bool {
+	return j.watch.Blind(from, to, world.PodsObserver, world.SetsObserver)
+}
+
+// when renders the moment at which an event became known.
+func (j *setJudge) when(e *history.Event) string { return j.clock(e.Span.NotAfter) }
+
+// late reports whether an event came when the trial was over.
+func (j *setJudge) late(e *history.Event) bool { return e.Span.NotBefore > j.until }
 
 // walk goes through the states of a StatefulSet's pods in their order. Now is what was known of each ordinal before.
-func (j *setJudge) walk(set *setLife, step func(p *podState, now map[int]*podState)) {
-	now := map[int]*podState{}
-	for _, p := range set.pods {
-		if p.Event.Span.NotBefore > j.until {
+func (j *setJudge) walk(set *world.Set, step func(p *world.PodState, now map[int]*world.PodState)) {
+	now := map[int]*world.PodState{}
+	for _, p := range set.States {
+		if j.late(p.Event) {
 			continue
 		}
 		step(p, now)
-		now[p.pod.ordinal] = p
+		now[p.Life.Ordinal] = p
 	}
 }
 
-// made reports that the state is that of a pod just created, by the StatefulSet.
-func (p *podState) made() bool {
-	return p == p.pod.first && p.Event.Object.Verb == history.VerbAdded && p.pod.owned
+// replay goes through the versions of a StatefulSet and the states of its pods in one order.
+func replay(set *world.Set, version func(*world.StatefulSet), pod func(*world.PodState)) {
+	i := 0
+	for _, st := range set.Versions {
+		for ; i < len(set.States) && set.States[i].Version < st.Version; i++ {
+			pod(set.States[i])
+		}
+		version(st)
+	}
+	for _, p := range set.States[i:] {
+		pod(p)
+	}
 }
 
-// asked reports that the state is the first one of a pod whose end was asked for, and that this was seen.
-func (p *podState) asked() bool { return p == p.pod.asked && !p.Guessed() && p != p.pod.first }
-
-// since is how old what a controller knew may have been when it made a change: as old as its cache, and older while
+// known is how old what a controller knew may have been when it made a change: as old as its cache, and older while
 // what it talks to, or itself, was hurt: a request that was sent before may have been carried out after.
-func (j *setJudge) since(at history.Span) history.Time {
-	since := at.NotBefore.Add(-cacheLag)
-	for _, l := range j.scene.Faults {
+func (j *setJudge) known(at history.Span) history.Time {
+	since := at.NotBefore.Add(-world.CacheLag)
+	for _, l := range j.trial.Faults {
 		active, ok := l.Active()
-		if ok && l.ControlPlane() && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) {
-			since = min(since, active.NotBefore.Add(-cacheLag))
+		if ok && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) && j.trial.HurtsControl(l) {
+			since = min(since, active.NotBefore.Add(-world.CacheLag))
 		}
 	}
 	return since
 }
 
-// controlHurt reports whether such a fault was active at some time in span, or had just been.
+// acted returns the states of a StatefulSet that a controller may have acted on when it changed a pod, the newest
+// first, and how old what it knew may have been.
+func (j *setJudge) acted(set *world.Set, p *world.PodState) ([]*world.StatefulSet, history.Time) {
+	since := j.known(p.Event.Span)
+	return set.Around(p.Version, since), since
+}
+
+// controlHurt reports whether a fault of the control plane was active at some time in span, or had just been.
 func (j *setJudge) controlHurt(span history.Span) bool {
-	return slices.ContainsFunc(j.scene.Faults, func(l world.Fault) bool {
+	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
-		return ok && l.ControlPlane() && active.NotBefore <= span.NotAfter &&
-			(active.NotAfter == world.Forever || active.NotAfter.Add(cacheLag) >= span.NotBefore)
+		return ok && active.NotBefore <= span.NotAfter &&
+			(active.NotAfter == world.Forever || active.NotAfter.Add(world.CacheLag) >= span.NotBefore) &&
+			j.trial.HurtsControl(l)
 	})
 }
 
 // explained reports that the plan, or the pod itself, says why the pod was ended by something other than its
 // StatefulSet: it had failed or was evicted, its node was lost, or a fault was at work on it or on its node.
-func (j *setJudge) explained(p *podState) bool {
-	if p.Status.Disrupted || p.Status.Over || p.Version != 0 && j.watch.nodeGone(p.Spec.NodeName) != nil {
+func (j *setJudge) explained(p *world.PodState) bool {
+	if p.Status.Disrupted || p.Status.Over {
 		return true
 	}
-	for _, l := range j.scene.Faults {
+	if n := j.objects.Nodes.Latest(p.Spec.NodeName); n != nil && n.Deleted() {
+		return true
+	}
+	for _, l := range j.trial.Faults {
 		active, ok := l.Active()
-		if ok && (l.Victim == p.pod.name || l.Node != "" && l.Node == p.Spec.NodeName) &&
+		if ok && (l.Victim == p.Life.Name || l.Node != "" && l.Node == p.Spec.NodeName) &&
 			active.PossiblyOverlaps(p.Event.Span) {
 			return true
 		}
 	}
-	return j.during("delete", p.Event.Span)
+	return j.trial.Ends(p.Event.Span, []plan.Part{plan.PartPod, plan.PartClaim, plan.PartObject},
+		plan.ActionDeletePod, plan.ActionDeleteSet, plan.ActionDeleteClaim)
 }
 
 // byController reports that the StatefulSet controller said that it ended the pod. It says so after it did; what may be
-// said of a later pod of the name is said of that one. While the plan has somebody else end the pod, it proves nothing.
-func (j *setJudge) byController(p *podState) bool {
+// said of a later pod of the name is said of that one. While the plan has a fault end the pod, it proves nothing.
+func (j *setJudge) byController(p *world.PodState) bool {
 	asked := p.Event.Span
-	for _, l := range j.scene.Faults {
+	for _, l := range j.trial.Faults {
 		active, ok := l.Active()
-		if ok && l.Victim == p.pod.name && strings.HasPrefix(l.Name, "pod-") && active.PossiblyOverlaps(asked) {
+		if ok && l.Victim == p.Life.Name && slices.Contains(l.Takes, plan.PartPod) && active.PossiblyOverlaps(asked) {
 			return false
 		}
 	}
 	later := world.Forever
-	for _, l := range p.pod.set.byOrdinal[p.pod.ordinal] {
-		if l.asked != nil && l.asked.Version > p.Version {
-			later = l.asked.Event.Span.NotBefore
+	for _, l := range p.Life.Set.ByOrdinal[p.Life.Ordinal] {
+		if l.Asked != nil && l.Asked.Version > p.Version {
+			later = l.Asked.Event.Span.NotBefore
 			break
 		}
 	}
-	return slices.ContainsFunc(j.watch.deletes[p.Event.Object.Namespace+"/"+p.pod.name], func(told history.Span) bool {
+	return slices.ContainsFunc(j.sets.Deletions(p.Life.Namespace, p.Life.Name), func(told history.Span) bool {
 		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) &&
 			told.NotAfter < later
 	})
 }
 
-// during reports whether a step of the plan whose action or fault has a word in its name was carried out at some time
-// in span.
-func (j *setJudge) during(word string, span history.Span) bool {
-	for _, st := range j.scene.Plan.AllSteps() {
-		name := string(st.Do)
-		if st.Fault != nil {
-			name += " " + st.Fault.Name
-		}
-		if !strings.Contains(name, word) {
-			continue
-		}
-		step := j.scene.StepPhase(st.N)
-		if step.Begin == nil || step.Begin.Span.NotBefore > span.NotAfter {
-			continue
-		}
-		if step.End == nil || step.End.Span.NotAfter.Add(cacheLag) >= span.NotBefore {
-			return true
-		}
-	}
-	return false
-}
-
-// fell reports that a pod was certainly known not to be Running and Ready, or to be on its way out, by one who knew all
-// that was so at since. It takes nil, for a pod that is not there.
-func (p *podState) fell(since history.Time) bool {
-	switch {
-	case p == nil:
-		return true
-	case p.ok() && !p.Deleting():
-		return false
-	}
-	from := p.lost
-	if asked := p.pod.asked; asked != nil && asked.Version <= p.Version &&
-		(from == nil && wasOK(p.pod, asked.Version) || from != nil && asked.Event.Span.NotAfter < from.Span.NotAfter) {
-		from = asked.Event
-	}
-	return from == nil || from.Span.NotAfter < since
-}
-
-// wasOK reports that a pod had been Running and Ready by a version.
-func wasOK(l *podLife, version uint64) bool {
-	return slices.ContainsFunc(l.states, func(p *podState) bool { return p.Version <= version && p.ok() })
-}
-
-func (j *setJudge) blame(p *podState, sentence string, others ...*podState) {
+// blame adds a violation of a pod's, proven by a state of it and others.
+func (j *setJudge) blame(p *world.PodState, sentence string, others ...*world.PodState) {
 	events := []int64{p.Event.ID}
 	for _, other := range others {
 		if other != nil {
 			events = append(events, other.Event.ID)
 		}
 	}
-	j.breach("pod "+p.pod.name, p.Event.Span, sentence, events...)
+	j.breaks("pod "+p.Life.Name, p.Event.Span, sentence, events...)
 }
 
-func (j *setJudge) breach(subject string, span history.Span, sentence string, events ...int64) {
-	j.ruling.breach(Finding{
-		Promise: j.promise, Sentence: sentence, Subject: subject, Span: span, Events: events,
-		Faults: j.scene.FaultsIn(span),
-	})
+// breaks adds a violation.
+func (j *setJudge) breaks(subject string, span history.Span, sentence string, events ...int64) {
+	j.violation(Finding{Sentence: sentence, Subject: subject, Span: span, Events: events})
 }
 
-func (j *setJudge) clock(e *history.Event) string { return j.scene.Clock(e.Span.NotAfter) }
+// every reports that all of the states are so; there is at least one.
+func every(states []*world.StatefulSet, is func(*world.StatefulSet) bool) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return !is(st) })
+}
+
+// wanting returns those of the states that want an ordinal: a controller that made its pod acted on one of them.
+func wanting(states []*world.StatefulSet, ordinal int) []*world.StatefulSet {
+	return slices.DeleteFunc(slices.Clone(states), func(st *world.StatefulSet) bool { return !keeps(st, ordinal) })
+}
+
+// keeps reports that a StatefulSet wants an ordinal, and is not being deleted.
+func keeps(st *world.StatefulSet, ordinal int) bool {
+	return st.Spec.Demand.Wants(ordinal) && !st.Deleting()
+}
+
+// rolling reports that the pods are replaced by a rolling update.
+func rolling(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.RollingUpdate }
+
+// planned returns whether a check applies by what the plan says. Where there is none, every check applies: it then says
+// why it is Unknown.
+func planned(is func(plan.Plan) bool) func(*world.World) bool {
+	return func(w *world.World) bool {
+		t, err := w.Trial()
+		return err != nil || is(t.Plan)
+	}
+}
+
+// updates counts the steps of a plan that change the pod template.
+func updates(p plan.Plan) int {
+	n := 0
+	for _, st := range p.AllSteps() {
+		if st.Do == plan.ActionUpdate || st.Do == plan.ActionRollback {
+			n++
+		}
+	}
+	return n
+}
+
+// rollouts counts the steps of a plan by which a pod has to be replaced by a rolling update.
+func rollouts(p plan.Plan) int {
+	replicas, partition, pending, n := p.Workload.Replicas, p.Workload.Partition, false, 0
+	for _, st := range p.AllSteps() {
+		switch st.Do {
+		case plan.ActionScale:
+			if st.Replicas != nil {
+				replicas = *st.Replicas
+			}
+			continue
+		case plan.ActionUpdate, plan.ActionRollback:
+			pending = true
+		case plan.ActionPartition:
+			partition = 0
+			if st.Partition != nil {
+				partition = *st.Partition
+			}
+		default:
+			continue
+		}
+		if pending && partition < replicas {
+			n++
+		}
+	}
+	return n
+}
+
+// onDelete reports that pods are updated only when something deletes them.
+func onDelete(p plan.Plan) bool { return p.Workload.Strategy() == plan.StrategyOnDelete }
+
+// local reports that the volumes are a node's own.
+func local(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageLocal }

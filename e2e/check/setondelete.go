@@ -5,77 +5,74 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetOnDelete judges a StatefulSet whose pods are updated only when somebody deletes them. A pod that failed is made
-// anew by the controller: that is no update.
+// SetOnDelete judges a StatefulSet whose pods are updated only when they are deleted. A pod that failed is
+// replaced by the controller: that is no update.
 func SetOnDelete() Check {
-	return Check{
+	return ofSets(Check{
 		Name: "set-on-delete",
 		Promise: "With OnDelete the StatefulSet replaces no pod by itself, and a pod that was deleted comes back " +
 			"at the update revision.",
 		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +
 			"OnDeleteStatefulSetStrategyType",
-		Applies: updatesOnDelete,
-		Judge:   judgeSetOnDelete,
+		Unit:    "pods made or ended under OnDelete",
+		Applies: planned(func(p plan.Plan) bool { return onDelete(p) && updates(p) > 0 }),
+	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetOnDelete)
+}
+
+func judgeSetOnDelete(j *setJudge, set *world.Set) {
+	j.walk(set, func(p *world.PodState, _ map[int]*world.PodState) {
+		switch {
+		case p.Made():
+			j.madeOnDelete(set, p)
+		case p.AskedToEnd():
+			j.endedOnDelete(set, p)
+		}
+	})
+	names := map[string]bool{}
+	for _, st := range set.Versions {
+		names[st.Status.UpdateRevision] = true
+	}
+	delete(names, "")
+	if set == j.planned && len(names) < 2 && updates(j.trial.Plan) > 0 {
+		j.unknown("%s was never seen to have another update revision than its first: there was nothing to hold back",
+			set)
 	}
 }
 
-func judgeSetOnDelete(h *world.World) Result {
-	return judgeSets(h, "pods made or ended under OnDelete", SetOnDelete().Promise,
-		[]string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, func(j *setJudge, set *setLife) {
-			j.walk(set, func(p *podState, _ map[int]*podState) {
-				switch {
-				case p.made():
-					j.madeOnDelete(set, p)
-				case p.asked():
-					j.endedOnDelete(set, p)
-				}
-			})
-			var names []string
-			for _, st := range set.sets {
-				if st.Status.UpdateRevision != "" && !slices.Contains(names, st.Status.UpdateRevision) {
-					names = append(names, st.Status.UpdateRevision)
-				}
-			}
-			if set == j.planned && len(names) < 2 && setPlanOf(h).updates > 0 {
-				j.ruling.unknown("%s was never seen to have another update revision than its first: there was "+
-					"nothing to hold back", set)
-			}
-		})
-}
-
-func (j *setJudge) madeOnDelete(set *setLife, p *podState) {
-	since := j.since(p.Event.Span)
-	names := set.updateRevisions(j.watch, p.Version, p.Event.Span, since)
-	states := wanting(set.around(p.Version, since), p.pod.ordinal)
-	if !every(states, waitsForDelete) || len(names) == 0 || j.watch.blindTo(since,
-		p.Event.Span.NotAfter.Add(cacheLag)) {
+func (j *setJudge) madeOnDelete(set *world.Set, p *world.PodState) {
+	since := j.known(p.Event.Span)
+	names := set.UpdateRevisions(p.Version, p.Event.Span, since)
+	states := wanting(set.Around(p.Version, since), p.Life.Ordinal)
+	if !every(states, waitsForDelete) || len(names) == 0 || j.blind(since,
+		p.Event.Span.NotAfter.Add(world.CacheLag)) {
 		return
 	}
-	j.ruling.evidence++
-	if !slices.Contains(names, p.revision) {
-		j.blame(p, fmt.Sprintf("Pod %s came back at %s at revision %q, not at the update revision %s.", p.pod.name,
-			j.clock(p.Event), p.revision, strings.Join(names, " or ")))
+	j.evidence++
+	if !slices.Contains(names, p.Revision) {
+		j.blame(p, fmt.Sprintf("Pod %s came back at %s at revision %q, not at the update revision %s.", p.Life.Name,
+			j.when(p.Event), p.Revision, strings.Join(names, " or ")))
 	}
 }
 
-func (j *setJudge) endedOnDelete(set *setLife, p *podState) {
-	states := set.around(p.Version, j.since(p.Event.Span))
+func (j *setJudge) endedOnDelete(set *world.Set, p *world.PodState) {
+	states := set.Around(p.Version, j.known(p.Event.Span))
 	wanted := every(states, func(st *world.StatefulSet) bool {
-		return waitsForDelete(st) && st.Spec.Demand.Wants(p.pod.ordinal) && !st.Deleting()
+		return waitsForDelete(st) && keeps(st, p.Life.Ordinal)
 	})
 	if !wanted || p.Status.Over || p.Status.Disrupted {
 		return
 	}
-	j.ruling.evidence++
+	j.evidence++
 	switch {
 	case j.byController(p):
 		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
-			"strategy is OnDelete.", p.pod.name, p.revision, j.clock(p.Event)))
+			"strategy is OnDelete.", p.Life.Name, p.Revision, j.when(p.Event)))
 	case !j.explained(p):
-		j.ruling.unknown("pod %s was ended at %s, and nobody said who ended it", p.pod.name, j.clock(p.Event))
+		j.unknown("pod %s was ended at %s, and who ended it is not known", p.Life.Name, j.when(p.Event))
 	}
 }
 

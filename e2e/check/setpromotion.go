@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -13,55 +14,46 @@ import (
 // Kubernetes up to 1.37 does so when all pods are Ready, whatever minReadySeconds says: there every update with
 // minReadySeconds breaks this promise.
 func SetPromotion() Check {
-	return Check{
+	return ofSets(Check{
 		Name:    "set-promotion",
 		Promise: "An update is complete, and its revision the current one, only when all pods are available.",
 		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
-		Applies: promotes,
-		Judge:   judgeSetPromotion,
-	}
+		Unit:    "updates called complete",
+		Applies: planned(func(p plan.Plan) bool {
+			return p.Workload.MinReadySeconds > 0 && updates(p) > 0 && !onDelete(p)
+		}),
+	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPromotion)
 }
 
-func judgeSetPromotion(h *world.World) Result {
-	return judgeSets(
-		h,
-		"updates called complete",
-		SetPromotion().Promise,
-		[]string{world.PodsObserver, world.SetsObserver},
-		func(j *setJudge, set *setLife) {
-			now, i := map[int]*podState{}, 0
-			var old *world.StatefulSet
-			for _, st := range set.sets {
-				for ; i < len(set.pods) && set.pods[i].Version < st.Version; i++ {
-					now[set.pods[i].pod.ordinal] = set.pods[i]
-				}
-				complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
-					old.Status.CurrentRevision != st.Status.CurrentRevision &&
-					st.Status.CurrentRevision == st.Status.UpdateRevision
-				if complete && !j.late(st.Event) {
-					j.ruling.evidence++
-					j.promoted(set, st, old, now)
-				}
-				old = st
-			}
-		},
-	)
+func judgeSetPromotion(j *setJudge, set *world.Set) {
+	now := map[int]*world.PodState{}
+	var old *world.StatefulSet
+	replay(set, func(st *world.StatefulSet) {
+		complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
+			old.Status.CurrentRevision != st.Status.CurrentRevision &&
+			st.Status.CurrentRevision == st.Status.UpdateRevision
+		if complete && !j.late(st.Event) {
+			j.evidence++
+			j.promoted(set, st, old, now)
+		}
+		old = st
+	}, func(p *world.PodState) { now[p.Life.Ordinal] = p })
 }
 
-func (j *setJudge) promoted(set *setLife, st, old *world.StatefulSet, now map[int]*podState) {
-	_, latest, ok := j.watch.wall.between(st.Event.Span)
+func (j *setJudge) promoted(set *world.Set, st, old *world.StatefulSet, now map[int]*world.PodState) {
+	_, latest, ok := j.sets.Wall.Between(st.Event.Span)
 	if !ok {
-		j.ruling.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
+		j.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
 			"disagree", set,
-			j.clock(st.Event))
+			j.when(st.Event))
 		return
 	}
 	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < mostOrdinals; k++ {
 		p := now[k]
-		if p != nil && p.ok() && p.waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
-			j.breach(set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
+		if p != nil && p.Healthy() && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
+			j.breaks(set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
 				"although pod %s had not been Ready for the %d s of "+
-				"minReadySeconds.", set, st.Status.UpdateRevision, j.clock(st.Event), p.pod.name,
+				"minReadySeconds.", set, st.Status.UpdateRevision, j.when(st.Event), p.Life.Name,
 				st.Spec.Demand.MinReady), st.Event.ID, old.Event.ID, p.Event.ID)
 			return
 		}

@@ -73,7 +73,7 @@ func strayTales() []tale {
 		{"somebody else's deletion out of turn", name, three(spec{}, func(w *web) {
 			w.Change(image("v2")).Replace(2).Ask(0).Gone(0).Up(0).Replace(1)
 		}), check.Unknown, "pod web-0 was ended at +37.000 s although web-1 was still at revision web-v1, and " +
-			"nobody said who"},
+			"who ended it is not known"},
 		{"an eviction out of turn", name, three(spec{}, func(w *web) {
 			w.Change(image("v2")).Replace(2)
 			w.Pod(0).Disrupted = true
@@ -170,7 +170,7 @@ func onDeleteTales() []tale {
 			w.Ask(1).Gone(1).MakeAt(1, "web-v1")
 		}), check.Fail, "Pod web-1 came back at +31.000 s at revision \"web-v1\", not at the update revision web-v2"},
 		{"ended by nobody knows who", name, three(s, func(w *web) { w.Change(image("v2")).Ask(1).Gone(1).Up(1) }),
-			check.Unknown, "nobody said who ended it"},
+			check.Unknown, "who ended it is not known"},
 		{"scaled down", name, three(s, func(w *web) {
 			w.Change(image("v2")).Change(replicas(2)).Away(2)
 		}), check.Pass, ""},

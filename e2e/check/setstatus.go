@@ -22,32 +22,32 @@ const (
 // such as there were at some time since the controller may last have looked; and while the pods do not change it
 // does not go on saying what is not so. No time counts in which the control plane was hurt.
 func SetStatus() Check {
-	return Check{
+	return ofSets(Check{
 		Name: "set-status",
 		Promise: "The status agrees with the pods: as they were when it was written, and within 30 s with what " +
 			"they then stay.",
 		Source: "k8s.io/api apps/v1, StatefulSetStatus; KEP-2599 (availableReplicas); pkg/controller/statefulset, " +
 			"computeReplicaStatus and completeUpdate",
-		Judge: judgeSetStatus,
-	}
+		Unit: "statuses written",
+	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetStatus)
 }
 
 // tally is how many pods there were from one event on.
 type tally struct {
-	from, to        *podState // What changed: from is nil for a pod that was not there, both before the first event.
+	from, to        *world.PodState // What changed: from is nil for a pod that was not there, both before the first event.
 	replicas, ready int32
 }
 
 // counted is 1 for a pod that counts as being at a revision, 0 for another.
-func (p *podState) counted(revision string) int32 {
-	return one(p != nil && !p.Deleting() && p.revision == revision)
+func counted(p *world.PodState, revision string) int32 {
+	return one(p != nil && !p.Deleting() && p.Revision == revision)
 }
 
 // telling follows one StatefulSet: its pods and its status, in one order.
 type telling struct {
 	*setJudge
-	set     *setLife
-	now     map[int]*podState
+	set     *world.Set
+	now     map[int]*world.PodState
 	tallies []tally
 	changed history.Time // When a number of the pods last changed.
 	wrong   history.Time // Since when the status has been wrong; 0 while it is not.
@@ -56,45 +56,32 @@ type telling struct {
 	status  *world.StatefulSet
 }
 
-func judgeSetStatus(h *world.World) Result {
-	return judgeSets(h, "statuses written", SetStatus().Promise, []string{world.PodsObserver, world.SetsObserver},
-		func(j *setJudge, set *setLife) {
-			t := &telling{setJudge: j, set: set, now: map[int]*podState{},
-				tallies: make([]tally, 1, len(set.pods)+1)}
-			i := 0
-			for _, st := range set.sets {
-				for ; i < len(set.pods) && set.pods[i].Version < st.Version; i++ {
-					t.pod(set.pods[i])
-				}
-				t.written(st)
-			}
-			for ; i < len(set.pods); i++ {
-				t.pod(set.pods[i])
-			}
-			t.until(min(j.until, j.watch.alive))
-		})
+func judgeSetStatus(j *setJudge, set *world.Set) {
+	t := &telling{setJudge: j, set: set, now: map[int]*world.PodState{}, tallies: make([]tally, 1, len(set.States)+1)}
+	replay(set, t.written, t.pod)
+	t.upTo(min(j.until, j.watch.Alive))
 }
 
 // pod takes a state of a pod in.
-func (t *telling) pod(p *podState) {
-	if t.late(p.Event) || !p.pod.owned {
+func (t *telling) pod(p *world.PodState) {
+	if t.late(p.Event) || !p.Life.Owned {
 		return
 	}
-	t.until(p.Event.Span.NotBefore)
-	old, last := t.now[p.pod.ordinal], t.tallies[len(t.tallies)-1]
+	t.upTo(p.Event.Span.NotBefore)
+	old, last := t.now[p.Life.Ordinal], t.tallies[len(t.tallies)-1]
 	next := last
 	next.from, next.to = old, p
 	if old != nil && !old.Deleted() {
 		next.replicas--
-		next.ready -= one(old.ok())
+		next.ready -= one(old.Healthy())
 	}
 	if !p.Deleted() {
 		next.replicas++
-		next.ready += one(p.ok())
+		next.ready += one(p.Healthy())
 	}
-	t.now[p.pod.ordinal] = p
-	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.revision != p.revision ||
-		old.Deleting() != p.Deleting() || old.pod != p.pod {
+	t.now[p.Life.Ordinal] = p
+	if next.replicas != last.replicas || next.ready != last.ready || old == nil || old.Revision != p.Revision ||
+		old.Deleting() != p.Deleting() || old.Life != p.Life {
 		t.changed = p.Event.Span.NotAfter
 	}
 	t.tallies = append(t.tallies, next)
@@ -118,25 +105,25 @@ func (t *telling) written(st *world.StatefulSet) {
 	if t.late(st.Event) || st.Guessed() {
 		return
 	}
-	t.until(st.Event.Span.NotBefore)
+	t.upTo(st.Event.Span.NotBefore)
 	old := t.status
 	fresh := old == nil || old.UID() != st.UID()
 	switch {
 	case fresh && st.Event.Object.Verb != history.VerbAdded && st.Event.Object.Verb != history.VerbListed:
-		t.ruling.unknown("%s was there when it was first seen, at %s: what came before was "+
-			"missed", t.set, t.clock(st.Event))
+		t.unknown("%s was there when it was first seen, at %s: what came before was "+
+			"missed", t.set, t.when(st.Event))
 	case !fresh && old.Deleted():
-		t.ruling.unknown("%s was seen again at %s, after its end", t.set, t.clock(st.Event))
+		t.unknown("%s was seen again at %s, after its end", t.set, t.when(st.Event))
 	case !fresh && (st.Meta.Generation < old.Meta.Generation ||
 		st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
-		t.ruling.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
-			t.clock(st.Event))
+		t.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
+			t.when(st.Event))
 	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != old.Spec.Demand:
-		t.ruling.unknown("%s demands at %s what it did not before, and its generation is the "+
-			"same", t.set, t.clock(st.Event))
+		t.unknown("%s demands at %s what it did not before, and its generation is the "+
+			"same", t.set, t.when(st.Event))
 	case !fresh && st.Meta.Generation > old.Meta.Generation+1:
-		t.ruling.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
-			t.clock(st.Event), st.Meta.Generation)
+		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
+			t.when(st.Event), st.Meta.Generation)
 	}
 	t.status = st
 	if st.Deleted() {
@@ -155,7 +142,7 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 	if st.Status.ObservedGeneration == 0 && sameCounts(st.Status, &appsv1.StatefulSetStatus{}) {
 		return // Nothing was counted yet.
 	}
-	t.ruling.evidence++
+	t.evidence++
 	if st.Status.ObservedGeneration > st.Meta.Generation {
 		t.wrongNumber(
 			st,
@@ -167,8 +154,8 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 		)
 		return
 	}
-	since := min(t.since(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
-	if fresh || st.Deleting() || t.watch.blindTo(since, st.Event.Span.NotAfter) {
+	since := min(t.known(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
+	if fresh || st.Deleting() || t.blind(since, st.Event.Span.NotAfter) {
 		return // Its pods may be those of one before it, or no longer its own, or be missing.
 	}
 	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
@@ -182,23 +169,23 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 		if a.to == nil || a.to.Event.Span.NotAfter < since {
 			break
 		}
-		updated += a.from.counted(st.Status.UpdateRevision) - a.to.counted(st.Status.UpdateRevision)
+		updated += counted(a.from, st.Status.UpdateRevision) - counted(a.to, st.Status.UpdateRevision)
 	}
 	c := st.Status
 	switch {
 	case c.Replicas < low.replicas || c.Replicas > high.replicas:
 		t.wrongNumber(st, fmt.Sprintf("replicas is %d, and there were "+
-			"%s", c.Replicas, span(low.replicas, high.replicas)))
+			"%s", c.Replicas, between(low.replicas, high.replicas)))
 	case c.ReadyReplicas < low.ready || c.ReadyReplicas > high.ready:
 		t.wrongNumber(
 			st,
-			fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, span(low.ready, high.ready)),
+			fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, between(low.ready, high.ready)),
 		)
 	case c.AvailableReplicas > high.ready || st.Spec.Demand.MinReady == 0 && c.AvailableReplicas < low.ready:
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
-			span(low.ready, high.ready)))
+			between(low.ready, high.ready)))
 	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
-		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, span(fewest, most),
+		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
 			st.Status.UpdateRevision))
 	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
@@ -210,14 +197,14 @@ func (t *telling) updated(st *world.StatefulSet) (n int32, labelled bool) {
 	labelled = st.Status.UpdateRevision != ""
 	for _, p := range t.now {
 		if !p.Deleted() {
-			labelled = labelled && p.revision != ""
-			n += one(!p.Deleting() && p.revision == st.Status.UpdateRevision)
+			labelled = labelled && p.Revision != ""
+			n += one(!p.Deleting() && p.Revision == st.Status.UpdateRevision)
 		}
 	}
 	return n, labelled
 }
 
-func span(low, high int32) string {
+func between(low, high int32) string {
 	if low == high {
 		return fmt.Sprint(low)
 	}
@@ -226,16 +213,16 @@ func span(low, high int32) string {
 
 // available holds that no pod counts as available before it has been Ready for minReadySeconds.
 func (t *telling) available(st *world.StatefulSet, ready int32) {
-	_, latest, ok := t.watch.wall.between(st.Event.Span)
+	_, latest, ok := t.sets.Wall.Between(st.Event.Span)
 	if !ok {
-		t.ruling.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
+		t.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
 			"disagree", t.set,
-			t.clock(st.Event))
+			t.when(st.Event))
 		return
 	}
 	waiting := int32(0)
 	for _, p := range t.now {
-		if p.ok() && p.pod.owned && p.waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
+		if p.Healthy() && p.Life.Owned && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
 			waiting++
 		}
 	}
@@ -250,8 +237,8 @@ func (t *telling) wrongNumber(st *world.StatefulSet, what string) {
 	if last := t.tallies[len(t.tallies)-1].to; last != nil {
 		events = append(events, last.Event.ID)
 	}
-	t.breach(t.set.String(), st.Event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
-		t.clock(st.Event), what), events...)
+	t.breaks(t.set.String(), st.Event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
+		t.when(st.Event), what), events...)
 }
 
 // look says whether the status is wrong from an event on.
@@ -305,8 +292,8 @@ func (t *telling) mismatch() string {
 	return ""
 }
 
-// until holds that up to a moment the status has not been wrong for too long.
-func (t *telling) until(at history.Time) {
+// upTo holds that up to a moment the status has not been wrong for too long.
+func (t *telling) upTo(at history.Time) {
 	if t.wrong == 0 || t.said {
 		return
 	}
@@ -316,9 +303,9 @@ func (t *telling) until(at history.Time) {
 		bound += time.Duration(t.status.Spec.Demand.MinReady) * time.Second // Until then the update is not complete.
 	}
 	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
-		!t.watch.blindTo(span.NotBefore, span.NotAfter) {
+		!t.blind(span.NotBefore, span.NotAfter) {
 		t.said = true
-		t.breach(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
-			t.scene.Clock(span.NotBefore), t.scene.Clock(span.NotAfter), t.why), t.status.Event.ID)
+		t.breaks(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
+			t.clock(span.NotBefore), t.clock(span.NotAfter), t.why), t.status.Event.ID)
 	}
 }

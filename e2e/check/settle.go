@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -9,55 +10,47 @@ import (
 
 // Settle judges liveness: once everything is healed, the workload comes back within the bound.
 //
-// Safety is judged while it hurts, liveness only now: a cluster may do nothing useful for as long as it is injured. The
-// clock starts when the healing phase has ended. That an instance did not come back is claimed only of one that clients
-// had written to before, that the StatefulSet demanded, and that an API watch without a gap, or clients that went on
+// Safety is judged while faults are active, liveness only now: a cluster may do nothing useful for as long as it is
+// hurt. The clock starts when the healing phase has ended. Report non-recovery only of an instance that clients had
+// written to before, that the StatefulSet demanded, and that an API watch without a gap, or clients that went on
 // trying, saw fail for the whole bound. Of a workload without data only Ready is demanded.
 func Settle() Check {
 	return Check{
 		Name:    "settle",
 		Promise: "After the last heal every instance is Ready and takes a write within the bound.",
 		Source:  "Seatrial's design: safety while it hurts, liveness after the last heal",
-		Judge:   judgeSettle,
+		Unit:    "instances settled",
+		judge:   judgeSettle,
 	}
 }
 
-func judgeSettle(h *world.World) Result {
-	r := newRuling("instances settled")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	heal := s.Phase(history.PhaseHeal).End
+func judgeSettle(r *ruling) {
+	heal := r.trial.Phase(history.PhaseHeal).End
 	if heal == nil {
 		r.unknown("the trial never came to the end of its healing, so nothing had to settle")
-		return r.result()
+		return
 	}
 	if heal.Phase.Error != "" {
 		r.unknown("not everything was healed: %s", heal.Phase.Error)
-		return r.result()
+		return
 	}
-	watch := world.Memo(h, readSets)
-	set := watch.planned(s.Plan.Workload.StatefulSet)
 	j := &settling{
-		scene: s, ruling: r, watch: watch, set: set,
+		ruling: r, set: r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet),
 		bounds: history.Span{NotBefore: heal.Span.NotAfter,
-			NotAfter: heal.Span.NotAfter.Add(s.Plan.Bounds.Settle.D())},
+			NotAfter: heal.Span.NotAfter.Add(r.trial.Plan.Bounds.Settle.D())},
 		writes: map[string]*writes{},
 	}
-	j.readWrites(h)
-	settle := s.Phase(history.PhaseSettle)
+	j.readWrites()
+	settle := r.trial.Phase(history.PhaseSettle)
 	j.whole = settle.End != nil && settle.End.Phase.Error != "" && settle.End.Span.NotBefore >= j.bounds.NotAfter
-	for i, name := range s.Instances(s.Finally()) {
-		j.judge(s.Plan.Workload.Start+i, name)
+	for i, name := range r.trial.Instances(r.trial.Finally()) {
+		j.judge(r.trial.Plan.Workload.Start+i, name)
 	}
 	if settle.End == nil {
 		r.unknown("the trial broke off before everything had settled")
 	} else if settle.End.Phase.Error != "" {
 		r.unknown("the harness did not see everything settle: %s", settle.End.Phase.Error)
 	}
-	return r.result()
 }
 
 // writes is what clients saw of one instance.
@@ -69,43 +62,32 @@ type writes struct {
 }
 
 type settling struct {
-	scene  *world.Trial
-	ruling *ruling
-	watch  *setWatch
-	set    *setLife
+	*ruling
+	set    *world.Set
 	bounds history.Span // From the end of the healing to the end of the bound.
 	writes map[string]*writes
 	whole  bool // The harness waited for the whole bound and saw not everything settle.
 }
 
 // readWrites sorts the clients' inserts by when they were sent.
-func (j *settling) readWrites(h *world.World) {
-	open := map[opKey]*history.Event{}
-	for _, e := range h.Of(history.KindOp) {
-		if e.Op.F != history.OpInsert {
+func (j *settling) readWrites() {
+	for _, op := range j.world.Operations().All {
+		e := op.Answer
+		if e == nil || e.Op.F != history.OpInsert {
 			continue
 		}
-		op := opKey{e.Op.Instance, e.Op.Client, e.Op.Number}
-		if e.Op.Stage == history.StageInvoke {
-			if e.Span.NotAfter >= j.bounds.NotBefore {
-				open[op] = e
-			}
-			j.of(op.instance)
-			continue
-		}
-		sent := open[op]
-		delete(open, op)
-		w := j.of(op.instance)
+		w := j.of(e.Op.Instance)
+		ok := e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter
 		switch {
-		case sent == nil || sent.Span.NotBefore < j.bounds.NotBefore:
-			if e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter {
+		case op.Sent == nil || op.Sent.Span.NotBefore < j.bounds.NotBefore:
+			if ok {
 				w.before++
 			}
-		case e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter:
+		case ok:
 			if w.first == nil {
 				w.first = e
 			}
-		case sent.Span.NotAfter < j.bounds.NotAfter:
+		case op.Sent.Span.NotAfter < j.bounds.NotAfter:
 			w.tried++
 			w.lastID = e.ID
 		}
@@ -124,50 +106,83 @@ func (j *settling) of(instance string) *writes {
 // judge judges one instance.
 func (j *settling) judge(ordinal int, name string) {
 	w := j.of(name)
-	ready := j.set.readyWithin(name, j.bounds)
-	unwritten := j.scene.Plan.Workload.Light || j.scene.Origin(name) != name
-	if ready && unwritten {
-		j.ruling.looked(name)
-		j.ruling.evidence++ // There is nobody to write, or nothing to write to.
-		return
+	ready, bound := j.ready(name), j.trial.Plan.Bounds.Settle
+	unwritten := j.trial.Plan.Workload.Light || j.trial.Origin(name) != name // No client writes to it.
+	if ready && (unwritten || w.first != nil) {
+		j.evidence++
+		j.looked(name)
 	}
-	if ready && w.first != nil {
-		j.ruling.evidence++
-		j.ruling.looked(name)
-		j.ruling.note("%s: Ready, and a write was acknowledged %s after the healing", name,
+	switch {
+	case !ready:
+		j.unknown("%s was not seen Ready within %s after the healing", name, bound)
+	case !unwritten && w.first != nil:
+		j.note("%s: Ready, and a write was acknowledged %s after the healing", name,
 			w.first.Span.NotAfter.Sub(j.bounds.NotBefore).Round(1e6))
-		return
-	}
-	if !ready {
-		j.ruling.unknown("%s was not seen Ready within %s after the healing", name, j.scene.Plan.Bounds.Settle)
 	}
 	if w.first == nil && !unwritten {
-		j.ruling.unknown("%s was not seen to take a write within %s after the healing", name,
-			j.scene.Plan.Bounds.Settle)
+		j.unknown("%s was not seen to take a write within %s after the healing", name, bound)
 	}
-	if !j.whole || !j.set.demands(ordinal, j.bounds) {
+	if !j.whole || !j.demanded(ordinal) {
 		return
 	}
 	switch {
 	case w.first == nil && w.before > 0 && w.tried > 0:
 		j.blame(name, fmt.Sprintf("%s took no write within %s after everything was healed: %d inserts were tried.",
-			name, j.scene.Plan.Bounds.Settle, w.tried), w.lastID)
-	case !ready && j.watch.certainlyNotReady(j.set, name, j.bounds):
-		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.",
-			name, j.scene.Plan.Bounds.Settle), 0)
+			name, bound, w.tried), w.lastID)
+	case !ready && j.certainlyNotReady(name):
+		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.", name, bound))
 	}
 }
 
-func (j *settling) blame(name, sentence string, id int64) {
-	events := []int64{j.scene.Phase(history.PhaseHeal).End.ID, j.scene.Phase(history.PhaseSettle).End.ID}
-	if id != 0 {
-		events = append(events, id)
+// last returns the state of a pod as it was known at t, nil when it was not known.
+func (j *settling) last(name string, t history.Time) *world.PodState {
+	var last *world.PodState
+	for _, p := range j.set.States {
+		if p.Life.Name == name && p.Event.Span.NotAfter <= t {
+			last = p
+		}
 	}
-	if e := j.set.last(name, j.bounds.NotAfter); e != nil {
-		events = append(events, e.Event.ID)
+	return last
+}
+
+// ready reports that a pod was known to be Ready when the healing ended or became so within the bound.
+func (j *settling) ready(name string) bool {
+	if p := j.last(name, j.bounds.NotBefore); p != nil && p.Healthy() {
+		return true
 	}
-	j.ruling.breach(Finding{
-		Promise: Settle().Promise, Sentence: sentence, Subject: name, Span: j.bounds, Events: events,
-		Faults: j.scene.FaultsIn(j.bounds),
+	return slices.ContainsFunc(j.set.States, func(p *world.PodState) bool {
+		return p.Life.Name == name && p.Healthy() && p.Event.Span.NotAfter > j.bounds.NotBefore &&
+			p.Event.Span.NotAfter <= j.bounds.NotAfter
 	})
+}
+
+// certainlyNotReady reports that a watch without a gap, which outlived the bound, never showed the pod Ready in it. The
+// pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
+func (j *settling) certainlyNotReady(name string) bool {
+	last, watch := j.last(name, j.bounds.NotBefore), j.world.Watch()
+	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil && !j.ready(name) &&
+		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
+}
+
+// demanded reports that the StatefulSet wanted the ordinal all through the bound.
+func (j *settling) demanded(ordinal int) bool {
+	known := false
+	for _, st := range j.set.Versions {
+		if st.Event.Span.NotBefore > j.bounds.NotAfter {
+			break
+		}
+		known = keeps(st, ordinal)
+		if st.Event.Span.NotAfter > j.bounds.NotBefore && !known {
+			return false
+		}
+	}
+	return known
+}
+
+func (j *settling) blame(name, sentence string, ids ...int64) {
+	ids = append(ids, j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID)
+	if p := j.last(name, j.bounds.NotAfter); p != nil {
+		ids = append(ids, p.Event.ID)
+	}
+	j.violation(Finding{Sentence: sentence, Subject: name, Span: j.bounds, Events: ids})
 }

@@ -172,3 +172,24 @@ func TestAFaultDuringAChangeNeedsClientsAtWork(t *testing.T) {
 		t.Errorf("nobody was at work: %s, %s", r.Verdict, said)
 	}
 }
+
+// TestRunContainsACrash holds that a check that crashes is Unknown and stops no other.
+func TestRunContainsACrash(t *testing.T) {
+	boom := Check{Name: "boom", Promise: "p", Source: "s", judge: func(r *ruling) {
+		var none *int
+		*none = 1
+	}}
+	empty := Check{Name: "empty", judge: func(*ruling) {}}
+	broken := Check{Name: "broken", judge: func(r *ruling) { r.violation(Finding{Sentence: "It broke."}) }}
+	r := Run(historytest.Smoke().History(), []Check{boom, empty, broken})
+	var got []Verdict
+	for _, res := range r.Results {
+		got = append(got, res.Verdict)
+	}
+	if want := []Verdict{Unknown, Unknown, Fail}; !slices.Equal(got, want) || r.Verdict != Fail {
+		t.Errorf("got %v and %s, want %v and FAIL", got, r.Verdict, want)
+	}
+	if !strings.Contains(r.Results[0].Reasons[0], "crashed") {
+		t.Errorf("reasons %q", r.Results[0].Reasons)
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// reaping is how long after its volume was taken a container must have lived for that to be a breach. The kubelet takes
+// reaping is how long after its volume was taken a container must have lived for that to be a violation. The kubelet takes
 // a volume once the runtime calls the containers dead; what is left of one then, a process not yet reaped or a mount
 // namespace not yet torn down, harms nothing, and the node's list of processes is taken five times a second. A second
 // is five such lists: what is in all of them lives.
@@ -29,7 +29,8 @@ func UnpublishInUse() Check {
 		Promise: "No volume is taken from a container that lives.",
 		Source: "Kubernetes, pkg/kubelet/volumemanager: a volume is unmounted once the pod's containers have ended; " +
 			"kubernetes/kubernetes issues 113979 and 120150",
-		Judge: judgeUnpublishInUse,
+		Unit:  "mounts of volumes for pods",
+		judge: judgeUnpublishInUse,
 	}
 }
 
@@ -49,14 +50,8 @@ type user struct {
 	events            []int64
 }
 
-func judgeUnpublishInUse(h *world.World) Result {
-	r := newRuling("mounts of volumes for pods")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	d := readDisks(h, s, r)
+func judgeUnpublishInUse(r *ruling) {
+	d := r.disks()
 	told := map[string]bool{}
 	for _, t := range d.takings() {
 		if d.goingDown(t) {
@@ -65,65 +60,40 @@ func judgeUnpublishInUse(h *world.World) Result {
 		d.judgeTaking(t, told)
 	}
 	window := d.podWindow()
-	judgeLedger(d.ledger, h, window, s, r)
-	judgeSight(d.containers.ProcessSight, h.Nodes(), window, s, r)
-	if onSharedDisk(h) {
-		judgeSight(d.containers.HoldingSight, h.Nodes(), window, s, r)
-		judgeCallSight(d.log, h, window, s, r)
+	r.sawMounts(window)
+	r.sawNodes(d.containers.ProcessCoverage, r.world.Nodes(), window)
+	if onSharedDisk(r.world) {
+		r.sawNodes(d.containers.HoldingCoverage, r.world.Nodes(), window)
+		r.sawCalls(window)
 	}
-	return r.result()
-}
-
-// podWindow is from the first sight of a volume mounted for a pod to the last sight of anything.
-func (d *diskStory) podWindow() history.Span {
-	window := history.Span{NotBefore: world.Forever, NotAfter: d.scene.LastSight()}
-	for _, life := range d.ledger.Lives {
-		if _, ok := podPlace(life); ok {
-			window.NotBefore = min(window.NotBefore, life.From)
-		}
-	}
-	return window
-}
-
-// podPlace returns the place of a pod's that a mount is at.
-func podPlace(life *world.Mount) (world.Place, bool) {
-	for _, path := range life.Paths {
-		if p, ok := world.PlaceOf(path); ok && p.Pod != "" {
-			return p, true
-		}
-	}
-	return world.Place{}, false
 }
 
 // takings counts the pods' mounts as evidence, ended or not, and returns what was taken from whom.
-func (d *diskStory) takings() []taking {
+func (d *disks) takings() []taking {
 	var all []taking
 	for _, life := range d.ledger.Lives {
-		p, ok := podPlace(life)
-		if !ok {
+		p := life.Place
+		if p.Pod == "" {
 			continue
 		}
-		d.ruling.evidence++
-		d.ruling.looked("volume " + d.objects.VolumeAt(p))
+		d.evidence++
+		d.looked("volume " + d.storage.VolumeAt(p))
 		if life.Ended && !d.twice(life, p) {
-			all = append(all, taking{life.Node, p.Pod, d.objects.VolumeAt(p), life.Key,
+			all = append(all, taking{life.Node, p.Pod, d.storage.VolumeAt(p), life.Key,
 				history.Span{NotBefore: life.To, NotAfter: life.MaybeTo}, "its mount " + life.String() + " ended",
 				life.Events})
 		}
 	}
-	for _, c := range d.log.Of(world.RPCUnpublish, world.RPCUnstage) {
-		if !c.Ok() || c.Point == "lie" {
+	for _, c := range d.calls.Of(world.RPCUnpublish, world.RPCUnstage) {
+		if !c.Succeeded() || c.Point == "lie" {
 			continue
 		}
 		t := taking{
 			node:   c.TargetNode(),
-			volume: c.Volume,
+			volume: d.name(c),
 			span:   c.Ended(),
 			how:    c.RPC + " ended well",
 			events: c.Events(),
-		}
-		if v := d.disks[c.Volume]; v != nil {
-			t.volume = v.name
 		}
 		if c.RPC == world.RPCUnpublish {
 			p, ok := world.PlaceOf(c.Target)
@@ -138,21 +108,20 @@ func (d *diskStory) takings() []taking {
 }
 
 // twice reports that the pod had the volume mounted by another mount when this one ended.
-func (d *diskStory) twice(life *world.Mount, p world.Place) bool {
+func (d *disks) twice(life *world.Mount, p world.Place) bool {
 	return slices.ContainsFunc(d.ledger.Lives, func(o *world.Mount) bool {
-		other, ok := podPlace(o)
-		return ok && o != life && o.Node == life.Node && o.Key == life.Key && other.Pod == p.Pod &&
+		return p.Pod == o.Place.Pod && o != life && o.Node == life.Node && o.Key == life.Key &&
 			o.MaybeFrom <= life.MaybeTo && o.MaybeTo > life.MaybeTo
 	})
 }
 
 // goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
-func (d *diskStory) goingDown(t taking) bool {
+func (d *disks) goingDown(t taking) bool {
 	for _, s := range d.ledger.Sessions[t.node] {
 		if !s.BootKnown || s.BootAt < t.span.NotBefore {
 			continue
 		}
-		since, ok := d.scene.FaultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.BootAt})
+		since, ok := d.trial.FaultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.BootAt})
 		if ok && since <= t.span.NotBefore {
 			return true
 		}
@@ -161,7 +130,7 @@ func (d *diskStory) goingDown(t taking) bool {
 }
 
 // users returns what needs the volume: the pod's processes, and the containers that have it.
-func (d *diskStory) users(t taking) []user {
+func (d *disks) users(t taking) []user {
 	var all []user
 	for _, p := range d.containers.Processes {
 		if t.pod != "" && p.Pod == t.pod && p.Node == t.node {
@@ -170,10 +139,8 @@ func (d *diskStory) users(t taking) []user {
 		}
 	}
 	for _, hold := range d.containers.Holdings {
-		mine := hold.Key == t.key && t.key != ""
-		for _, v := range d.disks {
-			mine = mine || v.name == t.volume && slices.Contains(v.keys, hold.Key)
-		}
+		v := d.volumes.ByName[t.volume]
+		mine := hold.Key == t.key && t.key != "" || v != nil && slices.Contains(v.Keys, hold.Key)
 		if mine && hold.Node == t.node && (t.pod == "" || hold.Pod == t.pod) {
 			all = append(all, user{hold.Holder, "still had it", hold.From, hold.To, hold.MaybeTo, hold.Events})
 		}
@@ -181,34 +148,33 @@ func (d *diskStory) users(t taking) []user {
 	return all
 }
 
-func (d *diskStory) judgeTaking(t taking, told map[string]bool) {
+func (d *disks) judgeTaking(t taking, told map[string]bool) {
 	after := t.span.NotAfter
 	if after < world.Forever-history.Time(reaping) {
 		after = after.Add(reaping)
 	}
 	from := "node " + t.node
 	if t.pod != "" {
-		from = "pod " + d.objects.PodName(t.pod) + " on node " + t.node
+		from = "pod " + d.storage.PodName(t.pod) + " on node " + t.node
 	}
 	subject := t.node + "\x00" + t.pod + "\x00" + t.volume
 	for _, u := range d.users(t) {
 		switch {
 		case u.from > t.span.NotBefore || u.maybeTo <= after:
-		case u.to <= after && u.maybeTo != world.Forever && u.maybeTo.Sub(u.to) <= d.scene.Plan.Bounds.BlindGap.D():
+		case u.to <= after && u.maybeTo != world.Forever && u.maybeTo.Sub(u.to) <= d.trial.Plan.Bounds.BlindGap.D():
 			// Its end fell into a gap that the bound allows.
 		case u.to <= after:
-			d.ruling.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
-				d.scene.Clock(t.span.NotAfter), u.what, u.did)
+			d.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
+				d.clock(t.span.NotAfter), u.what, u.did)
 		case !told[subject]:
 			told[subject] = true
 			span := history.Span{NotBefore: t.span.NotBefore, NotAfter: u.to}
-			d.ruling.breach(Finding{
-				Promise: UnpublishInUse().Promise,
+			d.violation(Finding{
 				Sentence: fmt.Sprintf("Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least "+
-					"until %s.", t.volume, from, d.scene.Clock(t.span.NotAfter), t.how, u.what, u.did,
-					d.scene.Clock(u.to)),
+					"until %s.", t.volume, from, d.clock(t.span.NotAfter), t.how, u.what, u.did,
+					d.clock(u.to)),
 				Subject: "volume " + t.volume, Node: t.node, Span: span,
-				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.scene.FaultsIn(t.span),
+				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.trial.FaultsIn(t.span),
 			})
 		}
 	}

@@ -16,10 +16,10 @@ type witnessRead struct {
 
 // readWitnesses returns the readings in order, and holds that each instance that the plan leaves was read, and could
 // be.
-func readWitnesses(h *world.World, s *world.Trial, r *ruling) []witnessRead {
+func (r *ruling) witnesses() []witnessRead {
 	var reads []witnessRead
 	read := map[string]bool{}
-	for _, e := range h.Of(history.KindWitness) {
+	for _, e := range r.world.Of(history.KindWitness) {
 		if w := e.Witness; w.Error != "" {
 			r.unknown("the witness %q in the volume of %s could not be read: %s", w.Label, w.Instance, w.Error)
 			continue
@@ -27,7 +27,7 @@ func readWitnesses(h *world.World, s *world.Trial, r *ruling) []witnessRead {
 		read[e.Witness.Instance] = true
 		reads = append(reads, witnessRead{e.Witness, e})
 	}
-	for _, name := range s.Instances(s.Finally()) {
+	for _, name := range r.trial.Instances(r.trial.Finally()) {
 		if !read[name] {
 			r.unknown("the witness in the volume of %s was never read", name)
 		}
@@ -35,8 +35,8 @@ func readWitnesses(h *world.World, s *world.Trial, r *ruling) []witnessRead {
 	return reads
 }
 
-// witnessed reports that there are writers who leave a witness: databases on volumes that can move.
-func witnessed(h *world.World) bool { return onSharedDisk(h) && hasData(h) }
+// leavesWitness reports that there are writers who leave a witness: databases on volumes that can move.
+func leavesWitness(w *world.World) bool { return onSharedDisk(w) && hasData(w) }
 
 // line names one entry as findings do.
 func line(e history.WitnessEntry) string {
@@ -52,41 +52,34 @@ func Witness() Check {
 		Promise: "Each volume was written by one writer at a time.",
 		Source: "Seatrial's design: entries that are mixed or torn are proof of two writers, even where the ledger " +
 			"was blind; the writer's clock is the boot clock, which all nodes of one kernel share",
-		Applies: witnessed,
-		Judge:   judgeWitness,
+		Unit:    "entries of writers in volumes",
+		Applies: leavesWitness,
+		judge:   judgeWitness,
 	}
 }
 
-// writing judges; told has the volumes and kinds of breach that were told.
+// writing judges; told has the volumes and kinds of violation that were told.
 type writing struct {
-	scene  *world.Trial
-	ruling *ruling
-	told   map[string]bool
+	*ruling
+	told map[string]bool
 }
 
-func judgeWitness(h *world.World) Result {
-	r := newRuling("entries of writers in volumes")
-	s, err := h.Trial()
-	if err != nil {
-		r.unknown("%v", err)
-		return r.result()
-	}
-	j := &writing{s, r, map[string]bool{}}
+func judgeWitness(r *ruling) {
+	j := &writing{r, map[string]bool{}}
 	judged := map[string]int{}
-	disks := readDisks(h, s, r)
-	for _, w := range readWitnesses(h, s, r) {
-		if o, ok := disks.onTwoNodes(h, w.PV); ok {
+	for _, w := range r.witnesses() {
+		if o, ok := j.onTwoNodes(w.PV); ok {
 			r.unknown(
 				"volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
 					"file system, so what one writer left may have been overwritten, and the file does not tell of it",
 				w.PV,
-				o.a.Node,
-				o.b.Node,
-				s.Clock(o.span.NotBefore),
+				o.A.Node,
+				o.B.Node,
+				r.clock(o.Span.NotBefore),
 			)
 		}
 		if len(w.Entries) == 0 {
-			r.unknown("the witness %q in the volume of %s has no entry: nobody wrote to it", w.Label, w.Instance)
+			r.unknown("the witness %q in the volume of %s has no entry: nothing wrote to it", w.Label, w.Instance)
 		}
 		judged[w.PV] = max(judged[w.PV], len(w.Entries))
 		j.judge(w)
@@ -94,7 +87,6 @@ func judgeWitness(h *world.World) Result {
 	for _, n := range judged {
 		r.evidence += n
 	}
-	return r.result()
 }
 
 // start is one start of a writer, as far as its entries tell.
@@ -137,34 +129,29 @@ func (j *writing) judge(w witnessRead) {
 }
 
 // onTwoNodes returns the first certain overlap of two nodes' mounts of a volume whose disk neither had lost.
-func (d *diskStory) onTwoNodes(h *world.World, pv string) (overlap, bool) {
-	for _, v := range d.disks {
-		if v.name != pv || v.pv.ManyNodes() {
-			continue
-		}
-		var lives []*world.Mount
-		for _, life := range v.lives {
-			life, _ = h.Pulls().Cut(life)
-			lives = append(lives, life)
-		}
-		all := overlaps(lives, certainly, func(a, b *world.Mount) bool { return a.Node != b.Node })
-		if len(all) > 0 {
-			return all[0], true
-		}
+func (j *writing) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
+	v := j.world.Volumes().ByName[pv]
+	if v == nil || v.PV.ManyNodes() {
+		return world.Overlap[*world.Mount]{}, false
 	}
-	return overlap{}, false
+	all := world.Overlaps(v.Reaching(j.world.Pulls()), (*world.Mount).Certain,
+		func(a, b *world.Mount) bool { return a.Node != b.Node })
+	if len(all) == 0 {
+		return world.Overlap[*world.Mount]{}, false
+	}
+	return all[0], true
 }
 
-// blame tells the first breach of a kind in a volume.
+// blame tells the first violation of a kind in a volume.
 func (j *writing) blame(w witnessRead, kind, what string) {
 	if key := w.PV + "\x00" + kind; !j.told[key] {
 		j.told[key] = true
-		j.ruling.breach(witnessFinding(j.scene, w, Witness().Promise,
-			fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what)))
+		j.witnessed(w, fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what))
 	}
 }
 
-func witnessFinding(s *world.Trial, w witnessRead, promise, sentence string, more ...int64) Finding {
-	return Finding{Promise: promise, Sentence: sentence, Subject: "volume " + w.PV, Node: w.Node, Span: w.event.Span,
-		Events: slices.Concat([]int64{w.event.ID}, more), Faults: s.FaultsUntil(w.event.Span.NotAfter)}
+// witnessed adds a violation that a reading shows.
+func (r *ruling) witnessed(w witnessRead, sentence string, more ...int64) {
+	r.violation(Finding{Sentence: sentence, Subject: "volume " + w.PV, Node: w.Node, Span: w.event.Span,
+		Events: slices.Concat([]int64{w.event.ID}, more), Faults: r.trial.FaultsUntil(w.event.Span.NotAfter)})
 }

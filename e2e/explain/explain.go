@@ -284,7 +284,7 @@ func (r *reasoner) idle() {
 	}
 	for _, f := range r.o.Faults {
 		switch ago := r.o.lasted(f.Healed); {
-		case !f.ControlPlane():
+		case !r.hurtsControl(f):
 		case !f.Healed.Known:
 			r.fault(f)
 			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be "+

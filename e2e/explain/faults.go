@@ -12,7 +12,7 @@ func (r *reasoner) faultsOn(b blocker) {
 	nodes := r.nodesOf(b.pod)
 	for _, f := range r.o.Faults {
 		hits := f.Victim == b.pod.name() || slices.Contains(nodes, f.Node)
-		if !hits && !(b.pod.Spec.NodeName == "" && f.ControlPlane()) {
+		if !hits && !(b.pod.Spec.NodeName == "" && r.hurtsControl(f)) {
 			continue
 		}
 		if since.Known && f.Injected.At > since.At.Add(time.Second) && f.Healed.Known ||
@@ -29,6 +29,16 @@ func (r *reasoner) faultsOn(b blocker) {
 				"a while to come back; should it not: %s", f.Step, f.Name, Lasting(ago), r.reason)
 		}
 	}
+}
+
+// hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
+func (r *reasoner) hurtsControl(f Fault) bool {
+	if n := r.o.nodes[f.Node]; n != nil {
+		if _, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]; ok {
+			return true
+		}
+	}
+	return f.TakesControl()
 }
 
 // atWork returns a fault that is at work on the pod or its node, and false where there is none.

@@ -104,7 +104,8 @@ func (b *book) clock(t history.Time) string { return b.objects.clock(Moment{At: 
 func (b *book) fault(e *history.Event) {
 	f := b.faults[e.Fault.Step]
 	if f == nil {
-		f = &Fault{Fault: world.Fault{Step: e.Fault.Step, Name: e.Fault.Name}}
+		f = &Fault{Fault: world.Fault{Step: e.Fault.Step, Name: e.Fault.Name,
+			Takes: world.Takes([]*history.Event{e}, e.Fault.Step, e.Fault.Name)}}
 		b.faults[f.Step] = f
 	}
 	if f.Node == "" {

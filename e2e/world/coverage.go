@@ -24,6 +24,7 @@ const startResolution = 10 * time.Millisecond
 // Session is one run of an observer on one node: from one on fact to the next.
 type Session struct {
 	node, Boot string
+	n          int // Its place among those of the node.
 	BootAt     history.Time
 	BootKnown  bool
 	on         *history.Event
@@ -34,12 +35,10 @@ type Session struct {
 	blind      []history.Span // Gaps and losses.
 	away       []history.Span // Gaps in which a driver did not run.
 	awayTo     history.Time
-}
 
-func newStretch(node, boot string) Session {
-	s := Session{node: node, Boot: boot}
-	s.BootAt, s.BootKnown = ParseBoot(boot)
-	return s
+	Lives []*Mount // Of the mount ledger.
+	open  map[uint64]*Mount
+	named map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
 }
 
 // ParseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
@@ -50,8 +49,6 @@ func ParseBoot(boot string) (history.Time, bool) {
 	d, err := time.ParseDuration(boot)
 	return history.Time(d), err == nil && d >= 0
 }
-
-func (s *Session) begin(on *history.Event) { s.on, s.seenTo = on, on.Span.NotAfter }
 
 func (s *Session) observe(e *history.Event) {
 	switch e.Observer.State {
@@ -68,15 +65,15 @@ func (s *Session) observe(e *history.Event) {
 	}
 }
 
-// over is when everything seen in the run was gone, unless a later run saw it again: nothing outlives the boot, and a
-// run that begins again within one boot lists anew what is there.
-func (s *Session) over(all []*Session, i int) history.Time {
+// over is when everything that a session saw was gone, unless a later one saw it again: nothing outlives the boot, and
+// a session that begins again within one boot lists anew what is there.
+func (s *Session) over(all []*Session) history.Time {
 	over := Forever
-	for j, o := range all {
+	for _, o := range all {
 		switch {
 		case o.BootKnown && s.BootKnown && o.BootAt > s.BootAt:
 			over = min(over, o.BootAt.Add(startResolution))
-		case j > i && o.Boot == s.Boot && o.firstBeat != 0:
+		case o.n > s.n && o.Boot == s.Boot && o.firstBeat != 0:
 			over = min(over, o.firstBeat)
 		}
 	}
@@ -84,12 +81,12 @@ func (s *Session) over(all []*Session, i int) history.Time {
 }
 
 // earliest is since when something that was already there can have been there.
-func (s *Session) earliest(all []*Session, i int) history.Time {
+func (s *Session) earliest(all []*Session) history.Time {
 	earliest := history.Time(0)
 	if s.BootKnown {
 		earliest = s.BootAt
 	}
-	for _, o := range all[:i] {
+	for _, o := range all[:s.n] {
 		if o.Boot == s.Boot {
 			earliest = max(earliest, o.seenTo)
 		}
@@ -100,10 +97,10 @@ func (s *Session) earliest(all []*Session, i int) history.Time {
 // watched returns the spans in which the observer of a node missed nothing, or there was nothing to miss: on a node
 // that is down nothing happens. It counts as down from its last sign of life (but not before the fault that explains
 // it) until its PID 1 started again, and as watched from there if the observer knows what was before it was on.
-// Without such a fault nobody can tell a node that was down from an observer that was dead.
-func watched(runs []*Session, sc *Trial) []history.Span {
+// Without such a fault a node that was down cannot be told from an observer that was dead.
+func watched(all []*Session, t *Trial) []history.Span {
 	var spans []history.Span
-	for i, s := range runs {
+	for i, s := range all {
 		if s.on == nil {
 			continue
 		}
@@ -120,8 +117,8 @@ func watched(runs []*Session, sc *Trial) []history.Span {
 		if i == 0 {
 			continue
 		}
-		down := history.Between(runs[i-1].seenTo, s.BootAt)
-		if since, ok := sc.FaultOn(s.node, down); ok && runs[i-1].seenTo < s.BootAt {
+		down := history.Between(all[i-1].seenTo, s.BootAt)
+		if since, ok := t.FaultOn(s.node, down); ok && all[i-1].seenTo < s.BootAt {
 			spans = append(spans, history.Between(min(s.BootAt, max(down.NotBefore, since)), s.BootAt))
 		}
 	}
@@ -148,37 +145,32 @@ func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 
 // Coverage is what the observers of one name, one on each node, say of themselves.
 type Coverage struct {
-	Name string
-	Runs map[string][]*Session
+	Name     string
+	Sessions map[string][]*Session // By node.
 }
 
-// readSight reads it. The facts that those observers tell are signs of life too: fact returns whose one is.
-func readSight(
-	h *World,
-	name string,
-	kind history.Kind,
-	fact func(*history.Event) (node, boot string, ok bool),
+// readCoverage reads it. The facts that those observers tell are signs of life too: fact returns the session of one, nil
+// where it is not theirs.
+func readCoverage(
+	w *World, name string, kind history.Kind, fact func(c *Coverage, e *history.Event) *Session,
 ) *Coverage {
-	w := &Coverage{Name: name, Runs: map[string][]*Session{}}
-	idle := idleBoots(h)
-	for _, e := range h.Of(history.KindObserver, kind) {
-		if e.Kind != history.KindObserver || e.Observer.Name != name {
-			if node, boot, ok := fact(e); ok {
-				run := w.at(node, boot)
-				run.seenTo = max(run.seenTo, e.Span.NotBefore)
+	c := &Coverage{Name: name, Sessions: map[string][]*Session{}}
+	idle := idleBoots(w)
+	for _, e := range w.Of(history.KindObserver, kind) {
+		switch {
+		case e.Kind == kind:
+			if s := fact(c, e); s != nil {
+				s.seenTo = max(s.seenTo, e.Span.NotBefore)
 			}
-			continue
+		case e.Observer.Name != name:
+		case e.Observer.State == history.ObserverOn:
+			s := c.begin(e.Observer.Node, e.Observer.Boot)
+			s.on, s.seenTo, s.idleTo = e, e.Span.NotAfter, idle[nodeBoot{s.node, s.Boot}]
+		default:
+			c.at(e.Observer.Node, e.Observer.Boot).observe(e)
 		}
-		if e.Observer.State == history.ObserverOn {
-			s := newStretch(e.Observer.Node, e.Observer.Boot)
-			s.idleTo = idle[nodeBoot{s.node, s.Boot}]
-			s.begin(e)
-			w.Runs[s.node] = append(w.Runs[s.node], &s)
-			continue
-		}
-		w.at(e.Observer.Node, e.Observer.Boot).observe(e)
 	}
-	return w
+	return c
 }
 
 // nodeBoot is one boot of one node.
@@ -186,51 +178,105 @@ type nodeBoot struct{ node, boot string }
 
 // idleBoots returns up to when no container can have run on each boot: what keeps the mount ledger looks, when it is
 // on, for the container runtime and the kubelet, and says so when neither ran yet.
-func idleBoots(h *World) map[nodeBoot]history.Time {
+func idleBoots(w *World) map[nodeBoot]history.Time {
 	idle := map[nodeBoot]history.Time{}
-	for _, e := range h.Of(history.KindObserver) {
-		if e.Observer.Name != mountsObserver ||
-			e.Observer.State != history.ObserverOn || !strings.Contains(e.Observer.Detail, beganEarly) {
-			continue
+	for _, e := range w.Of(history.KindObserver) {
+		if e.Observer.Name == mountsObserver && e.Observer.State == history.ObserverOn &&
+			strings.Contains(e.Observer.Detail, beganEarly) {
+			idle[nodeBoot{e.Observer.Node, e.Observer.Boot}] = e.Span.NotBefore
 		}
-		idle[nodeBoot{e.Observer.Node, e.Observer.Boot}] = e.Span.NotBefore
 	}
 	return idle
 }
 
-// at returns the running stretch of a node, and begins one where there is none of that boot. An empty boot is that of
+// begin adds a session of a node.
+func (c *Coverage) begin(node, boot string) *Session {
+	s := &Session{node: node, Boot: boot, n: len(c.Sessions[node])}
+	s.BootAt, s.BootKnown = ParseBoot(boot)
+	c.Sessions[node] = append(c.Sessions[node], s)
+	return s
+}
+
+// at returns the running session of a node, and begins one where there is none of that boot. An empty boot is that of
 // the last one.
-func (w *Coverage) at(node, boot string) *Session {
-	all := w.Runs[node]
+func (c *Coverage) at(node, boot string) *Session {
+	all := c.Sessions[node]
 	if n := len(all); n > 0 && (boot == "" || all[n-1].Boot == boot) {
 		return all[n-1]
 	}
-	s := newStretch(node, boot)
-	w.Runs[node] = append(all, &s)
-	return &s
+	return c.begin(node, boot)
+}
+
+// place returns in which session of a node a fact of that moment is: the last that was on by then.
+func (c *Coverage) place(node string, at history.Time) int {
+	all := c.Sessions[node]
+	for i := len(all) - 1; i > 0; i-- {
+		if all[i].on != nil && all[i].on.Span.NotBefore <= at {
+			return i
+		}
+	}
+	return 0
+}
+
+// since is since when something that was there already when it was first seen can have been there.
+func (c *Coverage) since(node string, session int) history.Time {
+	if all := c.Sessions[node]; session < len(all) {
+		return all[session].earliest(all)
+	}
+	return 0
+}
+
+// settle says until when something that was not seen to end was certainly, and possibly, there: up to the last moment
+// that the observer vouches for, and no longer than to the first blind span after it was affirmed, in which its end may
+// have been missed. A loss that only says that one mount could not be identified hides no end.
+//
+// It is over at the latest when the node's next boot began: nothing outlives the boot. Within one boot, a session that
+// begins again lists everything anew; what it does not list is gone by its first beat.
+func (c *Coverage) settle(l *Life) {
+	all := c.Sessions[l.Node]
+	switch {
+	case l.Ended:
+		return
+	case l.session >= len(all):
+		l.To, l.MaybeTo = l.affirmed, Forever
+		return
+	}
+	s := all[l.session]
+	l.To = s.seenTo
+	for _, b := range s.blind {
+		if b.NotAfter > l.affirmed && !s.named[b.NotAfter] {
+			l.To = min(l.To, b.NotBefore)
+		}
+	}
+	l.To = max(l.To, l.affirmed)
+	l.MaybeTo = max(l.To, s.over(all))
 }
 
 // On reports whether the observer was ever on on that node.
-func (w *Coverage) On(node string) bool {
-	return slices.ContainsFunc(w.Runs[node], func(s *Session) bool { return s.on != nil })
+func (c *Coverage) On(node string) bool {
+	return slices.ContainsFunc(c.Sessions[node], func(s *Session) bool { return s.on != nil })
 }
 
-// Holes returns the spans within window in which the observer of a node was blind.
-func (w *Coverage) Holes(node string, window history.Span, s *Trial) []history.Span {
+// Holes returns the spans within window in which the observer of a node was blind, or saw a mount that it could not
+// identify: that can have been a volume for as long as its whole life may have been.
+func (c *Coverage) Holes(node string, window history.Span, t *Trial) []history.Span {
 	var unseen []history.Span
-	for _, run := range w.Runs[node] {
-		unseen = append(unseen, run.blind...)
+	for _, s := range c.Sessions[node] {
+		for _, b := range s.blind {
+			if !s.named[b.NotAfter] {
+				unseen = append(unseen, b)
+			}
+		}
+		for _, m := range s.Lives {
+			if m.Unknown {
+				unseen = append(unseen, m.Possible())
+			}
+		}
 	}
-	return Holes(window, watched(w.Runs[node], s), unseen)
+	return Holes(window, watched(c.Sessions[node], t), unseen)
 }
 
-// The observers of the API objects that StatefulSets are judged from.
-const (
-	ClaimsObserver    = "api/persistentvolumeclaims"
-	EventsObserver    = "api/events"
-	NodesObserver     = "api/nodes"
-	PodsObserver      = "api/pods"
-	RevisionsObserver = "api/controllerrevisions"
-	SetsObserver      = "api/statefulsets"
-	VolumesObserver   = "api/persistentvolumes"
-)
+// Longest returns the longest hole within window in what the observer of a node saw.
+func (c *Coverage) Longest(node string, window history.Span, t *Trial) history.Span {
+	return longest(c.Holes(node, window, t))
+}

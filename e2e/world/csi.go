@@ -31,11 +31,11 @@ type Calls struct {
 }
 
 // readCalls puts begins and ends together.
-func readCalls(h *World) *Calls {
+func readCalls(w *World) *Calls {
 	type key struct{ node, boot, call string }
 	open := map[key]*Call{}
 	l := &Calls{}
-	for _, e := range h.Of(history.KindCSI) {
+	for _, e := range w.Of(history.KindCSI) {
 		k := key{e.CSI.Node, e.CSI.Boot, e.CSI.Call}
 		c := open[k]
 		if c == nil || !e.CSI.End || c.RPC != e.CSI.RPC {
@@ -52,38 +52,30 @@ func readCalls(h *World) *Calls {
 		c.Volume, c.For = FirstOf(c.Volume, e.CSI.Volume), FirstOf(c.For, e.CSI.For)
 		delete(open, k)
 	}
-	l.Driver = readSight(h, csiObserver, history.KindCSI, callsOf(false))
-	l.Controller = readSight(h, CsiControllerObserver, history.KindCSI, callsOf(true))
-	for _, w := range []*Coverage{l.Driver, l.Controller} {
-		for _, runs := range w.Runs {
-			for _, run := range runs {
-				run.selfTold()
-			}
+	l.Driver, l.Controller = readDriver(w, csiObserver, false), readDriver(w, CsiControllerObserver, true)
+	return l
+}
+
+// readDriver reads what a driver, which writes down what it does itself, says of its record: on the controller's side or
+// on a node's. Before it was on, a boot had no calls, and while it did not run there were none to miss.
+func readDriver(w *World, name string, controller bool) *Coverage {
+	c := readCoverage(w, name, history.KindCSI, func(c *Coverage, e *history.Event) *Session {
+		if strings.HasPrefix(e.CSI.RPC, "Node") == controller {
+			return nil
+		}
+		return c.at(e.CSI.Node, e.CSI.Boot)
+	})
+	for _, sessions := range c.Sessions {
+		for _, s := range sessions {
+			s.early, s.seenTo = true, max(s.seenTo, s.awayTo)
+			s.blind = slices.DeleteFunc(s.blind, func(b history.Span) bool { return slices.Contains(s.away, b) })
 		}
 	}
-	return l
+	return c
 }
 
 // driverAway is the detail of a gap in which the driver did not run.
 const driverAway = "the driver did not run"
-
-// selfTold makes of the stretch that of an observer which writes down what it does itself, as a driver does: before it
-// was on, a boot had no calls, and while it did not run there were none to miss.
-func (s *Session) selfTold() {
-	s.early = true
-	s.seenTo = max(s.seenTo, s.awayTo)
-	s.blind = slices.DeleteFunc(s.blind, func(b history.Span) bool { return slices.Contains(s.away, b) })
-}
-
-// callsOf returns whose fact a call is: the controller's or a node's.
-func callsOf(controller bool) func(*history.Event) (string, string, bool) {
-	return func(e *history.Event) (string, string, bool) {
-		if e.Kind != history.KindCSI || strings.HasPrefix(e.CSI.RPC, "Node") == controller {
-			return "", "", false
-		}
-		return e.CSI.Node, e.CSI.Boot, true
-	}
-}
 
 // TargetNode is the node that the call is about.
 func (c *Call) TargetNode() string { return FirstOf(c.For, c.Node) }
@@ -93,8 +85,8 @@ func (c *Call) Is(rpc, volume, node string) bool {
 	return c.RPC == rpc && c.Volume == volume && c.TargetNode() == node
 }
 
-// Ok reports that the call was answered with success.
-func (c *Call) Ok() bool { return c.End != nil && c.End.CSI.Code == "OK" }
+// Succeeded reports that the call was answered with success.
+func (c *Call) Succeeded() bool { return c.End != nil && c.End.CSI.Code == "OK" }
 
 // Began is when the call began. Of one whose begin was missed it is known that it did not begin after its end.
 func (c *Call) Began() history.Span {
@@ -112,6 +104,9 @@ func (c *Call) Ended() history.Span {
 	}
 	return history.At(c.End.Span.NotAfter)
 }
+
+// Took reports that the call did what its answer says: success that was not answered on purpose without the act.
+func (c *Call) Took() bool { return c.Succeeded() && c.Point != "lie" }
 
 // Events are the ids of its facts.
 func (c *Call) Events() []int64 {
@@ -136,8 +131,8 @@ func (l *Calls) Of(rpcs ...string) []*Call {
 }
 
 // IsControlPlane reports whether a node carries the label of the control plane.
-func IsControlPlane(h *World, node string) bool {
-	return slices.ContainsFunc(h.Objects().Nodes.ByKey[node], func(n *Node) bool {
+func (w *World) IsControlPlane(node string) bool {
+	return slices.ContainsFunc(w.Objects().Nodes.ByKey[node], func(n *Node) bool {
 		_, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]
 		return ok
 	})
@@ -151,7 +146,7 @@ func (c *Call) Lasted() history.Span {
 // Detached reports that the call took the volume from the node, given the table before it. One that was made to fail
 // on purpose did nothing.
 func (c *Call) Detached(before []string) bool {
-	if c.Ok() {
+	if c.Succeeded() {
 		return true
 	}
 	return c.End != nil && c.Point != "fail" && slices.Contains(before, c.TargetNode()) &&

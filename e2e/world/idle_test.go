@@ -25,8 +25,8 @@ func TestNothingRanBeforeTheRuntime(t *testing.T) {
 		"fanotify; after kubelet (pid 9)": {history.Between(sec(113), sec(113))},
 	} {
 		h := history.History{Events: []history.Event{on(mountsObserver, detail, 112.9), on(processesObserver, "", 113)}}
-		none := func(*history.Event) (string, string, bool) { return "", "", false }
-		got := watched(readSight(New(h), processesObserver, history.KindProcess, none).Runs["n"], &Trial{})
+		none := func(*Coverage, *history.Event) *Session { return nil }
+		got := watched(readCoverage(New(h), processesObserver, history.KindProcess, none).Sessions["n"], &Trial{})
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%q: watched (-want +got):\n%s", detail, d)
 		}

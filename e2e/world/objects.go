@@ -253,6 +253,35 @@ func NewObjects() *Objects {
 	return o
 }
 
+// readObjects reads them.
+func readObjects(w *World) *Objects {
+	o := NewObjects()
+	for _, e := range w.Of(history.KindObject) {
+		o.Add(e)
+	}
+	return o
+}
+
+// Disorder returns how many events of a resource had no content or no place in the order, and how many came twice or
+// after one with a higher resourceVersion.
+func (o *Objects) Disorder(resource string) (strange, jumbled int) {
+	switch resource {
+	case "pods":
+		return o.Pods.Strange, o.Pods.Jumbled
+	case "statefulsets":
+		return o.StatefulSets.Strange, o.StatefulSets.Jumbled
+	case "persistentvolumeclaims":
+		return o.Claims.Strange, o.Claims.Jumbled
+	case "persistentvolumes":
+		return o.Volumes.Strange, o.Volumes.Jumbled
+	case "nodes":
+		return o.Nodes.Strange, o.Nodes.Jumbled
+	case "controllerrevisions":
+		return o.Revisions.Strange, o.Revisions.Jumbled
+	}
+	return 0, 0
+}
+
 // Add takes one event in; one that shows no object, or one of a kind that is not read, changes nothing.
 func (o *Objects) Add(e *history.Event) {
 	if e.Kind != history.KindObject || e.Object == nil {

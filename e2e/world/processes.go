@@ -6,103 +6,77 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // Database is the name of the process that serves a database.
 const Database = "mysqld"
 
-// Process is one process from its start to its end, as intervals; see Mount.
+// Process is one process from its start to its end.
 type Process struct {
-	Node, Pod, Name string
-	Pid             int
-	start           history.Time // As the kernel tells it: of the process, which may have had another name first.
-	From, To        history.Time
-	MaybeFrom       history.Time
-	MaybeTo         history.Time
-	Ended           bool
-	affirmed        history.Time
-	run             int // In which stretch of the observer it was seen last.
-	Events          []int64
+	Life
+	Name  string
+	Pid   int
+	start history.Time // As the kernel tells it: of the process, which may have had another name first.
+}
+
+// String names a process as findings do.
+func (p *Process) String() string {
+	return fmt.Sprintf("%s (pid %d) on node %s", p.Name, p.Pid, p.Node)
 }
 
 // Containers is what was seen on the nodes of processes and of the volumes that containers have.
 type Containers struct {
-	Processes    []*Process
-	Holdings     []*Mount
-	ProcessSight *Coverage
-	HoldingSight *Coverage
+	Processes       []*Process
+	Holdings        []*Mount
+	ProcessCoverage *Coverage
+	HoldingCoverage *Coverage
 }
 
 // readContainers reads the processes and the holdings.
-func readContainers(h *World) *Containers {
+func readContainers(w *World) *Containers {
 	c := &Containers{}
-	c.ProcessSight = readSight(
-		h,
-		processesObserver,
-		history.KindProcess,
-		func(e *history.Event) (string, string, bool) {
-			if e.Kind != history.KindProcess {
-				return "", "", false
-			}
-			return e.Process.Node, "", true
-		},
-	)
-	c.HoldingSight = readSight(h, holdingsObserver, history.KindHolding, func(e *history.Event) (string, string, bool) {
-		if e.Kind != history.KindHolding {
-			return "", "", false
-		}
-		return e.Holding.Node, e.Holding.Boot, true
-	})
-	c.readProcesses(h)
-	c.readHoldings(h)
+	c.ProcessCoverage = readCoverage(w, processesObserver, history.KindProcess,
+		func(c *Coverage, e *history.Event) *Session { return c.at(e.Process.Node, "") })
+	c.HoldingCoverage = readCoverage(w, holdingsObserver, history.KindHolding,
+		func(c *Coverage, e *history.Event) *Session { return c.at(e.Holding.Node, e.Holding.Boot) })
+	c.readProcesses(w)
+	c.readHoldings(w)
 	return c
 }
 
-// Place returns in which stretch of an observer a fact of that moment is: the last that was on by then.
-func (w *Coverage) Place(node string, at history.Time) int {
-	runs := w.Runs[node]
-	for i := len(runs) - 1; i > 0; i-- {
-		if runs[i].on != nil && runs[i].on.Span.NotBefore <= at {
-			return i
-		}
-	}
-	return 0
-}
-
-func (c *Containers) readProcesses(h *World) {
+func (c *Containers) readProcesses(w *World) {
 	type key struct {
 		node  string
 		pid   int
 		start history.Time
 	}
 	all := map[key]*Process{}
-	for _, e := range h.Of(history.KindProcess) {
+	for _, e := range w.Of(history.KindProcess) {
 		p := e.Process
 		k := key{p.Node, p.PID, p.Start}
 		life := all[k]
 		if p.Action == history.ProcessGone {
-			if life != nil && !life.Ended {
-				life.Ended, life.To, life.MaybeTo = true, max(e.Span.NotBefore, life.From), e.Span.NotAfter
-				life.Events = append(life.Events, e.ID)
+			if life != nil {
+				life.end(e)
 			}
 			continue
 		}
 		if life == nil || life.Ended {
-			life = &Process{Node: p.Node, Name: p.Name, Pid: p.PID, start: p.Start, From: e.Span.NotAfter,
-				MaybeFrom: min(p.Start, e.Span.NotAfter)}
+			life = &Process{Name: p.Name, Pid: p.PID, start: p.Start,
+				Life: Life{Node: p.Node, From: e.Span.NotAfter, MaybeFrom: min(p.Start, e.Span.NotAfter)}}
 			all[k] = life
 			c.Processes = append(c.Processes, life)
 		}
 		life.Pod = FirstOf(life.Pod, p.PodUID)
-		life.affirmed, life.run = max(life.affirmed, e.Span.NotAfter), c.ProcessSight.Place(p.Node, e.Span.NotAfter)
-		life.Events = append(life.Events, e.ID)
+		life.affirm(e, c.ProcessCoverage.place(p.Node, e.Span.NotAfter))
 	}
-	down := downs(h)
+	down := downs(w)
 	for _, life := range c.Processes {
 		if life.Ended {
 			continue
 		}
-		life.To, life.MaybeTo = c.ProcessSight.end(life.Node, life.run, life.affirmed)
+		c.ProcessCoverage.settle(&life.Life)
 		for _, at := range down[life.Node] {
 			if at >= life.To {
 				life.MaybeTo = min(life.MaybeTo, at)
@@ -113,38 +87,19 @@ func (c *Containers) readProcesses(h *World) {
 }
 
 // downs returns when nodes were shown to be down: by then every process on them had ended.
-func downs(h *World) map[string][]history.Time {
+func downs(w *World) map[string][]history.Time {
 	down := map[string][]history.Time{}
-	for _, e := range h.Of(history.KindFault) {
-		if e.Fault.Stage != history.StageConfirmed {
-			continue
-		}
-		if e.Fault.Name == "node-stop" || e.Fault.Name == "node-crash" {
+	facts := w.Of(history.KindFault)
+	for _, e := range facts {
+		if e.Fault.Stage == history.StageConfirmed &&
+			slices.Contains(Takes(facts, e.Fault.Step, e.Fault.Name), plan.PartProcesses) {
 			down[e.Fault.Node] = append(down[e.Fault.Node], e.Span.NotAfter)
 		}
 	}
 	return down
 }
 
-// end returns until when something was certainly, and possibly, there that was not seen to go: up to the last moment
-// that the observer vouches for, and no longer than to the first blind span after it was affirmed.
-func (w *Coverage) end(node string, run int, affirmed history.Time) (to, maybeTo history.Time) {
-	runs := w.Runs[node]
-	if run >= len(runs) {
-		return affirmed, Forever
-	}
-	s := runs[run]
-	to = s.seenTo
-	for _, b := range s.blind {
-		if b.NotAfter > affirmed {
-			to = min(to, b.NotBefore)
-		}
-	}
-	to = max(to, affirmed)
-	return to, max(to, s.over(runs, run))
-}
-
-func (c *Containers) readHoldings(h *World) {
+func (c *Containers) readHoldings(w *World) {
 	type key struct {
 		node, boot string
 		namespace  uint64
@@ -152,19 +107,16 @@ func (c *Containers) readHoldings(h *World) {
 	}
 	all := map[key]*Mount{}
 	copied := map[key]history.Time{}
-	runs := map[*Mount]int{}
-	for _, e := range h.Of(history.KindHolding) {
-		if e.Holding.Identity.Key() == "" ||
-			e.Holding.PodUID == "" {
+	for _, e := range w.Of(history.KindHolding) {
+		v := e.Holding
+		if v.Identity.Key() == "" || v.PodUID == "" {
 			continue
 		}
-		v := e.Holding
 		k := key{v.Node, v.Boot, v.Namespace, v.Identity.Key()}
 		life := all[k]
 		if v.Action == history.ProcessGone {
-			if life != nil && !life.Ended {
-				life.Ended, life.To, life.MaybeTo = true, max(e.Span.NotBefore, life.From), e.Span.NotAfter
-				life.Events = append(life.Events, e.ID)
+			if life != nil {
+				life.end(e)
 			}
 			delete(copied, k)
 			continue
@@ -177,50 +129,37 @@ func (c *Containers) readHoldings(h *World) {
 			}
 			continue
 		}
-		run := c.HoldingSight.Place(v.Node, e.Span.NotAfter)
+		session := c.HoldingCoverage.place(v.Node, e.Span.NotAfter)
 		if life == nil || life.Ended {
-			life = &Mount{Node: v.Node, boot: v.Boot, device: v.Identity.Device, Key: k.identity, Root: "/",
-				From:      e.Span.NotAfter,
-				MaybeFrom: e.Span.NotBefore, Pod: v.PodUID,
+			life = &Mount{boot: v.Boot, device: v.Identity.Device, Key: k.identity, Root: "/",
+				Life:   Life{Node: v.Node, Pod: v.PodUID, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore},
 				Holder: fmt.Sprintf("the container of %s (pid %d)", FirstOf(v.Program, "a process"), v.PID)}
 			if since, ok := copied[k]; ok {
 				life.MaybeFrom = since
 			} else if v.Action == history.ProcessPresent {
-				life.MaybeFrom = 0
-				if list := c.HoldingSight.Runs[v.Node]; run < len(list) {
-					life.MaybeFrom = list[run].earliest(list, run)
-				}
+				life.MaybeFrom = c.HoldingCoverage.since(v.Node, session)
 			}
 			all[k] = life
 			c.Holdings = append(c.Holdings, life)
 		}
 		life.Paths = append(life.Paths, v.Path)
-		life.affirmed, runs[life] = max(life.affirmed, e.Span.NotAfter), run
-		life.Events = append(life.Events, e.ID)
+		life.affirm(e, session)
 	}
 	for _, life := range c.Holdings {
-		if !life.Ended {
-			life.To, life.MaybeTo = c.HoldingSight.end(life.Node, runs[life], life.affirmed)
-		}
+		c.HoldingCoverage.settle(&life.Life)
 	}
-}
-
-// String names a process as findings do.
-func (p *Process) String() string {
-	return fmt.Sprintf("%s (pid %d) on node %s", p.Name, p.Pid, p.Node)
 }
 
 // lastProcesses returns, for each pod, the end of its process that ended last.
-func lastProcesses(h *World) map[string]*history.Event {
+func lastProcesses(w *World) *map[string]*history.Event {
 	gone := map[string]*history.Event{}
-	for _, e := range h.Of(history.KindProcess) {
-		if e.Process.Action != history.ProcessGone ||
-			e.Process.PodUID == "" {
+	for _, e := range w.Of(history.KindProcess) {
+		if e.Process.Action != history.ProcessGone || e.Process.PodUID == "" {
 			continue
 		}
 		if old := gone[e.Process.PodUID]; old == nil || e.Span.NotBefore > old.Span.NotBefore {
 			gone[e.Process.PodUID] = e
 		}
 	}
-	return gone
+	return &gone
 }

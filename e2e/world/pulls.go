@@ -27,19 +27,19 @@ type Pulls struct {
 }
 
 // readPulls reads them. That a volume was not staged again is believed for as long as the node's driver was watched.
-func readPulls(h *World) *Pulls {
+func readPulls(w *World) *Pulls {
 	p := &Pulls{}
-	s, err := h.Trial()
+	s, err := w.Trial()
 	if err != nil {
 		return p
 	}
-	for _, e := range h.Of(history.KindPull) {
+	for _, e := range w.Of(history.KindPull) {
 		switch {
 		case !e.Pull.Proven():
 			p.Unproven = append(p.Unproven, e)
 		default:
 			out := &Pulled{Pull: e.Pull, Event: e}
-			out.perhaps, out.anew = h.Calls().stagedAnew(e, s)
+			out.perhaps, out.anew = w.Calls().stagedAnew(e, s)
 			p.proven = append(p.proven, out)
 		}
 	}
@@ -58,11 +58,11 @@ func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history
 		}
 		at := max(begun, c.Began().NotBefore)
 		perhaps = min(perhaps, at)
-		if c.Ok() && c.Point != "lie" {
+		if c.Took() {
 			anew = min(anew, at)
 		}
 	}
-	after := history.Span{NotBefore: begun, NotAfter: s.LastSight()}
+	after := history.Span{NotBefore: begun, NotAfter: s.LookedUntil()}
 	for _, hole := range l.Driver.Holes(pull.Pull.Node, after, s) {
 		perhaps = min(perhaps, hole.NotBefore)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// LongestHole returns the longest span within bounds that is not in watched, or that is in unseen.
-func LongestHole(bounds history.Span, watched, unseen []history.Span) history.Span {
-	var longest history.Span
-	for _, hole := range Holes(bounds, watched, unseen) {
-		if hole.Length() > longest.Length() {
-			longest = hole
+// longest returns the longest of spans.
+func longest(spans []history.Span) history.Span {
+	var long history.Span
+	for _, s := range spans {
+		if s.Length() > long.Length() {
+			long = s
 		}
 	}
-	return longest
+	return long
 }
 
 // Holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in

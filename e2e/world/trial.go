@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -23,7 +22,7 @@ type Trial struct {
 	Start  history.Time
 	phases map[phaseKey]PhaseSpan
 	Faults []Fault // In the order of the plan's steps.
-	events []history.Event
+	world  *World
 }
 
 type phaseKey struct {
@@ -36,12 +35,12 @@ type PhaseSpan struct {
 	Begin, End *history.Event
 }
 
-// errNoPlan makes every check Unknown: without the plan nobody knows what was to be shown.
-var errNoPlan = errors.New("the history has no plan, so nobody knows what was to be shown")
+// errNoPlan makes every check Unknown.
+var errNoPlan = errors.New("the history has no plan: what was to be shown is not known")
 
 // readTrial reads the plan, the phases and the faults off a history.
-func readTrial(h *World) (*Trial, error) {
-	plans := h.Of(history.KindPlan)
+func readTrial(w *World) (*Trial, error) {
+	plans := w.Of(history.KindPlan)
 	if len(plans) == 0 {
 		return nil, errNoPlan
 	}
@@ -49,11 +48,11 @@ func readTrial(h *World) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Trial{Plan: p, Start: plans[0].Span.NotAfter, phases: map[phaseKey]PhaseSpan{}, events: h.Events}
-	for _, e := range h.Of(history.KindPhase) {
+	s := &Trial{Plan: p, Start: plans[0].Span.NotAfter, phases: map[phaseKey]PhaseSpan{}, world: w}
+	for _, e := range w.Of(history.KindPhase) {
 		s.addPhase(e)
 	}
-	s.Faults = FaultLives(p, h.Of(history.KindFault))
+	s.Faults = FaultLives(p, w.Of(history.KindFault))
 	return s, nil
 }
 
@@ -141,17 +140,17 @@ func (s *Trial) ReplicasAt(n int) int {
 // Finally returns how many replicas the plan leaves.
 func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
 
-// LastSight is when the observers could stop looking: when the instances had ended, when all was read back where a
+// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back where a
 // trial did not go so far, or the end of everything there is.
-func (s *Trial) LastSight() history.Time {
+func (s *Trial) LookedUntil() history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
 		if end := s.Phase(name).End; end != nil {
 			return end.Span.NotBefore
 		}
 	}
 	last := s.Start
-	for i := range s.events {
-		last = max(last, s.events[i].Span.NotAfter)
+	for i := range s.world.Events {
+		last = max(last, s.world.Events[i].Span.NotAfter)
 	}
 	return last
 }
@@ -162,6 +161,7 @@ type Fault struct {
 	Name   string
 	Node   string
 	Victim string
+	Takes  []plan.Part
 	Facts  map[history.FaultStage]*history.Event // The first chain of stages in their order.
 	Failed []*history.Event
 	Within bool // It was planned for the time of another fault, with which it shares its before and its after.
@@ -184,7 +184,8 @@ func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 			continue
 		}
 		l := Fault{
-			Step: st.N, Name: st.Fault.Name, Facts: map[history.FaultStage]*history.Event{},
+			Step: st.N, Name: st.Fault.Name, Takes: Takes(facts, st.N, st.Fault.Name),
+			Facts:  map[history.FaultStage]*history.Event{},
 			Within: slices.ContainsFunc(p.Around(st.N), func(around plan.Step) bool { return around.Fault != nil }),
 		}
 		next := 0
@@ -253,18 +254,42 @@ func (s *Trial) FaultsUntil(t history.Time) []string {
 	return s.FaultsIn(history.Span{NotBefore: s.Start, NotAfter: t})
 }
 
-// ControlPlane reports that a fault hurts what the controllers run on or talk to.
-func (l Fault) ControlPlane() bool {
-	return strings.Contains(l.Node, "control-plane") || slices.ContainsFunc(
-		[]string{"apiserver", "api-server", "etcd", "manager", "scheduler", "control-plane"},
-		func(part string) bool { return strings.Contains(l.Name, part) })
+// TakesControl reports that a fault takes what the controllers run on or talk to.
+func (l Fault) TakesControl() bool {
+	return l.takesAny(plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager, plan.PartScheduler)
+}
+
+func (l Fault) takesAny(parts ...plan.Part) bool {
+	return slices.ContainsFunc(l.Takes, func(p plan.Part) bool { return slices.Contains(parts, p) })
+}
+
+// HurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
+func (s *Trial) HurtsControl(l Fault) bool {
+	return l.TakesControl() || l.Node != "" && s.world.IsControlPlane(l.Node)
+}
+
+// Ends reports that a step of the plan that takes one of the parts, or is one of the actions, was carried out at some
+// time in span, or had just been.
+func (s *Trial) Ends(span history.Span, parts []plan.Part, actions ...plan.Action) bool {
+	for _, st := range s.Plan.AllSteps() {
+		i := slices.IndexFunc(s.Faults, func(l Fault) bool { return l.Step == st.N })
+		if !slices.Contains(actions, st.Do) && (i < 0 || !s.Faults[i].takesAny(parts...)) {
+			continue
+		}
+		step := s.StepPhase(st.N)
+		if step.Begin != nil && step.Begin.Span.NotBefore <= span.NotAfter &&
+			(step.End == nil || step.End.Span.NotAfter.Add(CacheLag) >= span.NotBefore) {
+			return true
+		}
+	}
+	return false
 }
 
 // OwnerOf says whose a thing is by its mark, and which fault that is when it is one of this trial.
 func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []string) {
 	switch {
 	case t.Run == "":
-		return "it bears nobody's mark", nil
+		return "it bears no owner's mark", nil
 	case t.Run != run:
 		return fmt.Sprintf("it bears the mark of step %d of run %s, which is another", t.Step, t.Run), nil
 	}

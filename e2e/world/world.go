@@ -2,7 +2,6 @@ package world
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -12,30 +11,26 @@ import (
 type World struct {
 	history.History
 
-	byKind         map[history.Kind][]*history.Event
-	objects        *Objects
-	onceTrial      func() (*Trial, error)
-	onceLedger     func() *Ledger
-	onceContainers func() *Containers
-	onceCalls      func() *Calls
-	onceStorage    func() *Storage
-	oncePulls      func() *Pulls
-	memo           map[any]any
-	onceGone       func() map[string]*history.Event
+	byKind map[history.Kind][]*history.Event
+	known  map[any]any // What was read, by a nil pointer to its type.
 }
 
 // New returns the world that a history tells of.
 func New(h history.History) *World {
-	w := &World{History: h, byKind: map[history.Kind][]*history.Event{}, memo: map[any]any{}}
+	w := &World{History: h, byKind: map[history.Kind][]*history.Event{}, known: map[any]any{}}
 	w.index()
-	w.onceTrial = sync.OnceValues(func() (*Trial, error) { return readTrial(w) })
-	w.onceLedger = sync.OnceValue(func() *Ledger { return readLedger(w) })
-	w.onceContainers = sync.OnceValue(func() *Containers { return readContainers(w) })
-	w.onceCalls = sync.OnceValue(func() *Calls { return readCalls(w) })
-	w.onceStorage = sync.OnceValue(func() *Storage { return readStorage(w) })
-	w.oncePulls = sync.OnceValue(func() *Pulls { return readPulls(w) })
-	w.onceGone = sync.OnceValue(func() map[string]*history.Event { return lastProcesses(w) })
 	return w
+}
+
+// once returns what read makes of the world; it reads for each type once.
+func once[T any](w *World, read func(*World) *T) *T {
+	key := (*T)(nil)
+	if known, ok := w.known[key]; ok {
+		return known.(*T)
+	}
+	t := read(w)
+	w.known[key] = t
+	return t
 }
 
 // index sorts the events by what they tell of. An event without what its kind says tells of nothing.
@@ -109,17 +104,6 @@ func (w *World) Of(kinds ...history.Kind) []*history.Event {
 	return all
 }
 
-// Objects returns the API objects that were seen.
-func (w *World) Objects() *Objects {
-	if w.objects == nil {
-		w.objects = NewObjects()
-		for _, e := range w.Of(history.KindObject) {
-			w.objects.Add(e)
-		}
-	}
-	return w.objects
-}
-
 // Nodes returns the names of all nodes that the API ever showed, as they were first seen.
 func (w *World) Nodes() []string {
 	var nodes []string
@@ -132,33 +116,50 @@ func (w *World) Nodes() []string {
 }
 
 // Trial returns the plan and how far it was carried out; an error where there is no plan, or one that is not legal.
-func (w *World) Trial() (*Trial, error) { return w.onceTrial() }
+func (w *World) Trial() (*Trial, error) {
+	type read struct {
+		trial *Trial
+		err   error
+	}
+	r := once(w, func(w *World) *read {
+		t, err := readTrial(w)
+		return &read{t, err}
+	})
+	return r.trial, r.err
+}
+
+// Objects returns the API objects that were seen.
+func (w *World) Objects() *Objects { return once(w, readObjects) }
+
+// Watch returns what the observers of the API say of themselves.
+func (w *World) Watch() *Watch { return once(w, readWatch) }
+
+// Sets returns the StatefulSets, and what is theirs.
+func (w *World) Sets() *Sets { return once(w, readSets) }
+
+// Pods returns the pods.
+func (w *World) Pods() *Pods { return w.Sets().Pods }
 
 // Ledger returns the mounts of all nodes.
-func (w *World) Ledger() *Ledger { return w.onceLedger() }
+func (w *World) Ledger() *Ledger { return once(w, readLedger) }
 
 // Containers returns the processes, and the volumes that containers have mounted.
-func (w *World) Containers() *Containers { return w.onceContainers() }
+func (w *World) Containers() *Containers { return once(w, readContainers) }
 
 // Calls returns the calls of the CSI drivers.
-func (w *World) Calls() *Calls { return w.onceCalls() }
+func (w *World) Calls() *Calls { return once(w, readCalls) }
 
 // Storage returns what the API said of volumes.
-func (w *World) Storage() *Storage { return w.onceStorage() }
+func (w *World) Storage() *Storage { return once(w, readStorage) }
+
+// Volumes returns the volumes and where they were mounted.
+func (w *World) Volumes() *Volumes { return once(w, readVolumes) }
 
 // Pulls returns the disks that were pulled out of nodes.
-func (w *World) Pulls() *Pulls { return w.oncePulls() }
+func (w *World) Pulls() *Pulls { return once(w, readPulls) }
+
+// Operations returns what clients did.
+func (w *World) Operations() *Operations { return once(w, readOperations) }
 
 // LastProcesses returns, for each pod by its uid, the end of its process that ended last.
-func (w *World) LastProcesses() map[string]*history.Event { return w.onceGone() }
-
-// Memo returns what read makes of the world; it reads for each type once.
-func Memo[T any](w *World, read func(*World) *T) *T {
-	key := (*T)(nil)
-	if known, ok := w.memo[key]; ok {
-		return known.(*T)
-	}
-	t := read(w)
-	w.memo[key] = t
-	return t
-}
+func (w *World) LastProcesses() map[string]*history.Event { return *once(w, lastProcesses) }

@@ -48,7 +48,7 @@ func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode
 	d.Healed = "It is started: a later boot without the old processes, kubelet active, lease renewed, node and pods " +
 		"Ready with new containers, routes and mounts back."
 	d.Needs = []string{"power"}
-	d.Takes = []plan.Part{plan.PartNode}
+	d.Takes = []plan.Part{plan.PartNode, plan.PartProcesses}
 	return fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
 		a, err := newAway(env, fault.Exited)
 		return &down{away: a, act: act}, err

@@ -1,4 +1,4 @@
-package check
+package world
 
 import (
 	"testing"
@@ -7,28 +7,27 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // drawLife draws a mount of which appearance and end are known as spans of a few nanoseconds.
-func drawLife(t *rapid.T) *world.Mount {
+func drawLife(t *rapid.T) *Mount {
 	appeared := rapid.IntRange(0, 20).Draw(t, "appeared")
 	appearedWidth := rapid.IntRange(0, 3).Draw(t, "appearedWidth")
 	gone := appeared + rapid.IntRange(0, 8).Draw(t, "gone")
 	goneWidth := rapid.IntRange(0, 3).Draw(t, "goneWidth")
-	l := &world.Mount{
+	l := &Mount{Life: Life{
 		Node:      rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"),
 		MaybeFrom: history.Time(appeared), From: history.Time(appeared + appearedWidth),
 		To: history.Time(gone), MaybeTo: history.Time(gone + goneWidth),
-	}
+	}}
 	l.MaybeTo = max(l.MaybeTo, l.From) // It ended no earlier than it appeared.
 	return l
 }
 
 // together says whether two lives share an instant in every possible course of events, and in any.
-func together(a, b *world.Mount) (always, ever bool) {
+func together(a, b *Mount) (always, ever bool) {
 	always = true
-	each := func(l *world.Mount, do func(from, to history.Time)) {
+	each := func(l *Mount, do func(from, to history.Time)) {
 		for from := l.MaybeFrom; from <= l.From; from++ {
 			for to := max(l.To, from); to <= l.MaybeTo; to++ {
 				do(from, to)
@@ -51,15 +50,15 @@ func together(a, b *world.Mount) (always, ever bool) {
 func TestOverlapsAgainstEveryCourse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lives := rapid.SliceOfN(rapid.Custom(drawLife), 2, 5).Draw(t, "lives")
-		type pair struct{ a, b *world.Mount }
-		found := func(interval func(*world.Mount) history.Span) map[pair]bool {
+		type pair struct{ a, b *Mount }
+		found := func(interval func(*Mount) history.Span) map[pair]bool {
 			pairs := map[pair]bool{}
-			for _, o := range overlaps(lives, interval, func(a, b *world.Mount) bool { return a.Node != b.Node }) {
-				pairs[pair{o.a, o.b}], pairs[pair{o.b, o.a}] = true, true
+			for _, o := range Overlaps(lives, interval, func(a, b *Mount) bool { return a.Node != b.Node }) {
+				pairs[pair{o.A, o.B}], pairs[pair{o.B, o.A}] = true, true
 			}
 			return pairs
 		}
-		certain, possible := found(certainly), found(possibly)
+		certain, possible := found((*Mount).Certain), found((*Mount).Possible)
 		for i, a := range lives {
 			for _, b := range lives[i+1:] {
 				always, ever := together(a, b)
@@ -90,12 +89,12 @@ func TestHolesAgainstEveryInstant(t *testing.T) {
 		watched := rapid.SliceOfN(rapid.Custom(drawSpan), 0, 5).Draw(t, "watched")
 		unseen := rapid.SliceOfN(rapid.Custom(drawSpan), 0, 3).Draw(t, "unseen")
 		got := map[history.Time]bool{}
-		longest := history.Time(0)
-		for _, h := range world.Holes(bounds, watched, unseen) {
+		most := history.Time(0)
+		for _, h := range Holes(bounds, watched, unseen) {
 			for at := h.NotBefore; at < h.NotAfter; at++ {
 				got[at] = true
 			}
-			longest = max(longest, h.NotAfter-h.NotBefore)
+			most = max(most, h.NotAfter-h.NotBefore)
 		}
 		in := func(at history.Time, spans []history.Span) bool {
 			for _, s := range spans {
@@ -114,8 +113,9 @@ func TestHolesAgainstEveryInstant(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
-		if l := world.LongestHole(bounds, watched, unseen).Length(); int64(l) != int64(longest) {
-			t.Fatalf("longest hole %d, want %d", l, longest)
+		longestHole := longest(Holes(bounds, watched, unseen))
+		if l := longestHole.Length(); int64(l) != int64(most) {
+			t.Fatalf("longest hole %d, want %d", l, most)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestParseBoot(t *testing.T) {
 		{"", 0, false},
 		{"b7a7c9f0-0000", 0, false},
 	} {
-		if got, ok := world.ParseBoot(c.boot); got != c.want && ok || ok != c.ok {
+		if got, ok := ParseBoot(c.boot); got != c.want && ok || ok != c.ok {
 			t.Errorf("parseBoot(%q) = %d, %v, want %d, %v", c.boot, got, ok, c.want, c.ok)
 		}
 	}

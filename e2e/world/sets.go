@@ -1,0 +1,288 @@
+package world
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// CacheLag is how old the state that a controller acted on may be before it is held against it: controllers read from a
+// cache that a watch keeps, so a pod that lost its readiness a moment ago may still count as ready.
+const CacheLag = 2 * time.Second
+
+// Sets are the StatefulSets that were seen, and what is theirs, in the order of resourceVersions.
+//
+// That order is the order in which the API server stored them: resourceVersions of one resource are numbers that grow
+// (KEP-5504, Kubernetes 1.35). Resources are compared with each other too, which holds where all are in one etcd, as
+// they are unless --etcd-servers-overrides says otherwise.
+type Sets struct {
+	All  []*Set // In the order of their keys, with those of which only pods or revisions were seen.
+	Pods *Pods  // All that were seen, of a StatefulSet or not.
+	Wall WallClock
+
+	byKey   map[string]*Set
+	deletes map[string][]history.Span // Deletions that the StatefulSet controller told of, by the pod's key.
+}
+
+// Set is everything of one namespace and name: the StatefulSets that had it, one after the other, and their pods.
+type Set struct {
+	Namespace, Name string
+	Versions        []*StatefulSet
+	Revisions       []*Revision
+	States          []*PodState        // Of its pods.
+	Pods            []*PodLife         // As they were first seen.
+	ByOrdinal       map[int][]*PodLife // Likewise.
+}
+
+// String names the StatefulSet to people.
+func (s *Set) String() string { return "StatefulSet " + s.Name }
+
+// readSets reads them.
+func readSets(w *World) *Sets {
+	o := w.Objects()
+	s := &Sets{Pods: readPods(w), byKey: map[string]*Set{}, deletes: map[string][]history.Span{}}
+	for _, st := range o.StatefulSets.All {
+		s.Wall.stamped(st.Event, Seconds(&st.Meta.CreationTimestamp))
+		set := s.at(st.Event.Object.Namespace, st.Name())
+		set.Versions = o.StatefulSets.ByKey[st.Key()]
+	}
+	for _, l := range s.Pods.All {
+		if name, ok := l.member(); ok {
+			l.Set = s.at(l.Namespace, name)
+			l.Set.Pods = append(l.Set.Pods, l)
+			l.Set.ByOrdinal[l.Ordinal] = append(l.Set.ByOrdinal[l.Ordinal], l)
+		}
+	}
+	for _, p := range s.Pods.states {
+		if set := p.Life.Set; set != nil {
+			set.States = append(set.States, p)
+			s.Wall.stamped(p.Event, Seconds(&p.Meta.CreationTimestamp))
+		}
+	}
+	for _, r := range o.Revisions.All {
+		owner := ""
+		for _, ref := range r.Meta.OwnerReferences {
+			owner = ref.Name
+		}
+		set := s.at(r.Event.Object.Namespace, owner)
+		set.Revisions = append(set.Revisions, r)
+	}
+	for _, n := range o.Notices.All {
+		s.addDelete(n)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.byKey)) {
+		set := s.byKey[key]
+		slices.SortStableFunc(set.Revisions, func(a, b *Revision) int { return cmp.Compare(a.Version, b.Version) })
+		s.All = append(s.All, set)
+	}
+	for _, all := range s.deletes {
+		slices.SortFunc(all, func(a, b history.Span) int { return cmp.Compare(a.NotAfter, b.NotAfter) })
+	}
+	return s
+}
+
+// at returns what is known of one namespace and name, and begins it where nothing is.
+func (s *Sets) at(namespace, name string) *Set {
+	key := Key(namespace, name)
+	set := s.byKey[key]
+	if set == nil {
+		set = &Set{Namespace: namespace, Name: name, ByOrdinal: map[int][]*PodLife{}}
+		s.byKey[key] = set
+	}
+	return set
+}
+
+// addDelete reads the events by which the StatefulSet controller says that it deleted a pod
+// (pkg/controller/statefulset, recordPodEvent). Such an event proves whose deletion it was. That there is none
+// proves nothing: events are limited.
+func (s *Sets) addDelete(o *Notice) {
+	words := strings.Fields(o.Spec.Message)
+	if !o.Deleted() && o.Spec.Reason == "SuccessfulDelete" && o.Spec.InvolvedObject.Kind == "StatefulSet" &&
+		len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
+		key := Key(o.Event.Object.Namespace, words[2])
+		s.deletes[key] = append(s.deletes[key], o.Event.Span)
+	}
+}
+
+// Seen returns the StatefulSets that were seen, in the order of their keys.
+func (s *Sets) Seen() []*Set {
+	return slices.DeleteFunc(slices.Clone(s.All), func(set *Set) bool { return len(set.Versions) == 0 })
+}
+
+// Named returns the StatefulSet of that name; one that was never seen has no versions, and perhaps pods.
+func (s *Sets) Named(name string) *Set {
+	var found *Set
+	for _, set := range s.All {
+		if set.Name == name && (found == nil || len(found.Versions) == 0 && len(set.Versions) > 0) {
+			found = set
+		}
+	}
+	if found == nil {
+		return &Set{Name: name}
+	}
+	return found
+}
+
+// LastFact is when the last change of a StatefulSet or of one of its pods became known.
+func (s *Sets) LastFact() history.Time {
+	var last history.Time
+	for _, set := range s.All {
+		if n := len(set.States); n > 0 {
+			last = max(last, set.States[n-1].Event.Span.NotAfter)
+		}
+		if n := len(set.Versions); n > 0 {
+			last = max(last, set.Versions[n-1].Event.Span.NotAfter)
+		}
+	}
+	return last
+}
+
+// Deletions returns when the StatefulSet controller said that it deleted a pod of that name.
+func (s *Sets) Deletions(namespace, pod string) []history.Span { return s.deletes[Key(namespace, pod)] }
+
+// At returns the StatefulSet in force at a resourceVersion, nil when it is not known.
+func (s *Set) At(version uint64) *StatefulSet {
+	if i := s.index(version); i >= 0 {
+		return s.Versions[i]
+	}
+	return nil
+}
+
+// index returns the place of the last state with that resourceVersion or a lower one, -1 where there is none.
+func (s *Set) index(version uint64) int {
+	i, _ := slices.BinarySearchFunc(s.Versions, version, func(st *StatefulSet, v uint64) int {
+		if st.Version > v {
+			return 1
+		}
+		return -1
+	})
+	return i - 1
+}
+
+// Around returns the states that a controller may have acted on when it made a change, the newest first: that in force
+// at its resourceVersion, and those in force at some time since long before it.
+func (s *Set) Around(version uint64, since history.Time) []*StatefulSet {
+	var states []*StatefulSet
+	for i := s.index(version); i >= 0; i-- {
+		if s.Versions[i].Guessed() {
+			continue
+		}
+		states = append(states, s.Versions[i])
+		if s.Versions[i].Event.Span.NotAfter < since {
+			break
+		}
+	}
+	return states
+}
+
+// UpdateRevisions returns the names that the update revision may have had for a controller that made a change: it makes
+// a new one before it acts and writes it into the status after (pkg/controller/statefulset, performUpdate).
+func (s *Set) UpdateRevisions(version uint64, at history.Span, since history.Time) []string {
+	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.UpdateRevision },
+		s.newestRevision(version))
+}
+
+// CurrentRevisions is UpdateRevisions for the current one.
+func (s *Set) CurrentRevisions(version uint64, at history.Span, since history.Time) []string {
+	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.CurrentRevision }, "")
+}
+
+func (s *Set) revisionsFor(
+	version uint64, at history.Span, since history.Time, of func(*StatefulSet) string, more string,
+) []string {
+	names := []string{more}
+	for _, st := range s.Around(version, since) {
+		names = append(names, of(st))
+	}
+	for i := s.index(version) + 1; i < len(s.Versions); i++ {
+		names = append(names, of(s.Versions[i]))
+		if s.Versions[i].Event.Span.NotBefore > at.NotAfter.Add(CacheLag) {
+			break
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// newestRevision returns the name of the ControllerRevision with the highest number at a resourceVersion: that is the
+// update revision as soon as it was made. It is empty where none was seen.
+func (s *Set) newestRevision(version uint64) string {
+	number, name := int64(-1), ""
+	for _, r := range s.Revisions {
+		if r.Version > version {
+			break
+		}
+		if r.Spec.Revision >= number {
+			number, name = r.Spec.Revision, r.Name()
+		}
+	}
+	return name
+}
+
+// ImagesOf returns the images in the template of a revision, empty where they are not known.
+func (s *Set) ImagesOf(name string) string {
+	for _, r := range s.Revisions {
+		var data struct {
+			Spec appsv1.StatefulSetSpec `json:"spec"`
+		}
+		if r.Name() != name || json.Unmarshal(r.Spec.Data.Raw, &data) != nil {
+			continue
+		}
+		if images := Images(data.Spec.Template.Spec.Containers); images != "" {
+			return images
+		}
+	}
+	return ""
+}
+
+// ClaimOrdinal returns whose a claim, named by its key, is by its name: TEMPLATE-NAME-ORDINAL.
+func (s *Set) ClaimOrdinal(claim string) (int, bool) {
+	name, ok := strings.CutPrefix(claim, s.Namespace+"/")
+	if !ok {
+		return 0, false
+	}
+	head, ordinal, ok := OrdinalOf(name)
+	if !ok {
+		return 0, false
+	}
+	template, ok := strings.CutSuffix(head, "-"+s.Name)
+	return ordinal, ok && slices.ContainsFunc(s.Versions, func(st *StatefulSet) bool {
+		return slices.Contains(st.Spec.Templates, template)
+	})
+}
+
+// WallClock says how far the API server's clock is from the boot clock: a creationTimestamp is cut off to the second,
+// and the object was stored after it was stamped.
+type WallClock struct {
+	known  bool
+	lo, hi history.Time // Nanoseconds since 1970 at boot.
+}
+
+// stamped holds the API server's clock against the boot clock where an object was created.
+func (c *WallClock) stamped(e *history.Event, stamp int64) {
+	if e.Object.Verb != history.VerbAdded || stamp == 0 {
+		return
+	}
+	at := history.Time(stamp * 1e9)
+	lo, hi := at-e.Span.NotAfter, at.Add(1e9)-e.Span.NotBefore
+	if !c.known {
+		*c = WallClock{true, lo, hi}
+		return
+	}
+	c.lo, c.hi = max(c.lo, lo), min(c.hi, hi)
+}
+
+// Between returns the seconds since 1970 that it was, at the earliest and at the latest, in span. It returns false when
+// the stamps do not agree with each other.
+func (c *WallClock) Between(span history.Span) (from, to float64, ok bool) {
+	lo, hi := min(c.lo, c.hi), max(c.lo, c.hi)
+	return float64(span.NotBefore+lo) / 1e9, float64(span.NotAfter+hi) / 1e9,
+		c.known && hi.Sub(lo) < 2*StampSlack && c.hi.Add(StampSlack) >= c.lo
+}

@@ -17,22 +17,25 @@ func probeCommand() command {
 	return command{
 		name: "probe",
 		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
+			"       seatrial-agent probe dns [--timeout DURATION] --name NAME ADDRESS...\n" +
 			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
 			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] [--size N] " +
 			"ADDRESS...\n" +
 			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
-		summary: "look whether addresses answer and how often, when a flow goes dead, or which processes live",
+		summary: "look whether addresses and DNS servers answer and how often, when a flow goes dead, or which processes live",
 		run:     runProbe,
 	}
 }
 
 func runProbe(ctx context.Context, std stdio, args []string) error {
 	if len(args) == 0 {
-		return badArguments("probe takes tcp, flow, ping or process")
+		return badArguments("probe takes tcp, dns, flow, ping or process")
 	}
 	switch args[0] {
 	case "tcp":
 		return probeTCP(ctx, std, args[1:])
+	case "dns":
+		return probeDNS(ctx, std, args[1:])
 	case "flow":
 		return probeFlow(ctx, std, args[1:])
 	case "ping":
@@ -40,7 +43,7 @@ func runProbe(ctx context.Context, std stdio, args []string) error {
 	case "process":
 		return probeProcess(std, args[1:])
 	}
-	return badArguments("no probe %q, want tcp, flow, ping or process", args[0])
+	return badArguments("no probe %q, want tcp, dns, flow, ping or process", args[0])
 }
 
 // probeTCP prints a JSON list with one probe.Connect for each address. That an address does not answer is an answer,
@@ -56,6 +59,22 @@ func probeTCP(ctx context.Context, std stdio, args []string) error {
 		return badArguments("probe tcp takes addresses and a timeout above 0, got %d and %s", fs.NArg(), *timeout)
 	}
 	return json.NewEncoder(std.out).Encode(probe.TCP(ctx, fs.Args(), *timeout))
+}
+
+// probeDNS prints a JSON list with two probe.Answer for each address of a server, by UDP and by TCP.
+func probeDNS(ctx context.Context, std stdio, args []string) error {
+	fs := flag.NewFlagSet("probe dns", flag.ContinueOnError)
+	timeout := fs.Duration("timeout", time.Second, "bound of each question")
+	name := fs.String("name", "", "the name that the servers are asked for")
+	fs.SetOutput(std.err)
+	if err := fs.Parse(args); err != nil {
+		return badArguments("%w", err)
+	}
+	if fs.NArg() == 0 || *timeout <= 0 || *name == "" {
+		return badArguments("probe dns takes a name, addresses and a timeout above 0, got %q, %d and %s", *name,
+			fs.NArg(), *timeout)
+	}
+	return json.NewEncoder(std.out).Encode(probe.DNS(ctx, *name, fs.Args(), *timeout))
 }
 
 // probeFlow prints a probe.FlowReport as a line of JSON for each thing that becomes of the flow.

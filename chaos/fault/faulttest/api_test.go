@@ -170,7 +170,7 @@ func (w *world) write(argv []string, body string, do func() error) error {
 
 // kube is the API server of the world.
 func (w *world) kube() *kubefake.Clientset {
-	kube := kubefake.NewClientset(diskObjects()...)
+	kube := kubefake.NewClientset(append(diskObjects(), dnsService())...)
 	w.objectFaults(kube)
 	read := func(verb, resource string, do func(name string) runtime.Object) {
 		kube.PrependReactor(verb, resource, func(a k8stesting.Action) (bool, runtime.Object, error) {
@@ -231,6 +231,7 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("update", "nodes", w.updateNode)
 	kube.PrependReactor("create", "resourcequotas", w.countQuota)
 	kube.PrependReactor("list", "pods", w.listProxies)
+	kube.PrependReactor("list", "pods", w.listDNS)
 	kube.PrependReactor("*", "*", w.unanswered)
 	return kube
 }

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -50,6 +52,39 @@ func peer() *corev1.Pod {
 	}
 }
 
+// dnsPod serves the cluster's DNS, at its own addresses and, the last, at that of the Service.
+const dnsPod = "coredns"
+
+func dnsAddresses() []string { return []string{"10.244.0.9", "fd00:10:244::9", "10.96.0.10"} }
+
+func dnsService() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns"},
+		Spec:       corev1.ServiceSpec{ClusterIPs: dnsAddresses()[2:]},
+	}
+}
+
+// listDNS lists the pods of the cluster's DNS, for who asks for them alone.
+func (w *world) listDNS(a k8stesting.Action) (bool, runtime.Object, error) {
+	if a.(k8stesting.ListAction).GetListRestrictions().Labels.String() != "k8s-app=kube-dns" {
+		return false, nil, nil
+	}
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: dnsPod, Labels: map[string]string{"k8s-app": "kube-dns"},
+		},
+		Spec: corev1.PodSpec{NodeName: "c-control-plane"},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	for _, ip := range dnsAddresses()[:2] {
+		pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+	return true, &corev1.PodList{Items: []corev1.Pod{pod}}, nil
+}
+
 func mysqlPorts() []corev1.ContainerPort { return []corev1.ContainerPort{{ContainerPort: 3306}} }
 
 // places says whose the addresses are. They never change.
@@ -63,6 +98,9 @@ func (w *world) places() map[netip.Addr]place {
 		for _, a := range addresses {
 			w.placed[a] = place{m: m}
 		}
+	}
+	for _, a := range dnsAddresses() {
+		w.placed[netip.MustParseAddr(a)] = place{m: w.nodes["c-control-plane"], pod: dnsPod}
 	}
 	for pod, node := range map[string]string{"mysql-1": "c-worker", peerPod: "c-worker2"} {
 		for _, ip := range podIPs(pod) {
@@ -86,6 +124,7 @@ func (w *world) addressOf(at place, like netip.Addr) netip.Addr {
 type packet struct {
 	from, to netip.Addr
 	tcp      bool
+	port     uint16 // Of UDP or TCP, where it goes; 0 for others.
 	syn, ack bool
 	flow     string
 }
@@ -177,7 +216,11 @@ func (f *filter) try(rule []string, p packet) string {
 				n, ok = 8, p.tcp && p.syn && !p.ack
 			}
 		case "meta":
-			n, ok = 3, p.tcp
+			if n, ok = 3, p.tcp; word[2] == "{" { // UDP as well.
+				n, ok = 6, p.port > 0
+			}
+		case "th":
+			n, ok = 3, word[2] == strconv.Itoa(int(p.port))
 		case "numgen":
 			percent, _ := strconv.ParseUint(word[5], 10, 64)
 			n, ok = 6, f.dice.Uint64N(100) < percent
@@ -318,6 +361,9 @@ func (w *world) network(
 	case strings.HasPrefix(line, undo.AgentPath+" probe tcp"):
 		out, took = w.probeTCP(at, inner[5:])
 		return out, 0, took, true
+	case strings.HasPrefix(line, undo.AgentPath+" probe dns"):
+		out, took = w.probeDNS(at, inner[7:])
+		return out, 0, took, true
 	case strings.HasPrefix(line, undo.AgentPath+" probe ping"):
 		out, took = w.probePing(at, inner)
 		return out, 0, took, true
@@ -382,6 +428,25 @@ func (w *world) probeTCP(at place, addresses []string) (string, time.Duration) {
 			took = 1500 * time.Millisecond // Its timeout.
 		}
 		answers = append(answers, c)
+	}
+	return encode(answers), took
+}
+
+func (w *world) probeDNS(at place, addresses []string) (string, time.Duration) {
+	var answers []probe.Answer
+	took := time.Duration(0)
+	now := w.time(time.Now())
+	for _, a := range addresses {
+		to := netip.MustParseAddrPort(a)
+		for _, l4 := range []string{"udp", "tcp"} {
+			l := probe.Answer{Address: a, Network: l4, Begin: now, End: now}
+			l.Answered, _ = w.exchange(packet{from: w.addressOf(at, to.Addr()), to: to.Addr(), tcp: l4 == "tcp",
+				port: to.Port(), syn: l4 == "tcp", flow: "lookup"})
+			if !l.Answered {
+				took = 1500 * time.Millisecond // Its timeout.
+			}
+			answers = append(answers, l)
+		}
 	}
 	return encode(answers), took
 }

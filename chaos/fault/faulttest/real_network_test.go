@@ -42,11 +42,10 @@ func TestNetworkFaultsOnARealCluster(t *testing.T) {
 			}
 		})
 	}
-	all := []fault.Definition{
-		network.Bandwidth(), network.Delay(), network.PodPartition(), network.Loss(), network.Isolate(),
-		network.Partition(),
-	}
-	all = slices.DeleteFunc(all, func(d fault.Definition) bool {
+	all := slices.DeleteFunc(definitions(), func(d fault.Definition) bool {
+		if !slices.Contains(d.Takes, plan.PartNetwork) && d.Name != "node-partition" {
+			return true
+		}
 		reasons := kind.Capabilities().Lacks(d.Needs)
 		for _, why := range reasons {
 			t.Logf("left out: %s: %s", d.Name, why)

@@ -332,17 +332,19 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	return b
 }
 
+// spec is a fault with the parameters that it is tried with; those of its example when none are given here.
 func spec(name string) plan.Fault {
-	return plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second), Params: map[string]plan.Params{
-		"clock-step":        {"offset": -plan.Duration(time.Hour)},
-		"csi-point":         {"csi": plan.Params{"rpc": "NodeUnstageVolume", "act": "hold"}},
-		"file-truncate":     {"file": "data/seatrial/quiet.ibd"},
-		"mesh":              {"manifest": stress()},
-		"network-bandwidth": {"kbits": 1000},
-		"network-delay":     {"delay": plan.Duration(200 * time.Millisecond)},
-		"node-isolate":      {"peer": 2},
-		"packet-loss":       {"percent": 30},
-		"page-flip":         {"file": "data/seatrial/quiet.ibd"},
-		"pod-partition":     {"peer": 2},
-	}[name]}
+	params, given := map[string]plan.Params{
+		"clock-step":     {"offset": -plan.Duration(time.Hour)},
+		"csi-point":      {"csi": plan.Params{"rpc": "NodeUnstageVolume", "act": "hold"}},
+		"mesh":           {"manifest": stress()},
+		"network-delay":  {"delay": plan.Duration(200 * time.Millisecond)},
+		"node-isolate":   {"peer": 2},
+		"node-partition": nil,
+		"pod-partition":  {"peer": 2},
+	}[name]
+	if i := slices.IndexFunc(definitions(), func(d fault.Definition) bool { return d.Name == name }); !given && i >= 0 {
+		params = definitions()[i].Example
+	}
+	return plan.Fault{Name: name, Ordinal: 1, Hold: plan.Duration(20 * time.Second), Params: params}
 }

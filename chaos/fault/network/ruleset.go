@@ -55,6 +55,8 @@ type severance struct {
 	flows     string
 	reject    bool
 	percent   int
+	// port, when set, limits the cut to what the victim's side asks the other at a port, by UDP or TCP.
+	port uint16
 }
 
 // cuts reports whether packets of that direction, directionIn or directionOut, are cut.
@@ -88,6 +90,8 @@ type chain struct {
 func (s severance) chains() []chain {
 	in, out := []string{directionIn}, []string{directionOut}
 	switch {
+	case s.port > 0: // Before the address of a Service is translated.
+		return []chain{{name: "asking", hook: "prerouting", priority: -300, lanes: out}}
 	case !s.own.empty():
 		return []chain{{name: "between", hook: "forward", priority: -300, lanes: slices.Concat(in, out)}}
 	case s.reject:
@@ -172,6 +176,9 @@ func (s severance) rules(direction, family string) []string {
 	match := fmt.Sprintf("%s %s @cut%s", ip, from, family)
 	if !s.own.empty() {
 		match += fmt.Sprintf(" %s %s @own%s", ip, to, family)
+	}
+	if s.port > 0 {
+		match += fmt.Sprintf(" meta l4proto { tcp, udp } th dport %d", s.port)
 	}
 	went := fmt.Sprintf("counter name went_%s%s", direction, family)
 	pass := match + " " + went

@@ -54,6 +54,7 @@ func TestRulesetGolden(t *testing.T) {
 		"reject.nft":      {other: cutOff(from, nil), reject: true},
 		"loss.nft":        {other: cutOff(from, nil), percent: 30},
 		"pods.nft":        {other: cutOff(from, nil), own: pods},
+		"port.nft":        {other: cutOff(from, nil), own: pods, direction: directionOut, port: 53},
 		"pods-reject.nft": {other: cutOff(from, nil), own: pods, direction: directionOut, reject: true},
 	} {
 		golden(t, name, ruleset("seatrial_r1_3", sev, 95*time.Second+500*time.Millisecond))

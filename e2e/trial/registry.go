@@ -33,6 +33,7 @@ func AllParts() Parts {
 			chaosmesh.Experiment(),
 			controlplane.ForceDetachOff(),
 			network.Bandwidth(),
+			network.DNSBlock(),
 			network.Delay(),
 			network.Isolate(),
 			network.Loss(),

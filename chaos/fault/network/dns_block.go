@@ -1,0 +1,178 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// DNSBlock drops what the victim's pod asks the cluster's DNS, UDP and TCP to port 53 of the Service kube-dns and of its
+// pods, on the pod's node and before the address of the Service is translated. All else of the pod goes on.
+func DNSBlock() fault.Definition {
+	return fault.Define(fault.Definition{
+		Name:    "dns-block",
+		Summary: "Cuts the victim's pod off from the cluster's DNS, UDP and TCP, IPv4 and IPv6.",
+		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules have " +
+			"counted what was dropped over each family.",
+		Healed:   "The nftables table is deleted; from within the pod, every DNS server answers over UDP and TCP.",
+		Needs:    []string{"api", "nftables", "systemd"},
+		Takes:    []plan.Part{plan.PartNetwork},
+		Upstream: "NetworkChaos partition of kube-dns; k/k#56903",
+	}, newDNSBlock)
+}
+
+// The cluster's DNS, as kubeadm makes it. The name that is asked for is one of every cluster; that there is no such
+// name is an answer, too.
+const (
+	dnsName    = "kube-dns"
+	dnsPort    = 53
+	dnsAsked   = "kubernetes.default.svc.cluster.local."
+	dnsTimeout = 1500 * time.Millisecond
+)
+
+type dnsBlock struct{ *severed }
+
+func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+	d := &dnsBlock{newSevered(severing{packets: packets{Direction: directionOut}}, env)}
+	d.pod, d.rules.port, d.find = true, dnsPort, d.servers
+	return d, nil
+}
+
+// servers returns the victim's pod and the DNS servers: the addresses of the Service, and those of its pods.
+func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
+	mine, err := victimEnd(ctx, d.Env)
+	if err != nil {
+		return sides{}, err
+	}
+	service, err := d.Kube.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsName, metav1.GetOptions{})
+	if err != nil {
+		return sides{}, fmt.Errorf("get Service %q: %w", dnsName, err)
+	}
+	pods, err := d.Kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=" + dnsName})
+	if err != nil {
+		return sides{}, fmt.Errorf("list pods of %q: %w", dnsName, err)
+	}
+	texts := slices.Clone(service.Spec.ClusterIPs)
+	for _, p := range pods.Items {
+		for _, ip := range p.Status.PodIPs {
+			if fault.Ready(&p) {
+				texts = append(texts, ip.IP)
+			}
+		}
+	}
+	dns := end{name: "the cluster's DNS", port: dnsPort}
+	for _, text := range texts {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return sides{}, fmt.Errorf("find the cluster's DNS: %w", err)
+		}
+		dns.add(a)
+	}
+	return sides{mine: mine, others: []end{dns}}, nil
+}
+
+// question is what came of asking one server over one protocol.
+type question struct {
+	from string
+	probe.Answer
+}
+
+// String says what was asked: "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
+func (q question) String() string {
+	came := "is answered"
+	if !q.Answered {
+		came = "is not answered"
+	}
+	return fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(q.Network), q.from, q.Address, came)
+}
+
+func (q question) seen() history.Span { return history.Between(q.Begin, q.End) }
+
+// asked looks whether every server answers, or none does.
+func (d *dnsBlock) asked(answer bool) fault.Look {
+	return func(ctx context.Context) ([]fault.Fact, string, error) {
+		mine := d.sides.mine
+		args := []string{"dns", "--timeout", dnsTimeout.String(), "--name", dnsAsked}
+		for _, to := range d.sides.out()[0].targets() {
+			args = append(args, to.String())
+		}
+		lookups, err := ask[[]probe.Answer](ctx, mine, args...)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(lookups) == 0 {
+			return nil, "", errors.New("no DNS server was asked")
+		}
+		var all []question
+		for _, l := range lookups {
+			all = append(all, question{mine.name, l})
+		}
+		return factsOf(all), join(filter(all, func(q question) bool { return q.Answered != answer })), nil
+	}
+}
+
+// open finds the servers of now, and looks whether all of them answer.
+func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, string, error) {
+	if err := d.locate(ctx); err != nil {
+		return nil, "", err
+	}
+	return d.asked(true)(ctx)
+}
+
+// Inject shows that every server answers, and drops what the pod asks from then on.
+func (d *dnsBlock) Inject(ctx context.Context) error {
+	if _, err := fault.Once(ctx, d.open); err != nil {
+		return fmt.Errorf("what is not answered before cannot be shown to be cut: %w", err)
+	}
+	return d.apply(ctx)
+}
+
+// Confirm shows that no server answers, and that our rules have dropped what was asked.
+func (d *dnsBlock) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return fault.All(ctx, func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, "no DNS server to answer the pod", time.Second, cutBound, d.asked(false))
+	}, d.dropped)
+}
+
+// dropped holds that packets of each family by which a server was asked were cut.
+func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
+	begin := d.Clock()
+	t, err := readTallied(ctx, d.Node, d.Owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, to := range d.sides.out()[0].addresses() {
+		lane := directionOut + "6"
+		if to.Is4() {
+			lane = directionOut + "4"
+		}
+		if t["cut_"+lane] == 0 {
+			return nil, fmt.Errorf("nothing that goes to %s was cut: our rules have counted: %s", to, t)
+		}
+	}
+	return d.Saw(begin, "our rules have counted: %s", t), nil
+}
+
+// Held shows that the cut is there to the end.
+func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Once(ctx, d.asked(false))
+}
+
+// ConfirmHealed shows that the table is gone and that every server of now answers.
+func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	return fault.All(ctx, d.tableGone, func(ctx context.Context) ([]fault.Fact, error) {
+		return fault.Until(ctx, "every DNS server to answer the pod", time.Second, healedBound, d.open)
+	})
+}

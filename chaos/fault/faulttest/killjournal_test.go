@@ -76,8 +76,8 @@ func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 	if left, err := m.left(ctx, on, run); err != nil || len(left) > 0 {
 		t.Errorf("healed twice at once: left %s, %v", strings.Join(left, "; "), err)
 	}
-	table := undo.Owner{Run: run, Step: 1}.Table()
-	for _, thing := range []string{table, "node " + on.Name() + " uncordoned"} {
+	record := fmt.Sprintf("%s: undone: undone [%s]", on.Name(), undo.Owner{Run: run, Step: 1}.Name())
+	for _, thing := range []string{record, "node " + on.Name() + " uncordoned"} {
 		if n := strings.Count(said[0], thing) + strings.Count(said[1], thing); n != 1 {
 			t.Errorf("%q is undone %d times, want once: %q", thing, n, said)
 		}

@@ -103,7 +103,7 @@ func (m *matrix) config(ctx context.Context) (*rest.Config, error) {
 
 // takes has the API server look at all manifests that are legal on paper, and at one that is not; it makes none.
 func takes(ctx context.Context, api client.Client) (taken int, err error) {
-	files, err := filepath.Glob("../mesh/testdata/manifests/*.yaml")
+	files, err := filepath.Glob("../chaosmesh/testdata/manifests/*.yaml")
 	if err != nil {
 		return 0, err
 	}

@@ -54,7 +54,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 				SpecTimeout(12*time.Minute), func(ctx SpecContext) {
 					out := sail(ctx, "selftest-cached-page")
 					expectVerdict(out, check.Fail)
-					Expect(result(out, "checksums").Verdict).To(Equal(check.Pass), "the servers saw nothing")
+					Expect(result(out, "checksums").Verdict).NotTo(Equal(check.Fail), "the servers saw nothing")
 					s, _ := trial.AllParts().Scenario("selftest-cached-page")
 					flips := 0
 					for _, st := range plan.Make(s, uint64(GinkgoRandomSeed())).Steps {

@@ -309,7 +309,7 @@ var _ = Describe("a promise about disks that is broken on purpose", Serial,
 			func(ctx SpecContext) {
 				out := meddledPlan(ctx, slowlyAttached(), attachedInWords)
 				expectFinding(out, "stage-order", "NodeStageVolume of volume",
-					"no ControllerPublishVolume had ended well for it there")
+					"although ControllerUnpublishVolume had undone that")
 			})
 	})
 

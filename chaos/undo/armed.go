@@ -242,30 +242,24 @@ func records(ctx context.Context, run Runner, only Only, report *Report) error {
 		name := strings.TrimSuffix(filepath.Base(path), recordExt)
 		text, err := run(ctx, []string{"cat", path}, "")
 		if err != nil {
-			if !gone(ctx, run, only, path) {
-				errs = append(errs, fmt.Errorf("read undo %s: %w", name, err))
+			still, again := listRecords(ctx, run, only)
+			if again == nil && !slices.Contains(still, path) {
+				continue // Another heal was quicker.
 			}
+			errs = append(errs, fmt.Errorf("read undo %s: %w", name, errors.Join(err, again)))
 			continue
 		}
 		if err := perform(ctx, run, []byte(text)); err != nil {
 			errs = append(errs, fmt.Errorf("carry out undo %s: %w", name, err))
 			continue
 		}
-		if _, err := run(ctx, []string{"rm", path}, ""); err != nil { // Of two heals at once, one removes and reports it.
-			if !gone(ctx, run, only, path) {
-				errs = append(errs, fmt.Errorf("remove undo %s: %w", name, err))
-			}
+		if _, err := run(ctx, []string{"rm", "-f", path}, ""); err != nil {
+			errs = append(errs, fmt.Errorf("remove undo %s: %w", name, err))
 			continue
 		}
 		report.Undone = append(report.Undone, name)
 	}
 	return errors.Join(errs...)
-}
-
-// gone reports that a record is certainly not there any more: another heal was quicker.
-func gone(ctx context.Context, run Runner, only Only, path string) bool {
-	still, err := listRecords(ctx, run, only)
-	return err == nil && !slices.Contains(still, path)
 }
 
 // perform runs all actions of a record; one that fails does not keep the others from being run.

@@ -90,7 +90,7 @@ func acts(c *fake.Cluster) []string {
 // TestARecordStaysUntilItIsCarriedOut breaks an action: the others are carried out, and a later heal tries again.
 func TestARecordStaysUntilItIsCarriedOut(t *testing.T) {
 	owner := undo.Owner{Run: "r1", Step: 3}
-	const gone = "rm /var/lib/seatrial/undo/seatrial-r1-3.json"
+	const gone = "rm -f /var/lib/seatrial/undo/seatrial-r1-3.json"
 	c := cluster()
 	c.On([]string{"find", "/var/lib", "/run", "..."}, fake.Reply{Stdout: records})
 	if err := undo.CarryOut(t.Context(), undo.On(c.Node("worker")), owner); err != nil {

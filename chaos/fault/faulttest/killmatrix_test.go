@@ -37,7 +37,7 @@ const (
 	leastLife = 15 * time.Second
 	// briefLife is the life of faults whose effect is not waited for, longLife that of those whose effect is shown
 	// first, which takes 30 s of those that end a lease; quickLife that of the others.
-	briefLife, quickLife, longLife = 12 * time.Second, 30 * time.Second, 50 * time.Second
+	briefLife, quickLife, longLife = 20 * time.Second, 30 * time.Second, 50 * time.Second
 	// undoSlack is what the undo itself may take, and one look at what is left: it begins when the time is over.
 	undoSlack = 10 * time.Second
 	// runPrefix begins the id of every run of the matrix.

@@ -289,8 +289,9 @@ func TestInjectEndsBeforeTheUndo(t *testing.T) {
 		calls []string
 		want  string
 	}{
-		"slow act": {12 * time.Second, []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"}, "the limit of 10s"},
-		"no time":  {2 * time.Second, []string{"heal", "arm", "heal", "disarm"}, "the undo is due before the act"},
+		"slow act": {12 * time.Second, []string{"heal", "arm", "inject", "heal", "disarm", "confirmHealed"},
+			"the limit of 10s"},
+		"no time": {2 * time.Second, []string{"heal", "arm", "heal", "disarm"}, "the undo is due before the act"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

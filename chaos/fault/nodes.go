@@ -67,8 +67,8 @@ func (e Env) NoteLeases(into *Leases) Show {
 	}
 }
 
-// LeaseSilent waits until the victim's lease was not renewed for longer than its renew interval and a margin, while that
-// of another node was. Since is when the lease is first expected to be silent.
+// LeaseSilent waits until the victim's lease was not renewed for longer than its renew interval and a margin, while
+// that of another node was. Since is when the lease is first expected to be silent.
 func (e Env) LeaseSilent(since *Leases) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		node, begin := e.Node.Name(), *since
@@ -113,8 +113,8 @@ func renewedSince(before, after Leases, but string) string {
 	return first
 }
 
-// LeaseRenewed waits until the victim's lease is renewed after since was read. When since is zero, nothing was read yet:
-// whatever is renewed after the first answer of the API server is good enough.
+// LeaseRenewed waits until the victim's lease is renewed after since was read. When since is zero, nothing was read
+// yet: whatever is renewed after the first answer of the API server is good enough.
 func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		node, before := e.Node.Name(), *since

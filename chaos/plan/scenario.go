@@ -6,8 +6,8 @@ import "math/rand/v2"
 type Scenario struct {
 	Name    string
 	Summary string // What is done and why, one sentence.
-	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests, which
-	// sabotage the trial and must be found out, and cases expect anything but PASS.
+	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests,
+	// which sabotage the trial and must be found out, and cases expect anything but PASS.
 	Expect string
 	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
 	// and the steps' numbers.

@@ -106,7 +106,8 @@ func awaits() []await {
 		moment(AwaitCreated, "{pod} is made"),
 		{name: AwaitCSIBegin, says: "{rpc} of the volume of {pod} begins", fields: "rpc " + often, within: true},
 		{name: AwaitCSIEnd, says: "{rpc} of the volume of {pod} ends with OK", fields: "rpc " + often, within: true},
-		{name: AwaitFault, says: "the fault of step {step} is {stage}", fields: "step stage", whole: true, within: true},
+		{name: AwaitFault, says: "the fault of step {step} is {stage}", fields: "step stage", whole: true,
+			within: true},
 		moment(AwaitGone, "{pod} is gone from the API"),
 		{name: AwaitMount, says: "the volume of {pod} is mounted{place}", fields: "place " + often},
 		{name: AwaitMoved, says: "{pod} came up on another node", within: true},
@@ -273,7 +274,8 @@ func (p Plan) describeAwait(a Await) string {
 		"{step}", strconv.Itoa(a.Step), "{object}", object, "{lasting}", a.Lasting.String(),
 		"{after}", a.After.String(), "{since}", since,
 		"{stage}", say(a.Stage, map[string]string{
-			"": "shown to have taken effect", StageConfirmed: "shown to have taken effect", StageGone: "shown to be gone"}),
+			"": "shown to have taken effect", StageConfirmed: "shown to have taken effect",
+			StageGone: "shown to be gone"}),
 		"{place}", say(a.Place, map[string]string{
 			PlacePod: " for a pod", PlaceGlobal: " for all pods of a node"}),
 	).Replace(a.about().says)

@@ -98,8 +98,9 @@ func setKinds() []kind {
 				v.set.gone, v.set.orphaned = true, s.Cascade == CascadeOrphan
 			},
 			func(set string, s Step) string {
-				pods := map[string]string{CascadeBackground: "its pods after it", CascadeForeground: "its pods before it",
-					CascadeOrphan: "not its pods"}
+				pods := map[string]string{CascadeBackground: "its pods after it",
+					CascadeForeground: "its pods before it",
+					CascadeOrphan:     "not its pods"}
 				return set + ", " + pods[s.Cascade]
 			}),
 		changes(ActionCreateSet, "",

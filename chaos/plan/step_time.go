@@ -73,7 +73,10 @@ func (v *validator) together(at string, s Step, in depth) {
 		default:
 			changing = i
 		}
-		if slices.ContainsFunc(all, func(st Step) bool { return st.Do == ActionDeleteSet || st.Do == ActionCreateSet }) {
+		if slices.ContainsFunc(all, func(st Step) bool {
+			return st.Do == ActionDeleteSet ||
+				st.Do == ActionCreateSet
+		}) {
 			v.Add(field, "do it before or after", "the StatefulSet is deleted or made beside other steps")
 		}
 		v.steps(field, branch, in.step())

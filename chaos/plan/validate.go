@@ -73,7 +73,8 @@ func (p Plan) Validate(caps Caps) error {
 	}
 	for i, s := range v.order.steps {
 		if s.N != i+1 {
-			v.Add(s.at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", i+1), "%d is out of order", s.N)
+			v.Add(s.at+".n", fmt.Sprintf("use %d: steps are numbered 1, 2, 3 and so on", i+1), "%d is out of order",
+				s.N)
 		}
 	}
 	v.steps("steps", p.Steps, depth{})

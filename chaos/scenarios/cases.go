@@ -108,11 +108,12 @@ func detachCases() []plan.Case {
 		},
 		{
 			// Kubernetes detaches while the node has the volumes mounted, as in k8s-61832, which is a finding of
-			// detach-order. But by the time a twin can start, the node that was left behind gets nothing but I/O errors, its
-			// databases have ended, and no row is lost.
+			// detach-order. But by the time a twin can start, the node that was left behind gets nothing but I/O
+			// errors, its databases have ended, and no row is lost.
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-evict",
-				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the database that " +
+				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the " +
+					"database that " +
 					"was left behind is an I/O error before its twin starts, and no row is lost.",
 				Expect: "FAIL",
 				Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "evict") },
@@ -129,7 +130,8 @@ func detachCases() []plan.Case {
 		{
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-flag",
-				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node has " +
+				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its " +
+					"node has " +
 					"it mounted, and the twins wait until the node is back.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -146,7 +148,8 @@ func detachCases() []plan.Case {
 		{
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-local",
-				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the node " +
+				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on " +
+					"the node " +
 					"that is cut off.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -163,12 +166,13 @@ func detachCases() []plan.Case {
 			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
-			// Nothing is deleted by force. The Node object is deleted, as a cloud's node controller or a person would for a
-			// machine that seems to be gone; the pod garbage collector then takes its pods out of the API
+			// Nothing is deleted by force. The Node object is deleted, as a cloud's node controller or a person would
+			// for a machine that seems to be gone; the pod garbage collector then takes its pods out of the API
 			// (pkg/controller/podgc, 40 s after it missed the Node).
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-node",
-				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each volume " +
+				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, " +
+					"each volume " +
 					"is detached by force, the pod's twin starts elsewhere, and two databases write to one volume.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -185,8 +189,8 @@ func detachCases() []plan.Case {
 			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
-			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged, which the
-			// CSI specification forbids.
+			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
+			// which the CSI specification forbids.
 			Scenario: plan.Scenario{
 				Name: "k8s-120328",
 				Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
@@ -201,8 +205,8 @@ func detachCases() []plan.Case {
 			Finding:  plan.Sign{Check: "detach-order", Says: "detached"},
 		},
 		{
-			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does not put
-			// the mark back for its guard against a second attachment.
+			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
+			// not put the mark back for its guard against a second attachment.
 			Scenario: plan.Scenario{
 				Name: "k8s-124334",
 				Summary: "Every ControllerUnpublish fails and the disk stays attached: the guard against a second " +
@@ -226,7 +230,8 @@ func detachCases() []plan.Case {
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
 			Scenario: plan.Scenario{
 				Name: "out-of-service",
-				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at once, " +
+				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached " +
+					"at once, " +
 					"the twins start elsewhere, and the node goes on writing.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -249,11 +254,12 @@ func detachCases() []plan.Case {
 func kubeletCases() []plan.Case {
 	return []plan.Case{
 		{
-			// A kubelet that does not take terminating pods into its desired state after a restart tears their volumes down
-			// under them.
+			// A kubelet that does not take terminating pods into its desired state after a restart tears their volumes
+			// down under them.
 			Scenario: plan.Scenario{
 				Name: "k8s-113979",
-				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay until " +
+				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must " +
+					"stay until " +
 					"its container is gone.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -271,12 +277,14 @@ func kubeletCases() []plan.Case {
 			Finding:  plan.Sign{Check: "unpublish-in-use", Says: "taken"},
 		},
 		{
-			// What is left of k8s-113979. The kubelet waits for pods that terminate; a pod that was force-deleted while it
-			// was down is not among them. It finds that pod's volume mounted and no pod that wants it, and unmounts it, while
-			// it still has the container to end. Which of the two comes first is a race: of five pods, one suffices.
+			// What is left of k8s-113979. The kubelet waits for pods that terminate; a pod that was force-deleted while
+			// it was down is not among them. It finds that pod's volume mounted and no pod that wants it, and unmounts
+			// it, while it still has the container to end. Which of the two comes first is a race: of five pods, one
+			// suffices.
 			Scenario: plan.Scenario{
 				Name: "k8s-113979-force",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a volume " +
+				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes " +
+					"a volume " +
 					"down first and ends the container that writes to it later.",
 				Expect: "FAIL",
 				Build:  forcedWhileDown,
@@ -289,11 +297,12 @@ func kubeletCases() []plan.Case {
 			Finding:  plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
 		},
 		{
-			// The same, looked at later: what the kubelet finds below its directories when it comes back has no owner, and it
-			// must take the mounts down.
+			// The same, looked at later: what the kubelet finds below its directories when it comes back has no owner,
+			// and it must take the mounts down.
 			Scenario: plan.Scenario{
 				Name: "residue",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of the " +
+				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the " +
+					"mounts of the " +
 					"pods and of the node must be gone within the bound.",
 				Expect: "PASS",
 				Build:  forcedWhileDown,
@@ -306,8 +315,8 @@ func kubeletCases() []plan.Case {
 			Finding:  plan.Sign{Check: "mount-residue", Says: "left"},
 		},
 		{
-			// What the kubelet finds at its next start below the pods' directories it takes up again; a volume that is only
-			// staged is forgotten, and volumesInUse is empty.
+			// What the kubelet finds at its next start below the pods' directories it takes up again; a volume that is
+			// only staged is forgotten, and volumesInUse is empty.
 			Scenario: plan.Scenario{
 				Name: "k8s-121937",
 				Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
@@ -333,13 +342,14 @@ func kubeletCases() []plan.Case {
 			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
-			// The moments are when the pod has just been deleted, and within each of the four calls that take its volume down
-			// and up again. The calls take four seconds then, and the node itself kills the kubelet when one begins. Killed
-			// within NodeUnstageVolume it forgets what is staged: that is k8s-121937, which detach-order finds, and does not
-			// keep the pod from coming up.
+			// The moments are when the pod has just been deleted, and within each of the four calls that take its
+			// volume down and up again. The calls take four seconds then, and the node itself kills the kubelet when
+			// one begins. Killed within NodeUnstageVolume it forgets what is staged: that is k8s-121937, which
+			// detach-order finds, and does not keep the pod from coming up.
 			Scenario: plan.Scenario{
 				Name: "pod-remount",
-				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at each " +
+				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in " +
+					"between at each " +
 					"of five moments: every time the pod must come up on its volume.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -387,11 +397,12 @@ func forcedWhileDown(r *rand.Rand) plan.Plan {
 func controllerCases() []plan.Case {
 	return []plan.Case{
 		{
-			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be Ready
-			// before it does anything.
+			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be
+			// Ready before it does anything.
 			Scenario: plan.Scenario{
 				Name: "k8s-67250",
-				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted by " +
+				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is " +
+					"deleted by " +
 					"hand.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -409,11 +420,12 @@ func controllerCases() []plan.Case {
 			Finding:  plan.Sign{Check: "set-update", Says: "ended"},
 		},
 		{
-			// An affected controller counts the pods that were created, and calls the update complete while the deleted one
-			// is missing; then it makes it at the new revision.
+			// An affected controller counts the pods that were created, and calls the update complete while the deleted
+			// one is missing; then it makes it at the new revision.
 			Scenario: plan.Scenario{
 				Name: "k8s-119685",
-				Summary: "The pod below the partition of a rolling update is deleted several times: it must come back at " +
+				Summary: "The pod below the partition of a rolling update is deleted several times: it must " +
+					"come back at " +
 					"the revision that it had.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -427,7 +439,8 @@ func controllerCases() []plan.Case {
 				},
 			},
 			Report: "kubernetes/kubernetes issues 119684 and 119685",
-			Affected: "v1.27 and v1.28 before the backports of PR 120731; no node image of these is built here, and none " +
+			Affected: "v1.27 and v1.28 before the backports of PR 120731; no node image of these is built here, " +
+				"and none " +
 				"was run",
 			Fixed:   "v1.29 (PR 120731); kept as a control",
 			Control: true,
@@ -435,8 +448,8 @@ func controllerCases() []plan.Case {
 			Holds:   []string{"coverage", "set-update"},
 		},
 		{
-			// The StatefulSet waits for the pod to be available; an affected controller does not come back to it then, and so
-			// waits for ever.
+			// The StatefulSet waits for the pod to be available; an affected controller does not come back to it then,
+			// and so waits for ever.
 			Scenario: plan.Scenario{
 				Name: "k8s-123918",
 				Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
@@ -447,7 +460,8 @@ func controllerCases() []plan.Case {
 					w.MinReadySeconds = 6 + r.IntN(3)
 					down := Scale(1)
 					down.Bound = plan.Duration(time.Duration(w.MinReadySeconds)*time.Second + 45*time.Second)
-					return Trial(w, Scale(1), Observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down, Scale(2))
+					return Trial(w, Scale(1), Observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down,
+						Scale(2))
 				},
 			},
 			Report:   "kubernetes/kubernetes issue 123918",
@@ -455,14 +469,16 @@ func controllerCases() []plan.Case {
 			Fixed:    "v1.36, and v1.35 by a backport (PR 135428, issue 119352); kept as a control",
 			Control:  true,
 			Finding:  plan.Sign{Check: "order", Says: "deleted"},
-			Holds:    []string{"coverage", "settle"}, // That the pod goes at all is that the step ends within its bound.
+			Holds:    []string{"coverage", "settle"},
+			// That the pod goes at all is that the step ends within its bound.
 		},
 		{
 			// Whether an update is complete is asked of the Ready pods alone (completeRollingUpdate in
 			// pkg/controller/statefulset).
 			Scenario: plan.Scenario{
 				Name: "k8s-136831",
-				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the last " +
+				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when " +
+					"the last " +
 					"pod is Ready, and not when it is available.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -477,11 +493,12 @@ func controllerCases() []plan.Case {
 			Finding:  plan.Sign{Check: "set-promotion", Says: "called complete"},
 		},
 		{
-			// The controller makes what it wants before it deletes what it does not want, and gives up at the first error
-			// (updateStatefulSet in pkg/controller/statefulset): the deletions that would make room never come.
+			// The controller makes what it wants before it deletes what it does not want, and gives up at the first
+			// error (updateStatefulSet in pkg/controller/statefulset): the deletions that would make room never come.
 			Scenario: plan.Scenario{
 				Name: "k8s-140858",
-				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: no " +
+				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being " +
+					"made: no " +
 					"pod is deleted, although that would make room.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -492,7 +509,9 @@ func controllerCases() []plan.Case {
 						Within("pod-quota", missing, 6*time.Minute, DeletePod(missing),
 							Await(plan.AwaitGone, missing, time.Minute), Observed(Scale(2)), Still(52*time.Second)),
 						Settled())
-					p.Bounds.Ready = plan.Duration(45 * time.Second) // Within it a Parallel set must do what was asked of it.
+					p.Bounds.Ready = plan.Duration(
+						45 * time.Second,
+					) // Within it a Parallel set must do what was asked of it.
 					return p
 				},
 			},

@@ -85,7 +85,8 @@ func trials() []plan.Scenario {
 		{
 			// Nothing has to change meanwhile, so the database must go on as if nothing were.
 			Name: "control-plane",
-			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, one after " +
+			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, " +
+				"one after " +
 				"another, MySQL under load; then scale 2 to 1 to 2.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -101,7 +102,8 @@ func trials() []plan.Scenario {
 		},
 		{
 			Name: "disk-trouble",
-			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance at " +
+			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL " +
+				"instance at " +
 				"work; no acknowledged row may be lost.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -124,10 +126,11 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
-			// The faults of the network that are not whole: most reports of such faults say that the other half was hurt
-			// as well, or nothing.
+			// The faults of the network that are not whole: most reports of such faults say that the other half was
+			// hurt as well, or nothing.
 			Name: "network",
-			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod cut off " +
+			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod " +
+				"cut off " +
 				"from another, each once under load.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -155,7 +158,8 @@ func trials() []plan.Scenario {
 		{
 			// The kubelet is killed as soon as the cut is shown, and the node is let in again once the kill is shown.
 			Name: "overlap",
-			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in force at " +
+			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in " +
+				"force at " +
 				"once, each shown and healed.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -180,7 +184,8 @@ func trials() []plan.Scenario {
 		},
 		{
 			Name: "power-loss",
-			Summary: "The node of four MySQL instances loses its power five times under load; every commit is synced, " +
+			Summary: "The node of four MySQL instances loses its power five times under load; every commit is " +
+				"synced, " +
 				"and no acknowledged row may be lost.",
 			Expect: "PASS",
 			Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, nil) },
@@ -233,11 +238,12 @@ func selftests() []plan.Scenario {
 		selftestFlush(0, "written and synced once a second"),
 		selftestFlush(2, "written at each commit, and synced once a second"),
 		{
-			// Only what is verified on disk after the servers' end can find the flips: the servers have the pages in memory
-			// and never read them again. Each server is ended in order before, so that all of the file is on the disk, and
-			// its pages are read into memory by the checksum after.
+			// Only what is verified on disk after the servers' end can find the flips: the servers have the pages in
+			// memory and never read them again. Each server is ended in order before, so that all of the file is on the
+			// disk, and its pages are read into memory by the checksum after.
 			Name: "selftest-cached-page",
-			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; the " +
+			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in " +
+				"memory; the " +
 				"verdict must be FAIL.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -293,7 +299,9 @@ func selftests() []plan.Scenario {
 				w := MySQL(2)
 				w.Silent = true
 				starved := Load(20)
-				starved.Bound = plan.Duration(15 * time.Second) // It never ends: its bound is what this self-test costs.
+				starved.Bound = plan.Duration(
+					15 * time.Second,
+				) // It never ends: its bound is what this self-test costs.
 				p := Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute))
 				p.Bounds.Settle = plan.Duration(20 * time.Second) // So does the wait until the clients can write.
 				return p

@@ -156,10 +156,11 @@ func sets() []setScenario {
 			},
 		},
 		{
-			// The revision is first above all pods, then at the last one, then at all. A pod below the partition that is
-			// deleted comes back as it was.
+			// The revision is first above all pods, then at the last one, then at all. A pod below the partition that
+			// is deleted comes back as it was.
 			name: "set-canary",
-			summary: "A rolling update behind a partition: no pod, the last one as a canary, all; a pod below it deleted " +
+			summary: "A rolling update behind a partition: no pod, the last one as a canary, all; a pod below " +
+				"it deleted " +
 				"on the way; then rolled back.",
 			build: func(v variant) plan.Plan {
 				w := v.workload(3)
@@ -174,7 +175,8 @@ func sets() []setScenario {
 			},
 		},
 		{
-			// The pods can come back nowhere while the template is edited: the update goes on once the node is schedulable.
+			// The pods can come back nowhere while the template is edited: the update goes on once the node is
+			// schedulable.
 			name:    "set-drain",
 			summary: "The node of the first pod drained, and the StatefulSet updated meanwhile.",
 			light:   true,
@@ -207,11 +209,12 @@ func sets() []setScenario {
 			},
 		},
 		{
-			// The out-of-service taint says that the node will not come back (KEP-2268): the new pod stays Pending, since
-			// its claim is bound to a volume of that node. Once the claim is deleted, the next one is bound on another node.
-			// The node is started in the end for the next trial, and brings nothing back.
+			// The out-of-service taint says that the node will not come back (KEP-2268): the new pod stays Pending,
+			// since its claim is bound to a volume of that node. Once the claim is deleted, the next one is bound on
+			// another node. The node is started in the end for the next trial, and brings nothing back.
 			name: "set-node-gone",
-			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its claim is " +
+			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its " +
+				"claim is " +
 				"deleted, comes up empty on another node, and is cloned from the first instance and caught up by GTID.",
 			heavy:  true,
 			faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
@@ -239,8 +242,9 @@ func sets() []setScenario {
 			},
 		},
 		{
-			name:    "set-on-delete",
-			summary: "With the strategy OnDelete a new revision replaces no pod; one that is deleted comes back with it.",
+			name: "set-on-delete",
+			summary: "With the strategy OnDelete a new revision replaces no pod; one that is deleted comes back " +
+				"with it.",
 			build: func(v variant) plan.Plan {
 				w := v.workload(3)
 				w.UpdateStrategy = plan.StrategyOnDelete
@@ -255,7 +259,8 @@ func sets() []setScenario {
 		},
 		{
 			name: "set-recreate",
-			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with them, which " +
+			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with " +
+				"them, which " +
 				"come back on their volumes.",
 			build: func(v variant) plan.Plan {
 				cascade := []string{plan.CascadeBackground, plan.CascadeForeground}[v.r.IntN(2)]
@@ -273,7 +278,8 @@ func sets() []setScenario {
 		setRetention("set-retention-delete", "deleted with it and when it is scaled down", plan.PolicyDelete,
 			plan.PolicyDelete),
 		{
-			// Down in reverse order, each pod once those above it are gone; up in order, each once those before it are Ready.
+			// Down in reverse order, each pod once those above it are gone; up in order, each once those before it are
+			// Ready.
 			name:    "set-scale",
 			summary: "Scaled from 3 pods, or 4, to 1 and back, in order.",
 			build: func(v variant) plan.Plan {

@@ -86,8 +86,8 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 func (p *Provider) abort(ctx context.Context, name string, made <-chan error) error {
 	look := func(ctx context.Context) (bool, string, error) {
 		select {
-		case <-made:
-			return true, "", nil
+		case outcome := <-made:
+			return true, fmt.Sprintf("kind ended: %v", outcome), nil
 		default:
 		}
 		found, there, err := p.find(ctx, name)

@@ -29,8 +29,8 @@ const (
 )
 
 // socatConn is a connection through a socat that runs in the node, by way of the engine's exec: one end of a pair of
-// sockets, of which the engine's client has the other as standard input and output. It ends when it is closed, also when
-// the harness dies.
+// sockets, of which the engine's client has the other as standard input and output. It ends when it is closed, also
+// when the harness dies.
 type socatConn struct {
 	*net.UnixConn
 	remote  netip.AddrPort

@@ -99,7 +99,8 @@ func (a *attaching) lastDetach(v *world.VolumeLife, node string, c *world.Call) 
 }
 
 // blame tells the first violation of each pair of nodes.
-func (a *attaching) blame(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string, more []int64) {
+func (a *attaching) blame(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
+	more []int64) {
 	if a.first(v, other, c.TargetNode()) {
 		a.violation(Finding{Sentence: sentence, Subject: "volume " + v.Name,
 			Node: c.TargetNode(), Span: span, Events: leading(c.Events(), more), Faults: a.trial.FaultsIn(c.Lasted())})

@@ -12,10 +12,10 @@ import (
 // MountResidue judges how long mounts outlive what they are for.
 //
 // A pod's mount is for the pod: from the end of its object on it is left behind. A global mount is for the pods of its
-// node that use the volume: it is left behind while there is none. Such a mount must be gone within the bound of settling, which
-// runs from the later of that moment and of the last fault's being shown to be healed: while it hurts, a node may do
-// nothing. The mount of a disk that was pulled out of its node counts like any other: it is in the way of the next
-// one.
+// node that use the volume: it is left behind while there is none. Such a mount must be gone within the bound of
+// settling, which runs from the later of that moment and of the last fault's being shown to be healed: while it hurts,
+// a node may do nothing. The mount of a disk that was pulled out of its node counts like any other: it is in the way of
+// the next one.
 func MountResidue() Check {
 	return Check{
 		Name:    "mount-residue",
@@ -73,7 +73,8 @@ func (d *disks) podGone(life *world.Mount, p world.Place, name string) []idle {
 	if pod.End == nil {
 		return nil
 	}
-	return []idle{{pod.End.Event.Span.NotAfter, world.Forever, "pod " + pod.Name + " was gone", []int64{pod.End.Event.ID}}}
+	return []idle{{pod.End.Event.Span.NotAfter, world.Forever, "pod " + pod.Name + " was gone",
+		[]int64{pod.End.Event.ID}}}
 }
 
 // unused are the times in which no pod of the node that uses the volume was there.
@@ -85,7 +86,8 @@ func (d *disks) unused(life *world.Mount, name string) []idle {
 		}
 	}
 	slices.SortFunc(users, func(a, b *world.PodLife) int {
-		return cmp.Or(cmp.Compare(a.First.Event.Span.NotBefore, b.First.Event.Span.NotBefore), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(a.First.Event.Span.NotBefore, b.First.Event.Span.NotBefore), cmp.Compare(a.UID,
+			b.UID))
 	})
 	at := idle{from: life.From, why: "it was mounted, for no pod that the API showed"}
 	var all []idle
@@ -98,7 +100,8 @@ func (d *disks) unused(life *world.Mount, name string) []idle {
 			return all
 		}
 		if pod.End.Event.Span.NotAfter >= at.from {
-			at = idle{from: pod.End.Event.Span.NotAfter, why: "pod " + pod.Name + " was gone", events: []int64{pod.End.Event.ID}}
+			at = idle{from: pod.End.Event.Span.NotAfter, why: "pod " + pod.Name + " was gone",
+				events: []int64{pod.End.Event.ID}}
 		}
 	}
 	at.to = world.Forever

@@ -246,7 +246,8 @@ func witnessMutations() []mutation {
 			return e.Kind == history.KindWitness && e.Witness.Instance == "mysql-1"
 		})), unknown, "the witness in the volume of mysql-1 was never read"},
 		{"could not be read", "witness", alter(func(w *history.Witness) { w.Error = "no node" }), unknown, "no node"},
-		{"nobody wrote", "witness", alter(func(w *history.Witness) { w.Entries = nil }), unknown, "nothing wrote to it"},
+		{"nobody wrote", "witness", alter(func(w *history.Witness) { w.Entries = nil }), unknown,
+			"nothing wrote to it"},
 		{"none at all", "witness", onDisk(drop(kind(history.KindWitness))), unknown, "was never read"},
 
 		{"nothing changed", "right-volume", onDisk(nil), pass, ""},

@@ -88,7 +88,10 @@ func (in *inserts) find(seq int64) *insert {
 	if in == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(in.rows, seq, func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
+	i, ok := slices.BinarySearchFunc(in.rows, seq, func(row insert, seq int64) int {
+		return cmp.Compare(row.key.seq,
+			seq)
+	})
 	if !ok {
 		return nil
 	}
@@ -164,7 +167,10 @@ func (t *table) insert(op world.Operation, w writer) insert {
 func (t *table) sort(in *inserts) {
 	bySeq := func(a, b insert) int { return cmp.Compare(a.key.seq, b.key.seq) }
 	if !slices.IsSortedFunc(in.rows, bySeq) {
-		slices.SortStableFunc(in.rows, func(a, b insert) int { return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke, b.invoke)) })
+		slices.SortStableFunc(in.rows, func(a, b insert) int {
+			return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke,
+				b.invoke))
+		})
 	}
 	kept := in.rows[:0]
 	for _, row := range in.rows {

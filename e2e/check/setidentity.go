@@ -28,7 +28,8 @@ func SetIdentity() Check {
 		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +
 			"pkg/controller/statefulset, initIdentity and updateStorage",
 		Unit: "pods and claims",
-	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver, world.NodesObserver}, judgeSetIdentity)
+	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver,
+		world.NodesObserver}, judgeSetIdentity)
 }
 
 // identity judges one StatefulSet.
@@ -136,7 +137,7 @@ func missed(p, old *world.PodState, told float64, known bool) string {
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
 func (j *identity) names(p *world.PodState) {
 	l := p.Life
-	states, _ := j.acted(j.set, p)
+	states := j.acted(j.set, p)
 	if len(states) == 0 {
 		j.unknown("pod %s was made at %s, before its StatefulSet was known", l.Name, j.when(p.Event))
 		return
@@ -148,7 +149,8 @@ func (j *identity) names(p *world.PodState) {
 	}
 	switch {
 	case p.Spec.Hostname != l.Name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.Name, j.when(p.Event), p.Spec.Hostname))
+		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.Name, j.when(p.Event),
+			p.Spec.Hostname))
 	case !slices.Contains(services, p.Spec.Subdomain):
 		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it "+
 			"has another DNS name.", l.Name, j.when(p.Event), p.Spec.Subdomain, states[0].Spec.Demand.Service))
@@ -163,7 +165,7 @@ func (j *identity) names(p *world.PodState) {
 
 // itsClaims holds that a pod has a claim of its own from each template.
 func (j *identity) itsClaims(p *world.PodState) {
-	states, _ := j.acted(j.set, p)
+	states := j.acted(j.set, p)
 	if len(states) == 0 {
 		return
 	}

@@ -129,10 +129,9 @@ func (j *setJudge) known(at history.Span) history.Time {
 }
 
 // acted returns the states of a StatefulSet that a controller may have acted on when it changed a pod, the newest
-// first, and how old what it knew may have been.
-func (j *setJudge) acted(set *world.Set, p *world.PodState) ([]*world.StatefulSet, history.Time) {
-	since := j.known(p.Event.Span)
-	return set.Around(p.Version, since), since
+// first.
+func (j *setJudge) acted(set *world.Set, p *world.PodState) []*world.StatefulSet {
+	return set.Around(p.Version, j.known(p.Event.Span))
 }
 
 // controlHurt reports whether a fault of the control plane was active at some time in span, or had just been.

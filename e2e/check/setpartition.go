@@ -10,7 +10,8 @@ import (
 )
 
 // SetPartition judges at which revision each pod is made, and that it keeps it. That a pod below the partition is ended
-// by the StatefulSet itself is a violation too: it is to be left alone, and a partition above the last ordinal leaves all.
+// by the StatefulSet itself is a violation too: it is to be left alone, and a partition above the last ordinal leaves
+// all.
 //
 // The status tells which revisions are current and update; the controller acts before it writes, and from a cache, so
 // every name that it may have known counts.

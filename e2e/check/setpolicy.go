@@ -157,7 +157,8 @@ func (j *setJudge) revisions(set *world.Set) {
 // dropped holds that no revision is deleted that a pod is at.
 func (j *setJudge) dropped(set *world.Set, r *world.Revision) {
 	st := set.At(r.Version)
-	if st == nil || st.Deleting() || len(r.Event.Object.Raw) == 0 || len(r.Meta.OwnerReferences) > 0 && !owns(st.UID(), r.Meta) {
+	if st == nil || st.Deleting() || len(r.Event.Object.Raw) == 0 || len(r.Meta.OwnerReferences) > 0 &&
+		!owns(st.UID(), r.Meta) {
 		return // It went with its StatefulSet.
 	}
 	for _, l := range set.Pods {

@@ -34,7 +34,8 @@ func SetStatus() Check {
 
 // tally is how many pods there were from one event on.
 type tally struct {
-	from, to        *world.PodState // What changed: from is nil for a pod that was not there, both before the first event.
+	// What changed: from is nil for a pod that was not there, both before the first event.
+	from, to        *world.PodState
 	replicas, ready int32
 }
 
@@ -185,8 +186,11 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
 			between(low.ready, high.ready)))
 	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
-		t.wrongNumber(st, fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
-			st.Status.UpdateRevision))
+		t.wrongNumber(
+			st,
+			fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
+				st.Status.UpdateRevision),
+		)
 	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// reaping is how long after its volume was taken a container must have lived for that to be a violation. The kubelet takes
-// a volume once the runtime calls the containers dead; what is left of one then, a process not yet reaped or a mount
-// namespace not yet torn down, harms nothing, and the node's list of processes is taken five times a second. A second
-// is five such lists: what is in all of them lives.
+// reaping is how long after its volume was taken a container must have lived for that to be a violation. The kubelet
+// takes a volume once the runtime calls the containers dead; what is left of one then, a process not yet reaped or a
+// mount namespace not yet torn down, harms nothing, and the node's list of processes is taken five times a second. A
+// second is five such lists: what is in all of them lives.
 const reaping = time.Second
 
 // UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that takes one away,

@@ -145,8 +145,8 @@ func (c *runner) installAgents(ctx context.Context) error {
 	})
 }
 
-// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a trial that was
-// given up is healed belongs to its history. stopObservers ends them.
+// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a
+// trial that was given up is healed belongs to its history. stopObservers ends them.
 func (c *runner) startObservers(ctx context.Context, config *rest.Config) error {
 	alive := context.WithoutCancel(ctx)
 	c.tailer = nodefacts.Start(alive, nodefacts.Config{

@@ -149,8 +149,8 @@ type Coverage struct {
 	Sessions map[string][]*Session // By node.
 }
 
-// readCoverage reads it. The facts that those observers tell are signs of life too: fact returns the session of one, nil
-// where it is not theirs.
+// readCoverage reads it. The facts that those observers tell are signs of life too: fact returns the session of one,
+// nil where it is not theirs.
 func readCoverage(
 	w *World, name string, kind history.Kind, fact func(c *Coverage, e *history.Event) *Session,
 ) *Coverage {

@@ -56,8 +56,8 @@ func readCalls(w *World) *Calls {
 	return l
 }
 
-// readDriver reads what a driver, which writes down what it does itself, says of its record: on the controller's side or
-// on a node's. Before it was on, a boot had no calls, and while it did not run there were none to miss.
+// readDriver reads what a driver, which writes down what it does itself, says of its record: on the controller's side
+// or on a node's. Before it was on, a boot had no calls, and while it did not run there were none to miss.
 func readDriver(w *World, name string, controller bool) *Coverage {
 	c := readCoverage(w, name, history.KindCSI, func(c *Coverage, e *history.Event) *Session {
 		if strings.HasPrefix(e.CSI.RPC, "Node") == controller {

@@ -7,7 +7,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Operation is what a client did: Sent is nil where an answer came to nothing that was recorded, Answer where none came.
+// Operation is what a client did: Sent is nil where an answer came to nothing that was recorded, Answer where none
+// came.
 type Operation struct{ Sent, Answer *history.Event }
 
 // Operations are those of all clients: the answered ones in the order of their answers, then the others.

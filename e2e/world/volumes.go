@@ -101,8 +101,8 @@ func (v *Volumes) named(name string, s *Storage) *VolumeLife {
 	return of
 }
 
-// handled returns the volume of a handle.
-func (v *Volumes) handled(handle string, s *Storage) *VolumeLife {
+// handled adds the volume of a handle.
+func (v *Volumes) handled(handle string, s *Storage) {
 	of := v.byHandle[handle]
 	if of == nil {
 		name := handle
@@ -112,7 +112,6 @@ func (v *Volumes) handled(handle string, s *Storage) *VolumeLife {
 		of = v.named(name, s)
 		of.Handle, v.byHandle[handle] = handle, of
 	}
-	return of
 }
 
 // spot is a path on a node.
@@ -173,7 +172,8 @@ func (v *Volumes) Handled() []*VolumeLife {
 func loop(key string) bool { return strings.HasPrefix(key, "file:") }
 
 // has reports whether a mount with one of the volume's identities is of this volume. All of a file behind a loop device
-// is one volume, whatever directory of it is mounted. A device may hold many: the nodes of kind share their host's disk.
+// is one volume, whatever directory of it is mounted. A device may hold many: the nodes of kind share their host's
+// disk.
 func (v *VolumeLife) has(m *Mount) bool {
 	return loop(m.Key) || slices.ContainsFunc(v.roots[m.Key], func(root string) bool { return nested(root, m.Root) })
 }

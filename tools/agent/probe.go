@@ -22,8 +22,9 @@ func probeCommand() command {
 			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] [--size N] " +
 			"ADDRESS...\n" +
 			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
-		summary: "look whether addresses and DNS servers answer and how often, when a flow goes dead, or which processes live",
-		run:     runProbe,
+		summary: "look whether addresses and DNS servers answer and how often, when a flow goes dead, or which " +
+			"processes live",
+		run: runProbe,
 	}
 }
 

@@ -156,7 +156,8 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 		Preload: []offline.Database{db}, CacheDir: c.cache, Log: c.log, Progress: c.progress,
 	})
 	if err != nil {
-		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there", err)
+		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there",
+			err)
 	}
 	return offline.Answer{Images: &offline.Images{
 		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,

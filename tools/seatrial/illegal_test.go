@@ -19,8 +19,8 @@ type illegalPlan struct {
 	Text  []byte
 }
 
-// illegalPlans returns plans that must be refused, always the same in the same order: each is a legal one with one value
-// changed, taken away, or put in.
+// illegalPlans returns plans that must be refused, always the same in the same order: each is a legal one with one
+// value changed, taken away, or put in.
 func illegalPlans() []illegalPlan {
 	var all []illegalPlan
 	for _, p := range legalPlans() {
@@ -236,7 +236,8 @@ func (m *mutator) fields(at string, object map[string]any) {
 		}
 		if slices.Contains(required(), name) {
 			delete(object, name)
-			m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: without %s", m.name, below(name)), below(name), m.text()})
+			m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: without %s", m.name, below(name)), below(name),
+				m.text()})
 			object[name] = old
 		}
 	}
@@ -306,8 +307,9 @@ func contradictions() []illegalPlan {
 		}
 		add("waits for itself", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), wait(2)))
 		add("waits for nobody", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), wait(1)))
-		add("waits for what has come", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal), awaitStep(
-			plan.Await{For: plan.AwaitFault, Step: 2, Stage: plan.StageInjected})))
+		add("waits for what has come", "steps[1].fault.during[0].await.step", 2, nested(faultOn("cordon", ordinal),
+			awaitStep(
+				plan.Await{For: plan.AwaitFault, Step: 2, Stage: plan.StageInjected})))
 		outlasts := faultOn("node-delete", ordinal)
 		outlasts.Fault.Outlast = true
 		add("outlasts nothing", "steps[1].fault.outlast", 2, outlasts)

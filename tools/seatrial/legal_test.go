@@ -86,7 +86,8 @@ func diskPlan() plan.Plan {
 	return planWith("made-up-disk", w, point, late, kill,
 		faultOn("node-partition", 0,
 			awaitStep(plan.Await{For: plan.AwaitNotReady}), gone,
-			awaitStep(plan.Await{For: plan.AwaitUnmount, Place: plan.PlaceGlobal, Since: plan.SinceStep, Delay: second}),
+			awaitStep(plan.Await{For: plan.AwaitUnmount, Place: plan.PlaceGlobal, Since: plan.SinceStep,
+				Delay: second}),
 			awaitStep(plan.Await{For: plan.AwaitMoved})))
 }
 
@@ -110,7 +111,8 @@ func setPlan() plan.Plan {
 	claim, pod := change(plan.ActionDeleteClaim), change(plan.ActionDeletePod)
 	claim.Ordinal, pod.Ordinal = &four, &four
 	return planWith("made-up-set", w, down, up,
-		awaitStep(plan.Await{For: plan.AwaitReady, Ordinal: 6, Count: 1}), awaitStep(plan.Await{For: plan.AwaitSettled}),
+		awaitStep(plan.Await{For: plan.AwaitReady, Ordinal: 6, Count: 1}),
+		awaitStep(plan.Await{For: plan.AwaitSettled}),
 		part, update, awaitStep(plan.Await{For: plan.AwaitStill, Lasting: second}), back, claim, del,
 		change(plan.ActionCreateSet), pod)
 }
@@ -124,8 +126,10 @@ func besidePlan() plan.Plan {
 	return planWith("made-up-beside", ledgerOf3(),
 		loadStep(),
 		plan.Step{Do: plan.ActionTogether, Bound: 3 * hour, Branches: [][]plan.Step{
-			{faultOn("node-partition", 0, awaitStep(match("=", `.status.conditions[?(@.type=="Ready")].status`, "False")))},
-			{awaitStep(plan.Await{For: plan.AwaitFault, Step: 3, Stage: plan.StageConfirmed}), faultOn("kubelet-stop", 1),
+			{faultOn("node-partition", 0, awaitStep(match("=", `.status.conditions[?(@.type=="Ready")].status`,
+				"False")))},
+			{awaitStep(plan.Await{For: plan.AwaitFault, Step: 3, Stage: plan.StageConfirmed}), faultOn("kubelet-stop",
+				1),
 				faultOn("cordon", 1)},
 			{awaitStep(plan.Await{For: plan.AwaitCommits, Commits: 3, Since: plan.SinceSteps}), loadStep(),
 				awaitStep(plan.Await{For: plan.AwaitTime, After: second, Since: plan.SinceStep})},

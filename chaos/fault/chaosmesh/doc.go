@@ -1,10 +1,11 @@
 // Package chaosmesh reads manifests of Chaos Mesh (chaos-mesh.org/v1alpha1), as users have them, and turns them into
 // the steps of a plan that mean the same, or says which field cannot be carried out and what to write instead.
 //
-// A manifest is decoded strictly into the types of Chaos Mesh's API, given their defaults, and held against the rules of
-// this package and then against their own (ValidateCreate, which needs no cluster). All of that is on paper. Each action
-// that can be carried out is a row of one table, with the fields that it takes: any other field is refused by name. What
-// is carried out by Seatrial's own faults is shown and healed as theirs, on any kind cluster, without Chaos Mesh:
+// A manifest is decoded strictly into the types of Chaos Mesh's API, given their defaults, and held against the rules
+// of this package and then against their own (ValidateCreate, which needs no cluster). All of that is on paper. Each
+// action that can be carried out is a row of one table, with the fields that it takes: any other field is refused by
+// name. What is carried out by Seatrial's own faults is shown and healed as theirs, on any kind cluster, without Chaos
+// Mesh:
 //
 //	PodChaos pod-kill                        pod-force-delete; with gracePeriod, pod-delete with that grace
 //	PodChaos container-kill                  container-kill

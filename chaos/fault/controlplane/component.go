@@ -44,7 +44,8 @@ type component struct {
 func components() []component {
 	return []component{
 		{
-			name: "kube-apiserver", scheme: "https", port: 6443, path: "/readyz", part: plan.PartAPIServer, serves: true,
+			name: "kube-apiserver", scheme: "https", port: 6443, path: "/readyz", part: plan.PartAPIServer,
+			serves: true,
 			prefix: "apiserver", title: "the kube-apiserver",
 			kill:   "k/k#65966", // Controllers that cannot renew their leases end themselves.
 			freeze: "k/k#59848", // What was read of a server that lags behind is taken for the truth.

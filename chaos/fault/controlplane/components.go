@@ -31,7 +31,8 @@ import (
 // All of them show at the end that the program, or a later process of it, says it is healthy, that the API server
 // answers, and that the leases that depend on it are renewed twice after that.
 func Components() []fault.Definition {
-	const renewed = "requests to the API server are answered, and the leases that depend on it are renewed again and again."
+	const renewed = "requests to the API server are answered, and the leases that depend on it are renewed " +
+		"again and again."
 	var all []fault.Definition
 	for _, c := range components() {
 		lack := "its lease is not renewed"
@@ -43,9 +44,10 @@ func Components() []fault.Definition {
 			build func(victims) fault.Fault
 		}{
 			{fault.Definition{
-				Name:     c.prefix + "-freeze",
-				Summary:  "Freezes " + c.title + " with SIGSTOP for the hold, whatever the victim.",
-				Shown:    "The kernel says that its process is stopped, its health endpoint is silent, and " + lack + ".",
+				Name:    c.prefix + "-freeze",
+				Summary: "Freezes " + c.title + " with SIGSTOP for the hold, whatever the victim.",
+				Shown: "The kernel says that its process is stopped, its health endpoint is silent, and " +
+					"" + lack + ".",
 				Healed:   "The process goes on; it, or a later one, tells that it is well, " + renewed,
 				Upstream: c.freeze,
 				// The kubelet kills a container whose liveness probe was not answered 8 times in a row, at 10 s to 15 s
@@ -62,7 +64,8 @@ func Components() []fault.Definition {
 			{fault.Definition{
 				Name:    c.prefix + "-stop",
 				Summary: "Takes " + c.title + " away for the hold by its manifest, whatever the victim.",
-				Shown: "No process and no running container of it is there, its health endpoint is silent, and " + lack +
+				Shown: "No process and no running container of it is there, its health endpoint is silent, and " +
+					"" + lack +
 					".",
 				Healed: "The manifest is put back, and the kubelet starts it; it tells that it is well, " +
 					renewed,
@@ -104,7 +107,8 @@ func (k *kill) Inject(ctx context.Context) error {
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
-	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, string,
+		error) {
 		found, err := k.now(ctx)
 		if err != nil {
 			return nil, "", err

@@ -122,7 +122,8 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 }
 
 // missing waits until a look shows what was done to the component, its health endpoints are silent, and it is missed.
-func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact, error) {
+func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact,
+	error) {
 	done := func(ctx context.Context) ([]fault.Fact, error) {
 		return fault.Until(ctx, what, 200*time.Millisecond, bound, look)
 	}
@@ -211,7 +212,8 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	var last leadership
 	since := v.Clock()
 	what := fmt.Sprintf("the lease of %s not to be renewed", v.of.name)
-	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, string,
+		error) {
 		begin := v.Clock()
 		now, err := readLeadership(ctx, v.Kube, v.of.name)
 		if err != nil {
@@ -222,7 +224,8 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 		}
 		silent := begin.Sub(since) // Both readings bound it from within.
 		if silent <= leaderSilence {
-			return nil, fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond), leaderSilence), nil
+			return nil, fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond),
+				leaderSilence), nil
 		}
 		return v.Saw(since, "the lease %s/%s of %q was not renewed for %s", managerNamespace, v.of.name, now.holder,
 			silent.Round(100*time.Millisecond)), "", nil
@@ -250,8 +253,8 @@ func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, shows...)
 }
 
-// running looks at the processes of a component: the victims of now, and what they show, or a state that says what is not
-// as wanted.
+// running looks at the processes of a component: the victims of now, and what they show, or a state that says what is
+// not as wanted.
 type running func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error)
 
 // atWork waits until the processes are as wanted, and until the leases that depend on them were renewed so many times
@@ -306,7 +309,8 @@ func (v *victims) well(ctx context.Context) (now []victim, facts []fault.Fact, s
 		if err != nil || state != "" {
 			return nil, nil, state, err
 		}
-		facts = append(facts, v.Saw(begin, "%s pid %d, started at %s, on node %q tells that it is well at %s", v.of.name,
+		facts = append(facts, v.Saw(begin, "%s pid %d, started at %s, on node %q tells that it is well at %s",
+			v.of.name,
 			found[0].PID, found[0].Start, n.Name(), strings.Join(told, ", "))...)
 	}
 	return now, facts, "", nil

@@ -202,7 +202,8 @@ func TestALineThatIsWrongIsFound(t *testing.T) {
 		stage, says string
 	}{
 		{"a delay ends early", network.Delay(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "no device has"},
-		{"a delay grows", network.Delay(), onHold(func(m *machine) { m.qdisc.delay *= 4 }), "hold", "do not leave as planned"},
+		{"a delay grows", network.Delay(), onHold(func(m *machine) { m.qdisc.delay *= 4 }), "hold",
+			"do not leave as planned"},
 		{"a line gets wide", network.Bandwidth(), onHold(func(m *machine) { m.qdisc = nil }), "hold", "no device has"},
 		{"a line gets wider", network.Bandwidth(), onHold(func(m *machine) { m.qdisc.rate *= 1.5 }), "hold",
 			"do not leave as planned"},

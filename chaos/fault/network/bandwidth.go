@@ -13,8 +13,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Bandwidth gives the devices of the victim's node a queueing discipline tbf, a token bucket (see line). What leaves waits
-// for its turn, for at most 400 ms, and is dropped when the queue is full.
+// Bandwidth gives the devices of the victim's node a queueing discipline tbf, a token bucket (see line). What leaves
+// waits for its turn, for at most 400 ms, and is dropped when the queue is full.
 //
 // It is measured by echo requests of 1,200 bytes to each other node and over each family, one after the other, at twice
 // the rate for a second. Their answers, which nothing holds back, come in at the rate: at most 15 % above it, and not
@@ -123,8 +123,13 @@ func heldBack(before, after []undo.Qdisc, all []reading) error {
 	}
 	was, is := sum(before), sum(after)
 	if is.Bytes-min(is.Bytes, was.Bytes) < uint64(sent) || is.Overlimits <= was.Overlimits {
-		return fmt.Errorf("%d bytes were answered, and our queueing disciplines have let %d go and held %d packets back: "+
-			"they went another way", sent, is.Bytes-was.Bytes, is.Overlimits-was.Overlimits)
+		return fmt.Errorf(
+			"%d bytes were answered, and our queueing disciplines have let %d go and held %d packets back: "+
+				"they went another way",
+			sent,
+			is.Bytes-was.Bytes,
+			is.Overlimits-was.Overlimits,
+		)
 	}
 	return nil
 }

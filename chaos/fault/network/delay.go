@@ -64,8 +64,8 @@ type delay struct {
 	by time.Duration
 }
 
-// roundTrips measures by ten echo requests on each way, either direction: the fastest of ten is not one that the machine
-// was busy in.
+// roundTrips measures by ten echo requests on each way, either direction: the fastest of ten is not one that the
+// machine was busy in.
 func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 	ten := volley{count: 10, interval: 20 * time.Millisecond, timeout: d.by + echoTimeout}
 	var all []reading

@@ -17,8 +17,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// DNSBlock drops what the victim's pod asks the cluster's DNS, UDP and TCP to port 53 of the Service kube-dns and of its
-// pods, on the pod's node and before the address of the Service is translated. All else of the pod goes on.
+// DNSBlock drops what the victim's pod asks the cluster's DNS, UDP and TCP to port 53 of the Service kube-dns and of
+// its pods, on the pod's node and before the address of the Service is translated. All else of the pod goes on.
 func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",

@@ -204,9 +204,12 @@ func echoed(ctx context.Context, w way, addresses []netip.Addr, v volley) ([]hea
 	if err != nil {
 		return nil, err
 	}
-	all := make([]heard, len(answers))
-	for i, e := range answers {
-		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(addresses[i], 0)}, Echo: e}
+	if len(answers) != len(addresses) {
+		return nil, fmt.Errorf("%d answers for %d addresses", len(answers), len(addresses))
+	}
+	all := make([]heard, len(addresses))
+	for i, address := range addresses {
+		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(address, 0)}, Echo: answers[i]}
 	}
 	return all, nil
 }

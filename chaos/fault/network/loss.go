@@ -14,9 +14,9 @@ import (
 // other nodes, each with their pods, by chance (numgen random), in both directions or in one.
 //
 // The way out is measured by what the kernel of the far end has counted of what was sent, the way in by the answers to
-// what arrived, at most at four other nodes; each family and direction by itself, within four standard deviations of the
-// binomial distribution and one point. The kernel takes the elements out of the sets when nobody heals it, and the undo
-// the table.
+// what arrived, at most at four other nodes; each family and direction by itself, within four standard deviations of
+// the binomial distribution and one point. The kernel takes the elements out of the sets when nobody heals it, and the
+// undo the table.
 func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",

@@ -8,9 +8,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// PodPartition cuts one pod of the workload off from another, and from nothing else, with the rules of Partition for the
-// packets that the victim's node forwards between their addresses, also when both pods are on that node. The addresses
-// are those of the pods that were there when it began: a pod that is made later has another one.
+// PodPartition cuts one pod of the workload off from another, and from nothing else, with the rules of Partition for
+// the packets that the victim's node forwards between their addresses, also when both pods are on that node. The
+// addresses are those of the pods that were there when it began: a pod that is made later has another one.
 //
 // The port that is probed is the first that the other's container declares, MySQL's of the databases. One direction
 // alone is shown by what the kernel counts in the namespace of the far pod.

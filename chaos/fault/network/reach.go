@@ -107,7 +107,8 @@ func survey(ctx context.Context, ways []way, rounds int, want func(direction str
 	return tallies, nil
 }
 
-// asked is what one end is asked in a round: all that is to be reached from it, and which tallies the answers belong to.
+// asked is what one end is asked in a round: all that is to be reached from it, and which tallies the answers belong
+// to.
 type asked struct {
 	from    end
 	targets []netip.AddrPort

@@ -16,8 +16,8 @@ import (
 // ClockStep sets the wall clock of the victim's node, at once. The boot clock, by which timers run, goes on, and the
 // undo sets the wall clock by it.
 //
-// All nodes of a kind cluster share the kernel of the host, and so its wall clock: there a plan is refused. Whatever the
-// plan says, nodes that tell the same boot id are left alone. It was seen on the model of a cluster alone.
+// All nodes of a kind cluster share the kernel of the host, and so its wall clock: there a plan is refused. Whatever
+// the plan says, nodes that tell the same boot id are left alone. It was seen on the model of a cluster alone.
 func ClockStep() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "clock-step",

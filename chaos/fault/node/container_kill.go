@@ -200,7 +200,8 @@ func (k *containerKill) again(ctx context.Context) ([]fault.Fact, string, error)
 	if k.old != "" && p.Start < k.process.Start {
 		return nil, fmt.Sprintf("pid %d was started before the one that was killed", p.PID), nil
 	}
-	return append(k.Saw(p.Start, "container %q is id %.12s, %s pid %d, started at %s", c.Name, id, p.Name, p.PID, p.Start),
+	return append(k.Saw(p.Start, "container %q is id %.12s, %s pid %d, started at %s", c.Name, id, p.Name, p.PID,
+		p.Start),
 		k.Saw(begin, "pod %q (uid %s) is Ready; its container was restarted %d times, %d before",
 			pod.Namespace+"/"+pod.Name, pod.UID, c.RestartCount, k.restarts)...), "", nil
 }

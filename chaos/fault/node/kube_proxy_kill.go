@@ -16,9 +16,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// KubeProxyKill kills kube-proxy on a node, at any moment of whatever it is writing into the kernel. What it has written
-// stays; what changes until it is back, the node's packets do not know of. The kubelet starts it again, after its
-// back-off.
+// KubeProxyKill kills kube-proxy on a node, at any moment of whatever it is writing into the kernel. What it has
+// written stays; what changes until it is back, the node's packets do not know of. The kubelet starts it again, after
+// its back-off.
 func KubeProxyKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kube-proxy-kill",
@@ -149,7 +149,8 @@ func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, string, error)
 		if fault.Lives(k.old, p) {
 			return nil, fmt.Sprintf("pid %d is still there", p.PID), nil
 		}
-		facts = append(facts, k.Saw(begin, "%s pid %d, started at %s, runs in container %.24s", kubeProxy, p.PID, p.Start,
+		facts = append(facts, k.Saw(begin, "%s pid %d, started at %s, runs in container %.24s", kubeProxy, p.PID,
+			p.Start,
 			now)...)
 	}
 	if len(facts) == 0 {

@@ -28,7 +28,10 @@ func again(env fault.Env, what string, before []string, read func(context.Contex
 				if err != nil {
 					return nil, "", err
 				}
-				missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(now, s) })
+				missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool {
+					return slices.Contains(now,
+						s)
+				})
 				switch {
 				case len(missing) > 0:
 					return nil, "missing: " + strings.Join(missing, ", "), nil

@@ -121,7 +121,8 @@ func (r *restart) restarted(work serves, others ...int) fault.Show {
 	}
 }
 
-func (r *restart) look(ctx context.Context, begin history.Time, work serves, others []int) ([]fault.Fact, string, error) {
+func (r *restart) look(ctx context.Context, begin history.Time, work serves, others []int) ([]fault.Fact, string,
+	error) {
 	now, err := fault.ReadUnit(ctx, r.Node, r.service)
 	if err != nil {
 		return nil, "", err

@@ -100,7 +100,8 @@ func (m *mark) Inject(ctx context.Context) error {
 			return false, fmt.Errorf("there is no Node %q", m.Node.Name())
 		}
 		if m.foreign = m.isSet(node); m.foreign {
-			return false, fmt.Errorf("change Node %q: it is %s already, with mark %q; undo that first", node.Name, m.what,
+			return false, fmt.Errorf("change Node %q: it is %s already, with mark %q; undo that first", node.Name,
+				m.what,
 				node.Annotations[m.annotation])
 		}
 		annotate(node, m.annotation, m.Owner.Name())

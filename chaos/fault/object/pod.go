@@ -79,8 +79,8 @@ func (v *victim) String() string {
 	return name
 }
 
-// judge gives a sentence about an object that is as wanted, or says in what state it is. The object is nil when there is
-// none.
+// judge gives a sentence about an object that is as wanted, or says in what state it is. The object is nil when there
+// is none.
 type judge[T any] func(*T) (sentence, state string)
 
 // looked is a look at an object.

@@ -15,8 +15,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// PodQuota makes a ResourceQuota, by the name of its owner, that leaves the workload's namespace one pod less than there
-// are: no pod can be made in it for a time. The control plane deletes it when the harness does not.
+// PodQuota makes a ResourceQuota, by the name of its owner, that leaves the workload's namespace one pod less than
+// there are: no pod can be made in it for a time. The control plane deletes it when the harness does not.
 func PodQuota() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-quota",

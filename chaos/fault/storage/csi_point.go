@@ -17,8 +17,9 @@ import (
 )
 
 // CSIPoint sets a fault point of the shared disk's CSI driver, with our mark in its id: the calls of one method for the
-// volume of the victim's pod fail, come late, are held, fail although the work was done, or succeed although nothing was
-// done. Calls of the node service go wrong on the victim's node, those of the controller service on the control plane.
+// volume of the victim's pod fail, come late, are held, fail although the work was done, or succeed although nothing
+// was done. Calls of the node service go wrong on the victim's node, those of the controller service on the control
+// plane.
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "csi-point",
@@ -174,7 +175,8 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 // Confirm waits until the running driver has read the point.
 func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.Owner.Name())
-	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string,
+		error) {
 		begin := c.Clock()
 		list, err := c.list(ctx)
 		if err != nil {
@@ -228,7 +230,8 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.Owner.Name())
-	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string,
+		error) {
 		begin := c.Clock()
 		list, err := c.list(ctx)
 		if err != nil {
@@ -237,7 +240,8 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		if p, there := list.find(c.Owner.Name()); there {
 			return nil, fmt.Sprintf("it is there, and holds %d calls", len(p.Holding)), nil
 		}
-		return c.Saw(begin, "the disk's %s service on node %q has no fault point %q, and holds no call by it", c.service,
+		return c.Saw(begin, "the disk's %s service on node %q has no fault point %q, and holds no call by it",
+			c.service,
 			c.node.Name(), c.Owner.Name()), "", nil
 	})
 }

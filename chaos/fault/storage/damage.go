@@ -14,8 +14,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// FileTruncate cuts a file of the victim's volume to half its pages of 16 KiB and syncs it, as a repair of a file system
-// does that gives up what it cannot place. It is declared corruption: a trial that has it and finds nothing is UNKNOWN.
+// FileTruncate cuts a file of the victim's volume to half its pages of 16 KiB and syncs it, as a repair of a file
+// system does that gives up what it cannot place. It is declared corruption: a trial that has it and finds nothing is
+// UNKNOWN.
 func FileTruncate() fault.Definition {
 	return damages(fault.Definition{
 		Name:     "file-truncate",
@@ -34,8 +35,8 @@ func FileTruncate() fault.Definition {
 	})
 }
 
-// PageFlip inverts 64 bytes on the disk in the first half of the page of 16 KiB nearest to the middle of a file that has
-// anything in it, and drops the page from the kernel's cache, as a disk does that returns what was never written. A
+// PageFlip inverts 64 bytes on the disk in the first half of the page of 16 KiB nearest to the middle of a file that
+// has anything in it, and drops the page from the kernel's cache, as a disk does that returns what was never written. A
 // server that has the page in memory does not notice until it reads it again: restart it, to see what it says. It is
 // declared corruption: a trial that has it and finds nothing is UNKNOWN.
 func PageFlip() fault.Definition {
@@ -58,8 +59,8 @@ func PageFlip() fault.Definition {
 	})
 }
 
-// damages completes the definition of a fault that damages a file. Amiss returns why what the victim reads does not show
-// the damage, "" when it does.
+// damages completes the definition of a fault that damages a file. Amiss returns why what the victim reads does not
+// show the damage, "" when it does.
 func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
 ) fault.Definition {
 	d.Needs, d.Takes, d.Lasts = []string{"systemd"}, []plan.Part{plan.PartVolume}, true
@@ -130,7 +131,8 @@ func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		if d.done == nil {
 			return d.Saw(d.Clock(), "no volume was damaged"), nil
 		}
-		return d.Saw(d.Clock(), "what was done to file %s of volume %s stays, for the checks to find", d.file, d.pv), nil
+		return d.Saw(d.Clock(), "what was done to file %s of volume %s stays, for the checks to find", d.file, d.pv),
+			nil
 	}
 	return fault.All(ctx, stays, usableAgain(d.Env))
 }

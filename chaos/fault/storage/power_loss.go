@@ -22,8 +22,8 @@ import (
 // there, and the one is synced. Within milliseconds the file systems of all these volumes are shut down without their
 // logs being flushed, and the processes that have them mounted are killed. The node's machine is then stopped with no
 // grace and started: one command of the engine, which goes on without the harness. Other file systems of the node lose
-// nothing: on kind its kernel lives on. A file system that was shut down on a node that was not started is mounted again
-// by the undo.
+// nothing: on kind its kernel lives on. A file system that was shut down on a node that was not started is mounted
+// again by the undo.
 func PowerLoss() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "power-loss",
@@ -129,13 +129,16 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 				}
 				switch {
 				case r.Synced != volfault.Whole:
-					return nil, "", await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV, r.Synced))
+					return nil, "", await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
+						r.Synced))
 				case r.Unsynced == volfault.Whole:
-					return nil, "", await.Stop(fmt.Errorf("volume %q has lost nothing: the file that was not synced is whole",
-						r.PV))
+					return nil, "",
+						await.Stop(fmt.Errorf("volume %q has lost nothing: the file that was not synced is whole",
+							r.PV))
 				}
 				facts = append(facts, p.Saw(begin,
-					"volume %s is mounted again: the file that was synced is %s, the one that was not is %s", r.PV, r.Synced,
+					"volume %s is mounted again: the file that was synced is %s, the one that was not is %s", r.PV,
+					r.Synced,
 					r.Unsynced)...)
 			}
 			return facts, "", nil
@@ -184,6 +187,7 @@ func (p *powerLoss) back(ctx context.Context) ([]fault.Fact, error) {
 					return nil, fmt.Sprintf("volume %q still has a file of ours", r.PV), nil
 				}
 			}
-			return p.Saw(begin, "%d volumes can be read and written: %s", len(reports), strings.Join(pvs, ", ")), "", nil
+			return p.Saw(begin, "%d volumes can be read and written: %s", len(reports), strings.Join(pvs, ", ")), "",
+				nil
 		})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func dnsServer(t *testing.T, answers bool) string {
 						return
 					}
 					if answers {
-						_, _ = conn.Write(append(length, noSuchName(question)...))
+						_, _ = conn.Write(slices.Concat(length, noSuchName(question)))
 					}
 				}
 			}()

@@ -11,10 +11,11 @@ const (
 // file is a file of facts that a program on every node appends to, one line of JSON a fact. Its writer says each
 // second, in an observer fact, up to when it has seen everything.
 type file struct {
-	path     string // On the node.
-	name     string // In words, for errors and details.
-	source   string // The source of its facts, before a slash and the node's name.
-	observer string // Whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
+	path   string // On the node.
+	name   string // In words, for errors and details.
+	source string // The source of its facts, before a slash and the node's name.
+	// Whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
+	observer string
 	written  string // What the file itself calls observer, where that is another name.
 	kinds    []history.Kind
 	csi      bool // Only where the CSI driver runs.

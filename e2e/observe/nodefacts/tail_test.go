@@ -255,7 +255,8 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 		}}
 		text := func(boot string, at history.Time) string {
 			return textOf(t, history.Event{Kind: history.KindMount, Span: history.At(at), Mount: &history.Mount{
-				Node: "node-1", Boot: boot, MountID: 1}}, history.Event{Kind: history.KindObserver, Span: history.At(at),
+				Node: "node-1", Boot: boot, MountID: 1}}, history.Event{Kind: history.KindObserver,
+				Span:     history.At(at),
 				Observer: &history.Observer{Name: "mounts", Node: "node-1", Boot: boot, State: history.ObserverOn}},
 				history.Event{Kind: history.KindProcess, Span: history.At(at),
 					Process: &history.Process{Node: "node-1", Start: at}})
@@ -281,7 +282,7 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 		tailer.Stop(t.Context())
 		var got []string
 		for _, e := range recorder.copy() {
-			boot := ""
+			var boot string
 			switch {
 			case e.Mount != nil:
 				boot = e.Mount.Boot

@@ -145,12 +145,13 @@ func missingSteps(options Options, state *State, lacks []string) []steps.Step {
 		}})
 	}
 	if !running {
-		todo = append(todo, steps.Step{Name: "start dockerd", About: 5 * time.Second, Do: func(ctx context.Context) error {
-			if _, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: "docker"}); err == nil {
-				return nil // The package's own scripts started it.
-			}
-			return startDaemon(ctx, options, state)
-		}})
+		todo = append(todo, steps.Step{Name: "start dockerd", About: 5 * time.Second,
+			Do: func(ctx context.Context) error {
+				if _, err := ask(ctx, options.Machine, Engine{Name: "docker", Path: "docker"}); err == nil {
+					return nil // The package's own scripts started it.
+				}
+				return startDaemon(ctx, options, state)
+			}})
 	}
 	return todo
 }

@@ -19,7 +19,8 @@ import (
 // pinSuffix is what every pinned file carries at its end: a directory with a go.mod cannot be embedded.
 const pinSuffix = ".txt"
 
-// PinFiles returns the files of the pinned module in that directory under their real names, go.mod and go.sum among them.
+// PinFiles returns the files of the pinned module in that directory under their real names, go.mod and go.sum among
+// them.
 func PinFiles(pins fs.FS, dir string) (map[string][]byte, error) {
 	files := make(map[string][]byte)
 	err := fs.WalkDir(pins, dir, func(p string, entry fs.DirEntry, err error) error {
@@ -52,8 +53,9 @@ type Pin struct {
 	Sources map[string][]byte
 }
 
-// WritePin makes the pinned module in dir, with the go command: a go.mod that requires exactly its version and everything
-// beneath it, and a go.sum. A pin that is there already is left alone; remove the directory to make it again.
+// WritePin makes the pinned module in dir, with the go command: a go.mod that requires exactly its version and
+// everything beneath it, and a go.sum. A pin that is there already is left alone; remove the directory to make it
+// again.
 func WritePin(ctx context.Context, m Pin, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod"+pinSuffix)); err == nil {
 		return nil

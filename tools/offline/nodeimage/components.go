@@ -23,8 +23,8 @@ var ownFiles embed.FS
 // Component is one line of the list of what the image is compiled from: what the compiler needs to know, without files.
 type Component struct {
 	gobuild.Module
-	// Path and Version are the Go module that the component is; Pin is the pinned module it is compiled in, which is the
-	// component's own unless it shares another's.
+	// Path and Version are the Go module that the component is; Pin is the pinned module it is compiled in, which is
+	// the component's own unless it shares another's.
 	Path, Version, Pin string
 	// Cold is about how long it takes on two cores with empty caches.
 	Cold time.Duration

@@ -29,8 +29,9 @@ func TestRealImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		CacheDir: cache.Dir, Log: slog.New(slog.DiscardHandler), Source: Build, Engine: engine, KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
-		Progress: t.Output(),
+		CacheDir: cache.Dir, Log: slog.New(slog.DiscardHandler), Source: Build, Engine: engine,
+		KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
+		Progress:          t.Output(),
 	}
 	first, err := Ensure(ctx, o)
 	if err != nil {

@@ -32,8 +32,9 @@ type Options struct {
 	Source Source
 	// Engine is the client of docker, podman or nerdctl, by name or path. Only what all three have is used.
 	Engine string
-	// Preload are images to have inside, as `docker save` writes them; a published image has none of them. Their digests
-	// go into the node image's tag, so that the files need not be read to know that the node image is the right one.
+	// Preload are images to have inside, as `docker save` writes them; a published image has none of them. Their
+	// digests go into the node image's tag, so that the files need not be read to know that the node image is the right
+	// one.
 	Preload []offline.Database
 	// CacheDir keeps what was built.
 	CacheDir string

@@ -62,8 +62,8 @@ func (s sidecar) module() (gobuild.Module, error) {
 	}, nil
 }
 
-// Pin writes the pinned modules of the sidecars below pinsDir, as gobuild.WritePin does it: it is called when a version in
-// this package is changed.
+// Pin writes the pinned modules of the sidecars below pinsDir, as gobuild.WritePin does it: it is called when a version
+// in this package is changed.
 func Pin(ctx context.Context, pinsDir string) error {
 	for _, s := range all() {
 		m := gobuild.Pin{Name: s.name, Path: s.path, Version: s.version, Packages: s.packages()}

@@ -42,8 +42,8 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run all tests: unit, then e2e; 25 min, 45 min the first time
-	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
+test: ## Run all tests: unit, then e2e; 45 min, 60 min the first time
+	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (45 min)"
 	@$(MAKE) unit; $(MAKE) e2e
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
@@ -51,8 +51,8 @@ unit: ## Run the tests that need no container engine; 1 min, 5 min the first tim
 	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
-e2e: ## Run the tests that need root, an engine and a cluster, package by package; 25 min
-	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (25 min)"
+e2e: ## Run the tests that need root, an engine and a cluster, package by package; 45 min
+	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (45 min)"
 	@$(MAKE) build
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env
@@ -62,7 +62,7 @@ e2e: ## Run the tests that need root, an engine and a cluster, package by packag
 sets: ## Run every scenario of StatefulSets on one cluster: plain, with each fault, and sabotaged; 4 h
 	@SUITES_TIMEOUT=8h $(MAKE) e2e LABELS='$(or $(LABELS),set)' GATED=
 
-long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 75 min
+long: build ## Run the longest tests on clusters: faults, disks, workload, no API server; 90 min
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 90m \
 		$(LONG) 2>&1 | tee bin/long.log | awk -f .ci/digest.awk
 

@@ -112,9 +112,8 @@ func detachCases() []plan.Case {
 			// errors, its databases have ended, and no row is lost.
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-evict",
-				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the " +
-					"database that " +
-					"was left behind is an I/O error before its twin starts, and no row is lost.",
+				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the database " +
+					"that was left behind is an I/O error before its twin starts, and no row is lost.",
 				Expect: "FAIL",
 				Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "evict") },
 			},
@@ -130,9 +129,8 @@ func detachCases() []plan.Case {
 		{
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-flag",
-				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its " +
-					"node has " +
-					"it mounted, and the twins wait until the node is back.",
+				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node " +
+					"has it mounted, and the twins wait until the node is back.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					return control(r, onOneNode("single"), Within("force-detach-off", 0, 20*time.Minute, stranded()))
@@ -148,9 +146,8 @@ func detachCases() []plan.Case {
 		{
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-local",
-				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on " +
-					"the node " +
-					"that is cut off.",
+				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the " +
+					"node that is cut off.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("")
@@ -171,9 +168,9 @@ func detachCases() []plan.Case {
 			// (pkg/controller/podgc, 40 s after it missed the Node).
 			Scenario: plan.Scenario{
 				Name: "k8s-61832-node",
-				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, " +
-					"each volume " +
-					"is detached by force, the pod's twin starts elsewhere, and two databases write to one volume.",
+				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each " +
+					"volume is detached by force, the pod's twin starts elsewhere, and two databases write to one " +
+					"volume.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					gone := Within("node-delete", 0, 12*time.Minute, append(moved(10*time.Minute), Load(50))...)
@@ -230,9 +227,8 @@ func detachCases() []plan.Case {
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
 			Scenario: plan.Scenario{
 				Name: "out-of-service",
-				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached " +
-					"at once, " +
-					"the twins start elsewhere, and the node goes on writing.",
+				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
+					"once, the twins start elsewhere, and the node goes on writing.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					during := append(moved(4*time.Minute), Load(50))
@@ -258,9 +254,8 @@ func kubeletCases() []plan.Case {
 			// down under them.
 			Scenario: plan.Scenario{
 				Name: "k8s-113979",
-				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must " +
-					"stay until " +
-					"its container is gone.",
+				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay " +
+					"until its container is gone.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("single")
@@ -283,9 +278,8 @@ func kubeletCases() []plan.Case {
 			// suffices.
 			Scenario: plan.Scenario{
 				Name: "k8s-113979-force",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes " +
-					"a volume " +
-					"down first and ends the container that writes to it later.",
+				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
+					"volume down first and ends the container that writes to it later.",
 				Expect: "FAIL",
 				Build:  forcedWhileDown,
 			},
@@ -301,9 +295,8 @@ func kubeletCases() []plan.Case {
 			// and it must take the mounts down.
 			Scenario: plan.Scenario{
 				Name: "residue",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the " +
-					"mounts of the " +
-					"pods and of the node must be gone within the bound.",
+				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
+					"the pods and of the node must be gone within the bound.",
 				Expect: "PASS",
 				Build:  forcedWhileDown,
 			},
@@ -348,9 +341,8 @@ func kubeletCases() []plan.Case {
 			// detach-order finds, and does not keep the pod from coming up.
 			Scenario: plan.Scenario{
 				Name: "pod-remount",
-				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in " +
-					"between at each " +
-					"of five moments: every time the pod must come up on its volume.",
+				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
+					"each of five moments: every time the pod must come up on its volume.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("single")
@@ -401,9 +393,8 @@ func controllerCases() []plan.Case {
 			// Ready before it does anything.
 			Scenario: plan.Scenario{
 				Name: "k8s-67250",
-				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is " +
-					"deleted by " +
-					"hand.",
+				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
+					"by hand.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					broken := Update("v2")
@@ -424,9 +415,8 @@ func controllerCases() []plan.Case {
 			// one is missing; then it makes it at the new revision.
 			Scenario: plan.Scenario{
 				Name: "k8s-119685",
-				Summary: "The pod below the partition of a rolling update is deleted several times: it must " +
-					"come back at " +
-					"the revision that it had.",
+				Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
+					"back at the revision that it had.",
 				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2 + r.IntN(2))
@@ -439,9 +429,8 @@ func controllerCases() []plan.Case {
 				},
 			},
 			Report: "kubernetes/kubernetes issues 119684 and 119685",
-			Affected: "v1.27 and v1.28 before the backports of PR 120731; no node image of these is built here, " +
-				"and none " +
-				"was run",
+			Affected: "v1.27 and v1.28 before the backports of PR 120731; no node image of these is built here, and " +
+				"none was run",
 			Fixed:   "v1.29 (PR 120731); kept as a control",
 			Control: true,
 			Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
@@ -477,9 +466,8 @@ func controllerCases() []plan.Case {
 			// pkg/controller/statefulset).
 			Scenario: plan.Scenario{
 				Name: "k8s-136831",
-				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when " +
-					"the last " +
-					"pod is Ready, and not when it is available.",
+				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the " +
+					"last pod is Ready, and not when it is available.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2)
@@ -497,9 +485,8 @@ func controllerCases() []plan.Case {
 			// error (updateStatefulSet in pkg/controller/statefulset): the deletions that would make room never come.
 			Scenario: plan.Scenario{
 				Name: "k8s-140858",
-				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being " +
-					"made: no " +
-					"pod is deleted, although that would make room.",
+				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: " +
+					"no pod is deleted, although that would make room.",
 				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(4)

@@ -85,9 +85,8 @@ func trials() []plan.Scenario {
 		{
 			// Nothing has to change meanwhile, so the database must go on as if nothing were.
 			Name: "control-plane",
-			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, " +
-				"one after " +
-				"another, MySQL under load; then scale 2 to 1 to 2.",
+			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, one " +
+				"after another, MySQL under load; then scale 2 to 1 to 2.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
@@ -102,9 +101,8 @@ func trials() []plan.Scenario {
 		},
 		{
 			Name: "disk-trouble",
-			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL " +
-				"instance at " +
-				"work; no acknowledged row may be lost.",
+			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance " +
+				"at work; no acknowledged row may be lost.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
@@ -129,9 +127,8 @@ func trials() []plan.Scenario {
 			// The faults of the network that are not whole: most reports of such faults say that the other half was
 			// hurt as well, or nothing.
 			Name: "network",
-			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod " +
-				"cut off " +
-				"from another, each once under load.",
+			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod cut " +
+				"off from another, each once under load.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
@@ -158,9 +155,8 @@ func trials() []plan.Scenario {
 		{
 			// The kubelet is killed as soon as the cut is shown, and the node is let in again once the kill is shown.
 			Name: "overlap",
-			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in " +
-				"force at " +
-				"once, each shown and healed.",
+			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in force " +
+				"at once, each shown and healed.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
@@ -185,8 +181,7 @@ func trials() []plan.Scenario {
 		{
 			Name: "power-loss",
 			Summary: "The node of four MySQL instances loses its power five times under load; every commit is " +
-				"synced, " +
-				"and no acknowledged row may be lost.",
+				"synced, and no acknowledged row may be lost.",
 			Expect: "PASS",
 			Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, nil) },
 		},
@@ -242,9 +237,8 @@ func selftests() []plan.Scenario {
 			// memory and never read them again. Each server is ended in order before, so that all of the file is on the
 			// disk, and its pages are read into memory by the checksum after.
 			Name: "selftest-cached-page",
-			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in " +
-				"memory; the " +
-				"verdict must be FAIL.",
+			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; " +
+				"the verdict must be FAIL.",
 			Expect: "FAIL",
 			Build: func(r *rand.Rand) plan.Plan {
 				const (

@@ -159,9 +159,8 @@ func sets() []setScenario {
 			// The revision is first above all pods, then at the last one, then at all. A pod below the partition that
 			// is deleted comes back as it was.
 			name: "set-canary",
-			summary: "A rolling update behind a partition: no pod, the last one as a canary, all; a pod below " +
-				"it deleted " +
-				"on the way; then rolled back.",
+			summary: "A rolling update behind a partition: no pod, the last one as a canary, all; a pod below it " +
+				"deleted on the way; then rolled back.",
 			build: func(v variant) plan.Plan {
 				w := v.workload(3)
 				w.Partition = 3 + v.r.IntN(3)
@@ -213,9 +212,9 @@ func sets() []setScenario {
 			// since its claim is bound to a volume of that node. Once the claim is deleted, the next one is bound on
 			// another node. The node is started in the end for the next trial, and brings nothing back.
 			name: "set-node-gone",
-			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its " +
-				"claim is " +
-				"deleted, comes up empty on another node, and is cloned from the first instance and caught up by GTID.",
+			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its claim " +
+				"is deleted, comes up empty on another node, and is cloned from the first instance and caught up by " +
+				"GTID.",
 			heavy:  true,
 			faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
 			build: func(v variant) plan.Plan {
@@ -259,9 +258,8 @@ func sets() []setScenario {
 		},
 		{
 			name: "set-recreate",
-			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with " +
-				"them, which " +
-				"come back on their volumes.",
+			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with them, " +
+				"which come back on their volumes.",
 			build: func(v variant) plan.Plan {
 				cascade := []string{plan.CascadeBackground, plan.CascadeForeground}[v.r.IntN(2)]
 				down, back := v.either(v.meanwhile(terminating, 1), v.meanwhile(scheduled, 1))

@@ -52,9 +52,8 @@ func whyNot(kind string) string {
 	return map[string]string{
 		"NetworkChaos": "it needs netem in the kernel of the nodes",
 		"IOChaos":      "it changes what is read, and not whether or when, so no probe could show it",
-		"PhysicalMachineChaos": "it needs chaosd on the machine, which nodes of a trial do not run; and the " +
-			"nodes of a " +
-			"kind cluster share one clock",
+		"PhysicalMachineChaos": "it needs chaosd on the machine, which nodes of a trial do not run; and the nodes " +
+			"of a kind cluster share one clock",
 	}[kind]
 }
 

@@ -123,13 +123,8 @@ func heldBack(before, after []undo.Qdisc, all []reading) error {
 	}
 	was, is := sum(before), sum(after)
 	if is.Bytes-min(is.Bytes, was.Bytes) < uint64(sent) || is.Overlimits <= was.Overlimits {
-		return fmt.Errorf(
-			"%d bytes were answered, and our queueing disciplines have let %d go and held %d packets back: "+
-				"they went another way",
-			sent,
-			is.Bytes-was.Bytes,
-			is.Overlimits-was.Overlimits,
-		)
+		return fmt.Errorf("%d bytes were answered, and our queueing disciplines have let %d go and held %d packets "+
+			"back: they went another way", sent, is.Bytes-was.Bytes, is.Overlimits-was.Overlimits)
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package faulttest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,9 +105,10 @@ func (m *matrix) config(ctx context.Context) (*rest.Config, error) {
 
 // takes has the API server look at all manifests that are legal on paper, and at one that is not; it makes none.
 func takes(ctx context.Context, api client.Client) (taken int, err error) {
-	files, err := filepath.Glob("../chaosmesh/testdata/manifests/*.yaml")
-	if err != nil {
-		return 0, err
+	const pattern = "../chaosmesh/testdata/manifests/*.yaml"
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		return 0, fmt.Errorf("no manifests at %s: %w", pattern, errors.Join(err, fs.ErrNotExist))
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

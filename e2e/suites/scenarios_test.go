@@ -17,7 +17,7 @@ var _ = Describe("a trial of MySQL on local volumes", Serial,
 	Label("storage", "statefulset", "mysql", "disruptive"), func() {
 		It("passes the smoke scenario: kubelet killed, node cut off, node rebooted, scaled to one and back",
 			Label("smoke", "slow"), SpecTimeout(12*time.Minute), func(ctx SpecContext) {
-				out := sail(ctx, "smoke")
+				out := runScenario(ctx, "smoke")
 				expectVerdict(out, check.Pass)
 				for _, r := range out.Report.Results {
 					Expect(r.Evidence).To(BeNumerically(">", 0), "evidence of check %q", r.Check)
@@ -30,7 +30,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 	Label("selftest", "mysql"), func() {
 		It("is UNKNOWN when the partition left IPv6 open", Label("network"), SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
-				out := sail(ctx, "selftest-ipv6-open")
+				out := runScenario(ctx, "selftest-ipv6-open")
 				expectVerdict(out, check.Unknown)
 				Expect(allReasons(out, "coverage")).To(And(
 					ContainSubstring("node-partition"), MatchRegexp(`-> \[[0-9a-f:]+\]:6443 connects`)))
@@ -39,7 +39,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 		It("FAILs, naming the row, when a row is deleted behind the workload's back",
 			SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
-				out := sail(ctx, "selftest-deleted-row")
+				out := runScenario(ctx, "selftest-deleted-row")
 				expectVerdict(out, check.Fail)
 				rows := result(out, "rows")
 				Expect(rows.Verdict).To(Equal(check.Fail))
@@ -52,7 +52,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 		if asked("selftest") {
 			It("FAILs, naming file and page, when bytes are flipped on disk below what the servers have in memory",
 				SpecTimeout(12*time.Minute), func(ctx SpecContext) {
-					out := sail(ctx, "selftest-cached-page")
+					out := runScenario(ctx, "selftest-cached-page")
 					expectVerdict(out, check.Fail)
 					Expect(result(out, "checksums").Verdict).NotTo(Equal(check.Fail), "the servers saw nothing")
 					s, _ := trial.AllParts().Scenario("selftest-cached-page")
@@ -69,7 +69,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 		}
 
 		It("is UNKNOWN when the clients never connect", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
-			out := sail(ctx, "selftest-silent-clients")
+			out := runScenario(ctx, "selftest-silent-clients")
 			expectVerdict(out, check.Unknown)
 			Expect(result(out, "rows").Verdict).To(Equal(check.Unknown))
 		})

@@ -12,7 +12,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // All StatefulSet scenarios take hours and run only if the label filter asks for them: "set" is all, "set && plain"
@@ -59,35 +58,4 @@ func setLabels(s plan.Scenario) Labels {
 		}
 	}
 	return append(kind, "plain")
-}
-
-// The cases of StatefulSets, without databases. They are in a container because the label filter is known only there.
-var _ = Describe("reported bugs", Serial, Label("cases", "set", "light", "statefulset"), func() {
-	DescribeTable("of StatefulSets", func(ctx SpecContext, name string) {
-		c, ok := trial.AllParts().Case(name)
-		Expect(ok).To(BeTrue(), "case %q", name)
-		out := carryOut(ctx, c.Scenario, "reproduce")
-		if c.Control {
-			Expect(out.Report.Broken(c)).To(BeEmpty())
-			return
-		}
-		Expect(out.Report.Shows(c.Finding)).NotTo(BeEmpty(), "%s finds %q", c.Finding.Check, c.Finding.Says)
-	},
-		Entry("an update is complete before its last pod is available", "k8s-136831", SpecTimeout(6*time.Minute)),
-		Entry("a pod that cannot be made keeps others from being deleted", "k8s-140858", SpecTimeout(8*time.Minute)),
-		Entry("a broken revision stays although it is rolled back", "k8s-67250", SpecTimeout(6*time.Minute)),
-		fixedCases(),
-	)
-})
-
-// fixedCases are bugs that are fixed in the Kubernetes of the node image: controls, run only on request.
-func fixedCases() []TableEntry {
-	if !asked("set", "cases") {
-		return nil
-	}
-	return []TableEntry{
-		Entry("a pod below the partition comes back at the revision that it had", "k8s-119685",
-			SpecTimeout(8*time.Minute)),
-		Entry("a pod that is not yet available is scaled away", "k8s-123918", SpecTimeout(6*time.Minute)),
-	}
 }

@@ -78,8 +78,8 @@ func runsDir() string {
 	return filepath.Join("..", "..", "runs")
 }
 
-// sail runs one scenario with the spec's seed.
-func sail(ctx context.Context, scenario string) trial.Outcome {
+// runScenario runs one scenario with the spec's seed.
+func runScenario(ctx context.Context, scenario string) trial.Outcome {
 	GinkgoHelper()
 	s, ok := trial.AllParts().Scenario(scenario)
 	Expect(ok).To(BeTrue(), "scenario %q", scenario)

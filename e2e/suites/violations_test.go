@@ -87,7 +87,7 @@ var _ = Describe("a promise that is broken on purpose", Serial, Label("set", "li
 
 		It("is found when pods that promised no order are held to OrderedReady", SpecTimeout(8*time.Minute),
 			func(ctx SpecContext) {
-				out := sail(ctx, "set-burst-light")
+				out := runScenario(ctx, "set-burst-light")
 				expectVerdict(out, check.Pass)
 				h, err := out.Dir.ReadHistory()
 				Expect(err).NotTo(HaveOccurred())

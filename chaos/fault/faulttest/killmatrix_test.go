@@ -83,12 +83,18 @@ func chosen() []string {
 	}
 }
 
-// chosenOnce returns the faults of TestKilledOnce in make e2e: one for each kind of undo.
+// chosenOnce returns the faults of TestKilledOnce in make e2e: one for each place where an undo lies.
 func chosenOnce() []string {
 	return []string{
-		"apiserver-stop", "claim-delete", "cordon", "csi-point", "etcd-kill", "kubelet-freeze", "kubelet-stop",
-		"manager-stop", "network-bandwidth", "node-crash", "node-partition", "node-pause", "out-of-service",
-		"pod-quota", "power-loss", "scheduler-freeze", "volume-read-only",
+		"apiserver-stop",    // A static pod's manifest.
+		"cordon",            // An API object.
+		"csi-point",         // A line of the CSI driver.
+		"kubelet-freeze",    // A process.
+		"network-bandwidth", // A queueing discipline.
+		"node-crash",        // The engine, which starts the node.
+		"node-partition",    // The kernel's own time limit.
+		"node-pause",        // The engine, which no node can ask.
+		"power-loss",        // A block device.
 	}
 }
 

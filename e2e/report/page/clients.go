@@ -1,0 +1,113 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// parts is how many parts of equal length the time of the clients has. A screen shows about so many.
+const parts = 1000
+
+// row names a row of an instance.
+type row struct {
+	instance string
+	client   int
+	seq      int64
+}
+
+// told is what the clients of each instance were told.
+func (d *drawer) told(lanes map[string]*instanceLane) {
+	step := (d.To - d.From) / parts
+	if step <= 0 {
+		return
+	}
+	latencies := map[string][][]float64{}
+	found, whole := d.finalRows()
+	for _, op := range d.world.Operations().All {
+		e := op.Answer
+		if e == nil || lanes[e.Op.Instance] == nil {
+			continue
+		}
+		lane := lanes[e.Op.Instance]
+		if lane.Clients == nil {
+			lane.Clients = newClients(step, whole[lane.Name])
+			latencies[lane.Name] = make([][]float64, parts)
+		}
+		c, i := lane.Clients, min(int(d.ms(e.Span.NotAfter)/step), parts-1)
+		switch e.Op.Stage {
+		case history.StageOK:
+			lasted := ms(e.Span.Length())
+			if op.Sent != nil {
+				lasted = ms(e.Span.NotAfter.Sub(op.Sent.Span.NotBefore))
+			}
+			if lasted > c.Max[i] && c.Lost[i] == 0 {
+				c.Facts[i] = e.ID
+			}
+			latencies[lane.Name][i] = append(latencies[lane.Name][i], lasted)
+			c.Max[i], c.Slowest = max(c.Max[i], lasted), max(c.Slowest, lasted)
+			if e.Op.F == history.OpInsert {
+				c.Rows++
+				if c.Judged && !found[row{lane.Name, e.Op.Client, e.Op.Seq}] {
+					if c.Lost[i] == 0 {
+						c.Facts[i] = e.ID
+					}
+					c.Lost[i]++
+					c.LostRows++
+				}
+			}
+		case history.StageFailed:
+			c.Failed[i]++
+		case history.StageUnknown:
+			c.Unknown[i]++
+		}
+		c.Count[i]++
+		c.Facts[i] = cmp.Or(c.Facts[i], e.ID)
+	}
+	for name, each := range latencies {
+		c := lanes[name].Clients
+		for i, l := range each {
+			slices.Sort(l)
+			if len(l) > 0 {
+				c.P50[i], c.P99[i] = l[len(l)/2], l[min(len(l)*99/100, len(l)-1)]
+			}
+		}
+		d.see(slices.DeleteFunc(slices.Clone(c.Facts), func(id int64) bool { return id == 0 })...)
+	}
+}
+
+func newClients(step float64, judged bool) *clients {
+	none := func() []float64 { return slices.Repeat([]float64{-1}, parts) }
+	return &clients{Step: step, Judged: judged, P50: none(), P99: none(), Max: none(), Count: make([]int, parts),
+		Failed: make([]int, parts), Unknown: make([]int, parts), Lost: make([]int, parts), Facts: make([]int64, parts)}
+}
+
+// finalRows are the rows that the final reads found, and of which instances that read is whole.
+func (d *drawer) finalRows() (found map[row]bool, whole map[string]bool) {
+	found, whole = map[row]bool{}, map[string]bool{}
+	chunks := map[string]map[int]bool{}
+	for _, e := range d.world.Of(history.KindRows) {
+		r := e.Rows
+		if r.Read != "final" {
+			continue
+		}
+		if chunks[r.Instance] == nil {
+			chunks[r.Instance] = map[int]bool{}
+		}
+		chunks[r.Instance][r.Chunk] = r.Error == ""
+		for _, at := range r.Rows {
+			found[row{r.Instance, at.Client, at.Seq}] = true
+		}
+		whole[r.Instance] = len(chunks[r.Instance]) == r.Chunks && !slices.Contains(values(chunks[r.Instance]), false)
+	}
+	return found, whole
+}
+
+func values(m map[int]bool) []bool {
+	var all []bool
+	for _, v := range m {
+		all = append(all, v)
+	}
+	return all
+}

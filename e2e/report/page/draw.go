@@ -1,0 +1,391 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// drawer makes the drawing of one run.
+type drawer struct {
+	drawing
+	world      *world.World
+	report     check.Report
+	start, end history.Time
+	shown      []int64 // Facts that marks point at, those of findings first.
+}
+
+// draw makes the drawing of a run.
+func draw(j report.Judged) *drawer {
+	d := &drawer{world: j.World, report: j.Report}
+	d.bounds()
+	for _, c := range j.Report.Causes() {
+		for _, f := range c.Found {
+			d.shown = append(d.shown, f.Events...)
+		}
+	}
+	d.focus()
+	d.phases()
+	d.faults()
+	d.nodes()
+	d.instances()
+	d.notices()
+	d.facts()
+	return d
+}
+
+// bounds finds when the trial began and when its record ends.
+func (d *drawer) bounds() {
+	if t, err := d.world.Trial(); err == nil {
+		d.start = t.Start
+	} else if len(d.world.Events) > 0 {
+		d.start = d.world.Events[0].Span.NotBefore
+	}
+	d.end = d.start
+	for i := range d.world.Events {
+		d.end = max(d.end, d.world.Events[i].Span.NotAfter)
+	}
+	d.Origin, d.To = int64(d.start), d.ms(d.end)
+}
+
+// ms is a moment on the axis.
+func (d *drawer) ms(t history.Time) float64 {
+	return float64(min(max(t, d.start), d.end)-d.start) / 1e6
+}
+
+// bar is a bar of what lasts from one moment to another; world.Forever is no end.
+func (d *drawer) bar(from, to history.Time, kind, text string, facts ...int64) bar {
+	return bar{A: d.ms(from), B: d.ms(to), Open: to >= d.end, Kind: kind, Text: text, Facts: d.see(facts...)}
+}
+
+// life is the bar of a life, whose begin and end may be uncertain.
+func (d *drawer) life(l *world.Life, kind, text string) bar {
+	b := d.bar(l.From, l.To, kind, text, l.Events...)
+	if !l.Ended {
+		b.B, b.Open = d.ms(l.MaybeTo), l.MaybeTo >= d.end
+	}
+	from, to := d.ms(l.MaybeFrom), d.ms(l.MaybeTo)
+	if from < b.A && l.MaybeFrom > 0 {
+		b.MA = &from
+	}
+	if to > b.B {
+		b.MB = &to
+	}
+	return b
+}
+
+// see keeps facts for the page.
+func (d *drawer) see(ids ...int64) []int64 {
+	d.shown = append(d.shown, ids...)
+	return ids
+}
+
+// moment renders a moment as the reports do.
+func (d *drawer) moment(t history.Time) string {
+	return fmt.Sprintf("+%.3f s", t.Sub(d.start).Seconds())
+}
+
+// focus is the first violation.
+func (d *drawer) focus() {
+	var first *check.Finding
+	for _, r := range d.report.Results {
+		for i := range r.Findings {
+			if first == nil || r.Findings[i].Span.NotBefore < first.Span.NotBefore {
+				first = &r.Findings[i]
+			}
+		}
+	}
+	if first != nil {
+		d.Focus = &[2]float64{d.ms(first.Span.NotBefore), d.ms(first.Span.NotAfter)}
+	}
+}
+
+// phases are those of the trial, without its steps.
+func (d *drawer) phases() {
+	begun := map[history.PhaseName]*history.Event{}
+	for _, e := range d.world.Of(history.KindPhase) {
+		switch p := e.Phase; {
+		case p.Name == history.PhaseStep:
+		case !p.End:
+			begun[p.Name] = cmp.Or(begun[p.Name], e)
+		case begun[p.Name] != nil:
+			text := string(p.Name)
+			if p.Error != "" {
+				text += ": " + p.Error
+			}
+			d.Phases = append(d.Phases, d.bar(begun[p.Name].Span.NotAfter, e.Span.NotBefore, string(p.Name), text, e.ID))
+			delete(begun, p.Name)
+		}
+	}
+}
+
+// faults are those of the plan, in the order of its steps.
+func (d *drawer) faults() {
+	t, err := d.world.Trial()
+	if err != nil {
+		return
+	}
+	for _, f := range t.Faults {
+		lane := faultLane{Name: f.String(), Where: strings.TrimSpace(f.Node + " " + f.Victim)}
+		if active, ok := f.Active(); ok {
+			b := d.bar(active.NotBefore, active.NotAfter, "active", lane.Name+" on "+cmp.Or(lane.Where, "the cluster"))
+			lane.Active = &b
+		}
+		for _, e := range d.world.Of(history.KindFault) {
+			if e.Fault.Step != f.Step {
+				continue
+			}
+			text := string(e.Fault.Stage)
+			if said := cmp.Or(e.Fault.Error, strings.Join(e.Fault.Evidence, "; ")); said != "" {
+				text += ": " + said
+			}
+			lane.Stages = append(lane.Stages, d.bar(e.Span.NotBefore, e.Span.NotAfter, string(e.Fault.Stage), text, e.ID))
+		}
+		d.Faults = append(d.Faults, lane)
+	}
+}
+
+// nodes are those that the API showed, control plane first.
+func (d *drawer) nodes() {
+	objects := d.world.Objects()
+	names := d.world.Nodes()
+	slices.Sort(names)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(fmt.Sprint(!d.world.IsControlPlane(a)), fmt.Sprint(!d.world.IsControlPlane(b)))
+	})
+	for _, name := range names {
+		lane := nodeLane{Name: name}
+		for _, n := range objects.Nodes.All {
+			if n.Name() == name && !n.Deleted() {
+				d.extend(&lane.Ready, ready(n), n.Event)
+			}
+		}
+		d.close(lane.Ready)
+		for _, l := range objects.Leases.All {
+			if l.Name() == name {
+				lane.Leases = append(lane.Leases, d.ms(l.Event.Span.NotAfter))
+			}
+		}
+		lane.Blind = d.blind(name)
+		d.Nodes = append(d.Nodes, lane)
+	}
+	if unseen := d.blind(""); len(unseen) > 0 {
+		d.Nodes = append(d.Nodes, nodeLane{Name: "API watch", Blind: unseen})
+	}
+}
+
+// ready is what a node's Ready condition says.
+func ready(n *world.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return "Ready " + string(c.Status)
+		}
+	}
+	return "Ready not told"
+}
+
+// extend adds a state to those of something that always has one; the same as before is no new bar.
+func (d *drawer) extend(bars *[]bar, kind string, e *history.Event) {
+	at := d.ms(e.Span.NotAfter)
+	if n := len(*bars); n > 0 {
+		last := &(*bars)[n-1]
+		if last.Kind == kind {
+			return
+		}
+		last.B = at
+	}
+	*bars = append(*bars, bar{A: at, B: at, Kind: kind, Text: kind, Facts: d.see(e.ID)})
+}
+
+// close lets the last state go on to the end of the record.
+func (d *drawer) close(bars []bar) {
+	if n := len(bars); n > 0 {
+		bars[n-1].B, bars[n-1].Open = d.To, true
+	}
+}
+
+// blind is when observers on a node, or of the API where the node is "", did not see.
+func (d *drawer) blind(node string) []bar {
+	var out []bar
+	for _, e := range d.world.Of(history.KindObserver) {
+		o := e.Observer
+		if o.Node != node || o.State != history.ObserverGap && o.State != history.ObserverLoss ||
+			strings.HasPrefix(o.Name, "client/") {
+			continue
+		}
+		text := fmt.Sprintf("%s: blind for %s", o.Name, e.Span.Length().Round(time.Millisecond))
+		out = append(out, d.bar(e.Span.NotBefore, e.Span.NotAfter, "blind", text, e.ID))
+	}
+	return out
+}
+
+// instances are the pods of StatefulSets by their names, each with its volumes.
+func (d *drawer) instances() {
+	lanes := map[string]*instanceLane{}
+	var order []*world.PodLife // One of each name.
+	for _, p := range d.world.Pods().All {
+		if p.Set == nil {
+			continue
+		}
+		if lanes[p.Name] == nil {
+			lanes[p.Name] = &instanceLane{Name: p.Name}
+			order = append(order, p)
+		}
+		lanes[p.Name].Pods = append(lanes[p.Name].Pods, d.pod(p)...)
+	}
+	slices.SortStableFunc(order, func(a, b *world.PodLife) int {
+		return cmp.Or(cmp.Compare(a.Set.Name, b.Set.Name), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	owners := d.owners()
+	for _, v := range d.world.Volumes().All {
+		if lane := lanes[owners[v.Name]]; lane != nil {
+			lane.Volumes = append(lane.Volumes, d.volume(v, lane.Name))
+		}
+	}
+	d.told(lanes)
+	for _, p := range order {
+		d.Instances = append(d.Instances, *lanes[p.Name])
+	}
+}
+
+// owners are the names of the pods that use volumes.
+func (d *drawer) owners() map[string]string {
+	owners := map[string]string{}
+	storage := d.world.Storage()
+	for _, v := range d.world.Volumes().All {
+		for _, p := range d.world.Pods().All {
+			if p.Set != nil && storage.Uses(p, v.Name) {
+				owners[v.Name] = p.Name
+			}
+		}
+	}
+	return owners
+}
+
+// pod is the life of a pod: what it was, and on which node.
+func (d *drawer) pod(p *world.PodLife) []bar {
+	var bars []bar
+	for _, s := range p.States {
+		if s.Deleted() {
+			break
+		}
+		kind := "pending"
+		switch {
+		case s.Deleting():
+			kind = "ending"
+		case s.Healthy():
+			kind = "ready"
+		case s.Status.Running:
+			kind = "running"
+		}
+		d.extend(&bars, kind, s.Event)
+		bars[len(bars)-1].Text = fmt.Sprintf("pod %s on %s, uid %s: %s", p.Name, cmp.Or(p.Node, "no node"), p.UID, kind)
+	}
+	if p.End != nil && len(bars) > 0 {
+		bars[len(bars)-1].B = d.ms(p.End.Event.Span.NotAfter)
+		bars[len(bars)-1].Facts = append(bars[len(bars)-1].Facts, d.see(p.End.Event.ID)...)
+	} else {
+		d.close(bars)
+	}
+	return bars
+}
+
+// volume is a volume and what each node had of it.
+func (d *drawer) volume(v *world.VolumeLife, instance string) volumeLane {
+	lane := volumeLane{Name: v.Name}
+	rows := map[string]*nodeRow{}
+	on := func(node string) *nodeRow {
+		if rows[node] == nil {
+			rows[node] = &nodeRow{Node: node}
+		}
+		return rows[node]
+	}
+	for _, a := range d.world.Storage().Attachments {
+		if a.PV != v.Name {
+			continue
+		}
+		for _, p := range a.Periods() {
+			to, facts := world.Forever, []int64{p.Begin.ID}
+			if p.End != nil {
+				to, facts = p.End.Span.NotBefore, append(facts, p.End.ID)
+			}
+			on(a.Node).Attached = append(on(a.Node).Attached,
+				d.bar(p.Begin.Span.NotAfter, to, "attached", "VolumeAttachment of "+v.Name+" to "+a.Node+": attached", facts...))
+		}
+	}
+	for _, m := range v.Mounts {
+		on(m.Node).Mounted = append(on(m.Node).Mounted, d.life(&m.Life, "mounted", "mounted as "+m.String()))
+	}
+	for _, p := range d.world.Containers().Processes {
+		if p.Name == world.Database && d.world.Storage().PodName(p.Pod) == instance {
+			on(p.Node).Processes = append(on(p.Node).Processes,
+				d.life(&p.Life, fmt.Sprint(p.Pid), fmt.Sprintf("%s, pod uid %s", p, p.Pod)))
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(rows)) {
+		lane.Rows = append(lane.Rows, *rows[node])
+	}
+	slices.SortStableFunc(lane.Rows, func(a, b nodeRow) int { return cmp.Compare(a.first(), b.first()) })
+	lane.Overlaps = d.overlaps(v)
+	return lane
+}
+
+// overlaps are when the volume certainly was mounted on two nodes at once. Pairs of mounts that overlap at one time are
+// one.
+func (d *drawer) overlaps(v *world.VolumeLife) []bar {
+	if v.PV.ManyNodes() {
+		return nil
+	}
+	pairs := world.Overlaps(v.Reaching(d.world.Pulls()), func(m *world.Mount) history.Span { return m.Certain() }, v.Apart)
+	slices.SortStableFunc(pairs, func(a, b world.Overlap[*world.Mount]) int {
+		return cmp.Compare(a.Span.NotBefore, b.Span.NotBefore)
+	})
+	var out []bar
+	for _, o := range pairs {
+		b := d.bar(o.Span.NotBefore, o.Span.NotAfter, "overlap",
+			fmt.Sprintf("%s is mounted on %s and on %s at once", v.Name, o.A.Node, o.B.Node),
+			slices.Concat(o.A.Events, o.B.Events)...)
+		if n := len(out); n > 0 && b.A <= out[n-1].B {
+			last := &out[n-1]
+			last.B, last.Open = max(last.B, b.B), last.Open || b.Open
+			last.Facts = append(last.Facts, b.Facts...)
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// first is when the node first had the volume.
+func (r *nodeRow) first() float64 {
+	at := 1e18
+	for _, b := range slices.Concat(r.Attached, r.Mounted, r.Processes) {
+		at = min(at, b.A)
+	}
+	return at
+}
+
+// notices are the Events of the API.
+func (d *drawer) notices() {
+	for _, n := range d.world.Objects().Notices.All {
+		if n.Deleted() || n.Event.Object.Verb == history.VerbListed {
+			continue
+		}
+		of := n.Spec
+		at := n.Event.Span.NotAfter
+		d.Notices = append(d.Notices, d.bar(at, at, of.Type, fmt.Sprintf("%s %s: %s: %s", of.InvolvedObject.Kind,
+			of.InvolvedObject.Name, of.Reason, of.Message), n.Event.ID))
+	}
+}
+
+func ms(t time.Duration) float64 { return float64(t) / float64(time.Millisecond) }

@@ -1,0 +1,117 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+)
+
+// factsMost bounds the facts that the page carries, in bytes of JSON; the others are in the history.
+const factsMost = 2 << 20
+
+// objectMost bounds an API object in the page: of a longer one only its metadata and status stay.
+const objectMost = 4 << 10
+
+// facts takes the facts that marks point at into the page, those of findings first.
+func (d *drawer) facts() {
+	d.Facts = map[int64]any{}
+	size := 0
+	for _, id := range d.shown {
+		e := d.event(id)
+		if e == nil || d.Facts[id] != nil {
+			continue
+		}
+		data, err := json.Marshal(brief(*e))
+		if err != nil {
+			continue // A fact that cannot be encoded was never in a file.
+		}
+		if size += len(data); size > factsMost {
+			return
+		}
+		d.Facts[id] = json.RawMessage(data)
+	}
+}
+
+// event returns a fact by its number, which is its place in the history unless facts are missing.
+func (d *drawer) event(id int64) *history.Event {
+	events := d.world.Events
+	if i := id - 1; i >= 0 && i < int64(len(events)) && events[i].ID == id {
+		return &events[i]
+	}
+	i := slices.IndexFunc(events, func(e history.Event) bool { return e.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &events[i]
+}
+
+// brief is a fact without what makes it long: rows that were read, and the spec of a large API object.
+func brief(e history.Event) history.Event {
+	if e.Rows != nil {
+		rows := *e.Rows
+		rows.Rows = nil
+		e.Rows = &rows
+	}
+	if e.Object != nil && len(e.Object.Raw) > objectMost {
+		object := *e.Object
+		var all map[string]json.RawMessage
+		if json.Unmarshal(object.Raw, &all) == nil {
+			maps.DeleteFunc(all, func(key string, v json.RawMessage) bool {
+				return key == "spec" || len(v) > objectMost
+			})
+			object.Raw, _ = json.Marshal(all) //nolint:errchkjson // It was JSON before.
+		}
+		e.Object = &object
+	}
+	return e
+}
+
+// causes are the findings of a report, by cause, numbered as they come.
+func (d *drawer) causes(r check.Report) []cause {
+	var out []cause
+	n := 0
+	for _, c := range r.Causes() {
+		of := cause{Faults: strings.Join(c.Faults, ", ")}
+		for _, f := range c.Found {
+			n++
+			ids := make([]string, len(f.Events))
+			for i, id := range f.Events {
+				ids[i] = fmt.Sprint(id)
+			}
+			of.Found = append(of.Found, found{
+				Number: n, Check: f.Check, Subject: f.Subject, Sentence: f.Sentence, Where: f.Node,
+				When: d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
+				A:    d.ms(f.Span.NotBefore), B: d.ms(f.Span.NotAfter), Facts: strings.Join(ids, " "),
+			})
+		}
+		out = append(out, of)
+	}
+	return out
+}
+
+// about is what is known of the run.
+func about(j report.Judged) []item {
+	r := j.Run
+	items := []item{{"run", r.RunID}}
+	if !r.Started.IsZero() {
+		items = append(items, item{"started", r.Started.UTC().Format("2006-01-02 15:04:05 UTC")})
+	}
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		versions = append(versions, name+" "+r.Versions[name])
+	}
+	items = append(items, item{"versions", strings.Join(versions, ", ")}, item{"host", r.Host.String()})
+	if j.World.Truncated {
+		items = append(items, item{"WARNING", "the record is torn: its end is missing. " + r.CutShort})
+	}
+	for _, warning := range j.Warnings {
+		items = append(items, item{"WARNING", warning})
+	}
+	return slices.DeleteFunc(items, func(i item) bool { return i.Value == "" })
+}

@@ -1,0 +1,197 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// recorded are the run directories that the repository keeps.
+func recorded(t testing.TB) map[string]report.Judged {
+	t.Helper()
+	dirs, err := filepath.Glob("../../../fixtures/recorded/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no recorded run: %v", err)
+	}
+	all := map[string]report.Judged{}
+	for _, path := range dirs {
+		all[filepath.Base(path)] = judged(t, path)
+	}
+	return all
+}
+
+func judged(t testing.TB, path string) report.Judged {
+	t.Helper()
+	dir, err := rundir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := dir.ReadHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run report.Run
+	if err := dir.ReadJSON(rundir.RunFile, &run); err != nil {
+		t.Fatal(err)
+	}
+	w := world.New(h)
+	return report.Judged{Run: run, World: w, Report: check.Judge(w, check.All())}
+}
+
+func write(t testing.TB, j report.Judged) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, j); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestEveryRecordedRun holds what every page must have, and that the same run gives the same bytes.
+func TestEveryRecordedRun(t *testing.T) {
+	for name, j := range recorded(t) {
+		t.Run(name, func(t *testing.T) {
+			page := write(t, j)
+			if again := write(t, j); again != page {
+				t.Error("a second page of the same run differs")
+			}
+			if len(page) > 5<<20 {
+				t.Errorf("the page has %d bytes, more than 5 MiB", len(page))
+			}
+			summary := report.Summarize(j)
+			for _, want := range []string{string(summary.Verdict), summary.Scenario, "Content-Security-Policy",
+				`<pre>`, fmt.Sprintf("--seed %d", summary.Seed)} {
+				if !strings.Contains(page, want) {
+					t.Errorf("the page does not have %q", want)
+				}
+			}
+			if found := regexp.MustCompile(`(?i)(src|href)\s*=|@import|url\((?:[^#])|<link`).FindString(page); found != "" {
+				t.Errorf("the page asks for something from elsewhere: %q", found)
+			}
+			var d drawing
+			data := between(t, page, `<script type="application/json" id="data">`, `</script>`)
+			if err := json.Unmarshal([]byte(data), &d); err != nil {
+				t.Fatalf("the data of the page: %v", err)
+			}
+			if d.To <= d.From || len(d.Nodes) == 0 {
+				t.Errorf("the drawing is empty: %+v", d)
+			}
+		})
+	}
+}
+
+func between(t testing.TB, text, from, to string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(text, from)
+	text, _, found := strings.Cut(text, to)
+	if !ok || !found {
+		t.Fatalf("nothing between %q and %q", from, to)
+	}
+	return text
+}
+
+// TestDoubleMount holds the drawing against what the checks found in a run with two databases on five volumes.
+func TestDoubleMount(t *testing.T) {
+	j := judged(t, "../../../fixtures/recorded/k8s-61832-5-fail")
+	d := draw(j)
+	overlaps, kept := 0, 0
+	for _, i := range d.Instances {
+		for _, v := range i.Volumes {
+			overlaps += len(v.Overlaps)
+			if len(v.Rows) != 2 {
+				t.Errorf("volume %s has %d rows, want one for each of the two nodes that had it", v.Name, len(v.Rows))
+			}
+		}
+		kept += i.Clients.Rows - i.Clients.LostRows
+	}
+	for _, r := range j.Report.Results {
+		switch {
+		case r.Check == "mounts" && overlaps != len(r.Findings):
+			t.Errorf("%d overlaps are drawn, the check found %d", overlaps, len(r.Findings))
+		case r.Check == "rows" && kept != r.Evidence:
+			t.Errorf("%d rows are drawn as kept, the check found %d", kept, r.Evidence)
+		}
+	}
+	if d.Focus == nil {
+		t.Error("the page does not begin at the violation")
+	}
+	for _, c := range j.Report.Causes() {
+		for _, f := range c.Found {
+			for _, id := range f.Events {
+				if d.Facts[id] == nil {
+					t.Errorf("fact %d, which proves a finding of %s, is not in the page", id, f.Check)
+				}
+			}
+		}
+	}
+}
+
+// TestMarksPointAtTheirFacts holds the bars of faults against the facts that they name.
+func TestMarksPointAtTheirFacts(t *testing.T) {
+	j := judged(t, "../../../fixtures/recorded/smoke-861908-pass")
+	d, n := draw(j), 0
+	for _, f := range d.Faults {
+		for _, b := range f.Stages {
+			e := d.event(b.Facts[0])
+			if e == nil || e.Fault == nil || string(e.Fault.Stage) != b.Kind || d.ms(e.Span.NotBefore) != b.A {
+				t.Errorf("stage %s of %s points at %+v", b.Kind, f.Name, e)
+			}
+			n++
+		}
+	}
+	if n < 15 {
+		t.Errorf("%d stages are drawn, want at least 5 for each of 3 faults", n)
+	}
+}
+
+// TestHostileNames shows that nothing from a history becomes markup.
+func TestHostileNames(t *testing.T) {
+	j := judged(t, "../../../fixtures/recorded/selftest-deleted-row-42-fail")
+	const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(1)>"'` + "\u2028{{.}}"
+	j.Run.RunID = hostile
+	j.Report.Results[0].Findings = []check.Finding{{Subject: hostile, Sentence: hostile, Events: []int64{1}}}
+	for i := range j.World.Events {
+		if o := j.World.Events[i].Observer; o != nil {
+			o.State, o.Name = history.ObserverGap, hostile
+		}
+	}
+	page := write(t, j)
+	if n := strings.Count(page, "<script"); n != 2 {
+		t.Errorf("the page has %d scripts, want its data and its own", n)
+	}
+	if strings.Contains(page, "<img") || strings.Contains(page, `"'{{`) {
+		t.Error("the hostile name is in the page as it stands")
+	}
+}
+
+// BenchmarkMillionOperations draws a run of 1,000,000 answers.
+func BenchmarkMillionOperations(b *testing.B) {
+	j := judged(b, "../../../fixtures/recorded/smoke-861908-pass")
+	last := j.World.Events[len(j.World.Events)-1]
+	for i := range 1_000_000 {
+		at := last.Span.NotAfter.Add(time.Duration(i) * time.Millisecond)
+		op := &history.Op{Client: 9, Number: int64(i/2 + 1), F: history.OpInsert, Instance: "mysql-0", Seq: int64(i / 2),
+			Stage: history.StageInvoke}
+		if i%2 == 1 {
+			op.Stage = history.StageOK
+		}
+		j.World.Events = append(j.World.Events, history.Event{ID: last.ID + int64(i) + 1, Kind: history.KindOp,
+			Span: history.At(at), Op: op})
+	}
+	h := j.World.History
+	for b.Loop() {
+		j.World = world.New(h)
+		b.ReportMetric(float64(len(write(b, j)))/(1<<20), "MiB")
+	}
+}

@@ -7,13 +7,18 @@ type Summary struct {
 	Scenario string
 	Seed     uint64
 	Verdict  check.Verdict
-	Why      string // The first violation, or the first reason for UNKNOWN, in one sentence.
-	Command  string // What carries the same plan out again.
+	Why      string         // The first violation, or the first reason for UNKNOWN, in one sentence.
+	Command  string         // What carries the same plan out again.
+	First    *check.Finding // The first violation, nil without one.
 }
 
 // Summarize returns the summary of a run.
 func Summarize(j Judged) Summary {
 	s := newStory(j)
 	scenario, seed := s.name()
-	return Summary{Scenario: scenario, Seed: seed, Verdict: j.Report.Verdict, Why: s.why(), Command: s.reproduce()}
+	sum := Summary{Scenario: scenario, Seed: seed, Verdict: j.Report.Verdict, Why: s.why(), Command: s.reproduce()}
+	if f, ok := s.firstFinding(); ok {
+		sum.First = &f
+	}
+	return sum
 }

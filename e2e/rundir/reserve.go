@@ -11,8 +11,8 @@ import (
 // be a verdict all the same. It is removed when they are about to be written.
 const ReserveFile = ".reserve"
 
-// reserveSize is several times what the verdict and the reports of the largest trial take.
-const reserveSize = 1 << 20
+// reserveSize is more than the verdict and the reports of the largest trial take; the page has 5 MiB at most.
+const reserveSize = 6 << 20
 
 // reserve takes the room. Only bytes that are written are there for sure.
 func (d *Dir) reserve() error {

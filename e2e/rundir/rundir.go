@@ -1,12 +1,14 @@
 package rundir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -18,6 +20,8 @@ const (
 	JournalFile = "journal.jsonl"
 	VerdictFile = "verdict.json"
 	ReportFile  = "report.txt"
+	PageFile    = "report.html"
+	IndexFile   = "index.html" // Beside the run directories: a list of them.
 	JUnitFile   = "junit.xml"
 	LogFile     = "harness.log"
 	StepsDir    = "steps"
@@ -148,3 +152,32 @@ func (d *Dir) OpenAppend(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// List returns the run directories below root that were judged, newest first.
+func List(root string) ([]*Dir, error) {
+	paths, err := filepath.Glob(filepath.Join(root, "*", "*", VerdictFile))
+	if err != nil {
+		return nil, fmt.Errorf("list runs below %q: %w", root, err)
+	}
+	dirs := make([]*Dir, 0, len(paths))
+	for _, path := range paths {
+		dirs = append(dirs, &Dir{path: filepath.Dir(path)})
+	}
+	slices.SortFunc(dirs, func(a, b *Dir) int { return cmp.Compare(filepath.Base(b.path), filepath.Base(a.path)) })
+	return dirs, nil
+}
+
+// Root returns the directory that Create was given.
+func (d *Dir) Root() string { return filepath.Dir(filepath.Dir(d.path)) }
+
+// Judged returns when the verdict was written.
+func (d *Dir) Judged() (time.Time, error) {
+	info, err := os.Stat(d.File(VerdictFile))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look at the verdict: %w", err)
+	}
+	return info.ModTime(), nil
+}
+
+// WriteIndex replaces the file that lists the runs below root.
+func WriteIndex(root string, data []byte) error { return (&Dir{path: root}).WriteFile(IndexFile, data) }

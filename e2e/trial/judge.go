@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/report/page"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -127,11 +130,12 @@ func JudgeAndWrite(dir *rundir.Dir, checks []check.Check) (check.Report, error) 
 	if err != nil {
 		return check.Report{Verdict: check.Unknown}, fmt.Errorf("judge %q: %w", dir.Path(), err)
 	}
-	var verdict, text, junit bytes.Buffer
+	var verdict, text, junit, html bytes.Buffer
 	err = errors.Join(
 		report.WriteVerdict(&verdict, j.Report),
 		report.WriteText(&text, j, report.Options{}),
 		report.WriteJUnit(&junit, j),
+		page.Write(&html, j),
 	)
 	if err != nil {
 		return j.Report, fmt.Errorf("render reports of %q: %w", dir.Path(), err)
@@ -140,6 +144,38 @@ func JudgeAndWrite(dir *rundir.Dir, checks []check.Check) (check.Report, error) 
 		dir.WriteFile(rundir.VerdictFile, verdict.Bytes()),
 		dir.WriteFile(rundir.ReportFile, text.Bytes()),
 		dir.WriteFile(rundir.JUnitFile, junit.Bytes()),
+		dir.WriteFile(rundir.PageFile, html.Bytes()),
+		writeIndex(dir),
 	)
 	return j.Report, err
+}
+
+// writeIndex lists the runs beside this one in a page. A run that cannot be read is left out.
+func writeIndex(dir *rundir.Dir) error {
+	dirs, err := rundir.List(dir.Root())
+	if err != nil {
+		return err
+	}
+	var entries []page.Entry
+	for _, d := range dirs {
+		var run report.Run
+		var judged check.Report
+		at, err := d.Judged()
+		if err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged)); err != nil {
+			continue
+		}
+		link, err := filepath.Rel(dir.Root(), d.File(rundir.PageFile))
+		if err != nil {
+			continue
+		}
+		why := report.Summarize(report.Judged{Run: run, World: world.New(history.History{}), Report: judged})
+		entries = append(entries, page.Entry{Link: filepath.ToSlash(link), Verdict: judged.Verdict,
+			Scenario: run.Scenario, Seed: run.Seed, Started: run.Started.UTC().Format(time.DateTime),
+			Took: at.Sub(run.Started).Round(time.Second).String(), Why: why.Why})
+	}
+	var html bytes.Buffer
+	if err := page.WriteIndex(&html, entries); err != nil {
+		return err
+	}
+	return rundir.WriteIndex(dir.Root(), html.Bytes())
 }

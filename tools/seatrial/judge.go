@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/report/page"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -43,22 +47,28 @@ judged is the one in the history; a plan.json that is missing or contradicts it 
 
 func newReport() *cobra.Command {
 	var output string
-	var all bool
+	var all, open bool
 	cmd := &cobra.Command{
 		Use:   "report RUNDIR",
-		Short: "Print the report of a saved run; needs no cluster and writes nothing",
-		Args:  exactly("RUNDIR"),
+		Short: "Print the report of a saved run, or open its page; needs no cluster",
+		Example: "  seatrial report runs/latest\n  seatrial report --open runs/latest\n" +
+			"  seatrial report runs/latest -o html > report.html",
+		Args: exactly("RUNDIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := load(args[0])
 			if err != nil {
 				return err
 			}
 			warn(cmd.ErrOrStderr(), j)
+			if open {
+				return openPage(cmd.Context(), cmd.ErrOrStderr(), args[0], j)
+			}
 			return writeJudged(cmd.OutOrStdout(), j, output, all)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text",
-		"text, json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, html (a page with a timeline), json (the verdict), "+
+		"junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+	cmd.Flags().BoolVar(&open, "open", false, "write report.html in RUNDIR and open it in the browser")
 	allFlag(cmd, &all)
 	return cmd
 }
@@ -103,8 +113,36 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 		return report.WriteJUnit(w, j)
 	case "chronicle":
 		return report.WriteChronicle(w, j, o)
+	case "html":
+		return page.Write(w, j)
 	}
-	return badArguments("output %q is not known; give text, json, junit or chronicle", output)
+	return badArguments("output %q is not known; give text, html, json, junit or chronicle", output)
+}
+
+// openPage writes the page of a run and opens it with the desktop's own program.
+func openPage(ctx context.Context, stderr io.Writer, path string, j report.Judged) error {
+	dir, err := rundir.Open(path)
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	if err := page.Write(&html, j); err != nil {
+		return err
+	}
+	if err := dir.WriteFile(rundir.PageFile, html.Bytes()); err != nil {
+		return err
+	}
+	file := dir.File(rundir.PageFile)
+	say(stderr, "page: %s", file)
+	for _, program := range []string{"xdg-open", "open"} {
+		if found, err := exec.LookPath(program); err == nil {
+			if err := exec.CommandContext(ctx, found, file).Run(); err != nil {
+				return fmt.Errorf("open %q with %s: %w", file, program, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("neither xdg-open nor open is on this host; open %q in a browser", file)
 }
 
 // verdictExit is nil for PASS, otherwise an error with the verdict's exit code.

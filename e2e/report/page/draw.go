@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -20,21 +19,22 @@ import (
 type drawer struct {
 	drawing
 	world      *world.World
-	report     check.Report
 	start, end history.Time
 	shown      []int64 // Facts that marks point at, those of findings first.
 }
 
 // draw makes the drawing of a run.
 func draw(j report.Judged) *drawer {
-	d := &drawer{world: j.World, report: j.Report}
+	d := &drawer{world: j.World}
 	d.bounds()
 	for _, c := range j.Report.Causes() {
 		for _, f := range c.Found {
 			d.shown = append(d.shown, f.Events...)
 		}
 	}
-	d.focus()
+	if first := report.Summarize(j).First; first != nil {
+		d.Focus = &[2]float64{d.ms(first.Span.NotBefore), d.ms(first.Span.NotAfter)}
+	}
 	d.phases()
 	d.faults()
 	d.nodes()
@@ -93,21 +93,6 @@ func (d *drawer) see(ids ...int64) []int64 {
 // moment renders a moment as the reports do.
 func (d *drawer) moment(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(d.start).Seconds())
-}
-
-// focus is the first violation.
-func (d *drawer) focus() {
-	var first *check.Finding
-	for _, r := range d.report.Results {
-		for i := range r.Findings {
-			if first == nil || r.Findings[i].Span.NotBefore < first.Span.NotBefore {
-				first = &r.Findings[i]
-			}
-		}
-	}
-	if first != nil {
-		d.Focus = &[2]float64{d.ms(first.Span.NotBefore), d.ms(first.Span.NotAfter)}
-	}
 }
 
 // phases are those of the trial, without its steps.

@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build linter \
+.PHONY: help trial test unit pages e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
@@ -44,12 +44,18 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 
 test: ## Run all tests: unit, then e2e; 45 min, 60 min the first time
 	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (45 min)"
-	@$(MAKE) unit; $(MAKE) e2e
+	@$(MAKE) unit; $(MAKE) pages; $(MAKE) e2e
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
 	@$(SAY) "unit: go test ./... without engine or cluster; lists what it did not run"
 	@$(MAKE) modules
 	@env -u SEATRIAL_E2E go test -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
+
+pages: build ## Draw the page of every recorded run and test it in headless Chromium; 1 min
+	@bash .ci/packages chromium:chromium
+	@rm -rf bin/pages; mkdir -p bin/pages
+	@for run in fixtures/recorded/*/; do bin/seatrial report -o html $$run > bin/pages/$$(basename $$run).html; done
+	@go -C tools/browser test -v -count=1 ./... 2>&1 | tee bin/pages.log | awk -f .ci/digest.awk
 
 e2e: ## Run the tests that need root, an engine and a cluster, package by package; 45 min
 	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (45 min)"

@@ -34,6 +34,9 @@ func draw(j report.Judged) *drawer {
 	}
 	if first := report.Summarize(j).First; first != nil {
 		d.Focus = &[2]float64{d.ms(first.Span.NotBefore), d.ms(first.Span.NotAfter)}
+		for _, f := range j.Report.Causes()[0].Found {
+			d.Focus[1] = max(d.Focus[1], d.ms(f.Span.NotAfter))
+		}
 	}
 	d.phases()
 	d.faults()

@@ -6,7 +6,7 @@ type drawing struct {
 	Origin    int64          `json:"origin"` // The beginning of the trial on the boot clock, in nanoseconds.
 	From      float64        `json:"from"`
 	To        float64        `json:"to"`
-	Focus     *[2]float64    `json:"focus,omitempty"` // The first violation.
+	Focus     *[2]float64    `json:"focus,omitempty"` // From the first violation to the last of the same cause.
 	Phases    []bar          `json:"phases"`
 	Faults    []faultLane    `json:"faults"`
 	Nodes     []nodeLane     `json:"nodes"`

@@ -2,10 +2,12 @@
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const byId = (id) => document.getElementById(id);
+  for (const key of ['phases', 'faults', 'nodes', 'instances', 'notices']) data[key] = data[key] || []; // Go's nil.
   const NS = 'http://www.w3.org/2000/svg';
   const LEFT = 250, RIGHT = 12, WIDEST = 1600;
   const whole = [data.from, Math.max(data.to, data.from + 1)];
   const strip = byId('strip'), lanes = byId('lanes');
+  const origin = data.origin;
   let view = whole.slice(), width = 1000, chosen = new Set();
 
   // at makes an SVG element inside another one.
@@ -47,7 +49,6 @@
     draw();
   }
   function hide() { byId('detail').hidden = true; chosen = new Set(); draw(); }
-  const origin = data.origin;
 
   // mark draws a bar that can be clicked.
   function mark(g, b, y, height, kind) {
@@ -243,7 +244,7 @@
   const violation = () => {
     if (!data.focus) return look(...whole);
     const [a, b] = data.focus, length = Math.max(b - a, 10000);
-    look(a - Math.max(length, 30000), b + length);
+    look(a - Math.max(length / 2, 20000), b + length / 4);
   };
 
   // follow calls a function at each move of the pointer until it is let go.

@@ -29,7 +29,8 @@ func draw(j report.Judged) *drawer {
 	d.bounds()
 	for _, c := range j.Report.Causes() {
 		for _, f := range c.Found {
-			d.shown = append(d.shown, f.Events...)
+			d.Findings = append(d.Findings, d.bar(f.Span.NotBefore, f.Span.NotAfter, "finding",
+				f.Check+": "+f.Sentence, f.Events...))
 		}
 	}
 	if first := report.Summarize(j).First; first != nil {

@@ -8,6 +8,7 @@ type drawing struct {
 	To        float64        `json:"to"`
 	Focus     *[2]float64    `json:"focus,omitempty"` // From the first violation to the last of the same cause.
 	Phases    []bar          `json:"phases"`
+	Findings  []bar          `json:"findings"`
 	Faults    []faultLane    `json:"faults"`
 	Nodes     []nodeLane     `json:"nodes"`
 	Instances []instanceLane `json:"instances"`

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const byId = (id) => document.getElementById(id);
-  for (const key of ['phases', 'faults', 'nodes', 'instances', 'notices']) data[key] = data[key] || []; // Go's nil.
+  for (const key of ['phases', 'findings', 'faults', 'nodes', 'instances', 'notices']) data[key] = data[key] || []; // Go's nil.
   const NS = 'http://www.w3.org/2000/svg';
   const LEFT = 250, RIGHT = 12, WIDEST = 1600;
   const whole = [data.from, Math.max(data.to, data.from + 1)];
@@ -75,6 +75,9 @@
   const lane = (label, sub, height, paint, bold) => rows.push({ label, sub, height, paint, bold });
   const gap = (height) => lane('', '', height, () => {});
 
+  if (data.findings.length) lane('findings', data.findings.length + ' in all', 18, (g, y) => {
+    for (const b of data.findings) mark(g, { ...b, b: b.a }, y + 2, 14, 'finding');
+  }, true);
   for (const f of data.faults) {
     lane(f.name, f.where, 20, (g, y) => {
       if (f.active) mark(g, f.active, y + 3, 14, 'active');

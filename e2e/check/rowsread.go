@@ -94,9 +94,9 @@ type finalRows struct {
 }
 
 // gatherReads puts the chunks of the reads with a label together.
-func gatherReads(h *world.World, label string) map[string]*finalRows {
+func gatherReads(w *world.World, label string) map[string]*finalRows {
 	reads := map[string]*finalRows{}
-	for _, e := range h.Of(history.KindRows) {
+	for _, e := range w.Of(history.KindRows) {
 		if e.Rows.Read != label {
 			continue
 		}

@@ -64,7 +64,7 @@ func (u *updating) step(p *world.PodState, now map[int]*world.PodState) {
 		u.again(p)
 		return
 	}
-	rule, other := u.breaks(p, states, names, now)
+	rule, other := u.broken(p, states, names, now)
 	switch {
 	case rule == "":
 		u.judged++
@@ -91,8 +91,8 @@ func (u *updating) again(p *world.PodState) {
 	u.spared++
 }
 
-// breaks says in words which rule the end of a pod broke, and through which other pod; "" if none.
-func (u *updating) breaks(
+// broken says in words which rule the end of a pod broke, and through which other pod; "" if none.
+func (u *updating) broken(
 	p *world.PodState,
 	states []*world.StatefulSet,
 	names []string,

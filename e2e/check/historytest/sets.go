@@ -8,16 +8,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// SetSpec is what a made-up StatefulSet demands. Image stands for its whole template.
-type SetSpec struct {
-	Replicas, Start, Partition, MinReady int
-	HistoryLimit                         int // 10 when it is 0.
-	Parallel, OnDelete                   bool
-	MaxUnavailable                       any // A number or a text; none when nil.
-	WhenDeleted, WhenScaled              string
-	Image                                string
-}
-
 // Tale tells the life of the StatefulSet "web", one thing after the other. What its controller does is told by whoever
 // tells the tale, rightly or wrongly; its status is told by History, rightly.
 type Tale struct {
@@ -29,13 +19,6 @@ type Tale struct {
 	current string
 	volumes map[string]string // Of each claim that there is.
 	edition int
-}
-
-// TalePod is a pod as it is now. It can be changed between two things.
-type TalePod struct {
-	UID, Node, Revision, Phase, Hostname, Image string
-	Ready, Ending, Disrupted                    bool
-	readyAt, askedAt, madeAt                    float64
 }
 
 // SetPlan is the plan of a Tale: it loads, and that is all.
@@ -56,8 +39,7 @@ func Web(spec SetSpec) *Tale {
 	w := &Tale{Trial: New(SetPlan(spec.Replicas)), Spec: spec, Now: 1, Pause: 3, pods: map[string]*TalePod{},
 		current: Revision("web", spec.Image), volumes: map[string]string{}}
 	for _, node := range []string{"worker", "worker2"} {
-		w.object("nodes", "", node, "node-"+node, history.VerbListed, map[string]any{"metadata": map[string]any{
-			"labels": map[string]any{"kubernetes.io/hostname": node}}}, 0.2)
+		w.Node(node, 0.2)
 	}
 	w.set(history.VerbAdded)
 	return w
@@ -72,44 +54,13 @@ func (w *Tale) tick() float64 {
 // Wait lets time pass.
 func (w *Tale) Wait(seconds float64) *Tale { w.Now += seconds; return w }
 
-// stamp is a moment as the API writes it.
-func stamp(at float64) string {
-	return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(At(at).Sub(Start)).Format(time.RFC3339)
-}
-
 func (w *Tale) set(verb history.Verb) {
 	at := w.tick()
-	s := w.Spec
-	rolling := map[string]any{"partition": s.Partition}
-	if s.MaxUnavailable != nil {
-		rolling["maxUnavailable"] = s.MaxUnavailable
-	}
-	strategy := map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}
-	if s.OnDelete {
-		strategy = map[string]any{"type": "OnDelete"}
-	}
-	policy := "OrderedReady"
-	if s.Parallel {
-		policy = "Parallel"
-	}
-	limit := s.HistoryLimit
-	if limit == 0 {
-		limit = 10
-	}
 	if verb == history.VerbAdded {
 		w.edition++
 	}
-	w.object("statefulsets", "trial", "web", fmt.Sprintf("web-uid-%d", w.edition), verb, map[string]any{
-		"metadata": map[string]any{"name": "web", "creationTimestamp": stamp(at)},
-		"spec": map[string]any{
-			"replicas": s.Replicas, "podManagementPolicy": policy, "serviceName": "web", "image": s.Image,
-			"minReadySeconds": s.MinReady, "revisionHistoryLimit": limit, "updateStrategy": strategy,
-			"ordinals": map[string]any{"start": s.Start},
-			"persistentVolumeClaimRetentionPolicy": map[string]any{
-				"whenDeleted": s.WhenDeleted, "whenScaled": s.WhenScaled},
-			"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}}},
-		},
-	}, at)
+	w.Trial.set(verb, "web", fmt.Sprintf("web-uid-%d", w.edition), w.Spec, at,
+		fields{"name": "web", "creationTimestamp": stamp(at)})
 }
 
 // Change changes the StatefulSet.
@@ -122,7 +73,7 @@ func (w *Tale) Change(change func(*SetSpec)) *Tale {
 // Drop deletes the StatefulSet.
 func (w *Tale) Drop() *Tale { w.set(history.VerbDeleted); return w }
 
-// Again makes a StatefulSet of the same name anew.
+// Again makes another StatefulSet of the same name.
 func (w *Tale) Again() *Tale { w.set(history.VerbAdded); return w }
 
 // Update is the revision of the template as it is now.
@@ -198,7 +149,7 @@ func (w *Tale) Up(ordinals ...int) *Tale {
 	return w
 }
 
-// Ask asks for the end of the pod of an ordinal; nobody says who did.
+// Ask asks for the end of the pod of an ordinal; it is not said who did.
 func (w *Tale) Ask(ordinal int) *Tale {
 	p := w.Pod(ordinal)
 	p.Ending, p.askedAt = true, w.Now
@@ -210,8 +161,8 @@ func (w *Tale) End(ordinal int) *Tale {
 	at := w.Now
 	w.Ask(ordinal)
 	name := fmt.Sprintf("web-%d", ordinal)
-	w.object("events", "trial", fmt.Sprintf("web.%d", int(1000*at)), "", history.VerbAdded, map[string]any{
-		"involvedObject": map[string]any{"kind": "StatefulSet", "name": "web"}, "reason": "SuccessfulDelete",
+	w.object("events", "trial", fmt.Sprintf("web.%d", int(1000*at)), "", history.VerbAdded, fields{
+		"involvedObject": fields{"kind": "StatefulSet", "name": "web"}, "reason": "SuccessfulDelete",
 		"message": "delete Pod " + name + " in StatefulSet web successful",
 	}, at+0.01)
 	return w
@@ -234,7 +185,7 @@ func (w *Tale) Away(ordinals ...int) *Tale {
 	return w
 }
 
-// Replace ends pods as the controller does, and makes each anew and Ready before the next.
+// Replace ends pods as the controller does, and makes each again and Ready before the next.
 func (w *Tale) Replace(ordinals ...int) *Tale {
 	for _, k := range ordinals {
 		w.Away(k).Up(k)
@@ -244,41 +195,16 @@ func (w *Tale) Replace(ordinals ...int) *Tale {
 
 // Say tells the pod of an ordinal as it is now.
 func (w *Tale) Say(verb history.Verb, ordinal int) *Tale {
-	at, name, p := w.tick(), fmt.Sprintf("web-%d", ordinal), w.Pod(ordinal)
-	status := func(yes bool) string { return map[bool]string{true: "True", false: "False"}[yes] }
-	metadata := map[string]any{
-		"name": name, "creationTimestamp": stamp(p.madeAt),
-		"labels": map[string]any{"controller-revision-hash": p.Revision,
-			"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": fmt.Sprint(ordinal)},
-		"ownerReferences": []any{map[string]any{"kind": "StatefulSet", "name": "web", "controller": true}},
-	}
-	if p.Ending {
-		metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = stamp(p.askedAt+30), 30
-	}
-	conditions := []any{map[string]any{"type": "Ready", "status": status(p.Ready),
-		"lastTransitionTime": stamp(p.readyAt)}}
-	if p.Disrupted {
-		conditions = append(conditions, map[string]any{"type": "DisruptionTarget", "status": "True"})
-	}
-	w.object("pods", "trial", name, p.UID, verb, map[string]any{
-		"metadata": metadata,
-		"spec": map[string]any{
-			"nodeName": p.Node, "hostname": p.Hostname, "subdomain": "web",
-			"containers": []any{map[string]any{"name": "web", "image": p.Image}},
-			"volumes": []any{map[string]any{"name": "data",
-				"persistentVolumeClaim": map[string]any{"claimName": "data-" + name}}},
-		},
-		"status": map[string]any{"phase": p.Phase, "conditions": conditions},
-	}, at)
+	w.say(verb, fmt.Sprintf("web-%d", ordinal), w.Pod(ordinal), w.tick())
 	return w
 }
 
 // ByHand makes a pod of no StatefulSet, which may say by its label or its names that it is one of web's.
 func (w *Tale) ByHand(name, label, hostname, subdomain string) *Tale {
-	w.object("pods", "trial", name, name+"-uid", history.VerbAdded, map[string]any{
-		"metadata": map[string]any{"name": name,
-			"labels": map[string]any{"statefulset.kubernetes.io/pod-name": label}},
-		"spec": map[string]any{"hostname": hostname, "subdomain": subdomain, "nodeName": "worker"},
+	w.object("pods", "trial", name, name+"-uid", history.VerbAdded, fields{
+		"metadata": fields{"name": name,
+			"labels": fields{"statefulset.kubernetes.io/pod-name": label}},
+		"spec": fields{"hostname": hostname, "subdomain": subdomain, "nodeName": "worker"},
 	}, w.tick())
 	return w
 }
@@ -286,12 +212,12 @@ func (w *Tale) ByHand(name, label, hostname, subdomain string) *Tale {
 // Keep adds a ControllerRevision.
 func (w *Tale) Keep(verb history.Verb, image string, number int) *Tale {
 	name := Revision("web", image)
-	w.object("controllerrevisions", "trial", name, name+"-uid", verb, map[string]any{
-		"metadata": map[string]any{"name": name, "ownerReferences": []any{
-			map[string]any{"kind": "StatefulSet", "name": "web", "uid": fmt.Sprintf("web-uid-%d", w.edition)}}},
+	w.object("controllerrevisions", "trial", name, name+"-uid", verb, fields{
+		"metadata": fields{"name": name, "ownerReferences": []any{
+			fields{"kind": "StatefulSet", "name": "web", "uid": fmt.Sprintf("web-uid-%d", w.edition)}}},
 		"revision": number,
-		"data": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
-			"containers": []any{map[string]any{"name": "web", "image": name}}}}}},
+		"data": fields{"spec": fields{"template": fields{"spec": fields{
+			"containers": []any{fields{"name": "web", "image": name}}}}}},
 	}, w.tick())
 	return w
 }
@@ -299,14 +225,11 @@ func (w *Tale) Keep(verb history.Verb, image string, number int) *Tale {
 // ClaimEnds asks for the end of a claim, or ends it, of an ordinal; owner is the uid of what owned it, "" for none.
 func (w *Tale) ClaimEnds(verb history.Verb, ordinal int, owner string) *Tale {
 	name := fmt.Sprintf("data-web-%d", ordinal)
-	metadata := map[string]any{"name": name, "deletionTimestamp": stamp(w.Now)}
+	metadata := fields{"name": name, "deletionTimestamp": stamp(w.Now)}
 	if owner != "" {
-		metadata["ownerReferences"] = []any{map[string]any{"uid": owner}}
+		metadata["ownerReferences"] = []any{fields{"uid": owner}}
 	}
-	w.object("persistentvolumeclaims", "trial", name, w.uids["claim/"+name], verb, map[string]any{
-		"metadata": metadata, "spec": map[string]any{"volumeName": w.volumes[name]},
-		"status": map[string]any{"phase": "Bound"},
-	}, w.tick())
+	w.claim(verb, name, w.volumes[name], "Bound", metadata, w.tick())
 	if verb == history.VerbDeleted {
 		delete(w.volumes, name)
 	}

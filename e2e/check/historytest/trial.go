@@ -28,7 +28,6 @@ type Trial struct {
 	uids    map[string]string   // The uid of the living pod of each name.
 	made    map[string][]string // All uids of each name, in order.
 	nodes   map[string]string   // Where the pod of each name runs; none runs nowhere.
-	images  map[string]string   // The image in the template of each StatefulSet.
 	calls   int
 	numbers map[int]int64 // The last operation number of each client.
 	rows    map[string][]history.Row
@@ -38,7 +37,6 @@ type Trial struct {
 // New begins a trial of p.
 func New(p plan.Plan) *Trial {
 	t := &Trial{Plan: p, uids: map[string]string{}, made: map[string][]string{}, nodes: map[string]string{},
-		images:  map[string]string{},
 		numbers: map[int]int64{}, rows: map[string][]history.Row{}}
 	raw, err := json.Marshal(p)
 	if err != nil {

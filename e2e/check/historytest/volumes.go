@@ -25,40 +25,6 @@ func PodPath(podUID, pv string) string {
 	return "/var/lib/kubelet/pods/" + podUID + "/volumes/kubernetes.io~csi/" + pv + "/mount"
 }
 
-// PV adds a PersistentVolume of the CSI driver that is bound to a claim of the trial.
-func (t *Trial) PV(pv, claim, mode string, at float64) {
-	t.object("persistentvolumes", "", pv, pv+"-uid", history.VerbAdded, map[string]any{"spec": map[string]any{
-		"accessModes": []string{mode},
-		"claimRef":    map[string]any{"namespace": "trial", "name": claim},
-		"csi":         map[string]any{"driver": Driver, "volumeHandle": Handle(pv)},
-	}}, at)
-}
-
-// Attachment adds one state of the VolumeAttachment of a volume to a node.
-func (t *Trial) Attachment(verb history.Verb, pv, node string, attached, ending bool, at float64) {
-	metadata := map[string]any{}
-	if ending {
-		metadata["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-	}
-	name := "csi-" + pv + "-" + node
-	t.object("volumeattachments", "", name, name+"-uid", verb, map[string]any{
-		"metadata": metadata,
-		"spec": map[string]any{"attacher": Driver, "nodeName": node,
-			"source": map[string]any{"persistentVolumeName": pv}},
-		"status": map[string]any{"attached": attached},
-	}, at)
-}
-
-// InUse adds what a node's status says of the volumes that it has in use.
-func (t *Trial) InUse(node string, at float64, pvs ...string) {
-	names := []string{}
-	for _, pv := range pvs {
-		names = append(names, "kubernetes.io/csi/"+Driver+"^"+Handle(pv))
-	}
-	t.object("nodes", "", node, "node-"+node, history.VerbModified,
-		map[string]any{"status": map[string]any{"volumesInUse": names}}, at)
-}
-
 // Call adds a call of the driver: its begin, and its end unless to is 0. A method of the controller runs on the
 // control plane. Its moments are known exactly; the span of its end is the whole call.
 func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.CSI)) {
@@ -130,4 +96,35 @@ func (t *Trial) Witness(instance, pv, node, label string, at float64, writers ..
 	}
 	t.Add(history.Event{Kind: history.KindWitness, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
 		Witness: &w})
+}
+
+// Pull adds that the disk of a volume, with the backing file of that inode, was pulled out of a node between two
+// moments, and shown to be.
+func (t *Trial) Pull(pv, node string, inode uint64, from, to float64, more func(*history.Pull)) {
+	p := history.Pull{
+		Node: node, Boot: FirstBoot, Volume: Handle(pv), Identity: Identity(inode), ShutDown: GlobalPath(pv),
+		Tries: []history.Try{
+			{Of: history.TryDevice, What: "read of 4096 bytes at 0 with O_DIRECT"},
+			{Of: history.TryFileSystem, What: "sync of the root", Errno: history.EIO},
+		},
+	}
+	if more != nil {
+		more(&p)
+	}
+	t.Add(history.Event{Kind: history.KindPull, Source: "csi/" + node, Span: history.Between(At(from), At(to)),
+		Pull: &p})
+}
+
+// Inspections adds what was found when the tables of an instance, and then the file system of its volume, were looked
+// over: no damage.
+func (t *Trial) Inspections(instance, pv string, at float64) {
+	for i, in := range []history.Inspection{
+		{Tool: "CHECK TABLE", Instance: instance, Table: "quiet", Clean: true},
+		{Tool: "CHECK TABLE", Instance: instance, Table: "ledger", Clean: true},
+		{Tool: "e2fsck", PV: pv, Node: "worker", Clean: true},
+	} {
+		from := at + float64(i)/10
+		t.Add(history.Event{Kind: history.KindInspection, Source: "trial",
+			Span: history.Between(At(from), At(from+0.05)), Inspection: &in})
+	}
 }

@@ -31,7 +31,7 @@ func (s step) key() string {
 	for _, b := range s.blockers {
 		key += fmt.Sprintf(" %d %s", b.ordinal, b.state)
 		if b.pod != nil {
-			key += " " + b.pod.uid
+			key += " " + b.pod.UID()
 		}
 	}
 	return key
@@ -52,16 +52,18 @@ const (
 
 // view is a StatefulSet and its pods as the controller sorts them (updateStatefulSet).
 type view struct {
-	o         *Objects
+	k         *known
 	set       *set
 	replicas  []*pod // By place; nil where one is missing.
 	condemned []*pod // The highest ordinal first.
 }
 
-func (o *Objects) view(s *set) *view {
-	v := &view{o: o, set: s, replicas: make([]*pod, s.replicas)}
-	for _, p := range o.pods {
-		if p.set != s.key || p.foreign {
+func (k *known) view(of *world.StatefulSet) *view {
+	s := newSet(of)
+	v := &view{k: k, set: s, replicas: make([]*pod, s.replicas)}
+	for _, o := range k.pods.now {
+		p, ok := k.pod(o)
+		if !ok || o.Deleted() || p.set != of.Key() {
 			continue
 		}
 		if i := p.ordinal - s.Start; i >= 0 && i < s.replicas {
@@ -75,10 +77,10 @@ func (o *Objects) view(s *set) *view {
 }
 
 func (v *view) block(i int) blocker {
-	return blocker{v.set.Start + i, v.replicas[i], v.replicas[i].state(v.o, v.set.MinReady)}
+	return blocker{v.set.Start + i, v.replicas[i], v.replicas[i].state(v.set.MinReady)}
 }
 
-func (v *view) blockOf(p *pod) blocker { return blocker{p.ordinal, p, p.state(v.o, v.set.MinReady)} }
+func (v *view) blockOf(p *pod) blocker { return blocker{p.ordinal, p, p.state(v.set.MinReady)} }
 
 // next is the controller's next step.
 func (v *view) next() step {
@@ -100,7 +102,7 @@ func (v *view) next() step {
 func (v *view) recreates() (step, bool) {
 	s := step{action: ActionUpdate, rule: ruleRecreate}
 	for _, p := range v.everyPod() {
-		if p.revision == v.set.Status.UpdateRevision || v.set.Status.UpdateRevision == "" {
+		if p.revision() == v.set.Status.UpdateRevision || v.set.Status.UpdateRevision == "" {
 			continue
 		}
 		s.ordinal = p.ordinal
@@ -145,7 +147,7 @@ func (v *view) ordered() step {
 // creates is the creation of a pod, which waits for a claim of the pod before it (PodClaimIsStale).
 func (v *view) creates(b blocker) step {
 	s := step{action: ActionCreate, ordinal: b.ordinal}
-	if v.o.refusal(v.set, b.ordinal) != nil || v.o.staleClaim(v.set, b.ordinal) != nil {
+	if v.k.refusal(v.set, b.ordinal) != nil || v.k.staleClaim(v.set, b.ordinal) != nil {
 		s.blockers = []blocker{b}
 	}
 	return s
@@ -207,7 +209,7 @@ func (v *view) stale() int {
 		return -1
 	}
 	for i := len(v.replicas) - 1; i >= max(0, v.set.Partition); i-- {
-		if p := v.replicas[i]; p != nil && p.revision != v.set.Status.UpdateRevision && !p.terminating() {
+		if p := v.replicas[i]; p != nil && p.revision() != v.set.Status.UpdateRevision && !p.terminating() {
 			return i
 		}
 	}
@@ -262,7 +264,7 @@ func (v *view) roll() step {
 			continue
 		}
 		waits = append(waits, b)
-		if i >= v.set.Partition && stale >= 0 && b.pod.revision != v.set.Status.UpdateRevision && broken < 0 {
+		if i >= v.set.Partition && stale >= 0 && b.pod.revision() != v.set.Status.UpdateRevision && broken < 0 {
 			broken = i
 		}
 	}
@@ -284,19 +286,20 @@ func (v *view) roll() step {
 
 // refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
 // StatefulSet was created after it.
-func (o *Objects) refusal(s *set, ordinal int) *notice {
+func (k *known) refusal(s *set, ordinal int) *notice {
 	name := s.pod(ordinal)
 	var refused *notice
-	for _, n := range o.notices["StatefulSet "+s.key] {
-		if n.Reason == "FailedCreate" && mentions(n.Message, name) && (refused == nil || n.last.At >= refused.last.At) {
-			refused = n
+	for i, n := range k.notices["StatefulSet "+s.Key()] {
+		if n.Spec.Reason == "FailedCreate" && mentions(n.Spec.Message, name) &&
+			(refused == nil || n.last.At >= refused.last.At) {
+			refused = &k.notices["StatefulSet "+s.Key()][i]
 		}
 	}
 	if refused == nil {
 		return nil
 	}
-	for _, n := range o.notices["StatefulSet "+s.key] {
-		if n.Reason == "SuccessfulCreate" && mentions(n.Message, name) && n.last.At > refused.last.At {
+	for _, n := range k.notices["StatefulSet "+s.Key()] {
+		if n.Spec.Reason == "SuccessfulCreate" && mentions(n.Spec.Message, name) && n.last.At > refused.last.At {
 			return nil
 		}
 	}
@@ -305,12 +308,12 @@ func (o *Objects) refusal(s *set, ordinal int) *notice {
 
 // staleClaim is the claim that belongs to a pod before the one that is missing, nil where there is none: it is to be
 // deleted with it, and the new pod is not created before it is (hasStaleOwnerRef).
-func (o *Objects) staleClaim(s *set, ordinal int) *claim {
+func (k *known) staleClaim(s *set, ordinal int) *world.Claim {
 	if !s.DeleteScaled {
 		return nil
 	}
 	for _, template := range s.Spec.Templates {
-		c := o.claims[s.namespace()+"/"+template+"-"+s.pod(ordinal)]
+		c := k.claims.get(world.Key(s.Event.Object.Namespace, template+"-"+s.pod(ordinal)))
 		if c == nil {
 			continue
 		}
@@ -327,4 +330,100 @@ func (o *Objects) staleClaim(s *set, ordinal int) *claim {
 func mentions(message, name string) bool {
 	words := strings.FieldsFunc(message, func(c rune) bool { return strings.ContainsRune(` ",`, c) })
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Trim(word, ":.") == name })
+}
+
+// behind are the pods that stand behind the blockers of a step in the way of the same thing: when those are out of the
+// way, the controller comes to these, in this order. They do not count as long as they only wait themselves.
+func (v *view) behind(s step) []blocker {
+	if len(s.blockers) == 0 {
+		return nil
+	}
+	var more []blocker
+	switch s.rule {
+	case ruleOrder:
+		more = v.unavailableFrom(s.blockers[0].ordinal-v.set.Start+1, s)
+		if s.action == ActionDelete {
+			more = append(more, v.endingAbove(s.ordinal)...)
+		}
+	case ruleGone:
+		more = v.endingAbove(s.ordinal)
+	case ruleCondemned:
+		for _, p := range slices.Backward(v.condemned) {
+			if b := v.blockOf(p); b.state != "" && p.ordinal != s.ordinal {
+				more = append(more, b)
+			}
+		}
+	case ruleHighest:
+		for i := len(v.replicas) - 1; i > s.ordinal-v.set.Start; i-- {
+			if b := v.block(i); b.state != "" {
+				more = append(more, b)
+			}
+		}
+	case ruleBatch:
+		for i, p := range v.replicas {
+			if p == nil && v.k.refusal(v.set, v.set.Start+i) != nil {
+				more = append(more, v.block(i))
+			}
+		}
+	}
+	return slices.DeleteFunc(more, func(b blocker) bool {
+		return slices.ContainsFunc(s.blockers, func(now blocker) bool { return now.ordinal == b.ordinal })
+	})
+}
+
+// unavailableFrom are the pods that are to stay and are not available, from a place on and, for a creation, up to the
+// pod that is to be created.
+func (v *view) unavailableFrom(i int, s step) []blocker {
+	var more []blocker
+	for ; i >= 0 && i < len(v.replicas); i++ {
+		b := v.block(i)
+		if s.action == ActionCreate && b.ordinal >= s.ordinal {
+			break
+		}
+		if b.state != "" && b.state != stateMissing {
+			more = append(more, b)
+		}
+	}
+	return more
+}
+
+// endingAbove are the pods above an ordinal that are to go and have not gone, the highest first.
+func (v *view) endingAbove(ordinal int) []blocker {
+	var more []blocker
+	for _, p := range v.condemned {
+		if p.terminating() && p.ordinal > ordinal {
+			more = append(more, v.blockOf(p))
+		}
+	}
+	return more
+}
+
+// explainBlockers explains every pod that blocks a step, and tells how it looks for the whole: as bad as for
+// the worst of them, the first of those.
+func (d *Diagnosis) explainBlockers(k *known, v *view, s step) {
+	behind := v.behind(s)
+	after := ""
+	for i, b := range slices.Concat(s.blockers, behind) {
+		r := &reasoner{k: k, set: v.set, view: v, step: s}
+		r.blocked(b)
+		told := v.tell(b)
+		told.Causes, told.Outlook, told.Reason = r.causes, r.outlook, r.reason
+		if i >= len(s.blockers) {
+			told.After = after
+		}
+		after = told.Pod
+		d.Blockers = append(d.Blockers, told)
+		if i == 0 {
+			d.add(r.causes)
+			d.Outlook, d.Reason = r.outlook, r.reason
+		} else if worse(r.outlook, d.Outlook) {
+			d.Outlook, d.Reason = r.outlook, "as far as "+told.Pod+" blocks it: "+r.reason
+		}
+	}
+}
+
+// worse reports that one outlook leaves less hope than another.
+func worse(a, b Outlook) bool {
+	order := []Outlook{Transient, NotKnown, Permanent}
+	return slices.Index(order, a) > slices.Index(order, b)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // watchLag is how much later than another a watch may have told of what came before.
@@ -82,11 +83,11 @@ func TestAgreesWithTheController(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := explain.Last(h)
+		last := explain.Last(world.New(h))
 		steps, wanted := explain.Steps(h, last), demands(h)
 		for _, d := range deeds(h, last) {
 			if !d.fits(wanted[d.set], steps[d.set]) {
-				t.Errorf("%s: at %s it did one of %q; the model: %s", path, d.at.Sub(explain.Begin(h)), d.may,
+				t.Errorf("%s: at %s it did one of %q; the model: %s", path, d.at.Sub(explain.Begin(world.New(h))), d.may,
 					around(h, steps[d.set], d.at))
 				continue
 			}
@@ -155,7 +156,7 @@ func around(h history.History, steps []explain.Step, at history.Time) string {
 	var b strings.Builder
 	for _, s := range steps {
 		if s.From <= at.Add(watchLag) && s.To >= at.Add(-watchLag) {
-			fmt.Fprintf(&b, "\n  %s to %s: %s", s.From.Sub(explain.Begin(h)), s.To.Sub(explain.Begin(h)), s.Key)
+			fmt.Fprintf(&b, "\n  %s to %s: %s", s.From.Sub(explain.Begin(world.New(h))), s.To.Sub(explain.Begin(world.New(h))), s.Key)
 		}
 	}
 	return b.String()

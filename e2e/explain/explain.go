@@ -13,20 +13,19 @@ import (
 // within a few seconds.
 const DefaultBound = 5 * time.Second
 
-// Diagnose says what the StatefulSet "namespace/name" waits for at o.At. One that is not among the objects gets a
-// diagnosis that says so. Bound is how long a pod has to block before that is called stuck.
-func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
-	d := Diagnosis{StatefulSet: key, At: o.clock(Moment{At: o.At, Known: true}), Ordinal: -1, Blockers: []Blocker{},
+// diagnose says what the StatefulSet "namespace/name" waits for. One that is not known gets a diagnosis that says so.
+func diagnose(k *known, key string, bound time.Duration) Diagnosis {
+	d := Diagnosis{StatefulSet: key, At: k.clock(momentOf(k.at)), Ordinal: -1, Blockers: []Blocker{},
 		Causes: []Cause{}}
-	s := o.sets[key]
+	s := k.sets.get(key)
 	if s == nil {
 		d.Action, d.Outlook = ActionUnknown, NotKnown
 		d.Wants = "nothing that is known of: the StatefulSet was not seen"
 		d.Reason = "without the StatefulSet nobody knows what is wanted"
-		d.add(o.unknowns())
+		d.add(k.unknowns())
 		return d
 	}
-	v := o.view(s)
+	v := k.view(s)
 	next := v.next()
 	d.Action, d.Ordinal, d.Rule, d.Wants = next.action, next.ordinal, next.rule, v.wants(next)
 	if next.action == ActionNone {
@@ -36,16 +35,16 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 		d.Rule = "" // Nothing else is kept waiting.
 	}
 	if len(next.blockers) > 0 {
-		d.explainBlockers(o, v, next)
+		d.explainBlockers(k, v, next)
 		d.Stuck = d.Blockers[0].For >= bound
 	} else {
-		r := &reasoner{o: o, set: s, view: v, step: next}
+		r := &reasoner{k: k, set: v.set, view: v, step: next}
 		r.idle()
 		d.add(r.causes)
 		d.Outlook, d.Reason = r.outlook, r.reason
 	}
 	if d.Outlook == NotKnown {
-		d.add(o.unknowns())
+		d.add(k.unknowns())
 	}
 	d.Stuck = d.Stuck || d.Outlook == Permanent
 	return d
@@ -54,9 +53,9 @@ func Diagnose(o *Objects, key string, bound time.Duration) Diagnosis {
 func (d *Diagnosis) add(causes []Cause) { d.Causes = append(d.Causes, causes...) }
 
 // unknowns says what could not be seen.
-func (o *Objects) unknowns() []Cause {
+func (k *known) unknowns() []Cause {
 	var causes []Cause
-	for _, m := range o.missing {
+	for _, m := range k.missing {
 		causes = append(causes, Cause{Sentence: m})
 	}
 	return causes
@@ -65,6 +64,7 @@ func (o *Objects) unknowns() []Cause {
 // wants tells a step as a sentence that goes on after "the controller wants".
 func (v *view) wants(s step) string {
 	name := v.set.pod(s.ordinal)
+	key := world.Key(v.set.Event.Object.Namespace, name)
 	wanted := count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
 	switch s.action {
 	case ActionNone:
@@ -77,7 +77,7 @@ func (v *view) wants(s step) string {
 		}
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
-		if p := v.o.pods[v.set.key+fmt.Sprintf("-%d", s.ordinal)]; p != nil {
+		if v.k.pods.get(key) != nil {
 			return fmt.Sprintf("to create %s anew", name)
 		}
 		return fmt.Sprintf("to create %s: %s", name, wanted)
@@ -85,8 +85,8 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("to delete %s: %s, from ordinal %d on", name, wanted, v.set.Start)
 	case ActionUpdate:
 		from := ""
-		if p := v.o.pods[v.set.key+fmt.Sprintf("-%d", s.ordinal)]; p != nil && p.revision != "" {
-			from = " from revision " + p.revision
+		if p := v.k.pods.get(key); p != nil && p.Meta.Labels[revisionLabel] != "" {
+			from = " from revision " + p.Meta.Labels[revisionLabel]
 		}
 		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.Status.UpdateRevision)
 	case ActionReplace:
@@ -99,7 +99,7 @@ func (v *view) wants(s step) string {
 func (v *view) old() int {
 	n := 0
 	for _, p := range v.replicas {
-		if p != nil && v.set.Status.UpdateRevision != "" && p.revision != v.set.Status.UpdateRevision {
+		if p != nil && v.set.Status.UpdateRevision != "" && p.revision() != v.set.Status.UpdateRevision {
 			n++
 		}
 	}
@@ -133,26 +133,26 @@ func (v *view) tell(b blocker) Blocker {
 	if p := b.pod; p != nil {
 		switch b.state {
 		case stateTerminating:
-			since = p.asked
+			since = p.asked()
 		case stateOver:
-			since = p.over
+			since = p.over()
 		case stateNotAvailable:
-			since = p.ready
+			since = p.ready()
 		default:
-			since = p.unready
+			since = p.unready()
 		}
 	}
 	state := string(b.state)
 	if left := b.pod; b.state == stateNotAvailable && left != nil {
-		state = "not available for another " + Lasting(left.unavailableFor(v.o, v.set.MinReady).Round(time.Second))
+		state = "not available for another " + Lasting(left.unavailableFor(v.set.MinReady).Round(time.Second))
 	}
-	return Blocker{Pod: v.set.pod(b.ordinal), State: state, Since: v.o.clock(since), For: v.o.lasted(since),
+	return Blocker{Pod: v.set.pod(b.ordinal), State: state, Since: v.k.clock(since), For: v.k.lasted(since),
 		since: since}
 }
 
 // reasoner puts the chain of causes together.
 type reasoner struct {
-	o       *Objects
+	k       *known
 	set     *set
 	view    *view
 	step    step
@@ -165,6 +165,22 @@ type reasoner struct {
 // because adds a link.
 func (r *reasoner) because(evidence []Evidence, format string, args ...any) {
 	r.causes = append(r.causes, Cause{Sentence: oneLine(fmt.Sprintf(format, args...)), Evidence: evidence})
+}
+
+// said repeats an Event of the API; what ends before its time.
+func (r *reasoner) said(n *notice, what string) {
+	r.because(proof(n.Notice, "message"), "%s %s: %s", what, r.k.clock(n.last), quote(n.Spec.Message))
+}
+
+// asked returns since when the StatefulSet is as it is wanted, where that was seen.
+func (r *reasoner) asked() Moment {
+	if r.k.live {
+		return Moment{}
+	}
+	first, _ := r.k.sets.since(r.set.StatefulSet, func(v *world.StatefulSet) bool {
+		return v.Meta.Generation == r.set.Meta.Generation
+	})
+	return seen(first.Event)
 }
 
 // looks says how it looks; what was said first stands, unless it was not known.
@@ -187,18 +203,6 @@ func quote(message string) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// proof returns evidence of one object.
-func proof(h *head, fields ...string) []Evidence {
-	if len(fields) == 0 {
-		return []Evidence{h.evidence("")}
-	}
-	var out []Evidence
-	for _, f := range fields {
-		out = append(out, h.evidence(f))
-	}
-	return out
-}
-
 // blocked explains one blocker.
 func (r *reasoner) blocked(b blocker) {
 	switch b.state {
@@ -209,10 +213,10 @@ func (r *reasoner) blocked(b blocker) {
 	case stateOver:
 		r.over(b.pod)
 	case stateNotAvailable:
-		left := b.pod.unavailableFor(r.o, r.set.MinReady).Round(time.Second)
-		r.because(proof(&b.pod.head, "status.conditions[Ready].lastTransitionTime"),
-			"%s is Ready%s and counts as available after %d s (minReadySeconds): in another %s", b.pod.name(),
-			r.o.since(b.pod.ready), r.set.MinReady, Lasting(left))
+		left := b.pod.unavailableFor(r.set.MinReady).Round(time.Second)
+		r.because(proof(b.pod.Pod, "status.conditions[Ready].lastTransitionTime"),
+			"%s is Ready%s and counts as available after %d s (minReadySeconds): in another %s", b.pod.Name(),
+			r.k.sinceWhen(b.pod.ready()), r.set.MinReady, Lasting(left))
 		r.looks(Transient, "it is available in %s if it stays Ready", Lasting(left))
 	default:
 		r.notReady(b.pod)
@@ -230,8 +234,8 @@ func (r *reasoner) over(p *pod) {
 	if why != "" {
 		why = ": " + quote(why)
 	}
-	r.because(proof(&p.head, "status.phase"), "%s has %s%s%s", p.name(), strings.ToLower(string(p.Status.Phase)),
-		r.o.since(p.over), why)
+	r.because(proof(p.Pod, "status.phase"), "%s has %s%s%s", p.Name(), strings.ToLower(string(p.Status.Phase)),
+		r.k.sinceWhen(p.over()), why)
 	if p.terminating() {
 		r.terminating(p)
 		return
@@ -242,30 +246,29 @@ func (r *reasoner) over(p *pod) {
 // refused explains why a pod that is missing is not created.
 func (r *reasoner) refused(ordinal int) {
 	name := r.set.pod(ordinal)
-	if n := r.o.refusal(r.set, ordinal); n != nil {
-		r.because(proof(&n.head, "message"), "creating %s was refused, last at %s: %s", name,
-			r.o.clock(n.last), quote(n.Message))
+	if n := r.k.refusal(r.set, ordinal); n != nil {
+		r.said(n, "creating "+name+" was refused, last at")
 		switch {
-		case strings.Contains(n.Message, "exceeded quota") && r.step.rule == ruleBatch:
+		case strings.Contains(n.Spec.Message, "exceeded quota") && r.step.rule == ruleBatch:
 			r.looks(Permanent, "the pods that would free the quota are those that wait for it (kubernetes/kubernetes "+
 				"issue 140858): somebody has to raise the quota or delete one of them")
-		case strings.Contains(n.Message, "exceeded quota"):
+		case strings.Contains(n.Spec.Message, "exceeded quota"):
 			r.looks(Permanent, "the quota stands until somebody raises it or something else that counts is deleted; "+
 				"the controller tries again by itself")
-		case strings.Contains(n.Message, "forbidden"), strings.Contains(n.Message, "is invalid"),
-			strings.Contains(n.Message, "denied the request"):
+		case strings.Contains(n.Spec.Message, "forbidden"), strings.Contains(n.Spec.Message, "is invalid"),
+			strings.Contains(n.Spec.Message, "denied the request"):
 			r.looks(Permanent, "the API server refuses the pod as it is: the template has to change, or "+
 				"what refuses it")
 		default:
 			r.looks(NotKnown, "the controller tries again by itself")
 		}
 	}
-	if c := r.o.staleClaim(r.set, ordinal); c != nil {
-		r.because(proof(&c.head, "metadata.ownerReferences"),
+	if c := r.k.staleClaim(r.set, ordinal); c != nil {
+		r.because(proof(c, "metadata.ownerReferences"),
 			"PVC %s still belongs to the pod %s before this one; it is to be deleted first "+
-				"(persistentVolumeClaimRetentionPolicy.whenScaled is Delete)", c.name(), name)
+				"(persistentVolumeClaimRetentionPolicy.whenScaled is Delete)", c.Name(), name)
 		if len(c.Meta.Finalizers) > 0 && c.Meta.DeletionTimestamp != nil {
-			r.because(proof(&c.head, "metadata.finalizers"), "PVC %s is being deleted and held by %s", c.name(),
+			r.because(proof(c, "metadata.finalizers"), "PVC %s is being deleted and held by %s", c.Name(),
 				strings.Join(c.Meta.Finalizers, ", "))
 		}
 		r.looks(Transient, "the garbage collector deletes the claim of a pod that is gone")
@@ -278,14 +281,14 @@ const reasonIdle = "no pod blocks it: the controller does it as soon as it gets 
 // idle explains a controller that could act and was not yet seen to.
 func (r *reasoner) idle() {
 	if r.set.Status.ObservedGeneration < r.set.Meta.Generation {
-		r.because(proof(&r.set.head, "status.observedGeneration"),
+		r.because(proof(r.set.StatefulSet, "status.observedGeneration"),
 			"the controller has not taken in what is wanted%s: it has seen generation %d of %d",
-			r.o.since(r.set.changed), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
+			r.k.sinceWhen(r.asked()), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
-	for _, f := range r.o.Faults {
-		switch ago := r.o.lasted(f.Healed); {
+	for _, f := range r.k.faults {
+		switch ago := r.k.lasted(f.healed); {
 		case !r.hurtsControl(f):
-		case !f.Healed.Known:
+		case !f.healed.Known:
 			r.fault(f)
 			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be "+
 				"healed", f.Step)
@@ -295,10 +298,9 @@ func (r *reasoner) idle() {
 				"become the leader before it acts", f.Step, f.Name, Lasting(ago))
 		}
 	}
-	if n := r.o.noticed("StatefulSet", r.set.key, "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
-		r.o.lasted(n.last) < time.Minute {
-		r.because(proof(&n.head, "message"), "the last that the controller said of a failure, at %s: %s",
-			r.o.clock(n.last), quote(n.Message))
+	if n := r.k.noticed("StatefulSet", r.set.Key(), "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
+		r.k.lasted(n.last) < time.Minute {
+		r.said(n, "the last that the controller said of a failure, at")
 	}
 	r.looks(Transient, "%s", reasonIdle)
 }
@@ -309,21 +311,21 @@ func (r *reasoner) brokenRevision(b blocker) {
 	p := b.pod
 	update := r.set.Status.UpdateRevision
 	if b.state != stateNotReady || r.set.Parallel || r.set.Strategy != world.RollingUpdate || update == "" ||
-		p.revision == "" || p.ordinal-r.set.Start >= r.set.replicas {
+		p.revision() == "" || p.ordinal-r.set.Start >= r.set.replicas {
 		return
 	}
 	switch {
-	case p.revision != update && p.ordinal-r.set.Start >= r.set.Partition:
-		r.because([]Evidence{p.evidence("metadata.labels[controller-revision-hash]"),
-			r.set.evidence("status.updateRevision")},
+	case p.revision() != update && p.ordinal-r.set.Start >= r.set.Partition:
+		r.because(append(proof(p.Pod, "metadata.labels["+revisionLabel+"]"),
+			proof(r.set.StatefulSet, "status.updateRevision")...),
 			"%s is of revision %s, and %s is wanted; the controller does not replace it, because it waits for it to "+
-				"become Ready first (kubernetes/kubernetes issue 67250)", p.name(), p.revision, update)
-		if r.outlook == Permanent || !p.everReady && r.outlook == NotKnown {
+				"become Ready first (kubernetes/kubernetes issue 67250)", p.Name(), p.revision(), update)
+		if r.outlook == Permanent || !p.everReady() && r.outlook == NotKnown {
 			r.outlook, r.reason = Permanent, fmt.Sprintf("a right template is not enough: delete pod %s, and the "+
-				"controller makes it anew at %s", p.name(), update)
+				"controller makes it anew at %s", p.Name(), update)
 		}
-	case r.outlook == Permanent && update != r.set.Status.CurrentRevision && p.revision == update:
+	case r.outlook == Permanent && update != r.set.Status.CurrentRevision && p.revision() == update:
 		r.reason += fmt.Sprintf("; once the template is put right, pod %s has to be deleted by hand too "+
-			"(kubernetes/kubernetes issue 67250)", p.name())
+			"(kubernetes/kubernetes issue 67250)", p.Name())
 	}
 }

@@ -101,7 +101,7 @@ func TestUnknown(t *testing.T) {
 	}
 	golden(t, "unknown", text(t, d))
 	for _, key := range []string{"trial/other", "", "web"} {
-		d := explain.Diagnose(explain.FromWorld(world.New(h), at(60)), key, time.Second)
+		d := explain.Of(world.New(h), at(60), key, time.Second)
 		if d.Action != explain.ActionUnknown || d.Outlook != explain.NotKnown || d.Stuck {
 			t.Errorf("%q: %+v", key, d)
 		}

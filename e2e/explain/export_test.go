@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"time"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -21,4 +23,9 @@ func Steps(h history.History, until history.Time) map[string][]Step {
 		}
 	}
 	return out
+}
+
+// Of diagnoses one StatefulSet, known or not.
+func Of(w *world.World, moment history.Time, key string, bound time.Duration) Diagnosis {
+	return diagnose(knownAt(w, moment), key, bound)
 }

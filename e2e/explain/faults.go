@@ -10,21 +10,21 @@ import (
 func (r *reasoner) faultsOn(b blocker) {
 	since := r.view.tell(b).since
 	nodes := r.nodesOf(b.pod)
-	for _, f := range r.o.Faults {
-		hits := f.Victim == b.pod.name() || slices.Contains(nodes, f.Node)
+	for _, f := range r.k.faults {
+		hits := f.Victim == b.pod.Name() || slices.Contains(nodes, f.Node)
 		if !hits && !(b.pod.Spec.NodeName == "" && r.hurtsControl(f)) {
 			continue
 		}
-		if since.Known && f.Injected.At > since.At.Add(time.Second) && f.Healed.Known ||
-			f.Healed.Known && since.Known && f.Healed.At < since.At {
+		if since.Known && f.injected.At > since.At.Add(time.Second) && f.healed.Known ||
+			f.healed.Known && since.Known && f.healed.At < since.At {
 			continue
 		}
 		r.fault(f)
-		if !f.Healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
+		if !f.healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
 			r.outlook, r.reason = Transient, fmt.Sprintf("as far as the fault of step %d (%s) is the cause: it is "+
 				"still at work and will be healed", f.Step, f.Name)
 		}
-		if ago := r.o.lasted(f.Healed); f.Healed.Known && ago < usualStart && r.outlook == NotKnown {
+		if ago := r.k.lasted(f.healed); f.healed.Known && ago < usualStart && r.outlook == NotKnown {
 			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and what it hurt takes "+
 				"a while to come back; should it not: %s", f.Step, f.Name, Lasting(ago), r.reason)
 		}
@@ -32,8 +32,8 @@ func (r *reasoner) faultsOn(b blocker) {
 }
 
 // hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
-func (r *reasoner) hurtsControl(f Fault) bool {
-	if n := r.o.nodes[f.Node]; n != nil {
+func (r *reasoner) hurtsControl(f fault) bool {
+	if n := r.k.nodes.get(f.Node); n != nil {
 		if _, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]; ok {
 			return true
 		}
@@ -42,13 +42,13 @@ func (r *reasoner) hurtsControl(f Fault) bool {
 }
 
 // atWork returns a fault that is at work on the pod or its node, and false where there is none.
-func (r *reasoner) atWork(p *pod) (Fault, bool) {
-	for _, f := range r.o.Faults {
-		if !f.Healed.Known && (f.Victim == p.name() || f.Node != "" && f.Node == p.Spec.NodeName) {
+func (r *reasoner) atWork(p *pod) (fault, bool) {
+	for _, f := range r.k.faults {
+		if !f.healed.Known && (f.Victim == p.Name() || f.Node != "" && f.Node == p.Spec.NodeName) {
 			return f, true
 		}
 	}
-	return Fault{}, false
+	return fault{}, false
 }
 
 // nodesOf returns the node of a pod, or the nodes that its volumes bind it to.
@@ -57,31 +57,29 @@ func (r *reasoner) nodesOf(p *pod) []string {
 		return []string{p.Spec.NodeName}
 	}
 	var names []string
-	for _, key := range p.claims() {
-		if c := r.o.claims[key]; c != nil {
-			if v := r.o.volumes[c.Spec.VolumeName]; v != nil && len(v.terms()) > 0 {
-				names = append(names, v.named()...)
-			}
+	for _, c := range p.claims() {
+		if v := r.k.volumes.get(c.Spec.VolumeName); v != nil {
+			names = append(names, named(v)...)
 		}
 	}
 	return names
 }
 
-func (r *reasoner) fault(f Fault) {
+func (r *reasoner) fault(f fault) {
 	on := f.Node
 	if on != "" {
 		on = " on node " + on
 	}
 	end := "is still at work"
-	if f.Healed.Known {
-		end = "was healed at " + r.o.clock(f.Healed)
+	if f.healed.Known {
+		end = "was healed at " + r.k.clock(f.healed)
 	}
 	var evidence []Evidence
-	for _, id := range f.injectedEvents {
+	for _, id := range f.events {
 		evidence = append(evidence, Evidence{Event: id})
 	}
-	if f.Healed.Event != 0 {
-		evidence = append(evidence, Evidence{Event: f.Healed.Event})
+	if f.healed.Event != 0 {
+		evidence = append(evidence, Evidence{Event: f.healed.Event})
 	}
-	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on, r.o.clock(f.Injected), end)
+	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on, r.k.clock(f.injected), end)
 }

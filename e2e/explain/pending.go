@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // unscheduled explains a pod that is on no node.
@@ -11,18 +13,18 @@ func (r *reasoner) unscheduled(p *pod) {
 	c := p.condition("PodScheduled")
 	switch {
 	case c.Reason == "SchedulingGated":
-		r.because(proof(&p.head, "spec.schedulingGates"), "its scheduling gates hold it back: %s", quote(c.Message))
+		r.because(proof(p.Pod, "spec.schedulingGates"), "its scheduling gates hold it back: %s", quote(c.Message))
 		r.looks(Permanent, "whoever set the scheduling gates has to take them away")
 	case c.Status == "False":
-		r.because(proof(&p.head, "status.conditions[PodScheduled]"), "the scheduler finds no node for it: %s",
+		r.because(proof(p.Pod, "status.conditions[PodScheduled]"), "the scheduler finds no node for it: %s",
 			quote(c.Message))
 	default:
-		r.because(proof(&p.head, "status.conditions"), "the scheduler has not said anything of it")
-		if r.o.lasted(p.first) < DefaultBound {
-			r.looks(Transient, "it was made only %s ago", Lasting(r.o.lasted(p.first)))
+		r.because(proof(p.Pod, "status.conditions"), "the scheduler has not said anything of it")
+		if r.k.lasted(r.k.pods.first(p.Pod)) < DefaultBound {
+			r.looks(Transient, "it was made only %s ago", Lasting(r.k.lasted(r.k.pods.first(p.Pod))))
 		}
 	}
-	for _, key := range p.claims() {
+	for _, key := range claimsOf(p.Pod) {
 		r.claim(p, key)
 	}
 	switch {
@@ -38,23 +40,23 @@ func (r *reasoner) unscheduled(p *pod) {
 
 // claim explains what a claim of a pod that is on no node has to do with that.
 func (r *reasoner) claim(p *pod, key string) {
-	c := r.o.claims[key]
+	c := r.k.claims.get(key)
 	name := key[strings.LastIndexByte(key, '/')+1:]
-	if c == nil && r.o.unseen["persistentvolumeclaims"] {
+	if c == nil && !r.k.on["persistentvolumeclaims"] {
 		return
 	}
 	if c == nil {
-		gone := r.o.gone["persistentvolumeclaims "+key]
-		r.because([]Evidence{{Event: gone.Event, Object: "persistentvolumeclaims " + key}}, "PVC %s does not exist%s",
-			name, r.o.since(gone))
-		if r.o.lasted(p.unready) < DefaultBound {
+		gone := r.k.claims.gone(key)
+		r.because(absence("persistentvolumeclaims", key, gone), "PVC %s does not exist%s",
+			name, r.k.sinceWhen(gone))
+		if r.k.lasted(p.unready()) < DefaultBound {
 			r.looks(Transient, "the controller makes a claim that is missing of a pod that is Pending")
 		}
 		r.looks(NotKnown, "the controller makes a claim that is missing of a pod that is Pending, and has not")
 		return
 	}
 	if c.Meta.DeletionTimestamp != nil {
-		r.because(proof(&c.head, "metadata.deletionTimestamp"), "PVC %s is being deleted (held by: %s)", name,
+		r.because(proof(c, "metadata.deletionTimestamp"), "PVC %s is being deleted (held by: %s)", name,
 			strings.Join(c.Meta.Finalizers, ", "))
 		r.looks(Transient, "the claim goes when no pod on a node uses it, and is made anew")
 	}
@@ -62,73 +64,73 @@ func (r *reasoner) claim(p *pod, key string) {
 		r.unbound(c)
 		return
 	}
-	if v := r.o.volumes[c.Spec.VolumeName]; v != nil {
+	if v := r.k.volumes.get(c.Spec.VolumeName); v != nil {
 		r.bound(c, v)
 		return
 	}
-	if gone, known := r.o.gone["persistentvolumes "+c.Spec.VolumeName]; known || c.Status.Phase == "Lost" {
-		r.because([]Evidence{c.evidence("spec.volumeName"), {Event: gone.Event,
-			Object: "persistentvolumes " + c.Spec.VolumeName}},
-			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.o.since(gone))
+	if gone := r.k.volumes.gone(c.Spec.VolumeName); gone.Known || c.Status.Phase == "Lost" {
+		r.because(append(proof(c, "spec.volumeName"), absence("persistentvolumes", c.Spec.VolumeName, gone)...),
+			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.k.sinceWhen(gone))
 		r.looks(Permanent, "a claim stays bound to its volume for ever: the data is lost or has to be brought back "+
 			"under that name, or the claim be deleted")
 	}
 }
 
-func (r *reasoner) unbound(c *claim) {
-	r.because(proof(&c.head, "status.phase"), "PVC %s is not bound to a volume", c.name())
-	if n := r.o.noticed("PersistentVolumeClaim", c.key, c.uid, "ProvisioningFailed", "FailedBinding"); n != nil {
-		r.because(proof(&n.head, "message"), "it was said of it at %s: %s", r.o.clock(n.last), quote(n.Message))
+func (r *reasoner) unbound(c *world.Claim) {
+	r.because(proof(c, "status.phase"), "PVC %s is not bound to a volume", c.Name())
+	if n := r.k.noticed("PersistentVolumeClaim", c.Key(), c.UID(), "ProvisioningFailed", "FailedBinding"); n != nil {
+		r.said(n, "it was said of it at")
 		r.looks(NotKnown, "a volume has to be made that fits")
 	}
 }
 
 // bound explains what the node affinity of a bound volume leaves.
-func (r *reasoner) bound(c *claim, v *volume) {
-	if len(v.terms()) == 0 || len(r.o.nodes) == 0 {
+func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
+	all := len(r.k.nodes.there())
+	if len(terms(v)) == 0 || all == 0 {
 		return
 	}
-	nodes := r.o.allowed(v)
-	evidence := []Evidence{c.evidence("spec.volumeName"), v.evidence("spec.nodeAffinity")}
+	nodes := r.k.allowed(v)
+	evidence := append(proof(c, "spec.volumeName"), proof(v, "spec.nodeAffinity")...)
 	if len(nodes) == 0 {
 		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
-			c.name(), v.name(), v.asks(), count(len(r.o.nodes), "node"))
-		for _, name := range v.named() {
-			if gone, ok := r.o.gone["nodes "+name]; ok {
-				r.because([]Evidence{{Event: gone.Event, Object: "nodes " + name}}, "node %s was deleted at %s", name,
-					r.o.clock(gone))
+			c.Name(), v.Name(), asks(v), count(all, "node"))
+		for _, name := range named(v) {
+			if gone := r.k.nodes.gone(name); gone.Known {
+				r.because(absence("nodes", name, gone), "node %s was deleted at %s", name,
+					r.k.clock(gone))
 			}
 		}
 		r.looks(Permanent, "it lasts until such a node comes back, or until PVC %s is deleted and the pod begins with "+
-			"an empty volume", c.name())
+			"an empty volume", c.Name())
 		return
 	}
 	var names []string
 	down := 0
 	for _, n := range nodes {
-		names = append(names, n.name())
-		if !n.ready() || len(n.barred()) > 0 || n.Spec.Unschedulable {
+		names = append(names, n.Name())
+		if !nodeReady(n) || len(barred(n)) > 0 || n.Spec.Unschedulable {
 			down++
 		}
 	}
 	if down < len(nodes) {
 		return
 	}
-	r.because(evidence, "PVC %s is bound to PV %s, which only node %s may use", c.name(), v.name(),
+	r.because(evidence, "PVC %s is bound to PV %s, which only node %s may use", c.Name(), v.Name(),
 		strings.Join(names, ", "))
 	for _, n := range nodes {
 		switch {
-		case !n.ready():
-			r.because(proof(&n.head, "status.conditions[Ready]"), "node %s is not Ready%s: %s", n.name(),
-				r.o.since(n.unready), quote(n.condition().Message))
-			r.looks(NotKnown, "it ends when node %s is Ready again", n.name())
+		case !nodeReady(n):
+			r.because(proof(n, "status.conditions[Ready]"), "node %s is not Ready%s: %s", n.Name(),
+				r.k.sinceWhen(r.k.nodeUnready(n)), quote(nodeCondition(n).Message))
+			r.looks(NotKnown, "it ends when node %s is Ready again", n.Name())
 		case n.Spec.Unschedulable:
-			r.because(proof(&n.head, "spec.unschedulable"), "node %s is cordoned%s", n.name(), r.o.since(n.cordoned))
+			r.because(proof(n, "spec.unschedulable"), "node %s is cordoned%s", n.Name(), r.k.sinceWhen(r.k.cordoned(n)))
 			r.nodal = r.outlook == ""
-			r.looks(Permanent, "it lasts until somebody uncordons node %s", n.name())
+			r.looks(Permanent, "it lasts until somebody uncordons node %s", n.Name())
 		default:
-			r.because(proof(&n.head, "spec.taints"), "node %s is tainted %s", n.name(), strings.Join(n.barred(), ", "))
-			r.looks(NotKnown, "it ends when node %s loses its taints", n.name())
+			r.because(proof(n, "spec.taints"), "node %s is tainted %s", n.Name(), strings.Join(barred(n), ", "))
+			r.looks(NotKnown, "it ends when node %s loses its taints", n.Name())
 		}
 	}
 }
@@ -136,11 +138,11 @@ func (r *reasoner) bound(c *claim, v *volume) {
 // terminating explains a pod whose end was asked for.
 func (r *reasoner) terminating(p *pod) {
 	grace := time.Duration(p.grace()) * time.Second
-	r.because(proof(&p.head, "metadata.deletionTimestamp"), "the end of %s was asked for%s, with %s to end in",
-		p.name(), at(r.o.clock(p.asked)), Lasting(grace))
+	r.because(proof(p.Pod, "metadata.deletionTimestamp"), "the end of %s was asked for%s, with %s to end in",
+		p.Name(), at(r.k.clock(p.asked())), Lasting(grace))
 	left := r.graceLeft(p)
 	if len(p.Meta.Finalizers) > 0 {
-		r.because(proof(&p.head, "metadata.finalizers"), "it is held by %s", strings.Join(p.Meta.Finalizers, ", "))
+		r.because(proof(p.Pod, "metadata.finalizers"), "it is held by %s", strings.Join(p.Meta.Finalizers, ", "))
 		if p.Status.Over || left <= 0 {
 			r.looks(Permanent, "it stays until whoever set the finalizers takes them away")
 		}
@@ -158,33 +160,33 @@ func (r *reasoner) terminating(p *pod) {
 		r.looks(Transient, "it is killed in %s at the latest", Lasting(left))
 		return
 	}
-	if n := r.o.noticed("Pod", p.key, p.uid, "FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
-		r.because(proof(&n.head, "message"), "the kubelet said at %s: %s", r.o.clock(n.last), quote(n.Message))
+	if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
+		r.said(n, "the kubelet said at")
 	}
 	r.looks(NotKnown, "its time to end is over; it goes when the kubelet of its node says that its containers ended")
 }
 
 // stranded says how the end of a pod looks whose node does not answer.
 func (r *reasoner) stranded(p *pod, name string) {
-	n := r.o.nodes[name]
+	n := r.k.nodes.get(name)
 	switch {
 	case r.outlook == Permanent:
 	case n == nil:
 		r.outlook = Transient
 		r.reason = "the pod garbage collector deletes pods of a node that has not existed for 40 s"
-	case n.outOfService():
+	case outOfService(n):
 		r.outlook, r.reason = Transient, fmt.Sprintf("node %s is tainted out-of-service: the pod garbage collector "+
 			"deletes its pods", name)
 	default:
 		r.outlook, r.reason = NotKnown, fmt.Sprintf("only node %s can confirm the end of %s, and a StatefulSet never "+
 			"makes a second pod of a name: the node has to answer again, be tainted out-of-service, or be deleted; "+
-			"until then it stays", name, p.name())
+			"until then it stays", name, p.Name())
 	}
 }
 
 // graceLeft is how much of the time to end is left.
 func (r *reasoner) graceLeft(p *pod) time.Duration {
-	now, ok := r.o.wall(r.o.At)
+	now, ok := r.k.wall()
 	if !ok || p.Meta.DeletionTimestamp == nil || p.Meta.DeletionTimestamp.IsZero() {
 		return 0
 	}

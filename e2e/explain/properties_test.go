@@ -90,16 +90,15 @@ func FuzzApply(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
-		o := explain.FromWorld(world.New(h), at(60))
 		name := "web-1"
 		resource := resources[int(which)%len(resources)]
 		if resource == "statefulsets" {
 			name = "web"
 		}
-		o.Apply(&history.Event{Kind: history.KindObject, Span: history.At(at(60)), Object: &history.Object{
-			Verb: history.VerbModified, Resource: resource, Namespace: "trial", Name: name, UID: name + "-1",
-			ResourceVersion: "99999", Raw: raw}})
-		d := explain.Diagnose(o, "trial/web", time.Second)
+		more := append(slices.Clone(h.Events), history.Event{Kind: history.KindObject, Span: history.At(at(60)),
+			Object: &history.Object{Verb: history.VerbModified, Resource: resource, Namespace: "trial", Name: name,
+				UID: name + "-1", ResourceVersion: "99999", Raw: raw}})
+		d := explain.Of(world.New(history.History{Events: more}), at(60), "trial/web", time.Second)
 		sane(t, d, text(t, d))
 	})
 }
@@ -127,26 +126,27 @@ func TestRecordedRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			end := explain.Trialled(h)
+			w := world.New(h)
+			end := explain.Trialled(w)
 			for i := range 3 {
-				moment := explain.Begin(h).Add(end.Sub(explain.Begin(h)) / 3 * time.Duration(i+1))
-				for _, d := range explain.At(world.New(h), moment, explain.DefaultBound) {
+				moment := explain.Begin(w).Add(end.Sub(explain.Begin(w)) / 3 * time.Duration(i+1))
+				for _, d := range explain.At(w, moment, explain.DefaultBound) {
 					sane(t, d, text(t, d))
 				}
 			}
-			settled, ok := explain.EndOf(h, history.PhaseSettle)
+			settled, ok := explain.EndOf(w, history.PhaseSettle)
 			if !ok {
 				t.Fatal("it never settled")
 			}
 			whole := slices.ContainsFunc(h.Events, func(e history.Event) bool {
 				return e.Phase != nil && e.Phase.Name == history.PhaseSettle && e.Phase.End && e.Phase.Error == ""
 			})
-			for _, d := range explain.At(world.New(h), settled, explain.DefaultBound) {
+			for _, d := range explain.At(w, settled, explain.DefaultBound) {
 				if d.Stuck == whole {
 					t.Errorf("settled is %t, and stuck is %t: %s", whole, d.Stuck, text(t, d))
 				}
 			}
-			s, ok := explain.Longest(world.New(h), end, explain.DefaultBound)
+			s, ok := explain.Longest(w, end, explain.DefaultBound)
 			if !ok || s.Diagnosis.Action == explain.ActionNone {
 				t.Fatalf("MySQL starts in no time: %v %+v", ok, s)
 			}

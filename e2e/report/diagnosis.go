@@ -37,9 +37,9 @@ func (s *story) stuck(p *page) {
 	if s.report.Verdict == check.Pass {
 		return
 	}
-	moment, ok := explain.EndOf(s.history, history.PhaseSettle)
+	moment, ok := explain.EndOf(s.world, history.PhaseSettle)
 	if !ok {
-		moment = explain.Trialled(s.history)
+		moment = explain.Trialled(s.world)
 	}
 	titled := false
 	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {

@@ -101,35 +101,35 @@ func (f *explainFlags) saved(path string) (explained, error) {
 	if err != nil {
 		return explained{}, fmt.Errorf("explain %q: %w", path, err)
 	}
-	moment, err := f.moment(h)
+	w := world.New(h)
+	moment, err := f.moment(w)
 	if err != nil {
 		return explained{}, err
 	}
-	w := world.New(h)
 	told := explained{StatefulSets: explain.At(w, moment, f.bound)}
 	if told.StatefulSets == nil {
 		told.StatefulSets = []explain.Diagnosis{}
 	}
-	if spell, ok := explain.Longest(w, explain.Trialled(h), f.bound); ok {
+	if spell, ok := explain.Longest(w, explain.Trialled(w), f.bound); ok {
 		told.Longest = &spell
 	}
 	return told, nil
 }
 
 // moment is the one that --at means, and the end of the load without it.
-func (f *explainFlags) moment(h history.History) (history.Time, error) {
+func (f *explainFlags) moment(w *world.World) (history.Time, error) {
 	if f.at == "" {
-		if end, ok := explain.EndOf(h, history.PhaseLoad); ok {
+		if end, ok := explain.EndOf(w, history.PhaseLoad); ok {
 			return end, nil
 		}
-		return explain.Trialled(h), nil
+		return explain.Trialled(w), nil
 	}
 	d, err := time.ParseDuration(f.at)
 	if err != nil || d < 0 {
 		return 0, badArguments("--at %q is no time since the begin of the run; give for example +45s", f.at)
 	}
-	begin := explain.Begin(h)
-	moment, last := begin.Add(d), explain.Last(h)
+	begin := explain.Begin(w)
+	moment, last := begin.Add(d), explain.Last(w)
 	if moment > last {
 		return 0, badArguments("--at %q is after the end of the run; give at most +%.1fs", f.at,
 			last.Sub(begin).Seconds())

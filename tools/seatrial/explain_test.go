@@ -106,13 +106,13 @@ func TestExplainLive(t *testing.T) {
 	kube.PrependReactor("list", "volumeattachments", func(kubetesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("not allowed")
 	})
-	o, err := askCluster(t.Context(), kube, "shop", "web", now)
+	w, err := askCluster(t.Context(), kube, "shop", "web", now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
 	if err := writeExplained(&b, explained{StatefulSets: []explain.Diagnosis{
-		explain.Diagnose(o, "shop/web", time.Minute)}}, "text"); err != nil {
+		explain.Now(w, now, "shop/web", time.Minute)}}, "text"); err != nil {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(b.String()), " ")

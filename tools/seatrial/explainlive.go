@@ -17,6 +17,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // liveBound bounds all requests to a live cluster.
@@ -49,19 +50,29 @@ func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
-	objects, err := askCluster(ctx, kube, namespace, name, time.Now())
+	now := time.Now()
+	w, err := askCluster(ctx, kube, namespace, name, now)
 	if err != nil {
 		return explained{}, err
 	}
-	return explained{StatefulSets: []explain.Diagnosis{explain.Diagnose(objects, f.set, f.bound)}}, nil
+	return explained{StatefulSets: []explain.Diagnosis{explain.Now(w, now, f.set, f.bound)}}, nil
 }
 
-// askCluster reads all that a diagnosis needs. What may not be read is said to be missing; without the StatefulSet and
-// its pods there is nothing to say.
+// askCluster returns the world as the API server shows it now. What may not be read is said to be missing; without the
+// StatefulSet and its pods there is nothing to say.
 func askCluster(
 	ctx context.Context, kube kubernetes.Interface, namespace, name string, now time.Time,
-) (*explain.Objects, error) {
-	o := explain.NewLive(now)
+) (*world.World, error) {
+	var facts []history.Event
+	watch := func(resource string, state history.ObserverState, detail string) {
+		facts = append(facts, history.Event{Kind: history.KindObserver, Span: history.At(history.Time(now.UnixNano())),
+			Observer: &history.Observer{Name: "api/" + resource, State: state, Detail: detail}})
+	}
+	see := func(resource string, obj runtime.Object) error {
+		e, err := objectFact(resource, obj, now)
+		facts = append(facts, e)
+		return err
+	}
 	set, err := kube.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, badArguments("--statefulset: there is no StatefulSet %q in namespace %q", name, namespace)
@@ -69,7 +80,7 @@ func askCluster(
 	if err != nil {
 		return nil, fmt.Errorf("read StatefulSet %q in namespace %q: %w", name, namespace, err)
 	}
-	if err := apply(o, "statefulsets", set); err != nil {
+	if err := see("statefulsets", set); err != nil {
 		return nil, err
 	}
 	for _, l := range listings(kube, namespace) {
@@ -78,15 +89,16 @@ func askCluster(
 			return nil, fmt.Errorf("list pods in namespace %q: %w", namespace, err)
 		}
 		if err != nil {
-			o.Unseen(l.resource, fmt.Sprintf("%s could not be read: %v", l.resource, err))
+			watch(l.resource, history.ObserverLoss, fmt.Sprintf("%s could not be read: %v", l.resource, err))
 			continue
 		}
-		each := func(obj runtime.Object) error { return apply(o, l.resource, obj) }
+		watch(l.resource, history.ObserverOn, "listed")
+		each := func(obj runtime.Object) error { return see(l.resource, obj) }
 		if err := meta.EachListItem(list, each); err != nil {
 			return nil, fmt.Errorf("read %s: %w", l.resource, err)
 		}
 	}
-	return o, nil
+	return world.New(history.History{Events: facts}), nil
 }
 
 // listing is one kind of objects that a diagnosis is made from.
@@ -116,18 +128,17 @@ func lists[L runtime.Object](
 	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return call(ctx, opts) }
 }
 
-// apply takes one object in, as the API server would send it.
-func apply(o *explain.Objects, resource string, obj runtime.Object) error {
+// objectFact returns the fact that shows an object, as the API server would send it.
+func objectFact(resource string, obj runtime.Object, now time.Time) (history.Event, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", resource, err)
+		return history.Event{}, fmt.Errorf("read %s: %w", resource, err)
 	}
 	raw, err := json.Marshal(obj)
 	if err != nil {
-		return fmt.Errorf("encode %s %q: %w", resource, m.GetName(), err)
+		return history.Event{}, fmt.Errorf("encode %s %q: %w", resource, m.GetName(), err)
 	}
-	o.Apply(&history.Event{Kind: history.KindObject, Span: history.At(o.At), Object: &history.Object{
-		Verb: history.VerbListed, Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(),
-		UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Raw: raw}})
-	return nil
+	return history.Event{Kind: history.KindObject, Span: history.At(history.Time(now.UnixNano())),
+		Object: &history.Object{Verb: history.VerbListed, Resource: resource, Namespace: m.GetNamespace(),
+			Name: m.GetName(), UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Raw: raw}}, nil
 }

@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// Begin returns when the trial of a world began: all times are told from there.
+func Begin(w *world.World) history.Time {
+	if plans := w.Of(history.KindPlan); len(plans) > 0 {
+		return plans[0].Span.NotAfter
+	}
+	if len(w.Events) > 0 {
+		return w.Events[0].Span.NotBefore
+	}
+	return 0
+}
+
+// EndOf returns the end of a phase: when it ended, and when it never did the end of the history. It returns false for a
+// phase that never began.
+func EndOf(w *world.World, name history.PhaseName) (history.Time, bool) {
+	var end *history.Event
+	began := false
+	for _, e := range w.Of(history.KindPhase) {
+		if e.Phase.Name == name {
+			began, end = true, e
+		}
+	}
+	if end == nil || !end.Phase.End {
+		return Last(w), began
+	}
+	return end.Span.NotAfter, true
+}
+
+// Last returns the last moment of which a world tells.
+func Last(w *world.World) history.Time {
+	last := Begin(w)
+	for i := range w.Events {
+		last = max(last, w.Events[i].Span.NotAfter)
+	}
+	return last
+}
+
+// Trialled returns the moment up to which a world tells of the trial: what comes after is that the workload is taken
+// away.
+func Trialled(w *world.World) history.Time {
+	for _, e := range w.Of(history.KindPhase) {
+		if e.Phase.Name == history.PhaseEnd {
+			return e.Span.NotBefore
+		}
+	}
+	return Last(w)
+}
+
+// At diagnoses every StatefulSet of a trial at a moment. Bound is how long a pod has to block before that is called
+// stuck.
+func At(w *world.World, moment history.Time, bound time.Duration) []Diagnosis {
+	k, spells := stretches(w, moment)
+	var out []Diagnosis
+	for _, s := range k.sets.there() {
+		d := diagnose(k, s.Key(), bound)
+		if list := spells[s.Key()]; len(list) > 0 && d.Action != ActionNone {
+			d.lasts(k, list[len(list)-1], bound)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// Now diagnoses the StatefulSet "namespace/name" of a cluster as it is now. The world tells of its objects, each seen
+// once, at the moment now in nanoseconds since 1970; an observer "api/RESOURCE" tells in its detail why objects of a
+// resource could not be read.
+func Now(w *world.World, now time.Time, key string, bound time.Duration) Diagnosis {
+	k := newKnown(w)
+	k.live, k.at, k.offsetOK = true, history.Time(now.UnixNano()), true
+	for i := range w.Events {
+		k.take(&w.Events[i], k.at)
+	}
+	return diagnose(k, key, bound)
+}
+
+// lasts says since when nothing has moved, from a stretch that ends at the diagnosis.
+func (d *Diagnosis) lasts(k *known, s stretch, bound time.Duration) {
+	if s.key == "" || s.to < k.at {
+		return
+	}
+	d.Since, d.For = k.clock(momentOf(s.from)), k.at.Sub(s.from)
+	d.Stuck = d.For >= bound
+	if len(d.Blockers) == 0 && d.Stuck && d.Outlook == Transient && d.Reason == reasonIdle {
+		d.Outlook, d.Reason = NotKnown, "no pod blocks it, and the controller has not done it for "+Lasting(d.For)
+	}
+}
+
+// stretch is a time in which the next step of a StatefulSet's controller stayed the same.
+type stretch struct {
+	from, to history.Time
+	key      string
+	open     bool
+}
+
+// walker follows the next steps of controllers through a history.
+type walker struct {
+	*known
+	all map[string][]stretch    // By StatefulSet, in order.
+	due map[string]history.Time // When a pod that is waited for becomes available, by StatefulSet.
+}
+
+// stretches returns the steps of each StatefulSet up to a moment, in order, and what was known then.
+func stretches(w *world.World, until history.Time) (*known, map[string][]stretch) {
+	b := &walker{newKnown(w), map[string][]stretch{}, map[string]history.Time{}}
+	for i := range w.Events {
+		e := &w.Events[i]
+		if e.Span.NotAfter > until {
+			b.take(e, until)
+			continue
+		}
+		b.ripen(e.Span.NotAfter)
+		b.take(e, until)
+		if e.Kind != history.KindObject || e.Object == nil {
+			continue
+		}
+		b.at = max(b.at, e.Span.NotAfter)
+		for _, key := range b.touched(e.Object) {
+			b.walk(key)
+		}
+	}
+	b.ripen(until)
+	for _, list := range b.all {
+		if n := len(list); n > 0 {
+			list[n-1].to, list[n-1].open = max(until, list[n-1].from), true
+		}
+	}
+	b.at = until
+	b.finish()
+	return b.known, b.all
+}
+
+// touched returns the StatefulSets whose next step an object can change.
+func (b *walker) touched(o *history.Object) []string {
+	switch o.Resource {
+	case "statefulsets":
+		return []string{world.Key(o.Namespace, o.Name)}
+	case "pods":
+		if name, _, ok := world.OrdinalOf(o.Name); ok {
+			return []string{world.Key(o.Namespace, name)}
+		}
+	case "events", "persistentvolumeclaims":
+		var keys []string
+		for _, s := range b.sets.there() {
+			keys = append(keys, s.Key())
+		}
+		return keys
+	}
+	return nil
+}
+
+// ripen takes the steps that only the time brought, up to a moment: no fact says that a pod becomes available.
+func (b *walker) ripen(to history.Time) {
+	for _, key := range slices.Sorted(maps.Keys(b.due)) {
+		if due := b.due[key]; due <= to && due > b.at {
+			b.at = due
+			b.walk(key)
+		}
+	}
+}
+
+func (b *walker) walk(key string) {
+	now := ""
+	delete(b.due, key)
+	if s := b.sets.get(key); s != nil {
+		v := b.view(s)
+		if next := v.next(); next.action != ActionNone {
+			now = next.key()
+			for _, w := range next.blockers {
+				if w.state == stateNotAvailable && b.due[key] == 0 {
+					b.due[key] = b.at.Add(w.pod.unavailableFor(v.set.MinReady))
+				}
+			}
+		}
+	}
+	list := b.all[key]
+	if n := len(list); n > 0 {
+		if list[n-1].key == now {
+			return
+		}
+		list[n-1].to = b.at
+	}
+	b.all[key] = append(list, stretch{from: b.at, key: now})
+}
+
+// Longest returns the longest time of a trial in which the controller of a StatefulSet had something to do, nothing
+// moved, and which lasted for as long as the bound; false when there was none. What came after until is not looked at.
+func Longest(w *world.World, until history.Time, bound time.Duration) (Spell, bool) {
+	_, all := stretches(w, until)
+	var found stretch
+	of := ""
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		for _, s := range all[key] {
+			if s.key != "" && s.to.Sub(s.from) >= bound && s.to.Sub(s.from) > found.to.Sub(found.from) {
+				found, of = s, key
+			}
+		}
+	}
+	if of == "" {
+		return Spell{}, false
+	}
+	moment := found.to
+	if !found.open {
+		moment = found.from + (found.to-found.from)/2 // At its end the blocker is about to go.
+	}
+	k := knownAt(w, moment)
+	d := diagnose(k, of, bound)
+	d.lasts(k, stretch{from: found.from, to: moment, key: found.key}, 0)
+	return Spell{From: k.clock(momentOf(found.from)), To: k.clock(momentOf(found.to)), For: found.to.Sub(found.from),
+		Open: found.open, Diagnosis: d}, true
+}

@@ -140,13 +140,16 @@ type Row struct {
 // when all its chunks are in the history and Error is empty.
 type Rows struct {
 	Instance string `json:"instance"`
-	Read     string `json:"read"` // The read's label: "final", or that of ReadOfStep.
+	Read     string `json:"read"` // The read's label: FinalRead, or that of ReadOfStep.
 	Chunk    int    `json:"chunk"`
 	Chunks   int    `json:"chunks"`
 	Rows     []Row  `json:"rows"`
 	Server   string `json:"server,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
+
+// FinalRead is the label of the read that the workload makes when everything is over.
+const FinalRead = "final"
 
 // ReadOfStep is the label of the read that a step of the plan makes.
 func ReadOfStep(step int) string { return fmt.Sprintf("step-%d", step) }

@@ -10,9 +10,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// finalRead is the label of the read that the workload makes when everything is over.
-const finalRead = "final"
-
 // Rows judges what the clients wrote against what can be read back.
 //
 // An insert is one of four things: acknowledged (it must be there), certainly failed (it must not), of unknown outcome
@@ -38,7 +35,7 @@ func judgeRows(r *ruling) {
 	t.readInserts()
 	t.readReads()
 	t.judgeBetween()
-	t.judgeFinal(gatherReads(r.world, finalRead))
+	t.judgeFinal(r.world.Reads(history.FinalRead))
 	t.judgeAmounts()
 	t.report()
 }

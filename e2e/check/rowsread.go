@@ -84,73 +84,12 @@ func yesNo(b *bool) string {
 	return "no"
 }
 
-// finalRows is the final read of one instance.
-type finalRows struct {
-	chunks  map[int]*history.Event
-	total   int
-	spoiled string // Why it is not whole, as far as its chunks say; "" when nothing speaks against it.
-	first   history.Time
-	last    history.Span
-}
-
-// gatherReads puts the chunks of the reads with a label together.
-func gatherReads(w *world.World, label string) map[string]*finalRows {
-	reads := map[string]*finalRows{}
-	for _, e := range w.Of(history.KindRows) {
-		if e.Rows.Read != label {
-			continue
-		}
-		f := reads[e.Rows.Instance]
-		if f == nil {
-			f = &finalRows{chunks: map[int]*history.Event{}, total: e.Rows.Chunks, first: noTime}
-			reads[e.Rows.Instance] = f
-		}
-		f.add(e)
-	}
-	return reads
-}
-
-func (f *finalRows) add(e *history.Event) {
-	if f.first == noTime || e.Span.NotBefore < f.first {
-		f.first = e.Span.NotBefore
-	}
-	if e.Span.NotAfter >= f.last.NotAfter {
-		f.last = e.Span
-	}
-	switch {
-	case e.Rows.Error != "":
-		f.spoiled = "it broke off: " + e.Rows.Error
-		return
-	case e.Rows.Chunks != f.total:
-		f.spoiled = "its chunks disagree on how many they are"
-	case e.Rows.Chunk < 1 || e.Rows.Chunk > e.Rows.Chunks:
-		f.spoiled = fmt.Sprintf("it has a chunk %d of %d", e.Rows.Chunk, e.Rows.Chunks)
-	case f.chunks[e.Rows.Chunk] != nil:
-		f.spoiled = fmt.Sprintf("chunk %d is there twice", e.Rows.Chunk)
-		return // A row is there twice only if one read says so.
-	}
-	f.chunks[e.Rows.Chunk] = e
-}
-
-// lacks says why the read is not whole, "" when it is.
-func (f *finalRows) lacks() string {
-	switch {
-	case f == nil:
-		return "there is none"
-	case f.spoiled != "":
-		return f.spoiled
-	case f.total < 1 || len(f.chunks) != f.total:
-		return fmt.Sprintf("%d of its %d chunks are there", len(f.chunks), f.total)
-	}
-	return ""
-}
-
 // judgeFinal holds the final reads to the clients' answers. What a read shows is judged though the read is not whole;
 // that a row is missing is claimed of whole reads alone.
-func (t *table) judgeFinal(reads map[string]*finalRows) {
+func (t *table) judgeFinal(reads map[string]*world.Read) {
 	for _, name := range t.audited(reads) {
 		f := reads[name]
-		why := f.lacks()
+		why := f.Lacks()
 		if why != "" {
 			t.unknown("%s was not read back whole at the end: %s", name, why)
 		}
@@ -166,7 +105,7 @@ func (t *table) judgeFinal(reads map[string]*finalRows) {
 
 // audited returns the instances that need a final read, in order: those of the plan, those that were written to, and
 // those that were read.
-func (t *table) audited(reads map[string]*finalRows) []string {
+func (t *table) audited(reads map[string]*world.Read) []string {
 	names := t.trial.Instances(t.trial.Plan.Workload.Replicas)
 	for name := range t.acked {
 		names = append(names, name)
@@ -179,11 +118,11 @@ func (t *table) audited(reads map[string]*finalRows) []string {
 }
 
 // judgeSeen judges every row that a read of an instance shows and counts how often each is there.
-func (t *table) judgeSeen(name string, f *finalRows) {
+func (t *table) judgeSeen(name string, f *world.Read) {
 	origin := t.trial.Origin(name)
 	t.each(origin, func(row *insert) { row.times = 0 })
-	for _, n := range slices.Sorted(maps.Keys(f.chunks)) {
-		e := f.chunks[n]
+	for _, n := range slices.Sorted(maps.Keys(f.Chunks)) {
+		e := f.Chunks[n]
 		for _, seen := range e.Rows.Rows {
 			key := rowKey{writer{origin, seen.Client}, seen.Seq}
 			row := t.clients[key.writer].find(key.seq)
@@ -225,7 +164,7 @@ func (t *table) it(name string, key rowKey) string {
 }
 
 // judgeKept judges whether a row is in the whole final read of an instance: the one it was written to, or a copy.
-func (t *table) judgeKept(name string, row *insert, f *finalRows) {
+func (t *table) judgeKept(name string, row *insert, f *world.Read) {
 	open := row.stage == history.StageUnknown || row.stage == history.StageInvoke
 	switch {
 	case open && row.times > 0:
@@ -236,7 +175,7 @@ func (t *table) judgeKept(name string, row *insert, f *finalRows) {
 	case row.times == 1 && row.breach == nil:
 		t.present++
 	case row.times > 0:
-	case row.answered.NotAfter >= f.first:
+	case row.answered.NotAfter >= f.First:
 		t.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
 			row.key.instance, row.key.client, row.key.seq)
 	case !row.lost:
@@ -244,11 +183,11 @@ func (t *table) judgeKept(name string, row *insert, f *finalRows) {
 	}
 }
 
-func (t *table) judgeLost(name string, row *insert, f *finalRows, read string) {
+func (t *table) judgeLost(name string, row *insert, f *world.Read, read string) {
 	key := row.key
 	ids := []int64{row.invoke, row.answer}
-	for _, e := range f.chunks {
-		if e.Rows.Chunk == 1 || e.Rows.Chunk == f.total {
+	for _, e := range f.Chunks {
+		if e.Rows.Chunk == 1 || e.Rows.Chunk == f.Total {
 			ids = append(ids, e.ID)
 		}
 	}
@@ -256,7 +195,7 @@ func (t *table) judgeLost(name string, row *insert, f *finalRows, read string) {
 	if row.lastSeen > 0 {
 		seen = fmt.Sprintf(" last read back at %s,", t.clock(row.lastSeen))
 	}
-	t.blame(row, row.sinceSafe(f.last), fmt.Sprintf(
+	t.blame(row, row.sinceSafe(f.Last), fmt.Sprintf(
 		"%s lost a row that %s had acknowledged: client %d, seq %d, %s,%s is not in %s.",
 		name, t.it(name, key), key.client, key.seq, t.when(row), seen, read), proof(ids...)...)
 }
@@ -273,10 +212,10 @@ func (t *table) judgeBetween() {
 		if step.Do != plan.ActionRead || t.trial.StepPhase(step.N).Begin == nil {
 			continue
 		}
-		reads := gatherReads(t.world, history.ReadOfStep(step.N))
+		reads := t.world.Reads(history.ReadOfStep(step.N))
 		for _, name := range t.trial.Instances(t.trial.ReplicasAt(step.N)) {
 			f := reads[name]
-			if why := f.lacks(); why != "" {
+			if why := f.Lacks(); why != "" {
 				t.unknown("%s was not read back whole in step %d: %s", name, step.N, why)
 				continue
 			}
@@ -285,20 +224,20 @@ func (t *table) judgeBetween() {
 				since = t.trial.Start
 			}
 			t.judgeWhole(name, step.N, f, since)
-			before[name] = f.first
+			before[name] = f.First
 		}
 	}
 }
 
 // judgeWhole judges one whole read of one instance.
-func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Time) {
-	l := loss{since: since, read: history.Between(f.first, f.last.NotAfter)}
+func (t *table) judgeWhole(name string, step int, f *world.Read, since history.Time) {
+	l := loss{since: since, read: history.Between(f.First, f.Last.NotAfter)}
 	t.judgeSeen(name, f)
 	t.each(t.trial.Origin(name), func(row *insert) {
 		if row.times > 0 {
-			row.lastSeen = max(row.lastSeen, f.first)
+			row.lastSeen = max(row.lastSeen, f.First)
 		}
-		if row.stage != history.StageOK || row.answered.NotAfter >= f.first {
+		if row.stage != history.StageOK || row.answered.NotAfter >= f.First {
 			return
 		}
 		if row.answered.NotAfter >= since {
@@ -316,7 +255,7 @@ func (t *table) judgeWhole(name string, step int, f *finalRows, since history.Ti
 			}
 		}
 	})
-	if faults := t.trial.FaultsIn(history.Between(since, f.first)); len(faults) > 0 {
+	if faults := t.trial.FaultsIn(history.Between(since, f.First)); len(faults) > 0 {
 		t.note("%s: %s %s", strings.Join(faults, " and "), name, l)
 	}
 }

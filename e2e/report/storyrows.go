@@ -183,25 +183,14 @@ func (c *chronicle) loss(lost []acknowledged) string {
 
 // final returns the rows of the final read, when it ended, and how many there were; nil when it is not whole.
 func (c *chronicle) final() (map[rowName]bool, history.Time, int) {
-	seen, chunks := map[rowName]bool{}, map[int]bool{}
-	var at history.Time
-	n, want := 0, 0
-	for _, e := range c.s.world.Of(history.KindRows) {
-		r := e.Rows
-		if r.Instance != c.of.instance || r.Read != "final" {
-			continue
-		}
-		if r.Error != "" || chunks[r.Chunk] || r.Chunk < 1 || r.Chunk > r.Chunks || want != 0 && want != r.Chunks {
-			return nil, 0, 0
-		}
-		chunks[r.Chunk], want, at = true, r.Chunks, e.Span.NotAfter
-		n += len(r.Rows)
-		for _, row := range r.Rows {
-			seen[rowName{row.Client, row.Seq}] = true
-		}
-	}
-	if want == 0 || len(chunks) != want {
+	read := c.s.world.Reads(history.FinalRead)[c.of.instance]
+	if read.Lacks() != "" {
 		return nil, 0, 0
 	}
-	return seen, at, n
+	seen, n := map[rowName]bool{}, 0
+	for row := range read.Rows() {
+		seen[rowName{row.Client, row.Seq}] = true
+		n++
+	}
+	return seen, read.Last.NotAfter, n
 }

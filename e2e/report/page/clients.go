@@ -24,7 +24,12 @@ func (d *drawer) told(lanes map[string]*instanceLane) {
 		return
 	}
 	latencies := map[string][][]float64{}
-	found, whole := d.finalRows()
+	found, reads := map[row]bool{}, d.world.Reads(history.FinalRead)
+	for instance, read := range reads {
+		for at := range read.Rows() {
+			found[row{instance, at.Client, at.Seq}] = true
+		}
+	}
 	for _, op := range d.world.Operations().All {
 		e := op.Answer
 		if e == nil || lanes[e.Op.Instance] == nil {
@@ -32,7 +37,7 @@ func (d *drawer) told(lanes map[string]*instanceLane) {
 		}
 		lane := lanes[e.Op.Instance]
 		if lane.Clients == nil {
-			lane.Clients = newClients(step, whole[lane.Name])
+			lane.Clients = newClients(step, reads[lane.Name].Lacks() == "")
 			latencies[lane.Name] = make([][]float64, parts)
 		}
 		c, i := lane.Clients, min(int(d.ms(e.Span.NotAfter)/step), parts-1)
@@ -81,33 +86,4 @@ func newClients(step float64, judged bool) *clients {
 	none := func() []float64 { return slices.Repeat([]float64{-1}, parts) }
 	return &clients{Step: step, Judged: judged, P50: none(), P99: none(), Max: none(), Count: make([]int, parts),
 		Failed: make([]int, parts), Unknown: make([]int, parts), Lost: make([]int, parts), Facts: make([]int64, parts)}
-}
-
-// finalRows are the rows that the final reads found, and of which instances that read is whole.
-func (d *drawer) finalRows() (found map[row]bool, whole map[string]bool) {
-	found, whole = map[row]bool{}, map[string]bool{}
-	chunks := map[string]map[int]bool{}
-	for _, e := range d.world.Of(history.KindRows) {
-		r := e.Rows
-		if r.Read != "final" {
-			continue
-		}
-		if chunks[r.Instance] == nil {
-			chunks[r.Instance] = map[int]bool{}
-		}
-		chunks[r.Instance][r.Chunk] = r.Error == ""
-		for _, at := range r.Rows {
-			found[row{r.Instance, at.Client, at.Seq}] = true
-		}
-		whole[r.Instance] = len(chunks[r.Instance]) == r.Chunks && !slices.Contains(values(chunks[r.Instance]), false)
-	}
-	return found, whole
-}
-
-func values(m map[int]bool) []bool {
-	var all []bool
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
 }

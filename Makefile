@@ -81,6 +81,7 @@ kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b
 
 demo: ## Show a recorded run without engine or cluster: two nodes on one volume, and the rows lost
 	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
+	@bin/seatrial report $(DEMO) -o html > bin/demo.html && echo 'the same as a page: bin/demo.html'
 
 bench: build ## Measure: mount ledger, cuts, kills and timers against their targets, codecs, checks; 20 min, needs root
 	SEATRIAL_E2E=1 env $$(bin/seatrial setup -o env) go test -run ^$$ -bench . -benchmem -p 1 -timeout 30m $(BENCHED)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -86,7 +87,7 @@ func (j *integrity) inspection(e *history.Event) {
 	}
 	j.violation(Finding{
 		Subject: inspected(in), Span: e.Span,
-		Node:     world.FirstOf(in.Node, j.world.Storage().NodeOf(in.Instance)),
+		Node:     cmp.Or(in.Node, j.world.Storage().NodeOf(in.Instance)),
 		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), words(in)),
 		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
 	})

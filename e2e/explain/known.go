@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -309,7 +310,7 @@ func (k *known) fault(e *history.Event) {
 			Takes: world.Takes([]*history.Event{e}, e.Fault.Step, e.Fault.Name)}})
 	}
 	f := &k.faults[i]
-	f.Node, f.Victim = world.FirstOf(f.Node, e.Fault.Node), world.FirstOf(f.Victim, e.Fault.Victim)
+	f.Node, f.Victim = cmp.Or(f.Node, e.Fault.Node), cmp.Or(f.Victim, e.Fault.Victim)
 	switch e.Fault.Stage {
 	case history.StageInjected, history.StageConfirmed:
 		if e.Fault.Stage == history.StageInjected && !f.injected.Known {

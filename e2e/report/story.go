@@ -24,16 +24,16 @@ const (
 // It ends in the verdict, what was found about the volume, and the command that reproduces the trial.
 func WriteChronicle(w io.Writer, j Judged, o Options) error {
 	s := newStory(j)
-	cast := readCast(s.world)
-	of := s.pick(cast)
+	volumes := subjects(s.world)
+	of := s.pick(volumes)
 	end := &page{color: o.Color}
-	s.moral(end, cast, of)
+	s.moral(end, volumes, of)
 	p := &page{color: o.Color}
 	s.opening(p, of)
 	if of == nil {
 		p.text("  ", "The history shows no volume of a pod, so there is nothing to tell.")
 	} else {
-		c := newChronicle(s, cast, of)
+		c := newChronicle(s, of)
 		c.tell()
 		room := chronicleMost - p.lines() - end.lines() - len(c.nodes) - 1
 		c.draw(p, max(room, drawnLeast))
@@ -55,27 +55,21 @@ func (s *story) opening(p *page, of *subject) {
 		what = "  a trial of which no plan is known"
 	}
 	if of != nil {
-		what += fmt.Sprintf(": what happened to the volume of %s", firstOf(of.instance, "nobody"))
+		what += fmt.Sprintf(": what happened to the volume of %s", cmp.Or(of.instance, "nobody"))
 	}
 	p.verdict("", s.report.Verdict, what)
 	p.blank()
 	if of == nil {
 		return
 	}
-	about := of.pv
-	for _, part := range []string{strings.Join(of.modes, ", "), of.size} {
-		if part != "" {
-			about += ", " + part
-		}
-	}
-	p.text("  volume    ", about)
+	p.text("  volume    ", of.about())
 	p.raw("  drawing   : attached to that node   | mounted there   # and its mysqld runs there   . nothing")
 	p.raw("            ! mounted on two nodes at once   !! two mysqld of one pod's name run at once")
 	p.blank()
 }
 
 // moral puts the verdict and what was found about the volume.
-func (s *story) moral(p *page, cast *cast, of *subject) {
+func (s *story) moral(p *page, volumes []*subject, of *subject) {
 	var names []string
 	for _, r := range s.report.Results {
 		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
@@ -88,14 +82,14 @@ func (s *story) moral(p *page, cast *cast, of *subject) {
 	}
 	p.blank()
 	p.verdict("verdict:   ", s.report.Verdict, in)
-	told := s.foundAbout(cast, of)
+	told := s.foundAbout(of)
 	for i, f := range told {
 		p.text(fmt.Sprintf("        %d. ", i+1), f)
 	}
 	if len(told) == 0 {
 		p.text("because:   ", s.why())
 	}
-	if others := s.others(cast, of); others != "" {
+	if others := s.others(volumes, of); others != "" {
 		p.text("others:    ", others)
 	}
 	for _, warning := range s.warnings {
@@ -111,12 +105,12 @@ const (
 )
 
 // foundAbout returns the findings about a volume: the first of each check, then others.
-func (s *story) foundAbout(cast *cast, of *subject) []string {
+func (s *story) foundAbout(of *subject) []string {
 	var first, more []string
 	for _, r := range s.report.Results {
 		n := 0
 		for _, f := range r.Findings {
-			if of == nil || !cast.about(f, of) {
+			if of == nil || !of.in(f) {
 				continue
 			}
 			if n++; n == 1 {
@@ -133,8 +127,8 @@ func (s *story) foundAbout(cast *cast, of *subject) []string {
 // opens returns the begin of a sentence: to its end, or to the last joint before it becomes too long.
 func opens(sentence string, of *subject) string {
 	text := clean(sentence)
-	if of.pv != "" {
-		text = strings.ReplaceAll(text, "Volume "+of.pv, "The volume")
+	if of.Name != "" {
+		text = strings.ReplaceAll(text, "Volume "+of.Name, "The volume")
 	}
 	r := []rune(text)
 	if len(r) <= sentenceMost {
@@ -153,18 +147,18 @@ func opens(sentence string, of *subject) string {
 }
 
 // others says how many other volumes had findings of the same checks.
-func (s *story) others(cast *cast, of *subject) string {
+func (s *story) others(volumes []*subject, of *subject) string {
 	if of == nil {
 		return ""
 	}
-	mine, same := s.checksAbout(cast, of), map[string]bool{}
+	mine, same := s.checksAbout(of), map[string]bool{}
 	n := 0
-	for _, other := range cast.volumes {
+	for _, other := range volumes {
 		if other == of {
 			continue
 		}
 		shared := false
-		for name := range s.checksAbout(cast, other) {
+		for name := range s.checksAbout(other) {
 			if mine[name] {
 				shared, same[name] = true, true
 			}
@@ -173,10 +167,10 @@ func (s *story) others(cast *cast, of *subject) string {
 			n++
 		}
 	}
-	if len(mine) == 0 || len(cast.volumes) < 2 {
+	if len(mine) == 0 || len(volumes) < 2 {
 		return ""
 	}
-	all := len(cast.volumes) - 1
+	all := len(volumes) - 1
 	switch n {
 	case 0:
 		return fmt.Sprintf("nothing of the kind was found about %s", number(all, "other volume"))
@@ -186,11 +180,11 @@ func (s *story) others(cast *cast, of *subject) string {
 	return fmt.Sprintf("%d of %s had the same: %s", n, number(all, "other volume"), onOneLine(sortedKeys(same)))
 }
 
-func (s *story) checksAbout(cast *cast, of *subject) map[string]bool {
+func (s *story) checksAbout(of *subject) map[string]bool {
 	names := map[string]bool{}
 	for _, r := range s.report.Results {
 		for _, f := range r.Findings {
-			if cast.about(f, of) {
+			if of.in(f) {
 				names[r.Check] = true
 			}
 		}
@@ -209,19 +203,19 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // pick chooses the volume that the findings are about most, in the number of broken promises first; else that of the
 // first victim; else the first one. It is nil where there is none.
-func (s *story) pick(cast *cast) *subject {
+func (s *story) pick(volumes []*subject) *subject {
 	var best *subject
 	broken, found := 0, 0
-	for _, v := range cast.volumes {
+	for _, v := range volumes {
 		n := 0
 		for _, r := range s.report.Results {
 			for _, f := range r.Findings {
-				if cast.about(f, v) {
+				if v.in(f) {
 					n++
 				}
 			}
 		}
-		if checks := len(s.checksAbout(cast, v)); cmp.Or(cmp.Compare(checks, broken), cmp.Compare(n, found)) > 0 {
+		if checks := len(s.checksAbout(v)); cmp.Or(cmp.Compare(checks, broken), cmp.Compare(n, found)) > 0 {
 			best, broken, found = v, checks, n
 		}
 	}
@@ -230,16 +224,16 @@ func (s *story) pick(cast *cast) *subject {
 	}
 	for _, e := range s.world.Of(history.KindFault) {
 		f := e.Fault
-		for _, v := range cast.volumes {
+		for _, v := range volumes {
 			if f.Victim != "" && v.instance == f.Victim {
 				return v
 			}
 		}
 	}
-	if len(cast.volumes) == 0 {
+	if len(volumes) == 0 {
 		return nil
 	}
-	return cast.volumes[0]
+	return volumes[0]
 }
 
 // drawn puts one line of the drawing; what does not fit goes on below, beside the drawing. Lead is the time, the

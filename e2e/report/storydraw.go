@@ -38,7 +38,6 @@ type entry struct {
 // chronicle is the entries about one volume, and what they are made from.
 type chronicle struct {
 	s       *story
-	cast    *cast
 	of      *subject
 	entries []entry
 	lives   []*databaseLife
@@ -49,8 +48,8 @@ type chronicle struct {
 // columnsMost bounds the nodes that are drawn.
 const columnsMost = 4
 
-func newChronicle(s *story, cast *cast, of *subject) *chronicle {
-	return &chronicle{s: s, cast: cast, of: of}
+func newChronicle(s *story, of *subject) *chronicle {
+	return &chronicle{s: s, of: of}
 }
 
 func (c *chronicle) add(e entry) { c.entries = append(c.entries, e) }

@@ -120,7 +120,7 @@ func (c *chronicle) databases() {
 		present[e.ID] = e.Process.Action == history.ProcessPresent
 	}
 	for _, p := range c.s.world.Containers().Processes {
-		if p.Name != world.Database || c.of.instance == "" || c.cast.pods[p.Pod] != c.of.instance {
+		if p.Name != world.Database || c.s.world.Storage().PodName(p.Pod) != c.of.instance {
 			continue
 		}
 		c.lives = append(c.lives, &databaseLife{node: p.Node, pod: p.Pod, pid: p.Pid, present: present[p.Events[0]],

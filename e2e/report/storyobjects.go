@@ -18,7 +18,7 @@ func (c *chronicle) calls() {
 	attached, failed, staged := map[string]bool{}, map[string]bool{}, map[string]int{}
 	for _, e := range c.s.world.Of(history.KindCSI) {
 		v := e.CSI
-		if !v.End || c.of.handle == "" || v.Volume != c.of.handle {
+		if !v.End || c.of.Handle == "" || v.Volume != c.of.Handle {
 			continue
 		}
 		told := entry{at: e.Span.NotAfter, who: v.Node, weight: routine}
@@ -114,7 +114,7 @@ type known struct {
 func (c *chronicle) objects() {
 	all := map[string]*known{}
 	of := func(e *history.Event) *known {
-		key := e.Object.Resource + "/" + firstOf(e.Object.UID, world.Key(e.Object.Namespace, e.Object.Name))
+		key := e.Object.Resource + "/" + cmp.Or(e.Object.UID, world.Key(e.Object.Namespace, e.Object.Name))
 		if all[key] == nil {
 			all[key] = &known{}
 		}
@@ -122,14 +122,15 @@ func (c *chronicle) objects() {
 	}
 	objects := c.s.world.Objects()
 	for _, v := range objects.Volumes.All {
-		if k := of(v.Event); v.Name() == c.of.pv && v.Status.Phase == corev1.VolumeBound && !k.there {
+		if k := of(v.Event); v.Name() == c.of.Name && v.Status.Phase == corev1.VolumeBound && !k.there {
 			k.there = true
-			c.says(v.Event, detail, "the volume is bound to claim %s of %s", c.of.claim, c.of.instance)
+			c.says(v.Event, detail, "the volume is bound to claim %s of %s", c.of.PV.Claim, c.of.instance)
 		}
 	}
 	pods := 0
 	for _, p := range objects.Pods.All {
-		if p.Name() != c.of.instance || c.of.namespace != "" && p.Event.Object.Namespace != c.of.namespace {
+		namespace := p.Event.Object.Namespace
+		if of := c.of.PV; p.Name() != c.of.instance || of != nil && of.Namespace != "" && namespace != of.Namespace {
 			continue
 		}
 		k := of(p.Event)
@@ -201,8 +202,8 @@ func (c *chronicle) pod(p *world.Pod, k *known, again bool) {
 
 func (c *chronicle) attachment(a *world.Attachment, k *known) {
 	e := a.Event
-	if of := a.Spec.Source.PersistentVolumeName; of != nil && *of == c.of.pv {
-		k.node = firstOf(a.Spec.NodeName, k.node)
+	if of := a.Spec.Source.PersistentVolumeName; of != nil && *of == c.of.Name {
+		k.node = cmp.Or(a.Spec.NodeName, k.node)
 	}
 	if k.node == "" {
 		return

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func readCalls(w *World) *Calls {
 		}
 		c.End = e
 		c.Code, c.Error, c.Point, c.Attached = e.CSI.Code, e.CSI.Error, e.CSI.Point, e.CSI.Attached
-		c.Volume, c.For = FirstOf(c.Volume, e.CSI.Volume), FirstOf(c.For, e.CSI.For)
+		c.Volume, c.For = cmp.Or(c.Volume, e.CSI.Volume), cmp.Or(c.For, e.CSI.For)
 		delete(open, k)
 	}
 	l.Driver, l.Controller = readDriver(w, csiObserver, false), readDriver(w, CsiControllerObserver, true)
@@ -78,7 +79,7 @@ func readDriver(w *World, name string, controller bool) *Coverage {
 const driverAway = "the driver did not run"
 
 // TargetNode is the node that the call is about.
-func (c *Call) TargetNode() string { return FirstOf(c.For, c.Node) }
+func (c *Call) TargetNode() string { return cmp.Or(c.For, c.Node) }
 
 // Is reports that the call is of that method, volume and node.
 func (c *Call) Is(rpc, volume, node string) bool {

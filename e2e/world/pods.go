@@ -85,7 +85,7 @@ func (l *PodLife) add(o *Pod, p *PodState) *PodState {
 	if !l.read && !o.Guessed() {
 		l.read, l.Claims = true, ClaimUses(o.Spec)
 	}
-	l.Node = FirstOf(l.Node, o.Spec.NodeName)
+	l.Node = cmp.Or(l.Node, o.Spec.NodeName)
 	if n := len(l.States); n == 0 {
 		l.First = p
 	} else if old := l.States[n-1]; !p.Healthy() {

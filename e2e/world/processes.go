@@ -68,7 +68,7 @@ func (c *Containers) readProcesses(w *World) {
 			all[k] = life
 			c.Processes = append(c.Processes, life)
 		}
-		life.Pod = FirstOf(life.Pod, p.PodUID)
+		life.Pod = cmp.Or(life.Pod, p.PodUID)
 		life.affirm(e, c.ProcessCoverage.place(p.Node, e.Span.NotAfter))
 	}
 	down := downs(w)
@@ -133,7 +133,7 @@ func (c *Containers) readHoldings(w *World) {
 		if life == nil || life.Ended {
 			life = &Mount{boot: v.Boot, device: v.Identity.Device, Key: k.identity, Root: "/",
 				Life:   Life{Node: v.Node, Pod: v.PodUID, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore},
-				Holder: fmt.Sprintf("the container of %s (pid %d)", FirstOf(v.Program, "a process"), v.PID)}
+				Holder: fmt.Sprintf("the container of %s (pid %d)", cmp.Or(v.Program, "a process"), v.PID)}
 			if since, ok := copied[k]; ok {
 				life.MaybeFrom = since
 			} else if v.Action == history.ProcessPresent {

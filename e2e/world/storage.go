@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
@@ -22,6 +24,8 @@ type Storage struct {
 type PV struct {
 	Name, Handle, Driver string
 	Modes                []string
+	Namespace, Claim     string // Of the claim that it is bound to, or is meant for.
+	Size                 string
 }
 
 // AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
@@ -75,7 +79,11 @@ func (s *Storage) addPV(v *Volume) {
 	if v.Spec.CSI != nil {
 		o.Handle, o.Driver = v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver
 	}
+	if size, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok {
+		o.Size = size.String()
+	}
 	if c := v.Spec.ClaimRef; c != nil {
+		o.Namespace, o.Claim = c.Namespace, c.Name
 		s.claims[Key(c.Namespace, c.Name)] = o.Name
 	}
 	s.PVs[o.Name] = o
@@ -89,9 +97,9 @@ func (s *Storage) addAttachment(v *Attachment) {
 	}
 	a := s.Attachments[i]
 	if pv := v.Spec.Source.PersistentVolumeName; pv != nil {
-		a.PV = FirstOf(a.PV, *pv)
+		a.PV = cmp.Or(a.PV, *pv)
 	}
-	a.Node = FirstOf(a.Node, v.Spec.NodeName)
+	a.Node = cmp.Or(a.Node, v.Spec.NodeName)
 	a.States = append(a.States, AttachmentState{Event: v.Event, Version: v.Version,
 		Attached: v.Status.Attached && !v.Deleted(), Deleting: v.Deleting()})
 }

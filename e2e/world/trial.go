@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -194,7 +195,7 @@ func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 			if e.Fault.Step != st.N {
 				continue
 			}
-			l.Node, l.Victim = FirstOf(l.Node, e.Fault.Node), FirstOf(l.Victim, e.Fault.Victim)
+			l.Node, l.Victim = cmp.Or(l.Node, e.Fault.Node), cmp.Or(l.Victim, e.Fault.Victim)
 			if e.Fault.Stage == history.StageFaultFailed {
 				l.Failed = append(l.Failed, e)
 			}
@@ -208,14 +209,6 @@ func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 		lives = append(lives, l)
 	}
 	return lives
-}
-
-// FirstOf returns a, or b where a is empty.
-func FirstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // String names the fault as findings do.

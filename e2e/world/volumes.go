@@ -208,3 +208,20 @@ func (v *VolumeLife) Reaching(p *Pulls) []*Mount {
 	}
 	return all
 }
+
+// Owner returns the name of the pod that a volume is of: the last one with a claim that is bound to it, or else one that
+// it was mounted for; "" when none was seen.
+func (w *World) Owner(v *VolumeLife) string {
+	owner := ""
+	for _, p := range w.Pods().All {
+		if w.Storage().Uses(p, v.Name) {
+			owner = p.Name
+		}
+	}
+	for _, m := range v.Mounts {
+		if p := w.Pods().ByUID[m.Pod]; p != nil {
+			owner = cmp.Or(owner, p.Name)
+		}
+	}
+	return owner
+}

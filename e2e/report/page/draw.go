@@ -235,9 +235,8 @@ func (d *drawer) instances() {
 	slices.SortStableFunc(order, func(a, b *world.PodLife) int {
 		return cmp.Or(cmp.Compare(a.Set.Name, b.Set.Name), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	owners := d.owners()
 	for _, v := range d.world.Volumes().All {
-		if lane := lanes[owners[v.Name]]; lane != nil {
+		if lane := lanes[d.world.Owner(v)]; lane != nil {
 			lane.Volumes = append(lane.Volumes, d.volume(v, lane.Name))
 		}
 	}
@@ -245,20 +244,6 @@ func (d *drawer) instances() {
 	for _, p := range order {
 		d.Instances = append(d.Instances, *lanes[p.Name])
 	}
-}
-
-// owners are the names of the pods that use volumes.
-func (d *drawer) owners() map[string]string {
-	owners := map[string]string{}
-	storage := d.world.Storage()
-	for _, v := range d.world.Volumes().All {
-		for _, p := range d.world.Pods().All {
-			if p.Set != nil && storage.Uses(p, v.Name) {
-				owners[v.Name] = p.Name
-			}
-		}
-	}
-	return owners
 }
 
 // pod is the life of a pod: what it was, and on which node.

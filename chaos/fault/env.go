@@ -43,7 +43,7 @@ func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	}
 	var errs []error
 	for _, n := range nodes {
-		errs = append(errs, undo.CarryOut(ctx, undo.On(n), e.Owner))
+		errs = append(errs, undo.CarryOut(ctx, n, e.Owner))
 	}
 	return errors.Join(errs...)
 }

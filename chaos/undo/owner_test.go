@@ -65,17 +65,3 @@ func TestCheckRefusesWhatNeedsQuoting(t *testing.T) {
 		t.Error("step -1 passes")
 	}
 }
-
-func TestFinalizers(t *testing.T) {
-	want := undo.Owner{Run: "r1-a", Step: 3}
-	if got, ok := undo.FromFinalizer(want.Finalizer()); !ok || got != want {
-		t.Errorf("got %+v, %t", got, ok)
-	}
-	for _, name := range []string{
-		"seatrial-r1-3", "kubernetes.io/pvc-protection", "seatrial/r1-3", "seatrial/seatrial-r1-03",
-	} {
-		if got, ok := undo.FromFinalizer(name); ok {
-			t.Errorf("%q is said to be %+v's", name, got)
-		}
-	}
-}

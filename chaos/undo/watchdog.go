@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +16,28 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// HostWatchdog starts and ends the processes that watch over the nodes of one cluster. It is safe for concurrent use.
+// Watchdog undoes faults that take a whole node away: a timer on the node could not fire, so a process beside the
+// cluster brings the node back.
+type Watchdog interface {
+	// Arm has the node brought back after life, and sees that whoever does it is alive. One that is armed already is
+	// replaced.
+	Arm(ctx context.Context, node string, owner Owner, life time.Duration) error
+	// Disarm ends it, and returns when it can act no more. One that is not there is no error.
+	Disarm(ctx context.Context, node string, owner Owner) error
+	// Release disarms all that are selected, whichever harness has armed them, and returns their names.
+	Release(ctx context.Context, only Only) ([]string, error)
+}
+
+// HostWatchdog starts and ends the processes that watch over the nodes of one cluster. Each has an order, a file, which
+// it holds locked. It is safe for concurrent use.
 type HostWatchdog struct {
 	// Argv is the program that calls Watch, and what is said to it before the path of the order.
 	Argv    []string
@@ -42,25 +62,154 @@ func WatchdogDir() (string, error) {
 	return filepath.Join(state, "seatrial", "outside"), nil
 }
 
-// The bounds of what is waited for.
 const (
 	armBound = 15 * time.Second // To start a program, and to ask the engine twice.
 	// endBound is how long a process may take to see that it was disarmed. One that is bringing its node back goes on
 	// until that is done.
 	endBound = 25 * time.Second
+	// lookEvery is how often a process looks whether it was disarmed.
+	lookEvery = 100 * time.Millisecond
+	// actBound is how long a process goes on trying to bring a node back, from the deadline on.
+	actBound = 10 * time.Minute
+
+	// armedLine is what a process says, once, when it has shown that it could do what it is to do.
+	armedLine = "armed\n"
+
+	// orderSchema is the version of an order's format; the name of its file ends with orderExt, that of the file with
+	// what its process says with logExt.
+	orderSchema = 1
+	orderExt    = ".order"
+	logExt      = ".log"
 )
+
+// Order says which node is brought back, when, and for whom.
+type Order struct {
+	Schema   int          `json:"schema"`
+	Run      string       `json:"run"`
+	Step     int          `json:"step"`
+	Engine   string       `json:"engine"` // Name or path of the container engine's client.
+	Cluster  string       `json:"cluster"`
+	Node     string       `json:"node"`
+	Deadline history.Time `json:"deadline"` // On the boot clock of this machine.
+}
+
+// Owner returns whose order it is.
+func (o Order) Owner() Owner { return Owner{Run: o.Run, Step: o.Step} }
+
+// check returns an error for an order that cannot be carried out, or whose file would be somewhere else.
+func (o Order) check() error {
+	switch {
+	case o.Schema != orderSchema:
+		return fmt.Errorf("schema is %d; this program reads %d", o.Schema, orderSchema)
+	case o.Node == "" || strings.ContainsAny(o.Node, "/@\x00"):
+		return fmt.Errorf("node is %q; use its name", o.Node)
+	case o.Cluster == "" || o.Engine == "":
+		return fmt.Errorf("cluster is %q, engine %q; set both", o.Cluster, o.Engine)
+	case o.Deadline <= 0:
+		return fmt.Errorf("deadline is %s; use more than 0s", o.Deadline)
+	}
+	return o.Owner().Check()
+}
+
+// orderPath is the path of an order in dir; its name says whose it is and for which node.
+func orderPath(dir string, owner Owner, node string) string {
+	return filepath.Join(dir, owner.Name()+"@"+node+orderExt)
+}
+
+// write puts the order into dir, at once, and returns its path. What was there under its name is replaced.
+func (o Order) write(dir string) (string, error) {
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(o)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	path := orderPath(dir, o.Owner(), o.Node)
+	if err == nil {
+		err = replace(path, append(data, '\n'))
+	}
+	return path, err
+}
+
+// decodeOrder reads an order.
+func decodeOrder(data []byte) (Order, error) {
+	var o Order
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return o, fmt.Errorf("decode it: %w", err)
+	}
+	return o, o.check()
+}
+
+// listOrders returns the paths of the orders in dir that are selected, in the order of their names; none when there is
+// no such directory.
+func listOrders(dir string, only Only) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list what is armed beside the clusters: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		name, _, isOrder := strings.Cut(e.Name(), "@")
+		owner, ours := FromName(name)
+		if isOrder && ours && strings.HasSuffix(e.Name(), orderExt) && owner.In(only) {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// lock takes the lock on an open order. It returns false when another process has it. It goes with the file.
+func lock(file *os.File) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return true, nil
+}
+
+// there reports whether an open order is still the one at its path.
+func there(file *os.File) (bool, error) {
+	open, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(file.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, now), err
+}
+
+// discard removes an order, and what its process said. One that is gone is no error.
+func discard(path string) error {
+	var errs []error
+	for _, p := range []string{path, logOf(path)} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func logOf(path string) string { return strings.TrimSuffix(path, orderExt) + logExt }
 
 // Arm writes an order and starts its process, and returns when that has said that it is armed.
 func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life time.Duration) error {
-	fail := func(err error) error { return fmt.Errorf("arm dead-man beside node %q: %w", node, err) }
+	fail := func(err error) error { return fmt.Errorf("arm the watchdog of node %q: %w", node, err) }
+	deadline := bootclock.Now().Add(life)
 	if err := d.Disarm(ctx, node, owner); err != nil {
 		return err
 	}
-	o := Order{
+	path, err := Order{
 		Schema: orderSchema, Run: owner.Run, Step: owner.Step, Engine: d.Engine, Cluster: d.Cluster, Node: node,
-		Deadline: bootclock.Now().Add(life),
-	}
-	path, err := o.write(d.Dir)
+		Deadline: deadline,
+	}.write(d.Dir)
 	if err != nil {
 		return fail(fmt.Errorf("write its order: %w", err))
 	}
@@ -131,28 +280,24 @@ func listen(ctx context.Context, from *os.File) error {
 
 // Disarm removes the order and waits until its process has let it go.
 func (d HostWatchdog) Disarm(ctx context.Context, node string, owner Owner) error {
-	if err := end(ctx, filepath.Join(d.Dir, name(owner, node)+orderExt)); err != nil {
-		return fmt.Errorf("disarm dead-man beside node %q: %w", node, err)
+	if err := end(ctx, orderPath(d.Dir, owner, node)); err != nil {
+		return fmt.Errorf("disarm the watchdog of node %q: %w", node, err)
 	}
 	return nil
 }
 
-// Release disarms all in the directory that are ours and that only says yes to, and returns their names.
-func (d HostWatchdog) Release(ctx context.Context, only func(Owner) bool) ([]string, error) {
-	paths, err := list(d.Dir)
+// Release disarms all in the directory that are ours and selected, and returns their names.
+func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) {
+	paths, err := listOrders(d.Dir, only)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	var errs []error
 	for _, path := range paths {
-		owner, ours := ownerOf(path)
-		if !ours || only != nil && !only(owner) {
-			continue
-		}
 		name := strings.TrimSuffix(filepath.Base(path), orderExt)
 		if err := end(ctx, path); err != nil {
-			errs = append(errs, fmt.Errorf("disarm dead-man %q: %w", name, err))
+			errs = append(errs, fmt.Errorf("disarm watchdog %q: %w", name, err))
 			continue
 		}
 		names = append(names, name)
@@ -180,15 +325,92 @@ func end(ctx context.Context, path string) error {
 		})
 }
 
-// discard removes an order, and what its process said. One that is gone is no error.
-func discard(path string) error {
-	var errs []error
-	for _, p := range []string{path, logOf(path)} {
-		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
+// OpenNode finds the node of an order. A cluster that does not exist is an error that wraps clusters.ErrNotFound.
+type OpenNode func(ctx context.Context, o Order) (clusters.Node, error)
+
+// Watch carries an order out: it says that it is armed, waits for the deadline, brings the node back, and undoes what
+// else the order's owner has left on it. It returns early, and does nothing, when the order is gone or replaced. The
+// order is removed when it was carried out, or when its cluster is gone; after an error it stays, for heal to see.
+func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log *slog.Logger) (err error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open order: %w", err)
 	}
-	return errors.Join(errs...)
+	defer func() { _ = file.Close() }() // Nothing was written to it, and it gives the lock back.
+	if free, err := lock(file); err != nil || !free {
+		return errors.Join(err, fmt.Errorf("watch %s: another process does already", path))
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	o, err := decodeOrder(data)
+	if err != nil {
+		return fmt.Errorf("read order %s: %w", path, err)
+	}
+	node, err := open(ctx, o)
+	if err != nil {
+		return fmt.Errorf("find node %q: %w", o.Node, err)
+	}
+	power, ok := node.(clusters.PowerNode)
+	if !ok {
+		return fmt.Errorf("node %q cannot be brought back: its provider has no power over it", o.Node)
+	}
+	if _, err := power.State(ctx); err != nil {
+		return fmt.Errorf("get state: %w", err)
+	}
+	if _, err := io.WriteString(armed, armedLine); err != nil {
+		return fmt.Errorf("say that it is armed: %w", err)
+	}
+	if over, err := wait(ctx, file, o); err != nil || !over {
+		return err
+	}
+	log.Info("the time is over", "node", o.Node, "owner", o.Owner().Name())
+	if err := act(ctx, file, o, open, log); err != nil {
+		return err
+	}
+	if still, err := there(file); err != nil || !still {
+		return err
+	}
+	return discard(path)
 }
 
-func logOf(path string) string { return strings.TrimSuffix(path, orderExt) + logExt }
+// wait waits for the deadline. It returns false when the order was gone before.
+func wait(ctx context.Context, file *os.File, o Order) (over bool, err error) {
+	for {
+		still, err := there(file)
+		if err != nil || !still {
+			return false, err
+		}
+		left := o.Deadline.Sub(bootclock.Now())
+		if left <= 0 {
+			return true, nil
+		}
+		if err := await.For(ctx, min(left, lookEvery)); err != nil {
+			return false, err
+		}
+	}
+}
+
+// act brings the node back. What fails is tried again: an engine that was restarted answers after a while.
+func act(ctx context.Context, file *os.File, o Order, open OpenNode, log *slog.Logger) error {
+	what := fmt.Sprintf("node %q to be brought back", o.Node)
+	return await.Until(ctx, what, time.Second, actBound, func(ctx context.Context) (bool, string, error) {
+		if still, err := there(file); err != nil || !still {
+			return !still, "", err
+		}
+		node, err := open(ctx, o)
+		if errors.Is(err, clusters.ErrNotFound) {
+			log.Info("the cluster is gone", "cluster", o.Cluster)
+			return true, "", nil
+		}
+		if err != nil {
+			return false, "", err
+		}
+		reports, err := Cluster(ctx, []clusters.Node{node}, Of(o.Run, o.Step))
+		for _, r := range reports {
+			log.Info("healed", "node", r.Node, "undone", r.String(), "error", err)
+		}
+		return err == nil, "", err
+	})
+}

@@ -70,7 +70,7 @@ func harness(dir string) error {
 	return err
 }
 
-// fileNode is a node whose state is the content of a file. It has nothing on it.
+// fileNode is a node whose state is the content of a file. It has nothing on it, not even the agent.
 type fileNode struct{ path, name string }
 
 func (n fileNode) Name() string        { return n.name }
@@ -78,11 +78,11 @@ func (n fileNode) Role() clusters.Role { return clusters.RoleWorker }
 
 func (n fileNode) Addresses(context.Context) ([]netip.Addr, error) { return nil, nil }
 
-func (n fileNode) Exec(context.Context, clusters.Command) (clusters.Result, error) {
+func (n fileNode) Exec(_ context.Context, cmd clusters.Command) (clusters.Result, error) {
 	if state, err := n.State(context.Background()); err != nil || state != "running" {
 		return clusters.Result{}, errors.Join(err, fmt.Errorf("it is %s", state))
 	}
-	return clusters.Result{}, nil
+	return clusters.Result{}, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: 1}
 }
 
 func (n fileNode) Dial(context.Context, string, string) (net.Conn, error) { return nil, io.EOF }
@@ -163,7 +163,7 @@ func TestDisarmedIsDisarmed(t *testing.T) {
 	d := dogs(dir)
 	must(t, d.Arm(t.Context(), "worker", owner, life))
 	must(t, d.Arm(t.Context(), "worker", owner, life)) // The first is replaced.
-	orders, err := list(dir)
+	orders, err := listOrders(dir, nil)
 	if err != nil || len(orders) != 1 {
 		t.Errorf("orders %q, %v", orders, err)
 	}
@@ -212,7 +212,7 @@ func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
 	_, err := dead.write(dir)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "by-hand@worker"+orderExt), nil, 0o600))
-	names, err := HostWatchdog{Dir: dir}.Release(t.Context(), func(o Owner) bool { return o.Run == "r1" })
+	names, err := HostWatchdog{Dir: dir}.Release(t.Context(), Of("r1", 0))
 	if got := strings.Join(names, " "); err != nil || got != "seatrial-r1-3@worker seatrial-r1-9@worker2" {
 		t.Errorf("released %q, %v", got, err)
 	}
@@ -279,11 +279,11 @@ func TestWhatIsNotAliveIsNotArmed(t *testing.T) {
 func TestOneDogForAnOrder(t *testing.T) {
 	dir, _ := kennel(t, "running")
 	must(t, dogs(dir).Arm(t.Context(), "worker", owner, time.Minute))
-	orders, err := list(dir)
+	orders, err := listOrders(dir, nil)
 	must(t, err)
 	var said bytes.Buffer
 	err = Watch(t.Context(), orders[0], nil, &said, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "somebody does already") || said.Len() > 0 {
+	if err == nil || !strings.Contains(err.Error(), "another process does already") || said.Len() > 0 {
 		t.Errorf("got %v, it said %q", err, said.String())
 	}
 	must(t, dogs(dir).Disarm(t.Context(), "worker", owner))
@@ -314,11 +314,12 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		file := name(o.Owner(), o.Node) + orderExt
+		file := orderPath("", o.Owner(), o.Node)
 		if filepath.Base(file) != file {
 			t.Fatalf("%q is somewhere else: %s", data, file)
 		}
-		if owner, ok := ownerOf(file); !ok || owner != o.Owner() {
+		name, _, _ := strings.Cut(file, "@")
+		if owner, ok := FromName(name); !ok || owner != o.Owner() {
 			t.Fatalf("%q: the owner of %s is %v", data, file, owner)
 		}
 	})

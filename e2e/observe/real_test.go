@@ -250,7 +250,8 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 	}
 	deadline := time.Now().Add(time.Minute)
 	for len(report.Processes) < 2 && time.Now().Before(deadline) {
-		out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "procs", "containerd", "kubelet")
+		out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "probe", "process",
+			"--program", "containerd", "--program", "kubelet")
 		must(t, err)
 		must(t, json.Unmarshal([]byte(out), &report))
 	}

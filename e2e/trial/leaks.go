@@ -1,10 +1,7 @@
 package trial
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +13,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/leaks"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/chaos/undo/apileaks"
-	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -105,7 +101,13 @@ func (c *runner) look(ctx context.Context, when history.When) []history.Event {
 	}
 	for i, n := range c.nodes {
 		names[i] = n.Name()
-		one(i+1, n.Name(), func(r *history.Residue) error { return lookOn(ctx, n, r) })
+		one(i+1, n.Name(), func(r *history.Residue) error {
+			report, err := leaks.Of(ctx, n)
+			if err == nil {
+				r.Things, r.Blind = report.Things, report.Blind
+			}
+			return err
+		})
 	}
 	one(0, "", func(r *history.Residue) (err error) {
 		r.Things, err = apileaks.Look(ctx, c.kube, names)
@@ -113,21 +115,6 @@ func (c *runner) look(ctx context.Context, when history.When) []history.Event {
 	})
 	group.Wait()
 	return looks
-}
-
-// lookOn has the agent look at its node.
-func lookOn(ctx context.Context, n clusters.Node, r *history.Residue) error {
-	out, err := clusters.Run(ctx, n, undo.AgentPath, "residue")
-	if err != nil {
-		return err
-	}
-	var report leaks.Report
-	dec := json.NewDecoder(bytes.NewReader([]byte(out)))
-	if err := dec.Decode(&report); err != nil {
-		return errors.Join(fmt.Errorf("decode answer %.80q", out), err)
-	}
-	r.Things, r.Blind = report.Things, report.Blind
-	return nil
 }
 
 // healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -16,8 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -80,7 +77,7 @@ func TestCommandsAreInOrder(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{}, {"nothing"}, {"boot", "x"}, {"version", "x"}, {"procs"}, {"tail"}, {"tail", "a", "b"},
+		{}, {"nothing"}, {"leaks", "x"}, {"damage"}, {"volumes", "grow"}, {"tail"}, {"tail", "a", "b"},
 		{"tail", "--from", "x", "a"}, {"tail", "--from", "-1", "a"}, {"tail", "--what", "a"}, {"tail", "-h"},
 		{"dial"}, {"dial", "tcp"}, {"dial", "udp", "127.0.0.1:1"}, {"dial", "--timeout", "x", "tcp", "a:1"},
 		{"ledger"}, {"ledger", "--file", ""}, {"ledger", "--file", "a", "b"},
@@ -91,22 +88,6 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("%q: exit code %d, output %q, messages %q; want %d and a message",
 				args, code, out, messages, exitBadArguments)
 		}
-	}
-}
-
-func TestBootAndProcs(t *testing.T) {
-	t.Parallel()
-	code, out, messages := runAgent(t, nil, "boot")
-	var boot bootReport
-	if err := json.Unmarshal([]byte(out), &boot); err != nil || code != exitOK {
-		t.Fatalf("boot: exit code %d, output %q (%v), messages %q", code, out, err, messages)
-	}
-	if boot.Boot == "" || boot.PID1Start >= boot.Now || boot.Now > bootclock.Now() || boot.BootID == "" {
-		t.Errorf("boot: %+v", boot)
-	}
-	_, out, _ = runAgent(t, nil, "procs", "no such program")
-	if !strings.Contains(out, `"processes":[]`) {
-		t.Errorf("procs of a program that does not run: %q", out)
 	}
 }
 

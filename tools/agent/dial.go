@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -11,19 +10,12 @@ import (
 	"time"
 )
 
-func dialCommand() command {
-	return command{
-		name: "dial", usage: "[--timeout DURATION] NETWORK ADDRESS",
-		summary: "connect from this node and relay standard input and output", run: runDial,
-	}
-}
-
 // runDial relays bytes between std and one connection. It ends when the far side has closed; the end of standard
 // input closes only the connection's sending half. A failed connection is the one line on standard error.
 func runDial(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("dial", flag.ContinueOnError)
+	fs := flags()
 	timeout := fs.Duration("timeout", 10*time.Second, "bound of the connection attempt")
-	operands, err := parseFlags(fs, args, 2)
+	operands, err := parse(fs, args, 2, exactly)
 	if err != nil {
 		return err
 	}

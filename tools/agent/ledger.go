@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -11,29 +10,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/e2e/observe/mountledger"
 )
-
-func ledgerCommand() command {
-	return command{
-		name:    "ledger",
-		usage:   "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
-		summary: "write down mounts, processes and held volumes of this node until stopped",
-		run:     runLedger,
-	}
-}
 
 // runLedger keeps the ledger in the foreground. Under systemd (Type=notify) the unit is up when the mark is set and
 // what was there before is in the file.
 func runLedger(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("ledger", flag.ContinueOnError)
+	fs := flags()
 	path := fs.String("file", "", "file to append facts to; required")
 	node := fs.String("node", "", "name of this node in facts; the host name when empty")
 	processes := fs.String("processes", "mysqld", "programs whose processes are recorded, separated by commas")
 	before := fs.String("before", "containerd,kubelet", "programs that should not run yet, separated by commas")
 	method := fs.String("method", string(mountledger.MethodAuto), "auto, fanotify, pollpri or interval")
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	if _, err := parse(fs, args, 0, exactly); err != nil {
 		return err
 	}
 	if *path == "" {
@@ -53,7 +43,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 		}
 		cfg.Node = name
 	}
-	boot, err := procs.ReadBoot()
+	boot, err := probe.ReadBoot()
 	if err != nil {
 		return err
 	}

@@ -1,152 +1,163 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
-	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/nodeagent/leaks"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-func probeCommand() command {
-	return command{
-		name: "probe",
-		usage: "tcp [--timeout DURATION] ADDRESS...\n" +
-			"       seatrial-agent probe dns [--timeout DURATION] --name NAME ADDRESS...\n" +
-			"       seatrial-agent probe flow [--silence DURATION] [--watch DURATION] ADDRESS\n" +
-			"       seatrial-agent probe ping [--count N] [--interval DURATION] [--timeout DURATION] [--size N] " +
-			"ADDRESS...\n" +
-			"       seatrial-agent probe process [--pid PID]... [--program NAME]... [--pod UID]...",
-		summary: "look whether addresses and DNS servers answer and how often, when a flow goes dead, or which " +
-			"processes live",
-		run: runProbe,
-	}
-}
-
-func runProbe(ctx context.Context, std stdio, args []string) error {
-	if len(args) == 0 {
-		return badArguments("probe takes tcp, dns, flow, ping or process")
-	}
-	switch args[0] {
-	case "tcp":
-		return probeTCP(ctx, std, args[1:])
-	case "dns":
-		return probeDNS(ctx, std, args[1:])
-	case "flow":
-		return probeFlow(ctx, std, args[1:])
-	case "ping":
-		return probePing(ctx, std, args[1:])
-	case "process":
-		return probeProcess(std, args[1:])
-	}
-	return badArguments("no probe %q, want tcp, dns, flow, ping or process", args[0])
-}
-
-// probeTCP prints a JSON list with one probe.Connect for each address. That an address does not answer is an answer,
-// not a failure.
-func probeTCP(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("probe tcp", flag.ContinueOnError)
+// runProbeTCP prints a list with one probe.Connect for each address. That an address does not answer is an answer, not
+// a failure.
+func runProbeTCP(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
 	timeout := fs.Duration("timeout", time.Second, "bound of each connection attempt")
-	fs.SetOutput(std.err)
-	if err := fs.Parse(args); err != nil {
-		return badArguments("%w", err)
-	}
-	if fs.NArg() == 0 || *timeout <= 0 {
-		return badArguments("probe tcp takes addresses and a timeout above 0, got %d and %s", fs.NArg(), *timeout)
-	}
-	return json.NewEncoder(std.out).Encode(probe.TCP(ctx, fs.Args(), *timeout))
-}
-
-// probeDNS prints a JSON list with two probe.Answer for each address of a server, by UDP and by TCP.
-func probeDNS(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("probe dns", flag.ContinueOnError)
-	timeout := fs.Duration("timeout", time.Second, "bound of each question")
-	name := fs.String("name", "", "the name that the servers are asked for")
-	fs.SetOutput(std.err)
-	if err := fs.Parse(args); err != nil {
-		return badArguments("%w", err)
-	}
-	if fs.NArg() == 0 || *timeout <= 0 || *name == "" {
-		return badArguments("probe dns takes a name, addresses and a timeout above 0, got %q, %d and %s", *name,
-			fs.NArg(), *timeout)
-	}
-	return json.NewEncoder(std.out).Encode(probe.DNS(ctx, *name, fs.Args(), *timeout))
-}
-
-// probeFlow prints a probe.FlowReport as a line of JSON for each thing that becomes of the flow.
-func probeFlow(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("probe flow", flag.ContinueOnError)
-	silence := fs.Duration("silence", 3*time.Second, "how long nothing is heard until the flow is dead")
-	watch := fs.Duration("watch", time.Minute, "how long the flow is watched")
-	operands, err := parseFlags(fs, args, 1)
+	operands, err := parse(fs, args, 1, orMore)
 	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(std.out)
-	return probe.Flow(ctx, operands[0], *silence, *watch, func(r probe.FlowReport) error { return out.Encode(r) })
+	if *timeout <= 0 {
+		return badArguments("--timeout is %s, want more than 0s", *timeout)
+	}
+	return std.say(probe.TCP(ctx, operands, *timeout))
 }
 
-// probePing prints a JSON list with one probe.Echo for each address.
-func probePing(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("probe ping", flag.ContinueOnError)
+// runProbeDNS prints a list with two probe.Answer for each address of a server, by UDP and by TCP.
+func runProbeDNS(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
+	timeout := fs.Duration("timeout", time.Second, "bound of each question")
+	name := fs.String("name", "", "the name that the servers are asked for")
+	operands, err := parse(fs, args, 1, orMore)
+	if err != nil {
+		return err
+	}
+	if *timeout <= 0 || *name == "" {
+		return badArguments("--timeout is %s and --name %q, want more than 0s and a name", *timeout, *name)
+	}
+	return std.say(probe.DNS(ctx, *name, operands, *timeout))
+}
+
+// runProbeFlow prints a probe.FlowReport for each thing that becomes of the flow.
+func runProbeFlow(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
+	silence := fs.Duration("silence", 3*time.Second, "how long nothing is heard until the flow is dead")
+	watch := fs.Duration("watch", time.Minute, "how long the flow is watched")
+	operands, err := parse(fs, args, 1, exactly)
+	if err != nil {
+		return err
+	}
+	return probe.Flow(ctx, operands[0], *silence, *watch, func(r probe.FlowReport) error { return std.say(r) })
+}
+
+// runProbePing prints a list with one probe.Echo for each address.
+func runProbePing(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
 	var v probe.Volley
 	fs.IntVar(&v.Count, "count", 3, "how many requests each address is sent")
 	fs.DurationVar(&v.Interval, "interval", 100*time.Millisecond, "time between two requests")
 	fs.DurationVar(&v.Timeout, "timeout", time.Second, "how long answers are awaited after the last request")
 	fs.IntVar(&v.Size, "size", probe.MinEchoSize, "bytes of each request")
-	fs.SetOutput(std.err)
-	if err := fs.Parse(args); err != nil {
-		return badArguments("%w", err)
+	operands, err := parse(fs, args, 1, orMore)
+	if err == nil {
+		if err = v.Check(); err != nil {
+			err = badArguments("%w", err)
+		}
 	}
-	if fs.NArg() == 0 || v.Count < 1 || v.Count > probe.MaxEchoes || v.Interval <= 0 || v.Timeout <= 0 {
-		return badArguments("probe ping takes addresses, 1 to %d requests, and times above 0", probe.MaxEchoes)
+	if err != nil {
+		return err
 	}
-	addresses := make([]netip.Addr, fs.NArg())
-	for i, text := range fs.Args() {
-		address, err := netip.ParseAddr(text)
-		if err != nil {
+	addresses := make([]netip.Addr, len(operands))
+	for i, text := range operands {
+		if addresses[i], err = netip.ParseAddr(text); err != nil {
 			return badArguments("probe ping takes IP addresses: %w", err)
 		}
-		addresses[i] = address
 	}
 	answers, err := probe.Ping(ctx, addresses, v)
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(std.out).Encode(answers)
+	return std.say(answers)
 }
 
-// probeProcess prints probe.Processes as JSON.
-func probeProcess(std stdio, args []string) error {
-	fs := flag.NewFlagSet("probe process", flag.ContinueOnError)
+// runProbeProcess prints probe.Processes.
+func runProbeProcess(_ context.Context, std stdio, args []string) error {
+	fs := flags()
 	var q probe.Query
 	fs.Func("pid", "a process to look for; may be given again", func(s string) error {
 		pid, err := strconv.Atoi(s)
 		q.PIDs = append(q.PIDs, pid)
 		return err
 	})
-	fs.Func("program", "name of a program whose processes to look for; may be given again", func(s string) error {
-		q.Programs = append(q.Programs, s)
-		return nil
-	})
-	fs.Func("pod", "UID of a pod whose processes to look for; may be given again", func(s string) error {
-		q.PodUIDs = append(q.PodUIDs, s)
-		return nil
-	})
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	for name, list := range map[string]*[]string{"program": &q.Programs, "pod": &q.PodUIDs} {
+		fs.Func(name, "the name of a program or the UID of a pod to look for; may be given again", func(s string) error {
+			*list = append(*list, s)
+			return nil
+		})
+	}
+	if _, err := parse(fs, args, 0, exactly); err != nil {
 		return err
 	}
 	if slices.Contains(q.PodUIDs, "") || slices.Contains(q.Programs, "") {
 		return badArguments("the UID of a pod or the name of a program is empty")
 	}
-	found, err := probe.Lookup(os.DirFS("/proc"), q)
+	found, err := probe.Lookup("/proc", q)
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(std.out).Encode(found)
+	return std.say(found)
+}
+
+// runLeaks prints a leaks.Report.
+func runLeaks(ctx context.Context, std stdio, args []string) error {
+	if _, err := parse(flags(), args, 0, exactly); err != nil {
+		return err
+	}
+	return std.say(leaks.OnNode(here(commandBound)).Look(ctx))
+}
+
+// runClock prints a probe.Clock. In another boot than that of --boot it sets nothing: the boot clock began again, and
+// what is ahead of it is not what it was.
+func runClock(_ context.Context, std stdio, args []string) error {
+	fs := flags()
+	ahead := fs.Duration("ahead", 0, "how far the wall clock is to be ahead of the boot clock")
+	boot := fs.String("boot", "", "the boot in which that holds")
+	if _, err := parse(fs, args, 0, exactly); err != nil {
+		return err
+	}
+	if (*ahead == 0) != (*boot == "") || *ahead < 0 {
+		return badArguments("--ahead (above 0) and --boot go together, got %s and %q", *ahead, *boot)
+	}
+	now, err := readClock()
+	if err != nil {
+		return err
+	}
+	if *boot == now.Boot {
+		wall := unix.NsecToTimespec(int64(bootclock.Now().Add(*ahead)))
+		if err := unix.ClockSettime(unix.CLOCK_REALTIME, &wall); err != nil {
+			return fmt.Errorf("set the wall clock: %w", err)
+		}
+		if now, err = readClock(); err != nil {
+			return err
+		}
+	}
+	return std.say(now)
+}
+
+func readClock() (probe.Clock, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return probe.Clock{}, fmt.Errorf("read the id of the boot: %w", err)
+	}
+	at := bootclock.Now()
+	return probe.Clock{At: at, Wall: time.Now().UnixNano(), Boot: string(bytes.TrimSpace(boot))}, nil
 }

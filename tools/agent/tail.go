@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,20 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func tailCommand() command {
-	return command{
-		name: "tail", usage: "[--from OFFSET] [--follow] FILE",
-		summary: "print a file from an offset in bytes, and what is appended to it", run: runTail,
-	}
-}
-
 // runTail prints FILE from an offset to its end. With --follow it waits for the file and goes on with what is
 // appended, until standard input ends: a container runtime that lost its client closes that and nothing else.
 func runTail(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("tail", flag.ContinueOnError)
+	fs := flags()
 	from := fs.Int64("from", 0, "offset of the first byte to print")
 	follow := fs.Bool("follow", false, "go on with what is appended until standard input ends")
-	operands, err := parseFlags(fs, args, 1)
+	operands, err := parse(fs, args, 1, exactly)
 	if err != nil {
 		return err
 	}
@@ -40,13 +32,19 @@ func runTail(ctx context.Context, std stdio, args []string) error {
 		_, err = copyFrom(std.out, file, *from)
 		return errors.Join(err, file.Close())
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilInputEnds(ctx, std)
 	defer cancel()
+	return followFile(ctx, std.out, operands[0], *from)
+}
+
+// untilInputEnds returns a context that ends with standard input.
+func untilInputEnds(ctx context.Context, std stdio) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		_, _ = io.Copy(io.Discard, std.in) // Its end is all that matters.
 		cancel()
 	}()
-	return followFile(ctx, std.out, operands[0], *from)
+	return ctx, cancel
 }
 
 // copyFrom copies what file holds from offset on and returns the offset after it. A file shorter than offset is

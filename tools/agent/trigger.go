@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os/exec"
@@ -18,15 +17,6 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-func triggerCommand() command {
-	return command{
-		name:    "trigger",
-		usage:   "--rpc METHOD --volume HANDLE --on begin|end [--count N] [--delay D] FILE -- COMMAND...",
-		summary: "run a command once a CSI call is written to a file of facts, unless standard input ends before",
-		run:     runTrigger,
-	}
-}
-
 // awaited is the call that a trigger waits for.
 type awaited struct {
 	rpc, volume string
@@ -36,18 +26,16 @@ type awaited struct {
 }
 
 func runTrigger(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("trigger", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := flags()
 	rpc := fs.String("rpc", "", "method of the call, for example NodeUnstageVolume")
 	volume := fs.String("volume", "", "handle of the volume that the call is for")
 	on := fs.String("on", "begin", "begin, or end: its end with the code OK")
 	count := fs.Int("count", 1, "how many such calls it takes")
 	delay := fs.Duration("delay", 0, "how long the command is put off after the last of them")
-	if err := fs.Parse(args); err != nil {
-		return badArguments("%w", err)
-	}
-	rest := fs.Args()
+	rest, err := parse(fs, args, 0, orMore)
 	switch {
+	case err != nil:
+		return err
 	case *count < 1 || *delay < 0:
 		return badArguments("--count is %d, want 1 at least; --delay is %s, want no less than 0s", *count, *delay)
 	case *rpc == "" || *volume == "":
@@ -58,12 +46,8 @@ func runTrigger(ctx context.Context, std stdio, args []string) error {
 		return badArguments("a file, --, and a command are missing, got %q", rest)
 	}
 	want := awaited{rpc: *rpc, volume: *volume, end: *on == "end", count: *count, delay: *delay}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilInputEnds(ctx, std)
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, std.in) // Its end is all that matters.
-		cancel()
-	}()
 	return want.then(ctx, std.out, rest[0], rest[2:])
 }
 

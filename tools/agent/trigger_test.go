@@ -68,7 +68,7 @@ func TestTriggerActsOnItsCallAndOnNoOther(t *testing.T) {
 	node.write(t, mine) // Before it waits: that is another time.
 	done := filepath.Join(t.TempDir(), "done")
 	when := plan.Await{For: plan.AwaitCSIEnd, RPC: mine.RPC}
-	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "touch", done)
+	tr, err := nodeagent.On(node).Trigger(t.Context(), when, "v", "touch", done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestTriggerStopsAndLeavesNothing(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")} // Not there yet.
 	done := filepath.Join(t.TempDir(), "done")
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume"}
-	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "touch", done)
+	tr, err := nodeagent.On(node).Trigger(t.Context(), when, "v", "touch", done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTriggerCountsAndPutsOff(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
 	delay := 50 * time.Millisecond
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume", Count: 2, Delay: plan.Duration(delay)}
-	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "true")
+	tr, err := nodeagent.On(node).Trigger(t.Context(), when, "v", "true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestTriggerCountsAndPutsOff(t *testing.T) {
 func TestTriggerTellsOfACommandThatFails(t *testing.T) {
 	node := ownNode{filepath.Join(t.TempDir(), "calls.jsonl")}
 	when := plan.Await{For: plan.AwaitCSIBegin, RPC: "NodeStageVolume"}
-	tr, err := nodeagent.StartTrigger(t.Context(), node, when, "v", "false")
+	tr, err := nodeagent.On(node).Trigger(t.Context(), when, "v", "false")
 	if err != nil {
 		t.Fatal(err)
 	}

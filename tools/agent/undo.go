@@ -15,17 +15,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// apiBound is how long the agent waits for an API server that does not answer: nobody else may be left to heal.
-const apiBound = 30 * time.Minute
+// timerBound is how long an undo that fails is tried again: the timer of an armed undo runs it, and nobody else may be
+// left to heal.
+const timerBound = 30 * time.Minute
 
-func undoCommand() command {
-	return command{
-		name: "undo", usage: "[--run RUN [--step N]]",
-		summary: "undo what faults have left on this node, of all runs or of one", run: runUndo,
+// commandBound is how long one command of a heal may take: one that hangs must not keep the rest from being undone.
+const commandBound = 2 * time.Minute
+
+// thisHost is the node that the agent runs on.
+func thisHost() undo.Host { return undo.Host{Root: "/", Run: here(commandBound)} }
+
+// here runs commands on this machine, each for at most a bound.
+func here(bound time.Duration) undo.Runner {
+	return func(ctx context.Context, argv []string, stdin string) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it has not ended within %s", bound))
+		defer cancel()
+		var stdout, stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+		cmd.WaitDelay = time.Second // A child of it may hold its output open.
+		err := cmd.Run()
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause // Why it was killed.
+		}
+		if err != nil {
+			err = fmt.Errorf("run %q: %w: %s", argv, err, bytes.TrimSpace(stderr.Bytes()))
+		}
+		return stdout.String(), err
 	}
 }
 
@@ -37,112 +58,140 @@ func ownerFlags(fs *flag.FlagSet) *undo.Owner {
 	return &o
 }
 
-// runUndo prints an undo.Report as JSON. It is what the timer of an armed undo runs.
-func runUndo(ctx context.Context, std stdio, args []string) error {
-	fs := flag.NewFlagSet("undo", flag.ContinueOnError)
+// parseOwner parses flags with those of an owner among them, who must be named.
+func parseOwner(fs *flag.FlagSet, owner *undo.Owner, args []string, least int, any bool) ([]string, error) {
+	operands, err := parse(fs, args, least, any)
+	if err == nil {
+		if err = owner.Check(); err != nil {
+			err = badArguments("%w", err)
+		}
+	}
+	return operands, err
+}
+
+// parseOnly parses flags with those of an owner among them; without any, all owners are meant.
+func parseOnly(fs *flag.FlagSet, args []string) (undo.Only, error) {
 	owner := ownerFlags(fs)
-	if _, err := parseFlags(fs, args, 0); err != nil {
+	if _, err := parse(fs, args, 0, exactly); err != nil {
+		return nil, err
+	}
+	if *owner == (undo.Owner{}) {
+		return nil, nil
+	}
+	if err := owner.Check(); err != nil {
+		return nil, badArguments("%w", err)
+	}
+	return undo.Of(owner.Run, owner.Step), nil
+}
+
+// runUndo prints an undo.Report. It is what the timer of an armed undo runs.
+func runUndo(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
+	bound := fs.Duration("bound", timerBound, "how long what fails is tried again")
+	only, err := parseOnly(fs, args)
+	if err != nil {
 		return err
 	}
-	var only undo.Only
-	switch {
-	case owner.Run != "":
-		if err := owner.Check(); err != nil {
-			return badArguments("%w", err)
+	report, err := thisHost().Undo(ctx, only, *bound)
+	return errors.Join(err, std.say(report))
+}
+
+// runArmed prints a list of undo.Record.
+func runArmed(_ context.Context, std stdio, args []string) error {
+	only, err := parseOnly(flags(), args)
+	if err != nil {
+		return err
+	}
+	armed, err := thisHost().Armed(only)
+	return errors.Join(err, std.say(armed))
+}
+
+// runArm counts the life from its own start: what it takes to arm does not make the undo late.
+func runArm(ctx context.Context, std stdio, args []string) error {
+	begin, fs := bootclock.Now(), flags()
+	owner := ownerFlags(fs)
+	life := fs.Duration("life", 0, "how long until the undo is carried out")
+	untilBoot := fs.Bool("until-boot", false, "the next boot undoes it as well")
+	if _, err := parseOwner(fs, owner, args, 0, exactly); err != nil {
+		return err
+	}
+	if *life <= 0 {
+		return badArguments("--life is %s, want more than 0s", *life)
+	}
+	record := undo.Record{Run: owner.Run, Step: owner.Step, Deadline: begin.Add(*life)}
+	if err := json.NewDecoder(std.in).Decode(&record.Actions); err != nil {
+		return badArguments("read actions: %w", err)
+	}
+	return thisHost().Arm(ctx, record, *untilBoot)
+}
+
+func runDisarm(ctx context.Context, _ stdio, args []string) error {
+	fs := flags()
+	owner := ownerFlags(fs)
+	if _, err := parseOwner(fs, owner, args, 0, exactly); err != nil {
+		return err
+	}
+	return thisHost().Disarm(ctx, *owner)
+}
+
+func runQdisc(ctx context.Context, _ stdio, args []string) error {
+	fs := flags()
+	owner := ownerFlags(fs)
+	operands, err := parseOwner(fs, owner, args, 1, exactly)
+	if err != nil {
+		return err
+	}
+	return undo.QdiscGone(ctx, here(commandBound), *owner, operands[0])
+}
+
+// runMarks prints a line for each thing that it has undone.
+func runMarks(ctx context.Context, std stdio, args []string) error {
+	fs := flags()
+	owner := ownerFlags(fs)
+	operands, err := parseOwner(fs, owner, args, 1, exactly)
+	if err != nil {
+		return err
+	}
+	did, err := undo.Unmark(ctx, here(commandBound), *owner, operands[0])
+	return errors.Join(err, printLines(std.out, did...))
+}
+
+func runRestoreNode(ctx context.Context, std stdio, args []string) error {
+	if _, err := parse(flags(), args, 0, exactly); err != nil {
+		return err
+	}
+	var was undo.NodeWas
+	if err := json.NewDecoder(std.in).Decode(&was); err != nil || was.Name == "" {
+		return badArguments("read what the Node had: its name is %q: %w", was.Name, err)
+	}
+	did, err := was.Restore(ctx, here(commandBound))
+	if err != nil || did == "" {
+		return err
+	}
+	return printLines(std.out, did)
+}
+
+func printLines(out io.Writer, lines ...string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
 		}
-		only = undo.Of(owner.Run, owner.Step)
-	case owner.Step != 0:
-		return badArguments("--step %d needs --run", owner.Step)
 	}
-	report, err := undo.Within(ctx, here(commandBound), only, apiBound)
-	return errors.Join(err, json.NewEncoder(std.out).Encode(report))
+	return nil
 }
 
-func armCommand() command {
-	return command{
-		name: "arm", usage: "--run RUN --step N --life DURATION [--until-boot]",
-		summary: "keep an undo, a JSON list of actions on standard input, and start the timer that carries it out",
-		run: func(ctx context.Context, std stdio, args []string) error {
-			fs := flag.NewFlagSet("arm", flag.ContinueOnError)
-			owner := ownerFlags(fs)
-			life := fs.Duration("life", 0, "how long until the undo is carried out")
-			untilBoot := fs.Bool("until-boot", false, "the next boot undoes it as well")
-			if _, err := parseFlags(fs, args, 0); err != nil {
-				return err
-			}
-			if err := owner.Check(); err != nil || *life <= 0 {
-				return badArguments("--life is %s, want more than 0s; %w", *life, err)
-			}
-			var actions []undo.Action
-			if err := json.NewDecoder(std.in).Decode(&actions); err != nil {
-				return badArguments("read actions: %w", err)
-			}
-			return undo.ArmHere(ctx, here(commandBound), "/", *owner, *life, *untilBoot, actions)
-		},
+func runRestore(_ context.Context, std stdio, args []string) error {
+	if len(args) != 1 || !filepath.IsAbs(args[0]) {
+		return badArguments("restore takes the absolute path of a file")
 	}
+	content, err := io.ReadAll(std.in)
+	if err != nil {
+		return err
+	}
+	return undo.WriteFile(args[0], content)
 }
 
-func disarmCommand() command {
-	return command{
-		name: "disarm", usage: "--run RUN --step N",
-		summary: "stop the timer of an undo and remove the undo",
-		run: func(ctx context.Context, _ stdio, args []string) error {
-			fs := flag.NewFlagSet("disarm", flag.ContinueOnError)
-			owner := ownerFlags(fs)
-			if _, err := parseFlags(fs, args, 0); err != nil {
-				return err
-			}
-			if err := owner.Check(); err != nil {
-				return badArguments("%w", err)
-			}
-			return undo.DisarmHere(ctx, here(commandBound), "/", *owner)
-		},
-	}
-}
-
-func qdiscCommand() command {
-	return command{
-		name: "qdisc", usage: "--run RUN --step N DEVICE",
-		summary: "remove the owner's queueing discipline from a device, if it is there",
-		run: func(ctx context.Context, _ stdio, args []string) error {
-			fs := flag.NewFlagSet("qdisc", flag.ContinueOnError)
-			owner := ownerFlags(fs)
-			operands, err := parseFlags(fs, args, 1)
-			if err != nil {
-				return err
-			}
-			if err := owner.Check(); err != nil {
-				return badArguments("%w", err)
-			}
-			return undo.QdiscGone(ctx, here(commandBound), *owner, operands[0])
-		},
-	}
-}
-
-func restoreCommand() command {
-	return command{
-		name: "restore", usage: "FILE",
-		summary: "put standard input into a file, unless it is there already",
-		run: func(_ context.Context, std stdio, args []string) error {
-			if len(args) != 1 || !filepath.IsAbs(args[0]) {
-				return badArguments("restore takes the absolute path of a file")
-			}
-			content, err := io.ReadAll(std.in)
-			if err != nil {
-				return err
-			}
-			return undo.WriteFile(args[0], content)
-		},
-	}
-}
-
-func thawCommand() command {
-	return command{
-		name: "thaw", usage: "PID:TICKS...",
-		summary: "let processes go on that a signal has stopped; TICKS is the start time in /proc/PID/stat",
-		run:     func(_ context.Context, _ stdio, args []string) error { return thaw(args, unix.Kill) },
-	}
-}
+func runThaw(_ context.Context, _ stdio, args []string) error { return thaw(args, unix.Kill) }
 
 // thaw leaves alone a later process that has the pid of one, and one that has ended.
 func thaw(args []string, kill func(pid int, signal unix.Signal) error) error {
@@ -164,12 +213,12 @@ func thaw(args []string, kill func(pid int, signal unix.Signal) error) error {
 	}
 	var errs []error
 	for _, p := range all {
-		now, there, err := procs.Read(p.pid)
+		now, running, err := probe.Read(p.pid)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if !there || now.Ticks() != p.ticks {
+		if !running || now.Ticks() != p.ticks {
 			continue
 		}
 		if err := kill(p.pid, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -177,28 +226,4 @@ func thaw(args []string, kill func(pid int, signal unix.Signal) error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// commandBound is how long one command of a heal may take: one that hangs must not keep the rest from being undone.
-// systemd itself gives a unit 90 s to start.
-const commandBound = 2 * time.Minute
-
-// here runs commands on this machine, each for at most a bound.
-func here(bound time.Duration) undo.Runner {
-	return func(ctx context.Context, argv []string, stdin string) (string, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it has not ended within %s", bound))
-		defer cancel()
-		var stdout, stderr bytes.Buffer
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-		cmd.WaitDelay = time.Second // A child of it may hold its output open.
-		err := cmd.Run()
-		if cause := context.Cause(ctx); err != nil && cause != nil {
-			err = cause // Why it was killed.
-		}
-		if err != nil {
-			return "", fmt.Errorf("run %q: %w: %s", argv, err, bytes.TrimSpace(stderr.Bytes()))
-		}
-		return stdout.String(), nil
-	}
 }

@@ -1,93 +1,28 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
-	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// stub puts a program into a directory that is made the only PATH: it notes its arguments and standard input.
-func stub(t *testing.T, name, answer string) (notes string) {
-	t.Helper()
-	dir := t.TempDir()
-	notes = filepath.Join(dir, "notes")
-	for _, program := range []string{"find", "nft", "systemctl"} {
-		says := ""
-		if program == name {
-			says = answer
+func TestUndoWithNothingArmed(t *testing.T) {
+	for args, want := range map[string]string{
+		"undo --run r-of-this-test --step 3": `{"undone":[]}`, "armed --run r-of-this-test": "[]",
+	} {
+		code, out, messages := runAgent(t, nil, strings.Fields(args)...)
+		if code != exitOK || strings.TrimSpace(out) != want {
+			t.Errorf("%s: exit code %d, %q, %s", args, code, out, messages)
 		}
-		script := strings.NewReplacer("PROGRAM", program, "NOTES", notes, "SAYS", says).Replace(`#!/bin/sh
-{
-	echo PROGRAM "$@"
-	if [ "$1" = -f ]; then while read -r l; do echo "$l"; done; fi
-} >>NOTES
-case "$*" in *list*) printf 'SAYS' ;; esac
-`)
-		if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir)
-	return notes
-}
-
-func agent(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	std := stdio{in: strings.NewReader(""), out: &out, err: &errs, log: slog.New(slog.DiscardHandler)}
-	code = run(t.Context(), std, args)
-	return code, out.String(), errs.String()
-}
-
-func TestUndoUndoesOneStep(t *testing.T) {
-	notes := stub(t, "systemctl", "")
-	code, stdout, stderr := agent(t, "undo", "--run", "r1", "--step", "3")
-	var got undo.Report
-	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
-		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
-	}
-	if d := cmp.Diff(undo.Report{Undone: []string{}, Timers: []string{}}, got); d != "" {
-		t.Errorf("report (-want +got):\n%s", d)
-	}
-	did, err := os.ReadFile(notes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "find /var/lib /run -ignore_readdir_race -mindepth 1 -maxdepth 3 ! -path /var/lib/seatrial " +
-		"! -path /var/lib/seatrial/undo ! -path /var/lib/seatrial/undo/* ! -path /run/seatrial " +
-		"! -path /run/seatrial/undo ! -path /run/seatrial/undo/* -prune -o -path */seatrial/undo/*.json -print\n" +
-		"find /var/lib -ignore_readdir_race -mindepth 1 -maxdepth 4 ! -path /var/lib/seatrial " +
-		"! -path /var/lib/seatrial/held ! -path /var/lib/seatrial/held/* -prune " +
-		"-o -path /var/lib/seatrial/held/* -print\n" +
-		"find /etc -maxdepth 2 -path /etc/kubernetes/admin.conf\n" +
-		"systemctl list-units --type=timer --all --full --plain --no-legend seatrial-heal-*.timer\n"
-	if d := cmp.Diff(want, string(did)); d != "" {
-		t.Errorf("commands (-want +got):\n%s", d)
-	}
-}
-
-func TestUndoFailsLoudly(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	code, stdout, stderr := agent(t, "undo")
-	if code != exitFailed || !strings.Contains(stderr, "look for what is armed") ||
-		!strings.Contains(stdout, `"undone":[]`) {
-		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
 
@@ -98,7 +33,7 @@ func TestThawLeavesALaterProcessAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := sleeper.Process.Pid
-	now, there, err := procs.Read(pid)
+	now, there, err := probe.Read(pid)
 	if err != nil || !there {
 		t.Fatal(there, err)
 	}
@@ -128,29 +63,31 @@ func TestProbeAndUndoRefuseBadArguments(t *testing.T) {
 		{"undo", "x"}, {"undo", "--step", "3"}, {"undo", "--run", "a b"}, {"undo", "--run", "a", "--step", "-1"},
 		{"arm", "--run", "a", "--life", "0s"}, {"arm", "--run", "a b", "--life", "1s"}, {"disarm"}, {"thaw"},
 		{"arm", "--run", "a", "--life", "1s"}, // Without actions.
-		{"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"}, {"qdisc", "--run", "a"},
+		{"marks", "--run", "a"}, {"marks", "nodes"}, {"restore-node"}, {"damage", "inflict", "--run", "a", "--kind", "odd", "v"},
+		{"damage", "inflict", "--run", "a", "--kind", "flip", "v"}, {"damage", "look", "--run", "a"},
+		{"damage", "file", "a", "b"}, {"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"}, {"qdisc", "--run", "a"},
 		{"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
 		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""},
 		{"probe", "process", "--program", ""}, {"probe", "process", "y"},
 	} {
-		if code, stdout, stderr := agent(t, args...); code != exitBadArguments || stdout != "" || stderr == "" {
+		if code, stdout, stderr := runAgent(t, strings.NewReader(""), args...); code != exitBadArguments || stdout != "" || stderr == "" {
 			t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
 	}
 }
 
 func TestProbePrintsJSON(t *testing.T) {
-	code, stdout, stderr := agent(t, "probe", "process", "--pid", "1")
+	code, stdout, stderr := runAgent(t, nil, "probe", "process", "--pid", "1")
 	var found probe.Processes
 	if err := json.Unmarshal([]byte(stdout), &found); code != exitOK || err != nil || len(found.Processes) != 1 {
 		t.Errorf("exit code %d, %v, %q, %s", code, err, stdout, stderr)
 	}
-	code, stdout, stderr = agent(t, "probe", "tcp", "127.0.0.1:1", "[::1]:1")
+	code, stdout, stderr = runAgent(t, nil, "probe", "tcp", "127.0.0.1:1", "[::1]:1")
 	var connects []probe.Connect
 	if err := json.Unmarshal([]byte(stdout), &connects); code != exitOK || err != nil || len(connects) != 2 {
 		t.Errorf("exit code %d, %v, %q, %s", code, err, stdout, stderr)
 	}
-	code, _, stderr = agent(t, "probe", "flow", "127.0.0.1:1")
+	code, _, stderr = runAgent(t, nil, "probe", "flow", "127.0.0.1:1")
 	if code != exitFailed || !strings.Contains(stderr, "open flow") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -148,7 +148,8 @@ func (e *experiment) name() string { return strings.ToLower(e.env.Owner.Name()) 
 
 // Undo has the control plane delete the experiment.
 func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {
-	return undo.OnControlPlane(ctx, e.env.Cluster)
+	resource := strings.ToLower(e.kind) + ".chaos-mesh.org"
+	return undo.OnControlPlane(ctx, e.env.Cluster, undo.RemoveMarks(e.env.Owner, resource))
 }
 
 // Inject shows that the effect is not there, and makes the object.

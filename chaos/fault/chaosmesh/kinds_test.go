@@ -7,15 +7,15 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 
-	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/undo/apileaks"
 )
 
 // TestHealsKnowTheKindsThatAreLeft holds that a heal and the leak audit look for every kind that is left to Chaos Mesh,
 // and that every kind of the table is one of Chaos Mesh.
 func TestHealsKnowTheKindsThatAreLeft(t *testing.T) {
 	for name, kind := range v1alpha1.AllKinds() {
-		if left(kind.SpawnObject()) && !slices.Contains(undo.MeshKinds(), strings.ToLower(name)) {
-			t.Errorf("%s is left to Chaos Mesh, and not among %q", name, undo.MeshKinds())
+		if left(kind.SpawnObject()) && !slices.Contains(apileaks.MeshKinds(), strings.ToLower(name)) {
+			t.Errorf("%s is left to Chaos Mesh, and not among %q", name, apileaks.MeshKinds())
 		}
 	}
 	s, err := scheme()

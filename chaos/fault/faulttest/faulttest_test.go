@@ -251,7 +251,7 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 		time.Sleep(fault.Life(b.Spec) + 3*time.Second) // Two nodes may have to do it, one after the other.
 		w.cluster.Transcript.CrashAt(0, fake.CrashNever)
 		for _, suffix := range []string{"control-plane", "worker"} {
-			left, err := undo.Node(t.Context(), undo.On(w.cluster.Node(suffix)), nil)
+			left, err := undo.Node(t.Context(), w.cluster.Node(suffix), nil)
 			if err != nil || !left.Nothing() {
 				t.Errorf("left %+v, %v", left, err)
 			}

@@ -61,12 +61,12 @@ func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 		return nil, err
 	}
 	for _, n := range nodes {
-		seen := func(o undo.Owner) bool {
-			out = append(out, n.Name()+": "+o.Name())
-			return false
-		}
-		if _, err := undo.Node(ctx, undo.On(n), seen); err != nil {
+		armed, err := undo.Armed(ctx, n, nil)
+		if err != nil {
 			return nil, err
+		}
+		for _, r := range armed {
+			out = append(out, n.Name()+": "+r.Owner().Name())
 		}
 	}
 	quotas, err := b.Env.Kube.CoreV1().ResourceQuotas("").List(ctx, metav1.ListOptions{})

@@ -2,13 +2,11 @@ package faulttest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,9 +16,6 @@ import (
 	apiobjects "github.com/seatrial/seatrial/chaos/undo/apileaks"
 	"github.com/seatrial/seatrial/clusters"
 )
-
-// lookBound is how long one look waits for an API server that does not answer: that it does not is what was seen.
-const lookBound = 5 * time.Second
 
 // left returns what a run has left on the victim's node, on those of the control plane and in the API, by its marks and
 // by what they stand for. It undoes nothing. On the other workers others are killed meanwhile; see leftAnywhere.
@@ -65,13 +60,13 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 		}
 	}
 	var out []string
-	seen := func(o undo.Owner) bool {
-		if strings.HasPrefix(o.Run, run) {
-			out = append(out, n.Name()+": mark "+o.Name())
+	armed, err := undo.Armed(ctx, n, nil)
+	for _, r := range armed {
+		if strings.HasPrefix(r.Run, run) {
+			out = append(out, n.Name()+": armed "+r.Owner().Name())
 		}
-		return false
 	}
-	if _, err := undo.Within(ctx, undo.On(n), seen, lookBound); err != nil || len(out) > 0 {
+	if err != nil || len(out) > 0 {
 		return out, err
 	}
 	units, err := clusters.Run(ctx, n, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend",
@@ -93,16 +88,12 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 
 // thingsOn has the agent look at its node.
 func thingsOn(ctx context.Context, n clusters.Node) ([]history.Thing, error) {
-	said, err := clusters.Run(ctx, n, undo.AgentPath, "residue")
+	report, err := leaks.Of(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	var report leaks.Report
-	if err := json.Unmarshal([]byte(said), &report); err != nil {
-		return nil, fmt.Errorf("decode %.80q: %w", said, err)
-	}
 	for _, b := range report.Blind {
-		return nil, fmt.Errorf("the residue on node %q is not known: %s: %s", n.Name(), b.Class, b.Why)
+		return nil, fmt.Errorf("what is left on node %q is not known: %s: %s", n.Name(), b.Class, b.Why)
 	}
 	return report.Things, nil
 }

@@ -103,14 +103,10 @@ func (w *world) deleteClaim(a k8stesting.Action) (bool, runtime.Object, error) {
 	})
 }
 
-// kubectl carries out a command of kubectl, if it is one, or the look for its kubeconfig. The lock is held.
+// kubectl carries out a command of kubectl, if it is one. The lock is held.
 func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known bool) {
 	ours := m.node.Role() == clusters.RoleControlPlane
 	switch {
-	case argv[0] == "find" && slices.Contains(argv, undo.AdminConf) && ours:
-		return undo.AdminConf + "\n", 0, true
-	case argv[0] == "find" && slices.Contains(argv, undo.AdminConf):
-		return "", 0, true
 	case argv[0] != "kubectl":
 		return "", 0, false
 	case !ours || w.apiDown || len(argv) < 6 || argv[1] != "--kubeconfig="+undo.AdminConf:
@@ -119,14 +115,11 @@ func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known 
 	w.control()
 	switch args := argv[4:]; args[0] {
 	case "get":
-		if path, raw := strings.CutPrefix(args[1], "--raw="); raw {
-			return w.rawMesh(path), 0, true
-		}
-		if slices.Contains(args, "--selector="+undo.OwnerLabel) {
+		if args[1] == "stresschaos.chaos-mesh.org" {
 			w.stresses()
 			return encode(map[string]any{"kind": "List", "items": w.meshItems()}), 0, true
 		}
-		return w.listAll(), 0, true
+		return w.listAll(args[1]), 0, true
 	case "delete":
 		if args[1] == "stresschaos.chaos-mesh.org" {
 			w.endMesh(args[2])
@@ -143,13 +136,16 @@ func (w *world) kubectl(m *machine, argv []string) (out string, exit int, known 
 	return "", 1, true
 }
 
-// listAll is the answer to kubectl get. Of the claim and its volume only their kind is needed.
-func (w *world) listAll() string {
+// listAll is the answer to kubectl get.
+func (w *world) listAll(resource string) string {
 	items := []any{}
-	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		n := w.known[name].DeepCopy()
-		n.Kind = "Node"
-		items = append(items, n)
+	if resource == "nodes" {
+		for _, name := range slices.Sorted(maps.Keys(w.known)) {
+			n := w.known[name].DeepCopy()
+			n.Kind = "Node"
+			items = append(items, n)
+		}
+		return encode(map[string]any{"kind": "List", "items": items})
 	}
 	list, err := w.tracker.List(quotas, schema.GroupVersionKind{Version: "v1", Kind: "ResourceQuota"}, "")
 	if err != nil {

@@ -245,14 +245,14 @@ func (k *kennel) drop(dog string) {
 	}
 }
 
-// Release ends all that only says yes to.
-func (k *kennel) Release(_ context.Context, only func(undo.Owner) bool) ([]string, error) {
+// Release ends all that are selected.
+func (k *kennel) Release(_ context.Context, only undo.Only) ([]string, error) {
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
 	var names []string
 	for _, dog := range slices.Sorted(maps.Keys(k.dogs)) {
 		name, _, _ := strings.Cut(dog, "@")
-		if owner, ours := undo.FromName(name); ours && (only == nil || only(owner)) {
+		if owner, ours := undo.FromName(name); ours && owner.In(only) {
 			k.drop(dog)
 			names = append(names, dog)
 		}

@@ -208,7 +208,7 @@ func TestAFaultPointOfTheControllerIsSetOnTheControlPlane(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(fault.Life(b.Spec) + time.Second) // And nobody comes back.
-		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("control-plane")), nil)
+		left, err := undo.Node(t.Context(), w.cluster.Node("control-plane"), nil)
 		if err != nil || !left.Nothing() {
 			t.Errorf("left %s, %v", left, err)
 		}
@@ -251,7 +251,7 @@ func TestFaultPointsWithinEachOther(t *testing.T) {
 		if _, err := outer.Confirm(t.Context()); err != nil {
 			t.Error(err)
 		}
-		left, err := undo.Node(t.Context(), undo.On(w.cluster.Node("worker")), undo.Of("r1", 0))
+		left, err := undo.Node(t.Context(), w.cluster.Node("worker"), undo.Of("r1", 0))
 		if d := cmp.Diff([]string{"seatrial-r1-1"}, left.Undone); d != "" || err != nil {
 			t.Errorf("undone (-want +got):\n%s, %v", d, err)
 		}

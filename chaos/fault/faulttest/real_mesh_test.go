@@ -28,6 +28,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/undo/apileaks"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -161,7 +162,7 @@ func (m *matrix) unbelieved(ctx context.Context, on clusters.Node, api client.Cl
 		return fmt.Errorf("the residue has %q, %w, want the experiment", left, err)
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetAPIVersion(undo.MeshGroup + "/" + undo.MeshVersion)
+	obj.SetAPIVersion(apileaks.MeshGroup + "/" + apileaks.MeshVersion)
 	obj.SetKind("StressChaos")
 	obj.SetNamespace(env.Namespace)
 	obj.SetName(undo.Owner{Run: run, Step: 1}.Name())

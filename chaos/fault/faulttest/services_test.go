@@ -147,20 +147,6 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		}
 	case argv[0] == undo.AgentPath && argv[1] == "thaw":
 		w.thaw(m, argv[2:])
-	case argv[0] == "find" && slices.Contains(argv, "*/seatrial/undo/*.json"):
-		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			if strings.HasPrefix(name, undo.RecordDir) || strings.HasPrefix(name, undo.BootDir) {
-				out += name + "\n"
-			}
-		}
-		return out, 0, true
-	case argv[0] == "find" && slices.Contains(argv, undo.HeldDir+"*"):
-		for _, name := range slices.Sorted(maps.Keys(m.files)) {
-			if strings.HasPrefix(name, undo.HeldDir) {
-				out += name + "\n"
-			}
-		}
-		return out, 0, true
 	default:
 		return "", 0, false
 	}

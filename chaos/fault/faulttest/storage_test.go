@@ -2,6 +2,8 @@ package faulttest_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// disks are the volumes of a node, as the agent's injury command does harm to them.
+// disks are the volumes of a node, as the agent damages them.
 type disks struct {
 	volumes map[string]*volume // By the name of the PersistentVolume.
 }
@@ -41,7 +43,10 @@ func (m *machine) volume(pv string) *volume {
 }
 
 // remount is what a boot does: what was held until then is over, and what was not synced is gone.
-func (m *machine) remount() {
+func (w *world) remount(m *machine) {
+	if w.root != "" {
+		_ = os.RemoveAll(filepath.Join(w.root, m.node.Name(), undo.BootDir))
+	}
 	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, "/run/") })
 	for _, v := range m.volumes {
 		if v.shut {
@@ -52,23 +57,23 @@ func (m *machine) remount() {
 
 // disk carries out a command about volumes, if it is one. The lock is held.
 func (w *world) disk(m *machine, argv []string) (out string, exit int, known bool) {
-	if !strings.HasPrefix(strings.Join(argv, " "), undo.AgentPath+" injury ") {
+	if !strings.HasPrefix(strings.Join(argv, " "), undo.AgentPath+" damage ") {
 		return "", 0, false
 	}
 	flags, operands := map[string]string{}, argv[3:]
 	for len(operands) > 1 && strings.HasPrefix(operands[0], "--") {
 		flags[operands[0]], operands = operands[1], operands[2:]
 	}
-	owner, ok := undo.FromName("seatrial-" + flags["--run"] + "-" + flags["--step"])
-	if !ok {
-		return "", 254, true
-	}
-	if argv[2] == "sight" {
+	if argv[2] == "file" {
 		v := m.volume(operands[0])
 		if v == nil {
 			return "", 1, true
 		}
 		return encode(volfault.FileView{By: mysqldAt, Size: v.size, Page: v.damage.After}), 0, true
+	}
+	owner, ok := undo.FromName("seatrial-" + flags["--run"] + "-" + flags["--step"])
+	if !ok {
+		return "", 254, true
 	}
 	reports := []volfault.Report{}
 	for _, pv := range operands {

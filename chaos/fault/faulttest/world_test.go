@@ -3,9 +3,11 @@ package faulttest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/fake"
 )
 
@@ -29,6 +32,9 @@ import (
 type world struct {
 	cluster *fake.Cluster
 	begin   time.Time
+	root    string          // The nodes' directories, one for each, as far as they keep undos. Made when one is armed.
+	over    context.Context // Ends with the test, and with it what timers have begun.
+	stopped context.CancelFunc
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.
 
@@ -71,6 +77,7 @@ func newWorld() *world {
 	defer time.Sleep(5 * time.Second)
 	w := &world{cluster: fake.NewCluster("c", 2), begin: time.Now(), nodes: map[string]*machine{},
 		echoes: map[place][2]uint64{}}
+	w.over, w.stopped = context.WithCancel(context.Background())
 	for _, suffix := range []string{"control-plane", "worker", "worker2"} {
 		n := w.cluster.Node(suffix)
 		m := &machine{node: n, boots: n.Boots(), booted: w.begin, pid: 214, started: w.begin, renewed: w.begin,
@@ -92,6 +99,7 @@ func (w *world) time(t time.Time) history.Time { return history.Time(t.Sub(w.beg
 
 // stop ends what a test has left ticking.
 func (w *world) stop() {
+	w.stopped()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.nodes {
@@ -101,6 +109,9 @@ func (w *world) stop() {
 	}
 	for _, t := range w.kennel.dogs {
 		t.Stop()
+	}
+	if w.root != "" {
+		_ = os.RemoveAll(w.root)
 	}
 }
 
@@ -115,7 +126,7 @@ func (w *world) catchUp(m *machine) {
 		m.tables, m.timers, m.restarts = map[string]*filter{}, map[string]*time.Timer{}, 0
 		m.stopped, m.qdisc = false, nil
 		m.wholeNode.booted()
-		m.remount()
+		w.remount(m)
 	}
 	if m.still() {
 		return
@@ -133,6 +144,14 @@ func (w *world) exec(ctx context.Context, m *machine, cmd clusters.Command, stdi
 	if slices.Contains(cmd.Argv, "flow") {
 		w.mu.Unlock()
 		return clusters.Result{}, w.flow(ctx, m, cmd)
+	}
+	if undos(cmd.Argv) {
+		w.mu.Unlock()
+		out, err := w.agent(ctx, m, cmd.Argv, stdin)
+		if err != nil {
+			err = &clusters.ExitError{Node: m.node.Name(), Argv: cmd.Argv, ExitCode: 1, Stderr: err.Error()}
+		}
+		return clusters.Result{Stdout: []byte(out)}, err
 	}
 	out, exit, took, known := w.network(m, cmd.Argv, stdin)
 	if !known {
@@ -176,12 +195,10 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case line == "systemctl restart kubelet":
 		w.register(m)
 		return "", 0
-	case strings.HasPrefix(line, "systemctl list-units"):
-		out := ""
-		for _, name := range slices.Sorted(maps.Keys(m.timers)) {
-			out += name + " loaded active waiting dead-man\n"
-		}
-		return out, 0
+	case argv[0] == "test":
+		return "", 0
+	case argv[0] == "systemd-run":
+		return w.startTimer(m, argv)
 	case argv[0] == "systemctl" && (argv[1] == "is-active" || argv[1] == "stop"):
 		timer, ok := m.timers[last]
 		if !ok {
@@ -192,11 +209,6 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 			delete(m.timers, last)
 		}
 		return "active\n", 0
-	case argv[0] == undo.AgentPath && argv[1] == "arm":
-		return w.arm(m, argv, stdin)
-	case argv[0] == undo.AgentPath && argv[1] == "disarm":
-		w.disarm(m, ownerOf(argv))
-		return "", 0
 	case strings.HasPrefix(line, undo.DiskPath+" points"):
 		return w.points(m, argv[2:])
 	case strings.HasPrefix(line, "ip -json -4"):
@@ -212,50 +224,51 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	return "", 127
 }
 
-// ownerOf reads --run and --step.
-func ownerOf(argv []string) undo.Owner {
-	run, step := slices.Index(argv, "--run"), slices.Index(argv, "--step")
-	n, err := strconv.Atoi(argv[step+1])
+// undos reports whether a command is one of the agent about undos.
+func undos(argv []string) bool {
+	about := []string{"arm", "armed", "disarm", "marks", "restore-node", "undo"}
+	return len(argv) > 1 && argv[0] == undo.AgentPath && slices.Contains(about, argv[1])
+}
+
+// flag returns the value of a flag in a command, empty without it.
+func flagOf(argv []string, name string) string {
+	if i := slices.Index(argv, name); i >= 0 {
+		return argv[i+1]
+	}
+	return ""
+}
+
+// ownerOf reads --run and --step, nil without.
+func ownerOf(argv []string) undo.Only {
+	if flagOf(argv, "--run") == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(flagOf(argv, "--step"))
 	if err != nil {
 		panic(err)
 	}
-	return undo.Owner{Run: argv[run+1], Step: n}
+	return undo.Of(flagOf(argv, "--run"), n)
 }
 
-// arm keeps an undo on a node and starts its timer. The lock is held.
-func (w *world) arm(m *machine, argv []string, stdin string) (string, int) {
-	owner, dir := ownerOf(argv), undo.RecordDir
-	if slices.Contains(argv, "--until-boot") {
-		dir = undo.BootDir
-	}
-	life, err := time.ParseDuration(argv[slices.Index(argv, "--life")+1])
-	record := undo.Record{Schema: 1, Run: owner.Run, Step: owner.Step, Deadline: w.time(time.Now().Add(life))}
-	if bad := json.Unmarshal([]byte(stdin), &record.Actions); err != nil || bad != nil || life <= 0 {
-		return "", 254
-	}
-	w.disarm(m, owner)
-	m.files[dir+owner.Name()+".json"] = encode(record)
-	m.timers[owner.Timer()] = time.AfterFunc(life, func() { w.expire(m, owner) })
-	return "", 0
-}
-
-// disarm ends what arm began. The lock is held.
-func (w *world) disarm(m *machine, owner undo.Owner) {
-	if timer, ok := m.timers[owner.Timer()]; ok {
-		timer.Stop()
-		delete(m.timers, owner.Timer())
-	}
-	for _, dir := range []string{undo.RecordDir, undo.BootDir} {
-		delete(m.files, dir+owner.Name()+".json")
-	}
-}
-
-// expire is what a timer does: the agent's own undo, on the node's own commands.
-func (w *world) expire(m *machine, owner undo.Owner) {
+// host is what the agent does about undos on a node: on files of its own, with the node's own commands.
+func (w *world) host(m *machine) undo.Host {
 	w.mu.Lock()
-	delete(m.timers, owner.Timer())
-	w.mu.Unlock()
-	run := func(_ context.Context, argv []string, stdin string) (string, error) {
+	defer w.mu.Unlock()
+	if w.root == "" {
+		var err error
+		if w.root, err = os.MkdirTemp("", "world-*"); err != nil {
+			panic(err)
+		}
+	}
+	return undo.Host{Root: filepath.Join(w.root, m.node.Name()), Run: w.runner(m)}
+}
+
+// runner runs commands on a node that the harness is not asked for.
+func (w *world) runner(m *machine) undo.Runner {
+	return func(ctx context.Context, argv []string, stdin string) (string, error) {
+		if undos(argv) {
+			return w.agent(ctx, m, argv, stdin)
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		out, exit, _, known := w.network(m, argv, stdin)
@@ -267,7 +280,68 @@ func (w *world) expire(m *machine, owner undo.Owner) {
 		}
 		return out, nil
 	}
-	_, _ = undo.Within(context.Background(), run, undo.Of(owner.Run, owner.Step), 10*time.Minute)
+}
+
+// agent carries out a command of the agent about undos. The lock is not held.
+func (w *world) agent(ctx context.Context, m *machine, argv []string, stdin string) (string, error) {
+	host, only := w.host(m), ownerOf(argv)
+	switch argv[1] {
+	case "arm":
+		life, err := time.ParseDuration(flagOf(argv, "--life"))
+		record := undo.Record{Run: only.Run, Step: only.Step, Deadline: bootclock.Now().Add(life)}
+		if err := errors.Join(err, json.Unmarshal([]byte(stdin), &record.Actions)); err != nil {
+			return "", err
+		}
+		return "", host.Arm(ctx, record, slices.Contains(argv, "--until-boot"))
+	case "disarm":
+		return "", host.Disarm(ctx, *only)
+	case "armed":
+		armed, err := host.Armed(only)
+		return encode(armed), err
+	case "marks":
+		did, err := undo.Unmark(ctx, host.Run, *only, argv[len(argv)-1])
+		return strings.Join(did, "\n"), err
+	case "restore-node":
+		var was undo.NodeWas
+		if err := json.Unmarshal([]byte(stdin), &was); err != nil {
+			return "", err
+		}
+		return was.Restore(ctx, host.Run)
+	}
+	bound := 30 * time.Minute
+	if text := flagOf(argv, "--bound"); text != "" {
+		var err error
+		if bound, err = time.ParseDuration(text); err != nil {
+			return "", err
+		}
+	}
+	report, err := host.Undo(ctx, only, bound)
+	return encode(report), err
+}
+
+// startTimer is what systemd does with the timer of an undo. The lock is held.
+func (w *world) startTimer(m *machine, argv []string) (string, int) {
+	var unit string
+	var seconds float64
+	for _, arg := range argv {
+		if text, ok := strings.CutPrefix(arg, "--unit="); ok {
+			unit = text
+		}
+		if text, ok := strings.CutPrefix(arg, "--on-active="); ok {
+			if _, err := fmt.Sscanf(text, "%gs", &seconds); err != nil {
+				return err.Error(), 1
+			}
+		}
+	}
+	owner := *ownerOf(argv)
+	life := time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond) // Arming took real time.
+	m.timers[unit+".timer"] = time.AfterFunc(life, func() { w.expire(m, owner) })
+	return "", 0
+}
+
+// expire is what a timer does: the agent's own undo, on the node's own commands.
+func (w *world) expire(m *machine, owner undo.Owner) {
+	_, _ = w.host(m).Undo(w.over, undo.Of(owner.Run, owner.Step), 30*time.Minute)
 }
 
 func (w *world) probeProcess(m *machine, argv []string) string {

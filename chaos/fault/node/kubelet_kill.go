@@ -51,7 +51,7 @@ func (k *kubeletKill) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.trigger, err = nodeagent.StartTrigger(ctx, k.Node, *k.when, volume, kill...)
+	k.trigger, err = nodeagent.On(k.Node).Trigger(ctx, *k.when, volume, kill...)
 	return err
 }
 

@@ -90,7 +90,7 @@ type mark struct {
 
 // Undo has the control plane undo it.
 func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
-	return undo.OnControlPlane(ctx, m.Cluster)
+	return undo.OnControlPlane(ctx, m.Cluster, undo.RemoveMarks(m.Owner, "nodes"))
 }
 
 // Inject sets it with the annotation in one update.

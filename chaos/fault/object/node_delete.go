@@ -1,9 +1,7 @@
 package object
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,45 +57,62 @@ const outlastLife = 15 * time.Minute
 
 type nodeDelete struct {
 	fault.Env
-	before    *corev1.Node // Nil until Inject has read it.
+	before    *corev1.Node // Nil until Undo has read it.
 	drivers   []string     // CSI drivers of before.
 	longer    time.Duration
 	restarted bool
 }
 
-// Undo has the control plane give the Node back what it had, and the victim restart its kubelet.
+// Undo notes the Node. The control plane gives it back what it had, once the victim has restarted its kubelet.
 func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
-	tasks, err := undo.OnControlPlane(ctx, d.Cluster)
-	if !slices.ContainsFunc(tasks, func(t undo.Task) bool { return t.Node.Name() == d.Node.Name() }) {
-		tasks = append(tasks, undo.Task{Node: d.Node})
+	var err error
+	if d.before, err = lookNode(ctx, d.Env); err != nil {
+		return nil, err
+	}
+	if d.before == nil {
+		return nil, fmt.Errorf("delete Node %q: it is not there", d.Node.Name())
+	}
+	was := undo.NodeWas{
+		Name: d.before.Name, UID: string(d.before.UID), Labels: d.before.Labels, Annotations: d.before.Annotations,
+	}
+	for _, t := range d.before.Spec.Taints {
+		was.Taints = append(was.Taints, undo.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	restore, err := undo.RestoreNode(was)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := undo.OnControlPlane(ctx, d.Cluster, restore)
+	if err != nil {
+		return nil, err
+	}
+	register := undo.Command("systemctl", "restart", "kubelet")
+	i := slices.IndexFunc(tasks, func(t undo.Task) bool { return t.Node.Name() == d.Node.Name() })
+	if i < 0 {
+		tasks = append(tasks, undo.Task{Node: d.Node, Actions: []undo.Action{register}})
+	} else {
+		tasks[i].Actions = []undo.Action{register, restore}
 	}
 	for i := range tasks {
 		tasks[i].Longer = d.longer
 	}
-	return tasks, err
+	return tasks, nil
 }
 
-// Inject notes what is there, leaves the marks, and deletes it.
+// Inject deletes the Node that was noted.
 func (d *nodeDelete) Inject(ctx context.Context) error {
-	node, err := lookNode(ctx, d.Env)
-	if err != nil {
-		return err
+	if d.before == nil {
+		return errors.New("no Node was noted: Undo notes it first")
 	}
-	if node == nil {
-		return fmt.Errorf("delete Node %q: it is not there", d.Node.Name())
-	}
+	var err error
 	if d.drivers, err = d.registered(ctx); err != nil {
 		return err
 	}
-	d.before = node
-	if err := d.keep(ctx); err != nil {
-		return err
-	}
-	err = d.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &node.UID},
+	err = d.Kube.CoreV1().Nodes().Delete(ctx, d.before.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &d.before.UID},
 	})
 	if err != nil {
-		return fmt.Errorf("delete Node %q: %w", node.Name, err)
+		return fmt.Errorf("delete Node %q: %w", d.before.Name, err)
 	}
 	return nil
 }
@@ -138,69 +153,8 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// keepers are the nodes that bear the marks: the victim that its kubelet is to be restarted, the first of the control
-// plane what the Node had.
-func (d *nodeDelete) keepers(ctx context.Context) (map[string]clusters.Node, error) {
-	nodes, err := d.ControlPlane(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]clusters.Node{undo.HeldRegistration: d.Node, undo.HeldNode: nodes[0]}, nil
-}
-
-// keep leaves the marks.
-func (d *nodeDelete) keep(ctx context.Context) error {
-	on, err := d.keepers(ctx)
-	if err != nil {
-		return err
-	}
-	was := undo.NodeWas{
-		Name: d.before.Name, UID: string(d.before.UID), Labels: d.before.Labels, Annotations: d.before.Annotations,
-	}
-	for _, t := range d.before.Spec.Taints {
-		was.Taints = append(was.Taints, undo.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
-	}
-	text, err := json.Marshal(was)
-	if err != nil {
-		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
-	}
-	kept := d.Owner.Held(undo.HeldNode)
-	if _, err := clusters.Run(ctx, on[undo.HeldNode], "mkdir", "-p", d.Owner.Held("")); err != nil {
-		return err
-	}
-	_, err = on[undo.HeldNode].Exec(ctx, clusters.Command{
-		Argv: []string{"dd", "of=" + kept, "conv=fsync", "status=none"}, Stdin: bytes.NewReader(text),
-	})
-	if err != nil {
-		return fmt.Errorf("keep what Node %q has: %w", d.before.Name, err)
-	}
-	_, err = clusters.Run(ctx, d.Node, "mkdir", "-p", d.Owner.Held(undo.HeldRegistration))
-	return err
-}
-
-// release takes the marks away.
-func (d *nodeDelete) release(ctx context.Context) error {
-	on, err := d.keepers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, thing := range []string{undo.HeldNode, undo.HeldRegistration} {
-		if _, err := clusters.Run(ctx, on[thing], "rm", "-rf", d.Owner.Held("")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Heal brings the Node back, puts back what is missing of it, and takes the marks away.
+// Heal brings the Node back and puts back what is missing of it.
 func (d *nodeDelete) Heal(ctx context.Context) error {
-	if err := d.restore(ctx); err != nil {
-		return err
-	}
-	return d.release(ctx)
-}
-
-func (d *nodeDelete) restore(ctx context.Context) error {
 	node, err := lookNode(ctx, d.Env)
 	if err != nil {
 		return err

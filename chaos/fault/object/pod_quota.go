@@ -41,7 +41,7 @@ type podQuota struct{ fault.Env }
 
 // Undo has the control plane delete what bears the owner's mark.
 func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
-	return undo.OnControlPlane(ctx, q.Cluster)
+	return undo.OnControlPlane(ctx, q.Cluster, undo.RemoveMarks(q.Owner, "resourcequotas"))
 }
 
 // Inject counts the pods and makes the quota.

@@ -110,7 +110,7 @@ func (d *damage) Confirm(ctx context.Context) ([]fault.Fact, error) { return d.H
 // Held looks at the file again: its victim may have written it since.
 func (d *damage) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.Clock()
-	seen, err := onVolumes[volfault.FileView](ctx, d.Env, "sight", "--file", d.file,
+	seen, err := onVolumes[volfault.FileView](ctx, d.Env, "file", "--file", d.file,
 		"--page", strconv.FormatInt(d.done.Page, 10), d.pv)
 	if err != nil {
 		return nil, fmt.Errorf("look at file %q of volume %q: %w", d.file, d.pv, err)

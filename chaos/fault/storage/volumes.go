@@ -12,7 +12,7 @@ import (
 
 // onVolumes asks the agent on the victim for something about volumes.
 func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (T, error) {
-	argv := []string{undo.AgentPath, "injury", verb, "--run", env.Owner.Run, "--step", strconv.Itoa(env.Owner.Step)}
+	argv := []string{undo.AgentPath, "damage", verb, "--run", env.Owner.Run, "--step", strconv.Itoa(env.Owner.Step)}
 	answer, err := fault.Ask[T](ctx, env.Node, append(argv, args...)...)
 	if err != nil {
 		return answer, fmt.Errorf("%s volumes: %w", verb, err)

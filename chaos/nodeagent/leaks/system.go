@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
@@ -38,22 +40,19 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 
 // mounts reads the table of PID 1: the node's own.
 func (n Node) mounts(context.Context) ([]history.Thing, error) {
-	text, err := os.ReadFile(filepath.Join(n.Root, "proc/1/mountinfo"))
+	file, err := os.Open(filepath.Join(n.Root, "proc/1/mountinfo"))
 	if err != nil {
 		return nil, err
 	}
+	mounts, err := mountinfo.GetMountsFromReader(file, nil)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read mount table: %w", err)
+	}
 	var all []history.Thing
-	for line := range strings.Lines(string(text)) {
-		own, source, ok := strings.Cut(line, " - ")
-		word, rest := strings.Fields(own), strings.Fields(source)
-		if !ok || len(word) < 6 || len(rest) < 1 {
-			return all, fmt.Errorf("read mount table: a line is %q", line)
+	for _, m := range mounts {
+		if !slices.ContainsFunc(comeAndGo(), func(dir string) bool { return below(m.Mountpoint, dir) }) {
+			all = append(all, history.Thing{Name: m.Mountpoint, Is: m.FSType})
 		}
-		path := word[4]
-		if slices.ContainsFunc(comeAndGo(), func(dir string) bool { return below(path, dir) }) {
-			continue
-		}
-		all = append(all, history.Thing{Name: path, Is: rest[0]})
 	}
 	return all, nil
 }
@@ -105,7 +104,7 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 		if err != nil {
 			continue // It has ended.
 		}
-		p, err := probe.ParseStat(string(stat))
+		p, err := probe.ParseStat(stat)
 		if err != nil {
 			return all, fmt.Errorf("read process %s: %w", filepath.Base(dir), err)
 		}
@@ -120,7 +119,7 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 		}
 		t := history.Thing{Name: fmt.Sprintf("%d %s", p.PID, p.Name)}
 		switch {
-		case p.Frozen():
+		case p.State == 'T':
 			t.Is = "stopped"
 		case is:
 			t.Is = "frozen"
@@ -156,7 +155,7 @@ func (n Node) frozen(groups string) bool {
 	return false
 }
 
-// units lists those of ours, failed ones, timers by hand, and the services without which a node is none.
+// units lists those of ours, failed ones, timers by hand, and the kubelet and containerd when they do not run.
 func (n Node) units(ctx context.Context) ([]history.Thing, error) {
 	lines, err := n.lines(ctx, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager")
 	if err != nil {
@@ -190,11 +189,11 @@ func (n Node) installed(unit string) bool {
 	return err == nil
 }
 
-// files lists what is held, what is ours in the system's directories, drop-ins, and manifests.
+// files lists what is armed, what is ours in the system's directories, drop-ins, and manifests.
 func (n Node) files(context.Context) ([]history.Thing, error) {
 	var all []history.Thing
 	for _, pattern := range []string{
-		undo.RecordDir + "*", undo.BootDir + "*", undo.HeldDir + "*", undo.HeldDir + "*/*",
+		undo.RecordDir + "*", undo.BootDir + "*",
 		volfault.NotesDir + "*/*", volfault.BootNotesDir + "*/*",
 		ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
 		"/etc/systemd/system/*seatrial*", "/run/systemd/system/*seatrial*", "/etc/systemd/system/*.d/*.conf",
@@ -206,7 +205,7 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 		}
 		for _, path := range paths {
 			name := n.path(path)
-			if !slices.Contains([]string{undo.HeldDir, undo.RecordDir, volfault.NotesDir}, name+"/") { // They stay.
+			if !slices.Contains([]string{undo.RecordDir, volfault.NotesDir}, name+"/") { // They stay.
 				all = append(all, history.Thing{Name: name})
 			}
 		}

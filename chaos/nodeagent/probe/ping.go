@@ -54,6 +54,18 @@ type Volley struct {
 	Size              int // Of the ICMP message; 0 is MinEchoSize.
 }
 
+// Check returns an error for a volley that cannot be sent.
+func (v Volley) Check() error {
+	if v.Count < 1 || v.Count > MaxEchoes || v.Interval <= 0 || v.Timeout <= 0 {
+		return fmt.Errorf("use 1 to %d requests, an interval and a timeout above 0, not %d, %s and %s",
+			MaxEchoes, v.Count, v.Interval, v.Timeout)
+	}
+	if v.Size < MinEchoSize || v.Size > MaxEchoSize || v.Size%2 != 0 {
+		return fmt.Errorf("use an even size of %d to %d bytes, not %d", MinEchoSize, MaxEchoSize, v.Size)
+	}
+	return nil
+}
+
 // Ping sends a volley of ICMP echo requests to each address, all addresses at the same time, and counts the answers
 // that come until its timeout is over, or until all have come. It needs CAP_NET_RAW. The answers are in the order of
 // the addresses.
@@ -61,12 +73,8 @@ func Ping(ctx context.Context, addresses []netip.Addr, v Volley) ([]Echo, error)
 	if v.Size == 0 {
 		v.Size = MinEchoSize
 	}
-	if v.Count < 1 || v.Count > MaxEchoes || v.Interval <= 0 || v.Timeout <= 0 {
-		return nil, fmt.Errorf("ping: use 1 to %d requests, an interval and a timeout above 0, not %d, %s and %s",
-			MaxEchoes, v.Count, v.Interval, v.Timeout)
-	}
-	if v.Size < MinEchoSize || v.Size > MaxEchoSize || v.Size%2 != 0 {
-		return nil, fmt.Errorf("ping: use an even size of %d to %d bytes, not %d", MinEchoSize, MaxEchoSize, v.Size)
+	if err := v.Check(); err != nil {
+		return nil, fmt.Errorf("ping: %w", err)
 	}
 	answers := make([]Echo, len(addresses))
 	failures := make([]error, len(addresses))

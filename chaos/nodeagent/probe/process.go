@@ -1,30 +1,33 @@
-// Package probe looks at the network and the processes of the node it runs on: whether an address answers, when an
-// established flow goes dead, which processes live. It changes nothing and opens no listening socket.
+// Package probe looks at the node it runs on: whether an address answers, when an established flow goes dead, which
+// processes run, since when on the boot clock and in which pod, which boot this is. It changes nothing and opens no
+// listening socket.
 package probe
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// Process is one process. (PID, Start) is its identity.
+// Process is one running process. (PID, Start) is its identity, whatever it calls itself.
 type Process struct {
-	PID    int          `json:"pid"`
+	PID    int          `json:"pid"`   // In the PID namespace of the /proc that was read.
 	Start  history.Time `json:"start"` // At the resolution of a clock tick, 10 ms.
 	Name   string       `json:"name"`
-	State  string       `json:"state,omitempty"` // A letter of proc_pid_stat(5): "R", "S", "D", "T" when stopped.
-	PodUID string       `json:"podUID,omitempty"`
+	State  string       `json:"state,omitempty"`  // A letter of proc_pid_stat(5): "R", "S", "D", "T" when stopped.
+	PodUID string       `json:"podUID,omitempty"` // Empty for a process of no pod.
+	// Container is the runtime's id of its container, 64 hexadecimal digits, and empty for a process of none.
+	Container string `json:"container,omitempty"`
 }
 
 // Frozen reports whether it is stopped by a signal, as SIGSTOP does.
@@ -33,7 +36,7 @@ func (p Process) Frozen() bool { return p.State == "T" }
 // Ticks is its start time as the kernel counts it.
 func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
 
-// Processes is what lived at one moment.
+// Processes is what ran at one moment.
 type Processes struct {
 	At        history.Time `json:"at"`
 	PID1Start history.Time `json:"pid1Start"` // When the node was booted.
@@ -41,119 +44,161 @@ type Processes struct {
 }
 
 // Query says which processes to look for: those with one of the pids, those that were started as a program of one of
-// the names, and those in the cgroup of a pod with one of the UIDs.
+// the names, and those of the pods with one of the UIDs.
 type Query struct {
 	PIDs     []int
 	Programs []string // The last part of the first argument, for example "etcd".
 	PodUIDs  []string
 }
 
-// Lookup finds processes in proc, which is /proc on a real node. Zombies are dead and not listed.
-func Lookup(proc fs.FS, q Query) (Processes, error) {
+// Lookup finds processes in proc, which is /proc on a real node, in the order of their pids.
+func Lookup(proc string, q Query) (Processes, error) {
 	found := Processes{At: bootclock.Now(), Processes: []Process{}}
-	first, _, err := readStat(proc, "1")
+	boot, err := readBoot(proc)
 	if err != nil {
-		return found, fmt.Errorf("read the first process: %w", err)
+		return found, err
 	}
-	found.PID1Start = first.Start
-	entries, err := fs.ReadDir(proc, ".")
+	found.PID1Start = boot.PID1Start
+	pids, err := readPIDs(proc)
 	if err != nil {
-		return found, fmt.Errorf("list processes: %w", err)
+		return found, err
 	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
+	for _, pid := range pids {
+		p, running, err := readProcess(proc, pid, nil)
 		if err != nil {
-			continue
+			return found, err
 		}
-		uid := podOf(proc, e.Name(), q.PodUIDs)
-		if uid == "" && !slices.Contains(q.PIDs, pid) && !runs(proc, e.Name(), q.Programs) {
-			continue
-		}
-		p, zombie, err := readStat(proc, e.Name())
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH), zombie: // It ended in between.
-		case err != nil:
-			return found, fmt.Errorf("read process %d: %w", pid, err)
-		default:
-			p.PodUID = uid
+		if running && q.wants(proc, p) {
 			found.Processes = append(found.Processes, p)
 		}
 	}
-	slices.SortFunc(found.Processes, func(a, b Process) int { return a.PID - b.PID })
 	return found, nil
 }
 
-// runs reports whether a process was started as one of the programs.
-func runs(proc fs.FS, pid string, programs []string) bool {
-	if len(programs) == 0 {
-		return false
-	}
-	line, err := fs.ReadFile(proc, pid+"/cmdline")
-	if err != nil {
-		return false // It has ended.
-	}
-	first, _, _ := bytes.Cut(line, []byte{0})
-	return len(first) > 0 && slices.Contains(programs, path.Base(string(first)))
+func (q Query) wants(proc string, p Process) bool {
+	return slices.Contains(q.PIDs, p.PID) || p.PodUID != "" && slices.Contains(q.PodUIDs, p.PodUID) ||
+		len(q.Programs) > 0 && slices.Contains(q.Programs, program(proc, p.PID))
 }
 
-// podOf returns the UID of the pod in whose cgroup the process is. The systemd driver writes the UID with
-// underscores, cgroupfs with hyphens.
-func podOf(proc fs.FS, pid string, uids []string) string {
-	if len(uids) == 0 {
+// program returns the name of the program that a process was started as, empty for one that has ended.
+func program(proc string, pid int) string {
+	line, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
+	first, _, _ := bytes.Cut(line, []byte{0})
+	if err != nil || len(first) == 0 {
 		return ""
 	}
-	cgroup, err := fs.ReadFile(proc, pid+"/cgroup")
+	return path.Base(string(first))
+}
+
+// List returns the running processes that have one of the names, in the order of their pids. A process is known by
+// the kernel's name for it, which is the first 15 bytes of its program's base name.
+func List(names ...string) ([]Process, error) { return list("/proc", append([]string{}, names...)) }
+
+func list(proc string, names []string) ([]Process, error) {
+	pids, err := readPIDs(proc)
 	if err != nil {
-		return "" // It has ended, or it is the kernel's.
+		return nil, err
 	}
-	for _, uid := range uids {
-		for _, form := range []string{"pod" + uid, "pod" + strings.ReplaceAll(uid, "-", "_")} {
-			if bytes.Contains(cgroup, []byte(form)) {
-				return uid
-			}
+	var found []Process
+	for _, pid := range pids {
+		p, ok, err := readProcess(proc, pid, names)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, p)
 		}
 	}
-	return ""
+	return found, nil
 }
 
-// tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every Linux that Go runs on.
-const tick = 10 * time.Millisecond
+// PIDs returns the process ids of the /proc at hand, in their order.
+func PIDs() ([]int, error) { return readPIDs("/proc") }
 
-func readStat(proc fs.FS, pid string) (p Process, zombie bool, err error) {
-	data, err := fs.ReadFile(proc, pid+"/stat")
+// Read reads one process; false means that it has ended. A zombie has.
+func Read(pid int) (Process, bool, error) { return readProcess("/proc", pid, nil) }
+
+func readPIDs(proc string) ([]int, error) {
+	dir, err := os.Open(proc)
 	if err != nil {
-		return Process{}, false, err
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	p, err = ParseStat(string(data))
-	return p, p.State == "Z" || p.State == "X", err
+	defer func() { _ = dir.Close() }() // Read only: nothing can be lost.
+	entries, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
 }
 
-// ParseStat reads /proc/PID/stat: "pid (name) state ppid ...", the start time as the 22nd field. The name may hold
-// spaces and brackets itself, so it ends with the last bracket (proc_pid_stat(5)).
-func ParseStat(text string) (Process, error) {
-	before, rest, ok := cutLast(text, ")")
-	number, name, ok2 := strings.Cut(before, " (")
-	fields := strings.Fields(rest)
-	if !ok || !ok2 || len(fields) < 20 {
-		return Process{}, fmt.Errorf("stat is %q", text)
+// readProcess reads one process; false means that it has ended, or has another name than the given ones. Nil stands
+// for all names.
+func readProcess(proc string, pid int, names []string) (Process, bool, error) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	data, err := readFile(filepath.Join(dir, "stat"))
+	if ended(err) {
+		return Process{}, false, nil
 	}
-	p := Process{Name: name, State: fields[0]}
-	var err error
-	if p.PID, err = strconv.Atoi(number); err != nil {
-		return Process{}, fmt.Errorf("stat is %q: %w", text, err)
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	ticks, err := strconv.ParseInt(fields[19], 10, 64)
-	if err != nil || ticks < 0 || ticks > 1<<40 {
-		return Process{}, fmt.Errorf("stat is %q: start time %q", text, fields[19])
+	stat, err := ParseStat(data)
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	p.Start = history.Time(ticks * int64(tick))
-	return p, nil
+	if stat.Ended() || names != nil && !named(stat.Name, names) {
+		return Process{}, false, nil
+	}
+	cgroup, err := readFile(filepath.Join(dir, "cgroup"))
+	if ended(err) {
+		return Process{}, false, nil
+	}
+	if err != nil {
+		return Process{}, false, fmt.Errorf("read cgroup of process %d: %w", pid, err)
+	}
+	p := Process{
+		PID: pid, Name: stat.Name, State: string(stat.State), Start: stat.Start, PodUID: ParsePodUID(string(cgroup)),
+	}
+	if p.PodUID != "" {
+		p.Container = ParseContainerID(string(cgroup))
+	}
+	return p, true, nil
 }
 
-func cutLast(s, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return s, "", false
+// readFile reads a small file with as few system calls as can be: a ledger does this for every process, several times a
+// second, and os.ReadFile takes more than twice as many.
+func readFile(path string) ([]byte, error) {
+	const most = 16 << 10 // Of a cgroup file with every controller of v1 at the longest paths seen, several times over.
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
 	}
-	return s[:i], s[i+len(separator):], true
+	data := make([]byte, 0, 1<<10)
+	for len(data) < most {
+		data = slices.Grow(data, 512)
+		n, err := unix.Read(fd, data[len(data):cap(data)])
+		if err != nil {
+			return nil, errors.Join(err, unix.Close(fd))
+		}
+		if n == 0 {
+			break
+		}
+		data = data[:len(data)+n]
+	}
+	return data, unix.Close(fd)
+}
+
+// ended reports that err is what /proc answers for a process that is gone.
+func ended(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+func named(name string, names []string) bool {
+	const commLength = 15 // TASK_COMM_LEN less its closing zero.
+	return slices.ContainsFunc(names, func(n string) bool { return n[:min(len(n), commLength)] == name })
 }

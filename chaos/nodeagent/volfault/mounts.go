@@ -15,7 +15,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
 // table reads the mounts that a process sees; 0 is this one.
@@ -79,20 +79,20 @@ func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 
 // user is a process of a pod that has the volume mounted.
 type user struct {
-	procs.Process
+	probe.Process
 	path string // Where it sees it, from here.
 	at   string // The same, as it says itself.
 }
 
 // users returns the processes of pods that see the device, in the order of their pids.
 func users(dev string) ([]user, error) {
-	pids, err := procs.PIDs()
+	pids, err := probe.PIDs()
 	if err != nil {
 		return nil, err
 	}
 	var found []user
 	for _, pid := range pids {
-		p, alive, err := procs.Read(pid)
+		p, alive, err := probe.Read(pid)
 		if err != nil {
 			return nil, err
 		}

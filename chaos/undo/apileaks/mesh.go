@@ -14,9 +14,20 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
+// MeshGroup and MeshVersion are those of Chaos Mesh's API.
+const (
+	MeshGroup   = "chaos-mesh.org"
+	MeshVersion = "v1alpha1"
+)
+
+// MeshKinds are the resources of Chaos Mesh that a fault can be.
+func MeshKinds() []string {
+	return []string{"iochaos", "networkchaos", "podchaos", "stresschaos", "timechaos"}
+}
+
 // experiments lists the objects of Chaos Mesh that bear a label of ours; none where there is no Chaos Mesh.
 func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thing, error) {
-	version := undo.MeshGroup + "/" + undo.MeshVersion
+	version := MeshGroup + "/" + MeshVersion
 	served, err := kube.Discovery().ServerResourcesForGroupVersion(version)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -26,10 +37,10 @@ func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thin
 	}
 	var all []history.Thing
 	for _, r := range served.APIResources {
-		if !slices.Contains(undo.MeshKinds(), r.Name) {
+		if !slices.Contains(MeshKinds(), r.Name) {
 			continue
 		}
-		data, err := kube.Discovery().RESTClient().Get().AbsPath("apis", undo.MeshGroup, undo.MeshVersion, r.Name).
+		data, err := kube.Discovery().RESTClient().Get().AbsPath("apis", MeshGroup, MeshVersion, r.Name).
 			Param("labelSelector", undo.OwnerLabel).DoRaw(ctx)
 		var list metav1.PartialObjectMetadataList
 		if err == nil {

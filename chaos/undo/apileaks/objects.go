@@ -1,7 +1,7 @@
 // Package apileaks lists the API objects that a fault can leave behind; package leaks does the same for a node.
 //
 // It lists of every Node whether it is registered and Ready, its taints, its labels, and whether it is cordoned;
-// annotations and finalizers that faults leave; ResourceQuotas and Chaos Mesh experiments that bear an owner mark;
+// annotations that faults leave; finalizers of others than Kubernetes; ResourceQuotas and Chaos Mesh experiments that bear an owner mark;
 // VolumeAttachments that no pod on their node needs, or whose node is gone; PersistentVolumes that have failed, or that
 // should be deleted and are not.
 package apileaks
@@ -9,6 +9,7 @@ package apileaks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -126,8 +127,7 @@ func (s *state) things(nodes []string) []history.Thing {
 			if kubernetesOwn(f) {
 				continue
 			}
-			owner, _ := undo.FromFinalizer(f)
-			all = append(all, by(owner, history.Thing{Class: history.ThingFinalizer, Name: f + " on " + o.name}))
+			all = append(all, history.Thing{Class: history.ThingFinalizer, Name: f + " on " + o.name})
 		}
 	}
 	for _, q := range s.quotas {
@@ -167,10 +167,10 @@ func ofNode(n *corev1.Node) []history.Thing {
 		}
 		all = append(all, thing)
 	}
-	for _, key := range sorted(n.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		all = append(all, history.Thing{Class: history.ThingLabel, Name: key + " of node " + n.Name, Is: n.Labels[key]})
 	}
-	for _, key := range sorted(n.Annotations) {
+	for _, key := range slices.Sorted(maps.Keys(n.Annotations)) {
 		if strings.HasPrefix(key, undo.APIPrefix) {
 			owner, _ := undo.FromName(n.Annotations[key])
 			all = append(all, by(owner, history.Thing{
@@ -179,15 +179,6 @@ func ofNode(n *corev1.Node) []history.Thing {
 		}
 	}
 	return all
-}
-
-func sorted(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // kubernetesOwn reports whether a finalizer is one of Kubernetes itself, or of the sidecars of CSI drivers.

@@ -117,7 +117,7 @@ func TestWhatFaultsLeaveIsListedWithItsOwner(t *testing.T) {
 		by(3, history.ThingAnnotation, "seatrial/cordon of node a", "seatrial-r1-3"),
 		by(4, history.ThingAnnotation, "seatrial/out-of-service of node a", "seatrial-r1-4"),
 		{Class: history.ThingNode, Name: "b", Is: "not registered"},
-		{Class: history.ThingFinalizer, Name: "seatrial/seatrial-r1-5 on node a", Run: "r1", Step: 5},
+		{Class: history.ThingFinalizer, Name: "seatrial/seatrial-r1-5 on node a"},
 		{Class: history.ThingFinalizer, Name: "example.org/other on node a"},
 		{Class: history.ThingQuota, Name: "trial/seatrial-r1-6", Run: "r1", Step: 6},
 		{Class: history.ThingAttachment, Name: "of pv-0 to node b", Is: "there is no such node"},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -41,7 +41,7 @@ type space struct {
 	inode   uint64
 	mounts  spaceMounts
 	pids    []int
-	first   procs.Process // The process that was started first; void until the namespace was looked into.
+	first   probe.Process // The process that was started first; void until the namespace was looked into.
 	since   history.Time  // When the last look began that did not see it, or saw it and did not look into it.
 	volumes map[string]*history.Holding
 	failed  bool // It was said that it cannot be read.
@@ -204,7 +204,7 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 // countWriters counts the files that are open for writing, and says so where some are that were not, or none any more.
 // A first process that has turned into another program is told as well.
 func (s *space) countWriters(begin history.Time) []history.Event {
-	if first, ok, err := procs.Read(s.first.PID); err == nil && ok && first.Start == s.first.Start {
+	if first, ok, err := probe.Read(s.first.PID); err == nil && ok && first.Start == s.first.Start {
 		s.first.Name = first.Name
 	}
 	devices := s.mounts.devices()
@@ -247,10 +247,10 @@ func holdingFact(h history.Holding, span history.Span) history.Event {
 }
 
 // firstOf returns the process that was started first; false means that none of them is left.
-func firstOf(pids []int) (procs.Process, bool) {
-	var first procs.Process
+func firstOf(pids []int) (probe.Process, bool) {
+	var first probe.Process
 	for _, pid := range pids {
-		p, ok, err := procs.Read(pid)
+		p, ok, err := probe.Read(pid)
 		if err == nil && ok && (first.PID == 0 || p.Start < first.Start) {
 			first = p
 		}

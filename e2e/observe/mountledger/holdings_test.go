@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -205,7 +205,7 @@ func awaitZombie(t *testing.T, pid int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stat, err := procs.ParseStat(data)
+		stat, err := probe.ParseStat(data)
 		if err == nil && stat.State == 'Z' && stat.Threads > 1 && !stat.Ended() {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -40,7 +40,7 @@ func Processors() int { return runtime.NumCPU() + mostReaders + 4 }
 // Config says what a ledger watches.
 type Config struct {
 	Node      string
-	Boot      string   // As procs.Boot.Name gives it.
+	Boot      string   // As probe.Boot.Name gives it.
 	Processes []string // Names of the programs whose processes are recorded.
 	Before    []string // Programs that should not run yet when the ledger begins: the runtime and the kubelet.
 	Method    Method   // Empty means MethodAuto.
@@ -168,7 +168,7 @@ func (l *ledger) describeBegin(method Method, why string) string {
 	if len(l.cfg.Before) == 0 {
 		return detail
 	}
-	running, err := procs.List(l.cfg.Before...)
+	running, err := probe.List(l.cfg.Before...)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s; what ran already is not known: %v", detail, err)

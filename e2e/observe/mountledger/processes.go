@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -48,9 +48,9 @@ func (l *ledger) watchProcesses(ctx context.Context, begun chan<- struct{}) erro
 
 // compareProcesses lists the processes and records those that known lacks, under the given action, and those that
 // are gone. Whatever changed did so after the previous listing had begun.
-func (l *ledger) compareProcesses(known map[processKey]procs.Process, before history.Time, action history.ProcessAction,
-) (map[processKey]procs.Process, error) {
-	running, err := procs.List(l.cfg.Processes...)
+func (l *ledger) compareProcesses(known map[processKey]probe.Process, before history.Time, action history.ProcessAction,
+) (map[processKey]probe.Process, error) {
+	running, err := probe.List(l.cfg.Processes...)
 	if err != nil {
 		return known, err
 	}
@@ -58,7 +58,7 @@ func (l *ledger) compareProcesses(known map[processKey]procs.Process, before his
 	if action == history.ProcessPresent {
 		l.begin(ObserverProcesses, span.NotBefore, "")
 	}
-	next := make(map[processKey]procs.Process, len(running))
+	next := make(map[processKey]probe.Process, len(running))
 	var events []history.Event
 	for _, p := range running {
 		key := processKey{p.PID, p.Start}
@@ -81,7 +81,7 @@ func (l *ledger) compareProcesses(known map[processKey]procs.Process, before his
 	return next, nil
 }
 
-func processFact(action history.ProcessAction, p procs.Process, span history.Span) history.Event {
+func processFact(action history.ProcessAction, p probe.Process, span history.Span) history.Event {
 	return history.Event{
 		Kind: history.KindProcess, Span: span,
 		Process: &history.Process{Action: action, Name: p.Name, PID: p.PID, Start: p.Start, PodUID: p.PodUID},

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/procs"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
 // ownNamespace returns the inode of this thread's mount namespace.
@@ -31,7 +31,7 @@ func ownNamespace() (uint64, error) {
 // processes. It takes the processes in inOwn for such that live in the node's own, and replaces them by those that do:
 // most do and seldom leave it, and to ask each of them costs more than all the rest.
 func namespaces(own uint64, inOwn map[int]bool) (map[uint64][]int, error) {
-	pids, err := procs.PIDs()
+	pids, err := probe.PIDs()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package procs
+package probe
 
 import (
 	"os"
@@ -19,7 +19,7 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	want := func(name string) Stat {
 		return Stat{
-			PID: 42, Name: name, State: 'S', Parent: 7, Threads: 1, Start: history.Time(1353010 * time.Millisecond),
+			PID: 42, Name: name, State: 'S', Threads: 1, Start: history.Time(1353010 * time.Millisecond),
 		}
 	}
 	for _, name := range []string{"mysqld", "", "a b", ")", "(", ") S 1 1 (", "x\ny", "((()))", "\xff\xfe"} {
@@ -38,7 +38,7 @@ func TestParseStatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{
 		"", "42", "42 (", "42 )(", "(a)" + statTail, "x (a)" + statTail, "-1 (a)" + statTail, "42 (a) S 7 1",
-		"42 (a) S x" + strings.Repeat(" 1", 30), "42 (a) S 7" + strings.Repeat(" -1", 30),
+		"42 (a) S 7" + strings.Repeat(" x", 30), "42 (a) S 7" + strings.Repeat(" -1", 30),
 		"42 (a) SS" + strings.Repeat(" 1", 30),
 		"42 (a) S 7" + strings.Repeat(" 9223372036854775807", 30),
 	} {
@@ -129,16 +129,19 @@ func FuzzParsePodUID(f *testing.F) {
 }
 
 // writeProc makes a directory that looks like /proc/PID.
-func writeProc(t *testing.T, proc, pid, stat, cgroup string) {
+func writeProc(t testing.TB, proc, pid, stat, cgroup string) {
 	t.Helper()
-	dir := filepath.Join(proc, pid)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	writeTo(t, filepath.Join(proc, pid, "stat"), stat)
+	writeTo(t, filepath.Join(proc, pid, "cgroup"), cgroup)
+}
+
+func writeTo(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"stat": stat, "cgroup": cgroup} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -161,13 +164,93 @@ func TestList(t *testing.T) {
 	}
 	start := history.Time(1353010 * time.Millisecond)
 	want := []Process{
-		{PID: 7, Name: "containerd-shim", Start: start},
-		{PID: 11, Name: "mysqld", Start: start},
-		{PID: 42, Name: "mysqld", Start: start, PodUID: strings.Repeat("a", 32)},
+		{PID: 7, Name: "containerd-shim", State: "S", Start: start},
+		{PID: 11, Name: "mysqld", State: "Z", Start: start},
+		{PID: 42, Name: "mysqld", State: "S", Start: start, PodUID: strings.Repeat("a", 32)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
+}
+
+const (
+	tail   = " S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 "
+	podA   = "0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b"
+	podB   = "1b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b"
+	bootID = "5d4b1c9a-0000-4000-8000-000000000000\n"
+)
+
+// procWith makes a directory that looks like /proc with its first process.
+func procWith(t testing.TB, stat string) string {
+	t.Helper()
+	proc := t.TempDir()
+	writeProc(t, proc, "1", stat, "0::/init.scope\n")
+	writeTo(t, filepath.Join(proc, "sys/kernel/random/boot_id"), bootID)
+	return proc
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	proc := procWith(t, "1 (systemd)"+tail+"100 5 6\n")
+	systemd := "0::/kubelet.slice/kubelet-kubepods-pod" + strings.ReplaceAll(podA, "-", "_") + ".slice/x\n"
+	writeProc(t, proc, "20", "20 (a) b) (c)"+tail+"250 5 6\n", systemd)
+	writeProc(t, proc, "21", "21 (pause)"+tail+"251 5 6\n", "4:memory:/kubepods/pod"+podA+"/x\n")
+	zombie := "22 (gone) Z 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 252 5 6\n"
+	writeProc(t, proc, "22", zombie, "0::/kubepods/pod"+podA+"/x\n")
+	writeProc(t, proc, "23", "23 (mysqld)"+tail+"253 5 6\n", "0::/kubepods/pod"+podB+"/x\n")
+	writeProc(t, proc, "30", "30 (kubelet)"+tail+"300 5 6\n", "0::/\n")
+	for pid, line := range map[string]string{
+		"31": "/usr/local/bin/etcd\x00--name=a\x00", "32": "etcdctl\x00etcd\x00", "33": "",
+	} {
+		writeProc(t, proc, pid, pid+" (etcd) T"+strings.TrimPrefix(tail, " S")+"301 5 6\n", "0::/\n")
+		writeTo(t, filepath.Join(proc, pid, "cmdline"), line)
+	}
+	writeTo(t, filepath.Join(proc, "uptime"), "1 1\n")
+	q := Query{PIDs: []int{30, 99}, Programs: []string{"etcd"}, PodUIDs: []string{podA}}
+	got, err := Lookup(proc, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.At = 0
+	want := Processes{PID1Start: 1e9, Processes: []Process{
+		{PID: 20, Start: 25e8, Name: "a) b) (c", State: "S", PodUID: podA},
+		{PID: 21, Start: 251e7, Name: "pause", State: "S", PodUID: podA},
+		{PID: 30, Start: 3e9, Name: "kubelet", State: "S"},
+		{PID: 31, Start: 301e7, Name: "etcd", State: "T"},
+	}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatalf("processes (-want +got):\n%s", d)
+	}
+	if p := got.Processes[3]; !p.Frozen() || got.Processes[2].Frozen() || p.Ticks() != 301 {
+		t.Errorf("frozen is %t, ticks %d of %+v", p.Frozen(), p.Ticks(), p)
+	}
+	writeTo(t, filepath.Join(proc, "30/stat"), "30 (kubelet) S 1")
+	if _, err := Lookup(proc, q); err == nil {
+		t.Error("a stat that is too short passes")
+	}
+	if err := os.Remove(filepath.Join(proc, "30/stat")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Lookup(proc, q); err != nil || len(got.Processes) != 3 {
+		t.Errorf("a process that ends while it is read: %+v, %v", got, err)
+	}
+	if err := os.Remove(filepath.Join(proc, "1/stat")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lookup(proc, Query{}); err == nil {
+		t.Error("a node without a first process passes")
+	}
+}
+
+func FuzzLookup(f *testing.F) {
+	f.Add("1 (systemd)" + tail + "100 5 6\n")
+	f.Add("1 () ) (")
+	f.Fuzz(func(t *testing.T, stat string) {
+		got, err := Lookup(procWith(t, stat), Query{PIDs: []int{1}})
+		if err == nil && (got.PID1Start < 0 || len(got.Processes) > 1) {
+			t.Fatalf("%q gives %+v", stat, got)
+		}
+	})
 }
 
 func TestListFindsThisProcess(t *testing.T) {

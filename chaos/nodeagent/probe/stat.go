@@ -1,4 +1,4 @@
-package procs
+package probe
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ type Stat struct {
 	PID     int
 	Name    string // The kernel's name of it (comm), at most 15 bytes, chosen by the process itself: any bytes.
 	State   byte   // "R", "S", "D", "Z" and so on.
-	Parent  int
 	Threads int
 	Start   history.Time // Rounded down to 10 ms by the kernel.
 }
@@ -38,15 +37,10 @@ func ParseStat(data []byte) (Stat, error) {
 	if err != nil || pid <= 0 {
 		return Stat{}, fmt.Errorf("parse stat %q: no pid before the name", clip(data))
 	}
-	// The fields after the name are numbered from 3 in proc_pid_stat(5): state 3, ppid 4, num_threads 20,
-	// starttime 22.
+	// The fields after the name are numbered from 3 in proc_pid_stat(5): state 3, num_threads 20, starttime 22.
 	fields := bytes.Fields(data[end+1:])
 	if len(fields) < 20 || len(fields[0]) != 1 {
 		return Stat{}, fmt.Errorf("parse stat %q: %d fields after the name, want at least 20", clip(data), len(fields))
-	}
-	parent, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		return Stat{}, fmt.Errorf("parse stat %q: read parent: %w", clip(data), err)
 	}
 	threads, err := strconv.Atoi(string(fields[17]))
 	if err != nil {
@@ -57,7 +51,7 @@ func ParseStat(data []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("parse stat %q: bad start time %q", clip(data), fields[19])
 	}
 	return Stat{
-		PID: pid, Name: string(data[open+1 : end]), State: fields[0][0], Parent: parent, Threads: threads,
+		PID: pid, Name: string(data[open+1 : end]), State: fields[0][0], Threads: threads,
 		Start: history.Time(ticks * int64(tick)),
 	}, nil
 }

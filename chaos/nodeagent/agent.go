@@ -1,0 +1,146 @@
+// Package nodeagent is the client of the agent, the program that runs on every node for Seatrial. It goes through the
+// container runtime or a login, and works although the node is cut off.
+package nodeagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/clusters"
+)
+
+// Path is where the agent is on every node.
+const Path = "/usr/local/bin/seatrial-agent"
+
+// Agent is the agent on one node.
+type Agent struct {
+	Node clusters.Node
+	// Prefix is what the agent is run with, for example nsenter into the network of a pod; empty for the node itself.
+	Prefix []string
+}
+
+// On returns the agent on a node.
+func On(node clusters.Node) Agent { return Agent{Node: node} }
+
+// InNetworkOf returns the agent in the network namespace of a process of its node.
+func (a Agent) InNetworkOf(pid int) Agent {
+	return Agent{Node: a.Node, Prefix: []string{"nsenter", "--target", strconv.Itoa(pid), "--net", "--"}}
+}
+
+func (a Agent) argv(args []string) []string { return slices.Concat(a.Prefix, []string{Path}, args) }
+
+// Call runs a command of the agent and decodes its answer, unless answer is nil. Stdin may be empty. The error names
+// the command; one that the agent exits with wraps *clusters.ExitError. What it has answered nevertheless is decoded.
+func (a Agent) Call(ctx context.Context, answer any, stdin []byte, args ...string) error {
+	cmd := clusters.Command{Argv: a.argv(args)}
+	if len(stdin) > 0 {
+		cmd.Stdin = bytes.NewReader(stdin)
+	}
+	res, err := a.Node.Exec(ctx, cmd)
+	var exit *clusters.ExitError
+	if answer != nil && (err == nil || errors.As(err, &exit) && len(res.Stdout) > 0) {
+		if bad := json.Unmarshal(res.Stdout, answer); bad != nil {
+			err = errors.Join(err, fmt.Errorf("decode answer %.80q: %w", res.Stdout, bad))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("agent %s on node %q: %w", name(args), a.Node.Name(), err)
+	}
+	return nil
+}
+
+// name is the command among arguments: the words before the first flag, two at most.
+func name(args []string) string {
+	words := args[:min(len(args), 2)]
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 {
+		words = words[:i]
+	}
+	return strings.Join(words, " ")
+}
+
+// Processes returns the processes on the node that a query names.
+func (a Agent) Processes(ctx context.Context, q probe.Query) (found probe.Processes, err error) {
+	args := []string{"probe", "process"}
+	for _, pid := range q.PIDs {
+		args = append(args, "--pid", strconv.Itoa(pid))
+	}
+	for _, uid := range q.PodUIDs {
+		args = append(args, "--pod", uid)
+	}
+	for _, name := range q.Programs {
+		args = append(args, "--program", name)
+	}
+	return found, a.Call(ctx, &found, nil, args...)
+}
+
+// Clock reads the clocks of the node.
+func (a Agent) Clock(ctx context.Context) (read probe.Clock, err error) {
+	return read, a.Call(ctx, &read, nil, "clock")
+}
+
+// Connect tries to connect to every address once, all at the same time. The answers are in the order of the addresses.
+func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []netip.AddrPort) ([]probe.Connect, error) {
+	args, asked := []string{"probe", "tcp", "--timeout", timeout.String()}, texts(addresses)
+	var answers []probe.Connect
+	if err := a.Call(ctx, &answers, nil, append(args, asked...)...); err != nil {
+		return nil, err
+	}
+	return answers, inOrder(answers, asked, func(c probe.Connect) string { return c.Address })
+}
+
+// Ping sends a volley of ICMP echo requests to every address, all at the same time. The answers are in the order of the
+// addresses.
+func (a Agent) Ping(ctx context.Context, addresses []netip.Addr, v probe.Volley) ([]probe.Echo, error) {
+	args, asked := []string{"probe", "ping", "--count", strconv.Itoa(v.Count), "--interval", v.Interval.String(),
+		"--timeout", v.Timeout.String()}, texts(addresses)
+	if v.Size > 0 {
+		args = append(args, "--size", strconv.Itoa(v.Size))
+	}
+	var answers []probe.Echo
+	if err := a.Call(ctx, &answers, nil, append(args, asked...)...); err != nil {
+		return nil, err
+	}
+	return answers, inOrder(answers, asked, func(e probe.Echo) string { return e.Address })
+}
+
+func texts[A fmt.Stringer](addresses []A) []string {
+	all := make([]string, len(addresses))
+	for i, a := range addresses {
+		all[i] = a.String()
+	}
+	return all
+}
+
+// inOrder returns an error for answers that are not those to what was asked.
+func inOrder[T any](answers []T, asked []string, of func(T) string) error {
+	if !slices.EqualFunc(answers, asked, func(t T, address string) bool { return of(t) == address }) {
+		return fmt.Errorf("the agent's answer %.200q is not for %v", fmt.Sprint(answers), asked)
+	}
+	return nil
+}
+
+// Flow opens a TCP connection to an address and watches it for at most life: dead is one from which nothing was heard
+// for silence. It returns when bytes were acknowledged. The watch outlives ctx: stop it.
+func (a Agent) Flow(ctx context.Context, to netip.AddrPort, silence, life time.Duration) (
+	*Stream[probe.FlowReport], error,
+) {
+	s := start[probe.FlowReport](ctx, a, false, "probe", "flow",
+		"--silence", silence.String(), "--watch", life.String(), to.String())
+	r, err := s.Next(ctx)
+	if err == nil && r.State != probe.FlowOpen {
+		err = fmt.Errorf("it is %s: %s", r.State, r.Error)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open flow to %s: %w", to, err), s.Stop())
+	}
+	return s, nil
+}

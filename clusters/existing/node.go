@@ -53,6 +53,7 @@ type node struct {
 	noUnit   error        // Why there is none.
 	lastWay  string
 	lastMend time.Time
+	brought  bool // Something of ours may be on the node.
 
 	delivering sync.Mutex
 }
@@ -110,6 +111,9 @@ func (n *node) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.mu.Lock()
+	n.brought = true
+	n.mu.Unlock()
 	install := []string{"/usr/bin/install", "-D", "-m", "0700", "/dev/stdin", hostMount + program}
 	if _, err := c.runIn(ctx, n.podName(), install, bytes.NewReader(c.binary)); err != nil {
 		return fmt.Errorf("bring the agent: %w", err)
@@ -144,21 +148,29 @@ func (n *node) withoutUnit() error {
 	return n.noUnit
 }
 
-// leave removes the session from the node.
+// leave removes the session from the node: over the pod or, when that has gone, by the unit itself.
 func (n *node) leave(ctx context.Context) error {
-	program, session := n.cluster.session.Program(), n.cluster.session
-	_, err := n.cluster.runIn(ctx, n.podName(), n.inHost(program, "link", "stop", string(session)), nil)
-	if err == nil {
+	n.mu.Lock()
+	brought := n.brought
+	n.mu.Unlock()
+	if !brought {
 		return nil
 	}
-	conn, _, other := n.find(ctx)
-	if other != nil {
-		return errors.Join(err, other)
+	argv := []string{n.cluster.session.Program(), "link", "stop", string(n.cluster.session)}
+	_, podErr := n.cluster.runIn(ctx, n.podName(), n.inHost(argv...), nil)
+	if podErr == nil {
+		return nil
 	}
-	_, other = link.Exec(ctx, conn, []string{program, "link", "stop", string(session)},
-		link.Streams{Stdout: io.Discard, Stderr: io.Discard})
-	if other != nil {
-		return errors.Join(err, other)
+	conn, _, err := n.find(ctx)
+	if err != nil {
+		return errors.Join(podErr, err)
+	}
+	_, err = link.Exec(ctx, conn, argv, link.Streams{Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil { // The unit may have ended with the answer on its way.
+		_, _, silent := n.find(ctx)
+		if silent == nil {
+			return errors.Join(podErr, err)
+		}
 	}
 	return nil
 }

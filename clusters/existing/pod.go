@@ -166,7 +166,9 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 					return false, "", await.Stop(err)
 				}
 				_, err = pods.Create(ctx, c.agentPod(*object, name, from), metav1.CreateOptions{})
-				if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				// A new namespace is without its service account for a moment, which is forbidden as well.
+				if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "service account") ||
+					apierrors.IsInvalid(err) {
 					err = await.Stop(err)
 				}
 				return false, "made", err
@@ -227,42 +229,58 @@ func (c *Cluster) runIn(ctx context.Context, pod string, argv []string, in io.Re
 type podConn struct {
 	net.Conn
 	cancel context.CancelFunc
-	ended  chan error // Why it ended, once.
+	ended  chan struct{} // Closed when the program has ended.
+	why    error         // Why it ended, once ended is closed.
 }
+
+// endBound is how long a program in a pod may take to end by itself when its connection is closed.
+const endBound = 2 * time.Second
 
 // connectIn makes the standard input and output of a program in a pod a connection. Whether the program runs is seen
 // in the first read.
 func (c *Cluster) connectIn(pod string, argv []string) net.Conn {
 	ctx, cancel := context.WithCancel(context.Background()) // It outlives its maker's context, and ends by Close.
 	near, far := net.Pipe()
-	conn := &podConn{Conn: near, cancel: cancel, ended: make(chan error, 1)}
+	conn := &podConn{Conn: near, cancel: cancel, ended: make(chan struct{})}
 	go func() {
+		defer cancel()
 		var said bytes.Buffer
-		err := c.execInto(ctx, pod, argv, far, far, &said)
-		if err != nil {
-			err = fmt.Errorf("exec into pod %q: %w: %s", pod, err, strings.TrimSpace(said.String()))
+		if err := c.execInto(ctx, pod, argv, far, far, &said); err != nil {
+			conn.why = fmt.Errorf("exec into pod %q: %w: %s", pod, err, strings.TrimSpace(said.String()))
 		}
-		conn.ended <- err
-		_ = far.Close() // Ends the reads of the other end.
+		close(conn.ended)
+		_ = far.Close() // Ends what waits at the other end.
 	}()
 	return conn
 }
 
 func (p *podConn) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
-	if errors.Is(err, io.EOF) {
-		select {
-		case why := <-p.ended:
-			if why != nil {
-				err = why
-			}
-		default:
-		}
-	}
-	return n, err
+	return n, p.explain(err)
 }
 
+func (p *podConn) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	return n, p.explain(err)
+}
+
+// explain puts why the program failed in the place of the pipe's error. One that ended in order leaves io.EOF as it is.
+func (p *podConn) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-p.ended:
+		if p.why != nil {
+			return p.why
+		}
+	default:
+	}
+	return err
+}
+
+// Close ends the program's standard input, and some time later the program.
 func (p *podConn) Close() error {
-	p.cancel()
+	time.AfterFunc(endBound, p.cancel)
 	return p.Conn.Close()
 }

@@ -49,6 +49,8 @@ type Cluster struct {
 	can   clusters.Capabilities
 }
 
+var _ clusters.Closer = (*Cluster)(nil)
+
 func newCluster(name string, kubeconfig []byte, opts Options, binary []byte) (*Cluster, error) {
 	authority, err := link.NewAuthority(time.Now())
 	if err != nil {

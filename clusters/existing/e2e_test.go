@@ -41,7 +41,12 @@ func TestRealCluster(t *testing.T) {
 	begun := time.Now()
 	c, err := p.open(ctx, "")
 	must(t, err)
-	t.Cleanup(func() { must(t, c.Close(ctx)) })
+	cleaned := false
+	t.Cleanup(func() {
+		if !cleaned {
+			must(t, c.Close(ctx))
+		}
+	})
 	t.Logf("open: %s; capabilities %+v", time.Since(begun).Round(time.Millisecond), c.Capabilities())
 	nodes := c.known()
 	if len(nodes) != 3 || nodes[0].Role() != clusters.RoleControlPlane || nodes[1].Role() != clusters.RoleWorker {
@@ -82,7 +87,7 @@ func TestRealCluster(t *testing.T) {
 			t.Errorf("kubelet.log has %d bytes, %v", len(text), err)
 		}
 	})
-	t.Run("close and clean", func(t *testing.T) { closeAndClean(t, p, c) })
+	cleaned = t.Run("close and clean", func(t *testing.T) { closeAndClean(t, p, c) })
 }
 
 // conformance is what every channel must do alike.

@@ -131,6 +131,13 @@ func access(file, name string) (string, []byte, error) {
 	return name, text, nil
 }
 
+// ContextName returns the name of a context of a kubeconfig, the current one for an empty name, or an error that wraps
+// clusters.ErrNotFound.
+func ContextName(kubeconfig, name string) (string, error) {
+	name, _, err := access(kubeconfig, name)
+	return name, err
+}
+
 // Clean removes what other sessions have left in the cluster of a context, those that are still going on included.
 func (p *Provider) Clean(ctx context.Context, name string) error {
 	c, err := p.open(ctx, name)

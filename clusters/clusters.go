@@ -75,6 +75,12 @@ type Cluster interface {
 	CollectLogs(ctx context.Context, dir string) error
 }
 
+// Closer is a cluster in which something was put to reach its nodes. Close removes that; it may be called again.
+type Closer interface {
+	Cluster
+	Close(ctx context.Context) error
+}
+
 // Role is what a node is for.
 type Role string
 

@@ -28,6 +28,13 @@ type Program struct {
 	Variable string
 }
 
+// Agent is the one that observes a node and carries out what the harness wants there.
+func Agent() Program {
+	return Program{
+		Name: "seatrial-agent", Source: "github.com/seatrial/seatrial/tools/agent", Variable: "SEATRIAL_AGENT",
+	}
+}
+
 // Find returns the path of the program: the one that $Variable names, else the one beside the running program, else
 // one that it builds from the module at hand with the go command. A built one is linked statically and kept in the
 // user's cache directory under its own hash. The program must be of the nodes' architecture, which is taken to be this

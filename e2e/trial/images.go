@@ -23,6 +23,16 @@ func EnsureImages(ctx context.Context, m ClusterOptions) (offline.Images, error)
 	return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
 }
 
+// ensureImages makes the images of a trial: on a cluster that is there, that of the database alone.
+func ensureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
+	if m.Access == nil {
+		return EnsureImages(ctx, m)
+	}
+	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
+	database, err := tool.EnsureDatabase(ctx)
+	return offline.Images{Database: database}, err
+}
+
 // versionsOf are the versions that a run records.
 func versionsOf(images offline.Images) map[string]string {
 	return map[string]string{

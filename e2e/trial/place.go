@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type ClusterOptions struct {
 	ImageSource       string   // "auto", "published" or "build".
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
+	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
 	Program           string   // Path of the seatrial program; found or built if empty.
 	Command           []string // Shown to other harnesses; default os.Args.
@@ -78,7 +80,7 @@ func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
 }
 
 func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, error) {
-	images, err := EnsureImages(ctx, m)
+	images, err := ensureImages(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 	if err := EnsureStorages(ctx, m); err != nil {
 		return nil, err
 	}
-	provider, err := NewProvider(m.Engine, m.Log)
+	provider, err := m.provider()
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +102,17 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
 		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
 	}}
-	if m.Reuse {
+	if m.Reuse || m.Access != nil {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
 		if err == nil {
 			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			return p, errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
+			err := errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
+			if err != nil {
+				return nil, errors.Join(err, closeCluster(ctx, p.Cluster))
+			}
+			return p, nil
 		}
-		if !errors.Is(err, clusters.ErrNotFound) {
+		if m.Access != nil || !errors.Is(err, clusters.ErrNotFound) {
 			return nil, err
 		}
 	}
@@ -164,7 +170,17 @@ func (p *Place) Leave(ctx context.Context) error {
 }
 
 // Release unlocks the cluster and keeps it.
-func (p *Place) Release(ctx context.Context) error { return p.lock.Release(ctx) }
+func (p *Place) Release(ctx context.Context) error {
+	return errors.Join(closeCluster(ctx, p.Cluster), p.lock.Release(ctx))
+}
+
+// closeCluster removes what was put into a cluster to reach its nodes.
+func closeCluster(ctx context.Context, c clusters.Cluster) error {
+	if closer, ok := c.(clusters.Closer); ok {
+		return closer.Close(ctx)
+	}
+	return nil
+}
 
 // RunOptions describe one trial.
 type RunOptions struct {
@@ -210,7 +226,7 @@ func takeLock(ctx context.Context, m ClusterOptions) (*lock.Lock, error) {
 	if len(command) == 0 {
 		command = os.Args
 	}
-	held, err := lock.Take(dir, m.ClusterName, lock.Self(command), m.Log)
+	held, err := lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(command), m.Log)
 	if err != nil {
 		return nil, err
 	}

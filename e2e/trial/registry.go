@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -14,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/fixtures"
@@ -81,6 +83,51 @@ func AllParts() Parts {
 
 // Provider is the kind of clusters that trials run on.
 func Provider() clusters.Definition { return kind.Definition() }
+
+// Access says how a cluster is reached that was there before.
+type Access = existing.Options
+
+// provider returns what opens the cluster of m.
+func (m ClusterOptions) provider() (clusters.Provider, error) {
+	if m.Access != nil {
+		access := *m.Access
+		access.Log = m.Log
+		return existing.New(access)
+	}
+	return NewProvider(m.Engine, m.Log)
+}
+
+// existingDefinition is what is known of all clusters that were there before.
+func existingDefinition() clusters.Definition {
+	return clusters.Definition{Name: "existing", Capabilities: existing.Capabilities}
+}
+
+// OpenExisting opens the cluster of a context of a kubeconfig. It is to be closed.
+func OpenExisting(ctx context.Context, a Access, name string) (clusters.Closer, error) {
+	p, err := existing.New(a)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.(clusters.Closer), nil
+}
+
+// CleanExisting removes what sessions have left in the cluster of a context.
+func CleanExisting(ctx context.Context, a Access, name string) error {
+	p, err := existing.New(a)
+	if err != nil {
+		return err
+	}
+	return p.Clean(ctx, name)
+}
+
+// ContextName returns the name of a context of a kubeconfig, the current one for an empty name.
+func ContextName(a Access, name string) (string, error) {
+	return existing.ContextName(a.Kubeconfig, name)
+}
 
 // NewProvider returns what opens clusters, with the container engine of that name or path.
 func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {

@@ -47,9 +47,15 @@ func Validate(parts Parts, p plan.Plan) error { return p.Validate(caps(parts)) }
 
 // ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
 // touched; the kernel is asked for what it has.
-func ValidateHere(parts Parts, p plan.Plan) error {
+func ValidateHere(parts Parts, p plan.Plan) error { return validateFor(Provider(), parts, p) }
+
+// ValidateExisting holds a plan against what no cluster can do that is reached by a kubeconfig. Nothing is touched.
+func ValidateExisting(parts Parts, p plan.Plan) error {
+	return validateFor(existingDefinition(), parts, p)
+}
+
+func validateFor(provider clusters.Definition, parts Parts, p plan.Plan) error {
 	c := caps(parts)
-	provider := Provider()
 	c.Cannot = provider.Capabilities().Cannot
 	for need, why := range c.Cannot {
 		c.Cannot[need] = fmt.Sprintf("no %s cluster on this machine has it: %s", provider.Name, why)

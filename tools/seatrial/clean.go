@@ -19,6 +19,7 @@ import (
 func newClean() *cobra.Command {
 	var all, force bool
 	var one string
+	var access accessFlags
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Delete the clusters that Seatrial made; with --all also undo setup",
@@ -31,6 +32,16 @@ With --all, an engine that setup started is stopped and its configuration restor
 			if all && one != "" {
 				return badArguments("--all covers every cluster; give it or --cluster, not both")
 			}
+			if access.given() {
+				if all || one != "" || force {
+					return badArguments("--kubeconfig and --context name a cluster that is never deleted: give them alone")
+				}
+				a, name, err := access.access(out)
+				if err != nil {
+					return err
+				}
+				return trial.CleanExisting(ctx, a, name)
+			}
 			err := deleteClusters(ctx, one, force, out)
 			var used *lock.TakenError
 			if all && !errors.As(err, &used) { // The running trial needs the engine.
@@ -39,6 +50,7 @@ With --all, an engine that setup started is stopped and its configuration restor
 			return err
 		},
 	}
+	access.register(cmd)
 	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
 	cmd.Flags().BoolVar(&force, "force", false, "also delete clusters with a running trial")

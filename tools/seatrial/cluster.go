@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -26,10 +27,42 @@ type clusterFlags struct {
 	kubernetes string
 	image      string
 	cache      string
+	access     accessFlags
+}
+
+// accessFlags reach a cluster that is there already, as kubectl does.
+type accessFlags struct {
+	kubeconfig, context, namespace, agentImage string
+}
+
+func (f *accessFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
+		"use the existing cluster of this kubeconfig; nothing makes or deletes it")
+	cmd.Flags().StringVar(&f.context, "context", "",
+		"use the existing cluster of this context of the kubeconfig (default: the current one)")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the agents' pods on an existing cluster (default: one of their own)")
+	cmd.Flags().StringVar(&f.agentImage, "agent-image", "",
+		"image of the agents' pods, which runs until it is stopped (default: the nodes' pause image)")
+}
+
+// given tells whether a cluster is used that is there already.
+func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "" }
+
+// access returns how it is reached, and the name of the context.
+func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})) // Tells the channels.
+	a := trial.Access{Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, Log: log}
+	name, err := trial.ContextName(a, f.context)
+	if err != nil {
+		return a, name, badArguments("--kubeconfig, --context: %w", err)
+	}
+	return a, name, nil
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
 	f.registerImages(cmd)
+	f.access.register(cmd)
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
 }
@@ -48,6 +81,9 @@ func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Write
 	if err := offline.ValidateImages(f.kubernetes, f.image); err != nil {
 		return trial.ClusterOptions{}, badArguments("%w", err)
 	}
+	if f.access.given() {
+		return f.existing(p, stderr)
+	}
 	if err := unused(f.name); err != nil {
 		return trial.ClusterOptions{}, err
 	}
@@ -64,6 +100,25 @@ func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Write
 		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: f.kubernetes,
 		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
 		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
+	}, nil
+}
+
+// existing returns the options of a cluster that is there already. No container engine is asked for.
+func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOptions, error) {
+	access, name, err := f.access.access(stderr)
+	if err != nil {
+		return trial.ClusterOptions{}, err
+	}
+	if err := unused(url.PathEscape(name)); err != nil {
+		return trial.ClusterOptions{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return trial.ClusterOptions{}, fmt.Errorf("find this program: %w", err)
+	}
+	return trial.ClusterOptions{
+		Access: &access, ClusterName: name, Workers: p.Workers, Storages: []string{p.Workload.StorageName()},
+		CacheDir: f.cache, Progress: stderr, Log: access.Log, Program: self,
 	}, nil
 }
 

@@ -13,10 +13,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 func newHeal() *cobra.Command {
 	var run, one, dir string
+	var access accessFlags
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "heal",
@@ -41,9 +43,13 @@ reports what it could not do; timers on the control plane keep trying.`,
 					return err
 				}
 			}
+			if access.given() {
+				return healExisting(cmd.Context(), access, run, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return healClusters(cmd.Context(), run, one, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	access.register(cmd)
 	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
 	cmd.Flags().StringVar(&dir, "journal", "", "list and undo the faults of this run directory only")
 	cmd.Flags().StringVar(&one, "cluster", "", "undo the faults on this cluster only")
@@ -89,14 +95,38 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 	return releaseOutside(ctx, only, stdout)
 }
 
+// healExisting heals a cluster that was there before, over agents of its own.
+func healExisting(ctx context.Context, f accessFlags, run string, stdout, stderr io.Writer) error {
+	var only undo.Only
+	if run != "" {
+		if err := (undo.Owner{Run: run}).Check(); err != nil {
+			return badArguments("--run: %w", err)
+		}
+		only = undo.Of(run, 0)
+	}
+	access, name, err := f.access(stderr)
+	if err != nil {
+		return err
+	}
+	c, err := trial.OpenExisting(ctx, access, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(healNodes(ctx, c, only, stdout), c.Close(ctx))
+}
+
 func healCluster(ctx context.Context, p clusters.Provider, name string, only undo.Only, stdout io.Writer) error {
 	c, err := p.Open(ctx, name)
 	if err != nil {
 		return err
 	}
+	return healNodes(ctx, c, only, stdout)
+}
+
+func healNodes(ctx context.Context, c clusters.Cluster, only undo.Only, stdout io.Writer) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
-		return fmt.Errorf("list nodes of cluster %q: %w", name, err)
+		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)
 	}
 	reports, err := undo.Cluster(ctx, nodes, only)
 	for _, r := range reports {

@@ -88,10 +88,14 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
-	if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
+	validate := trial.ValidateHere
+	if f.cluster.access.given() {
+		validate = trial.ValidateExisting
+	}
+	if err := validate(trial.AllParts(), p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
 	}
-	if !f.cluster.reuse {
+	if !f.cluster.reuse && !f.cluster.access.given() {
 		if err := trial.ValidateNew(trial.AllParts(), p); err != nil {
 			return badArguments("the plan is not legal:\n%w", err)
 		}
@@ -141,14 +145,14 @@ func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io
 // leave deletes the cluster, or says how to reuse it.
 func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string, stderr io.Writer) {
 	name := place.Cluster.Name()
-	if f.keep {
+	if f.keep && !f.cluster.access.given() {
 		if err := place.Release(ctx); err != nil {
 			say(stderr, "the cluster stays locked for up to a minute: %v", err)
 		}
 		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` reuses it, "+
 			"`seatrial clean` deletes it", name, command, name)
 	} else if err := place.Leave(ctx); err != nil {
-		say(stderr, "could not delete the cluster: %v; `seatrial clean` tries again", err)
+		say(stderr, "could not leave the cluster: %v; `seatrial clean` tries again", err)
 	}
 }
 

@@ -22,10 +22,7 @@ const AgentVariable = "SEATRIAL_AGENT"
 
 // FindAgent returns the path of the agent's binary on this host, as program.Program.Find finds or builds it.
 func FindAgent(ctx context.Context, log *slog.Logger) (string, error) {
-	agent := program.Program{
-		Name: "seatrial-agent", Source: "github.com/seatrial/seatrial/tools/agent", Variable: AgentVariable,
-	}
-	return agent.Find(ctx, log)
+	return program.Agent().Find(ctx, log)
 }
 
 // Installed says what Install did and found.

@@ -1,0 +1,301 @@
+package existing
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing/link"
+)
+
+const (
+	// joinBound is how long one node may take to get the agent, its pod included.
+	joinBound = 90 * time.Second
+	// atOnce is on how many nodes something is done at a time.
+	atOnce = 20
+)
+
+// Cluster is a cluster that was there. It is safe for concurrent use.
+type Cluster struct {
+	name       string
+	kubeconfig []byte
+	config     *rest.Config
+	kube       kubernetes.Interface
+	opts       Options
+	log        *slog.Logger
+	binary     []byte // The agent.
+	session    link.Session
+	authority  *link.Authority
+	harness    link.Identity
+
+	mu    sync.Mutex
+	nodes []*node // Control plane first, then by name.
+	can   clusters.Capabilities
+}
+
+var _ clusters.Closer = (*Cluster)(nil)
+
+func newCluster(name string, kubeconfig []byte, opts Options, binary []byte) (*Cluster, error) {
+	authority, err := link.NewAuthority(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("make the session's authority: %w", err)
+	}
+	harness, err := authority.Harness()
+	if err != nil {
+		return nil, fmt.Errorf("make the session's identity: %w", err)
+	}
+	return &Cluster{
+		name: name, kubeconfig: kubeconfig, opts: opts, log: opts.Log.With("cluster", name), binary: binary,
+		session: link.Session(strings.ToLower(rand.Text()[:10])), authority: authority, harness: harness,
+	}, nil
+}
+
+// Name returns the name of the context.
+func (c *Cluster) Name() string { return c.name }
+
+// Kubeconfig returns a kubeconfig with the one context.
+func (c *Cluster) Kubeconfig(context.Context) ([]byte, error) { return c.kubeconfig, nil }
+
+// Capabilities returns what the cluster can do, as its nodes were found.
+func (c *Cluster) Capabilities() clusters.Capabilities {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.can
+}
+
+// Nodes returns the nodes that the cluster had when it was opened, and those that joined it since.
+func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
+	// Without an API server the nodes are those that are known: they are reached all the same.
+	if err := c.listNodes(ctx); err != nil && len(c.known()) == 0 {
+		return nil, err
+	}
+	var out []clusters.Node
+	for _, n := range c.known() {
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func (c *Cluster) known() []*node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.nodes)
+}
+
+// listNodes reads the nodes from the API.
+func (c *Cluster) listNodes(ctx context.Context) error {
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, object := range list.Items {
+		i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == object.Name })
+		if i < 0 {
+			n := &node{cluster: c, name: object.Name, role: roleOf(object), log: c.log.With("node", object.Name)}
+			c.nodes, i = append(c.nodes, n), len(c.nodes)
+		}
+		c.nodes[i].saw(object)
+	}
+	slices.SortFunc(c.nodes, func(a, b *node) int {
+		if a.role != b.role {
+			return strings.Compare(string(a.role), string(b.role)) // "control-plane" is before "worker".
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return nil
+}
+
+// roleOf reads what a node is for from its labels, as kubectl does.
+func roleOf(n corev1.Node) clusters.Role {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, ok := n.Labels[label]; ok {
+			return clusters.RoleControlPlane
+		}
+	}
+	return clusters.RoleWorker
+}
+
+// join brings the agent to all nodes and asks what they can do.
+func (c *Cluster) join(ctx context.Context) error {
+	if err := c.listNodes(ctx); err != nil {
+		return err
+	}
+	if err := c.makeNamespace(ctx); err != nil {
+		return err
+	}
+	reached := c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) })
+	for name, err := range reached {
+		if err != nil {
+			c.log.Warn("node not reached", "node", name, "error", err)
+		}
+	}
+	can, err := c.ask(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.can = can
+	return nil
+}
+
+// each does something on all nodes, many at a time, and returns how it went on each.
+func (c *Cluster) each(ctx context.Context, do func(context.Context, *node) error) map[string]error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	var mu sync.Mutex
+	out := map[string]error{}
+	for _, n := range c.known() {
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, joinBound)
+			defer cancel()
+			err := do(ctx, n)
+			mu.Lock()
+			defer mu.Unlock()
+			out[n.name] = err
+			return nil
+		})
+	}
+	_ = g.Wait() // How it went is in out.
+	return out
+}
+
+// Capabilities returns what every cluster can do that is not known otherwise; Cluster.Capabilities knows more.
+func Capabilities() clusters.Capabilities {
+	can, cannot := []string{clusters.CanAPI, clusters.CanNFTables, clusters.CanStaticPods, clusters.CanSystemd}, never()
+	return clusters.Capabilities{Can: can, Cannot: cannot}
+}
+
+// never is what no cluster can do that is reached by its kubeconfig alone.
+func never() map[string]string {
+	return map[string]string{
+		clusters.CanClock:     "whether each node's wall clock is its own is not known of a cluster reached by kubeconfig",
+		clusters.CanNetem:     "whether the nodes' kernels delay packets is not known of a cluster reached by kubeconfig",
+		clusters.CanPower:     "nothing stops or starts the nodes of a cluster reached by kubeconfig",
+		clusters.CanSharedDir: "the nodes of a cluster reached by kubeconfig share no directory",
+		clusters.CanTBF:       "whether the nodes' kernels limit bandwidth is not known of a cluster reached by kubeconfig",
+		clusters.OneKernel:    "the nodes of a cluster reached by kubeconfig have kernels of their own",
+	}
+}
+
+// ask finds out what this cluster can do: all of its nodes, or it cannot.
+func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
+	can := clusters.Capabilities{Can: []string{clusters.CanAPI}, Cannot: never()}
+	answers := c.each(ctx, func(ctx context.Context, n *node) error {
+		if _, err := clusters.Run(ctx, n, "nft", "list", "tables"); err != nil {
+			return fmt.Errorf("nftables: %w", err)
+		}
+		return nil
+	})
+	services := map[string]error{}
+	for _, n := range c.known() {
+		services[n.name] = n.withoutUnit()
+	}
+	for need, found := range map[string]map[string]error{
+		clusters.CanNFTables: answers, clusters.CanSystemd: services,
+	} {
+		if why := firstOf(found); why == "" {
+			can.Can = append(can.Can, need)
+		} else {
+			can.Cannot[need] = why
+		}
+	}
+	pods, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
+		LabelSelector: "component=kube-apiserver",
+	})
+	if err != nil {
+		return can, fmt.Errorf("list the API servers' pods: %w", err)
+	}
+	isStatic := func(p corev1.Pod) bool { return p.Annotations[corev1.MirrorPodAnnotationKey] != "" }
+	if slices.ContainsFunc(pods.Items, isStatic) {
+		can.Can = append(can.Can, clusters.CanStaticPods)
+	} else {
+		can.Cannot[clusters.CanStaticPods] = "the cluster has no API server that is a static pod of one of its nodes"
+	}
+	slices.Sort(can.Can)
+	return can, nil
+}
+
+// firstOf returns the error of the first node, by name, that has one; empty when none has.
+func firstOf(found map[string]error) string {
+	why, at := "", ""
+	for name, err := range found {
+		if err != nil && (at == "" || name < at) {
+			why, at = fmt.Sprintf("node %q: %v", name, err), name
+		}
+	}
+	return why
+}
+
+// Close removes the agents and their pods. It ignores the end of ctx, and may be called again.
+func (c *Cluster) Close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove the agent from node %q: %w", name, err))
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinBound)
+	defer cancel()
+	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"="+string(c.session)))...)
+}
+
+// removeOthers removes what other sessions have left.
+func (c *Cluster) removeOthers(ctx context.Context) error {
+	var errs []error
+	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error {
+		_, err := clusters.Run(ctx, n, c.session.Program(), "link", "stop-others", string(c.session))
+		return err
+	}) {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"!="+string(c.session)))...)
+}
+
+// CollectLogs writes the journal of each node, and that of its kubelet and runtime, below dir.
+func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
+	var errs []error
+	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (n *node) collectLogs(ctx context.Context, dir string) error {
+	dir = filepath.Join(dir, n.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for file, args := range map[string][]string{
+		"journal.log": nil, "kubelet.log": {"--unit=kubelet"}, "containerd.log": {"--unit=containerd"},
+	} {
+		var text bytes.Buffer
+		argv := append([]string{"journalctl", "--no-pager", "--boot"}, args...)
+		if _, err := n.Exec(ctx, clusters.Command{Argv: argv, Stdout: &text}); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), text.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package existing
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/seatrial/seatrial/clusters"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const twoContexts = `apiVersion: v1
+kind: Config
+current-context: one
+clusters:
+- {name: a, cluster: {server: "https://192.0.2.1:6443", certificate-authority: ca.crt}}
+- {name: b, cluster: {server: "https://192.0.2.2:8443"}}
+users:
+- {name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: get-token, interactiveMode: Never}}}
+contexts:
+- {name: one, context: {cluster: a, user: u}}
+- {name: two, context: {cluster: b, user: u}}
+`
+
+func TestAccess(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config")
+	must(t, os.WriteFile(file, []byte(twoContexts), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("certificate"), 0o600))
+	for _, c := range []struct {
+		name, file, env, context string
+		want, server             string
+		notFound                 bool
+	}{
+		{name: "current", file: file, want: "one", server: "https://192.0.2.1:6443"},
+		{name: "named", file: file, context: "two", want: "two", server: "https://192.0.2.2:8443"},
+		{name: "$KUBECONFIG", env: file, want: "one", server: "https://192.0.2.1:6443"},
+		{name: "$KUBECONFIG of several", env: "/no/such:" + file, context: "two", want: "two",
+			server: "https://192.0.2.2:8443"},
+		{name: "no such context", file: file, context: "three", want: "three", notFound: true},
+		{name: "none at all", env: "/no/such", notFound: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", c.env)
+			name, text, err := access(c.file, c.context)
+			if errors.Is(err, clusters.ErrNotFound) != c.notFound || (err != nil) != c.notFound || name != c.want {
+				t.Fatalf("access = %q, %v", name, err)
+			}
+			if c.notFound {
+				return
+			}
+			config, err := clientcmd.RESTConfigFromKubeConfig(text)
+			must(t, err)
+			if config.Host != c.server || config.ExecProvider == nil || config.ExecProvider.Command != "get-token" {
+				t.Errorf("config: %s, %v", config.Host, config.ExecProvider)
+			}
+			if c.want == "one" && string(config.CAData) != "certificate" {
+				t.Errorf("authority: %q", config.CAData)
+			}
+			if strings.Contains(string(text), "192.0.2.1") == strings.Contains(string(text), "192.0.2.2") {
+				t.Errorf("want one context:\n%s", text)
+			}
+		})
+	}
+	if _, _, err := access(filepath.Join(dir, "none"), ""); err == nil {
+		t.Error("a file that is not there is no error")
+	}
+}
+
+func TestImageOf(t *testing.T) {
+	node := func(names ...string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		for _, name := range names {
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{name}})
+		}
+		return n
+	}
+	for _, c := range []struct {
+		node        corev1.Node
+		users, want string
+	}{
+		{node("example.com/app:1", "example.com/pause:3.10"), "", "example.com/pause:3.10"},
+		{node("example.com/mirrored-pause:3.6"), "", "example.com/mirrored-pause:3.6"},
+		{node("example.com/pause@sha256:00"), "", "example.com/pause@sha256:00"},
+		{node("example.com:5000/pause"), "", "example.com:5000/pause"},
+		{node("example.com/pause:3.10"), "mine:1", "mine:1"},
+		{node("example.com/pauser:1", "pause.example.com/app:1", "example.com/app:pause"), "", ""},
+		{node(), "", ""},
+	} {
+		got, err := imageOf(c.node, c.users)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("image of %v with %q = %q, %v; want %q", c.node.Status.Images, c.users, got, err, c.want)
+		}
+	}
+}
+
+// The first node, by name, that cannot do something is the reason.
+func TestFirstOf(t *testing.T) {
+	for _, c := range []struct {
+		found map[string]error
+		want  string
+	}{
+		{map[string]error{"a": nil, "b": nil}, ""},
+		{map[string]error{"a": nil, "c": errors.New("no nft"), "b": errors.New("old nft")}, `node "b": old nft`},
+	} {
+		if got := firstOf(c.found); got != c.want {
+			t.Errorf("firstOf(%v) = %q, want %q", c.found, got, c.want)
+		}
+	}
+}
+
+// What needs power or a shared directory is refused before anything is touched.
+func TestCapabilitiesOnPaper(t *testing.T) {
+	lacks := Capabilities().Lacks([]string{clusters.CanPower, clusters.CanSharedDir, clusters.CanAPI, clusters.CanNFTables})
+	if len(lacks) != 2 || lacks[clusters.CanPower] == "" || lacks[clusters.CanSharedDir] == "" {
+		t.Errorf("lacks %v", lacks)
+	}
+}
+
+// Pods see nothing of the node but what they need to write the agent, and hold no token.
+func TestAgentPod(t *testing.T) {
+	c := &Cluster{session: "abc"}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node.Status.NodeInfo.Architecture = "arm64"
+	pod := c.agentPod(node, "p", "pause")
+	if pod.Spec.NodeName != "n" || pod.Labels[sessionLabel] != "abc" || *pod.Spec.AutomountServiceAccountToken ||
+		pod.Namespace != "seatrial-link-abc" {
+		t.Errorf("pod: %+v", pod)
+	}
+	var mounts []string
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		mounts = append(mounts, m.MountPath)
+		if m.MountPath != hostMount && !m.ReadOnly {
+			t.Errorf("%s is writable", m.MountPath)
+		}
+	}
+	if got := strings.Join(mounts, " "); got != "/host /usr /lib" {
+		t.Errorf("mounts %q", got)
+	}
+}

@@ -1,0 +1,271 @@
+// Package link is what the harness and its agent on a node say to each other: one operation per connection, in frames,
+// over any byte stream. Its promise: a command whose caller goes away is killed, with all that it started and did not
+// hand to another process. It needs no API, no shell and no name of a node.
+package link
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// The kinds of frames. Each is one byte for the kind, four for the length, and the payload.
+const (
+	kindRequest  = 'R' // JSON of a request; the first frame of an operation.
+	kindStdin    = 'I' // A piece of standard input; the next one waits for kindTaken.
+	kindStdinEnd = 'E'
+	kindKill     = 'K' // The command is to be killed; kindDone follows when that is done.
+	kindTaken    = 'A' // The command has taken the last piece of standard input.
+	kindStdout   = '1'
+	kindStderr   = '2'
+	kindDone     = 'X' // JSON of an answer; the last frame.
+)
+
+const (
+	chunk    = 256 << 10 // Of standard input.
+	maxFrame = 4 << 20   // An argv of two megabytes is what Linux takes.
+	// killBound is how long the killing of a command may take, on the node and for the caller who waits for it.
+	killBound = 5 * time.Second
+)
+
+// The operations.
+const (
+	opExec  = "exec"
+	opDial  = "dial"
+	opClock = "clock"
+)
+
+type request struct {
+	Op      string   `json:"op"`
+	Argv    []string `json:"argv,omitempty"`
+	Stdin   bool     `json:"stdin,omitempty"`
+	Network string   `json:"network,omitempty"`
+	Address string   `json:"address,omitempty"`
+}
+
+type answer struct {
+	Error string `json:"error,omitempty"` // The operation could not be carried out.
+	Code  int    `json:"code,omitempty"`  // Exit code of the command; 128 and the signal for one that was killed.
+	Boot  int64  `json:"boot,omitempty"`  // The boot clock, in nanoseconds.
+}
+
+// frames writes whole frames; several goroutines may do so.
+type frames struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (f *frames) write(kind byte, data []byte) error {
+	frame := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(data)))
+	frame = append(frame, data...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := f.to.Write(frame)
+	return err
+}
+
+func (f *frames) writeJSON(kind byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return f.write(kind, data)
+}
+
+func readFrame(r io.Reader) (kind byte, data []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	size := binary.BigEndian.Uint32(head[1:])
+	if size > maxFrame {
+		return 0, nil, fmt.Errorf("frame of %d bytes, want %d at most", size, maxFrame)
+	}
+	data = make([]byte, size)
+	_, err = io.ReadFull(r, data)
+	return head[0], data, err
+}
+
+// readAnswer reads the frame that ends an operation.
+func readAnswer(r io.Reader) (answer, error) {
+	kind, data, err := readFrame(r)
+	if err == nil && kind != kindDone {
+		err = fmt.Errorf("frame %q, want %q", kind, kindDone)
+	}
+	var a answer
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("read the agent's answer: %w", err)
+	}
+	if a.Error != "" {
+		return a, errors.New(a.Error)
+	}
+	return a, nil
+}
+
+// Streams are those of a command. Stdin may be nil.
+type Streams struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Exec runs argv to its end and returns its exit code. An error is a command that could not be run, or was killed
+// because ctx ended. The connection is closed.
+func Exec(ctx context.Context, conn net.Conn, argv []string, s Streams) (code int, err error) {
+	defer func() { _ = conn.Close() }() // What it was used for has been answered.
+	out := &frames{to: conn}
+	if err := out.writeJSON(kindRequest, request{Op: opExec, Argv: argv, Stdin: s.Stdin != nil}); err != nil {
+		return 0, fmt.Errorf("ask the agent: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetDeadline(time.Now().Add(killBound)) // It ends the reads and writes of an agent that is silent.
+		_ = out.write(kindKill, nil)                    // The answer, or its lack, tells.
+	})
+	defer stop()
+	taken, ended, fed := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
+	defer close(ended)
+	if s.Stdin != nil {
+		go func() { fed <- feed(out, s.Stdin, taken, ended) }()
+	}
+	code, err = receive(conn, s, taken)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err == nil && code == 0 {
+		select { // A reader that blocks must not hold up a command that did not read.
+		case err = <-fed:
+		default:
+		}
+	}
+	return code, err
+}
+
+// receive passes on what the command writes until it has ended.
+func receive(conn io.Reader, s Streams, taken chan<- struct{}) (int, error) {
+	for {
+		kind, data, err := readFrame(conn)
+		if err != nil {
+			return 0, fmt.Errorf("the connection to the agent ended before the command: %w", err)
+		}
+		switch kind {
+		case kindTaken:
+			taken <- struct{}{}
+		case kindStdout:
+			if _, err := s.Stdout.Write(data); err != nil {
+				return 0, fmt.Errorf("pass standard output on: %w", err)
+			}
+		case kindStderr:
+			if _, err := s.Stderr.Write(data); err != nil {
+				return 0, fmt.Errorf("pass standard error on: %w", err)
+			}
+		case kindDone:
+			var a answer
+			if err := json.Unmarshal(data, &a); err != nil {
+				return 0, fmt.Errorf("read the agent's answer: %w", err)
+			}
+			if a.Error != "" {
+				return 0, errors.New(a.Error)
+			}
+			return a.Code, nil
+		}
+	}
+}
+
+// feed sends standard input, one piece at a time, so that the agent never has to hold back what it reads: it would not
+// see that its caller has gone.
+func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
+	buf := make([]byte, chunk)
+	for {
+		n, err := stdin.Read(buf)
+		if n > 0 {
+			if out.write(kindStdin, buf[:n]) != nil {
+				return nil // The reader of the connection tells why.
+			}
+			select {
+			case <-taken:
+			case <-ended:
+				return nil
+			}
+		}
+		if err != nil {
+			_ = out.write(kindStdinEnd, nil) // As above.
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// Dial makes conn a connection from the agent to an address. It closes conn when it fails.
+func Dial(ctx context.Context, conn net.Conn, network, address string) error {
+	err := within(ctx, conn, func() error {
+		out := &frames{to: conn}
+		if err := out.writeJSON(kindRequest, request{Op: opDial, Network: network, Address: address}); err != nil {
+			return fmt.Errorf("ask the agent: %w", err)
+		}
+		_, err := readAnswer(conn)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return nil
+}
+
+// Clock relates the node's boot clock to now, a clock of the caller's: what the node reads as t is t plus offset there,
+// give or take half the time of the quickest of some round trips. The connection is closed.
+func Clock(ctx context.Context, conn net.Conn, now func() int64) (offset, margin time.Duration, err error) {
+	const rounds = 16
+	margin = -1
+	err = within(ctx, conn, func() error {
+		for range rounds {
+			before := now()
+			boot, err := askClock(conn)
+			if err != nil {
+				return err
+			}
+			after := now()
+			// The node read its clock between the two. Half the trip, rounded up, covers both ends.
+			if half := time.Duration(after-before+1) / 2; margin < 0 || half < margin {
+				offset, margin = time.Duration(before+int64(half)-boot), half
+			}
+		}
+		return nil
+	})
+	return offset, margin, errors.Join(err, conn.Close())
+}
+
+// Hello returns when the agent has answered; the connection then serves one operation.
+func Hello(ctx context.Context, conn net.Conn) error {
+	return within(ctx, conn, func() error {
+		_, err := askClock(conn)
+		return err
+	})
+}
+
+func askClock(conn io.ReadWriter) (boot int64, err error) {
+	if err := (&frames{to: conn}).writeJSON(kindRequest, request{Op: opClock}); err != nil {
+		return 0, fmt.Errorf("ask the agent: %w", err)
+	}
+	a, err := readAnswer(conn)
+	return a.Boot, err
+}
+
+// within bounds the reads and writes of do by ctx.
+func within(ctx context.Context, conn net.Conn, do func() error) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // Ends what do waits for.
+	err := do()
+	if !stop() {
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}

@@ -1,0 +1,259 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/seatrial/seatrial/clusters/bootclock"
+)
+
+const (
+	// markName is the variable by which the processes of a command are found.
+	markName = "SEATRIAL_EXEC"
+	// path is where commands are looked for.
+	path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	// helloBound is how long a new connection may take until its first request; dialBound bounds a dial.
+	helloBound = 30 * time.Second
+	dialBound  = 10 * time.Second
+	// pipeBound is how long what a command leaves running may keep its output open.
+	pipeBound = 5 * time.Second
+)
+
+// Serve answers on every connection that the listener takes, until ctx ends.
+func Serve(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Ends Accept.
+	defer stop()
+	for {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept: %w", err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(helloBound)) // A closed connection shows in the read.
+		go ServeOne(ctx, conn)
+	}
+}
+
+// ServeOne answers on one connection and closes it.
+func ServeOne(ctx context.Context, conn io.ReadWriteCloser) {
+	defer func() { _ = conn.Close() }() // The other end has its answer.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := &frames{to: conn}
+	for {
+		kind, data, err := readFrame(conn)
+		if err != nil || kind != kindRequest {
+			return
+		}
+		if bounded, ok := conn.(net.Conn); ok {
+			_ = bounded.SetDeadline(time.Time{}) // As in Serve.
+		}
+		var r request
+		if err := json.Unmarshal(data, &r); err != nil {
+			return
+		}
+		switch r.Op {
+		case opClock: // The one that may be followed by another.
+			if out.writeJSON(kindDone, answer{Boot: int64(bootclock.Now())}) != nil {
+				return
+			}
+		case opExec:
+			_ = out.writeJSON(kindDone, runCommand(ctx, conn, out, r)) // A caller that has gone needs no answer.
+			return
+		case opDial:
+			relay(ctx, conn, out, r)
+			return
+		default:
+			_ = out.writeJSON(kindDone, answer{Error: fmt.Sprintf("unknown operation %q", r.Op)}) // As above.
+			return
+		}
+	}
+}
+
+// stream writes frames of one kind.
+type stream struct {
+	out  *frames
+	kind byte
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	for piece := range slices.Chunk(p, chunk) {
+		if err := s.out.write(s.kind, piece); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// runCommand runs a command to its end, or kills it when the caller says so or goes away.
+func runCommand(ctx context.Context, conn io.Reader, out *frames, r request) answer {
+	if len(r.Argv) == 0 {
+		return answer{Error: "the argv is empty"}
+	}
+	program, err := find(r.Argv[0])
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	mark := markName + "=" + rand.Text()
+	cmd := exec.Cmd{
+		Path: program, Args: r.Argv, Dir: "/", Env: []string{"PATH=" + path, "HOME=/root", mark},
+		Stdout: stream{out, kindStdout}, Stderr: stream{out, kindStderr}, WaitDelay: pipeBound,
+	}
+	var stdin io.WriteCloser
+	if r.Stdin {
+		if stdin, err = cmd.StdinPipe(); err != nil {
+			return answer{Error: err.Error()}
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return answer{Error: err.Error()}
+	}
+	killed, cancel := context.WithCancel(ctx)
+	defer cancel()
+	swept := make(chan struct{})
+	stop := context.AfterFunc(killed, func() {
+		defer close(swept)
+		sweep(mark)
+	})
+	go func() {
+		control(conn, out, stdin)
+		cancel()
+	}()
+	err = cmd.Wait()
+	if !stop() {
+		<-swept
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return answer{}
+	case !errors.As(err, &exit):
+		return answer{Error: err.Error()}
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return answer{Code: 128 + int(status.Signal())}
+	}
+	return answer{Code: exit.ExitCode()}
+}
+
+// find looks a program up where commands are, whatever the agent's own environment says.
+func find(name string) (string, error) {
+	if filepath.Base(name) != name {
+		return name, nil
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("%q: %w", name, exec.ErrNotFound)
+}
+
+// control hands standard input to the command; it returns when the caller wants the command killed or has gone.
+func control(conn io.Reader, out *frames, stdin io.WriteCloser) {
+	pieces := make(chan []byte, 1) // The caller sends the next one when this one is taken.
+	defer func() {
+		if pieces != nil {
+			close(pieces)
+		}
+	}()
+	go func(pieces <-chan []byte) {
+		for data := range pieces {
+			_, _ = stdin.Write(data)      // A command need not read what it is given.
+			_ = out.write(kindTaken, nil) // A caller that has gone is seen below.
+		}
+		if stdin != nil {
+			_ = stdin.Close() // As above.
+		}
+	}(pieces)
+	for {
+		kind, data, err := readFrame(conn)
+		switch {
+		case err != nil:
+			return
+		case kind == kindStdin && stdin != nil && pieces != nil:
+			pieces <- data
+		case kind == kindStdinEnd && pieces != nil:
+			close(pieces)
+			pieces = nil
+		default:
+			return
+		}
+	}
+}
+
+// sweep kills the processes that carry the mark in their environment until none is left: one may be forked while the
+// others are looked for.
+func sweep(mark string) {
+	for end := time.Now().Add(killBound); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		found := false
+		list, _ := filepath.Glob("/proc/[0-9]*/environ") // The pattern is a good one.
+		for _, file := range list {
+			data, err := os.ReadFile(file)
+			if err != nil || !slices.ContainsFunc(bytes.Split(data, []byte{0}), func(v []byte) bool {
+				return string(v) == mark
+			}) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL) // The next look tells.
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+// relay connects to an address and passes bytes both ways until both have ended.
+func relay(ctx context.Context, conn io.ReadWriteCloser, out *frames, r request) {
+	dialCtx, cancel := context.WithTimeout(ctx, dialBound)
+	defer cancel()
+	far, err := (&net.Dialer{}).DialContext(dialCtx, r.Network, r.Address)
+	if err != nil {
+		_ = out.writeJSON(kindDone, answer{Error: err.Error()}) // A caller that has gone needs no answer.
+		return
+	}
+	defer func() { _ = far.Close() }()                         // Both directions have ended.
+	stop := context.AfterFunc(ctx, func() { _ = far.Close() }) // Ends the copies.
+	defer stop()
+	if out.writeJSON(kindDone, answer{}) != nil {
+		return
+	}
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		pass(conn, far)
+	}()
+	pass(far, conn)
+	<-returned
+}
+
+// pass copies one direction. Its end is passed on; where an end cannot be told without closing, and where the copy
+// failed, everything is closed.
+func pass(to io.WriteCloser, from io.ReadCloser) {
+	_, err := io.Copy(to, from)
+	half, ok := to.(interface{ CloseWrite() error })
+	if ok && err == nil {
+		err = half.CloseWrite()
+	}
+	if !ok || err != nil {
+		_, _ = to.Close(), from.Close() // Nothing more can be passed.
+	}
+}

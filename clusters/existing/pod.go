@@ -1,0 +1,286 @@
+package existing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/seatrial/seatrial/chaos/await"
+)
+
+const (
+	// sessionLabel is on everything that is made in the API; its value is the session.
+	sessionLabel = "seatrial.dev/link"
+	// hostMount is where the pod sees the node's root directory.
+	hostMount = "/host"
+	container = "agent"
+	askEvery  = 250 * time.Millisecond
+)
+
+func (c *Cluster) labels() map[string]string {
+	return map[string]string{sessionLabel: string(c.session), "app.kubernetes.io/managed-by": "seatrial"}
+}
+
+// namespace is where the agents' pods are.
+func (c *Cluster) namespace() string {
+	if c.opts.Namespace != "" {
+		return c.opts.Namespace
+	}
+	return "seatrial-link-" + string(c.session)
+}
+
+// makeNamespace makes the session's own namespace, in which pods may be privileged. One that the user named is theirs.
+func (c *Cluster) makeNamespace(ctx context.Context) error {
+	if c.opts.Namespace != "" {
+		return nil
+	}
+	labels := c.labels()
+	for _, mode := range []string{"enforce", "audit", "warn"} {
+		labels["pod-security.kubernetes.io/"+mode] = "privileged"
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace(), Labels: labels}}
+	_, err := c.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the agents' namespace: %w", err)
+	}
+	return nil
+}
+
+// removePods removes the namespaces and pods of a selector of sessionLabel, and returns when they are gone.
+func (c *Cluster) removePods(ctx context.Context, selector string) error {
+	// A selector "label != value" also selects what has no such label.
+	list := metav1.ListOptions{LabelSelector: sessionLabel + "," + selector}
+	return await.Until(ctx, "the agents' pods to be gone", askEvery, joinBound,
+		func(ctx context.Context) (bool, string, error) {
+			pods, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, list)
+			if err != nil {
+				return false, "", err
+			}
+			spaces, err := c.kube.CoreV1().Namespaces().List(ctx, list)
+			if err != nil {
+				return false, "", err
+			}
+			var errs []error
+			for _, p := range pods.Items {
+				if p.DeletionTimestamp == nil {
+					errs = append(errs, c.kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{}))
+				}
+			}
+			for _, n := range spaces.Items {
+				if n.DeletionTimestamp == nil {
+					errs = append(errs, c.kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}))
+				}
+			}
+			errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil || apierrors.IsNotFound(err) })
+			left := len(pods.Items) + len(spaces.Items)
+			return left == 0, fmt.Sprintf("%d objects are left", left), errors.Join(errs...)
+		})
+}
+
+// imageOf returns the image for the pod on a node: the user's, else the node's own pause image.
+func imageOf(n corev1.Node, users string) (string, error) {
+	if users != "" {
+		return users, nil
+	}
+	for _, image := range n.Status.Images {
+		for _, name := range image.Names {
+			last, _, _ := strings.Cut(path.Base(name), "@")
+			last, _, _ = strings.Cut(last, ":")
+			if last == "pause" || strings.HasSuffix(last, "-pause") {
+				return name, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("node %q tells of no pause image; name an image that runs until it is stopped: --agent-image",
+		n.Name)
+}
+
+// loaders are the directories of a node, beside /usr, in which the loader of its programs may be.
+func loaders(architecture string) []string {
+	if architecture == "amd64" {
+		return []string{"/lib", "/lib64"}
+	}
+	return []string{"/lib"}
+}
+
+// agentPod is the pod on a node. It sees the node's directories of programs, since the image has none: with the node's
+// own install the agent's binary is written.
+func (c *Cluster) agentPod(n corev1.Node, name, image string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace(), Labels: c.labels()},
+		Spec: corev1.PodSpec{
+			NodeName: n.Name, HostPID: true, HostNetwork: true, PriorityClassName: "system-node-critical",
+			AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+			TerminationGracePeriodSeconds: new(int64),
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+				SecurityContext: &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64)},
+			}},
+		},
+	}
+	mount := func(name, from, to string, readOnly bool) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: from},
+		}})
+		main := &pod.Spec.Containers[0]
+		main.VolumeMounts = append(main.VolumeMounts,
+			corev1.VolumeMount{Name: name, MountPath: to, ReadOnly: readOnly})
+	}
+	mount("host", "/", hostMount, false)
+	mount("usr", "/usr", "/usr", true)
+	for _, dir := range loaders(n.Status.NodeInfo.Architecture) {
+		mount(path.Base(dir), dir, dir, true)
+	}
+	return pod
+}
+
+// makePod makes the pod on a node, or finds it, and returns when it runs.
+func (c *Cluster) makePod(ctx context.Context, node, name string) (image string, err error) {
+	pods := c.kube.CoreV1().Pods(c.namespace())
+	return image, await.Until(ctx, fmt.Sprintf("pod %q on node %q to run", name, node), askEvery, joinBound,
+		func(ctx context.Context) (bool, string, error) {
+			pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				object, err := c.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				from, err := imageOf(*object, c.opts.AgentImage)
+				if err != nil {
+					return false, "", await.Stop(err)
+				}
+				_, err = pods.Create(ctx, c.agentPod(*object, name, from), metav1.CreateOptions{})
+				// A new namespace is without its service account for a moment, which is forbidden as well.
+				if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "service account") ||
+					apierrors.IsInvalid(err) {
+					err = await.Stop(err)
+				}
+				return false, "made", err
+			case err != nil:
+				return false, "", err
+			case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+				return false, "it has ended", pods.Delete(ctx, name, metav1.DeleteOptions{})
+			}
+			image = pod.Spec.Containers[0].Image
+			state := string(pod.Status.Phase)
+			for _, s := range pod.Status.ContainerStatuses {
+				if s.State.Running != nil {
+					return true, "", nil
+				}
+				if s.State.Waiting != nil {
+					state += ", " + s.State.Waiting.Reason
+				}
+			}
+			return false, state, nil
+		})
+}
+
+// execInto runs a program in a pod, over WebSockets or, with an API server that knows none, SPDY.
+func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error {
+	options := &corev1.PodExecOptions{
+		Container: container, Command: argv, Stdin: in != nil, Stdout: out != nil, Stderr: errs != nil,
+	}
+	url := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace()).Name(pod).
+		SubResource("exec").VersionedParams(options, scheme.ParameterCodec).URL()
+	sockets, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	if err != nil {
+		return err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", url)
+	if err != nil {
+		return err
+	}
+	either, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return err
+	}
+	return either.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+}
+
+// runIn runs a program in a pod to its end and returns what it wrote.
+func (c *Cluster) runIn(ctx context.Context, pod string, argv []string, in io.Reader) (string, error) {
+	var out, said bytes.Buffer
+	if err := c.execInto(ctx, pod, argv, in, &out, &said); err != nil {
+		return "", fmt.Errorf("run %q in pod %q: %w: %s", strings.Join(argv, " "), pod, err,
+			strings.TrimSpace(said.String()))
+	}
+	return out.String(), nil
+}
+
+// podConn is the standard input and output of a program in a pod.
+type podConn struct {
+	net.Conn
+	cancel context.CancelFunc
+	ended  chan struct{} // Closed when the program has ended.
+	why    error         // Why it ended, once ended is closed.
+}
+
+// endBound is how long a program in a pod may take to end by itself when its connection is closed.
+const endBound = 2 * time.Second
+
+// connectIn makes the standard input and output of a program in a pod a connection. Whether the program runs is seen
+// in the first read.
+func (c *Cluster) connectIn(pod string, argv []string) net.Conn {
+	ctx, cancel := context.WithCancel(context.Background()) // It outlives its maker's context, and ends by Close.
+	near, far := net.Pipe()
+	conn := &podConn{Conn: near, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer cancel()
+		var said bytes.Buffer
+		if err := c.execInto(ctx, pod, argv, far, far, &said); err != nil {
+			conn.why = fmt.Errorf("exec into pod %q: %w: %s", pod, err, strings.TrimSpace(said.String()))
+		}
+		close(conn.ended)
+		_ = far.Close() // Ends what waits at the other end.
+	}()
+	return conn
+}
+
+func (p *podConn) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	return n, p.explain(err)
+}
+
+func (p *podConn) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	return n, p.explain(err)
+}
+
+// explain puts why the program failed in the place of the pipe's error. One that ended in order leaves io.EOF as it is.
+func (p *podConn) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-p.ended:
+		if p.why != nil {
+			return p.why
+		}
+	default:
+	}
+	return err
+}
+
+// Close ends the program's standard input, and some time later the program.
+func (p *podConn) Close() error {
+	time.AfterFunc(endBound, p.cancel)
+	return p.Conn.Close()
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -44,7 +45,7 @@ func describeStorage(e *history.Event) string {
 	switch {
 	case e.Mount != nil:
 		m := e.Mount
-		what := firstOf(m.Identity.BackingFile, m.Identity.Key())
+		what := cmp.Or(m.Identity.BackingFile, m.Identity.Key())
 		return fmt.Sprintf("%s %s of mount %d %s %s", m.Node, m.Action, m.MountID, m.Path, what)
 	case e.Volume != nil:
 		return fmt.Sprintf("volume %s on %s at %s", e.Volume.PV, e.Volume.Node, e.Volume.Path)
@@ -53,7 +54,7 @@ func describeStorage(e *history.Event) string {
 	case e.Holding != nil:
 		h := e.Holding
 		return fmt.Sprintf("%s %s (pid %d, pod %s) has %s at %s: %s", h.Node, h.Program, h.PID, h.PodUID,
-			firstOf(h.Identity.BackingFile, h.Identity.Key()), h.Path, h.Action)
+			cmp.Or(h.Identity.BackingFile, h.Identity.Key()), h.Path, h.Action)
 	case e.Witness != nil:
 		w := e.Witness
 		return fmt.Sprintf("witness %q of %s on %s: volume %s says it is %q, %d entries, %d torn%s",
@@ -137,11 +138,4 @@ func because(err string) string {
 		return ""
 	}
 	return " (" + err + ")"
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -53,7 +53,7 @@ func readCast(w *world.World) *cast {
 	}
 	c.places(w, byName, named)
 	for _, v := range byName {
-		v.instance = firstOf(owners[v.namespace+"/"+v.claim], v.instance)
+		v.instance = cmp.Or(owners[v.namespace+"/"+v.claim], v.instance)
 		if v.instance != "" {
 			c.volumes = append(c.volumes, v)
 		}
@@ -111,7 +111,7 @@ func (c *cast) places(w *world.World, byName map[string]*subject, named func(str
 			continue
 		}
 		v := named(place.Volume)
-		v.instance = firstOf(v.instance, c.pods[place.Pod])
+		v.instance = cmp.Or(v.instance, c.pods[place.Pod])
 		key(v, e.Mount.Identity)
 	}
 }

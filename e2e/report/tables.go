@@ -43,7 +43,7 @@ func (s *story) faultRow(st plan.Step) row {
 			continue
 		}
 		at[e.Fault.Stage] = e.Span
-		node, victim = firstOf(e.Fault.Node, node), firstOf(e.Fault.Victim, victim)
+		node, victim = cmp.Or(e.Fault.Node, node), cmp.Or(e.Fault.Victim, victim)
 		failed = failed || e.Fault.Stage == history.StageFaultFailed
 	}
 	missing := "-"

@@ -38,7 +38,7 @@ func orderTales() []tale {
 			w.pod(55.3, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 55})
 		}, sets: 2, action: explain.ActionCreate, ordinal: 2, blocker: "web-1", outlook: explain.Transient,
 			says: []string{"node worker2 is not Ready since +55.0 s", "renewed its lease 49.9 s ago",
-				"step 6, kubelet-kill, was carried out on node worker2 at +30.9 s and is still at work"}},
+				"step 6, kubelet-kill, was carried out on node worker2 at +30.9 s and is still active"}},
 		{name: "min-ready", tell: func(w *maker) {
 			w.spec["minReadySeconds"] = 50
 			w.set(1.5, nil)
@@ -66,7 +66,7 @@ func orderTales() []tale {
 			w.fault(5, "node-partition", "worker", 50.3, 0)
 			w.pod(50.5, 2, podOf{phase: "Running", node: "worker", ready: true, made: 2, turned: 2, ending: 50})
 		}, action: explain.ActionDelete, ordinal: 1, blocker: "web-2", outlook: explain.Transient,
-			says: []string{"over in 20.0 s; node worker has to end it", "step 5 (node-partition) is still at work"}},
+			says: []string{"over in 20.0 s; node worker has to end it", "step 5 (node-partition) is still active"}},
 		{name: "condemned-unhealthy", tell: func(w *maker) {
 			w.up(2, 0, 1, 2)
 			w.pod(20, 2, podOf{phase: "Running", node: "worker", made: 2, turned: 20, containers: runs()})

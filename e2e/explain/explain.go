@@ -20,8 +20,8 @@ func diagnose(k *known, key string, bound time.Duration) Diagnosis {
 	s := k.sets.get(key)
 	if s == nil {
 		d.Action, d.Outlook = ActionUnknown, NotKnown
-		d.Wants = "nothing that is known of: the StatefulSet was not seen"
-		d.Reason = "without the StatefulSet nobody knows what is wanted"
+		d.Wants = "what is not known: the StatefulSet was not seen"
+		d.Reason = "what is wanted is written in the StatefulSet"
 		d.add(k.unknowns())
 		return d
 	}
@@ -78,7 +78,7 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
 		if v.k.pods.get(key) != nil {
-			return fmt.Sprintf("to create %s anew", name)
+			return fmt.Sprintf("to recreate %s", name)
 		}
 		return fmt.Sprintf("to create %s: %s", name, wanted)
 	case ActionDelete:
@@ -90,7 +90,7 @@ func (v *view) wants(s step) string {
 		}
 		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.Status.UpdateRevision)
 	case ActionReplace:
-		return fmt.Sprintf("to replace %s, which is over", name)
+		return fmt.Sprintf("to replace %s, which has ended", name)
 	}
 	return fmt.Sprintf("nothing but to see %s available: all pods are there and at their revision", name)
 }
@@ -225,7 +225,7 @@ func (r *reasoner) blocked(b blocker) {
 		r.brokenRevision(b)
 		r.faultsOn(b)
 	}
-	r.looks(NotKnown, "nothing in what is known says why")
+	r.looks(NotKnown, "no fact says why")
 }
 
 // over explains a pod that has ended and is still there.
@@ -240,7 +240,7 @@ func (r *reasoner) over(p *pod) {
 		r.terminating(p)
 		return
 	}
-	r.looks(Transient, "the controller deletes a pod that is over and makes it anew")
+	r.looks(Transient, "the controller deletes a pod that has ended and recreates it")
 }
 
 // refused explains why a pod that is missing is not created.
@@ -251,21 +251,21 @@ func (r *reasoner) refused(ordinal int) {
 		switch {
 		case strings.Contains(n.Spec.Message, "exceeded quota") && r.step.rule == ruleBatch:
 			r.looks(Permanent, "the pods that would free the quota are those that wait for it (kubernetes/kubernetes "+
-				"issue 140858): somebody has to raise the quota or delete one of them")
+				"issue 140858): raise the quota or delete one of them")
 		case strings.Contains(n.Spec.Message, "exceeded quota"):
-			r.looks(Permanent, "the quota stands until somebody raises it or something else that counts is deleted; "+
-				"the controller tries again by itself")
+			r.looks(Permanent, "it lasts until the quota is raised or something else that counts is deleted; "+
+				"the controller retries by itself")
 		case strings.Contains(n.Spec.Message, "forbidden"), strings.Contains(n.Spec.Message, "is invalid"),
 			strings.Contains(n.Spec.Message, "denied the request"):
 			r.looks(Permanent, "the API server refuses the pod as it is: the template has to change, or "+
 				"what refuses it")
 		default:
-			r.looks(NotKnown, "the controller tries again by itself")
+			r.looks(NotKnown, "the controller retries by itself")
 		}
 	}
 	if c := r.k.staleClaim(r.set, ordinal); c != nil {
 		r.because(proof(c, "metadata.ownerReferences"),
-			"PVC %s still belongs to the pod %s before this one; it is to be deleted first "+
+			"PVC %s still belongs to the previous pod %s; it is to be deleted first "+
 				"(persistentVolumeClaimRetentionPolicy.whenScaled is Delete)", c.Name(), name)
 		if len(c.Meta.Finalizers) > 0 && c.Meta.DeletionTimestamp != nil {
 			r.because(proof(c, "metadata.finalizers"), "PVC %s is being deleted and held by %s", c.Name(),
@@ -282,7 +282,7 @@ const reasonIdle = "no pod blocks it: the controller does it as soon as it gets 
 func (r *reasoner) idle() {
 	if r.set.Status.ObservedGeneration < r.set.Meta.Generation {
 		r.because(proof(r.set.StatefulSet, "status.observedGeneration"),
-			"the controller has not taken in what is wanted%s: it has seen generation %d of %d",
+			"the controller has not observed the latest spec%s: it has seen generation %d of %d",
 			r.k.sinceWhen(r.asked()), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
 	for _, f := range r.k.faults {
@@ -290,7 +290,7 @@ func (r *reasoner) idle() {
 		case !r.hurtsControl(f):
 		case !f.healed.Known:
 			r.fault(f)
-			r.looks(Transient, "the fault of step %d is still at work on what the controller needs, and will be "+
+			r.looks(Transient, "the fault of step %d is still active on what the controller needs, and will be "+
 				"healed", f.Step)
 		case ago < usualStart:
 			r.fault(f)
@@ -300,7 +300,7 @@ func (r *reasoner) idle() {
 	}
 	if n := r.k.noticed("StatefulSet", r.set.Key(), "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
 		r.k.lasted(n.last) < time.Minute {
-		r.said(n, "the last that the controller said of a failure, at")
+		r.said(n, "the last failure that the controller reported, at")
 	}
 	r.looks(Transient, "%s", reasonIdle)
 }
@@ -321,11 +321,11 @@ func (r *reasoner) brokenRevision(b blocker) {
 			"%s is of revision %s, and %s is wanted; the controller does not replace it, because it waits for it to "+
 				"become Ready first (kubernetes/kubernetes issue 67250)", p.Name(), p.revision(), update)
 		if r.outlook == Permanent || !p.everReady() && r.outlook == NotKnown {
-			r.outlook, r.reason = Permanent, fmt.Sprintf("a right template is not enough: delete pod %s, and the "+
-				"controller makes it anew at %s", p.Name(), update)
+			r.outlook, r.reason = Permanent, fmt.Sprintf("a corrected template is not enough: delete pod %s, and the "+
+				"controller recreates it at %s", p.Name(), update)
 		}
 	case r.outlook == Permanent && update != r.set.Status.CurrentRevision && p.revision() == update:
-		r.reason += fmt.Sprintf("; once the template is put right, pod %s has to be deleted by hand too "+
+		r.reason += fmt.Sprintf("; once the template is corrected, pod %s has to be deleted by hand as well "+
 			"(kubernetes/kubernetes issue 67250)", p.Name())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// faultsOn adds the faults that were at work on the pod or on its node when it began to block.
+// faultsOn adds the faults that were active on the pod or on its node when it began to block.
 func (r *reasoner) faultsOn(b blocker) {
 	since := r.view.tell(b).since
 	nodes := r.nodesOf(b.pod)
@@ -22,11 +22,11 @@ func (r *reasoner) faultsOn(b blocker) {
 		r.fault(f)
 		if !f.healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
 			r.outlook, r.reason = Transient, fmt.Sprintf("as far as the fault of step %d (%s) is the cause: it is "+
-				"still at work and will be healed", f.Step, f.Name)
+				"still active and will be healed", f.Step, f.Name)
 		}
 		if ago := r.k.lasted(f.healed); f.healed.Known && ago < usualStart && r.outlook == NotKnown {
-			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and what it hurt takes "+
-				"a while to come back; should it not: %s", f.Step, f.Name, Lasting(ago), r.reason)
+			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and recovery "+
+				"takes a while; if it does not recover: %s", f.Step, f.Name, Lasting(ago), r.reason)
 		}
 	}
 }
@@ -41,8 +41,8 @@ func (r *reasoner) hurtsControl(f fault) bool {
 	return f.TakesControl()
 }
 
-// atWork returns a fault that is at work on the pod or its node, and false where there is none.
-func (r *reasoner) atWork(p *pod) (fault, bool) {
+// active returns a fault that is active on the pod or its node, and false where there is none.
+func (r *reasoner) active(p *pod) (fault, bool) {
 	for _, f := range r.k.faults {
 		if !f.healed.Known && (f.Victim == p.Name() || f.Node != "" && f.Node == p.Spec.NodeName) {
 			return f, true
@@ -70,7 +70,7 @@ func (r *reasoner) fault(f fault) {
 	if on != "" {
 		on = " on node " + on
 	}
-	end := "is still at work"
+	end := "is still active"
 	if f.healed.Known {
 		end = "was healed at " + r.k.clock(f.healed)
 	}

@@ -38,7 +38,7 @@ func (r *reasoner) notReady(p *pod) {
 	if c.Reason == "ReadinessGatesNotReady" {
 		r.because(proof(p.Pod, "status.conditions[Ready].message"), "its containers are ready, its "+
 			"readiness gates are not: %s", quote(c.Message))
-		r.looks(NotKnown, "whoever sets the conditions of the readiness gates has to")
+		r.looks(NotKnown, "it becomes Ready when the conditions of its readiness gates are set")
 		return
 	}
 	if n := r.k.noticed("Pod", p.Key(), p.UID(), "Unhealthy"); n != nil && n.last.At >= p.unready().At.Add(-time.Minute) {
@@ -70,7 +70,7 @@ func (r *reasoner) probing(p *pod) {
 	})
 	age := r.k.lasted(r.k.stamped(world.Seconds(&p.Meta.CreationTimestamp)))
 	if !p.everReady() && !restarted && age > 0 && age < usualStart {
-		r.looks(Transient, "it was made %s ago and its containers run: it may only be starting", Lasting(age))
+		r.looks(Transient, "it was created %s ago and its containers run: it may still be starting", Lasting(age))
 	}
 	r.looks(NotKnown, "its containers run; it becomes Ready when its probes pass")
 }
@@ -102,7 +102,7 @@ func (r *reasoner) nodeDown(name string) bool {
 		r.because(proof(r.k.lease(name), "spec.renewTime"), "the kubelet of node %s last renewed its lease "+
 			"%s ago", name, Lasting(stale))
 	}
-	r.looks(NotKnown, "it ends when the kubelet of node %s answers again; a pod is told to go when its node was "+
+	r.looks(NotKnown, "it ends when the kubelet of node %s answers again; a pod is evicted when its node was "+
 		"not Ready for %s, and stays until the node confirms its end", name, Lasting(podEviction))
 	return true
 }
@@ -165,12 +165,12 @@ func (r *reasoner) waiting(p *pod, c corev1.ContainerStatus, field string) {
 		if n := r.k.noticed("Pod", p.Key(), p.UID(), "Failed"); n != nil && strings.Contains(n.Spec.Message, "pull") {
 			r.said(n, "the kubelet said at")
 		}
-		r.looks(Permanent, "the image cannot be pulled until it, its name, its registry or its secret is put "+
-			"right; the kubelet tries again by itself")
+		r.looks(Permanent, "the image cannot be pulled until it, its name, its registry or its secret is "+
+			"corrected; the kubelet retries by itself")
 	case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError":
-		r.looks(Permanent, "the image has to be named otherwise, or be put on the node")
+		r.looks(Permanent, "correct the name of the image, or load it on the node")
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-		r.looks(Permanent, "what the container refers to has to be put right; the kubelet tries again by itself")
+		r.looks(Permanent, "correct what the container refers to; the kubelet retries by itself")
 	case "CrashLoopBackOff":
 		if t := c.LastTerminationState.Terminated; t != nil {
 			r.because(proof(p.Pod, field+"["+c.Name+"].lastState.terminated"),
@@ -182,7 +182,7 @@ func (r *reasoner) waiting(p *pod, c corev1.ContainerStatus, field string) {
 		}
 		r.looks(NotKnown, "the kubelet starts it again, after at most 5 minutes")
 	default:
-		r.looks(NotKnown, "the kubelet tries again by itself")
+		r.looks(NotKnown, "the kubelet retries by itself")
 	}
 }
 
@@ -203,11 +203,11 @@ func (r *reasoner) starting(p *pod) {
 	if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedAttachVolume", "FailedMount", "FailedMapVolume",
 		"FailedCreatePodSandBox"); n != nil {
 		r.said(n, "its volumes or its sandbox are not ready, last said at")
-		r.looks(NotKnown, "the kubelet tries again by itself")
+		r.looks(NotKnown, "the kubelet retries by itself")
 		return
 	}
 	r.because(proof(p.Pod, "status.containerStatuses"), "the kubelet of node %s has not started its containers, "+
-		"and says no more", p.Spec.NodeName)
+		"and gives no reason", p.Spec.NodeName)
 	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.k.sinceWhen(r.k.pods.first(p.Pod)))
 }
 

@@ -13,15 +13,15 @@ func (r *reasoner) unscheduled(p *pod) {
 	c := p.condition("PodScheduled")
 	switch {
 	case c.Reason == "SchedulingGated":
-		r.because(proof(p.Pod, "spec.schedulingGates"), "its scheduling gates hold it back: %s", quote(c.Message))
-		r.looks(Permanent, "whoever set the scheduling gates has to take them away")
+		r.because(proof(p.Pod, "spec.schedulingGates"), "it has scheduling gates: %s", quote(c.Message))
+		r.looks(Permanent, "it lasts until the scheduling gates are removed")
 	case c.Status == "False":
 		r.because(proof(p.Pod, "status.conditions[PodScheduled]"), "the scheduler finds no node for it: %s",
 			quote(c.Message))
 	default:
-		r.because(proof(p.Pod, "status.conditions"), "the scheduler has not said anything of it")
+		r.because(proof(p.Pod, "status.conditions"), "the scheduler has said nothing about it")
 		if r.k.lasted(r.k.pods.first(p.Pod)) < DefaultBound {
-			r.looks(Transient, "it was made only %s ago", Lasting(r.k.lasted(r.k.pods.first(p.Pod))))
+			r.looks(Transient, "it was created only %s ago", Lasting(r.k.lasted(r.k.pods.first(p.Pod))))
 		}
 	}
 	for _, key := range claimsOf(p.Pod) {
@@ -50,15 +50,15 @@ func (r *reasoner) claim(p *pod, key string) {
 		r.because(absence("persistentvolumeclaims", key, gone), "PVC %s does not exist%s",
 			name, r.k.sinceWhen(gone))
 		if r.k.lasted(p.unready()) < DefaultBound {
-			r.looks(Transient, "the controller makes a claim that is missing of a pod that is Pending")
+			r.looks(Transient, "the controller creates a missing claim of a Pending pod")
 		}
-		r.looks(NotKnown, "the controller makes a claim that is missing of a pod that is Pending, and has not")
+		r.looks(NotKnown, "the controller creates a missing claim of a Pending pod, and has not")
 		return
 	}
 	if c.Meta.DeletionTimestamp != nil {
 		r.because(proof(c, "metadata.deletionTimestamp"), "PVC %s is being deleted (held by: %s)", name,
 			strings.Join(c.Meta.Finalizers, ", "))
-		r.looks(Transient, "the claim goes when no pod on a node uses it, and is made anew")
+		r.looks(Transient, "the claim goes when no pod on a node uses it, and is recreated")
 	}
 	if c.Spec.VolumeName == "" || c.Status.Phase == "Pending" {
 		r.unbound(c)
@@ -71,16 +71,16 @@ func (r *reasoner) claim(p *pod, key string) {
 	if gone := r.k.volumes.gone(c.Spec.VolumeName); gone.Known || c.Status.Phase == "Lost" {
 		r.because(append(proof(c, "spec.volumeName"), absence("persistentvolumes", c.Spec.VolumeName, gone)...),
 			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.k.sinceWhen(gone))
-		r.looks(Permanent, "a claim stays bound to its volume for ever: the data is lost or has to be brought back "+
-			"under that name, or the claim be deleted")
+		r.looks(Permanent, "a claim stays bound to its volume: bring the data back under that name, or delete the "+
+			"claim and lose it")
 	}
 }
 
 func (r *reasoner) unbound(c *world.Claim) {
 	r.because(proof(c, "status.phase"), "PVC %s is not bound to a volume", c.Name())
 	if n := r.k.noticed("PersistentVolumeClaim", c.Key(), c.UID(), "ProvisioningFailed", "FailedBinding"); n != nil {
-		r.said(n, "it was said of it at")
-		r.looks(NotKnown, "a volume has to be made that fits")
+		r.said(n, "the last message about it, at")
+		r.looks(NotKnown, "it ends when a volume is made that fits")
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 		case n.Spec.Unschedulable:
 			r.because(proof(n, "spec.unschedulable"), "node %s is cordoned%s", n.Name(), r.k.sinceWhen(r.k.cordoned(n)))
 			r.nodal = r.outlook == ""
-			r.looks(Permanent, "it lasts until somebody uncordons node %s", n.Name())
+			r.looks(Permanent, "it lasts until node %s is uncordoned", n.Name())
 		default:
 			r.because(proof(n, "spec.taints"), "node %s is tainted %s", n.Name(), strings.Join(barred(n), ", "))
 			r.looks(NotKnown, "it ends when node %s loses its taints", n.Name())
@@ -135,25 +135,25 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 	}
 }
 
-// terminating explains a pod whose end was asked for.
+// terminating explains a pod that is being deleted.
 func (r *reasoner) terminating(p *pod) {
 	grace := time.Duration(p.grace()) * time.Second
-	r.because(proof(p.Pod, "metadata.deletionTimestamp"), "the end of %s was asked for%s, with %s to end in",
+	r.because(proof(p.Pod, "metadata.deletionTimestamp"), "deletion of %s was requested%s, with a grace period of %s",
 		p.Name(), at(r.k.clock(p.asked())), Lasting(grace))
 	left := r.graceLeft(p)
 	if len(p.Meta.Finalizers) > 0 {
 		r.because(proof(p.Pod, "metadata.finalizers"), "it is held by %s", strings.Join(p.Meta.Finalizers, ", "))
 		if p.Status.Over || left <= 0 {
-			r.looks(Permanent, "it stays until whoever set the finalizers takes them away")
+			r.looks(Permanent, "it stays until the finalizers are removed")
 		}
 	}
 	if name := p.Spec.NodeName; name != "" && r.nodeDown(name) {
 		r.stranded(p, name)
 		return
 	}
-	if f, hurt := r.atWork(p); left > 0 && hurt && p.Spec.NodeName == f.Node {
-		r.looks(Transient, "its time to end is over in %s; node %s has to end it, and say so, and step %d (%s) is "+
-			"still at work there", Lasting(left), f.Node, f.Step, f.Name)
+	if f, hurt := r.active(p); left > 0 && hurt && p.Spec.NodeName == f.Node {
+		r.looks(Transient, "its grace period is over in %s; node %s has to end it and say so, and step %d (%s) is "+
+			"still active there", Lasting(left), f.Node, f.Step, f.Name)
 		return
 	}
 	if left > 0 {
@@ -163,7 +163,7 @@ func (r *reasoner) terminating(p *pod) {
 	if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
 		r.said(n, "the kubelet said at")
 	}
-	r.looks(NotKnown, "its time to end is over; it goes when the kubelet of its node says that its containers ended")
+	r.looks(NotKnown, "its grace period is over; it goes when the kubelet of its node says that its containers ended")
 }
 
 // stranded says how the end of a pod looks whose node does not answer.

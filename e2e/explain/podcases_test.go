@@ -42,7 +42,7 @@ func endTales() []tale {
 			w.pod(20, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 2, ending: 20})
 			w.notice(52, "Pod", "web-1", "FailedKillPod", "error killing pod: context deadline exceeded")
 		}, action: explain.ActionCreate, ordinal: 1, blocker: "web-1", outlook: explain.NotKnown,
-			says: []string{"error killing pod", "its time to end is over"}},
+			says: []string{"error killing pod", "its grace period is over"}},
 		{name: "node-deleted", tell: func(w *maker) {
 			w.up(2, 0, 1, 2)
 			w.drop(20, "nodes", "", "worker2")
@@ -109,7 +109,7 @@ func storageTales() []tale {
 			w.set(30, m{"replicas": 1})
 			w.set(40, m{"replicas": 2})
 		}, action: explain.ActionDelete, ordinal: 2, blocker: "web-1", outlook: explain.Transient,
-			says: []string{"step 1, cordon, was carried out on node worker2 at +17.9 s and is still at work"}},
+			says: []string{"step 1, cordon, was carried out on node worker2 at +17.9 s and is still active"}},
 		{name: "node-of-volume-dead", tell: func(w *maker) {
 			w.up(2, 0, 1, 2)
 			w.node(18, "worker2", false, nil)
@@ -162,7 +162,7 @@ func volumeTales() []tale {
 				`Multi-Attach error for volume "pv-1" Volume is already exclusively attached to one node`)
 		}, action: explain.ActionSettle, ordinal: 1, blocker: "web-1", outlook: explain.Transient,
 			says: []string{"PV pv-1, of PVC data-web-1, is still attached to node worker2", "Multi-Attach error",
-				"detached by force from a node that is not healthy after 6m0s"}},
+				"detached by force from a node that is not healthy after 6 min"}},
 		{name: "mount-fails", tell: func(w *maker) {
 			w.pod(3, 0, podOf{phase: "Pending", node: "worker", made: 3, turned: 3})
 			w.notice(22, "Pod", "web-0", "FailedMount", "MountVolume.SetUp failed: exit status 32")

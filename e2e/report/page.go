@@ -92,30 +92,80 @@ func (p *page) heading(title string) {
 	p.b.WriteString(clean(title) + "\n")
 }
 
-// text puts a paragraph; first begins its first line, and later lines are indented as far.
-func (p *page) text(first, text string) {
-	indent := utf8.RuneCountInString(first)
-	for i, l := range wrap(text, width-indent) {
-		lead := first
-		if i > 0 {
-			lead = strings.Repeat(" ", indent)
+// cell is what stands in one column of a line.
+type cell struct {
+	text    string
+	wide    int           // In characters; text is wrapped to it. 0 takes the text as it is, fill what is left.
+	right   bool          // Text stands at the right of its column.
+	again   bool          // Text stands on the lines below too.
+	verdict check.Verdict // Colours the text, which may be empty.
+}
+
+// fill is the width of a cell that takes what the others leave of the line.
+const fill = -1
+
+// line puts cells side by side, on as many lines as the tallest needs.
+func (p *page) line(cells ...cell) {
+	left := width
+	for i := range cells {
+		c := &cells[i]
+		if c.wide == 0 {
+			c.text = clean(c.text)
+			left -= utf8.RuneCountInString(c.text)
+		} else if c.wide != fill {
+			left -= c.wide
 		}
-		p.b.WriteString(strings.TrimRight(lead+l, " ") + "\n")
+	}
+	columns := make([][]string, len(cells))
+	height := 0
+	for i := range cells {
+		c := &cells[i]
+		switch c.wide {
+		case 0:
+			columns[i], c.wide = []string{c.text}, utf8.RuneCountInString(c.text)
+		case fill:
+			c.wide = left
+			fallthrough
+		default:
+			columns[i] = wrap(c.text, c.wide)
+		}
+		height = max(height, len(columns[i]))
+	}
+	for n := range height {
+		line := ""
+		for i, c := range cells {
+			text := ""
+			if n < len(columns[i]) {
+				text = columns[i][n]
+			} else if c.again {
+				text = columns[i][0]
+			}
+			pad := strings.Repeat(" ", max(0, c.wide-utf8.RuneCountInString(text)))
+			if c.verdict != "" && text != "" {
+				text = p.paint(text, c.verdict)
+			}
+			if c.right {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			line += text
+		}
+		p.b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }
 
-// verdict puts a painted verdict between a few words of ours and text from anywhere, the first space of which is kept.
+// text puts a paragraph; first begins its first line, and later lines are indented as far.
+func (p *page) text(first, text string) {
+	p.line(cell{text: first}, cell{text: text, wide: fill})
+}
+
+// verdict puts a painted verdict between a few fixed words and text, the first space of which is kept.
 func (p *page) verdict(first string, v check.Verdict, text string) {
 	word := short(string(v))
 	gap := text[:len(text)-len(strings.TrimLeft(text, " "))]
-	indent := utf8.RuneCountInString(first + word + gap)
-	for i, l := range wrap(text, width-indent) {
-		if i == 0 {
-			p.b.WriteString(strings.TrimRight(first+p.paint(word, v)+gap+l, " ") + "\n")
-			continue
-		}
-		p.b.WriteString(strings.Repeat(" ", indent) + l + "\n")
-	}
+	p.line(cell{text: first}, cell{text: word, verdict: v}, cell{text: gap},
+		cell{text: text, wide: fill})
 }
 
 // short makes a name fit to begin a line.
@@ -181,7 +231,15 @@ func (p *page) table(columns []column, rows []row) {
 	}
 	shrink(widths, width-2*len(columns))
 	for _, r := range append([]row{{cells: titles}}, rows...) {
-		p.row(columns, widths, r)
+		var cells []cell
+		for i, c := range columns {
+			in := cell{text: r.cells[i], wide: widths[i], right: c.right}
+			if r.cells[i] == string(r.verdict) {
+				in.verdict = r.verdict
+			}
+			cells = append(cells, cell{text: "  "}, in)
+		}
+		p.line(cells...)
 	}
 }
 
@@ -199,34 +257,5 @@ func shrink(widths []int, most int) {
 			return
 		}
 		widths[widest]--
-	}
-}
-
-func (p *page) row(columns []column, widths []int, r row) {
-	cells := make([][]string, len(columns))
-	height := 0
-	for i := range columns {
-		cells[i] = wrap(r.cells[i], widths[i])
-		height = max(height, len(cells[i]))
-	}
-	for n := range height {
-		line := ""
-		for i, c := range columns {
-			text := ""
-			if n < len(cells[i]) {
-				text = cells[i][n]
-			}
-			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
-			if r.verdict != "" && text == string(r.verdict) {
-				text = p.paint(text, r.verdict)
-			}
-			if c.right {
-				text = pad + text
-			} else {
-				text += pad
-			}
-			line += "  " + text
-		}
-		p.b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -55,7 +55,7 @@ func (s *story) opening(p *page, of *subject) {
 		what = "  a trial of which no plan is known"
 	}
 	if of != nil {
-		what += fmt.Sprintf(": what happened to the volume of %s", cmp.Or(of.instance, "nobody"))
+		what += ": what happened to the volume of " + of.instance
 	}
 	p.verdict("", s.report.Verdict, what)
 	p.blank()
@@ -170,14 +170,14 @@ func (s *story) others(volumes []*subject, of *subject) string {
 	if len(mine) == 0 || len(volumes) < 2 {
 		return ""
 	}
-	all := len(volumes) - 1
+	all, names := len(volumes)-1, slices.Sorted(maps.Keys(same))
 	switch n {
 	case 0:
 		return fmt.Sprintf("nothing of the kind was found about %s", number(all, "other volume"))
 	case all:
-		return fmt.Sprintf("%s had the same: %s", number(all, "other volume"), onOneLine(sortedKeys(same)))
+		return fmt.Sprintf("%s had the same: %s", number(all, "other volume"), onOneLine(names))
 	}
-	return fmt.Sprintf("%d of %s had the same: %s", n, number(all, "other volume"), onOneLine(sortedKeys(same)))
+	return fmt.Sprintf("%d of %s had the same: %s", n, number(all, "other volume"), onOneLine(names))
 }
 
 func (s *story) checksAbout(of *subject) map[string]bool {
@@ -189,15 +189,6 @@ func (s *story) checksAbout(of *subject) map[string]bool {
 			}
 		}
 	}
-	return names
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	return names
 }
 
@@ -234,24 +225,4 @@ func (s *story) pick(volumes []*subject) *subject {
 		return nil
 	}
 	return volumes[0]
-}
-
-// drawn puts one line of the drawing; what does not fit goes on below, beside the drawing. Lead is the time, the
-// drawing, the mark and who tells, each as wide as its column.
-func drawn(p *page, lead [4]string, text string, alarm bool) {
-	wide := 0
-	for _, part := range lead {
-		wide += utf8.RuneCountInString(part) + 2
-	}
-	for i, l := range wrap(text, width-wide) {
-		picture, mark := lead[1], lead[2]
-		if i > 0 {
-			lead[0] = strings.Repeat(" ", utf8.RuneCountInString(lead[0]))
-			lead[3] = strings.Repeat(" ", utf8.RuneCountInString(lead[3]))
-		}
-		if alarm {
-			picture, mark = p.paint(picture, check.Fail), p.paint(mark, check.Fail)
-		}
-		p.b.WriteString(strings.TrimRight(strings.Join([]string{lead[0], picture, mark, lead[3], l}, "  "), " ") + "\n")
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/explain"
 )
 
 // How much an entry matters to a reader: what matters least is left out first where there is no room.
@@ -116,14 +118,15 @@ func (st *state) take(c *chronicle, e entry) string {
 		st.since = e.at
 		more += ": NOW ON TWO NODES AT ONCE"
 	case st.twice && !twice:
-		more += ", after " + lasted(e.at.Sub(st.since)) + " on two nodes at once"
+		more += ", after " + explain.Lasting(e.at.Sub(st.since)) + " on two nodes at once"
 	}
 	switch {
 	case twins && !st.twins:
 		st.both = e.at
 		more += ": NOW TWO OF " + c.of.instance + " RUN AT ONCE"
 	case st.twins && !twins:
-		more += ", after " + lasted(e.at.Sub(st.both)) + " beside another, in which " + c.counted(st.both, e.at)
+		more += ", after " + explain.Lasting(e.at.Sub(st.both)) + " beside another, in which " +
+			c.counted(st.both, e.at)
 	}
 	st.twice, st.twins = twice, twins
 	return more
@@ -190,13 +193,16 @@ type line struct {
 	alarm         bool
 }
 
-// lead is what stands before the text of a line, with the column of who tells so wide.
-func (l line) lead(moment, who string, wide int) [4]string {
-	who = short(who)
-	return [4]string{
-		fmt.Sprintf("%*s", momentWide, moment), l.picture, fmt.Sprintf("%-2s", l.mark),
-		who + strings.Repeat(" ", max(0, wide-utf8.RuneCountInString(who))),
+// put puts the line: the time, the drawing, the mark, who tells in a column so wide, and the text. What does not fit
+// goes on below, beside the drawing.
+func (l line) put(p *page, moment, who string, wide int, text string) {
+	var alarm check.Verdict
+	if l.alarm {
+		alarm = check.Fail
 	}
+	p.line(cell{text: fmt.Sprintf("%*s  ", momentWide, moment)}, cell{text: l.picture, again: true, verdict: alarm},
+		cell{text: "  "}, cell{text: fmt.Sprintf("%-2s", l.mark), again: true, verdict: alarm},
+		cell{text: fmt.Sprintf("  %-*s  ", wide, short(who))}, cell{text: text, wide: fill})
 }
 
 // draw puts the drawing in about as many lines as there is room for: what matters least is left out first, and then the
@@ -244,7 +250,7 @@ func (c *chronicle) render(color bool, lines []line) *page {
 		if i > 0 {
 			c.pause(p, lines[i-1], l, who)
 		}
-		drawn(p, l.lead(c.moment(l.at), l.who, who), l.text, l.alarm)
+		l.put(p, c.moment(l.at), l.who, who, l.text)
 	}
 	return p
 }
@@ -264,27 +270,15 @@ func (c *chronicle) pause(p *page, before, after line, who int) {
 			n++
 		}
 	}
-	text := lasted(d) + " pass"
+	text := explain.Lasting(d) + " pass"
 	if n > 0 {
 		text += fmt.Sprintf("; %s acknowledges %s", c.of.instance, number(n, "row"))
 	}
-	drawn(p, before.lead("...", "", who), text, before.alarm)
+	before.put(p, "...", "", who, text)
 }
 
 func (c *chronicle) moment(t history.Time) string {
 	return fmt.Sprintf("%+.1f s", t.Sub(c.s.start).Seconds())
-}
-
-// lasted renders a length of time as people say it.
-func lasted(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	if d%time.Minute == 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 }
 
 func number(n int, what string) string {

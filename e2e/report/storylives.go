@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ type databaseLife struct {
 // mounts tells what the kernels had mounted. All mounts of the volume on one node are one to the reader.
 func (c *chronicle) mounts() {
 	ledger := c.s.world.Ledger()
-	for _, node := range sortedKeys(ledger.Sessions) {
+	for _, node := range slices.Sorted(maps.Keys(ledger.Sessions)) {
 		var ends []entry // Of the node's mounts; their text says how each ended.
 		var begins []entry
 		sessions := ledger.Sessions[node]

@@ -156,7 +156,7 @@ func (c *chronicle) says(e *history.Event, weight int, format string, args ...an
 func (c *chronicle) pod(p *world.Pod, k *known, again bool) {
 	e := p.Event
 	name := fmt.Sprintf("pod %s", e.Object.Name)
-	uid := short8(e.Object.UID)
+	uid := fmt.Sprintf("%.8s", e.Object.UID) // Enough to tell two apart.
 	if p.Deleted() {
 		if k.away {
 			return
@@ -178,7 +178,7 @@ func (c *chronicle) pod(p *world.Pod, k *known, again bool) {
 		if e.Object.Verb == history.VerbListed {
 			how = "is there"
 		} else if again {
-			how = "is created anew"
+			how = "is recreated"
 		}
 		c.says(e, detail, "%s %s, uid %s", name, how, uid)
 	}
@@ -258,12 +258,4 @@ func (c *chronicle) node(n *world.Node, k *known) {
 		c.says(e, turn, "%s is tainted out-of-service", name)
 	}
 	k.evicted = evicted
-}
-
-// short8 is as much of a uid as people need to tell two apart.
-func short8(uid string) string {
-	if r := []rune(uid); len(r) > 8 {
-		return string(r[:8])
-	}
-	return uid
 }

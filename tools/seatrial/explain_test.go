@@ -55,7 +55,7 @@ func TestExplainBadArguments(t *testing.T) {
 func TestExplainRun(t *testing.T) {
 	got := ask(t, "explain", recordedFail, "--at", "+200s")
 	for _, want := range []string{"at +200.0 s: it waits", "pod mysql-0, not Ready, since +123.8 s",
-		"still attached to node try-worker2", "The longest time in which nothing moved: +129.8 s to +498.8 s, 6m9s"} {
+		"still attached to node try-worker2", "The longest time in which nothing moved: +129.8 s to +498.8 s, 6 min 9 s"} {
 		if got.code != exitPass || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), want) {
 			t.Errorf("code %d, stderr %q: no %q in:\n%s", got.code, got.stderr, want, got.stdout)
 		}
@@ -118,7 +118,7 @@ func TestExplainLive(t *testing.T) {
 	flat := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"StatefulSet shop/web at 2026-11-21 12:00:00 UTC: it is STUCK", "to create web-2: 3 replicas are wanted",
-		"pod web-1, not Ready, since 2026-11-21 11:58:00 UTC (2m0s)", "container main waits: ImagePullBackOff",
+		"pod web-1, not Ready, since 2026-11-21 11:58:00 UTC (2 min)", "container main waits: ImagePullBackOff",
 		"[pods shop/web-1 status.containerStatuses[main].state.waiting]", "outlook permanent",
 	} {
 		if !strings.Contains(flat, want) {

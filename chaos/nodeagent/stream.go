@@ -27,7 +27,7 @@ type Stream[T any] struct {
 
 // start starts a command. One that is held ends with its standard input, and so with the harness.
 func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stream[T] {
-	running, cut := context.WithCancel(context.WithoutCancel(ctx))
+	running, cut := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // G118: stop calls it.
 	s := &Stream[T]{cut: cut, lines: make(chan T, 4), ended: make(chan struct{})}
 	read, write := io.Pipe()
 	cmd := clusters.Command{Argv: a.argv(args), Stdout: write}

@@ -41,8 +41,8 @@ func RemoveMarks(owner Owner, resource string) Action {
 	return action
 }
 
-// RestoreNode is the action, on a node of the control plane, after which a Node that was deleted and is registered again
-// has what it had.
+// RestoreNode is the action, on a node of the control plane, after which a Node that was deleted and is registered
+// again has what it had.
 func RestoreNode(was NodeWas) (Action, error) {
 	action := ask("restore-node")
 	text, err := json.Marshal(was)
@@ -142,8 +142,8 @@ func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did 
 func (o object) unmark(owner Owner, resource string) (argv []string, does string) {
 	mine := func(name string) bool { return name == owner.Name() }
 	if o.Kind == "ResourceQuota" && mine(o.Metadata.Name) || mine(o.Metadata.Labels[OwnerLabel]) {
-		return kubectl("delete", resource, o.Metadata.Name, "--namespace="+o.Metadata.Namespace, "--ignore-not-found", "--wait=false"),
-			"deleted"
+		return kubectl("delete", resource, o.Metadata.Name, "--namespace="+o.Metadata.Namespace,
+			"--ignore-not-found", "--wait=false"), "deleted"
 	}
 	annotations, spec := map[string]any{}, map[string]any{}
 	var did []string

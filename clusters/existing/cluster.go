@@ -187,11 +187,11 @@ func Capabilities() clusters.Capabilities {
 // never is what no cluster can do that is reached by its kubeconfig alone.
 func never() map[string]string {
 	return map[string]string{
-		clusters.CanClock:     "whether each node's wall clock is its own is not known of a cluster reached by kubeconfig",
-		clusters.CanNetem:     "whether the nodes' kernels delay packets is not known of a cluster reached by kubeconfig",
+		clusters.CanClock:     "whether the nodes have wall clocks of their own is not known by a kubeconfig",
+		clusters.CanNetem:     "whether the nodes' kernels delay packets is not known by a kubeconfig",
 		clusters.CanPower:     "nothing stops or starts the nodes of a cluster reached by kubeconfig",
 		clusters.CanSharedDir: "the nodes of a cluster reached by kubeconfig share no directory",
-		clusters.CanTBF:       "whether the nodes' kernels limit bandwidth is not known of a cluster reached by kubeconfig",
+		clusters.CanTBF:       "whether the nodes' kernels limit bandwidth is not known by a kubeconfig",
 		clusters.OneKernel:    "the nodes of a cluster reached by kubeconfig have kernels of their own",
 	}
 }

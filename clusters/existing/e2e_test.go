@@ -178,7 +178,8 @@ func channelB(t *testing.T, nodes []*node) {
 	t.Run("kubelet and runtime stopped", func(t *testing.T) {
 		run(t, worker, "systemctl", "stop", "kubelet", "containerd")
 		defer run(t, worker, "systemctl", "start", "containerd", "kubelet")
-		if out := run(t, worker, "systemctl", "show", "-p", "ActiveState", "kubelet"); !strings.Contains(out, "inactive") {
+		out := run(t, worker, "systemctl", "show", "-p", "ActiveState", "kubelet")
+		if !strings.Contains(out, "inactive") {
 			t.Errorf("kubelet: %q", out)
 		}
 		conformance(t, nodes[0], worker, wayDirect)
@@ -237,7 +238,8 @@ func awaitAPI(t *testing.T, c *Cluster) {
 	}
 }
 
-// closeAndClean leaves one session behind, as a crash does. Clean removes it, and nothing is left on nodes or in the API.
+// closeAndClean leaves one session behind, as a crash does. Clean removes it, and nothing is left on nodes or in the
+// API.
 func closeAndClean(t *testing.T, p *Provider, left *Cluster) {
 	ctx := t.Context()
 	must(t, p.Clean(ctx, ""))

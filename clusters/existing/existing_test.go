@@ -123,7 +123,9 @@ func TestFirstOf(t *testing.T) {
 
 // What needs power or a shared directory is refused before anything is touched.
 func TestCapabilitiesOnPaper(t *testing.T) {
-	lacks := Capabilities().Lacks([]string{clusters.CanPower, clusters.CanSharedDir, clusters.CanAPI, clusters.CanNFTables})
+	lacks := Capabilities().Lacks([]string{
+		clusters.CanPower, clusters.CanSharedDir, clusters.CanAPI, clusters.CanNFTables,
+	})
 	if len(lacks) != 2 || lacks[clusters.CanPower] == "" || lacks[clusters.CanSharedDir] == "" {
 		t.Errorf("lacks %v", lacks)
 	}

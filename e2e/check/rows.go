@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -316,6 +315,3 @@ func (t *table) when(row *insert) string {
 func (row *insert) sinceSafe(proof history.Span) history.Span {
 	return history.Between(max(row.answered.NotAfter, row.lastSeen), proof.NotAfter)
 }
-
-// noTime stands for a read of which nothing came.
-const noTime = history.Time(math.MinInt64)

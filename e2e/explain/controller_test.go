@@ -154,9 +154,10 @@ func (d did) fits(all []demand, steps []explain.Step) bool {
 
 func around(h history.History, steps []explain.Step, at history.Time) string {
 	var b strings.Builder
+	begin := explain.Begin(world.New(h))
 	for _, s := range steps {
 		if s.From <= at.Add(watchLag) && s.To >= at.Add(-watchLag) {
-			fmt.Fprintf(&b, "\n  %s to %s: %s", s.From.Sub(explain.Begin(world.New(h))), s.To.Sub(explain.Begin(world.New(h))), s.Key)
+			fmt.Fprintf(&b, "\n  %s to %s: %s", s.From.Sub(begin), s.To.Sub(begin), s.Key)
 		}
 	}
 	return b.String()

@@ -45,7 +45,8 @@ func newKnown(w *world.World) *known {
 	return &known{
 		start: Begin(w), notices: map[string][]notice{}, on: map[string]bool{},
 		sets: newKind(o.StatefulSets), pods: newKind(o.Pods), claims: newKind(o.Claims), volumes: newKind(o.Volumes),
-		nodes: newKind(o.Nodes), attached: newKind(o.Attachments), leases: newKind(o.Leases), events: newKind(o.Notices),
+		nodes: newKind(o.Nodes), attached: newKind(o.Attachments), leases: newKind(o.Leases),
+		events: newKind(o.Notices),
 	}
 }
 

@@ -41,7 +41,8 @@ func (r *reasoner) notReady(p *pod) {
 		r.looks(NotKnown, "it becomes Ready when the conditions of its readiness gates are set")
 		return
 	}
-	if n := r.k.noticed("Pod", p.Key(), p.UID(), "Unhealthy"); n != nil && n.last.At >= p.unready().At.Add(-time.Minute) {
+	n := r.k.noticed("Pod", p.Key(), p.UID(), "Unhealthy")
+	if n != nil && n.last.At >= p.unready().At.Add(-time.Minute) {
 		r.said(n, "a probe fails, last at")
 		r.probing(p)
 		return

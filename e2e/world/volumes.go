@@ -209,8 +209,8 @@ func (v *VolumeLife) Reaching(p *Pulls) []*Mount {
 	return all
 }
 
-// Owner returns the name of the pod that a volume is of: the last one with a claim that is bound to it, or else one that
-// it was mounted for; "" when none was seen.
+// Owner returns the name of the pod that a volume is of: the last one with a claim that is bound to it, or else one
+// that it was mounted for; "" when none was seen.
 func (w *World) Owner(v *VolumeLife) string {
 	owner := ""
 	for _, p := range w.Pods().All {

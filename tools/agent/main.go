@@ -56,8 +56,8 @@ func commands() []command {
 		{"armed", "[--run RUN [--step N]]", "print as JSON what is armed on this node", runArmed},
 		{"clock", "[--ahead DURATION --boot ID]",
 			"print the clocks; with --ahead, put the wall clock that much ahead of the boot clock before", runClock},
-		{"damage file", "--run RUN --step N --file FILE --page N VOLUME", "print as JSON how a file of a volume is seen by its victim",
-			runDamageFile},
+		{"damage file", "--run RUN --step N --file FILE --page N VOLUME",
+			"print as JSON how a file of a volume is seen by its victim", runDamageFile},
 		{"damage inflict", "--run RUN --step N --kind KIND [--file FILE] VOLUME...",
 			"damage the file systems of volumes on this node; prints JSON", runDamageInflict},
 		{"damage look", "--run RUN --step N VOLUME...", "print as JSON how volumes are seen by their victims",
@@ -152,13 +152,13 @@ func badArguments(format string, args ...any) error {
 	return &argumentError{fmt.Errorf(format, args...)}
 }
 
-// parse parses flags and returns the operands that follow them: as many as least, and no more unless it is any.
-func parse(fs *flag.FlagSet, args []string, least int, any bool) ([]string, error) {
+// parse parses flags and returns the operands that follow them: as many as least, or also more.
+func parse(fs *flag.FlagSet, args []string, least int, more bool) ([]string, error) {
 	fs.SetOutput(io.Discard)
 	if err := fs.Parse(args); err != nil {
 		return nil, badArguments("%w", err)
 	}
-	if fs.NArg() < least || fs.NArg() > least && !any {
+	if fs.NArg() < least || fs.NArg() > least && !more {
 		return nil, badArguments("want %d operands, got %d", least, fs.NArg())
 	}
 	return fs.Args(), nil

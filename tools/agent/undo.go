@@ -59,8 +59,8 @@ func ownerFlags(fs *flag.FlagSet) *undo.Owner {
 }
 
 // parseOwner parses flags with those of an owner among them, who must be named.
-func parseOwner(fs *flag.FlagSet, owner *undo.Owner, args []string, least int, any bool) ([]string, error) {
-	operands, err := parse(fs, args, least, any)
+func parseOwner(fs *flag.FlagSet, owner *undo.Owner, args []string, least int, more bool) ([]string, error) {
+	operands, err := parse(fs, args, least, more)
 	if err == nil {
 		if err = owner.Check(); err != nil {
 			err = badArguments("%w", err)

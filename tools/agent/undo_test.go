@@ -63,14 +63,15 @@ func TestProbeAndUndoRefuseBadArguments(t *testing.T) {
 		{"undo", "x"}, {"undo", "--step", "3"}, {"undo", "--run", "a b"}, {"undo", "--run", "a", "--step", "-1"},
 		{"arm", "--run", "a", "--life", "0s"}, {"arm", "--run", "a b", "--life", "1s"}, {"disarm"}, {"thaw"},
 		{"arm", "--run", "a", "--life", "1s"}, // Without actions.
-		{"marks", "--run", "a"}, {"marks", "nodes"}, {"restore-node"}, {"damage", "inflict", "--run", "a", "--kind", "odd", "v"},
-		{"damage", "inflict", "--run", "a", "--kind", "flip", "v"}, {"damage", "look", "--run", "a"},
-		{"damage", "file", "a", "b"}, {"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"}, {"qdisc", "--run", "a"},
-		{"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
+		{"marks", "--run", "a"}, {"marks", "nodes"}, {"restore-node"},
+		{"damage", "inflict", "--run", "a", "--kind", "odd", "v"}, {"damage", "inflict", "--run", "a", "--kind", "flip", "v"}, {"damage", "look", "--run", "a"},
+		{"damage", "file", "a", "b"}, {"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"},
+		{"qdisc", "--run", "a"}, {"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
 		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""},
 		{"probe", "process", "--program", ""}, {"probe", "process", "y"},
 	} {
-		if code, stdout, stderr := runAgent(t, strings.NewReader(""), args...); code != exitBadArguments || stdout != "" || stderr == "" {
+		code, stdout, stderr := runAgent(t, strings.NewReader(""), args...)
+		if code != exitBadArguments || stdout != "" || stderr == "" {
 			t.Errorf("%q: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
 	}

@@ -33,7 +33,7 @@ type world struct {
 	cluster *fake.Cluster
 	begin   time.Time
 	root    string          // The nodes' directories, one for each, as far as they keep undos. Made when one is armed.
-	over    context.Context // Ends with the test, and with it what timers have begun.
+	over    context.Context //nolint:containedctx // Ends with the test; the timers that use it have no caller.
 	stopped context.CancelFunc
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.

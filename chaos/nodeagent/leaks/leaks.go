@@ -19,8 +19,8 @@
 //   - Processes: those that are stopped, or in a frozen cgroup.
 //   - Units: ours, but those that are installed by a file, which are looked at as files; those that have failed; timers
 //     that were started by hand; the kubelet and the container runtime when they are not active.
-//   - Files: what is armed and noted by faults, what is ours in the directories of the system, drop-ins of systemd, and the
-//     manifests of static pods by their content.
+//   - Files: what is armed and noted by faults, what is ours in the directories of the system, drop-ins of systemd, and
+//     the manifests of static pods by their content.
 package leaks
 
 import (

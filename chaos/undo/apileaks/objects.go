@@ -1,9 +1,9 @@
 // Package apileaks lists the API objects that a fault can leave behind; package leaks does the same for a node.
 //
 // It lists of every Node whether it is registered and Ready, its taints, its labels, and whether it is cordoned;
-// annotations that faults leave; finalizers of others than Kubernetes; ResourceQuotas and Chaos Mesh experiments that bear an owner mark;
-// VolumeAttachments that no pod on their node needs, or whose node is gone; PersistentVolumes that have failed, or that
-// should be deleted and are not.
+// annotations that faults leave; finalizers of others than Kubernetes; ResourceQuotas and Chaos Mesh experiments that
+// bear an owner mark; VolumeAttachments that no pod on their node needs, or whose node is gone; PersistentVolumes that
+// have failed, or that should be deleted and are not.
 package apileaks
 
 import (

@@ -186,8 +186,8 @@ func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
 	for {
 		n, err := stdin.Read(buf)
 		if n > 0 {
-			if out.write(kindStdin, buf[:n]) != nil {
-				return nil // The reader of the connection tells why.
+			if failed := out.write(kindStdin, buf[:n]); failed != nil {
+				return nil //nolint:nilerr // The reader of the connection tells why.
 			}
 			select {
 			case <-taken:

@@ -200,7 +200,9 @@ func control(conn io.Reader, out *frames, stdin io.WriteCloser) {
 // sweep kills the processes that carry the mark in their environment until none is left: one may be forked while the
 // others are looked for.
 func sweep(mark string) {
-	for end := time.Now().Add(killBound); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(killBound); time.Now().Before(end); <-tick.C {
 		found := false
 		list, _ := filepath.Glob("/proc/[0-9]*/environ") // The pattern is a good one.
 		for _, file := range list {

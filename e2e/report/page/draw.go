@@ -293,8 +293,8 @@ func (d *drawer) volume(v *world.VolumeLife, instance string) volumeLane {
 			if p.End != nil {
 				to, facts = p.End.Span.NotBefore, append(facts, p.End.ID)
 			}
-			on(a.Node).Attached = append(on(a.Node).Attached,
-				d.bar(p.Begin.Span.NotAfter, to, "attached", "VolumeAttachment of "+v.Name+" to "+a.Node+": attached", facts...))
+			on(a.Node).Attached = append(on(a.Node).Attached, d.bar(p.Begin.Span.NotAfter, to, "attached",
+				"VolumeAttachment of "+v.Name+" to "+a.Node+": attached", facts...))
 		}
 	}
 	for _, m := range v.Mounts {

@@ -59,7 +59,8 @@ func Write(w io.Writer, j report.Judged) error {
 		Policy: fmt.Sprintf("default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; "+
 			"form-action 'none'", digest(script), digest(style)),
 		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // Both are embedded files.
-		Summary: report.Summarize(j), About: about(j), Results: j.Report.Results, Causes: d.causes(j.Report), Reasons: reasons(j.Report),
+		Summary: report.Summarize(j), About: about(j), Results: j.Report.Results,
+		Causes: d.causes(j.Report), Reasons: reasons(j.Report),
 		Chronicle: chronicle.String(), Drawing: d.drawing,
 	}
 	if err := t.Execute(w, c); err != nil {

@@ -95,15 +95,7 @@ type Versions[Spec, Status any] struct {
 	pool     []Object[Spec, Status]
 }
 
-func newVersions[S, T any](whole bool) *Versions[S, T] {
-	return &Versions[S, T]{
-		whole:    whole,
-		ByKey:    map[string][]*Object[S, T]{},
-		specs:    newCache[S](),
-		statuses: newCache[T](),
-		names:    map[string]string{},
-	}
-}
+func (v *Versions[S, T]) disorder() (strange, jumbled int) { return v.Strange, v.Jumbled }
 
 func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 	o, err := v.read(e, d)
@@ -218,39 +210,38 @@ type Objects struct {
 	Revisions      *Versions[appsv1.ControllerRevision, None]
 	StorageClasses *Versions[storagev1.StorageClass, None]
 	Notices        *Versions[corev1.Event, None]
-	byResource     map[string]func(*history.Event)
-	decoder        decoder
+
+	byResource map[string]reader
+	decoder    decoder
+}
+
+// reader reads the objects of one kind.
+type reader interface {
+	add(e *history.Event, d *decoder)
+	disorder() (strange, jumbled int)
 }
 
 // NewObjects returns the objects before any was seen.
 func NewObjects() *Objects {
-	o := &Objects{
-		Pods:           newVersions[corev1.PodSpec, PodStatus](false),
-		StatefulSets:   newVersions[SetSpec, appsv1.StatefulSetStatus](false),
-		Claims:         newVersions[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus](false),
-		Volumes:        newVersions[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus](false),
-		Nodes:          newVersions[corev1.NodeSpec, corev1.NodeStatus](false),
-		Attachments:    newVersions[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus](false),
-		Leases:         newVersions[coordinationv1.LeaseSpec, None](false),
-		Revisions:      newVersions[appsv1.ControllerRevision, None](true),
-		StorageClasses: newVersions[storagev1.StorageClass, None](true),
-		Notices:        newVersions[corev1.Event, None](true),
-		decoder:        decoder{metas: newCache[metav1.ObjectMeta]()},
-	}
-	d := &o.decoder
-	o.byResource = map[string]func(*history.Event){
-		"pods":                   func(e *history.Event) { o.Pods.add(e, d) },
-		"statefulsets":           func(e *history.Event) { o.StatefulSets.add(e, d) },
-		"persistentvolumeclaims": func(e *history.Event) { o.Claims.add(e, d) },
-		"persistentvolumes":      func(e *history.Event) { o.Volumes.add(e, d) },
-		"nodes":                  func(e *history.Event) { o.Nodes.add(e, d) },
-		"volumeattachments":      func(e *history.Event) { o.Attachments.add(e, d) },
-		"leases":                 func(e *history.Event) { o.Leases.add(e, d) },
-		"controllerrevisions":    func(e *history.Event) { o.Revisions.add(e, d) },
-		"storageclasses":         func(e *history.Event) { o.StorageClasses.add(e, d) },
-		"events":                 func(e *history.Event) { o.Notices.add(e, d) },
-	}
+	o := &Objects{byResource: map[string]reader{}, decoder: decoder{metas: newCache[metav1.ObjectMeta]()}}
+	register(o, &o.Pods, "pods", false)
+	register(o, &o.StatefulSets, "statefulsets", false)
+	register(o, &o.Claims, "persistentvolumeclaims", false)
+	register(o, &o.Volumes, "persistentvolumes", false)
+	register(o, &o.Nodes, "nodes", false)
+	register(o, &o.Attachments, "volumeattachments", false)
+	register(o, &o.Leases, "leases", false)
+	register(o, &o.Revisions, "controllerrevisions", true)
+	register(o, &o.StorageClasses, "storageclasses", true)
+	register(o, &o.Notices, "events", true)
 	return o
+}
+
+// register makes the versions of one kind, which is known to the API as resource.
+func register[S, T any](o *Objects, versions **Versions[S, T], resource string, whole bool) {
+	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: newCache[S](),
+		statuses: newCache[T](), names: map[string]string{}}
+	o.byResource[resource] = *versions
 }
 
 // readObjects reads them.
@@ -265,19 +256,8 @@ func readObjects(w *World) *Objects {
 // Disorder returns how many events of a resource had no content or no place in the order, and how many came twice or
 // after one with a higher resourceVersion.
 func (o *Objects) Disorder(resource string) (strange, jumbled int) {
-	switch resource {
-	case "pods":
-		return o.Pods.Strange, o.Pods.Jumbled
-	case "statefulsets":
-		return o.StatefulSets.Strange, o.StatefulSets.Jumbled
-	case "persistentvolumeclaims":
-		return o.Claims.Strange, o.Claims.Jumbled
-	case "persistentvolumes":
-		return o.Volumes.Strange, o.Volumes.Jumbled
-	case "nodes":
-		return o.Nodes.Strange, o.Nodes.Jumbled
-	case "controllerrevisions":
-		return o.Revisions.Strange, o.Revisions.Jumbled
+	if r := o.byResource[resource]; r != nil {
+		return r.disorder()
 	}
 	return 0, 0
 }
@@ -287,7 +267,7 @@ func (o *Objects) Add(e *history.Event) {
 	if e.Kind != history.KindObject || e.Object == nil {
 		return
 	}
-	if add := o.byResource[e.Object.Resource]; add != nil {
-		add(e)
+	if r := o.byResource[e.Object.Resource]; r != nil {
+		r.add(e, &o.decoder)
 	}
 }

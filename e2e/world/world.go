@@ -1,7 +1,9 @@
 package world
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -11,13 +13,14 @@ import (
 type World struct {
 	history.History
 
-	byKind map[history.Kind][]*history.Event
-	known  map[any]any // What was read, by a nil pointer to its type.
+	payloads map[history.Kind]int // Where an event has what its kind names.
+	byKind   map[history.Kind][]*history.Event
+	known    map[any]any // What was read, by a nil pointer to its type.
 }
 
 // New returns the world that a history tells of.
 func New(h history.History) *World {
-	w := &World{History: h, byKind: map[history.Kind][]*history.Event{}, known: map[any]any{}}
+	w := &World{History: h, payloads: payloads(), byKind: map[history.Kind][]*history.Event{}, known: map[any]any{}}
 	w.index()
 	return w
 }
@@ -43,51 +46,28 @@ func (w *World) index() {
 		w.byKind[kind] = make([]*history.Event, 0, n)
 	}
 	for i := range w.Events {
-		if e := &w.Events[i]; hasPayload(e) {
+		if e := &w.Events[i]; w.whole(e) {
 			w.byKind[e.Kind] = append(w.byKind[e.Kind], e)
 		}
 	}
 }
 
-// hasPayload reports that an event has what its kind says.
-func hasPayload(e *history.Event) bool {
-	switch e.Kind {
-	case history.KindPhase:
-		return e.Phase != nil
-	case history.KindOp:
-		return e.Op != nil
-	case history.KindRows:
-		return e.Rows != nil
-	case history.KindMount:
-		return e.Mount != nil
-	case history.KindObject:
-		return e.Object != nil
-	case history.KindFault:
-		return e.Fault != nil
-	case history.KindProcess:
-		return e.Process != nil
-	case history.KindChecksum:
-		return e.Checksum != nil
-	case history.KindObserver:
-		return e.Observer != nil
-	case history.KindVolume:
-		return e.Volume != nil
-	case history.KindCSI:
-		return e.CSI != nil
-	case history.KindHolding:
-		return e.Holding != nil
-	case history.KindWitness:
-		return e.Witness != nil
-	case history.KindInspection:
-		return e.Inspection != nil
-	case history.KindPull:
-		return e.Pull != nil
-	case history.KindAwait:
-		return e.Await != nil
-	case history.KindResidue:
-		return e.Residue != nil
+// whole reports that an event has what its kind names.
+func (w *World) whole(e *history.Event) bool {
+	at, ok := w.payloads[e.Kind]
+	return !ok || !reflect.ValueOf(e).Elem().Field(at).IsNil()
+}
+
+// payloads returns the place of each payload in an event, by the kind that names it.
+func payloads() map[history.Kind]int {
+	at := map[history.Kind]int{}
+	event := reflect.TypeFor[history.Event]()
+	for i := range event.NumField() {
+		if name, _, _ := strings.Cut(event.Field(i).Tag.Get("json"), ","); event.Field(i).Type.Kind() == reflect.Pointer {
+			at[history.Kind(name)] = i
+		}
 	}
-	return true
+	return at
 }
 
 // Of returns the events of some kinds, in the order of the history.
@@ -97,7 +77,7 @@ func (w *World) Of(kinds ...history.Kind) []*history.Event {
 	}
 	var all []*history.Event
 	for i := range w.Events {
-		if e := &w.Events[i]; slices.Contains(kinds, e.Kind) && hasPayload(e) {
+		if e := &w.Events[i]; slices.Contains(kinds, e.Kind) && w.whole(e) {
 			all = append(all, e)
 		}
 	}

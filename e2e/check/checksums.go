@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -32,66 +30,51 @@ func Checksums() Check {
 	}
 }
 
-// tableKey names a table of an instance.
-type tableKey struct {
-	instance, table string
-}
-
-func (k tableKey) String() string { return k.instance + " table " + k.table }
-
 func judgeChecksums(r *ruling) {
-	quiet, loud := r.gatherChecksums()
-	for _, key := range sortedTables(quiet) {
-		r.compare(key, quiet[key], func(a, b *history.Event) string {
-			return fmt.Sprintf("between the checksums %s at %s and %s at %s, though no client writes to it",
-				checksumName(a.Checksum), r.clock(a.Span.NotAfter), checksumName(b.Checksum), r.clock(b.Span.NotAfter))
-		})
-	}
-	for _, key := range sortedTables(loud) {
-		r.compare(key, loud[key], func(a, b *history.Event) string {
-			return fmt.Sprintf("from %s to %s, after the last client had stopped", r.clock(a.Span.NotAfter),
-				r.clock(b.Span.NotAfter))
-		})
+	var quiet []*world.Table
+	for _, t := range r.world.Tables() {
+		t.Taken = r.whole(t)
+		switch {
+		case len(t.Taken) == 0:
+		case !t.Quiet:
+			r.compare(t, func(a, b *history.Event) string {
+				return fmt.Sprintf("from %s to %s, after the last client had stopped", r.clock(a.Span.NotAfter),
+					r.clock(b.Span.NotAfter))
+			})
+		default:
+			quiet = append(quiet, t)
+			r.compare(t, func(a, b *history.Event) string {
+				return fmt.Sprintf("between the checksums %s at %s and %s at %s, though no client writes to it",
+					checksumName(a.Checksum), r.clock(a.Span.NotAfter), checksumName(b.Checksum),
+					r.clock(b.Span.NotAfter))
+			})
+		}
 	}
 	r.judgeTaken(quiet)
 }
 
-// gatherChecksums returns the whole checksums of each table in the order in which they were taken, those of quiet
-// tables and those of others.
-func (r *ruling) gatherChecksums() (quiet, loud map[tableKey][]*history.Event) {
-	quiet, loud = map[tableKey][]*history.Event{}, map[tableKey][]*history.Event{}
-	for _, e := range r.world.Of(history.KindChecksum) {
-		c := e.Checksum
-		key := tableKey{c.Instance, c.Table}
-		switch {
-		case c.Error != "":
-			r.unknown("%s: its checksum %q could not be taken: %s", key, c.Label, c.Error)
-		case c.Quiet:
-			quiet[key] = append(quiet[key], e)
-		case c.Label == labelSettled:
-			loud[key] = append(loud[key], e)
+// whole returns the checksums of a table that are compared: those that could be taken and, of a table that clients
+// write to, after they had stopped.
+func (r *ruling) whole(t *world.Table) []*history.Event {
+	return slices.DeleteFunc(t.Taken, func(e *history.Event) bool {
+		if e.Checksum.Error != "" {
+			r.unknown("%s: its checksum %q could not be taken: %s", t, e.Checksum.Label, e.Checksum.Error)
 		}
-	}
-	return quiet, loud
-}
-
-func sortedTables(m map[tableKey][]*history.Event) []tableKey {
-	return slices.SortedFunc(maps.Keys(m), func(a, b tableKey) int {
-		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.table, b.table))
+		return e.Checksum.Error != "" || !t.Quiet && e.Checksum.Label != labelSettled
 	})
 }
 
 // compare compares each checksum of a table with the one before it and tells the first difference.
-func (r *ruling) compare(key tableKey, taken []*history.Event, when func(a, b *history.Event) string) {
+func (r *ruling) compare(t *world.Table, when func(a, b *history.Event) string) {
 	broken := false
-	for i := 1; i < len(taken); i++ {
-		a, b := taken[i-1], taken[i]
+	for i := 1; i < len(t.Taken); i++ {
+		a, b := t.Taken[i-1], t.Taken[i]
 		r.evidence++
 		if why := differs(a.Checksum, b.Checksum); why != "" && !broken {
 			broken = true
 			r.violation(Finding{
-				Sentence: fmt.Sprintf("%s changed %s: %s.", key, when(a, b), why),
-				Subject:  key.String(), Span: history.Between(a.Span.NotBefore, b.Span.NotAfter),
+				Sentence: fmt.Sprintf("%s changed %s: %s.", t, when(a, b), why),
+				Subject:  t.String(), Span: history.Between(a.Span.NotBefore, b.Span.NotAfter),
 				Events: []int64{a.ID, b.ID},
 			})
 		}
@@ -114,57 +97,50 @@ func differs(a, b *history.Checksum) string {
 }
 
 // judgeTaken demands the checksums that the plan's faults call for.
-func (r *ruling) judgeTaken(quiet map[tableKey][]*history.Event) {
-	instances := r.trial.Instances(r.trial.Plan.Workload.Replicas)
-	tables := map[string][]tableKey{}
-	for _, key := range sortedTables(quiet) {
-		tables[key.instance] = append(tables[key.instance], key)
-	}
-	for _, name := range instances {
-		if len(tables[name]) == 0 {
-			r.unknown("%s: no checksum of a quiet table was taken", name)
-		}
-		for _, key := range tables[name] {
-			r.needLabel(key, quiet[key], labelFilled)
-		}
-	}
-	for _, name := range r.trial.Instances(r.trial.Finally()) {
-		for _, key := range tables[name] {
-			r.needLabel(key, quiet[key], labelSettled)
-		}
-	}
-	for _, l := range r.trial.Outermost() {
-		for _, name := range r.trial.Instances(r.trial.Steady(l.Step)) {
-			for _, key := range tables[name] {
-				r.judgeAround(l, key, quiet[key])
+func (r *ruling) judgeTaken(quiet []*world.Table) {
+	of := func(instances []string, do func(*world.Table)) {
+		for _, t := range quiet {
+			if slices.Contains(instances, t.Instance) {
+				do(t)
 			}
 		}
 	}
+	instances := r.trial.Instances(r.trial.Plan.Workload.Replicas)
+	for _, name := range instances {
+		if !slices.ContainsFunc(quiet, func(t *world.Table) bool { return t.Instance == name }) {
+			r.unknown("%s: no checksum of a quiet table was taken", name)
+		}
+	}
+	of(instances, func(t *world.Table) { r.needLabel(t, labelFilled) })
+	of(r.trial.Instances(r.trial.Finally()), func(t *world.Table) { r.needLabel(t, labelSettled) })
+	for _, l := range r.trial.Outermost() {
+		of(r.trial.Instances(r.trial.Steady(l.Step)), func(t *world.Table) { r.judgeAround(l, t) })
+	}
 }
 
-func (r *ruling) needLabel(key tableKey, taken []*history.Event, label string) {
-	if !slices.ContainsFunc(taken, func(e *history.Event) bool { return e.Checksum.Label == label }) {
-		r.unknown("%s: the checksum %q is missing", key, label)
+func (r *ruling) needLabel(t *world.Table, label string) {
+	if !slices.ContainsFunc(t.Taken, func(e *history.Event) bool { return e.Checksum.Label == label }) {
+		r.unknown("%s: the checksum %q is missing", t, label)
 	}
 }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
-func (r *ruling) judgeAround(l world.Fault, key tableKey, taken []*history.Event) {
+func (r *ruling) judgeAround(l world.Fault, t *world.Table) {
 	at, ok := r.trial.Around(l)
 	if !ok {
 		r.unknown("%s was not carried out to its end: checksums before and after it mean nothing", l)
 		return
 	}
 	within := func(from, to history.Time) bool {
-		return slices.ContainsFunc(taken, func(e *history.Event) bool {
+		return slices.ContainsFunc(t.Taken, func(e *history.Event) bool {
 			return e.Span.NotBefore >= from && e.Span.NotAfter <= to
 		})
 	}
 	if !within(at.Last, at.From) {
-		r.unknown("%s: there is no checksum before %s", key, l)
+		r.unknown("%s: there is no checksum before %s", t, l)
 	}
 	if !within(at.To, at.Next) {
-		r.unknown("%s: there is no checksum after %s", key, l)
+		r.unknown("%s: there is no checksum after %s", t, l)
 	}
 }
 

@@ -115,15 +115,15 @@ func (d *disks) volumesInUse(v *world.VolumeLife, node string, at history.Time) 
 
 // detachWanted says when the volume's VolumeAttachment to a node was marked for deletion, the last time up to a moment.
 func (d *disks) detachWanted(v *world.VolumeLife, node string, by history.Time) (string, []int64) {
-	var mark *world.AttachmentState
+	var mark *world.Attachment
 	for _, a := range d.storage.Attachments {
 		if a.PV != v.Name || a.Node != node {
 			continue
 		}
-		i := slices.IndexFunc(a.States, func(s world.AttachmentState) bool { return s.Deleting })
+		i := slices.IndexFunc(a.States, (*world.Attachment).Deleting)
 		if i >= 0 && a.States[i].Event.Span.NotBefore <= by &&
 			(mark == nil || cmp.Less(mark.Version, a.States[i].Version)) {
-			mark = &a.States[i]
+			mark = a.States[i]
 		}
 	}
 	if mark == nil {

@@ -83,11 +83,11 @@ func TestAgreesWithTheController(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := explain.Last(world.New(h))
+		last := world.New(h).Last()
 		steps, wanted := explain.Steps(h, last), demands(h)
 		for _, d := range deeds(h, last) {
 			if !d.fits(wanted[d.set], steps[d.set]) {
-				t.Errorf("%s: at %s it did one of %q; the model: %s", path, d.at.Sub(explain.Begin(world.New(h))), d.may,
+				t.Errorf("%s: at %s it did one of %q; the model: %s", path, d.at.Sub(world.New(h).Begin()), d.may,
 					around(h, steps[d.set], d.at))
 				continue
 			}
@@ -154,7 +154,7 @@ func (d did) fits(all []demand, steps []explain.Step) bool {
 
 func around(h history.History, steps []explain.Step, at history.Time) string {
 	var b strings.Builder
-	begin := explain.Begin(world.New(h))
+	begin := world.New(h).Begin()
 	for _, s := range steps {
 		if s.From <= at.Add(watchLag) && s.To >= at.Add(-watchLag) {
 			fmt.Fprintf(&b, "\n  %s to %s: %s", s.From.Sub(begin), s.To.Sub(begin), s.Key)

@@ -9,53 +9,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Begin returns when the trial of a world began: all times are told from there.
-func Begin(w *world.World) history.Time {
-	if plans := w.Of(history.KindPlan); len(plans) > 0 {
-		return plans[0].Span.NotAfter
-	}
-	if len(w.Events) > 0 {
-		return w.Events[0].Span.NotBefore
-	}
-	return 0
-}
-
-// EndOf returns the end of a phase: when it ended, and when it never did the end of the history. It returns false for a
-// phase that never began.
-func EndOf(w *world.World, name history.PhaseName) (history.Time, bool) {
-	var end *history.Event
-	began := false
-	for _, e := range w.Of(history.KindPhase) {
-		if e.Phase.Name == name {
-			began, end = true, e
-		}
-	}
-	if end == nil || !end.Phase.End {
-		return Last(w), began
-	}
-	return end.Span.NotAfter, true
-}
-
-// Last returns the last moment of which a world tells.
-func Last(w *world.World) history.Time {
-	last := Begin(w)
-	for i := range w.Events {
-		last = max(last, w.Events[i].Span.NotAfter)
-	}
-	return last
-}
-
-// Trialled returns the moment up to which a world tells of the trial: what comes after is that the workload is taken
-// away.
-func Trialled(w *world.World) history.Time {
-	for _, e := range w.Of(history.KindPhase) {
-		if e.Phase.Name == history.PhaseEnd {
-			return e.Span.NotBefore
-		}
-	}
-	return Last(w)
-}
-
 // At diagnoses every StatefulSet of a trial at a moment. Bound is how long a pod has to block before that is called
 // stuck.
 func At(w *world.World, moment history.Time, bound time.Duration) []Diagnosis {

@@ -43,7 +43,7 @@ type known struct {
 func newKnown(w *world.World) *known {
 	o := w.Objects()
 	return &known{
-		start: Begin(w), notices: map[string][]notice{}, on: map[string]bool{},
+		start: w.Begin(), notices: map[string][]notice{}, on: map[string]bool{},
 		sets: newKind(o.StatefulSets), pods: newKind(o.Pods), claims: newKind(o.Claims), volumes: newKind(o.Volumes),
 		nodes: newKind(o.Nodes), attached: newKind(o.Attachments), leases: newKind(o.Leases),
 		events: newKind(o.Notices),

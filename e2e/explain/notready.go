@@ -95,7 +95,7 @@ func (r *reasoner) nodeDown(name string) bool {
 		return false
 	}
 	if !nodeReady(n) {
-		c := nodeCondition(n)
+		c := world.NodeReady(n)
 		r.because(proof(n, "status.conditions[Ready]"), "node %s is not Ready%s: the condition is %s, %s",
 			name, r.k.sinceWhen(r.k.nodeUnready(n)), c.Status, quote(c.Message))
 	}

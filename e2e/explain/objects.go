@@ -173,25 +173,16 @@ func (p *pod) claims() []*world.Claim {
 	return all
 }
 
-func nodeCondition(n *world.Node) corev1.NodeCondition {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c
-		}
-	}
-	return corev1.NodeCondition{}
-}
-
 // nodeReady is true for a node that says nothing of itself: it is not known to be otherwise.
 func nodeReady(n *world.Node) bool {
-	c := nodeCondition(n)
+	c := world.NodeReady(n)
 	return c.Status == "True" || c.Status == "" && len(n.Status.Conditions) == 0
 }
 
 // nodeUnready returns since when a node is not Ready.
 func (k *known) nodeUnready(n *world.Node) Moment {
 	first, changed := k.nodes.since(n, func(v *world.Node) bool { return !nodeReady(v) })
-	turned := nodeCondition(first).LastTransitionTime
+	turned := world.NodeReady(first).LastTransitionTime
 	return k.began(first.Event, changed, world.Seconds(&turned))
 }
 
@@ -212,13 +203,6 @@ func barred(n *world.Node) []string {
 		}
 	}
 	return taints
-}
-
-// outOfService reports whether somebody said that the node is off for good, so that its pods may be given up.
-func outOfService(n *world.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeOutOfService
-	})
 }
 
 // terms are what a volume asks of a node; any of them is enough.

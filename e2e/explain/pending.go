@@ -122,7 +122,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 		switch {
 		case !nodeReady(n):
 			r.because(proof(n, "status.conditions[Ready]"), "node %s is not Ready%s: %s", n.Name(),
-				r.k.sinceWhen(r.k.nodeUnready(n)), quote(nodeCondition(n).Message))
+				r.k.sinceWhen(r.k.nodeUnready(n)), quote(world.NodeReady(n).Message))
 			r.looks(NotKnown, "it ends when node %s is Ready again", n.Name())
 		case n.Spec.Unschedulable:
 			r.because(proof(n, "spec.unschedulable"), "node %s is cordoned%s", n.Name(), r.k.sinceWhen(r.k.cordoned(n)))
@@ -174,7 +174,7 @@ func (r *reasoner) stranded(p *pod, name string) {
 	case n == nil:
 		r.outlook = Transient
 		r.reason = "the pod garbage collector deletes pods of a node that has not existed for 40 s"
-	case outOfService(n):
+	case world.OutOfService(n):
 		r.outlook, r.reason = Transient, fmt.Sprintf("node %s is tainted out-of-service: the pod garbage collector "+
 			"deletes its pods", name)
 	default:

@@ -127,14 +127,14 @@ func TestRecordedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := world.New(h)
-			end := explain.Trialled(w)
+			end := w.Trialled()
 			for i := range 3 {
-				moment := explain.Begin(w).Add(end.Sub(explain.Begin(w)) / 3 * time.Duration(i+1))
+				moment := w.Begin().Add(end.Sub(w.Begin()) / 3 * time.Duration(i+1))
 				for _, d := range explain.At(w, moment, explain.DefaultBound) {
 					sane(t, d, text(t, d))
 				}
 			}
-			settled, ok := explain.EndOf(w, history.PhaseSettle)
+			settled, ok := w.EndOf(history.PhaseSettle)
 			if !ok {
 				t.Fatal("it never settled")
 			}

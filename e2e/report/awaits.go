@@ -11,11 +11,7 @@ import (
 // harness knew of it, and how much later it went on.
 func (s *story) awaits(p *page) {
 	var rows []row
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		if e.Kind != history.KindAwait || e.Await == nil {
-			continue
-		}
+	for _, e := range s.world.Of(history.KindAwait) {
 		a := e.Await
 		happened := a.Happened.NotAfter
 		rows = append(rows, row{cells: []string{

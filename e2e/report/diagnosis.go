@@ -37,9 +37,9 @@ func (s *story) stuck(p *page) {
 	if s.report.Verdict == check.Pass {
 		return
 	}
-	moment, ok := explain.EndOf(s.world, history.PhaseSettle)
+	moment, ok := s.world.EndOf(history.PhaseSettle)
 	if !ok {
-		moment = explain.Trialled(s.world)
+		moment = s.world.Trialled()
 	}
 	titled := false
 	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {

@@ -113,9 +113,8 @@ func eventNumbers(ids []int64) string {
 func (s *story) lives(p *page, indent string, c check.Cause) {
 	for _, name := range c.Faults {
 		var stages []string
-		for i := range s.history.Events {
-			e := &s.history.Events[i]
-			if e.Fault == nil || e.Fault.Stage == history.StageArmed || e.Fault.Stage == history.StageIntent ||
+		for _, e := range s.world.Of(history.KindFault) {
+			if e.Fault.Stage == history.StageArmed || e.Fault.Stage == history.StageIntent ||
 				faultName(e.Fault) != name {
 				continue
 			}
@@ -127,8 +126,8 @@ func (s *story) lives(p *page, indent string, c check.Cause) {
 
 // proof puts the facts that prove a finding, each shortened.
 func (s *story) proof(p *page, indent string, f check.Found) {
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
+	for i := range s.world.Events {
+		e := &s.world.Events[i]
 		if !slices.Contains(f.Events, e.ID) {
 			continue
 		}
@@ -174,8 +173,8 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
 	}
 	var shown []*history.Event
 	others := 0
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
+	for i := range s.world.Events {
+		e := &s.world.Events[i]
 		switch {
 		case proof[e.ID]:
 			shown = append(shown, e)

@@ -7,9 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/e2e/check"
 )
 
 // How long a chronicle may become, in lines, and how much of that its drawing has at least.
@@ -49,19 +46,13 @@ func (p *page) lines() int { return strings.Count(p.b.String(), "\n") }
 
 // opening says which volume of which trial this is about.
 func (s *story) opening(p *page, of *subject) {
-	scenario, seed := s.name()
-	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
-	if scenario == "" {
-		what = "  a trial of which no plan is known"
-	}
-	if of != nil {
-		what += ": what happened to the volume of " + of.instance
-	}
-	p.verdict("", s.report.Verdict, what)
-	p.blank()
 	if of == nil {
+		s.title(p, "")
+		p.blank()
 		return
 	}
+	s.title(p, ": what happened to the volume of "+of.instance)
+	p.blank()
 	p.text("  volume    ", of.about())
 	p.raw("  drawing   : attached to that node   | mounted there   # and its mysqld runs there   . nothing")
 	p.raw("            ! mounted on two nodes at once   !! two mysqld of one pod's name run at once")
@@ -70,18 +61,7 @@ func (s *story) opening(p *page, of *subject) {
 
 // moral puts the verdict and what was found about the volume.
 func (s *story) moral(p *page, volumes []*subject, of *subject) {
-	var names []string
-	for _, r := range s.report.Results {
-		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
-			names = append(names, r.Check)
-		}
-	}
-	in := ""
-	if len(names) > 0 {
-		in = " in " + onOneLine(names)
-	}
-	p.blank()
-	p.verdict("verdict:   ", s.report.Verdict, in)
+	s.verdict(p)
 	told := s.foundAbout(of)
 	for i, f := range told {
 		p.text(fmt.Sprintf("        %d. ", i+1), f)
@@ -213,8 +193,7 @@ func (s *story) pick(volumes []*subject) *subject {
 	if best != nil {
 		return best
 	}
-	for _, e := range s.world.Of(history.KindFault) {
-		f := e.Fault
+	for _, f := range s.faults {
 		for _, v := range volumes {
 			if f.Victim != "" && v.instance == f.Victim {
 				return v

@@ -11,6 +11,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // How much an entry matters to a reader: what matters least is left out first where there is no room.
@@ -42,7 +43,7 @@ type chronicle struct {
 	s       *story
 	of      *subject
 	entries []entry
-	lives   []*databaseLife
+	lives   []*world.Process
 	acks    []acknowledged
 	nodes   []string // Those of the columns, in the order of their appearance.
 }

@@ -11,14 +11,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// databaseLife is one mysqld of the instance: when it certainly, and when it possibly, was there.
-type databaseLife struct {
-	node, pod         string
-	pid               int
-	certain, possibly history.Span
-	open, present     bool
-}
-
 // mounts tells what the kernels had mounted. All mounts of the volume on one node are one to the reader.
 func (c *chronicle) mounts() {
 	ledger := c.s.world.Ledger()
@@ -39,7 +31,7 @@ func (c *chronicle) mounts() {
 					weight: turn,
 					change: change{mounted: 1},
 				}
-				if m.Present() {
+				if m.Present {
 					begin.text = "is mounted already when the ledger begins"
 				}
 				if i == 0 || !goesOn(sessions[i-1].Boot == s.Boot, sessions[i-1].Lives, m) {
@@ -80,7 +72,7 @@ func goesOn(sameBoot bool, before []*world.Mount, m *world.Mount) bool {
 
 // same reports whether a mount that the ledger listed when it began again is one that it had not seen end.
 func same(before, m *world.Mount) bool {
-	return !before.Ended && m.Present() && before.Key == m.Key && slices.Equal(before.Paths[:1], m.Paths[:1])
+	return !before.Ended && m.Present && before.Key == m.Key && slices.Equal(before.Paths[:1], m.Paths[:1])
 }
 
 // mountedOn adds the first begin, and the end after which no mount is left, of those that overlap.
@@ -114,53 +106,44 @@ func (c *chronicle) newBoots(node string, since history.Time) {
 	}
 }
 
-// databases tells of the real database processes of the instance, whatever the API says.
-func (c *chronicle) databases() {
-	present := map[int64]bool{}
-	for _, e := range c.s.world.Of(history.KindProcess) {
-		present[e.ID] = e.Process.Action == history.ProcessPresent
-	}
-	for _, p := range c.s.world.Containers().Processes {
-		if p.Name != world.Database || c.s.world.Storage().PodName(p.Pod) != c.of.instance {
-			continue
-		}
-		c.lives = append(c.lives, &databaseLife{node: p.Node, pod: p.Pod, pid: p.Pid, present: present[p.Events[0]],
-			open:     !p.Ended && p.MaybeTo == world.Forever,
-			certain:  history.Span{NotBefore: p.From, NotAfter: p.To},
-			possibly: history.Span{NotBefore: p.MaybeFrom, NotAfter: p.MaybeTo}})
-	}
-	c.tellDatabases()
-}
+// open reports that a database was not seen to end.
+func open(l *world.Process) bool { return !l.Ended && l.MaybeTo == world.Forever }
 
 // restartMost is how soon another process of the same pod must come for the two to be told as one restart.
 const restartMost = 2 * time.Second
 
-func (c *chronicle) tellDatabases() {
-	follows := map[*databaseLife]*databaseLife{} // The one before, by the one after.
-	followed := map[*databaseLife]bool{}
+// databases tells of the real database processes of the instance, whatever the API says.
+func (c *chronicle) databases() {
+	for _, p := range c.s.world.Containers().Processes {
+		if p.Name == world.Database && c.s.world.Storage().PodName(p.Pod) == c.of.instance {
+			c.lives = append(c.lives, p)
+		}
+	}
+	follows := map[*world.Process]*world.Process{} // The one before, by the one after.
+	followed := map[*world.Process]bool{}
 	for i, b := range c.lives {
 		for _, a := range c.lives[:i] {
-			gap := b.certain.NotBefore.Sub(a.certain.NotAfter)
-			if !a.open && a.pod == b.pod && a.node == b.node && gap >= 0 && gap < restartMost && !followed[a] {
+			gap := b.From.Sub(a.To)
+			if !open(a) && a.Pod == b.Pod && a.Node == b.Node && gap >= 0 && gap < restartMost && !followed[a] {
 				follows[b], followed[a] = a, true
 				break
 			}
 		}
 	}
 	for _, l := range c.lives {
-		e := entry{at: l.certain.NotBefore, node: l.node, who: l.node, weight: turn, change: change{lives: l.pod},
-			text: fmt.Sprintf("mysqld starts, pid %d", l.pid)}
-		if l.present {
-			e.text = fmt.Sprintf("mysqld runs already, pid %d", l.pid)
+		e := entry{at: l.From, node: l.Node, who: l.Node, weight: turn, change: change{lives: l.Pod},
+			text: fmt.Sprintf("mysqld starts, pid %d", l.Pid)}
+		if l.Present {
+			e.text = fmt.Sprintf("mysqld runs already, pid %d", l.Pid)
 		}
 		if a := follows[l]; a != nil {
-			e.text = fmt.Sprintf("mysqld restarts: pid %d is gone, pid %d runs", a.pid, l.pid)
+			e.text = fmt.Sprintf("mysqld restarts: pid %d is gone, pid %d runs", a.Pid, l.Pid)
 			e.change, e.weight = change{}, detail
 		}
 		c.add(e)
-		if !l.open && !followed[l] {
-			c.add(entry{at: l.certain.NotAfter, node: l.node, who: l.node, weight: turn, change: change{dies: l.pod},
-				text: fmt.Sprintf("mysqld is gone, pid %d", l.pid)})
+		if !open(l) && !followed[l] {
+			c.add(entry{at: l.To, node: l.Node, who: l.Node, weight: turn, change: change{dies: l.Pod},
+				text: fmt.Sprintf("mysqld is gone, pid %d", l.Pid)})
 		}
 	}
 }
@@ -168,8 +151,8 @@ func (c *chronicle) tellDatabases() {
 // runs reports whether a database of a pod certainly runs at a moment.
 func (c *chronicle) runs(uid string, at history.Time) (string, bool) {
 	for _, l := range c.lives {
-		if l.pod == uid && l.certain.NotBefore <= at && at < l.certain.NotAfter {
-			return l.node, true
+		if l.Pod == uid && l.From <= at && at < l.To {
+			return l.Node, true
 		}
 	}
 	return "", false

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -36,30 +36,30 @@ func (c *chronicle) calls() {
 			continue
 		}
 		switch v.RPC {
-		case "ControllerPublishVolume":
+		case world.RPCAttach:
 			if attached[v.For] {
 				continue
 			}
 			attached[v.For] = true
 			told.node, told.change, told.weight = v.For, change{attached: 1}, turn
 			told.who, told.text = "CSI", "attached to "+v.For
-		case "ControllerUnpublishVolume":
+		case world.RPCDetach:
 			told.who, told.text, told.weight = "CSI", "detached from "+v.For, turn
 			if attached[v.For] {
 				told.node, told.change = v.For, change{attached: -1}
 			}
 			attached[v.For] = false
-		case "NodeStageVolume":
+		case world.RPCStage:
 			told.text, staged[v.Node] = "staged for the node", len(c.entries)
-		case "NodePublishVolume":
+		case world.RPCPublish:
 			told.text, told.weight = "published to the pod", detail
 			if at, ok := staged[v.Node]; ok {
 				told.text, c.entries[at].text = "staged and published to the pod", ""
 				delete(staged, v.Node)
 			}
-		case "NodeUnpublishVolume":
+		case world.RPCUnpublish:
 			told.text, told.weight = "unpublished from the pod", minor
-		case "NodeUnstageVolume":
+		case world.RPCUnstage:
 			told.text = "unstaged from the node"
 		default:
 			continue
@@ -71,81 +71,55 @@ func (c *chronicle) calls() {
 
 // faults tells what was done on purpose to the instance or to a node that had the volume.
 func (c *chronicle) faults() {
-	for _, e := range c.s.world.Of(history.KindFault) {
-		f := e.Fault
-		mine := f.Victim == c.of.instance
-		ofNode := slices.Contains(c.nodes, f.Node) && !strings.HasPrefix(f.Name, "pod-")
-		if !mine && !ofNode {
+	for _, f := range c.s.faults {
+		ofPod := slices.Contains(f.Takes, plan.PartPod)
+		if f.Victim != c.of.instance && (ofPod || !slices.Contains(c.nodes, f.Node)) {
 			continue
 		}
 		what := fmt.Sprintf("fault %s", f.Name)
 		if f.Victim != "" && f.Node != "" {
 			what += fmt.Sprintf(" of %s on %s", f.Victim, f.Node)
 		}
-		told := entry{at: e.Span.NotAfter, who: "seatrial", weight: turn}
-		switch f.Stage {
-		case history.StageInjected:
-			told.text = what + " is injected"
-		case history.StageHealed:
-			told.text = what + " is healed"
-			if strings.HasPrefix(f.Name, "pod-") {
-				told.weight = routine // There is nothing to undo.
+		tell := func(e *history.Event, weight int, text string) {
+			if e != nil {
+				c.add(entry{at: e.Span.NotAfter, who: "seatrial", weight: weight, text: what + text})
 			}
-		case history.StageFaultFailed:
-			told.text = what + " failed" + because(f.Error)
-		default:
-			continue
 		}
-		c.add(told)
+		healed := turn
+		if ofPod {
+			healed = routine // There is nothing to undo.
+		}
+		tell(f.Facts[history.StageInjected], turn, " is injected")
+		tell(f.Facts[history.StageHealed], healed, " is healed")
+		for _, e := range f.Failed {
+			tell(e, turn, " failed"+because(e.Fault.Error))
+		}
 	}
-}
-
-// known is what was told of an object so far.
-type known struct {
-	node                         string
-	ready                        corev1.ConditionStatus
-	there, attached, going, away bool
-	asked                        int // The entry that told that it is to go.
-	askedAt                      history.Time
-	evicted                      bool
 }
 
 // objects tells what the API said of the volume, its pods, its attachments and its nodes.
 func (c *chronicle) objects() {
-	all := map[string]*known{}
-	of := func(e *history.Event) *known {
-		key := e.Object.Resource + "/" + cmp.Or(e.Object.UID, world.Key(e.Object.Namespace, e.Object.Name))
-		if all[key] == nil {
-			all[key] = &known{}
-		}
-		return all[key]
+	w := c.s.world
+	bound := func(v *world.Volume) bool { return v.Status.Phase == corev1.VolumeBound }
+	if all := w.Objects().Volumes.ByKey[c.of.Name]; slices.ContainsFunc(all, bound) {
+		c.says(all[slices.IndexFunc(all, bound)].Event, detail, "the volume is bound to claim %s of %s", c.of.PV.Claim,
+			c.of.instance)
 	}
-	objects := c.s.world.Objects()
-	for _, v := range objects.Volumes.All {
-		if k := of(v.Event); v.Name() == c.of.Name && v.Status.Phase == corev1.VolumeBound && !k.there {
-			k.there = true
-			c.says(v.Event, detail, "the volume is bound to claim %s of %s", c.of.PV.Claim, c.of.instance)
+	again := false
+	for _, l := range w.Pods().All {
+		of := c.of.PV
+		if l.Name == c.of.instance && (of == nil || of.Namespace == "" || l.Namespace == of.Namespace) {
+			c.pod(l, again)
+			again = again || !l.First.Deleted()
 		}
 	}
-	pods := 0
-	for _, p := range objects.Pods.All {
-		namespace := p.Event.Object.Namespace
-		if of := c.of.PV; p.Name() != c.of.instance || of != nil && of.Namespace != "" && namespace != of.Namespace {
-			continue
+	for _, a := range w.Storage().Attachments {
+		if a.PV == c.of.Name && a.Node != "" {
+			c.attachment(a)
 		}
-		k := of(p.Event)
-		if !k.there && !p.Deleted() {
-			pods++
-		}
-		c.pod(p, k, pods > 1)
 	}
-	for _, a := range objects.Attachments.All {
-		c.attachment(a, of(a.Event))
-	}
-	for _, n := range objects.Nodes.All {
-		if slices.Contains(c.nodes, n.Name()) {
-			c.node(n, of(n.Event))
-		}
+	for _, name := range c.nodes {
+		c.node(name)
 	}
 }
 
@@ -153,109 +127,84 @@ func (c *chronicle) says(e *history.Event, weight int, format string, args ...an
 	c.add(entry{at: e.Span.NotAfter, who: "API", weight: weight, text: fmt.Sprintf(format, args...)})
 }
 
-func (c *chronicle) pod(p *world.Pod, k *known, again bool) {
-	e := p.Event
-	name := fmt.Sprintf("pod %s", e.Object.Name)
-	uid := fmt.Sprintf("%.8s", e.Object.UID) // Enough to tell two apart.
-	if p.Deleted() {
-		if k.away {
-			return
+// soon is how soon a pod must be gone for it not to be told that this was asked for.
+const soon = time.Second
+
+// pod tells of one pod; again says that one of its name was there before.
+func (c *chronicle) pod(l *world.PodLife, again bool) {
+	name := "pod " + l.Name
+	uid := fmt.Sprintf("%.8s", l.UID) // Enough to tell two apart.
+	placed, ready := false, false
+	for _, p := range l.States {
+		e := p.Event
+		if p.Deleted() {
+			still := ""
+			if node, ok := c.runs(l.UID, e.Span.NotAfter); ok {
+				still = fmt.Sprintf(", though its mysqld still runs on %s", node)
+			}
+			if p == l.End {
+				c.says(e, turn, "%s (%s) is deleted%s", name, uid, still)
+			}
+			continue
 		}
-		k.away = true
-		if k.going && e.Span.NotAfter.Sub(k.askedAt) < time.Second && k.asked < len(c.entries) {
-			c.entries[k.asked].text = ""
+		switch {
+		case p != l.First:
+		case e.Object.Verb == history.VerbListed:
+			c.says(e, detail, "%s is there, uid %s", name, uid)
+		case again:
+			c.says(e, detail, "%s is recreated, uid %s", name, uid)
+		default:
+			c.says(e, detail, "%s is created, uid %s", name, uid)
 		}
-		still := ""
-		if node, ok := c.runs(e.Object.UID, e.Span.NotAfter); ok {
-			still = fmt.Sprintf(", though its mysqld still runs on %s", node)
+		if !placed && p.Spec.NodeName != "" {
+			placed = true
+			c.says(e, detail, "%s is placed on %s", name, p.Spec.NodeName)
 		}
-		c.says(e, turn, "%s (%s) is deleted%s", name, uid, still)
-		return
-	}
-	if !k.there {
-		k.there = true
-		how := "is created"
-		if e.Object.Verb == history.VerbListed {
-			how = "is there"
-		} else if again {
-			how = "is recreated"
+		switch {
+		case p.Status.Ready && !ready:
+			c.says(e, detail, "%s (%s) is Ready", name, uid)
+		case !p.Status.Ready && ready:
+			c.says(e, minor, "%s (%s) is no longer Ready", name, uid)
 		}
-		c.says(e, detail, "%s %s, uid %s", name, how, uid)
-	}
-	if n := p.Spec.NodeName; n != "" && k.node == "" {
-		k.node = n
-		c.says(e, detail, "%s is placed on %s", name, n)
-	}
-	switch {
-	case p.Status.Ready && k.ready != corev1.ConditionTrue:
-		k.ready = corev1.ConditionTrue
-		c.says(e, detail, "%s (%s) is Ready", name, uid)
-	case !p.Status.Ready && k.ready == corev1.ConditionTrue:
-		k.ready = corev1.ConditionFalse
-		c.says(e, minor, "%s (%s) is no longer Ready", name, uid)
-	}
-	if p.Deleting() && !k.going {
-		k.going, k.asked, k.askedAt = true, len(c.entries), e.Span.NotAfter
-		c.says(e, detail, "%s (%s) is to be deleted", name, uid)
+		ready = p.Status.Ready
+		if p == l.Asked && (l.End == nil || l.End.Event.Span.NotAfter.Sub(e.Span.NotAfter) >= soon) {
+			c.says(e, detail, "%s (%s) is to be deleted", name, uid)
+		}
 	}
 }
 
-func (c *chronicle) attachment(a *world.Attachment, k *known) {
-	e := a.Event
-	if of := a.Spec.Source.PersistentVolumeName; of != nil && *of == c.of.Name {
-		k.node = cmp.Or(a.Spec.NodeName, k.node)
-	}
-	if k.node == "" {
-		return
-	}
-	name := "VolumeAttachment to " + k.node
-	if a.Deleted() {
-		if !k.away {
-			c.says(e, routine, "%s is deleted", name)
+func (c *chronicle) attachment(life *world.AttachmentLife) {
+	name := "VolumeAttachment to " + life.Node
+	first := func(weight int, what string, is func(*world.Attachment) bool) {
+		if i := slices.IndexFunc(life.States, is); i >= 0 {
+			c.says(life.States[i].Event, weight, "%s is %s", name, what)
 		}
-		k.away = true
-		return
 	}
-	if !k.there {
-		k.there = true
-		c.says(e, minor, "%s is created", name)
-	}
-	if a.Status.Attached && !k.attached {
-		k.attached = true
-		c.says(e, routine, "%s is attached", name)
-	}
-	if a.Deleting() && !k.going {
-		k.going = true
-		c.says(e, detail, "%s is to be deleted", name)
-	}
+	first(minor, "created", func(a *world.Attachment) bool { return !a.Deleted() })
+	first(routine, "attached", world.Attached)
+	first(detail, "to be deleted", func(a *world.Attachment) bool { return a.Deleting() && !a.Deleted() })
+	first(routine, "deleted", (*world.Attachment).Deleted)
 }
 
-func (c *chronicle) node(n *world.Node, k *known) {
-	e := n.Event
-	name := "node " + n.Name()
-	if n.Deleted() {
-		c.says(e, turn, "%s is deleted", name)
-		return
-	}
-	var ready corev1.ConditionStatus
-	for _, condition := range n.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			ready = condition.Status
+func (c *chronicle) node(of string) {
+	name, was, evicted := "node "+of, corev1.ConditionStatus(""), false
+	for _, n := range c.s.world.Objects().Nodes.ByKey[of] {
+		if n.Deleted() {
+			c.says(n.Event, turn, "%s is deleted", name)
+			continue
 		}
+		ready := world.NodeReady(n).Status
+		switch {
+		case was == "" || was == ready || ready == "":
+		case ready == corev1.ConditionTrue:
+			c.says(n.Event, detail, "%s is Ready again", name)
+		case was == corev1.ConditionTrue:
+			c.says(n.Event, turn, "%s is NotReady (its Ready is %s)", name, ready)
+		}
+		was = cmp.Or(ready, was)
+		if world.OutOfService(n) && !evicted {
+			c.says(n.Event, turn, "%s is tainted out-of-service", name)
+		}
+		evicted = world.OutOfService(n)
 	}
-	switch {
-	case k.ready == "" || k.ready == ready || ready == "":
-	case ready == corev1.ConditionTrue:
-		c.says(e, detail, "%s is Ready again", name)
-	case k.ready == corev1.ConditionTrue:
-		c.says(e, turn, "%s is NotReady (its Ready is %s)", name, ready)
-	}
-	k.ready = cmp.Or(ready, k.ready)
-	evicted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeOutOfService
-	})
-	if evicted && !k.evicted {
-		c.says(e, turn, "%s is tainted out-of-service", name)
-	}
-	k.evicted = evicted
 }

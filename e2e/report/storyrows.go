@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // acknowledged is a row that the server acknowledged, and by which database, nil where that is not certain.
@@ -14,7 +15,7 @@ type acknowledged struct {
 	client int
 	seq    int64
 	span   history.Span
-	by     *databaseLife
+	by     *world.Process
 }
 
 // connection is what one client did on one connection: it keeps a connection until something goes wrong on it.
@@ -27,7 +28,7 @@ type connection struct {
 // rows tells of what the clients were promised, and of what was there in the end.
 func (c *chronicle) rows() {
 	c.connections()
-	heard := map[*databaseLife]bool{}
+	heard := map[*world.Process]bool{}
 	for i, a := range c.acks {
 		if heard[a.by] || a.by == nil && i > 0 {
 			continue
@@ -35,7 +36,7 @@ func (c *chronicle) rows() {
 		heard[a.by] = true
 		who, which := "clients", ""
 		if a.by != nil {
-			who, which = a.by.node, fmt.Sprintf(" of pid %d", a.by.pid)
+			who, which = a.by.Node, fmt.Sprintf(" of pid %d", a.by.Pid)
 		}
 		c.add(entry{at: a.span.NotAfter, who: who, weight: turn,
 			text: fmt.Sprintf("the database%s acknowledges its first row, seq %d", which, a.seq)})
@@ -93,10 +94,10 @@ func (c *chronicle) connections() {
 }
 
 // answering returns the one database that can have answered at both ends of a connection.
-func (c *chronicle) answering(at *connection) *databaseLife {
-	var one *databaseLife
+func (c *chronicle) answering(at *connection) *world.Process {
+	var one *world.Process
 	for _, l := range c.lives {
-		if l.possibly.NotBefore > at.first.NotAfter || l.possibly.NotAfter < at.last.NotBefore {
+		if l.MaybeFrom > at.first.NotAfter || l.MaybeTo < at.last.NotBefore {
 			continue
 		}
 		if one != nil {
@@ -109,7 +110,7 @@ func (c *chronicle) answering(at *connection) *databaseLife {
 
 // counted says how many rows each database acknowledged in a span.
 func (c *chronicle) counted(from, to history.Time) string {
-	count := map[*databaseLife]int{}
+	count := map[*world.Process]int{}
 	for _, a := range c.acks {
 		if a.span.NotAfter >= from && a.span.NotAfter <= to {
 			count[a.by]++
@@ -117,8 +118,8 @@ func (c *chronicle) counted(from, to history.Time) string {
 	}
 	var parts []string
 	for _, l := range c.lives {
-		if l.certain.NotBefore <= to && l.certain.NotAfter >= from {
-			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.pid, number(count[l], "row")))
+		if l.From <= to && l.To >= from {
+			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.Pid, number(count[l], "row")))
 		}
 	}
 	if n := count[nil]; n > 0 {
@@ -160,7 +161,7 @@ func (c *chronicle) finalRead() {
 	}
 	who := "clients"
 	if first.by != nil {
-		who = first.by.node
+		who = first.by.Node
 	}
 	c.add(entry{at: first.span.NotAfter, who: who, weight: turn,
 		text: fmt.Sprintf("seq %d is acknowledged: %s that will be lost", first.seq, will)})
@@ -171,7 +172,7 @@ func (c *chronicle) loss(lost []acknowledged) string {
 	first, last := lost[0], lost[len(lost)-1]
 	by := " written"
 	if first.by != nil && !slices.ContainsFunc(lost, func(a acknowledged) bool { return a.by != first.by }) {
-		by = fmt.Sprintf(" written to pid %d on %s", first.by.pid, first.by.node)
+		by = fmt.Sprintf(" written to pid %d on %s", first.by.Pid, first.by.Node)
 	}
 	if len(lost) == 1 {
 		return fmt.Sprintf("1 OF %d ACKNOWLEDGED ROWS IS LOST, seq %d,%s at %s", len(c.acks), first.seq, by,

@@ -9,18 +9,15 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// faults puts a line for every planned fault: when it began, and how long each part of its life took.
-func (s *story) faults(p *page) {
+// faultTable puts a line for every planned fault: when it began, and how long each part of its life took.
+func (s *story) faultTable(p *page) {
 	var rows []row
-	for _, st := range s.plan.AllSteps() {
-		if st.Do != plan.ActionFault || st.Fault == nil {
-			continue
-		}
-		rows = append(rows, s.faultRow(st))
+	for _, l := range s.faults {
+		rows = append(rows, s.faultRow(l))
 	}
 	if len(rows) == 0 {
 		return
@@ -33,48 +30,32 @@ func (s *story) faults(p *page) {
 	p.text("  ", "injected, healed: time the act took; shown, gone: time until it was seen; held: from shown to heal")
 }
 
-func (s *story) faultRow(st plan.Step) row {
-	at := map[history.FaultStage]history.Span{}
-	node, victim := "-", "-"
-	failed := false
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		if e.Kind != history.KindFault || e.Fault == nil || e.Fault.Step != st.N {
-			continue
-		}
-		at[e.Fault.Stage] = e.Span
-		node, victim = cmp.Or(e.Fault.Node, node), cmp.Or(e.Fault.Victim, victim)
-		failed = failed || e.Fault.Stage == history.StageFaultFailed
-	}
+func (s *story) faultRow(l world.Fault) row {
 	missing := "-"
-	if failed {
+	if len(l.Failed) > 0 {
 		missing = "FAILED"
-	}
-	took := func(stage history.FaultStage, from func(history.Span) history.Time, since history.FaultStage) string {
-		end, ok := at[stage]
-		begin, also := at[since]
-		if !ok || !also {
-			return missing
-		}
-		return seconds(end.NotAfter.Sub(from(begin)))
 	}
 	first := func(sp history.Span) history.Time { return sp.NotBefore }
 	last := func(sp history.Span) history.Time { return sp.NotAfter }
-	began, held := missing, missing
-	if sp, ok := at[history.StageInjected]; ok {
-		began = "+" + seconds(sp.NotBefore.Sub(s.start))
+	type moment func(history.Span) history.Time
+	took := func(begin moment, since history.FaultStage, end moment, until history.FaultStage) string {
+		a, b := l.Facts[since], l.Facts[until]
+		if a == nil || b == nil {
+			return missing
+		}
+		return seconds(end(b.Span).Sub(begin(a.Span)))
 	}
-	shown, heals := at[history.StageConfirmed], at[history.StageHealed]
-	if shown.NotAfter != 0 && heals.NotAfter != 0 {
-		held = seconds(heals.NotBefore.Sub(shown.NotAfter))
+	began := missing
+	if e := l.Facts[history.StageInjected]; e != nil {
+		began = "+" + seconds(e.Span.NotBefore.Sub(s.start))
 	}
 	return row{cells: []string{
-		fmt.Sprint(st.N), st.Fault.Name, node, victim, began,
-		took(history.StageInjected, first, history.StageInjected),
-		took(history.StageConfirmed, last, history.StageInjected),
-		held,
-		took(history.StageHealed, first, history.StageHealed),
-		took(history.StageConfirmedHealed, last, history.StageHealed),
+		fmt.Sprint(l.Step), l.Name, cmp.Or(l.Node, "-"), cmp.Or(l.Victim, "-"), began,
+		took(first, history.StageInjected, last, history.StageInjected),
+		took(last, history.StageInjected, last, history.StageConfirmed),
+		took(last, history.StageConfirmed, first, history.StageHealed),
+		took(first, history.StageHealed, last, history.StageHealed),
+		took(last, history.StageHealed, last, history.StageConfirmedHealed),
 	}}
 }
 
@@ -82,37 +63,21 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) 
 
 // volumes puts a line for every volume with the nodes that mounted it.
 func (s *story) volumes(p *page) {
-	names := map[string]string{}
-	mounts := map[string]map[string]int{} // By identity and node.
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		switch {
-		case e.Volume != nil && e.Volume.Identity.Key() != "":
-			names[e.Volume.Identity.Key()] = e.Volume.PV
-		case e.Mount != nil && e.Mount.Action != history.MountDetach:
-			key := e.Mount.Identity.Key()
-			if kv, ok := history.ParseKubeletPath(e.Mount.Path); ok && names[key] == "" &&
-				strings.Contains(kv.Plugin, "csi") {
-				names[key] = kv.Name
-			}
-			if mounts[key] == nil {
-				mounts[key] = map[string]int{}
-			}
-			mounts[key][e.Mount.Node]++
-		}
-	}
 	var rows []row
-	for _, key := range slices.SortedFunc(maps.Keys(mounts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(names[a], names[b]), cmp.Compare(a, b))
-	}) {
-		if names[key] == "" {
-			continue
+	for _, v := range s.world.Volumes().All {
+		count := map[string]int{}
+		for _, m := range v.Mounts {
+			if m.Holder == "" {
+				count[m.Node]++
+			}
 		}
 		var nodes []string
-		for _, node := range slices.Sorted(maps.Keys(mounts[key])) {
-			nodes = append(nodes, fmt.Sprintf("%s %d", node, mounts[key][node]))
+		for _, node := range slices.Sorted(maps.Keys(count)) {
+			nodes = append(nodes, fmt.Sprintf("%s %d", node, count[node]))
 		}
-		rows = append(rows, row{cells: []string{names[key], strings.Join(nodes, ", "), key}})
+		if len(nodes) > 0 {
+			rows = append(rows, row{cells: []string{v.Name, strings.Join(nodes, ", "), strings.Join(v.Keys, ", ")}})
+		}
 	}
 	if len(rows) == 0 {
 		return
@@ -131,48 +96,30 @@ type tally struct {
 
 // checksums puts a line for every table of every instance, in the manner of pt-table-checksum.
 func (s *story) checksums(p *page) {
-	type table struct {
-		instance, name string
-		quiet          bool
-	}
-	all := map[table]*tally{}
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		if e.Kind != history.KindChecksum || e.Checksum == nil {
-			continue
-		}
-		c := e.Checksum
-		key := table{c.Instance, c.Table, c.Quiet}
-		if all[key] == nil {
-			all[key] = &tally{}
-		}
-		all[key].add(c, e.Span.NotAfter)
-	}
+	all := s.world.Tables()
 	if len(all) == 0 {
 		return
 	}
 	p.heading("CHECKSUMS")
 	var rows []row
-	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b table) int {
-		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.name, b.name), boolOrder(a.quiet, b.quiet))
-	}) {
-		t := all[key]
+	for _, of := range all {
+		t := tally{}
+		for _, e := range of.Taken {
+			t.add(e.Checksum, e.Span.NotAfter)
+		}
 		if !s.all && t.errors == 0 && t.diffs == 0 {
 			continue
 		}
 		sum, hash, count := "-", "-", "-"
 		if t.last != nil {
-			sum, hash, count = fmt.Sprint(t.last.Table64), fmt.Sprintf("%.12s",
-				t.last.RowHash), fmt.Sprint(t.last.Rows)
+			sum, hash, count = fmt.Sprint(t.last.Table64), fmt.Sprintf("%.12s", t.last.RowHash), fmt.Sprint(t.last.Rows)
 		}
 		kind := "written"
-		if key.quiet {
+		if of.Quiet {
 			kind = "quiet"
 		}
-		r := row{cells: []string{s.clock(t.at), fmt.Sprint(t.errors), fmt.Sprint(t.diffs), count,
-			fmt.Sprint(t.taken), sum, hash,
-			kind, key.instance + "." + key.name}}
-		rows = append(rows, r)
+		rows = append(rows, row{cells: []string{s.clock(t.at), fmt.Sprint(t.errors), fmt.Sprint(t.diffs), count,
+			fmt.Sprint(t.taken), sum, hash, kind, of.Instance + "." + of.Name}})
 	}
 	if same := len(all) - len(rows); same > 0 {
 		p.text(
@@ -203,16 +150,6 @@ func (t *tally) add(c *history.Checksum, at history.Time) {
 	if c.Table64 != t.first.Table64 || c.RowHash != t.first.RowHash || c.Rows != t.first.Rows {
 		t.diffs++
 	}
-}
-
-func boolOrder(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // counts returns how many checks failed and how many could not be shown.

@@ -34,27 +34,23 @@ type Judged struct {
 type story struct {
 	run      Run
 	world    *world.World
-	history  history.History
 	report   check.Report
 	warnings []string
 	all      bool
 	plan     plan.Plan
 	planned  bool
 	start    history.Time
+	faults   []world.Fault // In the order of the plan's steps.
 }
 
 func newStory(j Judged) *story {
-	s := &story{run: j.Run, world: j.World, history: j.World.History, report: j.Report, warnings: j.Warnings}
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		if e.Kind != history.KindPlan {
-			continue
+	s := &story{run: j.Run, world: j.World, report: j.Report, warnings: j.Warnings}
+	if plans := s.world.Of(history.KindPlan); len(plans) > 0 {
+		s.start = s.world.Begin()
+		p, err := plan.Decode(bytes.NewReader(plans[0].Plan)) // Though it be not legal, as for a judge it must be.
+		if s.planned = err == nil; s.planned {
+			s.plan, s.faults = p, world.FaultLives(p, s.world.Of(history.KindFault))
 		}
-		s.start = e.Span.NotAfter
-		if p, err := plan.Decode(bytes.NewReader(e.Plan)); err == nil {
-			s.plan, s.planned = p, true
-		}
-		break
 	}
 	return s
 }
@@ -67,14 +63,14 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s := newStory(j)
 	s.all = o.All
 	p := &page{color: o.Color}
-	s.title(p)
+	s.title(p, "")
 	s.about(p)
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
 	s.stuck(p)
 	s.planSection(p)
-	s.faults(p)
+	s.faultTable(p)
 	s.awaits(p)
 	s.volumes(p)
 	s.checksums(p)
@@ -94,13 +90,14 @@ func (s *story) name() (string, uint64) {
 	return s.run.Scenario, s.run.Seed
 }
 
-func (s *story) title(p *page) {
+// title puts the verdict and the trial, and what more there is to say.
+func (s *story) title(p *page, more string) {
 	scenario, seed := s.name()
 	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
 	if scenario == "" {
 		what = "  a trial of which no plan is known"
 	}
-	p.verdict("", s.report.Verdict, what)
+	p.verdict("", s.report.Verdict, what+more)
 }
 
 func (s *story) about(p *page) {
@@ -157,12 +154,12 @@ func (h Host) String() string {
 }
 
 func (s *story) extent() string {
-	n := len(s.history.Events)
+	n := len(s.world.Events)
 	if n == 0 {
 		return "empty"
 	}
 	torn := ""
-	if s.history.Truncated {
+	if s.world.Truncated {
 		torn = "; it is torn: its end is missing"
 	}
 	if s.run.CutShort != "" {
@@ -173,8 +170,8 @@ func (s *story) extent() string {
 
 // end is the latest moment of the last fact.
 func (s *story) end() history.Time {
-	if n := len(s.history.Events); n > 0 {
-		return s.history.Events[n-1].Span.NotAfter
+	if n := len(s.world.Events); n > 0 {
+		return s.world.Events[n-1].Span.NotAfter
 	}
 	return s.start
 }
@@ -250,40 +247,24 @@ func (s *story) planSection(p *page) {
 // failingStep is the first step that did not end, or ended badly; when there is none, the step of the first fault that
 // was active in the first violation, or the step that was running then. It is 0 when nothing went wrong.
 func (s *story) failingStep() int {
-	ended := map[int]bool{}
-	var begun []*history.Event
-	for i := range s.history.Events {
-		e := &s.history.Events[i]
-		if e.Kind != history.KindPhase || e.Phase == nil || e.Phase.Name != history.PhaseStep {
-			continue
-		}
-		if !e.Phase.End {
-			begun = append(begun, e)
-		} else if e.Phase.Error == "" {
-			ended[e.Phase.Step] = true
+	first, broken := s.firstFinding()
+	running := 0
+	for _, st := range s.plan.AllSteps() {
+		switch step := s.world.StepPhase(st.N); {
+		case step.Begin == nil:
+		case step.End == nil || step.End.Phase.Error != "":
+			return st.N
+		case broken && step.Begin.Span.NotBefore <= first.Span.NotBefore:
+			running = st.N
 		}
 	}
-	for _, e := range begun {
-		if !ended[e.Phase.Step] {
-			return e.Phase.Step
-		}
-	}
-	first, ok := s.firstFinding()
-	if !ok {
-		return 0
-	}
-	step := 0
 	for _, name := range first.Faults {
+		step := 0
 		if _, err := fmt.Sscanf(name, "step %d ", &step); err == nil {
 			return step
 		}
 	}
-	for _, e := range begun {
-		if e.Span.NotBefore <= first.Span.NotBefore {
-			step = e.Phase.Step
-		}
-	}
-	return step
+	return running
 }
 
 // firstFinding is the finding that was proven first.
@@ -333,6 +314,13 @@ func (s *story) why() string {
 }
 
 func (s *story) ending(p *page) {
+	s.verdict(p)
+	p.text("because:   ", s.why())
+	p.text("reproduce: ", s.reproduce())
+}
+
+// verdict puts the verdict and the checks that came to it.
+func (s *story) verdict(p *page) {
 	var names []string
 	for _, r := range s.report.Results {
 		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
@@ -345,8 +333,6 @@ func (s *story) ending(p *page) {
 	}
 	p.blank()
 	p.verdict("verdict:   ", s.report.Verdict, in)
-	p.text("because:   ", s.why())
-	p.text("reproduce: ", s.reproduce())
 }
 
 // onOneLine lists as many names as fit beside a verdict, and counts the rest: the last lines are looked for by number.

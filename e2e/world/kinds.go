@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -140,4 +141,21 @@ func ClaimUses(spec *corev1.PodSpec) []ClaimUse {
 		}
 	}
 	return all
+}
+
+// NodeReady returns what a node says of its being Ready, zero where it says nothing.
+func NodeReady(n *Node) corev1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+// OutOfService reports whether somebody said that a node is off for good, so that its pods may be given up.
+func OutOfService(n *Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
 }

@@ -14,6 +14,7 @@ type Life struct {
 	Pod                string // The uid of the pod it is of or for, "" where that is not known.
 	From, To           history.Time
 	MaybeFrom, MaybeTo history.Time
+	Present            bool // It was there already when its observer began to look.
 	Ended              bool // Its end was seen.
 	Events             []int64
 

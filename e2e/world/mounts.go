@@ -26,7 +26,6 @@ type Mount struct {
 	Paths   []string
 	Place   Place // Where the kubelet mounts volumes, zero for any other place.
 	Unknown bool
-	present bool
 	Holder  string // For a volume that a container has: who. "" for a mount of the node's own.
 }
 
@@ -78,9 +77,10 @@ func (s *Session) mount(e *history.Event) {
 		s.open, s.named = map[uint64]*Mount{}, map[history.Time]bool{}
 	}
 	if life == nil {
-		life = &Mount{boot: s.Boot, Unknown: true, present: m.Action == history.MountPresent,
-			Life: Life{Node: s.node, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore, MaybeTo: Forever}}
-		if life.present {
+		life = &Mount{boot: s.Boot, Unknown: true,
+			Life: Life{Node: s.node, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore, MaybeTo: Forever,
+				Present: m.Action == history.MountPresent}}
+		if life.Present {
 			life.MaybeFrom = 0 // Since when is not known; readLedger narrows it.
 		}
 		s.open[m.MountID] = life
@@ -98,9 +98,6 @@ func (s *Session) mount(e *history.Event) {
 		s.named[e.Span.NotAfter] = true
 	}
 }
-
-// Present reports that the mount was there already when the ledger began to look.
-func (m *Mount) Present() bool { return m.present }
 
 // String names a mount by where it was.
 func (m *Mount) String() string {

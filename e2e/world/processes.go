@@ -64,7 +64,8 @@ func (c *Containers) readProcesses(w *World) {
 		}
 		if life == nil || life.Ended {
 			life = &Process{Name: p.Name, Pid: p.PID, start: p.Start,
-				Life: Life{Node: p.Node, From: e.Span.NotAfter, MaybeFrom: min(p.Start, e.Span.NotAfter)}}
+				Life: Life{Node: p.Node, From: e.Span.NotAfter, MaybeFrom: min(p.Start, e.Span.NotAfter),
+					Present: p.Action == history.ProcessPresent}}
 			all[k] = life
 			c.Processes = append(c.Processes, life)
 		}

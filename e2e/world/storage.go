@@ -31,15 +31,11 @@ type PV struct {
 // AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
 type AttachmentLife struct {
 	uid, PV, Node string
-	States        []AttachmentState
+	States        []*Attachment
 }
 
-// AttachmentState is a VolumeAttachment at one resourceVersion.
-type AttachmentState struct {
-	Event              *history.Event
-	Version            uint64
-	Attached, Deleting bool
-}
+// Attached reports that a VolumeAttachment says that its volume is attached.
+func Attached(a *Attachment) bool { return a.Status.Attached && !a.Deleted() }
 
 // readStorage reads the API's side. An object without content tells only that it is there, or gone.
 func readStorage(w *World) *Storage {
@@ -63,7 +59,7 @@ func readStorage(w *World) *Storage {
 		s.addAttachment(a)
 	}
 	for _, a := range s.Attachments {
-		slices.SortStableFunc(a.States, func(x, y AttachmentState) int { return cmp.Compare(x.Version, y.Version) })
+		slices.SortStableFunc(a.States, func(x, y *Attachment) int { return cmp.Compare(x.Version, y.Version) })
 	}
 	return s
 }
@@ -100,8 +96,7 @@ func (s *Storage) addAttachment(v *Attachment) {
 		a.PV = cmp.Or(a.PV, *pv)
 	}
 	a.Node = cmp.Or(a.Node, v.Spec.NodeName)
-	a.States = append(a.States, AttachmentState{Event: v.Event, Version: v.Version,
-		Attached: v.Status.Attached && !v.Deleted(), Deleting: v.Deleting()})
+	a.States = append(a.States, v)
 }
 
 // ByHandle returns the PersistentVolume of a handle, nil when none was seen.
@@ -145,9 +140,9 @@ func (a *AttachmentLife) Periods() []Period {
 	var open *Period
 	for _, s := range a.States {
 		switch {
-		case s.Attached && open == nil:
+		case Attached(s) && open == nil:
 			open = &Period{Of: a, From: s.Version, Begin: s.Event}
-		case !s.Attached && open != nil:
+		case !Attached(s) && open != nil:
 			open.To, open.End = s.Version, s.Event
 			all = append(all, *open)
 			open = nil

@@ -21,19 +21,8 @@ const Forever = history.Time(math.MaxInt64)
 type Trial struct {
 	Plan   plan.Plan
 	Start  history.Time
-	phases map[phaseKey]PhaseSpan
 	Faults []Fault // In the order of the plan's steps.
 	world  *World
-}
-
-type phaseKey struct {
-	name history.PhaseName
-	step int
-}
-
-// PhaseSpan is the begin and the end of a phase or step, as far as they are in the history.
-type PhaseSpan struct {
-	Begin, End *history.Event
 }
 
 // errNoPlan makes every check Unknown.
@@ -49,10 +38,7 @@ func readTrial(w *World) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Trial{Plan: p, Start: plans[0].Span.NotAfter, phases: map[phaseKey]PhaseSpan{}, world: w}
-	for _, e := range w.Of(history.KindPhase) {
-		s.addPhase(e)
-	}
+	s := &Trial{Plan: p, Start: w.Begin(), world: w}
 	s.Faults = FaultLives(p, w.Of(history.KindFault))
 	return s, nil
 }
@@ -81,21 +67,8 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	return p, nil
 }
 
-// addPhase keeps the first begin and the last end: a phase said to have ended badly later did.
-func (s *Trial) addPhase(e *history.Event) {
-	key := phaseKey{e.Phase.Name, e.Phase.Step}
-	span := s.phases[key]
-	switch {
-	case e.Phase.End:
-		span.End = e
-	case span.Begin == nil:
-		span.Begin = e
-	}
-	s.phases[key] = span
-}
-
 // Phase returns a phase's begin and end; both are nil when it never began.
-func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.phases[phaseKey{name: name}] }
+func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.world.Phase(name) }
 
 // Clock renders an instant relative to the begin of the trial.
 func (s *Trial) Clock(t history.Time) string {
@@ -149,11 +122,7 @@ func (s *Trial) LookedUntil() history.Time {
 			return end.Span.NotBefore
 		}
 	}
-	last := s.Start
-	for i := range s.world.Events {
-		last = max(last, s.world.Events[i].Span.NotAfter)
-	}
-	return last
+	return s.world.Last()
 }
 
 // Fault is one planned fault and the facts of its life.
@@ -296,4 +265,4 @@ func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []strin
 }
 
 // StepPhase returns a step's begin and end; both are nil when it never began.
-func (s *Trial) StepPhase(n int) PhaseSpan { return s.phases[phaseKey{history.PhaseStep, n}] }
+func (s *Trial) StepPhase(n int) PhaseSpan { return s.world.StepPhase(n) }

@@ -63,7 +63,8 @@ func payloads() map[history.Kind]int {
 	at := map[history.Kind]int{}
 	event := reflect.TypeFor[history.Event]()
 	for i := range event.NumField() {
-		if name, _, _ := strings.Cut(event.Field(i).Tag.Get("json"), ","); event.Field(i).Type.Kind() == reflect.Pointer {
+		field := event.Field(i)
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.Type.Kind() == reflect.Pointer {
 			at[history.Kind(name)] = i
 		}
 	}

@@ -110,7 +110,7 @@ func (f *explainFlags) saved(path string) (explained, error) {
 	if told.StatefulSets == nil {
 		told.StatefulSets = []explain.Diagnosis{}
 	}
-	if spell, ok := explain.Longest(w, explain.Trialled(w), f.bound); ok {
+	if spell, ok := explain.Longest(w, w.Trialled(), f.bound); ok {
 		told.Longest = &spell
 	}
 	return told, nil
@@ -119,17 +119,17 @@ func (f *explainFlags) saved(path string) (explained, error) {
 // moment is the one that --at means, and the end of the load without it.
 func (f *explainFlags) moment(w *world.World) (history.Time, error) {
 	if f.at == "" {
-		if end, ok := explain.EndOf(w, history.PhaseLoad); ok {
+		if end, ok := w.EndOf(history.PhaseLoad); ok {
 			return end, nil
 		}
-		return explain.Trialled(w), nil
+		return w.Trialled(), nil
 	}
 	d, err := time.ParseDuration(f.at)
 	if err != nil || d < 0 {
 		return 0, badArguments("--at %q is no time since the begin of the run; give for example +45s", f.at)
 	}
-	begin := explain.Begin(w)
-	moment, last := begin.Add(d), explain.Last(w)
+	begin := w.Begin()
+	moment, last := begin.Add(d), w.Last()
 	if moment > last {
 		return 0, badArguments("--at %q is after the end of the run; give at most +%.1fs", f.at,
 			last.Sub(begin).Seconds())

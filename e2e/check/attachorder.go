@@ -28,40 +28,33 @@ func AttachOrder() Check {
 	}
 }
 
-// attaching judges; told has the pairs of nodes of which a volume's first violation has been told.
-type attaching struct {
-	*disks
-	told map[string]bool
-	out  *world.Pulls
-}
-
 func judgeAttachOrder(r *ruling) {
-	a := &attaching{r.disks(), map[string]bool{}, r.world.Pulls()}
-	a.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
-	a.sawMounts(a.window())
+	d := r.disks()
+	d.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
+	d.sawMounts(d.window())
 	table := map[string]*world.Call{} // By volume: the last call that told the table.
-	for _, c := range a.calls.Of(world.RPCAttach, world.RPCDetach) {
-		if v := a.volumes.ByHandle(c.Volume); v != nil && !v.PV.ManyNodes() {
-			a.judgeAttach(v, c, table[c.Volume])
+	for _, c := range d.calls.Of(world.RPCAttach, world.RPCDetach) {
+		if v := d.volumes.ByHandle(c.Volume); v != nil && !v.PV.ManyNodes() {
+			d.judgeAttach(v, c, table[c.Volume])
 		}
 		if c.End != nil {
 			table[c.Volume] = c
 		}
 	}
-	for _, v := range a.volumes.Handled() {
+	for _, v := range d.volumes.Handled() {
 		if v.PV != nil && !v.PV.ManyNodes() {
-			a.judgeObjects(v)
+			d.judgeObjects(v)
 		}
 	}
 }
 
-func (a *attaching) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
+func (d *disks) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
 	if c.RPC != world.RPCAttach || c.Begin == nil {
 		return
 	}
 	if c.End == nil {
 		if before != nil && slices.ContainsFunc(before.Attached, func(n string) bool { return n != c.TargetNode() }) {
-			a.unknown("a call to attach volume %s to node %s was cut off while it was attached to %s", v.Name,
+			d.unknown("a call to attach volume %s to node %s was cut off while it was attached to %s", v.Name,
 				c.TargetNode(), strings.Join(before.Attached, " and "))
 		}
 		return
@@ -72,25 +65,25 @@ func (a *attaching) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
 	}
 	for _, other := range c.Attached {
 		if other != c.TargetNode() {
-			a.blame(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was still "+
+			d.blameAttach(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was still "+
 				"attached to node %s: the driver's table had it on %s afterwards.", v.Name, c.TargetNode(),
-				a.clock(c.End.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
-				a.lastDetach(v, other, c))
+				d.clock(c.End.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
+				d.lastDetach(v, other, c))
 		}
 	}
-	for _, life := range v.Reaching(a.out) {
+	for _, life := range v.Reaching(d.world.Pulls()) {
 		if life.Node != c.TargetNode() && life.From <= c.Ended().NotBefore && life.To > c.Ended().NotAfter {
-			a.blame(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
-				"still had it mounted, as %s.", v.Name, c.TargetNode(), a.clock(c.End.Span.NotAfter), life.Node,
+			d.blameAttach(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
+				"still had it mounted, as %s.", v.Name, c.TargetNode(), d.clock(c.End.Span.NotAfter), life.Node,
 				life), life.Events)
 		}
 	}
 }
 
 // lastDetach is the last call to detach the volume from a node that began before c ended.
-func (a *attaching) lastDetach(v *world.VolumeLife, node string, c *world.Call) []int64 {
+func (d *disks) lastDetach(v *world.VolumeLife, node string, c *world.Call) []int64 {
 	var ids []int64
-	for _, d := range a.calls.Of(world.RPCDetach) {
+	for _, d := range d.calls.Of(world.RPCDetach) {
 		if d.Is(world.RPCDetach, v.Handle, node) && d.Began().NotBefore <= c.Ended().NotAfter {
 			ids = d.Events()
 		}
@@ -98,25 +91,23 @@ func (a *attaching) lastDetach(v *world.VolumeLife, node string, c *world.Call) 
 	return ids
 }
 
-// blame tells the first violation of each pair of nodes.
-func (a *attaching) blame(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
+// blameAttach tells the first violation of each pair of nodes.
+func (d *disks) blameAttach(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
 	more []int64) {
-	if a.first(v, other, c.TargetNode()) {
-		a.violation(Finding{Sentence: sentence, Subject: "volume " + v.Name,
-			Node: c.TargetNode(), Span: span, Events: leading(c.Events(), more), Faults: a.trial.FaultsIn(c.Lasted())})
+	if d.firstOf(v, other, c.TargetNode()) {
+		d.violation(Finding{Sentence: sentence, Subject: "volume " + v.Name,
+			Node: c.TargetNode(), Span: span, Events: leading(c.Events(), more), Faults: d.trial.FaultsIn(c.Lasted())})
 	}
 }
 
-func (a *attaching) first(v *world.VolumeLife, one, other string) bool {
-	pair := v.Name + "\x00" + min(one, other) + "\x00" + max(one, other)
-	defer func() { a.told[pair] = true }()
-	return !a.told[pair]
+func (r *ruling) firstOf(v *world.VolumeLife, one, other string) bool {
+	return r.first(v.Name, min(one, other), max(one, other))
 }
 
 // judgeObjects looks for two VolumeAttachments of one volume that were both attached at one resourceVersion.
-func (a *attaching) judgeObjects(v *world.VolumeLife) {
+func (d *disks) judgeObjects(v *world.VolumeLife) {
 	var all []world.Period
-	for _, at := range a.storage.Attachments {
+	for _, at := range d.storage.Attachments {
 		if at.PV == v.Name {
 			all = append(all, at.Periods()...)
 		}
@@ -126,14 +117,14 @@ func (a *attaching) judgeObjects(v *world.VolumeLife) {
 			if p.Of.Node == q.Of.Node || p.From > q.From || p.To != 0 && p.To <= q.From || p.From == q.From {
 				continue
 			}
-			if !a.first(v, p.Of.Node, q.Of.Node) {
+			if !d.firstOf(v, p.Of.Node, q.Of.Node) {
 				continue
 			}
-			span := history.Span{NotBefore: q.Begin.Span.NotBefore, NotAfter: q.Begin.Span.NotAfter}
-			a.violation(Finding{
+			span := q.Begin.Span
+			d.violation(Finding{
 				Sentence: fmt.Sprintf("Volume %s was attached to node %s at %s, by its VolumeAttachment, while "+
 					"that to node %s still said that it was attached.", v.Name, q.Of.Node,
-					a.clock(span.NotAfter), p.Of.Node),
+					d.clock(span.NotAfter), p.Of.Node),
 				Subject: "volume " + v.Name, Node: q.Of.Node, Span: span,
 				Events: []int64{p.Begin.ID, q.Begin.ID},
 			})

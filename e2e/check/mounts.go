@@ -142,13 +142,6 @@ func bounds(certain, possible history.Span) string {
 
 // judgeOverlaps reports the first overlap of each pair of nodes.
 func (d *disks) judgeOverlaps(v *world.VolumeLife) {
-	type pair struct{ a, b string }
-	told := map[pair]bool{}
-	first := func(o world.Overlap[*world.Mount]) bool {
-		p := pair{min(o.A.Node, o.B.Node), max(o.A.Node, o.B.Node)}
-		defer func() { told[p] = true }()
-		return !told[p]
-	}
 	name := v.Name
 	if v.PV != nil && len(v.PV.Modes) > 0 {
 		name += " (" + strings.Join(v.PV.Modes, ", ") + ")"
@@ -160,10 +153,8 @@ func (d *disks) judgeOverlaps(v *world.VolumeLife) {
 		return fmt.Sprintf("on %s and on %s", o.A.Node, o.B.Node)
 	}
 	mounts := v.Reaching(d.world.Pulls())
-	for _, o := range world.Overlaps(mounts, (*world.Mount).Certain, v.Apart) {
-		if !first(o) {
-			continue
-		}
+	first := func(a, b *world.Mount) bool { return d.firstOf(v, a.Node, b.Node) }
+	overlaps(mounts, v.Apart, first, func(o world.Overlap[*world.Mount]) {
 		d.violation(Finding{
 			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
 				name, where(o), d.clock(o.Span.NotBefore), d.clock(o.Span.NotAfter),
@@ -174,11 +165,28 @@ func (d *disks) judgeOverlaps(v *world.VolumeLife) {
 			Span:    o.Span,
 			Events:  slices.Concat(o.A.Events, o.B.Events),
 		})
+	}, func(o world.Overlap[*world.Mount]) {
+		d.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
+			v.Name, where(o), d.clock(o.Span.NotBefore))
+	})
+}
+
+// overlaps tells of lives that must not overlap and do: of those that certainly do, and of those that may. Of overlaps
+// between the same two, first is true for the first one alone.
+func overlaps[T interface {
+	Certain() history.Span
+	Possible() history.Span
+}](
+	lives []T, apart, first func(a, b T) bool, certain, perhaps func(world.Overlap[T]),
+) {
+	for _, o := range world.Overlaps(lives, func(l T) history.Span { return l.Certain() }, apart) {
+		if first(o.A, o.B) {
+			certain(o)
+		}
 	}
-	for _, o := range world.Overlaps(mounts, (*world.Mount).Possible, v.Apart) {
-		if first(o) {
-			d.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
-				v.Name, where(o), d.clock(o.Span.NotBefore))
+	for _, o := range world.Overlaps(lives, func(l T) history.Span { return l.Possible() }, apart) {
+		if first(o.A, o.B) {
+			perhaps(o)
 		}
 	}
 }

@@ -33,7 +33,6 @@ func Order() Check {
 // ordering walks the states of one StatefulSet's pods in their order.
 type ordering struct {
 	*setJudge
-	set     *world.Set
 	now     map[int]*world.PodState // The latest state of each ordinal, deleted ones included.
 	gone    map[string]*history.Event
 	made    map[int]bool
@@ -50,8 +49,8 @@ func judgeOrder(r *ruling) {
 		sets = append(sets, j.planned)
 	}
 	for _, set := range sets {
-		o := &ordering{setJudge: j, set: set, now: map[int]*world.PodState{}, gone: r.world.LastProcesses(),
-			made: map[int]bool{}}
+		j.set = set
+		o := &ordering{setJudge: j, now: map[int]*world.PodState{}, gone: r.world.LastProcesses(), made: map[int]bool{}}
 		for _, p := range set.States {
 			o.step(p)
 		}
@@ -94,14 +93,12 @@ func (o *ordering) step(p *world.PodState) {
 	if !same && !p.Deleted() {
 		switch {
 		case p.Event.Object.Verb != history.VerbAdded:
-			o.unknown("pod %s was there when it was first seen, at %s: its creation was missed",
-				l.Name, o.when(p.Event))
+			o.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name,
+				o.when(p.Event))
 		case set == nil:
-			o.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.Name,
-				p.Version)
+			o.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.Name, p.Version)
 		case !l.Owned:
-			o.unknown("pod %s was created at %s by something else than the "+
-				"StatefulSet", l.Name, o.when(p.Event))
+			o.unknown("pod %s was created at %s by something else than the StatefulSet", l.Name, o.when(p.Event))
 		case !set.Spec.Demand.Parallel:
 			o.judgeCreation(p, set)
 		}
@@ -146,7 +143,7 @@ func (o *ordering) judgeCreation(p *world.PodState, set *world.StatefulSet) {
 
 // early holds that a predecessor that is Ready has been so for minReadySeconds.
 func (o *ordering) early(p, before *world.PodState, stamp int64) bool {
-	states := o.set.Around(p.Version, o.known(p.Event.Span))
+	states := o.acted(p)
 	if !every(states, func(st *world.StatefulSet) bool { return before.Waiting(st.Spec.Demand.MinReady, stamp) }) {
 		return false
 	}

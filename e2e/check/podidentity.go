@@ -69,31 +69,19 @@ func judgePodIdentity(r *ruling) {
 
 // judgeTwins looks for two that lived at once, and tells of the first pair of each two pods.
 func (r *ruling) judgeTwins(name string, all []*world.Process) {
-	type pair struct{ a, b string }
-	told := map[pair]bool{}
-	first := func(o world.Overlap[*world.Process]) bool {
-		p := pair{min(o.A.Pod, o.B.Pod), max(o.A.Pod, o.B.Pod)}
-		defer func() { told[p] = true }()
-		return !told[p]
-	}
 	apart := func(a, b *world.Process) bool { return a.Pod != b.Pod }
-	for _, o := range world.Overlaps(all, (*world.Process).Certain, apart) {
-		if !first(o) {
-			continue
-		}
+	first := func(a, b *world.Process) bool { return r.first(name, min(a.Pod, b.Pod), max(a.Pod, b.Pod)) }
+	overlaps(all, apart, first, func(o world.Overlap[*world.Process]) {
 		r.violation(Finding{
 			Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
 				"and %s; %s.", name, r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter),
 				bounds(o.Span, both(o.A.Possible(), o.B.Possible())), o.A, o.B, r.fate(o.A.Pod)),
 			Subject: name, Node: o.B.Node, Span: o.Span, Events: slices.Concat(o.A.Events, o.B.Events),
 		})
-	}
-	for _, o := range world.Overlaps(all, (*world.Process).Possible, apart) {
-		if first(o) {
-			r.unknown("%s and %s, both of %s, may have lived at once from %s on", o.A, o.B, name,
-				r.clock(o.Span.NotBefore))
-		}
-	}
+	}, func(o world.Overlap[*world.Process]) {
+		r.unknown("%s and %s, both of %s, may have lived at once from %s on", o.A, o.B, name,
+			r.clock(o.Span.NotBefore))
+	})
 }
 
 // fate says what the API knew of the pod of the elder process.

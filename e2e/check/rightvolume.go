@@ -25,7 +25,6 @@ func RightVolume() Check {
 
 func judgeRightVolume(r *ruling) {
 	last := map[string]witnessRead{} // By PersistentVolume.
-	told := map[string]bool{}
 	for _, w := range r.witnesses() {
 		pv := r.world.Storage().PVs[w.PV]
 		if pv == nil || pv.Handle == "" {
@@ -35,8 +34,7 @@ func judgeRightVolume(r *ruling) {
 		}
 		r.evidence++
 		what, proof := wrongVolume(w, pv, last[w.PV])
-		if what != "" && !told[w.PV] {
-			told[w.PV] = true
+		if what != "" && r.first(w.PV) {
 			r.witnessed(w, fmt.Sprintf("%s on node %s had volume %s, and %s.", w.Instance, w.Node, w.PV, what),
 				proof...)
 		}

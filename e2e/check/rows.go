@@ -84,10 +84,8 @@ func (in *inserts) find(seq int64) *insert {
 	if in == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(in.rows, seq, func(row insert, seq int64) int {
-		return cmp.Compare(row.key.seq,
-			seq)
-	})
+	i, ok := slices.BinarySearchFunc(in.rows, seq,
+		func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
 	if !ok {
 		return nil
 	}
@@ -163,10 +161,8 @@ func (t *table) insert(op world.Operation, w writer) insert {
 func (t *table) sort(in *inserts) {
 	bySeq := func(a, b insert) int { return cmp.Compare(a.key.seq, b.key.seq) }
 	if !slices.IsSortedFunc(in.rows, bySeq) {
-		slices.SortStableFunc(in.rows, func(a, b insert) int {
-			return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke,
-				b.invoke))
-		})
+		slices.SortStableFunc(in.rows,
+			func(a, b insert) int { return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke, b.invoke)) })
 	}
 	kept := in.rows[:0]
 	for _, row := range in.rows {
@@ -238,12 +234,7 @@ func (t *table) report() {
 		if b.again > 0 {
 			sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)
 		}
-		t.violation(Finding{
-			Sentence: sentence,
-			Subject:  b.key.String(),
-			Span:     b.span,
-			Events:   b.events,
-		})
+		t.violation(Finding{Sentence: sentence, Subject: b.key.String(), Span: b.span, Events: b.events})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -32,12 +33,13 @@ type ruling struct {
 	reasons  []string
 	notes    []string
 	said     map[string]bool
+	told     map[string]bool // See first.
 	subjects map[string]bool
 }
 
 // rule judges a world with one check. Without a plan it is not known what was to be shown.
 func rule(w *world.World, c Check) Result {
-	r := &ruling{Check: c, world: w, said: map[string]bool{}, subjects: map[string]bool{}}
+	r := &ruling{Check: c, world: w, said: map[string]bool{}, told: map[string]bool{}, subjects: map[string]bool{}}
 	trial, err := w.Trial()
 	if err != nil {
 		r.unknown("%v", err)
@@ -65,6 +67,14 @@ func (r *ruling) unknown(format string, args ...any) {
 	}
 	r.said[s] = true
 	r.reasons = append(r.reasons, s)
+}
+
+// first reports that something, named by a few words, is told for the first time: of what is broken again and again, a
+// check tells once.
+func (r *ruling) first(words ...string) bool {
+	name := strings.Join(words, "\x00")
+	defer func() { r.told[name] = true }()
+	return !r.told[name]
 }
 
 // looked says that there was evidence of a subject, and that it was judged.

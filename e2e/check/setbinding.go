@@ -30,16 +30,16 @@ func SetBinding() Check {
 	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, judgeSetBinding)
 }
 
-func judgeSetBinding(j *setJudge, set *world.Set) {
+func judgeSetBinding(j *setJudge) {
 	for _, key := range keys(j.objects.Claims.ByKey) {
-		if _, ok := set.ClaimOrdinal(key); ok {
-			j.bound(set, key)
+		if _, ok := j.set.ClaimOrdinal(key); ok {
+			j.bound(key)
 		}
 	}
 }
 
 // bound judges each time that a claim of one name got a volume.
-func (j *setJudge) bound(set *world.Set, key string) {
+func (j *setJudge) bound(key string) {
 	var old *world.Claim
 	for _, c := range j.objects.Claims.ByKey[key] {
 		if j.late(c.Event) {
@@ -55,8 +55,8 @@ func (j *setJudge) bound(set *world.Set, key string) {
 				c.Name(), j.when(c.Event))
 		case old.Spec.VolumeName == "" && j.waits(c):
 			j.evidence++
-			j.wanted(set, c)
-			j.smallest(set, c)
+			j.wanted(c)
+			j.smallest(c)
 		}
 		old = c
 	}
@@ -75,13 +75,13 @@ func (j *setJudge) waits(c *world.Claim) bool {
 }
 
 // wanted holds that a pod that uses the claim was there when the claim was bound.
-func (j *setJudge) wanted(set *world.Set, c *world.Claim) {
+func (j *setJudge) wanted(c *world.Claim) {
 	for _, l := range j.world.Pods().All {
 		if !l.Uses(c.Name()) || l.Namespace != c.Event.Object.Namespace {
 			continue
 		}
 		there := l.First.Version <= c.Version && (l.End == nil || l.End.Version >= c.Version || l.End.Guessed())
-		if l.Set == nil || l.Set == set && there {
+		if l.Set == nil || l.Set == j.set && there {
 			return // Of another's pod than the StatefulSet's, it is enough that it was ever there.
 		}
 	}
@@ -93,7 +93,7 @@ func (j *setJudge) wanted(set *world.Set, c *world.Claim) {
 }
 
 // smallest holds that no smaller volume would have done.
-func (j *setJudge) smallest(set *world.Set, c *world.Claim) {
+func (j *setJudge) smallest(c *world.Claim) {
 	chosen := j.volumeAt(c.Spec.VolumeName, c.Version)
 	wanted := storage(c.Spec.Resources.Requests)
 	if chosen == nil || c.Spec.Selector != nil || wanted == 0 || storage(chosen.Spec.Capacity) == 0 {
@@ -106,7 +106,7 @@ func (j *setJudge) smallest(set *world.Set, c *world.Claim) {
 			chosen.Event.ID)
 		return
 	}
-	node := j.nodeFor(set, c)
+	node := j.nodeFor(c)
 	if node == "" || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
@@ -143,8 +143,8 @@ func mode(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
 }
 
 // nodeFor returns the node of the first pod that used the claim after it was bound, empty when none was put anywhere.
-func (j *setJudge) nodeFor(set *world.Set, c *world.Claim) string {
-	for _, l := range set.Pods {
+func (j *setJudge) nodeFor(c *world.Claim) string {
+	for _, l := range j.set.Pods {
 		if l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version) {
 			return l.Node
 		}

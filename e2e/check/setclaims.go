@@ -27,108 +27,94 @@ func SetClaims() Check {
 	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, judgeSetClaims)
 }
 
-type keeping struct {
-	*setJudge
-	set *world.Set
-}
-
-func judgeSetClaims(j *setJudge, set *world.Set) {
-	k := &keeping{setJudge: j, set: set}
+func judgeSetClaims(j *setJudge) {
 	for _, key := range keys(j.objects.Claims.ByKey) {
-		if ordinal, ok := set.ClaimOrdinal(key); ok {
+		if ordinal, ok := j.set.ClaimOrdinal(key); ok {
 			j.evidence++
-			k.claim(key, ordinal)
+			j.claim(key, ordinal)
 		}
 	}
-	k.survive()
-	k.leave()
+	j.survive()
+	j.leave()
 }
 
 // claim judges the states of one name.
-func (k *keeping) claim(key string, ordinal int) {
+func (j *setJudge) claim(key string, ordinal int) {
 	var old *world.Claim
-	for _, c := range k.objects.Claims.ByKey[key] {
-		if k.late(c.Event) {
+	for _, c := range j.objects.Claims.ByKey[key] {
+		if j.late(c.Event) {
 			break
 		}
 		same := old != nil && old.UID() == c.UID()
 		if same && old.Deleted() {
-			k.unknown("claim %s was seen again at %s, after its end", c.Name(), k.when(c.Event))
+			j.unknown("claim %s was seen again at %s, after its end", c.Name(), j.when(c.Event))
 		}
 		if old != nil && !same && !old.Deleted() {
-			k.unknown(
-				"claim %s (uid %s) was never seen to end, and at %s another was there",
-				c.Name(),
-				old.UID(),
-				k.when(c.Event),
-			)
+			j.unknown("claim %s (uid %s) was never seen to end, and at %s another was there", c.Name(), old.UID(),
+				j.when(c.Event))
 		}
 		if !same && c.Event.Object.Verb != history.VerbAdded && c.Event.Object.Verb != history.VerbListed {
-			k.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.Name(),
-				k.when(c.Event))
+			j.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.Name(),
+				j.when(c.Event))
 		}
 		if c.Guessed() {
-			k.unknown("claim %s ended while the API watch was blind", c.Name())
+			j.unknown("claim %s ended while the API watch was blind", c.Name())
 		}
 		if c.Deleting() && !c.Guessed() && (!same || !old.Deleting()) {
-			k.mayGo(c, ordinal)
+			j.mayGo(c, ordinal)
 		}
 		if c.Deleted() && !c.Guessed() && (!same || !old.Deleted()) {
-			k.inUse(c, ordinal)
-			k.reclaimed(c)
+			j.inUse(c, ordinal)
+			j.reclaimed(c)
 		}
 		old = c
 	}
 }
 
 // mayGo holds that a claim is deleted only where the policy says so.
-func (k *keeping) mayGo(c *world.Claim, ordinal int) {
-	if k.trial.Ends(c.Event.Span, []plan.Part{plan.PartClaim}, plan.ActionDeleteClaim) {
+func (j *setJudge) mayGo(c *world.Claim, ordinal int) {
+	if j.trial.Ends(c.Event.Span, []plan.Part{plan.PartClaim}, plan.ActionDeleteClaim) {
 		return // The plan does.
 	}
-	since := k.known(c.Event.Span)
-	states := k.set.Around(c.Version, since)
+	since := j.known(c.Event.Span)
+	states := j.set.Around(c.Version, since)
 	allowed := func(st *world.StatefulSet) bool {
 		return st.Deleting() && st.Spec.Demand.DeleteDeleted ||
 			!st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 	}
-	if len(states) == 0 || k.blind(since, c.Event.Span.NotAfter) {
-		k.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), k.when(c.Event))
+	if len(states) == 0 || j.blind(since, c.Event.Span.NotAfter) {
+		j.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), j.when(c.Event))
 		return
 	}
-	if slices.ContainsFunc(states, allowed) || k.ownerGone(c) {
+	if slices.ContainsFunc(states, allowed) || j.ownerGone(c) {
 		return
 	}
 	st := states[0]
-	why := fmt.Sprintf(
-		"its pod's ordinal is wanted (%d replicas from %d on)",
-		st.Spec.Demand.Replicas,
-		st.Spec.Demand.Start,
-	)
+	why := fmt.Sprintf("its pod's ordinal is wanted (%d replicas from %d on)", st.Spec.Demand.Replicas,
+		st.Spec.Demand.Start)
 	switch {
 	case st.Deleting():
 		why = "whenDeleted is Retain"
 	case !st.Spec.Demand.Wants(ordinal):
 		why = "whenScaled is Retain"
 	}
-	k.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was deleted at %s although %s.", c.Name(),
-		k.when(c.Event), why), c.Event.ID, st.Event.ID)
+	j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was deleted at %s although %s.", c.Name(),
+		j.when(c.Event), why), c.Event.ID, st.Event.ID)
 }
 
 // ownerGone reports that what owned the claim had been deleted when the policy said that the claim goes with it: then
 // the garbage collector takes the claim, and that may be late.
-func (k *keeping) ownerGone(c *world.Claim) bool {
-	for _, st := range k.set.Versions {
-		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version &&
-			owns(st.UID(), c.Meta) {
+func (j *setJudge) ownerGone(c *world.Claim) bool {
+	for _, st := range j.set.Versions {
+		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version && owns(st.UID(), c.Meta) {
 			return true
 		}
 	}
-	for _, l := range k.set.Pods {
+	for _, l := range j.set.Pods {
 		if l.End == nil || l.End.Version > c.Version || !owns(l.UID, c.Meta) {
 			continue
 		}
-		if st := k.set.At(l.End.Version); st != nil && st.Spec.Demand.DeleteScaled {
+		if st := j.set.At(l.End.Version); st != nil && st.Spec.Demand.DeleteScaled {
 			return true
 		}
 	}
@@ -136,18 +122,18 @@ func (k *keeping) ownerGone(c *world.Claim) bool {
 }
 
 // inUse holds that no claim ends while a pod that uses it is on a node (pvc-protection).
-func (k *keeping) inUse(c *world.Claim, ordinal int) {
-	for _, l := range k.set.Pods {
+func (j *setJudge) inUse(c *world.Claim, ordinal int) {
+	for _, l := range j.set.Pods {
 		if l.Ordinal != ordinal || !l.Uses(c.Name()) {
 			continue
 		}
 		at := l.Before(c.Version)
 		if at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
-			at.Event.Span.NotAfter > k.known(c.Event.Span) {
+			at.Event.Span.NotAfter > j.known(c.Event.Span) {
 			continue
 		}
-		k.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
-			"used it on node %s.", c.Name(), k.when(c.Event), l.Name, l.UID, at.Spec.NodeName), c.Event.ID,
+		j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
+			"used it on node %s.", c.Name(), j.when(c.Event), l.Name, l.UID, at.Spec.NodeName), c.Event.ID,
 			at.Event.ID)
 		return
 	}
@@ -155,12 +141,12 @@ func (k *keeping) inUse(c *world.Claim, ordinal int) {
 
 // reclaimed holds that the volume of a claim that is gone does as its policy says: Retain keeps it, and for no
 // other; Delete deletes it within the bound.
-func (k *keeping) reclaimed(c *world.Claim) {
-	all := k.objects.Volumes.ByKey[c.Spec.VolumeName]
+func (j *setJudge) reclaimed(c *world.Claim) {
+	all := j.objects.Volumes.ByKey[c.Spec.VolumeName]
 	if c.Spec.VolumeName == "" || len(all) == 0 {
 		return
 	}
-	policy := k.volumeAt(c.Spec.VolumeName, c.Version)
+	policy := j.volumeAt(c.Spec.VolumeName, c.Version)
 	another := func(v *world.Volume) bool {
 		return v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && string(v.Spec.ClaimRef.UID) != c.UID()
 	}
@@ -168,19 +154,18 @@ func (k *keeping) reclaimed(c *world.Claim) {
 		return
 	}
 	deletes := policy.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
-	touched := func(e *history.Event) bool { return k.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) }
-	k.evidence++
-	bound := k.trial.Plan.Bounds.Settle.D()
+	touched := func(e *history.Event) bool { return j.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) }
+	j.evidence++
+	bound := j.trial.Plan.Bounds.Settle.D()
 	var end *world.Volume
 	for _, v := range all {
-		if v.Version <= c.Version || k.late(v.Event) {
+		if v.Version <= c.Version || j.late(v.Event) {
 			continue
 		}
 		if !deletes && another(v) && v.UID() == policy.UID() && !v.Deleted() && !touched(v.Event) &&
 			v.Event.Span.NotBefore.Sub(c.Event.Span.NotAfter) < bound {
-			k.unknown("volume %s, to be retained, was given to another claim at %s; it may have been "+
-				"cleaned",
-				c.Spec.VolumeName, k.when(v.Event))
+			j.unknown("volume %s, to be retained, was given to another claim at %s; it may have been cleaned",
+				c.Spec.VolumeName, j.when(v.Event))
 		}
 		if v.Deleted() && v.UID() == policy.UID() && end == nil {
 			end = v
@@ -188,39 +173,31 @@ func (k *keeping) reclaimed(c *world.Claim) {
 	}
 	until := c.Event.Span.NotAfter.Add(bound)
 	switch {
-	case deletes && end == nil && min(k.until, k.watch.Alive) > until &&
-		!k.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
-		k.breaks(
-			"volume "+c.Spec.VolumeName,
-			history.Between(c.Event.Span.NotAfter, until),
-			fmt.Sprintf("Volume %s was "+
-				"still there "+
-				"%s after its claim %s was gone, at %s, although its reclaim policy is Delete.", c.Spec.VolumeName,
-				bound, c.Name(),
-				k.when(c.Event)),
-			c.Event.ID,
-			policy.Event.ID,
-		)
+	case deletes && end == nil && min(j.until, j.watch.Alive) > until &&
+		!j.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
+		j.breaks("volume "+c.Spec.VolumeName, history.Between(c.Event.Span.NotAfter, until),
+			fmt.Sprintf("Volume %s was still there %s after its claim %s was gone, at %s, although its reclaim policy "+
+				"is Delete.", c.Spec.VolumeName, bound, c.Name(), j.when(c.Event)), c.Event.ID, policy.Event.ID)
 	case !deletes && end != nil && !end.Guessed() && !touched(end.Event):
-		k.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known",
-			c.Spec.VolumeName, k.when(end.Event), c.Name())
+		j.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known",
+			c.Spec.VolumeName, j.when(end.Event), c.Name())
 	}
 }
 
 // survive counts the pods that ended whose claims did not: that is what was shown.
-func (k *keeping) survive() {
-	for _, l := range k.set.Pods {
+func (j *setJudge) survive() {
+	for _, l := range j.set.Pods {
 		for _, c := range l.Claims {
-			if len(k.objects.Claims.ByKey[world.Key(l.Namespace, c.Claim)]) == 0 {
-				k.unknown("claim %s of pod %s was never seen", c.Claim, l.Name)
+			if len(j.objects.Claims.ByKey[world.Key(l.Namespace, c.Claim)]) == 0 {
+				j.unknown("claim %s of pod %s was never seen", c.Claim, l.Name)
 			}
 		}
-		if l.End == nil || l.End.Guessed() || k.late(l.End.Event) {
+		if l.End == nil || l.End.Guessed() || j.late(l.End.Event) {
 			continue
 		}
 		for _, c := range l.Claims {
-			if k.claimAt(world.Key(l.Namespace, c.Claim), l.End.Version) != nil {
-				k.evidence++
+			if j.claimAt(world.Key(l.Namespace, c.Claim), l.End.Version) != nil {
+				j.evidence++
 			}
 		}
 	}
@@ -228,35 +205,34 @@ func (k *keeping) survive() {
 
 // leave holds that the claims of ordinals that were scaled away, or of a StatefulSet that was deleted, go where the
 // policy says so.
-func (k *keeping) leave() {
-	bound := k.trial.Plan.Bounds.Settle.D()
-	end := min(k.until, k.watch.Alive)
-	for _, key := range keys(k.objects.Claims.ByKey) {
-		ordinal, ok := k.set.ClaimOrdinal(key)
-		states := k.objects.Claims.ByKey[key]
+func (j *setJudge) leave() {
+	bound := j.trial.Plan.Bounds.Settle.D()
+	end := min(j.until, j.watch.Alive)
+	for _, key := range keys(j.objects.Claims.ByKey) {
+		ordinal, ok := j.set.ClaimOrdinal(key)
+		states := j.objects.Claims.ByKey[key]
 		last := states[len(states)-1]
-		if !ok || last.Deleting() || last.Guessed() || k.late(last.Event) || len(k.set.Versions) == 0 {
+		if !ok || last.Deleting() || last.Guessed() || j.late(last.Event) || len(j.set.Versions) == 0 {
 			continue
 		}
-		from := max(k.unwanted(ordinal), last.Event.Span.NotAfter)
-		if from == world.Forever || end.Sub(from) < bound || k.controlHurt(history.Between(from, end)) ||
-			k.watch.Blind(from, end, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
+		from := max(j.unwanted(ordinal), last.Event.Span.NotAfter)
+		if from == world.Forever || end.Sub(from) < bound || j.controlHurt(history.Between(from, end)) ||
+			j.watch.Blind(from, end, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
 			continue
 		}
-		st := k.set.Versions[len(k.set.Versions)-1]
-		k.breaks("claim "+last.Name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
-			"after its ordinal was unwanted and its pod gone, although the policy is to delete "+
-			"it.", last.Name(), k.clock(end),
-			end.Sub(from)), last.Event.ID, st.Event.ID)
+		st := j.set.Versions[len(j.set.Versions)-1]
+		j.breaks("claim "+last.Name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
+			"after its ordinal was unwanted and its pod gone, although the policy is to delete it.", last.Name(),
+			j.clock(end), end.Sub(from)), last.Event.ID, st.Event.ID)
 	}
 }
 
 // unwanted returns since when an ordinal is to have no claim and its last pod is gone, to the end; forever if that is
 // not so. A claim that no controller has yet been told to delete, since its pod was gone before the policy was, is
 // none.
-func (k *keeping) unwanted(ordinal int) history.Time {
+func (j *setJudge) unwanted(ordinal int) history.Time {
 	since := world.Forever
-	for _, st := range slices.Backward(k.set.Versions) {
+	for _, st := range slices.Backward(j.set.Versions) {
 		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted ||
 			!st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 		if !goes || st.Guessed() {
@@ -268,7 +244,7 @@ func (k *keeping) unwanted(ordinal int) history.Time {
 		return world.Forever
 	}
 	ended := false
-	for _, l := range k.set.Pods {
+	for _, l := range j.set.Pods {
 		if l.Ordinal != ordinal {
 			continue
 		}

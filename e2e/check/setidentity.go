@@ -35,13 +35,12 @@ func SetIdentity() Check {
 // identity judges one StatefulSet.
 type identity struct {
 	*setJudge
-	set    *world.Set
 	placed map[*world.PodLife]bool
 }
 
-func judgeSetIdentity(j *setJudge, set *world.Set) {
-	i := &identity{setJudge: j, set: set, placed: map[*world.PodLife]bool{}}
-	j.walk(set, i.step)
+func judgeSetIdentity(j *setJudge) {
+	i := &identity{setJudge: j, placed: map[*world.PodLife]bool{}}
+	j.walk(i.step)
 	i.bindings()
 	i.twins()
 }
@@ -137,7 +136,7 @@ func missed(p, old *world.PodState, told float64, known bool) string {
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
 func (j *identity) names(p *world.PodState) {
 	l := p.Life
-	states := j.acted(j.set, p)
+	states := j.acted(p)
 	if len(states) == 0 {
 		j.unknown("pod %s was made at %s, before its StatefulSet was known", l.Name, j.when(p.Event))
 		return
@@ -165,7 +164,7 @@ func (j *identity) names(p *world.PodState) {
 
 // itsClaims holds that a pod has a claim of its own from each template.
 func (j *identity) itsClaims(p *world.PodState) {
-	states := j.acted(j.set, p)
+	states := j.acted(p)
 	if len(states) == 0 {
 		return
 	}
@@ -188,13 +187,11 @@ func (j *identity) itsClaims(p *world.PodState) {
 
 // stays holds that a pod does not move: its node is set once.
 func (j *identity) stays(p, old *world.PodState) {
-	if p.Guessed() || old.Guessed() || old.Spec.NodeName == "" ||
-		p.Spec.NodeName == old.Spec.NodeName {
+	if p.Guessed() || old.Guessed() || old.Spec.NodeName == "" || p.Spec.NodeName == old.Spec.NodeName {
 		return
 	}
-	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod "+
-		"moves.", p.Life.Name, p.Life.UID, old.Spec.NodeName,
-		j.when(p.Event), p.Spec.NodeName), old)
+	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod moves.", p.Life.Name, p.Life.UID,
+		old.Spec.NodeName, j.when(p.Event), p.Spec.NodeName), old)
 }
 
 // fits holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be

@@ -25,18 +25,20 @@ type setJudge struct {
 	watch   *world.Watch
 	until   history.Time // What came later is no longer the trial's.
 	planned *world.Set   // The StatefulSet of the plan.
+	set     *world.Set   // The one that is judged.
 
 	placements map[placement]bool // Whether a node can have a volume, as far as was asked.
 }
 
 // ofSets completes a check that judges each StatefulSet that was seen, in the order of their names, by what the given
 // observers told.
-func ofSets(c Check, observers []string, each func(*setJudge, *world.Set)) Check {
+func ofSets(c Check, observers []string, each func(*setJudge)) Check {
 	c.judge = func(r *ruling) {
 		j := newSetJudge(r)
 		j.sawObjects(j.sets.LastFact(), observers...)
 		for _, set := range j.sets.Seen() {
-			each(j, set)
+			j.set = set
+			each(j)
 		}
 	}
 	return c
@@ -90,9 +92,9 @@ func (j *setJudge) when(e *history.Event) string { return j.clock(e.Span.NotAfte
 func (j *setJudge) late(e *history.Event) bool { return e.Span.NotBefore > j.until }
 
 // walk goes through the states of a StatefulSet's pods in their order. Now is what was known of each ordinal before.
-func (j *setJudge) walk(set *world.Set, step func(p *world.PodState, now map[int]*world.PodState)) {
+func (j *setJudge) walk(step func(p *world.PodState, now map[int]*world.PodState)) {
 	now := map[int]*world.PodState{}
-	for _, p := range set.States {
+	for _, p := range j.set.States {
 		if j.late(p.Event) {
 			continue
 		}
@@ -102,15 +104,15 @@ func (j *setJudge) walk(set *world.Set, step func(p *world.PodState, now map[int
 }
 
 // replay goes through the versions of a StatefulSet and the states of its pods in one order.
-func replay(set *world.Set, version func(*world.StatefulSet), pod func(*world.PodState)) {
-	i := 0
-	for _, st := range set.Versions {
-		for ; i < len(set.States) && set.States[i].Version < st.Version; i++ {
-			pod(set.States[i])
+func (j *setJudge) replay(version func(*world.StatefulSet), pod func(*world.PodState)) {
+	i, states := 0, j.set.States
+	for _, st := range j.set.Versions {
+		for ; i < len(states) && states[i].Version < st.Version; i++ {
+			pod(states[i])
 		}
 		version(st)
 	}
-	for _, p := range set.States[i:] {
+	for _, p := range states[i:] {
 		pod(p)
 	}
 }
@@ -128,10 +130,10 @@ func (j *setJudge) known(at history.Span) history.Time {
 	return since
 }
 
-// acted returns the states of a StatefulSet that a controller may have acted on when it changed a pod, the newest
+// acted returns the states of the StatefulSet that a controller may have acted on when it changed a pod, the newest
 // first.
-func (j *setJudge) acted(set *world.Set, p *world.PodState) []*world.StatefulSet {
-	return set.Around(p.Version, j.known(p.Event.Span))
+func (j *setJudge) acted(p *world.PodState) []*world.StatefulSet {
+	return j.set.Around(p.Version, j.known(p.Event.Span))
 }
 
 // controlHurt reports whether a fault of the control plane was active at some time in span, or had just been.

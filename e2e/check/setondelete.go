@@ -23,32 +23,32 @@ func SetOnDelete() Check {
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetOnDelete)
 }
 
-func judgeSetOnDelete(j *setJudge, set *world.Set) {
-	j.walk(set, func(p *world.PodState, _ map[int]*world.PodState) {
+func judgeSetOnDelete(j *setJudge) {
+	j.walk(func(p *world.PodState, _ map[int]*world.PodState) {
 		switch {
 		case p.Made():
-			j.madeOnDelete(set, p)
+			j.madeOnDelete(p)
 		case p.AskedToEnd():
-			j.endedOnDelete(set, p)
+			j.endedOnDelete(p)
 		}
 	})
 	names := map[string]bool{}
-	for _, st := range set.Versions {
+	for _, st := range j.set.Versions {
 		names[st.Status.UpdateRevision] = true
 	}
 	delete(names, "")
-	if set == j.planned && len(names) < 2 && updates(j.trial.Plan) > 0 {
+	if j.set == j.planned && len(names) < 2 && updates(j.trial.Plan) > 0 {
 		j.unknown("%s was never seen to have another update revision than its first: there was nothing to hold back",
-			set)
+			j.set)
 	}
 }
 
-func (j *setJudge) madeOnDelete(set *world.Set, p *world.PodState) {
+func (j *setJudge) madeOnDelete(p *world.PodState) {
 	since := j.known(p.Event.Span)
-	names := set.UpdateRevisions(p.Version, p.Event.Span, since)
-	states := wanting(set.Around(p.Version, since), p.Life.Ordinal)
-	if !every(states, waitsForDelete) || len(names) == 0 || j.blind(since,
-		p.Event.Span.NotAfter.Add(world.CacheLag)) {
+	names := j.set.UpdateRevisions(p.Version, p.Event.Span, since)
+	states := wanting(j.set.Around(p.Version, since), p.Life.Ordinal)
+	if !every(states, waitsForDelete) || len(names) == 0 ||
+		j.blind(since, p.Event.Span.NotAfter.Add(world.CacheLag)) {
 		return
 	}
 	j.evidence++
@@ -58,8 +58,8 @@ func (j *setJudge) madeOnDelete(set *world.Set, p *world.PodState) {
 	}
 }
 
-func (j *setJudge) endedOnDelete(set *world.Set, p *world.PodState) {
-	states := set.Around(p.Version, j.known(p.Event.Span))
+func (j *setJudge) endedOnDelete(p *world.PodState) {
+	states := j.acted(p)
 	wanted := every(states, func(st *world.StatefulSet) bool {
 		return waitsForDelete(st) && keeps(st, p.Life.Ordinal)
 	})

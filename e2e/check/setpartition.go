@@ -29,14 +29,13 @@ func SetPartition() Check {
 
 type parting struct {
 	*setJudge
-	set   *world.Set
 	below int
 }
 
-func judgeSetPartition(j *setJudge, set *world.Set) {
-	d := &parting{setJudge: j, set: set}
-	j.walk(set, d.step)
-	j.note("%s: %d pods made below a partition", set, d.below)
+func judgeSetPartition(j *setJudge) {
+	d := &parting{setJudge: j}
+	j.walk(d.step)
+	j.note("%s: %d pods made below a partition", j.set, d.below)
 }
 
 func (d *parting) step(p *world.PodState, now map[int]*world.PodState) {
@@ -72,8 +71,7 @@ func (d *parting) made(p *world.PodState) {
 	}
 	switch {
 	case len(allowed) == 0:
-		d.unknown("at which revision pod %s was to be made at %s is not known: the status names "+
-			"none", p.Life.Name,
+		d.unknown("at which revision pod %s was to be made at %s is not known: the status names none", p.Life.Name,
 			d.when(p.Event))
 		return
 	case d.blind(since, p.Event.Span.NotAfter.Add(world.CacheLag)):
@@ -101,10 +99,7 @@ func (d *parting) keeps(p, old *world.PodState) {
 		return
 	}
 	since := d.known(p.Event.Span)
-	held := every(
-		d.set.Around(p.Version, since),
-		func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.Life.Ordinal) },
-	)
+	held := every(d.acted(p), func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.Life.Ordinal) })
 	for _, name := range d.set.UpdateRevisions(p.Version, p.Event.Span, since) {
 		if held && name != p.Revision && d.set.ImagesOf(name) == p.Images() {
 			d.blame(p, fmt.Sprintf("Pod %s, below the partition and made at revision %q, ran the images of the "+
@@ -127,7 +122,7 @@ func (d *parting) sideOf(p *world.PodState) string {
 // ended holds that the StatefulSet leaves the pods below the partition alone. It ends one of them only when it has
 // failed, to make it anew.
 func (d *parting) ended(p *world.PodState) {
-	states := d.set.Around(p.Version, d.known(p.Event.Span))
+	states := d.acted(p)
 	held := every(states, func(st *world.StatefulSet) bool {
 		return st.Spec.Demand.Held(p.Life.Ordinal) && keeps(st, p.Life.Ordinal)
 	})

@@ -24,20 +24,20 @@ func SetPolicy() Check {
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPolicy)
 }
 
-func judgeSetPolicy(j *setJudge, set *world.Set) {
-	j.walk(set, func(p *world.PodState, _ map[int]*world.PodState) {
+func judgeSetPolicy(j *setJudge) {
+	j.walk(func(p *world.PodState, _ map[int]*world.PodState) {
 		if p.Made() {
-			j.inRange(set, p)
+			j.inRange(p)
 		}
 	})
-	j.prompt(set)
-	j.revisions(set)
+	j.prompt()
+	j.revisions()
 }
 
 // inRange holds that a new pod has one of the ordinals that are wanted.
-func (j *setJudge) inRange(set *world.Set, p *world.PodState) {
+func (j *setJudge) inRange(p *world.PodState) {
 	since := j.known(p.Event.Span)
-	states := set.Around(p.Version, since)
+	states := j.set.Around(p.Version, since)
 	if len(states) == 0 || j.blind(since, p.Event.Span.NotAfter) {
 		return
 	}
@@ -45,27 +45,26 @@ func (j *setJudge) inRange(set *world.Set, p *world.PodState) {
 	if every(states, func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(p.Life.Ordinal) }) {
 		st := states[0]
 		j.breaks("pod "+p.Life.Name, p.Event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
-			"wants %d pods "+
-			"from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start),
+			"wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start),
 			p.Event.ID, st.Event.ID)
 	}
 }
 
 // prompt holds, for each time in which a Parallel set's spec was the same, that within the bound every pod that is
 // wanted was made, and the end of every other was asked for.
-func (j *setJudge) prompt(set *world.Set) {
-	for i := 0; i < len(set.Versions); {
-		first := set.Versions[i]
+func (j *setJudge) prompt() {
+	for i := 0; i < len(j.set.Versions); {
+		first := j.set.Versions[i]
 		k := i + 1
-		for k < len(set.Versions) && sameDemand(first, set.Versions[k]) {
+		for k < len(j.set.Versions) && sameDemand(first, j.set.Versions[k]) {
 			k++
 		}
 		end := min(j.until, j.watch.Alive)
-		if k < len(set.Versions) {
-			end = min(end, set.Versions[k].Event.Span.NotBefore)
+		if k < len(j.set.Versions) {
+			end = min(end, j.set.Versions[k].Event.Span.NotBefore)
 		}
 		if first.Spec.Demand.Parallel && !first.Deleting() && !first.Guessed() {
-			j.promptIn(set, first, history.Span{NotBefore: first.Event.Span.NotAfter, NotAfter: end})
+			j.promptIn(first, history.Span{NotBefore: first.Event.Span.NotAfter, NotAfter: end})
 		}
 		i = k
 	}
@@ -74,18 +73,17 @@ func (j *setJudge) prompt(set *world.Set) {
 func sameDemand(a, b *world.StatefulSet) bool {
 	return a.UID() == b.UID() && a.Spec.Demand.Replicas == b.Spec.Demand.Replicas &&
 		a.Spec.Demand.Start == b.Spec.Demand.Start && a.Spec.Demand.Parallel == b.Spec.Demand.Parallel &&
-		a.Deleting() == b.Deleting() &&
-		!b.Guessed()
+		a.Deleting() == b.Deleting() && !b.Guessed()
 }
 
-func (j *setJudge) promptIn(set *world.Set, st *world.StatefulSet, span history.Span) {
+func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 	bound := j.trial.Plan.Bounds.Ready.D()
 	if span.Length() < bound || j.controlHurt(span) || j.blind(span.NotBefore, span.NotAfter) {
 		return
 	}
 	deadline := span.NotBefore.Add(bound)
 	there := map[int]bool{}
-	for _, l := range set.Pods {
+	for _, l := range j.set.Pods {
 		begun := l.First.Event.Span.NotBefore <= deadline
 		if begun && (l.End == nil || l.End.Event.Span.NotAfter >= span.NotBefore) {
 			there[l.Ordinal] = true
@@ -96,26 +94,24 @@ func (j *setJudge) promptIn(set *world.Set, st *world.StatefulSet, span history.
 		j.evidence++
 		if l.Asked == nil || l.Asked.Event.Span.NotBefore > deadline {
 			j.breaks("pod "+l.Name, history.Span{NotBefore: span.NotBefore, NotAfter: deadline}, fmt.Sprintf("Pod "+
-				"%s, which is not wanted since %s, was not asked to end within %s although the policy is "+
-				"Parallel.", l.Name,
-				j.clock(span.NotBefore), bound), st.Event.ID, l.First.Event.ID)
+				"%s, which is not wanted since %s, was not asked to end within %s although the policy is Parallel.",
+				l.Name, j.clock(span.NotBefore), bound), st.Event.ID, l.First.Event.ID)
 		}
 	}
 	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, mostOrdinals); k++ {
 		j.evidence++
 		if !there[k] {
-			j.breaks(fmt.Sprintf("pod %s-%d", set.Name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},
-				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is "+
-					"Parallel.", set.Name, k,
-					j.clock(span.NotBefore), bound), st.Event.ID)
+			j.breaks(fmt.Sprintf("pod %s-%d", j.set.Name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},
+				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is Parallel.",
+					j.set.Name, k, j.clock(span.NotBefore), bound), st.Event.ID)
 		}
 	}
 }
 
 // revisions holds, where revisions were watched, that at the end no more old ones are kept than the limit, and that
 // none was deleted that a pod still was at.
-func (j *setJudge) revisions(set *world.Set) {
-	all := set.Revisions
+func (j *setJudge) revisions() {
+	all := j.set.Revisions
 	if !j.watch.On(world.RevisionsObserver) || len(all) == 0 ||
 		j.watch.Blind(j.trial.Start, j.until, world.RevisionsObserver) {
 		return
@@ -127,20 +123,20 @@ func (j *setJudge) revisions(set *world.Set) {
 		}
 		j.evidence++
 		if r.Deleted() {
-			j.dropped(set, r)
+			j.dropped(r)
 			delete(kept, r.Name())
 			continue
 		}
 		kept[r.Name()] = r
 	}
-	last := set.Versions[len(set.Versions)-1]
+	last := j.set.Versions[len(j.set.Versions)-1]
 	bound := j.trial.Plan.Bounds.Settle.D()
 	if last.Deleting() || min(j.until, j.watch.Alive).Sub(j.sets.LastFact()) < bound {
 		return // It may still be about to delete some.
 	}
 	for _, name := range keys(kept) {
 		inUse := name == last.Status.CurrentRevision || name == last.Status.UpdateRevision ||
-			slices.ContainsFunc(set.Pods, func(l *world.PodLife) bool {
+			slices.ContainsFunc(j.set.Pods, func(l *world.PodLife) bool {
 				return l.End == nil && l.States[len(l.States)-1].Revision == name
 			})
 		if !inUse {
@@ -148,27 +144,25 @@ func (j *setJudge) revisions(set *world.Set) {
 		}
 	}
 	if len(names) > last.Spec.Demand.HistoryLimit && last.Spec.Demand.HistoryLimit >= 0 {
-		j.breaks(set.String(), last.Event.Span, fmt.Sprintf("%s keeps %d old revisions, and revisionHistoryLimit "+
-			"is %d: %v.",
-			set, len(names), last.Spec.Demand.HistoryLimit, names), last.Event.ID)
+		j.breaks(j.set.String(), last.Event.Span, fmt.Sprintf("%s keeps %d old revisions, and revisionHistoryLimit "+
+			"is %d: %v.", j.set, len(names), last.Spec.Demand.HistoryLimit, names), last.Event.ID)
 	}
 }
 
 // dropped holds that no revision is deleted that a pod is at.
-func (j *setJudge) dropped(set *world.Set, r *world.Revision) {
-	st := set.At(r.Version)
+func (j *setJudge) dropped(r *world.Revision) {
+	st := j.set.At(r.Version)
 	if st == nil || st.Deleting() || len(r.Event.Object.Raw) == 0 || len(r.Meta.OwnerReferences) > 0 &&
 		!owns(st.UID(), r.Meta) {
 		return // It went with its StatefulSet.
 	}
-	for _, l := range set.Pods {
+	for _, l := range j.set.Pods {
 		at := l.Before(r.Version)
 		if at == nil || at.Deleted() || at.Revision != r.Name() || l.First.Event.Span.NotAfter > j.known(r.Event.Span) {
 			continue
 		}
-		j.breaks(set.String(), r.Event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at "+
-			"it.", r.Name(),
-			j.when(r.Event), l.Name), r.Event.ID, at.Event.ID)
+		j.breaks(j.set.String(), r.Event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at it.",
+			r.Name(), j.when(r.Event), l.Name), r.Event.ID, at.Event.ID)
 		return
 	}
 }

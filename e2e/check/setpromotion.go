@@ -25,36 +25,34 @@ func SetPromotion() Check {
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPromotion)
 }
 
-func judgeSetPromotion(j *setJudge, set *world.Set) {
+func judgeSetPromotion(j *setJudge) {
 	now := map[int]*world.PodState{}
 	var old *world.StatefulSet
-	replay(set, func(st *world.StatefulSet) {
+	j.replay(func(st *world.StatefulSet) {
 		complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
 			old.Status.CurrentRevision != st.Status.CurrentRevision &&
 			st.Status.CurrentRevision == st.Status.UpdateRevision
 		if complete && !j.late(st.Event) {
 			j.evidence++
-			j.promoted(set, st, old, now)
+			j.promoted(st, old, now)
 		}
 		old = st
 	}, func(p *world.PodState) { now[p.Life.Ordinal] = p })
 }
 
-func (j *setJudge) promoted(set *world.Set, st, old *world.StatefulSet, now map[int]*world.PodState) {
+func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodState) {
 	_, latest, ok := j.sets.Wall.Between(st.Event.Span)
 	if !ok {
-		j.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
-			"disagree", set,
+		j.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server disagree", j.set,
 			j.when(st.Event))
 		return
 	}
 	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < mostOrdinals; k++ {
 		p := now[k]
 		if p != nil && p.Healthy() && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
-			j.breaks(set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
-				"although pod %s had not been Ready for the %d s of "+
-				"minReadySeconds.", set, st.Status.UpdateRevision, j.when(st.Event), p.Life.Name,
-				st.Spec.Demand.MinReady), st.Event.ID, old.Event.ID, p.Event.ID)
+			j.breaks(j.set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
+				"although pod %s had not been Ready for the %d s of minReadySeconds.", j.set, st.Status.UpdateRevision,
+				j.when(st.Event), p.Life.Name, st.Spec.Demand.MinReady), st.Event.ID, old.Event.ID, p.Event.ID)
 			return
 		}
 	}

@@ -47,7 +47,6 @@ func counted(p *world.PodState, revision string) int32 {
 // telling follows one StatefulSet: its pods and its status, in one order.
 type telling struct {
 	*setJudge
-	set     *world.Set
 	now     map[int]*world.PodState
 	tallies []tally
 	changed history.Time // When a number of the pods last changed.
@@ -57,9 +56,9 @@ type telling struct {
 	status  *world.StatefulSet
 }
 
-func judgeSetStatus(j *setJudge, set *world.Set) {
-	t := &telling{setJudge: j, set: set, now: map[int]*world.PodState{}, tallies: make([]tally, 1, len(set.States)+1)}
-	replay(set, t.written, t.pod)
+func judgeSetStatus(j *setJudge) {
+	t := &telling{setJudge: j, now: map[int]*world.PodState{}, tallies: make([]tally, 1, len(j.set.States)+1)}
+	j.replay(t.written, t.pod)
 	t.upTo(min(j.until, j.watch.Alive))
 }
 
@@ -111,8 +110,7 @@ func (t *telling) written(st *world.StatefulSet) {
 	fresh := old == nil || old.UID() != st.UID()
 	switch {
 	case fresh && st.Event.Object.Verb != history.VerbAdded && st.Event.Object.Verb != history.VerbListed:
-		t.unknown("%s was there when it was first seen, at %s: what came before was "+
-			"missed", t.set, t.when(st.Event))
+		t.unknown("%s was there when it was first seen, at %s: what came before was missed", t.set, t.when(st.Event))
 	case !fresh && old.Deleted():
 		t.unknown("%s was seen again at %s, after its end", t.set, t.when(st.Event))
 	case !fresh && (st.Meta.Generation < old.Meta.Generation ||
@@ -120,8 +118,7 @@ func (t *telling) written(st *world.StatefulSet) {
 		t.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
 			t.when(st.Event))
 	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != old.Spec.Demand:
-		t.unknown("%s demands at %s what it did not before, and its generation is the "+
-			"same", t.set, t.when(st.Event))
+		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, t.when(st.Event))
 	case !fresh && st.Meta.Generation > old.Meta.Generation+1:
 		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
 			t.when(st.Event), st.Meta.Generation)
@@ -145,14 +142,8 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 	}
 	t.evidence++
 	if st.Status.ObservedGeneration > st.Meta.Generation {
-		t.wrongNumber(
-			st,
-			fmt.Sprintf(
-				"observedGeneration is %d, and the generation %d",
-				st.Status.ObservedGeneration,
-				st.Meta.Generation,
-			),
-		)
+		t.wrongNumber(st, "observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration,
+			st.Meta.Generation)
 		return
 	}
 	since := min(t.known(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
@@ -175,22 +166,15 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 	c := st.Status
 	switch {
 	case c.Replicas < low.replicas || c.Replicas > high.replicas:
-		t.wrongNumber(st, fmt.Sprintf("replicas is %d, and there were "+
-			"%s", c.Replicas, between(low.replicas, high.replicas)))
+		t.wrongNumber(st, "replicas is %d, and there were %s", c.Replicas, between(low.replicas, high.replicas))
 	case c.ReadyReplicas < low.ready || c.ReadyReplicas > high.ready:
-		t.wrongNumber(
-			st,
-			fmt.Sprintf("readyReplicas is %d, and %s were Ready", c.ReadyReplicas, between(low.ready, high.ready)),
-		)
+		t.wrongNumber(st, "readyReplicas is %d, and %s were Ready", c.ReadyReplicas, between(low.ready, high.ready))
 	case c.AvailableReplicas > high.ready || st.Spec.Demand.MinReady == 0 && c.AvailableReplicas < low.ready:
-		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
-			between(low.ready, high.ready)))
+		t.wrongNumber(st, "availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
+			between(low.ready, high.ready))
 	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
-		t.wrongNumber(
-			st,
-			fmt.Sprintf("updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
-				st.Status.UpdateRevision),
-		)
+		t.wrongNumber(st, "updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
+			st.Status.UpdateRevision)
 	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
 	}
@@ -219,8 +203,7 @@ func between(low, high int32) string {
 func (t *telling) available(st *world.StatefulSet, ready int32) {
 	_, latest, ok := t.sets.Wall.Between(st.Event.Span)
 	if !ok {
-		t.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server "+
-			"disagree", t.set,
+		t.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server disagree", t.set,
 			t.when(st.Event))
 		return
 	}
@@ -231,18 +214,18 @@ func (t *telling) available(st *world.StatefulSet, ready int32) {
 		}
 	}
 	if st.Status.AvailableReplicas > ready-waiting {
-		t.wrongNumber(st, fmt.Sprintf("availableReplicas is %d, and %d of %d Ready pods had not been Ready for the "+
-			"%d s of minReadySeconds", st.Status.AvailableReplicas, waiting, ready, st.Spec.Demand.MinReady))
+		t.wrongNumber(st, "availableReplicas is %d, and %d of %d Ready pods had not been Ready for the %d s of "+
+			"minReadySeconds", st.Status.AvailableReplicas, waiting, ready, st.Spec.Demand.MinReady)
 	}
 }
 
-func (t *telling) wrongNumber(st *world.StatefulSet, what string) {
+func (t *telling) wrongNumber(st *world.StatefulSet, format string, args ...any) {
 	events := []int64{st.Event.ID}
 	if last := t.tallies[len(t.tallies)-1].to; last != nil {
 		events = append(events, last.Event.ID)
 	}
 	t.breaks(t.set.String(), st.Event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
-		t.when(st.Event), what), events...)
+		t.when(st.Event), fmt.Sprintf(format, args...)), events...)
 }
 
 // look says whether the status is wrong from an event on.
@@ -266,11 +249,8 @@ func (t *telling) mismatch() string {
 	updated, labelled := t.updated(st)
 	switch {
 	case st.Status.ObservedGeneration < st.Meta.Generation:
-		return fmt.Sprintf(
-			"observedGeneration is %d, and the generation %d",
-			st.Status.ObservedGeneration,
-			st.Meta.Generation,
-		)
+		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration,
+			st.Meta.Generation)
 	case c.Replicas != last.replicas:
 		return fmt.Sprintf("replicas is %d, and there are %d", c.Replicas, last.replicas)
 	case c.ReadyReplicas != last.ready:
@@ -278,18 +258,11 @@ func (t *telling) mismatch() string {
 	case st.Spec.Demand.MinReady == 0 && c.AvailableReplicas != last.ready:
 		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.AvailableReplicas, last.ready)
 	case labelled && c.UpdatedReplicas != updated:
-		return fmt.Sprintf(
-			"updatedReplicas is %d, and %d are at %s",
-			c.UpdatedReplicas,
-			updated,
-			st.Status.UpdateRevision,
-		)
+		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated,
+			st.Status.UpdateRevision)
 	case labelled && st.Spec.Demand.Strategy == world.RollingUpdate &&
-		st.Status.CurrentRevision != st.Status.UpdateRevision &&
-		int(
-			updated,
-		) == st.Spec.Demand.Replicas && int(last.ready) == st.Spec.Demand.Replicas &&
-		int(last.replicas) == st.Spec.Demand.Replicas:
+		st.Status.CurrentRevision != st.Status.UpdateRevision && int(updated) == st.Spec.Demand.Replicas &&
+		int(last.ready) == st.Spec.Demand.Replicas && int(last.replicas) == st.Spec.Demand.Replicas:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.Status.CurrentRevision, updated,
 			st.Status.UpdateRevision)
 	}

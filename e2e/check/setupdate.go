@@ -29,19 +29,18 @@ func SetUpdate() Check {
 
 type updating struct {
 	*setJudge
-	set    *world.Set
 	spared int
 	judged int
 }
 
-func judgeSetUpdate(j *setJudge, set *world.Set) {
-	u := &updating{setJudge: j, set: set}
-	j.walk(set, u.step)
+func judgeSetUpdate(j *setJudge) {
+	u := &updating{setJudge: j}
+	j.walk(u.step)
 	j.evidence += u.judged
-	if set == j.planned && u.judged == 0 && rollouts(j.trial.Plan) > 0 {
+	if j.set == j.planned && u.judged == 0 && rollouts(j.trial.Plan) > 0 {
 		j.unknown("the plan updates the StatefulSet, and no pod was seen to be ended by it")
 	}
-	j.note("%s: %d pods ended by a rolling update, %d ended by something else", set, u.judged, u.spared)
+	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, u.judged, u.spared)
 }
 
 func (u *updating) step(p *world.PodState, now map[int]*world.PodState) {
@@ -75,8 +74,8 @@ func (u *updating) step(p *world.PodState, now map[int]*world.PodState) {
 	case u.explained(p):
 		u.spared++
 	default:
-		u.unknown("pod %s was ended at %s although %s, and who ended it is not "+
-			"known", p.Life.Name, u.when(p.Event), rule)
+		u.unknown("pod %s was ended at %s although %s, and who ended it is not known", p.Life.Name, u.when(p.Event),
+			rule)
 	}
 }
 
@@ -93,10 +92,7 @@ func (u *updating) again(p *world.PodState) {
 
 // broken says in words which rule the end of a pod broke, and through which other pod; "" if none.
 func (u *updating) broken(
-	p *world.PodState,
-	states []*world.StatefulSet,
-	names []string,
-	now map[int]*world.PodState,
+	p *world.PodState, states []*world.StatefulSet, names []string, now map[int]*world.PodState,
 ) (string, *world.PodState) {
 	parallel := slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Parallel })
 	if own := now[p.Life.Ordinal]; parallel && (own == nil || !own.Healthy()) {
@@ -143,11 +139,8 @@ func (u *updating) away(other, p *world.PodState, states []*world.StatefulSet) s
 	if other.Down(u.known(p.Event.Span)) {
 		return other.Describe()
 	}
-	if other.Healthy() &&
-		every(
-			states,
-			func(st *world.StatefulSet) bool { return other.Waiting(st.Spec.Demand.MinReady, p.EndAsked()) },
-		) {
+	waits := func(st *world.StatefulSet) bool { return other.Waiting(st.Spec.Demand.MinReady, p.EndAsked()) }
+	if other.Healthy() && every(states, waits) {
 		return fmt.Sprintf("Ready for less than the %d s of minReadySeconds", states[0].Spec.Demand.MinReady)
 	}
 	return ""

@@ -52,12 +52,10 @@ type user struct {
 
 func judgeUnpublishInUse(r *ruling) {
 	d := r.disks()
-	told := map[string]bool{}
 	for _, t := range d.takings() {
-		if d.goingDown(t) {
-			continue
+		if !d.goingDown(t) {
+			d.judgeTaking(t)
 		}
-		d.judgeTaking(t, told)
 	}
 	window := d.podWindow()
 	r.sawMounts(window)
@@ -85,16 +83,11 @@ func (d *disks) takings() []taking {
 		}
 	}
 	for _, c := range d.calls.Of(world.RPCUnpublish, world.RPCUnstage) {
-		if !c.Succeeded() || c.Point == "lie" {
+		if !c.Took() {
 			continue
 		}
-		t := taking{
-			node:   c.TargetNode(),
-			volume: d.name(c),
-			span:   c.Ended(),
-			how:    c.RPC + " ended well",
-			events: c.Events(),
-		}
+		t := taking{node: c.TargetNode(), volume: d.name(c), span: c.Ended(), how: c.RPC + " ended well",
+			events: c.Events()}
 		if c.RPC == world.RPCUnpublish {
 			p, ok := world.PlaceOf(c.Target)
 			if !ok || p.Pod == "" {
@@ -148,7 +141,7 @@ func (d *disks) users(t taking) []user {
 	return all
 }
 
-func (d *disks) judgeTaking(t taking, told map[string]bool) {
+func (d *disks) judgeTaking(t taking) {
 	after := t.span.NotAfter
 	if after < world.Forever-history.Time(reaping) {
 		after = after.Add(reaping)
@@ -157,7 +150,6 @@ func (d *disks) judgeTaking(t taking, told map[string]bool) {
 	if t.pod != "" {
 		from = "pod " + d.storage.PodName(t.pod) + " on node " + t.node
 	}
-	subject := t.node + "\x00" + t.pod + "\x00" + t.volume
 	for _, u := range d.users(t) {
 		switch {
 		case u.from > t.span.NotBefore || u.maybeTo <= after:
@@ -166,8 +158,7 @@ func (d *disks) judgeTaking(t taking, told map[string]bool) {
 		case u.to <= after:
 			d.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
 				d.clock(t.span.NotAfter), u.what, u.did)
-		case !told[subject]:
-			told[subject] = true
+		case d.first(t.node, t.pod, t.volume):
 			span := history.Span{NotBefore: t.span.NotBefore, NotAfter: u.to}
 			d.violation(Finding{
 				Sentence: fmt.Sprintf("Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least "+

@@ -58,31 +58,19 @@ func Witness() Check {
 	}
 }
 
-// writing judges; told has the volumes and kinds of violation that were told.
-type writing struct {
-	*ruling
-	told map[string]bool
-}
-
 func judgeWitness(r *ruling) {
-	j := &writing{r, map[string]bool{}}
 	judged := map[string]int{}
 	for _, w := range r.witnesses() {
-		if o, ok := j.onTwoNodes(w.PV); ok {
-			r.unknown(
-				"volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
-					"file system, so what one writer left may have been overwritten, and the file does not tell of it",
-				w.PV,
-				o.A.Node,
-				o.B.Node,
-				r.clock(o.Span.NotBefore),
-			)
+		if o, ok := r.onTwoNodes(w.PV); ok {
+			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
+				"file system, so what one writer left may have been overwritten, and the file does not tell of it",
+				w.PV, o.A.Node, o.B.Node, r.clock(o.Span.NotBefore))
 		}
 		if len(w.Entries) == 0 {
 			r.unknown("the witness %q in the volume of %s has no entry: nothing wrote to it", w.Label, w.Instance)
 		}
 		judged[w.PV] = max(judged[w.PV], len(w.Entries))
-		j.judge(w)
+		r.judgeWitness(w)
 	}
 	for _, n := range judged {
 		r.evidence += n
@@ -96,9 +84,9 @@ type start struct {
 	first, last history.Time
 }
 
-func (j *writing) judge(w witnessRead) {
+func (r *ruling) judgeWitness(w witnessRead) {
 	if w.Torn > 0 {
-		j.blame(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
+		r.blameWitness(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
 	}
 	byName := map[string]*start{}
 	var starts []*start // In the order of their first entries.
@@ -109,11 +97,11 @@ func (j *writing) judge(w witnessRead) {
 			byName[e.Start] = st
 			starts = append(starts, st)
 		} else if w.Entries[i-1].Start != e.Start {
-			j.blame(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
+			r.blameWitness(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
 				line(w.Entries[i-1])))
 		}
 		if e.Seq != st.seq+1 {
-			j.blame(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
+			r.blameWitness(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
 				"start belongs", line(e), st.seq+1))
 		}
 		st.seq, st.first, st.last = e.Seq, min(st.first, e.At), max(st.last, e.At)
@@ -121,7 +109,7 @@ func (j *writing) judge(w witnessRead) {
 	for i, b := range starts {
 		for _, a := range starts[:i] {
 			if a.last > b.first {
-				j.blame(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
+				r.blameWitness(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
 					"before start %s made its last", b.name, a.last.Sub(b.first), a.name))
 			}
 		}
@@ -129,12 +117,12 @@ func (j *writing) judge(w witnessRead) {
 }
 
 // onTwoNodes returns the first certain overlap of two nodes' mounts of a volume whose disk neither had lost.
-func (j *writing) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
-	v := j.world.Volumes().ByName[pv]
+func (r *ruling) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
+	v := r.world.Volumes().ByName[pv]
 	if v == nil || v.PV.ManyNodes() {
 		return world.Overlap[*world.Mount]{}, false
 	}
-	all := world.Overlaps(v.Reaching(j.world.Pulls()), (*world.Mount).Certain,
+	all := world.Overlaps(v.Reaching(r.world.Pulls()), (*world.Mount).Certain,
 		func(a, b *world.Mount) bool { return a.Node != b.Node })
 	if len(all) == 0 {
 		return world.Overlap[*world.Mount]{}, false
@@ -142,11 +130,10 @@ func (j *writing) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
 	return all[0], true
 }
 
-// blame tells the first violation of a kind in a volume.
-func (j *writing) blame(w witnessRead, kind, what string) {
-	if key := w.PV + "\x00" + kind; !j.told[key] {
-		j.told[key] = true
-		j.witnessed(w, fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what))
+// blameWitness tells the first violation of a kind in a volume.
+func (r *ruling) blameWitness(w witnessRead, kind, what string) {
+	if r.first(w.PV, kind) {
+		r.witnessed(w, fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what))
 	}
 }
 

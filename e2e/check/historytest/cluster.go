@@ -12,7 +12,7 @@ func (t *Trial) Observer(name, node, boot string, state history.ObserverState, d
 	if node != "" {
 		source = "ledger/" + node
 	}
-	t.Add(history.Event{Kind: history.KindObserver, Source: source, Span: history.Between(At(from), At(to)),
+	t.fact(source, from, to, history.Event{Kind: history.KindObserver,
 		Observer: &history.Observer{Name: name, Node: node, Boot: boot, State: state, Detail: detail}})
 }
 
@@ -26,19 +26,15 @@ func (t *Trial) Beats(name, node, boot string, from, to float64) {
 // Mount adds a mount that appears or is present, and returns its id. Its moments are known to 0.1 ms.
 func (t *Trial) Mount(action history.MountAction, node, boot string, inode uint64, path string, at float64) uint64 {
 	t.mountID++
-	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at),
-		At(at+0.0001)),
-		Mount: &history.Mount{
-			Action: action, Node: node, Boot: boot, MountID: t.mountID, Root: "/", Path: path, FSType: "ext4",
-			Identity: Identity(inode),
-		}})
+	t.fact("ledger/"+node, at, at+0.0001, history.Event{Kind: history.KindMount,
+		Mount: &history.Mount{Action: action, Node: node, Boot: boot, MountID: t.mountID, Root: "/", Path: path,
+			FSType: "ext4", Identity: Identity(inode)}})
 	return t.mountID
 }
 
 // Unmount adds the end of a mount.
 func (t *Trial) Unmount(node, boot string, id uint64, at float64) {
-	t.Add(history.Event{Kind: history.KindMount, Source: "ledger/" + node, Span: history.Between(At(at),
-		At(at+0.0001)),
+	t.fact("ledger/"+node, at, at+0.0001, history.Event{Kind: history.KindMount,
 		Mount: &history.Mount{Action: history.MountDetach, Node: node, Boot: boot, MountID: id}})
 }
 
@@ -52,7 +48,7 @@ func Identity(inode uint64) history.Identity {
 
 // Volume adds which storage stands behind a PersistentVolume.
 func (t *Trial) Volume(pv, node, path string, inode uint64, at float64) {
-	t.Add(history.Event{Kind: history.KindVolume, Source: "trial", Span: history.At(At(at)),
+	t.fact("trial", at, at, history.Event{Kind: history.KindVolume,
 		Volume: &history.Volume{PV: pv, Node: node, Path: path, Identity: Identity(inode)}})
 }
 
@@ -68,16 +64,8 @@ func (t *Trial) watchAPI(to float64) {
 
 // Process adds a process of a pod that ran from one moment to another, and to an unseen end when that is 0.
 func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
-	for _, p := range []struct {
-		action history.ProcessAction
-		at     float64
-	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
-		if p.at == 0 {
-			continue
-		}
-		t.Add(history.Event{Kind: history.KindProcess, Source: "ledger/" + node, Span: history.Between(At(p.at-0.2),
-			At(p.at)),
-			Process: &history.Process{Action: p.action, Node: node, Name: name, PID: pid, Start: At(from),
-				PodUID: podUID}})
-	}
+	t.spell(node, from, to, func(action history.ProcessAction) history.Event {
+		return history.Event{Kind: history.KindProcess, Process: &history.Process{Action: action, Node: node, Name: name,
+			PID: pid, Start: At(from), PodUID: podUID}}
+	})
 }

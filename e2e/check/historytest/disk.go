@@ -27,11 +27,7 @@ func DiskPlan() plan.Plan {
 		{Do: plan.ActionScale, Replicas: &two},
 		{Do: plan.ActionChecksum, Label: "scaled"},
 	}
-	for i := range p.Steps {
-		p.Steps[i].N = i + 1
-		p.Steps[i].Bound = plan.Duration(time.Minute)
-	}
-	return p
+	return numbered(p)
 }
 
 // Disk is a whole trial on attached disks in which every promise was kept. mysql-0 has volume pvc-0 on worker; its
@@ -42,7 +38,8 @@ func Disk() *Trial { return DiskWith(nil) }
 // DiskWith is Disk with more facts, told before everything is read back.
 func DiskWith(tell func(*Trial)) *Trial {
 	t := New(DiskPlan())
-	t.diskPhases()
+	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 39, 47, 48}, load: 48.5, heal: 49, healed: 50,
+		settled: 53, audit: 54, audited: 56, done: 60})
 	t.diskWatching()
 	t.PV("pvc-0", "data-mysql-0", "ReadWriteOnce", 1.15)
 	t.PV("pvc-1", "data-mysql-1", "ReadWriteOnce", 3.15)
@@ -62,8 +59,7 @@ func DiskWith(tell func(*Trial)) *Trial {
 		tell(t)
 	}
 	for k := range 2 {
-		name := fmt.Sprintf("mysql-%d", k)
-		t.diskReads(name, 0.1*float64(k))
+		t.readBack(k, fmt.Sprintf("pvc-mysql-%d", k))
 	}
 	zero := Writer{"start-a", "worker", t.PodUID("mysql-0"), 2.5, 40}
 	t.Witness("mysql-0", "pvc-0", "worker", "scaled", 47.5, zero)
@@ -127,20 +123,6 @@ func (s stay) goes(t *Trial, gone float64) {
 	t.Attachment(history.VerbDeleted, s.pv, s.node, false, true, after(2.8))
 }
 
-func (t *Trial) diskPhases() {
-	t.Phase(history.PhaseSetup, 0, 0.1, 9)
-	t.Phase(history.PhaseSteady, 0, 9, 10)
-	t.Phase(history.PhaseLoad, 0, 10, 48.5)
-	ends := []float64{10, 15, 16, 25.1, 30, 31, 39, 47, 48}
-	for i := range t.Plan.Steps {
-		t.Phase(history.PhaseStep, i+1, ends[i]+0.01, ends[i+1])
-	}
-	t.Phase(history.PhaseHeal, 0, 49, 50)
-	t.Phase(history.PhaseSettle, 0, 50, 53)
-	t.Phase(history.PhaseAudit, 0, 54, 56)
-	t.Done(60)
-}
-
 func (t *Trial) diskWatching() {
 	for _, node := range []string{"control-plane", "worker", "worker2"} {
 		t.Node(node, 0.2)
@@ -151,16 +133,4 @@ func (t *Trial) diskWatching() {
 	}
 	t.watch("csi-controller", "", "control-plane", 59)
 	t.watchAPI(59)
-}
-
-func (t *Trial) diskReads(name string, small float64) {
-	t.Checksum(name, "quiet", true, "filled", 0, 8+small)
-	t.Checksum(name, "quiet", true, "before", 2, 15.2+small)
-	t.Checksum(name, "quiet", true, "after", 5, 30.2+small)
-	t.Checksum(name, "quiet", true, "scaled", 8, 47.2+small)
-	t.FinalRows(name, 54.2+small)
-	t.Checksum(name, "quiet", true, "settled", 0, 55+small)
-	t.Checksum(name, "ledger", false, "settled", 0, 55.3+small)
-	t.Checksum(name, "ledger", false, "settled", 0, 55.6+small)
-	t.Inspections(name, "pvc-"+name, 55.9+small)
 }

@@ -26,8 +26,7 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 		}
 		o.Raw = data
 	}
-	t.Add(history.Event{Kind: history.KindObject, Source: "api", Span: history.Between(At(at-0.001), At(at)),
-		Object: &o})
+	t.fact("api", at-0.001, at, history.Event{Kind: history.KindObject, Object: &o})
 }
 
 // stamp is a moment as the API writes it.
@@ -151,9 +150,10 @@ func (t *Trial) set(verb history.Verb, name, uid string, s SetSpec, at float64, 
 	}
 	raw := fields{
 		"spec": fields{
-			"replicas": s.Replicas, "podManagementPolicy": policy, "serviceName": name, "image": s.Image,
+			"replicas": s.Replicas, "podManagementPolicy": policy, "serviceName": name,
 			"minReadySeconds": s.MinReady, "revisionHistoryLimit": limit, "updateStrategy": strategy,
 			"ordinals": fields{"start": s.Start},
+			"template": fields{"spec": fields{"containers": []any{fields{"name": name, "image": s.Image}}}},
 			"persistentVolumeClaimRetentionPolicy": fields{
 				"whenDeleted": s.WhenDeleted, "whenScaled": s.WhenScaled},
 			"volumeClaimTemplates": []any{fields{"metadata": fields{"name": "data"}}},

@@ -44,6 +44,11 @@ func SmokePlan() plan.Plan {
 			{Do: plan.ActionChecksum, Label: "scaled"},
 		},
 	}
+	return numbered(p)
+}
+
+// numbered gives the steps of a plan their numbers and bounds.
+func numbered(p plan.Plan) plan.Plan {
 	for i := range p.Steps {
 		p.Steps[i].N = i + 1
 		p.Steps[i].Bound = plan.Duration(time.Minute)
@@ -58,7 +63,8 @@ func Smoke() *Trial { return SmokeWith(nil) }
 // SmokeWith is Smoke with more facts, told before everything is read back.
 func SmokeWith(tell func(*Trial)) *Trial {
 	t := New(SmokePlan())
-	t.phases()
+	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 42.1, 47, 48, 56, 64, 65}, load: 65.5, heal: 66,
+		healed: 67, settled: 70, audit: 71, audited: 73, done: 80})
 	t.watching()
 	t.pods()
 	t.mounts()
@@ -70,22 +76,30 @@ func SmokeWith(tell func(*Trial)) *Trial {
 	if tell != nil {
 		tell(t)
 	}
-	t.reads()
+	for k := range 3 {
+		t.readBack(k, fmt.Sprintf("local-%d", k))
+	}
 	return t
 }
 
-func (t *Trial) phases() {
+// timetable says when the phases of a trial begin and end. Steps has the begin of the first step and the end of each.
+type timetable struct {
+	steps                                             []float64
+	load, heal, healed, settled, audit, audited, done float64
+}
+
+func (t *Trial) phases(at timetable) {
+	t.at = at
 	t.Phase(history.PhaseSetup, 0, 0.1, 9)
 	t.Phase(history.PhaseSteady, 0, 9, 10)
-	t.Phase(history.PhaseLoad, 0, 10, 65.5)
-	ends := []float64{10, 15, 16, 25.1, 30, 31, 42.1, 47, 48, 56, 64, 65}
+	t.Phase(history.PhaseLoad, 0, 10, at.load)
 	for i := range t.Plan.Steps {
-		t.Phase(history.PhaseStep, i+1, ends[i]+0.01, ends[i+1])
+		t.Phase(history.PhaseStep, i+1, at.steps[i]+0.01, at.steps[i+1])
 	}
-	t.Phase(history.PhaseHeal, 0, 66, 67)
-	t.Phase(history.PhaseSettle, 0, 67, 70)
-	t.Phase(history.PhaseAudit, 0, 71, 73)
-	t.Done(80)
+	t.Phase(history.PhaseHeal, 0, at.heal, at.healed)
+	t.Phase(history.PhaseSettle, 0, at.healed, at.settled)
+	t.Phase(history.PhaseAudit, 0, at.audit, at.audited)
+	t.Done(at.done)
 }
 
 // watching turns the observers on and lets them live to the end; the ledger of worker2 begins anew after the reboot.
@@ -210,20 +224,19 @@ func (t *Trial) work(k, operations int, away [][2]float64) {
 	}
 }
 
-// reads adds the checksums and the final reads.
-func (t *Trial) reads() {
-	for k := range 3 {
-		name := fmt.Sprintf("mysql-%d", k)
-		small := 0.1 * float64(k)
-		t.Checksum(name, "quiet", true, "filled", 0, 8+small)
-		for _, step := range []int{2, 5, 8, 11} {
-			at := map[int]float64{2: 15.2, 5: 30.2, 8: 47.2, 11: 64.2}[step]
-			t.Checksum(name, "quiet", true, t.Plan.Steps[step-1].Label, step, at+small)
+// readBack adds the checksums of one instance, its final read, and that its tables and its volume are whole.
+func (t *Trial) readBack(k int, pv string) {
+	name, small := fmt.Sprintf("mysql-%d", k), 0.1*float64(k)
+	t.Checksum(name, "quiet", true, "filled", 0, 8+small)
+	for i, step := range t.Plan.Steps {
+		if step.Do == plan.ActionChecksum {
+			t.Checksum(name, "quiet", true, step.Label, i+1, t.at.steps[i]+0.2+small)
 		}
-		t.FinalRows(name, 71.2+small)
-		t.Checksum(name, "quiet", true, "settled", 0, 72+small)
-		t.Checksum(name, "ledger", false, "settled", 0, 72.3+small)
-		t.Checksum(name, "ledger", false, "settled", 0, 72.6+small)
-		t.Inspections(name, fmt.Sprintf("local-%d", k), 72.9+small)
 	}
+	read := t.at.audit + 0.2 + small
+	t.FinalRows(name, read)
+	t.Checksum(name, "quiet", true, "settled", 0, read+0.8)
+	t.Checksum(name, "ledger", false, "settled", 0, read+1.1)
+	t.Checksum(name, "ledger", false, "settled", 0, read+1.4)
+	t.Inspections(name, pv, read+1.7)
 }

@@ -1,15 +1,16 @@
 package historytest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // statusDelay is how long after a change the made-up controller writes its status.
@@ -19,27 +20,25 @@ const statusDelay = 2 * time.Millisecond
 // status after each change: that of its generation, or that of one of its pods.
 func told(events []history.Event) []history.Event {
 	var out []history.Event
-	sets := map[string]*teller{}
+	objects, sets := world.NewObjects(), map[string]*teller{}
 	for _, e := range events {
 		for _, key := range slices.Sorted(maps.Keys(sets)) {
 			out = append(out, sets[key].becomeDue(e.Span.NotAfter)...)
 		}
-		o := e.Object
-		if e.Kind != history.KindObject || o == nil || len(o.Raw) == 0 {
-			out = append(out, e)
-			continue
-		}
+		objects.Add(&e)
 		var written *history.Event
-		switch o.Resource {
-		case "statefulsets":
-			key := o.Namespace + "/" + o.Name
-			if o.Verb == history.VerbAdded || sets[key] == nil {
-				sets[key] = &teller{pods: map[string]toldPod{}, silent: sets[key] == nil && o.Verb != history.VerbAdded}
+		if all := objects.StatefulSets.All; len(all) > 0 && all[len(all)-1].Event == &e {
+			set := all[len(all)-1]
+			if e.Object.Verb == history.VerbAdded || sets[set.Key()] == nil {
+				sets[set.Key()] = &teller{pods: map[string]toldPod{},
+					silent: sets[set.Key()] == nil && e.Object.Verb != history.VerbAdded}
 			}
-			e, written = sets[key].spec(e)
-		case "pods":
-			if i := strings.LastIndexByte(o.Name, '-'); i > 0 && sets[o.Namespace+"/"+o.Name[:i]] != nil {
-				written = sets[o.Namespace+"/"+o.Name[:i]].pod(e)
+			e, written = sets[set.Key()].spec(set)
+		}
+		if all := objects.Pods.All; len(all) > 0 && all[len(all)-1].Event == &e {
+			name, _, _ := world.OrdinalOf(e.Object.Name)
+			if set := sets[world.Key(e.Object.Namespace, name)]; set != nil && len(e.Object.Raw) > 0 {
+				written = set.pod(all[len(all)-1])
 			}
 		}
 		out = append(out, e)
@@ -47,18 +46,14 @@ func told(events []history.Event) []history.Event {
 			out = append(out, *written)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b history.Event) int {
-		return int(min(1, max(-1,
-			a.Span.NotAfter-b.Span.NotAfter)))
-	})
+	slices.SortStableFunc(out, func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
 	return out
 }
 
 // teller is what the controller of one StatefulSet knows.
 type teller struct {
-	last       history.Event
-	raw        map[string]any
-	demand     any
+	set        *world.StatefulSet
+	raw        map[string]any // The StatefulSet as it was told last.
 	generation int
 	pods       map[string]toldPod
 	current    string
@@ -67,34 +62,32 @@ type teller struct {
 }
 
 type toldPod struct {
-	ready, ending bool
-	readyAt       history.Time
-	revision      string
+	*world.Pod
+	readyAt history.Time
 }
 
 // spec takes a change of the spec in, gives it its generation and the status of before, and returns the status after.
-func (c *teller) spec(e history.Event) (history.Event, *history.Event) {
+func (c *teller) spec(set *world.StatefulSet) (history.Event, *history.Event) {
+	e := *set.Event
 	var raw map[string]any
 	if c.silent || json.Unmarshal(e.Object.Raw, &raw) != nil {
 		return e, nil
 	}
-	if !reflect.DeepEqual(raw["spec"], c.demand) {
+	if c.set == nil || !reflect.DeepEqual(set.Spec, c.set.Spec) {
 		c.generation++
 	}
-	c.demand = raw["spec"]
-	status := map[string]any{"replicas": 0}
+	raw["status"] = fields{"replicas": 0}
 	if c.raw != nil {
-		status, _ = c.raw["status"].(map[string]any)
+		raw["status"] = c.raw["status"]
 	}
-	raw["status"] = status
-	metadata, ok := raw["metadata"].(map[string]any)
+	metadata, ok := raw["metadata"].(fields)
 	if !ok {
-		metadata = map[string]any{"name": e.Object.Name}
+		metadata = fields{"name": e.Object.Name}
 		raw["metadata"] = metadata
 	}
 	metadata["generation"] = c.generation
-	c.raw, c.last = raw, e
 	e.Object = withRaw(e.Object, raw)
+	c.raw, c.set = raw, set
 	if e.Object.Verb == history.VerbDeleted {
 		c.silent = true
 		return e, nil
@@ -105,51 +98,28 @@ func (c *teller) spec(e history.Event) (history.Event, *history.Event) {
 // Revision is the name of the revision of a made-up StatefulSet whose template has an image.
 func Revision(set, image string) string { return set + "-" + image }
 
-// update is the revision of the template, from the spec.
-func (c *teller) update() string {
-	spec, _ := c.demand.(map[string]any)
-	image, _ := spec["image"].(string)
-	return Revision(c.last.Object.Name, image)
-}
-
-func (c *teller) pod(e history.Event) *history.Event {
-	var raw struct {
-		Metadata struct {
-			DeletionTimestamp *string           `json:"deletionTimestamp"`
-			Labels            map[string]string `json:"labels"`
-		} `json:"metadata"`
-		Status struct {
-			Phase      string `json:"phase"`
-			Conditions []struct{ Type, Status string }
-		} `json:"status"`
-	}
-	if json.Unmarshal(e.Object.Raw, &raw) != nil {
+func (c *teller) pod(p *world.Pod) *history.Event {
+	if c.silent {
 		return nil
 	}
-	p := toldPod{ending: raw.Metadata.DeletionTimestamp != nil,
-		revision: raw.Metadata.Labels["controller-revision-hash"]}
-	for _, cond := range raw.Status.Conditions {
-		p.ready = p.ready || cond.Type == "Ready" && cond.Status == "True" && raw.Status.Phase == "Running"
+	at := p.Event.Span.NotAfter
+	next := toldPod{p, at}
+	if old, known := c.pods[p.Name()]; known && ready(old.Pod) {
+		next.readyAt = old.readyAt
+	} else if wait := c.minReady(); ready(p) && wait > 0 {
+		c.due = append(c.due, at.Add(wait+1100*time.Millisecond)) // The stamp is cut off.
 	}
-	if old := c.pods[e.Object.Name]; p.ready {
-		p.readyAt = e.Span.NotAfter
-		if old.ready {
-			p.readyAt = old.readyAt
-		} else if wait := c.minReady(); wait > 0 {
-			c.due = append(c.due, e.Span.NotAfter.Add(wait+1100*time.Millisecond)) // The stamp is cut off.
-		}
+	c.pods[p.Name()] = next
+	if p.Deleted() {
+		delete(c.pods, p.Name())
 	}
-	c.pods[e.Object.Name] = p
-	if e.Object.Verb == history.VerbDeleted {
-		delete(c.pods, e.Object.Name)
-	}
-	return c.write(e.Span.NotAfter)
+	return c.write(at)
 }
 
+func ready(p *world.Pod) bool { return p.Status.Running && p.Status.Ready }
+
 func (c *teller) minReady() time.Duration {
-	spec, _ := c.demand.(map[string]any)
-	seconds, _ := spec["minReadySeconds"].(float64)
-	return time.Duration(seconds) * time.Second
+	return time.Duration(c.set.Spec.Demand.MinReady) * time.Second
 }
 
 // becomeDue writes the status where pods became available by a moment.
@@ -166,50 +136,43 @@ func (c *teller) becomeDue(by history.Time) []history.Event {
 
 // write returns the new status, nil when it is the old one.
 func (c *teller) write(at history.Time) *history.Event {
-	if c.silent || c.raw == nil {
+	if c.silent {
 		return nil
 	}
-	spec, _ := c.demand.(map[string]any)
-	wanted := 1
-	if n, ok := spec["replicas"].(float64); ok {
-		wanted = int(n)
-	}
-	update := c.update()
+	wanted := c.set.Spec.Demand.Replicas
+	update := Revision(c.set.Name(), world.Images(c.set.Spec.Template.Spec.Containers))
 	if c.current == "" {
 		c.current = update
 	}
-	ready, available, updated, current := 0, 0, 0, 0
+	readies, available, updated, current := 0, 0, 0, 0
 	for _, p := range c.pods {
-		if p.ready {
-			ready++
+		if ready(p.Pod) {
+			readies++
 			if c.minReady() == 0 || at.Sub(p.readyAt) > c.minReady()+time.Second {
 				available++
 			}
 		}
-		if p.revision == update && !p.ending {
+		revision := p.Meta.Labels["controller-revision-hash"]
+		if revision == update && !p.Deleting() {
 			updated++
 		}
-		if p.revision == c.current && !p.ending {
+		if revision == c.current && !p.Deleting() {
 			current++
 		}
 	}
 	if updated == wanted && available == wanted && len(c.pods) == wanted {
 		c.current, current = update, updated
 	}
-	status := map[string]any{"observedGeneration": c.generation, "replicas": len(c.pods), "readyReplicas": ready,
+	status := fields{"observedGeneration": c.generation, "replicas": len(c.pods), "readyReplicas": readies,
 		"availableReplicas": available, "updatedReplicas": updated, "currentReplicas": current,
 		"currentRevision": c.current, "updateRevision": update}
 	if reflect.DeepEqual(status, c.raw["status"]) {
 		return nil
 	}
-	raw := map[string]any{}
-	for name, value := range c.raw {
-		raw[name] = value
-	}
-	raw["status"] = status
-	c.raw = raw
-	e := c.last
-	e.Object = withRaw(e.Object, raw)
+	c.raw = maps.Clone(c.raw)
+	c.raw["status"] = status
+	e := *c.set.Event
+	e.Object = withRaw(e.Object, c.raw)
 	e.Object.Verb = history.VerbModified
 	e.Span = history.Between(at, at.Add(statusDelay))
 	return &e

@@ -32,6 +32,7 @@ type Trial struct {
 	numbers map[int]int64 // The last operation number of each client.
 	rows    map[string][]history.Row
 	mountID uint64
+	at      timetable
 }
 
 // New begins a trial of p.
@@ -48,6 +49,21 @@ func New(p plan.Plan) *Trial {
 
 // Add adds any fact.
 func (t *Trial) Add(e history.Event) { t.events = append(t.events, e) }
+
+// fact adds a fact of a source and a span of time.
+func (t *Trial) fact(source string, from, to float64, e history.Event) {
+	e.Source, e.Span = source, history.Between(At(from), At(to))
+	t.Add(e)
+}
+
+// spell adds that something is there from one moment to another, and to an unseen end when that is 0. Each of the two
+// becomes known within 0.2 s.
+func (t *Trial) spell(node string, from, to float64, fact func(history.ProcessAction) history.Event) {
+	t.fact("ledger/"+node, from-0.2, from, fact(history.ProcessStarted))
+	if to != 0 {
+		t.fact("ledger/"+node, to-0.2, to, fact(history.ProcessGone))
+	}
+}
 
 // History returns the facts in the order of their latest moments, numbered, with what the StatefulSets' controller
 // would have written into their status, and the objects' resourceVersions in the order of their time.
@@ -74,13 +90,13 @@ func (t *Trial) Phase(name history.PhaseName, step int, from, to float64) {
 	begin := history.Phase{Name: name, Step: step}
 	end := begin
 	end.End = true
-	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(from)), Phase: &begin})
-	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(to)), Phase: &end})
+	t.fact("trial", from, from, history.Event{Kind: history.KindPhase, Phase: &begin})
+	t.fact("trial", to, to, history.Event{Kind: history.KindPhase, Phase: &end})
 }
 
 // Done adds the fact that ends a whole history.
 func (t *Trial) Done(at float64) {
-	t.Add(history.Event{Kind: history.KindPhase, Source: "trial", Span: history.At(At(at)),
+	t.fact("trial", at, at, history.Event{Kind: history.KindPhase,
 		Phase: &history.Phase{Name: history.PhaseDone, End: true}})
 }
 
@@ -90,12 +106,12 @@ func CRC(client int, seq int64) uint32 { return uint32(client)*1_000_003 + uint3
 // Insert adds an insert that is answered; stage StageInvoke leaves it open. An acknowledged row is kept for the final
 // read, and so is one of unknown outcome with an even seq.
 func (t *Trial) Insert(instance string, client int, seq int64, stage history.Stage, from, to float64) {
-	t.numbers[client]++
-	op := history.Op{
-		Client: client, Number: t.numbers[client], F: history.OpInsert, Stage: history.StageInvoke,
-		Instance: instance, Seq: seq, CRC: CRC(client, seq),
+	op := history.Op{F: history.OpInsert, Client: client, Instance: instance, Seq: seq, CRC: CRC(client, seq)}
+	answer := op
+	if answer.Stage = stage; stage != history.StageOK {
+		answer.Error = "connection lost"
 	}
-	t.op(op, stage, from, to)
+	t.op(op, answer, from, to)
 	if stage == history.StageOK || stage == history.StageUnknown && seq%2 == 0 {
 		t.rows[instance] = append(t.rows[instance],
 			history.Row{Client: client, Seq: seq, CRC: op.CRC, Sum: op.CRC})
@@ -104,33 +120,25 @@ func (t *Trial) Insert(instance string, client int, seq int64, stage history.Sta
 
 // Read adds a read of one row that is answered.
 func (t *Trial) Read(instance string, client int, seq int64, found bool, from, to float64) {
-	t.numbers[client]++
-	op := history.Op{
-		Client: client, Number: t.numbers[client], F: history.OpRead, Stage: history.StageInvoke,
-		Instance: instance, Seq: seq,
-	}
-	invoke := op
-	source := fmt.Sprintf("client/%d", client)
-	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.At(At(from)), Op: &invoke})
-	op.Stage, op.Found = history.StageOK, &found
+	op := history.Op{F: history.OpRead, Client: client, Instance: instance, Seq: seq}
+	answer := op
+	answer.Stage, answer.Found = history.StageOK, &found
 	if found {
-		op.Intact, op.CRC = &found, CRC(client, seq)
+		answer.Intact, answer.CRC = &found, CRC(client, seq)
 	}
-	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.Between(At(from), At(to)), Op: &op})
+	t.op(op, answer, from, to)
 }
 
-func (t *Trial) op(op history.Op, stage history.Stage, from, to float64) {
-	invoke, answer := op, op
-	source := fmt.Sprintf("client/%d", op.Client)
-	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.At(At(from)), Op: &invoke})
-	if stage == history.StageInvoke {
-		return
+// op adds an operation and its answer, unless that leaves it open.
+func (t *Trial) op(sent, answer history.Op, from, to float64) {
+	t.numbers[sent.Client]++
+	sent.Number, sent.Stage = t.numbers[sent.Client], history.StageInvoke
+	source := fmt.Sprintf("client/%d", sent.Client)
+	t.fact(source, from, from, history.Event{Kind: history.KindOp, Op: &sent})
+	if answer.Stage != history.StageInvoke {
+		answer.Number = sent.Number
+		t.fact(source, from, to, history.Event{Kind: history.KindOp, Op: &answer})
 	}
-	answer.Stage = stage
-	if stage != history.StageOK {
-		answer.Error = "connection lost"
-	}
-	t.Add(history.Event{Kind: history.KindOp, Source: source, Span: history.Between(At(from), At(to)), Op: &answer})
 }
 
 // FinalRows adds the final read of an instance in two chunks.
@@ -138,15 +146,14 @@ func (t *Trial) FinalRows(instance string, at float64) {
 	rows := t.rows[instance]
 	half := len(rows) / 2
 	for i, part := range [][]history.Row{rows[:half], rows[half:]} {
-		t.Add(history.Event{Kind: history.KindRows, Source: "trial", Span: history.Between(At(at), At(at+0.1)),
-			Rows: &history.Rows{Instance: instance, Read: "final", Chunk: i + 1, Chunks: 2,
-				Rows: slices.Clone(part)}})
+		t.fact("trial", at, at+0.1, history.Event{Kind: history.KindRows, Rows: &history.Rows{Instance: instance,
+			Read: history.FinalRead, Chunk: i + 1, Chunks: 2, Rows: slices.Clone(part)}})
 	}
 }
 
 // Checksum adds a checksum of one table.
 func (t *Trial) Checksum(instance, table string, quiet bool, label string, step int, at float64) {
-	t.Add(history.Event{Kind: history.KindChecksum, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
+	t.fact("trial", at, at+0.05, history.Event{Kind: history.KindChecksum,
 		Checksum: &history.Checksum{Instance: instance, Table: table, Quiet: quiet, Label: label, Step: step,
 			Table64: 2_746_154_123, Rows: 1000,
 			RowHash: "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9"}})
@@ -160,7 +167,7 @@ type FaultTimes struct {
 // Fault adds the whole life of a fault.
 func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
 	add := func(stage history.FaultStage, from, to float64, evidence ...string) {
-		t.Add(history.Event{Kind: history.KindFault, Source: "guard", Span: history.Between(At(from), At(to)),
+		t.fact("guard", from, to, history.Event{Kind: history.KindFault,
 			Fault: &history.Fault{Step: step, Name: name, Stage: stage, Node: node, Victim: victim,
 				Evidence: evidence}})
 	}

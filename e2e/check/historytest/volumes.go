@@ -43,10 +43,9 @@ func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.
 		more(&end)
 	}
 	c.Target, c.Staging, c.Boot = end.Target, end.Staging, end.Boot
-	t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.At(At(from)), CSI: &c})
+	t.fact("csi/"+c.Node, from, from, history.Event{Kind: history.KindCSI, CSI: &c})
 	if to != 0 {
-		t.Add(history.Event{Kind: history.KindCSI, Source: "csi/" + c.Node, Span: history.Between(At(from), At(to)),
-			CSI: &end})
+		t.fact("csi/"+c.Node, from, to, history.Event{Kind: history.KindCSI, CSI: &end})
 	}
 }
 
@@ -61,20 +60,12 @@ func Target(path string) func(*history.CSI) { return func(c *history.CSI) { c.Ta
 // Holding adds that a container has a volume from one moment to another, and to an unseen end when that is 0.
 func (t *Trial) Holding(node string, inode uint64, podUID string, from, to float64) {
 	t.mountID++
-	for _, p := range []struct {
-		action history.ProcessAction
-		at     float64
-	}{{history.ProcessStarted, from}, {history.ProcessGone, to}} {
-		if p.at == 0 {
-			continue
-		}
-		t.Add(history.Event{Kind: history.KindHolding, Source: "ledger/" + node,
-			Span: history.Between(At(p.at-0.2), At(p.at)),
-			Holding: &history.Holding{Action: p.action, Node: node, Boot: FirstBoot,
-				Namespace: 4_026_000_000 + t.mountID, Identity: Identity(inode), Path: "/var/lib/mysql",
-				PID: 5000, Start: At(from), Program: "mysqld",
-				PodUID: podUID}})
-	}
+	namespace := 4_026_000_000 + t.mountID
+	t.spell(node, from, to, func(action history.ProcessAction) history.Event {
+		return history.Event{Kind: history.KindHolding, Holding: &history.Holding{Action: action, Node: node,
+			Boot: FirstBoot, Namespace: namespace, Identity: Identity(inode), Path: "/var/lib/mysql", PID: 5000,
+			Start: At(from), Program: "mysqld", PodUID: podUID}}
+	})
 }
 
 // Writer is one start of a writer of witness entries: one entry each second.
@@ -94,8 +85,7 @@ func (t *Trial) Witness(instance, pv, node, label string, at float64, writers ..
 				Start: by.Start, Seq: int64(i + 1), At: At(by.From + float64(i))})
 		}
 	}
-	t.Add(history.Event{Kind: history.KindWitness, Source: "trial", Span: history.Between(At(at), At(at+0.05)),
-		Witness: &w})
+	t.fact("trial", at, at+0.05, history.Event{Kind: history.KindWitness, Witness: &w})
 }
 
 // Pull adds that the disk of a volume, with the backing file of that inode, was pulled out of a node between two
@@ -111,8 +101,7 @@ func (t *Trial) Pull(pv, node string, inode uint64, from, to float64, more func(
 	if more != nil {
 		more(&p)
 	}
-	t.Add(history.Event{Kind: history.KindPull, Source: "csi/" + node, Span: history.Between(At(from), At(to)),
-		Pull: &p})
+	t.fact("csi/"+node, from, to, history.Event{Kind: history.KindPull, Pull: &p})
 }
 
 // Inspections adds what was found when the tables of an instance, and then the file system of its volume, were looked
@@ -124,7 +113,6 @@ func (t *Trial) Inspections(instance, pv string, at float64) {
 		{Tool: "e2fsck", PV: pv, Node: "worker", Clean: true},
 	} {
 		from := at + float64(i)/10
-		t.Add(history.Event{Kind: history.KindInspection, Source: "trial",
-			Span: history.Between(At(from), At(from+0.05)), Inspection: &in})
+		t.fact("trial", from, from+0.05, history.Event{Kind: history.KindInspection, Inspection: &in})
 	}
 }

@@ -65,15 +65,15 @@ func (d *disks) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
 	}
 	for _, other := range c.Attached {
 		if other != c.TargetNode() {
-			d.blameAttach(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was still "+
-				"attached to node %s: the driver's table had it on %s afterwards.", v.Name, c.TargetNode(),
+			d.blameTwo(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was "+
+				"still attached to node %s: the driver's table had it on %s afterwards.", v.Name, c.TargetNode(),
 				d.clock(c.End.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
 				d.lastDetach(v, other, c))
 		}
 	}
 	for _, life := range v.Reaching(d.world.Pulls()) {
 		if life.Node != c.TargetNode() && life.From <= c.Ended().NotBefore && life.To > c.Ended().NotAfter {
-			d.blameAttach(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
+			d.blameTwo(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
 				"still had it mounted, as %s.", v.Name, c.TargetNode(), d.clock(c.End.Span.NotAfter), life.Node,
 				life), life.Events)
 		}
@@ -91,8 +91,8 @@ func (d *disks) lastDetach(v *world.VolumeLife, node string, c *world.Call) []in
 	return ids
 }
 
-// blameAttach tells the first violation of each pair of nodes.
-func (d *disks) blameAttach(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
+// blameTwo tells the first violation of each pair of nodes.
+func (d *disks) blameTwo(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
 	more []int64) {
 	if d.firstOf(v, other, c.TargetNode()) {
 		d.violation(Finding{Sentence: sentence, Subject: "volume " + v.Name,

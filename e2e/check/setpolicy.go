@@ -45,8 +45,8 @@ func (j *setJudge) inRange(p *world.PodState) {
 	if every(states, func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(p.Life.Ordinal) }) {
 		st := states[0]
 		j.breaks("pod "+p.Life.Name, p.Event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
-			"wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas, st.Spec.Demand.Start),
-			p.Event.ID, st.Event.ID)
+			"wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas,
+			st.Spec.Demand.Start), p.Event.ID, st.Event.ID)
 	}
 }
 
@@ -101,7 +101,7 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, mostOrdinals); k++ {
 		j.evidence++
 		if !there[k] {
-			j.breaks(fmt.Sprintf("pod %s-%d", j.set.Name, k), history.Span{NotBefore: span.NotBefore, NotAfter: deadline},
+			j.breaks(fmt.Sprintf("pod %s-%d", j.set.Name, k), history.Between(span.NotBefore, deadline),
 				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is Parallel.",
 					j.set.Name, k, j.clock(span.NotBefore), bound), st.Event.ID)
 		}

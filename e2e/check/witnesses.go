@@ -62,8 +62,8 @@ func judgeWitness(r *ruling) {
 	judged := map[string]int{}
 	for _, w := range r.witnesses() {
 		if o, ok := r.onTwoNodes(w.PV); ok {
-			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of the "+
-				"file system, so what one writer left may have been overwritten, and the file does not tell of it",
+			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of "+
+				"the file system, so what one writer left may have been overwritten, and the file does not tell of it",
 				w.PV, o.A.Node, o.B.Node, r.clock(o.Span.NotBefore))
 		}
 		if len(w.Entries) == 0 {
@@ -86,7 +86,7 @@ type start struct {
 
 func (r *ruling) judgeWitness(w witnessRead) {
 	if w.Torn > 0 {
-		r.blameWitness(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
+		r.blameFile(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
 	}
 	byName := map[string]*start{}
 	var starts []*start // In the order of their first entries.
@@ -97,11 +97,11 @@ func (r *ruling) judgeWitness(w witnessRead) {
 			byName[e.Start] = st
 			starts = append(starts, st)
 		} else if w.Entries[i-1].Start != e.Start {
-			r.blameWitness(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
+			r.blameFile(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
 				line(w.Entries[i-1])))
 		}
 		if e.Seq != st.seq+1 {
-			r.blameWitness(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
+			r.blameFile(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
 				"start belongs", line(e), st.seq+1))
 		}
 		st.seq, st.first, st.last = e.Seq, min(st.first, e.At), max(st.last, e.At)
@@ -109,7 +109,7 @@ func (r *ruling) judgeWitness(w witnessRead) {
 	for i, b := range starts {
 		for _, a := range starts[:i] {
 			if a.last > b.first {
-				r.blameWitness(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
+				r.blameFile(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
 					"before start %s made its last", b.name, a.last.Sub(b.first), a.name))
 			}
 		}
@@ -130,8 +130,8 @@ func (r *ruling) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
 	return all[0], true
 }
 
-// blameWitness tells the first violation of a kind in a volume.
-func (r *ruling) blameWitness(w witnessRead, kind, what string) {
+// blameFile tells the first violation of a kind in a volume.
+func (r *ruling) blameFile(w witnessRead, kind, what string) {
 	if r.first(w.PV, kind) {
 		r.witnessed(w, fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what))
 	}

@@ -65,7 +65,7 @@ func (t *Trial) watchAPI(to float64) {
 // Process adds a process of a pod that ran from one moment to another, and to an unseen end when that is 0.
 func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
 	t.spell(node, from, to, func(action history.ProcessAction) history.Event {
-		return history.Event{Kind: history.KindProcess, Process: &history.Process{Action: action, Node: node, Name: name,
-			PID: pid, Start: At(from), PodUID: podUID}}
+		return history.Event{Kind: history.KindProcess, Process: &history.Process{Action: action, Node: node,
+			Name: name, PID: pid, Start: At(from), PodUID: podUID}}
 	})
 }

@@ -256,7 +256,8 @@ const (
 type Observer struct {
 	Name   string        `json:"name"` // "mounts", "processes", "api/pods", "client/3".
 	Node   string        `json:"node,omitempty"`
-	Boot   string        `json:"boot,omitempty"` // The node's boot, see Mount.Boot.
+	Boot   string        `json:"boot,omitempty"`   // The node's boot, see Mount.Boot.
+	Booted *Span         `json:"booted,omitempty"` // When it began, where Boot is a time on another clock.
 	State  ObserverState `json:"state"`
 	Detail string        `json:"detail,omitempty"`
 }

@@ -2,7 +2,9 @@ package history
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // MountAction says what became of a mount.
@@ -14,6 +16,15 @@ const (
 	MountAttach  MountAction = "attach"
 	MountDetach  MountAction = "detach"
 )
+
+// ParseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
+func ParseBoot(boot string) (Time, bool) {
+	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
+		return Time(ns), ns >= 0
+	}
+	d, err := time.ParseDuration(boot)
+	return Time(d), err == nil && d >= 0
+}
 
 // Mount is one mount in a node's mount namespace. (Node, Boot, MountID) is its identity: the kernel's unique mount
 // ids are never used again while the kernel runs.

@@ -44,7 +44,7 @@ func (r *ruling) sawMounts(window history.Span) {
 		}
 		for _, s := range ledger.Sessions[node] {
 			if !s.BootKnown {
-				r.unknown("node %s: boot %q is no time on the boot clock", node, s.Boot)
+				r.unknown("node %s: when boot %q began is not known", node, s.Boot)
 			}
 		}
 		hole := ledger.Longest(node, window, r.trial)

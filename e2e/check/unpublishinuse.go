@@ -111,10 +111,10 @@ func (d *disks) twice(life *world.Mount, p world.Place) bool {
 // goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
 func (d *disks) goingDown(t taking) bool {
 	for _, s := range d.ledger.Sessions[t.node] {
-		if !s.BootKnown || s.BootAt < t.span.NotBefore {
+		if !s.BootKnown || s.Booted.NotBefore < t.span.NotBefore {
 			continue
 		}
-		since, ok := d.trial.FaultOn(t.node, history.Span{NotBefore: t.span.NotBefore, NotAfter: s.BootAt})
+		since, ok := d.trial.FaultOn(t.node, history.Between(t.span.NotBefore, s.Booted.NotBefore))
 		if ok && since <= t.span.NotBefore {
 			return true
 		}

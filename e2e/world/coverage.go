@@ -2,7 +2,6 @@ package world
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +23,8 @@ const startResolution = 10 * time.Millisecond
 // Session is one run of an observer on one node: from one on fact to the next.
 type Session struct {
 	node, Boot string
-	n          int // Its place among those of the node.
-	BootAt     history.Time
+	n          int          // Its place among those of the node.
+	Booted     history.Span // When the boot began.
 	BootKnown  bool
 	on         *history.Event
 	early      bool           // What there was to see on that boot before it was on, it knows too.
@@ -39,15 +38,6 @@ type Session struct {
 	Lives []*Mount // Of the mount ledger.
 	open  map[uint64]*Mount
 	named map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
-}
-
-// ParseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
-func ParseBoot(boot string) (history.Time, bool) {
-	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
-		return history.Time(ns), ns >= 0
-	}
-	d, err := time.ParseDuration(boot)
-	return history.Time(d), err == nil && d >= 0
 }
 
 func (s *Session) observe(e *history.Event) {
@@ -71,8 +61,8 @@ func (s *Session) over(all []*Session) history.Time {
 	over := Forever
 	for _, o := range all {
 		switch {
-		case o.BootKnown && s.BootKnown && o.BootAt > s.BootAt:
-			over = min(over, o.BootAt.Add(startResolution))
+		case o.BootKnown && s.BootKnown && o.Booted.NotBefore > s.Booted.NotAfter:
+			over = min(over, o.Booted.NotAfter.Add(startResolution))
 		case o.n > s.n && o.Boot == s.Boot && o.firstBeat != 0:
 			over = min(over, o.firstBeat)
 		}
@@ -84,7 +74,7 @@ func (s *Session) over(all []*Session) history.Time {
 func (s *Session) earliest(all []*Session) history.Time {
 	earliest := history.Time(0)
 	if s.BootKnown {
-		earliest = s.BootAt
+		earliest = s.Booted.NotBefore
 	}
 	for _, o := range all[:s.n] {
 		if o.Boot == s.Boot {
@@ -105,21 +95,22 @@ func watched(all []*Session, t *Trial) []history.Span {
 			continue
 		}
 		spans = append(spans, history.Between(s.on.Span.NotAfter, max(s.seenTo, s.on.Span.NotAfter)))
-		if !s.BootKnown || s.BootAt > s.on.Span.NotAfter {
+		boot := s.Booted.NotBefore
+		if !s.BootKnown || boot > s.on.Span.NotAfter {
 			continue
 		}
 		if s.early {
-			spans = append(spans, history.Between(s.BootAt, s.on.Span.NotAfter))
+			spans = append(spans, history.Between(boot, s.on.Span.NotAfter))
 		}
-		if s.idleTo > s.BootAt {
-			spans = append(spans, history.Between(s.BootAt, s.idleTo))
+		if s.idleTo > boot {
+			spans = append(spans, history.Between(boot, s.idleTo))
 		}
 		if i == 0 {
 			continue
 		}
-		down := history.Between(all[i-1].seenTo, s.BootAt)
-		if since, ok := t.FaultOn(s.node, down); ok && all[i-1].seenTo < s.BootAt {
-			spans = append(spans, history.Between(min(s.BootAt, max(down.NotBefore, since)), s.BootAt))
+		down := history.Between(all[i-1].seenTo, boot)
+		if since, ok := t.FaultOn(s.node, down); ok && all[i-1].seenTo < boot {
+			spans = append(spans, history.Between(min(boot, max(down.NotBefore, since)), boot))
 		}
 	}
 	return spans
@@ -147,6 +138,7 @@ func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 type Coverage struct {
 	Name     string
 	Sessions map[string][]*Session // By node.
+	booted   map[nodeBoot]history.Span
 }
 
 // readCoverage reads it. The facts that those observers tell are signs of life too: fact returns the session of one,
@@ -154,7 +146,7 @@ type Coverage struct {
 func readCoverage(
 	w *World, name string, kind history.Kind, fact func(c *Coverage, e *history.Event) *Session,
 ) *Coverage {
-	c := &Coverage{Name: name, Sessions: map[string][]*Session{}}
+	c := &Coverage{Name: name, Sessions: map[string][]*Session{}, booted: bootTimes(w)}
 	idle := idleBoots(w)
 	for _, e := range w.Of(history.KindObserver, kind) {
 		switch {
@@ -176,6 +168,17 @@ func readCoverage(
 // nodeBoot is one boot of one node.
 type nodeBoot struct{ node, boot string }
 
+// bootTimes returns when boots began whose own clock is not the harness's.
+func bootTimes(w *World) map[nodeBoot]history.Span {
+	booted := map[nodeBoot]history.Span{}
+	for _, e := range w.Of(history.KindObserver) {
+		if e.Observer.Booted != nil {
+			booted[nodeBoot{e.Observer.Node, e.Observer.Boot}] = *e.Observer.Booted
+		}
+	}
+	return booted
+}
+
 // idleBoots returns up to when no container can have run on each boot: what keeps the mount ledger looks, when it is
 // on, for the container runtime and the kubelet, and says so when neither ran yet.
 func idleBoots(w *World) map[nodeBoot]history.Time {
@@ -192,7 +195,10 @@ func idleBoots(w *World) map[nodeBoot]history.Time {
 // begin adds a session of a node.
 func (c *Coverage) begin(node, boot string) *Session {
 	s := &Session{node: node, Boot: boot, n: len(c.Sessions[node])}
-	s.BootAt, s.BootKnown = ParseBoot(boot)
+	if s.Booted, s.BootKnown = c.booted[nodeBoot{node, boot}]; !s.BootKnown {
+		at, ok := history.ParseBoot(boot)
+		s.Booted, s.BootKnown = history.At(at), ok
+	}
 	c.Sessions[node] = append(c.Sessions[node], s)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -45,12 +46,17 @@ type Tailer struct {
 func Start(ctx context.Context, cfg Config) *Tailer {
 	ctx, stop := context.WithCancel(ctx)
 	t := &Tailer{stop: stop}
-	for _, f := range files() {
-		for _, node := range cfg.Nodes {
+	oneKernel := slices.Contains(cfg.Cluster.Capabilities().Can, clusters.OneKernel)
+	for _, node := range cfg.Nodes {
+		c := &clock{cluster: cfg.Cluster, node: node, boots: map[string]*boot{}}
+		if !oneKernel {
+			t.wait.Go(func() { c.keep(ctx) })
+		}
+		for _, f := range files() {
 			if f.csi && !cfg.CSI || f.controlPlane && node.Role() != clusters.RoleControlPlane {
 				continue
 			}
-			r := newReader(cfg, f, node)
+			r := newReader(cfg, f, node, c)
 			t.readers = append(t.readers, r)
 			t.wait.Go(func() { r.run(ctx) })
 		}
@@ -80,14 +86,12 @@ func (t *Tailer) Stop(ctx context.Context) {
 // reader reads one file of one node.
 type reader struct {
 	file     file
-	cluster  clusters.Cluster
 	node     clusters.Node
+	clock    *clock
 	recorder history.Recorder
 	log      *slog.Logger
 	in       lines
-	clock    clusters.NodeClock            // Of the node's current boot.
-	clocks   map[string]clusters.NodeClock // By the boots that facts name.
-	named    string                        // The last of these.
+	named    string // The boot that a fact named last; a process fact names none and is of that one.
 
 	mu    sync.Mutex
 	seen  history.Time  // The file's writer has said that it saw everything up to then.
@@ -95,11 +99,11 @@ type reader struct {
 	moved chan struct{} // Closed and replaced whenever seen moves.
 }
 
-func newReader(cfg Config, f file, node clusters.Node) *reader {
+func newReader(cfg Config, f file, node clusters.Node, c *clock) *reader {
 	r := &reader{
-		file: f, cluster: cfg.Cluster, node: node, recorder: cfg.Recorder,
-		log:    cfg.Log.With("node", node.Name(), "file", f.path),
-		clocks: map[string]clusters.NodeClock{}, seen: bootclock.Now(), moved: make(chan struct{}),
+		file: f, node: node, clock: c, recorder: cfg.Recorder,
+		log:  cfg.Log.With("node", node.Name(), "file", f.path),
+		seen: bootclock.Now(), moved: make(chan struct{}),
 	}
 	r.in.line, r.in.broken = r.take, r.lose
 	return r
@@ -157,8 +161,8 @@ func (r *reader) follow(ctx context.Context) error {
 func (r *reader) from() string { return strconv.FormatInt(r.in.offset, 10) }
 
 // tail runs a command that writes the file's lines. A reboot of the node ends it, so the clock is read before each.
-func (r *reader) tail(ctx context.Context, cmd clusters.Command) (err error) {
-	if r.clock, err = clusters.BootClock(ctx, r.cluster, r.node); err != nil {
+func (r *reader) tail(ctx context.Context, cmd clusters.Command) error {
+	if err := r.clock.measure(ctx); err != nil {
 		return err
 	}
 	if _, err := r.node.Exec(ctx, cmd); err != nil {
@@ -181,7 +185,10 @@ func (r *reader) take(offset int64, line []byte) {
 		r.lose(offset, err)
 		return
 	}
-	r.onHarnessClock(&e, boot)
+	if boot != nil {
+		r.named = *boot
+	}
+	r.clock.convert(&e, r.named, boot)
 	r.recorder.Record(e)
 	if e.Observer == nil || e.Observer.Name != r.file.observer {
 		return
@@ -193,36 +200,6 @@ func (r *reader) take(offset int64, line []byte) {
 		r.seen = e.Span.NotBefore
 		close(r.moved)
 		r.moved = make(chan struct{})
-	}
-}
-
-// onHarnessClock converts the times of a fact from the node's boot clock. The clock of each boot is taken once, so that
-// what names a process or a boot stays the same; a process fact names no boot and is of the last one.
-func (r *reader) onHarnessClock(e *history.Event, boot *string) {
-	if boot != nil {
-		r.named = *boot
-	}
-	clock, known := r.clocks[r.named]
-	if !known {
-		clock = r.clock
-		r.clocks[r.named] = clock
-	}
-	if clock == (clusters.NodeClock{}) {
-		return
-	}
-	convert := func(earliest, latest history.Time) (history.Time, history.Time) {
-		from, to := clock.Span(int64(earliest), int64(latest))
-		return history.Time(from), history.Time(to)
-	}
-	e.Span.NotBefore, e.Span.NotAfter = convert(e.Span.NotBefore, e.Span.NotAfter)
-	if e.Process != nil {
-		e.Process.Start, _ = convert(e.Process.Start, 0)
-	}
-	if e.Holding != nil && e.Holding.Start != 0 {
-		e.Holding.Start, _ = convert(e.Holding.Start, 0)
-	}
-	if boot != nil && *boot != "" {
-		*boot = "node clock " + *boot // It names the boot, and is no longer read as a time.
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/fake"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -261,8 +260,10 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 				history.Event{Kind: history.KindProcess, Span: history.At(at),
 					Process: &history.Process{Node: "node-1", Start: at}})
 		}
-		second := history.Time(time.Second)
-		n.write(text("1s", 10*second))
+		// By the node's clock, which is an hour ahead, and half an hour after the reboot.
+		second, begin := history.Time(time.Second), bootclock.Now()
+		first, next := begin.Add(time.Hour), begin.Add(time.Hour/2)
+		n.write(text("1s", first+10*second))
 		cluster := fake.NewCluster("c", 0)
 		cluster.Able = clusters.Capabilities{}
 		recorder := &kept{}
@@ -272,44 +273,53 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 		if got := recorder.copy(); len(got) > 0 {
 			t.Errorf("recorded without a clock: %+v", got)
 		}
-		clock.Store(&clusters.NodeClock{Offset: time.Hour, Error: time.Millisecond})
+		clock.Store(&clusters.NodeClock{Offset: -time.Hour, Error: time.Millisecond})
 		time.Sleep(time.Minute)
 		n.set(true, false)
-		n.write(text("1s", 20*second) + text("2s", 5*second))
-		clock.Store(&clusters.NodeClock{Offset: 2 * time.Hour, Error: time.Second})
+		n.write(text("1s", first+20*second) + text("1700s", next+5*second))
+		clock.Store(&clusters.NodeClock{Offset: -time.Hour / 2, Error: time.Second})
 		n.set(false, false)
 		time.Sleep(time.Minute)
 		tailer.Stop(t.Context())
+		about := func(s history.Span) string {
+			return fmt.Sprintf("%s ±%s", s.NotBefore.Add(s.Length()/2).Sub(begin).Round(100*time.Millisecond),
+				(s.Length() / 2).Round(10*time.Millisecond))
+		}
 		var got []string
 		for _, e := range recorder.copy() {
-			var boot string
 			switch {
 			case e.Mount != nil:
-				boot = e.Mount.Boot
+				got = append(got, about(e.Span)+" "+e.Mount.Boot)
 			case e.Process != nil:
-				boot = e.Process.Start.String()
+				got = append(got, about(e.Span)+" from "+about(history.At(e.Process.Start)))
 			case e.Observer.State == history.ObserverOn:
-				boot = e.Observer.Boot
-			default:
-				continue
+				began := history.At(history.Time(0).Add(bootOf(e.Observer.Boot)))
+				if b := e.Observer.Booted; b == nil || !b.PossiblyOverlaps(began) {
+					t.Errorf("boot %q began in %v, not at %v", e.Observer.Boot, b, began.NotBefore)
+				}
+				got = append(got, about(e.Span)+" "+e.Observer.Boot)
 			}
-			got = append(got, fmt.Sprintf("%s %s %s %s", e.Kind, e.Span.NotBefore, e.Span.NotAfter, boot))
 		}
 		want := []string{
-			"mount 3609.999s 3610.001s node clock 1s", "observer 3609.999s 3610.001s node clock 1s",
-			"process 3609.999s 3610.001s 3609.999s",
-			"mount 3619.999s 3620.001s node clock 1s", "observer 3619.999s 3620.001s node clock 1s",
-			"process 3619.999s 3620.001s 3619.999s",
-			"mount 7204.000s 7206.000s node clock 2s", "observer 7204.000s 7206.000s node clock 2s",
-			"process 7204.000s 7206.000s 7204.000s",
+			"10s ±10ms node clock 1s", "10s ±10ms node clock 1s", "10s ±10ms from 10s ±0s",
+			"20s ±20ms node clock 1s", "20s ±20ms node clock 1s", "20s ±20ms from 20s ±0s",
+			"5s ±1s node clock 1700s", "5s ±1s node clock 1700s", "5s ±1s from 4s ±0s",
 		}
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("on record (-want +got):\n%s", diff)
 		}
-		if _, ok := world.ParseBoot("node clock 1s"); ok {
+		if _, ok := history.ParseBoot("node clock 1s"); ok {
 			t.Error("a boot of another clock is read as a time of the harness's")
 		}
 	})
+}
+
+// bootOf is when a boot of the test's began, by the harness's clock.
+func bootOf(boot string) time.Duration {
+	if boot == "node clock 1s" {
+		return time.Second - time.Hour
+	}
+	return 1700*time.Second - time.Hour/2
 }
 
 func TestTailerBacksOff(t *testing.T) {

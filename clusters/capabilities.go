@@ -14,6 +14,7 @@ const (
 	CanNetem      = "netem"       // The kernel delays packets.
 	CanNFTables   = "nftables"    // The kernel filters packets by nftables.
 	CanPower      = "power"       // Nodes are PowerNodes.
+	CanReboot     = "reboot"      // Nodes are Rebooters.
 	CanSharedDir  = "shared-dir"  // All nodes see SharedDir.
 	CanStaticPods = "static-pods" // The control plane runs as static pods of a kubelet.
 	CanSystemd    = "systemd"     // Nodes run their services, kubelet and containerd among them, by systemd.

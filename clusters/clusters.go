@@ -118,11 +118,16 @@ type Node interface {
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// PowerNode is a node that can be stopped and started as a whole.
-type PowerNode interface {
+// Rebooter is a node that boots again by itself when it is told to.
+type Rebooter interface {
 	Node
 	// Reboot stops the node in an orderly way within grace and starts it again; it returns when it was started.
 	Reboot(ctx context.Context, grace time.Duration) error
+}
+
+// PowerNode is a node that can be stopped and started as a whole.
+type PowerNode interface {
+	Rebooter
 	// Stop stops it, killing what is left after grace. Start starts a stopped one.
 	Stop(ctx context.Context, grace time.Duration) error
 	Start(ctx context.Context) error

@@ -97,8 +97,8 @@ type Definition struct {
 	Summary string // What it does, one sentence.
 	Shown   string // How its effect is shown from the victim's side.
 	Healed  string // How it is undone, and how that is shown.
-	// Needs is what the cluster must be able to do: "api", "clock", "netem", "nftables", "power", "static-pods",
-	// "systemd", "tbf".
+	// Needs is what the cluster must be able to do: "api", "clock", "netem", "nftables", "power", "reboot",
+	// "static-pods", "systemd", "tbf".
 	Needs []string
 	// Takes lists the resources that it holds while it is in force: no other fault may touch them then. The guard
 	// records them in the history.

@@ -180,8 +180,9 @@ func (c *Cluster) each(ctx context.Context, do func(context.Context, *node) erro
 
 // Capabilities returns what every cluster can do that is not known otherwise; Cluster.Capabilities knows more.
 func Capabilities() clusters.Capabilities {
-	can, cannot := []string{clusters.CanAPI, clusters.CanNFTables, clusters.CanStaticPods, clusters.CanSystemd}, never()
-	return clusters.Capabilities{Can: can, Cannot: cannot}
+	return clusters.Capabilities{Can: []string{
+		clusters.CanAPI, clusters.CanNFTables, clusters.CanReboot, clusters.CanStaticPods, clusters.CanSystemd,
+	}, Cannot: never()}
 }
 
 // never is what no cluster can do that is reached by its kubeconfig alone.
@@ -210,7 +211,7 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 		services[n.name] = n.withoutUnit()
 	}
 	for need, found := range map[string]map[string]error{
-		clusters.CanNFTables: answers, clusters.CanSystemd: services,
+		clusters.CanNFTables: answers, clusters.CanSystemd: services, clusters.CanReboot: services,
 	} {
 		if why := firstOf(found); why == "" {
 			can.Can = append(can.Can, need)

@@ -84,13 +84,16 @@ func Reboot() fault.Definition {
 		Shown:   "The node has a later boot, and the old one's kubelet and processes of the workload are gone.",
 		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, routes and " +
 			"mounts back.",
-		Needs: []string{"power"},
+		Needs: []string{"reboot"},
 		// What is wrong after a boot: volumes reported unmounted, and leftovers taken for mounts.
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#120853, k/k#124057",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-		power, err := env.Power()
-		return &reboot{Env: env, node: power}, err
+		node, ok := env.Node.(clusters.Rebooter)
+		if !ok {
+			return nil, fmt.Errorf("node %q cannot be rebooted: its provider cannot do it", env.Node.Name())
+		}
+		return &reboot{Env: env, node: node}, nil
 	})
 }
 
@@ -240,7 +243,7 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 
 type reboot struct {
 	fault.Env
-	node   clusters.PowerNode
+	node   clusters.Rebooter
 	before snapshot
 	leases fault.Leases // When the new boot was seen: what is renewed then was renewed by its kubelet.
 }
@@ -260,8 +263,13 @@ func (r *reboot) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, r.before.laterBoot(r.Env), r.NoteLeases(&r.leases))
 }
 
-// Heal starts the node if it is down.
-func (r *reboot) Heal(ctx context.Context) error { return fault.BringBack(ctx, r.node) }
+// Heal starts the node if it is down and somebody has the power to. Any other boots by itself, or never.
+func (r *reboot) Heal(ctx context.Context) error {
+	if power, ok := r.node.(clusters.PowerNode); ok {
+		return fault.BringBack(ctx, power)
+	}
+	return nil
+}
 
 // ConfirmHealed shows that the node and all that was on it is back.
 func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

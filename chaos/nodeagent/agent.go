@@ -48,9 +48,15 @@ func (a Agent) Call(ctx context.Context, answer any, stdin []byte, args ...strin
 	res, err := a.Node.Exec(ctx, cmd)
 	var exit *clusters.ExitError
 	if answer != nil && (err == nil || errors.As(err, &exit) && len(res.Stdout) > 0) {
-		if bad := json.Unmarshal(res.Stdout, answer); bad != nil {
-			err = errors.Join(err, fmt.Errorf("decode answer %.80q: %w", res.Stdout, bad))
+		bad := json.Unmarshal(res.Stdout, answer)
+		if bad != nil {
+			bad = fmt.Errorf("decode answer %.80q: %w", res.Stdout, bad)
+		} else if clock, unknown := a.clockOf(ctx); unknown != nil {
+			bad = unknown
+		} else {
+			convert(answer, clock)
 		}
+		err = errors.Join(err, bad)
 	}
 	if err != nil {
 		return fmt.Errorf("agent %s on node %q: %w", name(args), a.Node.Name(), err)

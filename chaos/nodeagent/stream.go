@@ -48,20 +48,28 @@ func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stre
 	}()
 	go func() {
 		defer close(s.ended)
-		s.err = s.read(running, read)
+		s.err = s.read(running, a, read)
 		_ = read.CloseWithError(io.ErrClosedPipe) // Never fails.
 	}()
 	return s
 }
 
-// read passes the answers on until the command ends.
-func (s *Stream[T]) read(ctx context.Context, from io.Reader) error {
+// read passes the answers on until the command ends. The node's clock is read once, with the first answer: later ones
+// may come as the node is being cut off.
+func (s *Stream[T]) read(ctx context.Context, a Agent, from io.Reader) error {
 	lines := bufio.NewScanner(from)
-	for lines.Scan() {
+	clock, err := clusters.NodeClock{}, error(nil)
+	for first := true; lines.Scan(); first = false {
+		if first {
+			if clock, err = a.clockOf(ctx); err != nil {
+				return err
+			}
+		}
 		var answer T
 		if err := json.Unmarshal(lines.Bytes(), &answer); err != nil {
 			return fmt.Errorf("decode %.80q: %w", lines.Text(), err)
 		}
+		convert(&answer, clock)
 		select {
 		case s.lines <- answer:
 		case <-ctx.Done():

@@ -27,9 +27,9 @@ const armedBound = 20 * time.Second
 // TriggerEvent is one line of what the agent says: first that it waits, then what it did.
 type TriggerEvent struct {
 	Waits bool         `json:"waits,omitempty"`
-	Call  history.Time `json:"call,omitempty"` // When the call began or ended, as the driver tells it.
-	Seen  history.Time `json:"seen,omitempty"` // When the agent had read of it.
-	Done  history.Time `json:"done,omitempty"` // When the command had ended.
+	Call  history.Time `json:"call,omitempty" clock:"from"` // When the call began or ended, as the driver tells it.
+	Seen  history.Time `json:"seen,omitempty" clock:"to"`   // When the agent had read of it.
+	Done  history.Time `json:"done,omitempty" clock:"to"`   // When the command had ended.
 	Error string       `json:"error,omitempty"`
 }
 

@@ -39,8 +39,8 @@ type Record struct {
 	Schema   int          `json:"schema"`
 	Run      string       `json:"run"`
 	Step     int          `json:"step"`
-	Deadline history.Time `json:"deadline"` // When the timer carries it out, on the node's boot clock.
-	Actions  []Action     `json:"actions"`  // Carried out in order; one that fails does not keep the others from it.
+	Deadline history.Time `json:"deadline" clock:"to"` // When the timer carries it out, on the node's boot clock.
+	Actions  []Action     `json:"actions"`             // Carried out in order; one that fails does not keep the others from it.
 }
 
 // Owner returns whose undo it is.

@@ -17,8 +17,8 @@ type Answer struct {
 	Network  string       `json:"network"` // "udp" or "tcp".
 	Answered bool         `json:"answered"`
 	Error    string       `json:"error,omitempty"`
-	Begin    history.Time `json:"begin"`
-	End      history.Time `json:"end"`
+	Begin    history.Time `json:"begin" clock:"from"`
+	End      history.Time `json:"end" clock:"to"`
 }
 
 // DNS asks all servers for a name, over UDP and over TCP, at the same time and within timeout. That there is no such

@@ -28,10 +28,10 @@ const (
 type FlowReport struct {
 	Address string       `json:"address"`
 	State   FlowState    `json:"state"`
-	At      history.Time `json:"at"`              // When it was said.
-	LastAck history.Time `json:"lastAck"`         // When the far side was last heard, to 1 ms.
-	Pending int          `json:"pending"`         // Bytes written and not acknowledged.
-	Reset   bool         `json:"reset,omitempty"` // It was closed by a reset.
+	At      history.Time `json:"at" clock:"to"`      // When it was said.
+	LastAck history.Time `json:"lastAck" clock:"to"` // When the far side was last heard, to 1 ms.
+	Pending int          `json:"pending"`            // Bytes written and not acknowledged.
+	Reset   bool         `json:"reset,omitempty"`    // It was closed by a reset.
 	Error   string       `json:"error,omitempty"`
 }
 

@@ -26,14 +26,14 @@ type Echo struct {
 	Sent     int          `json:"sent"`
 	Answered int          `json:"answered"`
 	Error    string       `json:"error,omitempty"` // The last one: what a reject said, or why nothing could be sent.
-	Begin    history.Time `json:"begin"`
-	End      history.Time `json:"end"`
+	Begin    history.Time `json:"begin" clock:"from"`
+	End      history.Time `json:"end" clock:"to"`
 	// Fastest and Median are round trips in nanoseconds, First and Last when the first and the last answer came; all
 	// are 0 when none did.
 	Fastest time.Duration `json:"fastest"`
 	Median  time.Duration `json:"median"`
-	First   history.Time  `json:"first"`
-	Last    history.Time  `json:"last"`
+	First   history.Time  `json:"first" clock:"from"`
+	Last    history.Time  `json:"last" clock:"to"`
 }
 
 // MaxEchoes is how many echo requests one address can be sent: their numbers have 16 bits.

@@ -21,8 +21,8 @@ import (
 
 // Process is one running process. (PID, Start) is its identity, whatever it calls itself.
 type Process struct {
-	PID    int          `json:"pid"`   // In the PID namespace of the /proc that was read.
-	Start  history.Time `json:"start"` // At the resolution of a clock tick, 10 ms.
+	PID    int          `json:"pid"`                // In the PID namespace of the /proc that was read.
+	Start  history.Time `json:"start" clock:"node"` // At the resolution of a clock tick, 10 ms.
 	Name   string       `json:"name"`
 	State  string       `json:"state,omitempty"`  // A letter of proc_pid_stat(5): "R", "S", "D", "T" when stopped.
 	PodUID string       `json:"podUID,omitempty"` // Empty for a process of no pod.
@@ -38,8 +38,8 @@ func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
 
 // Processes is what ran at one moment.
 type Processes struct {
-	At        history.Time `json:"at"`
-	PID1Start history.Time `json:"pid1Start"` // When the node was booted.
+	At        history.Time `json:"at" clock:"to"`
+	PID1Start history.Time `json:"pid1Start" clock:"node"` // When the node was booted.
 	Processes []Process    `json:"processes"`
 }
 

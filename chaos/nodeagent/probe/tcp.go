@@ -19,8 +19,8 @@ type Connect struct {
 	Connected bool         `json:"connected"`
 	Refused   bool         `json:"refused,omitempty"` // A reset came for an answer.
 	Error     string       `json:"error,omitempty"`
-	Begin     history.Time `json:"begin"`
-	End       history.Time `json:"end"`
+	Begin     history.Time `json:"begin" clock:"from"`
+	End       history.Time `json:"end" clock:"to"`
 }
 
 // TCP tries to connect to all addresses at the same time, each once and within timeout, and closes the connections.

@@ -88,7 +88,7 @@ const (
 // Report is what is known of one volume after something was done to it, or when it was looked at.
 type Report struct {
 	PV         string       `json:"pv"`
-	At         history.Time `json:"at"`
+	At         history.Time `json:"at" clock:"to"`
 	Mounted    bool         `json:"mounted"`
 	FileSystem string       `json:"fileSystem,omitempty"`
 	Device     string       `json:"device,omitempty"`
@@ -135,7 +135,7 @@ type FileView struct {
 // node. It has all that undoing needs.
 type Note struct {
 	Kind     Kind         `json:"kind"`
-	At       history.Time `json:"at"`
+	At       history.Time `json:"at" clock:"to"`
 	Volume   Volume       `json:"volume"`
 	Backing  string       `json:"backing,omitempty"`  // Path of the file behind a loop device that frees itself.
 	Remaking bool         `json:"remaking,omitempty"` // Its mounts were being made anew: Volume has what belongs there.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -85,9 +84,12 @@ func (j *integrity) inspection(e *history.Event) {
 			"cut short that its next start would repair", in.Tool, inspected(in), words(in))
 		return
 	}
+	node := in.Node
+	if l := j.world.Pods().Last(in.Instance); node == "" && l != nil {
+		node = l.Node
+	}
 	j.violation(Finding{
-		Subject: inspected(in), Span: e.Span,
-		Node:     cmp.Or(in.Node, j.world.Storage().NodeOf(in.Instance)),
+		Subject: inspected(in), Span: e.Span, Node: node,
 		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), words(in)),
 		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
 	})
@@ -133,13 +135,15 @@ func dataFile(file string) string {
 
 // endedInOrder reports that the container of the last pod of that name was seen to end with exit code 0.
 func endedInOrder(w *world.World, pod string) bool {
-	var last *world.Pod
-	for _, p := range w.Objects().Pods.All {
-		if p.Name() == pod && (last == nil || p.Version >= last.Version) && !p.Guessed() {
-			last = p
-		}
+	l := w.Pods().Last(pod)
+	if l == nil {
+		return false
 	}
-	if last == nil || len(last.Status.ContainerStatuses) == 0 {
+	last := l.States[len(l.States)-1]
+	if last.Guessed() && len(l.States) > 1 {
+		last = l.States[len(l.States)-2]
+	}
+	if len(last.Status.ContainerStatuses) == 0 {
 		return false
 	}
 	ended := last.Status.ContainerStatuses[0].State.Terminated

@@ -33,8 +33,8 @@ func Order() Check {
 // ordering walks the states of one StatefulSet's pods in their order.
 type ordering struct {
 	*setJudge
-	now     map[int]*world.PodState // The latest state of each ordinal, deleted ones included.
-	gone    map[string]*history.Event
+	now     map[int]*world.PodState   // The latest state of each ordinal, deleted ones included.
+	gone    map[string]*world.Process // Of each pod by its uid, the process that ended last.
 	made    map[int]bool
 	ended   int
 	spared  int          // Ended pods that were not the scaling's.
@@ -44,13 +44,19 @@ type ordering struct {
 func judgeOrder(r *ruling) {
 	j := newSetJudge(r)
 	j.judgeOrderSeen()
+	gone := map[string]*world.Process{}
+	for _, p := range r.world.Containers().Processes {
+		if old := gone[p.Pod]; p.Ended && (old == nil || p.To > old.To) {
+			gone[p.Pod] = p
+		}
+	}
 	sets := j.sets.Seen()
 	if !slices.Contains(sets, j.planned) {
 		sets = append(sets, j.planned)
 	}
 	for _, set := range sets {
 		j.set = set
-		o := &ordering{setJudge: j, now: map[int]*world.PodState{}, gone: r.world.LastProcesses(), made: map[int]bool{}}
+		o := &ordering{setJudge: j, now: map[int]*world.PodState{}, gone: gone, made: map[int]bool{}}
 		for _, p := range set.States {
 			o.step(p)
 		}
@@ -115,7 +121,7 @@ func (o *ordering) judgeCreation(p *world.PodState, set *world.StatefulSet) {
 	o.evidence++
 	o.made[p.Life.Ordinal] = true
 	first := min(max(set.Spec.Demand.Start, 0), p.Life.Ordinal)
-	for k := first; k < min(p.Life.Ordinal, first+mostOrdinals); k++ {
+	for k := first; k < min(p.Life.Ordinal, first+world.MostOrdinals); k++ {
 		before := o.now[k]
 		if before != nil && before.Healthy() {
 			if o.blind(before.Event.Span.NotAfter, p.Event.Span.NotAfter) {
@@ -185,11 +191,11 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 				o.when(p.Event), after.Life.Name, after.Describe()), after)
 			return
 		}
-		if e := o.gone[after.Life.UID]; e != nil && e.Span.NotBefore > p.Event.Span.NotAfter && !o.forced(after) {
+		if last := o.gone[after.Life.UID]; last != nil && last.To > p.Event.Span.NotAfter && !o.forced(after) {
 			o.breaks("pod "+l.Name, p.Event.Span,
 				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
-					"at least until %s.", l.Name, o.when(p.Event), e.Process.Name, e.Process.PID, after.Life.Name,
-					e.Process.Node, o.clock(e.Span.NotBefore)), p.Event.ID, after.Event.ID, e.ID)
+					"at least until %s.", l.Name, o.when(p.Event), last.Name, last.Pid, after.Life.Name,
+					last.Node, o.clock(last.To)), p.Event.ID, after.Event.ID, last.Events[len(last.Events)-1])
 			return
 		}
 	}
@@ -210,7 +216,7 @@ func (o *ordering) forced(p *world.PodState) bool {
 // judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
 func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) {
 	first := max(set.Spec.Demand.Start, 0)
-	for k := first; k < min(p.Life.Ordinal, first+mostOrdinals) && set.Spec.Demand.Wants(k); k++ {
+	for k := first; k < min(p.Life.Ordinal, first+world.MostOrdinals) && set.Spec.Demand.Wants(k); k++ {
 		before := o.now[k]
 		switch {
 		case before != nil && before.Healthy():

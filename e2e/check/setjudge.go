@@ -13,10 +13,6 @@ import (
 // eventLag is how long after a deletion the event that tells of it is looked for.
 const eventLag = 5 * time.Second
 
-// mostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to
-// keep a judge busy for ever.
-const mostOrdinals = 4096
-
 // setJudge is what the checks of StatefulSets share.
 type setJudge struct {
 	*ruling

@@ -98,7 +98,7 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 				l.Name, j.clock(span.NotBefore), bound), st.Event.ID, l.First.Event.ID)
 		}
 	}
-	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, mostOrdinals); k++ {
+	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, world.MostOrdinals); k++ {
 		j.evidence++
 		if !there[k] {
 			j.breaks(fmt.Sprintf("pod %s-%d", j.set.Name, k), history.Between(span.NotBefore, deadline),

@@ -47,7 +47,7 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 			j.when(st.Event))
 		return
 	}
-	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < mostOrdinals; k++ {
+	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < world.MostOrdinals; k++ {
 		p := now[k]
 		if p != nil && p.Healthy() && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
 			j.breaks(j.set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+

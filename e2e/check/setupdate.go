@@ -111,7 +111,7 @@ func (u *updating) broken(
 	}
 	var away []string
 	var proof *world.PodState
-	for h := min(high, low+mostOrdinals) - 1; h >= max(low, 0); h-- {
+	for h := min(high, low+world.MostOrdinals) - 1; h >= max(low, 0); h-- {
 		other := now[h]
 		if h == p.Life.Ordinal || !every(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Wants(h) }) {
 			continue

@@ -65,7 +65,7 @@ func (k *known) unknowns() []Cause {
 func (v *view) wants(s step) string {
 	name := v.set.pod(s.ordinal)
 	key := world.Key(v.set.Event.Object.Namespace, name)
-	wanted := count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
+	wanted := Count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
 	switch s.action {
 	case ActionNone:
 		if v.set.Deleting() {
@@ -73,7 +73,7 @@ func (v *view) wants(s step) string {
 		}
 		if n := v.old(); n > 0 {
 			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
-				count(n, "pod"), isAre(n), v.leaves())
+				Count(n, "pod"), isAre(n), v.leaves())
 		}
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
@@ -113,7 +113,8 @@ func (v *view) leaves() string {
 	return "strategy " + v.set.Strategy
 }
 
-func count(n int, what string) string {
+// Count says how many there are of something.
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -21,7 +21,8 @@ import (
 // known is what a world had told by the moment at.
 type known struct {
 	at, start history.Time
-	live      bool // The world is a cluster as it is now: moments are nanoseconds since 1970.
+	live      bool             // The world is a cluster as it is now: moments are nanoseconds since 1970.
+	facts     []*history.Event // Of faults.
 	faults    []fault
 
 	sets     kind[world.SetSpec, appsv1.StatefulSetStatus]
@@ -71,7 +72,7 @@ func (k *known) take(e *history.Event, until history.Time) {
 	case e.Kind == history.KindObserver && e.Observer != nil:
 		k.observe(e)
 	case e.Kind == history.KindFault && e.Fault != nil:
-		k.fault(e)
+		k.facts = append(k.facts, e)
 	}
 }
 
@@ -135,8 +136,7 @@ func (k *known) finish() {
 			k.missing = append(k.missing, name+" were not watched: what they would tell is not known")
 		}
 	}
-	k.faults = slices.DeleteFunc(k.faults, func(f fault) bool { return !f.injected.Known })
-	slices.SortStableFunc(k.faults, func(a, b fault) int { return a.Step - b.Step })
+	k.faults = faultsOf(k.facts)
 }
 
 // kind is the objects of one kind as they are known. Deleted ones stay, to tell since when they are gone.
@@ -302,27 +302,30 @@ type fault struct {
 	events           []int64
 }
 
-// fault takes one stage of a fault's life in. One that is healed before it is injected is made sure to be gone first.
-func (k *known) fault(e *history.Event) {
-	i := slices.IndexFunc(k.faults, func(f fault) bool { return f.Step == e.Fault.Step })
-	if i < 0 {
-		i = len(k.faults)
-		k.faults = append(k.faults, fault{Fault: world.Fault{Step: e.Fault.Step, Name: e.Fault.Name,
-			Takes: world.Takes([]*history.Event{e}, e.Fault.Step, e.Fault.Name)}})
+// faultsOf returns the faults that were injected, as the facts by then say, in the order of their steps.
+func faultsOf(facts []*history.Event) []fault {
+	names := map[int]string{}
+	for _, e := range facts {
+		names[e.Fault.Step] = cmp.Or(names[e.Fault.Step], e.Fault.Name)
 	}
-	f := &k.faults[i]
-	f.Node, f.Victim = cmp.Or(f.Node, e.Fault.Node), cmp.Or(f.Victim, e.Fault.Victim)
-	switch e.Fault.Stage {
-	case history.StageInjected, history.StageConfirmed:
-		if e.Fault.Stage == history.StageInjected && !f.injected.Known {
-			f.injected = Moment{At: e.Span.NotBefore, Event: e.ID, Known: true}
+	var all []fault
+	for _, step := range slices.Sorted(maps.Keys(names)) {
+		f := fault{Fault: world.FaultLife(facts, step, names[step])}
+		injected := f.Facts[history.StageInjected]
+		if injected == nil {
+			continue
 		}
-		f.events = append(f.events, e.ID)
-	case history.StageHealed, history.StageConfirmedHealed:
-		if f.injected.Known && !f.healed.Known {
+		f.injected = Moment{At: injected.Span.NotBefore, Event: injected.ID, Known: true}
+		f.events = []int64{injected.ID}
+		if e := f.Facts[history.StageConfirmed]; e != nil {
+			f.events = append(f.events, e.ID)
+		}
+		if e := cmp.Or(f.Facts[history.StageHealed], f.Facts[history.StageConfirmedHealed]); e != nil {
 			f.healed = seen(e)
 		}
+		all = append(all, f)
 	}
+	return all
 }
 
 // wall returns nanoseconds since 1970 at the moment, and false when that is not known.

@@ -15,9 +15,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// mostOrdinals bounds how many ordinals are looked at: a number in a damaged history must not cost hours.
-const mostOrdinals = 4096
-
 // recreate is a strategy of updates beside world.RollingUpdate and world.OnDelete.
 const recreate = "Recreate"
 
@@ -29,7 +26,7 @@ type set struct {
 }
 
 func newSet(v *world.StatefulSet) *set {
-	return &set{v.Spec.Demand, v, max(0, min(v.Spec.Demand.Replicas, mostOrdinals))}
+	return &set{v.Spec.Demand, v, max(0, min(v.Spec.Demand.Replicas, world.MostOrdinals))}
 }
 
 func (s *set) pod(ordinal int) string { return s.Name() + "-" + strconv.Itoa(ordinal) }

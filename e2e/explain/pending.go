@@ -94,7 +94,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 	evidence := append(proof(c, "spec.volumeName"), proof(v, "spec.nodeAffinity")...)
 	if len(nodes) == 0 {
 		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
-			c.Name(), v.Name(), asks(v), count(all, "node"))
+			c.Name(), v.Name(), asks(v), Count(all, "node"))
 		for _, name := range named(v) {
 			if gone := r.k.nodes.gone(name); gone.Known {
 				r.because(absence("nodes", name, gone), "node %s was deleted at %s", name,

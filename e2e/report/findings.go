@@ -9,6 +9,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/explain"
 )
 
 // aroundMost bounds the facts that a timeline shows beside the proof.
@@ -80,8 +81,8 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 	if len(c.Faults) > 0 {
 		during = "while these faults were active"
 	}
-	p.text(lead, fmt.Sprintf("%s of %s %s (--all tells each by itself):", number(len(c.Found), "finding"),
-		number(len(checks), "check"), during))
+	p.text(lead, fmt.Sprintf("%s of %s %s (--all tells each by itself):", explain.Count(len(c.Found), "finding"),
+		explain.Count(len(checks), "check"), during))
 	s.lives(p, indent, c)
 	for i, f := range c.Found {
 		if i > 0 && c.Found[i-1].Check == f.Check {

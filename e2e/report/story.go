@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/e2e/explain"
 )
 
 // How long a chronicle may become, in lines, and how much of that its drawing has at least.
@@ -153,11 +155,11 @@ func (s *story) others(volumes []*subject, of *subject) string {
 	all, names := len(volumes)-1, slices.Sorted(maps.Keys(same))
 	switch n {
 	case 0:
-		return fmt.Sprintf("nothing of the kind was found about %s", number(all, "other volume"))
+		return fmt.Sprintf("nothing of the kind was found about %s", explain.Count(all, "other volume"))
 	case all:
-		return fmt.Sprintf("%s had the same: %s", number(all, "other volume"), onOneLine(names))
+		return fmt.Sprintf("%s had the same: %s", explain.Count(all, "other volume"), onOneLine(names))
 	}
-	return fmt.Sprintf("%d of %s had the same: %s", n, number(all, "other volume"), onOneLine(names))
+	return fmt.Sprintf("%d of %s had the same: %s", n, explain.Count(all, "other volume"), onOneLine(names))
 }
 
 func (s *story) checksAbout(of *subject) map[string]bool {

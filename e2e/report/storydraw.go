@@ -273,18 +273,11 @@ func (c *chronicle) pause(p *page, before, after line, who int) {
 	}
 	text := explain.Lasting(d) + " pass"
 	if n > 0 {
-		text += fmt.Sprintf("; %s acknowledges %s", c.of.instance, number(n, "row"))
+		text += fmt.Sprintf("; %s acknowledges %s", c.of.instance, explain.Count(n, "row"))
 	}
 	before.put(p, "...", "", who, text)
 }
 
 func (c *chronicle) moment(t history.Time) string {
 	return fmt.Sprintf("%+.1f s", t.Sub(c.s.start).Seconds())
-}
-
-func number(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -119,7 +120,7 @@ func (c *chronicle) counted(from, to history.Time) string {
 	var parts []string
 	for _, l := range c.lives {
 		if l.From <= to && l.To >= from {
-			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.Pid, number(count[l], "row")))
+			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.Pid, explain.Count(count[l], "row")))
 		}
 	}
 	if n := count[nil]; n > 0 {
@@ -146,7 +147,7 @@ func (c *chronicle) finalRead() {
 			lost = append(lost, a)
 		}
 	}
-	text := fmt.Sprintf("the final read of %s finds %s", c.of.instance, number(n, "row"))
+	text := fmt.Sprintf("the final read of %s finds %s", c.of.instance, explain.Count(n, "row"))
 	if len(lost) == 0 {
 		if len(c.acks) > 0 {
 			text += fmt.Sprintf(", among them all %d that were acknowledged", len(c.acks))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -122,10 +123,8 @@ func (s *story) checksums(p *page) {
 			fmt.Sprint(t.taken), sum, hash, kind, of.Instance + "." + of.Name}})
 	}
 	if same := len(all) - len(rows); same > 0 {
-		p.text(
-			"  ",
-			number(same, "table")+" of instances: no error and no difference between checksums; --all lists them",
-		)
+		p.text("  ", explain.Count(same, "table")+" of instances: no error and no difference between checksums; "+
+			"--all lists them")
 	}
 	if len(rows) == 0 {
 		return

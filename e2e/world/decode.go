@@ -57,6 +57,19 @@ func (s *source) decode(text []byte, into any) error {
 	return err
 }
 
+// arena makes room for values, many at a time.
+type arena[T any] struct{ free []T }
+
+// next returns room for one value.
+func (a *arena[T]) next() *T {
+	if len(a.free) == 0 {
+		a.free = make([]T, 256)
+	}
+	t := &a.free[0]
+	a.free = a.free[1:]
+	return t
+}
+
 // completer is a type that works something out from what was decoded into it.
 type completer interface{ complete() }
 

@@ -117,6 +117,10 @@ func (d *Demand) Held(ordinal int) bool {
 	return d.Strategy == RollingUpdate && ordinal-d.Start < d.Partition
 }
 
+// MostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to keep
+// a judge busy for ever.
+const MostOrdinals = 4096
+
 // Images returns the images of containers, in order, a space between two.
 func Images(containers []corev1.Container) string {
 	if len(containers) == 1 {

@@ -92,7 +92,7 @@ type Versions[Spec, Status any] struct {
 	statuses cache[Status]
 	last     uint64
 	names    map[string]string // By uid.
-	pool     []Object[Spec, Status]
+	room     arena[Object[Spec, Status]]
 }
 
 func (v *Versions[S, T]) disorder() (strange, jumbled int) { return v.Strange, v.Jumbled }
@@ -121,7 +121,7 @@ func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 }
 
 func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], error) {
-	o := v.room()
+	o := v.room.next()
 	o.Event = e
 	var err error
 	if o.Version, err = strconv.ParseUint(e.Object.ResourceVersion, 10, 64); err != nil {
@@ -152,16 +152,6 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 	}
 	o.Status, err = v.statuses.decode(p.status, false)
 	return o, err
-}
-
-// room returns room for one version; rooms are made many at a time.
-func (v *Versions[S, T]) room() *Object[S, T] {
-	if len(v.pool) == 0 {
-		v.pool = make([]Object[S, T], 256)
-	}
-	o := &v.pool[0]
-	v.pool = v.pool[1:]
-	return o
 }
 
 // At returns an object as it was known at a moment, nil where it was not, or was gone.

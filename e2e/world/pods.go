@@ -45,7 +45,7 @@ type Pods struct {
 	All   []*PodLife // As they were first seen.
 
 	states []*PodState // Of all, in the order of their resourceVersions.
-	pool   []PodState
+	room   arena[PodState]
 }
 
 // readPods reads them. resourceVersions grow in the order in which the API server stored what has them (KEP-5504).
@@ -64,19 +64,19 @@ func readPods(w *World) *Pods {
 			p.ByUID[l.UID] = l
 			p.All = append(p.All, l)
 		}
-		p.states = append(p.states, l.add(o, p.room()))
+		p.states = append(p.states, l.add(o, p.room.next()))
 	}
 	return p
 }
 
-// room returns room for one state; rooms are made many at a time.
-func (p *Pods) room() *PodState {
-	if len(p.pool) == 0 {
-		p.pool = make([]PodState, 512)
+// Last returns the last pod of a name, nil when none was seen.
+func (p *Pods) Last(name string) *PodLife {
+	for _, l := range slices.Backward(p.All) {
+		if l.Name == name {
+			return l
+		}
 	}
-	st := &p.pool[0]
-	p.pool = p.pool[1:]
-	return st
+	return nil
 }
 
 // add takes the next state in.

@@ -150,17 +150,3 @@ func (c *Containers) readHoldings(w *World) {
 		c.HoldingCoverage.settle(&life.Life)
 	}
 }
-
-// lastProcesses returns, for each pod, the end of its process that ended last.
-func lastProcesses(w *World) *map[string]*history.Event {
-	gone := map[string]*history.Event{}
-	for _, e := range w.Of(history.KindProcess) {
-		if e.Process.Action != history.ProcessGone || e.Process.PodUID == "" {
-			continue
-		}
-		if old := gone[e.Process.PodUID]; old == nil || e.Span.NotBefore > old.Span.NotBefore {
-			gone[e.Process.PodUID] = e
-		}
-	}
-	return &gone
-}

@@ -161,17 +161,3 @@ type Period struct {
 	Begin    *history.Event
 	End      *history.Event
 }
-
-// NodeOf returns the node of the last pod of that name, and "" when none was seen.
-func (s *Storage) NodeOf(pod string) string {
-	var last *PodLife
-	for _, p := range s.pods.All {
-		if p.Name == pod && p.Node != "" && (last == nil || p.First.Event.ID > last.First.Event.ID) {
-			last = p
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return last.Node
-}

@@ -150,34 +150,37 @@ func LifeStages() []history.FaultStage {
 func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 	var lives []Fault
 	for _, st := range p.AllSteps() {
-		if st.Do != plan.ActionFault || st.Fault == nil {
-			continue
+		if st.Do == plan.ActionFault && st.Fault != nil {
+			l := FaultLife(facts, st.N, st.Fault.Name)
+			l.Within = slices.ContainsFunc(p.Around(st.N), func(around plan.Step) bool { return around.Fault != nil })
+			lives = append(lives, l)
 		}
-		l := Fault{
-			Step: st.N, Name: st.Fault.Name, Takes: Takes(facts, st.N, st.Fault.Name),
-			Facts:  map[history.FaultStage]*history.Event{},
-			Within: slices.ContainsFunc(p.Around(st.N), func(around plan.Step) bool { return around.Fault != nil }),
-		}
-		next := 0
-		stages := LifeStages()
-		for _, e := range facts {
-			if e.Fault.Step != st.N {
-				continue
-			}
-			l.Node, l.Victim = cmp.Or(l.Node, e.Fault.Node), cmp.Or(l.Victim, e.Fault.Victim)
-			if e.Fault.Stage == history.StageFaultFailed {
-				l.Failed = append(l.Failed, e)
-			}
-			i := slices.Index(stages, e.Fault.Stage)
-			healsNothing := next == 0 && i > slices.Index(stages, history.StageConfirmed)
-			if i >= next && !healsNothing {
-				l.Facts[e.Fault.Stage] = e
-				next = i + 1
-			}
-		}
-		lives = append(lives, l)
 	}
 	return lives
+}
+
+// FaultLife puts together the facts of the fault of one step.
+func FaultLife(facts []*history.Event, step int, name string) Fault {
+	l := Fault{Step: step, Name: name, Takes: Takes(facts, step, name),
+		Facts: map[history.FaultStage]*history.Event{}}
+	next := 0
+	stages := LifeStages()
+	for _, e := range facts {
+		if e.Fault.Step != step {
+			continue
+		}
+		l.Node, l.Victim = cmp.Or(l.Node, e.Fault.Node), cmp.Or(l.Victim, e.Fault.Victim)
+		if e.Fault.Stage == history.StageFaultFailed {
+			l.Failed = append(l.Failed, e)
+		}
+		i := slices.Index(stages, e.Fault.Stage)
+		healsNothing := next == 0 && i > slices.Index(stages, history.StageConfirmed)
+		if i >= next && !healsNothing {
+			l.Facts[e.Fault.Stage] = e
+			next = i + 1
+		}
+	}
+	return l
 }
 
 // String names the fault as findings do.

@@ -141,6 +141,3 @@ func (w *World) Pulls() *Pulls { return once(w, readPulls) }
 
 // Operations returns what clients did.
 func (w *World) Operations() *Operations { return once(w, readOperations) }
-
-// LastProcesses returns, for each pod by its uid, the end of its process that ended last.
-func (w *World) LastProcesses() map[string]*history.Event { return *once(w, lastProcesses) }

@@ -271,14 +271,20 @@ func (t *table) blame(row *insert, span history.Span, sentence string, events ..
 	if row.reused {
 		return
 	}
-	if row.breach == nil {
-		row.breach = &rowBreach{key: row.key, sentence: sentence, span: span}
+	row.breach = row.breach.and(rowBreach{key: row.key, sentence: sentence, span: span}, events...)
+}
+
+// and adds an observation of a row to what was found wrong with it before, if anything was.
+func (b *rowBreach) and(next rowBreach, events ...int64) *rowBreach {
+	if b == nil {
+		b = &next
 	} else {
-		row.breach.again++
+		b.again++
 	}
-	if len(row.breach.events) < maxProof {
-		row.breach.events = append(row.breach.events, events...)
+	if len(b.events) < maxProof {
+		b.events = append(b.events, events...)
 	}
+	return b
 }
 
 // blameStranger keeps a row that no client wrote.
@@ -286,15 +292,7 @@ func (t *table) blameStranger(key rowKey, span history.Span, sentence string, ev
 	if t.orphans[key] {
 		return // A client wrote it; the record of that is not whole, which is said elsewhere.
 	}
-	b := t.strange[key]
-	if b == nil {
-		t.strange[key] = &rowBreach{key: key, sentence: sentence, span: span, events: []int64{event}}
-		return
-	}
-	b.again++
-	if len(b.events) < maxProof {
-		b.events = append(b.events, event)
-	}
+	t.strange[key] = t.strange[key].and(rowBreach{key: key, sentence: sentence, span: span}, event)
 }
 
 // when says when a row was acknowledged.

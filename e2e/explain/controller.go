@@ -287,21 +287,14 @@ func (v *view) roll() step {
 // refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
 // StatefulSet was created after it.
 func (k *known) refusal(s *set, ordinal int) *notice {
-	name := s.pod(ordinal)
-	var refused *notice
-	for i, n := range k.notices["StatefulSet "+s.Key()] {
-		if n.Spec.Reason == "FailedCreate" && mentions(n.Spec.Message, name) &&
-			(refused == nil || n.last.At >= refused.last.At) {
-			refused = &k.notices["StatefulSet "+s.Key()][i]
-		}
+	about := func(reason string) *notice {
+		return k.latest("StatefulSet "+s.Key(), func(n *notice) bool {
+			return n.Spec.Reason == reason && mentions(n.Spec.Message, s.pod(ordinal))
+		})
 	}
-	if refused == nil {
+	refused, created := about("FailedCreate"), about("SuccessfulCreate")
+	if refused != nil && created != nil && created.last.At > refused.last.At {
 		return nil
-	}
-	for _, n := range k.notices["StatefulSet "+s.Key()] {
-		if n.Spec.Reason == "SuccessfulCreate" && mentions(n.Spec.Message, name) && n.last.At > refused.last.At {
-			return nil
-		}
 	}
 	return refused
 }

@@ -282,14 +282,19 @@ func (k *known) notice(v *world.Notice) {
 
 // noticed returns the last Event about an object with one of the reasons, nil where there is none. A uid of "" is any.
 func (k *known) noticed(what, key, uid string, reasons ...string) *notice {
-	var found *notice
-	for i, n := range k.notices[what+" "+key] {
+	return k.latest(what+" "+key, func(n *notice) bool {
 		of := string(n.Spec.InvolvedObject.UID)
-		if uid != "" && of != "" && of != uid || !slices.Contains(reasons, n.Spec.Reason) {
-			continue
-		}
-		if found == nil || n.last.At >= found.last.At {
-			found = &k.notices[what+" "+key][i]
+		return slices.Contains(reasons, n.Spec.Reason) && (uid == "" || of == "" || of == uid)
+	})
+}
+
+// latest returns the last Event about an object that is such a one, nil where there is none.
+func (k *known) latest(about string, is func(*notice) bool) *notice {
+	var found *notice
+	for i := range k.notices[about] {
+		n := &k.notices[about][i]
+		if (found == nil || n.last.At >= found.last.At) && is(n) {
+			found = n
 		}
 	}
 	return found

@@ -27,11 +27,9 @@ func (r *ruling) disks() *disks {
 	return &disks{r, w.Storage(), w.Calls(), w.Ledger(), w.Containers(), w.Volumes()}
 }
 
-// onSharedDisk reports that the plan puts the workload on disks that are attached. A history without a plan may have
-// planned anything.
+// onSharedDisk reports that the plan puts the workload on disks that are attached.
 func onSharedDisk(w *world.World) bool {
-	t, err := w.Trial()
-	return err != nil || t.Plan.Workload.StorageName() == plan.StorageSharedDisk
+	return planned(func(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageSharedDisk })(w)
 }
 
 // window is from when anything of a driver's volume was first seen to when the observers stopped.

@@ -135,16 +135,17 @@ func (p *looks) judge(r *ruling) {
 			continue
 		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
-		if faults == nil {
-			faults = r.trial.FaultsUntil(p.after.Span.NotAfter)
-		}
-		r.violation(Finding{
-			Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
-			Sentence: fmt.Sprintf("The %s is there after the trial, %s, and was not there before; %s.", t, p.where(),
-				owner),
-			Events: []int64{p.before.ID, p.after.ID},
-		})
+		p.blame(r, t, faults, "The %s is there after the trial, %s, and was not there before; %s.", t, p.where(), owner)
 	}
+}
+
+// blame adds what is left, or was taken away, at one place.
+func (p *looks) blame(r *ruling, t history.Thing, faults []string, format string, args ...any) {
+	if faults == nil {
+		faults = r.trial.FaultsUntil(p.after.Span.NotAfter)
+	}
+	r.violation(Finding{Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
+		Sentence: fmt.Sprintf(format, args...), Events: []int64{p.before.ID, p.after.ID}})
 }
 
 // manifests is where the kubelet of a node of the control plane takes static pods from.
@@ -163,12 +164,6 @@ func (p *looks) judgeTaken(r *ruling) {
 			func(o history.Thing) bool { return o.Class == t.Class && o.Name == t.Name }) {
 			continue
 		}
-		r.violation(Finding{
-			Subject: t.String(), Node: p.node, Span: p.after.Span,
-			Faults: r.trial.FaultsUntil(p.after.Span.NotAfter),
-			Sentence: fmt.Sprintf("The %s was there before the trial, %s, and is not there after it.", t,
-				p.where()),
-			Events: []int64{p.before.ID, p.after.ID},
-		})
+		p.blame(r, t, nil, "The %s was there before the trial, %s, and is not there after it.", t, p.where())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -19,11 +20,16 @@ func (r *ruling) sawNodes(c *world.Coverage, nodes []string, window history.Span
 			r.unknown("the observer %s was never on on node %s: what happened there is not known", c.Name, node)
 			continue
 		}
-		hole := c.Longest(node, window, r.trial)
-		if bound := r.trial.Plan.Bounds.BlindGap.D(); hole.Length() > bound {
-			r.unknown("the observer %s of node %s was blind for %s from %s, longer than the bound of %s", c.Name, node,
-				hole.Length(), r.clock(hole.NotBefore), bound)
-		}
+		r.sawNode(c, node, window, "the observer "+c.Name+" of node "+node)
+	}
+}
+
+// sawNode is sawNodes for one node whose observer was on; who names that observer.
+func (r *ruling) sawNode(c *world.Coverage, node string, window history.Span, who string) {
+	hole := c.Longest(node, window, r.trial)
+	if bound := r.trial.Plan.Bounds.BlindGap.D(); hole.Length() > bound {
+		r.unknown("%s was blind for %s from %s, longer than the bound of %s", who, hole.Length(),
+			r.clock(hole.NotBefore), bound)
 	}
 }
 
@@ -47,11 +53,7 @@ func (r *ruling) sawMounts(window history.Span) {
 				r.unknown("node %s: when boot %q began is not known", node, s.Boot)
 			}
 		}
-		hole := ledger.Longest(node, window, r.trial)
-		if bound := r.trial.Plan.Bounds.BlindGap.D(); hole.Length() > bound {
-			r.unknown("the mount ledger of node %s was blind for %s from %s, longer than the bound of %s",
-				node, hole.Length(), r.clock(hole.NotBefore), bound)
-		}
+		r.sawNode(ledger.Coverage, node, window, "the mount ledger of node "+node)
 	}
 }
 
@@ -76,9 +78,7 @@ func (r *ruling) sawCalls(window history.Span) {
 	r.sawNodes(calls.Controller, at, window)
 }
 
-// hasData reports that the plan's workload is a database that clients write to. A history without a plan may have
-// planned anything.
+// hasData reports that the plan's workload is a database that clients write to.
 func hasData(w *world.World) bool {
-	t, err := w.Trial()
-	return err != nil || !t.Plan.Workload.Light
+	return planned(func(p plan.Plan) bool { return !p.Workload.Light })(w)
 }

@@ -119,15 +119,8 @@ func watched(all []*Session, t *Trial) []history.Span {
 // FaultOn returns since when a fault was on its way on a node at some time in span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	for _, l := range s.Faults {
-		intent := l.Facts[history.StageIntent]
-		if l.Node != node || intent == nil {
-			continue
-		}
-		life := history.Span{NotBefore: intent.Span.NotBefore, NotAfter: Forever}
-		if end := l.Facts[history.StageConfirmedHealed]; end != nil {
-			life.NotAfter = end.Span.NotAfter
-		}
-		if life.PossiblyOverlaps(span) {
+		life, ok := l.since(history.StageIntent)
+		if ok && l.Node == node && life.PossiblyOverlaps(span) {
 			return life.NotBefore, true
 		}
 	}

@@ -51,14 +51,9 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	}
 	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
 	for _, st := range p.AllSteps() {
-		if st.Fault != nil {
-			caps.Faults = append(caps.Faults, plan.FaultCaps{
-				Name:     st.Fault.Name,
-				Outlasts: true,
-				Triggers: true,
-				Check: plan.Names(
-					slices.Collect(maps.Keys(st.Fault.Params))...), // It was legal when it was carried out.
-			})
+		if f := st.Fault; f != nil { // What it can do and takes was held against it when it was carried out.
+			caps.Faults = append(caps.Faults, plan.FaultCaps{Name: f.Name, Outlasts: true, Triggers: true,
+				Check: plan.Names(slices.Collect(maps.Keys(f.Params))...)})
 		}
 	}
 	if err := p.Validate(caps); err != nil {
@@ -189,10 +184,16 @@ func (l Fault) String() string { return fmt.Sprintf("step %d %s", l.Step, l.Name
 // Active is the span in which the fault may have been at work: from its injection (or its intent, when only that is
 // known) to its confirmed healing, and to the end when it was never shown to be healed.
 func (l Fault) Active() (history.Span, bool) {
-	begin := l.Facts[history.StageInjected]
-	if begin == nil {
-		begin = l.Facts[history.StageIntent]
+	if span, ok := l.since(history.StageInjected); ok {
+		return span, true
 	}
+	return l.since(history.StageIntent)
+}
+
+// since is the span from a stage of the fault's life to its confirmed healing;
+// false when it did not come to that stage.
+func (l Fault) since(stage history.FaultStage) (history.Span, bool) {
+	begin := l.Facts[stage]
 	if begin == nil {
 		return history.Span{}, false
 	}

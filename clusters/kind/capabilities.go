@@ -1,11 +1,8 @@
 package kind
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -71,8 +68,8 @@ func (h host) lacksQdisc(kind, option string) string {
 		return fmt.Sprintf("Linux %s, which the nodes share, has no queueing discipline %s: one was tried", release,
 			kind)
 	}
-	config, told := h.kernelConfig(release)
-	if !told || strings.Contains(config, "\n"+option+"=") {
+	config := clusters.KernelConfig(h.readFile)
+	if _, has := config[option]; has || config == nil {
 		return ""
 	}
 	return fmt.Sprintf("Linux %s, which the nodes share, was built without %s", release, option)
@@ -84,19 +81,6 @@ func (h host) line(file string) string {
 		return "of an unknown release"
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// kernelConfig returns what the kernel was built with, and whether that is told.
-func (h host) kernelConfig(release string) (config string, told bool) {
-	if text, err := h.readFile("/proc/config.gz"); err == nil {
-		if packed, err := gzip.NewReader(bytes.NewReader(text)); err == nil {
-			if plain, err := io.ReadAll(packed); err == nil {
-				return "\n" + string(plain), true
-			}
-		}
-	}
-	text, err := h.readFile("/boot/config-" + release)
-	return "\n" + string(text), err == nil
 }
 
 // tryQdisc puts a queueing discipline on the loopback device of a new network namespace, which goes when its thread has

@@ -90,31 +90,27 @@ func (x examination) engines() []Check {
 	check := Check{What: "container engine", Need: offline.EngineNeed}
 	var missing *offline.NotFoundError
 	switch {
-	case x.engineErr == nil:
-		check.Status, check.Found = OK, x.engine.String()+", a privileged container ran"
 	case errors.As(x.engineErr, &missing):
-		check.Status, check.Found, check.Fix = Fail, missing.Found, missing.Fix
-	default:
-		check.Status, check.Found, check.Fix = Fail, x.engineErr.Error(), offline.EnsureCommand
+		return []Check{check.is(Fail, missing.Found, missing.Fix)}
+	case x.engineErr != nil:
+		return []Check{check.is(Fail, x.engineErr.Error(), offline.EnsureCommand)}
 	}
-	if x.engineErr != nil {
-		return []Check{check}
-	}
-	rootless := Check{What: "rootless", Status: OK, Found: "no", Need: "no"}
+	rootless := Check{What: "rootless", Need: "no"}.is(OK, "no", "")
 	if x.engine.Rootless {
-		rootless.Status, rootless.Found = Warn, "yes: loop devices and mounts on the host are out of reach"
-		rootless.Fix = "sudo docker info, and run seatrial as root"
+		rootless = rootless.is(Warn, "yes: loop devices and mounts on the host are out of reach",
+			"sudo docker info, and run seatrial as root")
 	}
-	return []Check{check, rootless, x.engineVersion()}
+	return []Check{
+		check.is(OK, x.engine.String()+", a privileged container ran", ""), rootless, x.engineVersion(),
+	}
 }
 
 // engineVersion knows from which version on docker has what kind's nodes are started with (--cgroupns, 20.10).
 func (x examination) engineVersion() Check {
-	check := Check{What: x.engine.Name + " version", Found: x.engine.Version}
+	check := Check{What: x.engine.Name + " version"}
 	if x.engine.Name != "docker" {
-		check.Status = OK
-		return check
+		return check.is(OK, x.engine.Version, "")
 	}
 	check.Need = "20.10 or later"
-	return atLeast(check, x.engine.Version, 20, 10, "apt-get install --only-upgrade docker.io")
+	return check.atLeast(x.engine.Version, x.engine.Version, 20, 10, "apt-get install --only-upgrade docker.io")
 }

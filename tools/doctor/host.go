@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,49 +22,40 @@ func (x examination) kernelRelease() Check {
 	check := Check{What: "operating system", Need: "Linux 5.10 or later"}
 	release := x.line("/proc/sys/kernel/osrelease")
 	if release == "" {
-		check.Status, check.Found = Fail, "no Linux kernel (/proc/sys/kernel/osrelease cannot be read)"
-		check.Fix = "run seatrial on a Linux machine"
-		return check
+		return check.is(Fail, "no Linux kernel (/proc/sys/kernel/osrelease cannot be read)",
+			"run seatrial on a Linux machine")
 	}
-	check.Found = "Linux " + release
-	return atLeast(check, release, 5, 10, "apt-get install --only-upgrade linux-image-amd64")
+	return check.atLeast("Linux "+release, release, 5, 10, "apt-get install --only-upgrade linux-image-amd64")
 }
 
 func (x examination) user() Check {
 	check := Check{What: "user", Need: "root"}
 	if id := x.UserID(); id != 0 {
-		check.Status, check.Found = Warn, fmt.Sprintf("uid %d: no engine can be installed, no loop device released", id)
-		check.Fix = `sudo -E env PATH="$PATH" seatrial doctor`
-		return check
+		return check.is(Warn, fmt.Sprintf("uid %d: no engine can be installed, no loop device released", id),
+			`sudo -E env PATH="$PATH" seatrial doctor`)
 	}
-	check.Status, check.Found = OK, "root"
-	return check
+	return check.is(OK, "root", "")
 }
 
 func (x examination) processors() Check {
-	check := Check{What: "processors", Need: "2 or more", Status: OK}
+	const fix = "give the machine 2 processors or more; with fewer, bounds may be missed"
+	check := Check{What: "processors", Need: "2 or more"}
 	text, err := x.ReadFile("/proc/cpuinfo")
-	n := strings.Count("\n"+string(text), "\nprocessor")
-	check.Found = strconv.Itoa(n)
-	if err != nil || n < 2 {
-		check.Status = Warn
-		check.Fix = "give the machine 2 processors or more; with fewer, bounds may be missed"
-	}
 	if err != nil {
-		check.Found = "nothing: " + err.Error()
+		return check.is(Warn, "nothing: "+err.Error(), fix)
 	}
-	return check
+	n := strings.Count("\n"+string(text), "\nprocessor")
+	return check.is(grade(uint64(n), 0, 2), strconv.Itoa(n), fix)
 }
 
 // capabilities compares the bounding set with what the kernel knows. A lack does not matter once an engine was shown to
 // run privileged containers in spite of it.
 func (x examination) capabilities() Check {
+	const look = "grep CapBnd /proc/self/status"
 	check := Check{What: "capabilities", Need: "all in the bounding set, or an engine that does without"}
 	last, err := strconv.Atoi(x.line("/proc/sys/kernel/cap_last_cap"))
 	if err != nil {
-		check.Status, check.Found = Warn, "no /proc/sys/kernel/cap_last_cap"
-		check.Fix = "grep CapBnd /proc/self/status"
-		return check
+		return check.is(Warn, "no /proc/sys/kernel/cap_last_cap", look)
 	}
 	status, err := x.ReadFile("/proc/self/status")
 	var bounding ociwrap.Set
@@ -71,22 +63,17 @@ func (x examination) capabilities() Check {
 		bounding, err = ociwrap.ParseBounding(status)
 	}
 	if err != nil {
-		check.Status, check.Found = Warn, err.Error()
-		check.Fix = "grep CapBnd /proc/self/status"
-		return check
+		return check.is(Warn, err.Error(), look)
 	}
 	lacks := ociwrap.Known(last) &^ bounding
+	found := "all but " + strings.Join(lacks.Names(), ", ")
 	switch {
 	case lacks == 0:
-		check.Status, check.Found = OK, "all"
+		return check.is(OK, "all", "")
 	case x.engineErr == nil:
-		check.Status = OK
-		check.Found = "all but " + strings.Join(lacks.Names(), ", ") + ", and the engine does without"
-	default:
-		check.Status, check.Found = Warn, "all but "+strings.Join(lacks.Names(), ", ")
-		check.Fix = offline.EnsureCommand
+		return check.is(OK, found+", and the engine does without", "")
 	}
-	return check
+	return check.is(Warn, found, offline.EnsureCommand)
 }
 
 // disk looks at the file systems that fill: the engine's, and the one of the run directories.
@@ -101,46 +88,31 @@ func (x examination) disk(runDir string) []Check {
 
 // free warns below good and fails below least, both in bytes.
 func (x examination) free(what, path string, least, good uint64, fix string) Check {
-	check := Check{What: what, Need: fmt.Sprintf("%s, better %s", size(least), size(good)), Fix: fix}
+	check := Check{What: what, Need: fmt.Sprintf("%s, better %s", size(least), size(good))}
 	free, err := x.DiskFree(path)
 	if err != nil {
-		check.Status, check.Found = Warn, "no answer: "+err.Error()
-		return check
+		return check.is(Warn, "no answer: "+err.Error(), fix)
 	}
-	check.Found = size(free)
-	check.Status = grade(free, least, good)
-	if check.Status == OK {
-		check.Fix = ""
-	}
-	return check
+	return check.is(grade(free, least, good), size(free), fix)
 }
 
 func (x examination) memory() []Check {
-	const least, good = 3 * gib, 6 * gib
+	const (
+		least, good = 3 * gib, 6 * gib
+		fix         = "stop other programs, or give the machine more memory"
+	)
 	check := Check{What: "available memory", Need: size(least) + ", better " + size(good)}
-	check.Fix = "stop other programs, or give the machine more memory"
 	text, err := x.ReadFile("/proc/meminfo")
 	if err != nil {
-		check.Status, check.Found = Warn, "no answer: "+err.Error()
-		return []Check{check}
+		return []Check{check.is(Warn, "no answer: "+err.Error(), fix)}
 	}
 	for line := range strings.Lines(string(text)) {
-		value, ok := strings.CutPrefix(line, "MemAvailable:")
-		if !ok {
-			continue
+		var kib uint64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			return []Check{check.is(grade(kib<<10, least, good), size(kib<<10), fix)}
 		}
-		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if err != nil {
-			break
-		}
-		check.Found, check.Status = size(kib<<10), grade(kib<<10, least, good)
-		if check.Status == OK {
-			check.Fix = ""
-		}
-		return []Check{check}
 	}
-	check.Status, check.Found = Warn, "no MemAvailable in /proc/meminfo"
-	return []Check{check}
+	return []Check{check.is(Warn, "no MemAvailable in /proc/meminfo", fix)}
 }
 
 // inotify warns only: how many watches a cluster takes depends on what runs beside it, and pods that find none say so.
@@ -148,15 +120,13 @@ func (x examination) inotify() []Check {
 	var checks []Check
 	for _, floor := range system.InotifyFloors() {
 		name := strings.ReplaceAll(strings.TrimPrefix(floor.Path, "/proc/sys/"), "/", ".")
-		check := Check{What: name, Need: strconv.Itoa(floor.Need), Found: x.line(floor.Path), Status: OK}
-		value, err := strconv.Atoi(check.Found)
-		if err != nil || value < floor.Need {
-			check.Status, check.Fix = Warn, fmt.Sprintf("sysctl -w %s=%d", name, floor.Need)
+		check := Check{What: name, Need: strconv.Itoa(floor.Need)}
+		found, status := x.line(floor.Path), OK
+		if value, err := strconv.Atoi(found); err != nil || value < floor.Need {
+			status = Warn
 		}
-		if check.Found == "" {
-			check.Found = "nothing"
-		}
-		checks = append(checks, check)
+		checks = append(checks, check.is(status, cmp.Or(found, "nothing"),
+			fmt.Sprintf("sysctl -w %s=%d", name, floor.Need)))
 	}
 	return checks
 }
@@ -164,20 +134,17 @@ func (x examination) inotify() []Check {
 func (x examination) images(ctx context.Context, images []Image) []Check {
 	var checks []Check
 	for _, image := range images {
-		check := Check{What: image.Ref, Need: "present, or a trial pulls or builds it first", Fix: image.Fix}
-		if check.Fix == "" {
-			check.Fix = "make trial"
-		}
+		check := Check{What: image.Ref, Need: "present, or a trial pulls or builds it first"}
+		fix := cmp.Or(image.Fix, "make trial")
 		if x.engineErr != nil {
-			check.Status, check.Found = Warn, "no engine to look in"
-			checks = append(checks, check)
+			checks = append(checks, check.is(Warn, "no engine to look in", fix))
 			continue
 		}
 		list, err := x.Run(ctx, x.engine.Path, "images", "--format", "{{.Repository}}:{{.Tag}}", image.Ref)
 		if found := strings.Fields(string(list)); err == nil && len(found) > 0 {
-			check.Status, check.Found, check.Fix = OK, strings.Join(found, ", "), ""
+			check = check.is(OK, strings.Join(found, ", "), "")
 		} else {
-			check.Status, check.Found = Warn, "none in "+x.engine.Name
+			check = check.is(Warn, "none in "+x.engine.Name, fix)
 		}
 		checks = append(checks, check)
 	}
@@ -189,10 +156,10 @@ func (x examination) versions(ctx context.Context) []Check {
 	compiler := Check{What: "go", Need: "1.26 or later, to build"}
 	text, err := x.Run(ctx, "go", "env", "GOVERSION")
 	if err != nil {
-		compiler.Status, compiler.Found, compiler.Fix = Warn, "nothing", "install Go and have it in PATH"
+		compiler = compiler.is(Warn, "nothing", "install Go and have it in PATH")
 	} else {
-		compiler.Found = strings.TrimSpace(string(text))
-		compiler = atLeast(compiler, strings.TrimPrefix(compiler.Found, "go"), 1, 26, "install a newer Go")
+		found := strings.TrimSpace(string(text))
+		compiler = compiler.atLeast(found, strings.TrimPrefix(found, "go"), 1, 26, "install a newer Go")
 		if compiler.Status == Fail {
 			compiler.Status = Warn
 		}
@@ -201,11 +168,12 @@ func (x examination) versions(ctx context.Context) []Check {
 	for _, tool := range []struct{ name, need string }{
 		{"gcc", "any, to build runc"}, {"git", "any, to note the commit of a run"}, {"make", "any, for the Makefile"},
 	} {
-		check := Check{What: tool.name, Need: tool.need, Status: OK}
-		text, err := x.Run(ctx, tool.name, "--version")
-		check.Found, _, _ = strings.Cut(string(text), "\n")
-		if err != nil {
-			check.Status, check.Found, check.Fix = Warn, "nothing", "apt-get install "+tool.name
+		check := Check{What: tool.name, Need: tool.need}
+		if text, err := x.Run(ctx, tool.name, "--version"); err != nil {
+			check = check.is(Warn, "nothing", "apt-get install "+tool.name)
+		} else {
+			first, _, _ := strings.Cut(string(text), "\n")
+			check = check.is(OK, first, "")
 		}
 		checks = append(checks, check)
 	}

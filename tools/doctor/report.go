@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Status is how a check came out.
@@ -26,28 +27,37 @@ type Check struct {
 	Fix    string `json:"fix,omitempty"` // A command; there is one wherever the status is not ok.
 }
 
+// is says how the check came out, what was found, and what mends it, which an OK has no use for.
+func (c Check) is(status Status, found, fix string) Check {
+	c.Status, c.Found, c.Fix = status, found, fix
+	if status == OK {
+		c.Fix = ""
+	}
+	return c
+}
+
+// atLeast says how the check came out by the first two numbers of a version: what cannot be read is a warning.
+func (c Check) atLeast(found, version string, major, minor int, fix string) Check {
+	var gotMajor, gotMinor int
+	switch n, _ := fmt.Sscanf(version, "%d.%d", &gotMajor, &gotMinor); {
+	case n < 2:
+		return c.is(Warn, found, fix)
+	case gotMajor < major || gotMajor == major && gotMinor < minor:
+		return c.is(Fail, found, fix)
+	}
+	return c.is(OK, found, "")
+}
+
 // Report is all checks, those of one group beside each other.
 type Report struct {
 	Checks []Check `json:"checks"`
 }
 
 // Failed tells whether any check failed.
-func (r Report) Failed() bool {
-	for _, check := range r.Checks {
-		if check.Status == Fail {
-			return true
-		}
-	}
-	return false
-}
+func (r Report) Failed() bool { return r.count(Fail) > 0 }
 
 // ExitCode is 1 when a check failed, else 0.
-func (r Report) ExitCode() int {
-	if r.Failed() {
-		return 1
-	}
-	return 0
-}
+func (r Report) ExitCode() int { return min(1, r.count(Fail)) }
 
 // count returns how many checks have that status.
 func (r Report) count(status Status) int {
@@ -63,27 +73,24 @@ func (r Report) count(status Status) int {
 // WriteText writes the report for people: a heading for each group, a line for each check, a fix where one is needed,
 // and the sum at the end.
 func (r Report) WriteText(w io.Writer) error {
+	var text strings.Builder
 	group := ""
 	for _, check := range r.Checks {
 		if check.Group != group {
 			group = check.Group
-			if _, err := fmt.Fprintln(w, group); err != nil {
-				return fmt.Errorf("write the doctor's report: %w", err)
-			}
+			fmt.Fprintln(&text, group)
 		}
-		line := fmt.Sprintf("  %-4s %s - found %s", check.Status, check.What, check.Found)
+		fmt.Fprintf(&text, "  %-4s %s - found %s", check.Status, check.What, check.Found)
 		if check.Need != "" {
-			line += ", need " + check.Need
+			fmt.Fprintf(&text, ", need %s", check.Need)
 		}
 		if check.Status != OK && check.Fix != "" {
-			line += "\n       fix: " + check.Fix
+			fmt.Fprintf(&text, "\n       fix: %s", check.Fix)
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return fmt.Errorf("write the doctor's report: %w", err)
-		}
+		fmt.Fprintln(&text)
 	}
-	_, err := fmt.Fprintf(w, "%d ok, %d warn, %d FAIL\n", r.count(OK), r.count(Warn), r.count(Fail))
-	if err != nil {
+	fmt.Fprintf(&text, "%d ok, %d warn, %d FAIL\n", r.count(OK), r.count(Warn), r.count(Fail))
+	if _, err := io.WriteString(w, text.String()); err != nil {
 		return fmt.Errorf("write the doctor's report: %w", err)
 	}
 	return nil

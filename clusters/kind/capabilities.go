@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -84,30 +83,10 @@ func (h host) line(file string) string {
 }
 
 // tryQdisc puts a queueing discipline on the loopback device of a new network namespace, which goes when its thread has
-// left it. A thread that cannot be moved back ends with the goroutine, since it stays locked.
+// left it.
 func tryQdisc(kind string) error {
-	tried := make(chan error, 1)
-	go func() { tried <- tryOnThread(kind) }()
-	return <-tried
-}
-
-func tryOnThread(kind string) error {
-	runtime.LockOSThread()
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("open the network namespace: %w", err)
-	}
-	defer func() { _ = home.Close() }() // Nothing was written to it.
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("make a network namespace: %w", err)
-	}
-	err = addQdisc(kind)
-	if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
-		runtime.UnlockOSThread()
-	}
-	return err
+	enter := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
+	return inNetns(enter, func() error { return addQdisc(kind) })
 }
 
 // addQdisc adds it in the thread's network namespace.

@@ -19,8 +19,6 @@ import (
 const (
 	// cleanupBound is how long the deletion of what a failed or interrupted Create made may take.
 	cleanupBound = time.Minute
-	// logsBound is how long the collection of its logs may take.
-	logsBound = time.Minute
 	// kindEndBound is how long kind may go on while its containers are removed under it. Its longest wait by itself is
 	// one of 30 seconds, for a container to start.
 	kindEndBound = 90 * time.Second
@@ -79,7 +77,7 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 			return c, nil
 		}
 	}
-	return fail(errors.Join(err, p.discard(ctx, spec.Name, ctx.Err() == nil)))
+	return fail(errors.Join(err, p.discard(ctx, spec.Name)))
 }
 
 // abort removes what an interrupted kind makes, again and again until kind has ended, and then once more.
@@ -100,22 +98,14 @@ func (p *Provider) abort(ctx context.Context, name string, made <-chan error) er
 	if err != nil {
 		err = fmt.Errorf("%w; it may make more nodes yet, to be removed with: seatrial clean", err)
 	}
-	return errors.Join(err, p.discard(ctx, name, false))
+	return errors.Join(err, p.discard(ctx, name))
 }
 
 // discard deletes a cluster that was not finished, with a bound of its own, since the caller's context may have ended.
-func (p *Provider) discard(ctx context.Context, name string, keepLogs bool) error {
-	ctx = context.WithoutCancel(ctx)
-	var logsErr error
-	if keepLogs && p.failLogs != "" {
-		logsCtx, cancel := context.WithTimeout(ctx, logsBound)
-		defer cancel()
-		logsErr = (&Cluster{provider: p, name: name}).CollectLogs(logsCtx, p.failLogs)
-		p.log.Info("logs of the unfinished cluster kept", "name", name, "dir", p.failLogs)
-	}
-	ctx, cancel := context.WithTimeout(ctx, cleanupBound)
+func (p *Provider) discard(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBound)
 	defer cancel()
-	return errors.Join(logsErr, p.remove(ctx, name))
+	return p.remove(ctx, name)
 }
 
 // withOutput adds to an error of kind what the command that failed had said at its end.

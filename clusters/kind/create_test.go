@@ -51,7 +51,7 @@ func aProvider(t *testing.T, list ...container) (*Provider, *fakeKind) {
 	k := &fakeKind{dir: filepath.Dir(e.path), create: func(*fakeKind) error { return nil }}
 	state := filepath.Join(t.TempDir(), "state")
 	return &Provider{
-		engine: e, kind: k, kubeconfig: filepath.Join(state, "kubeconfig"), failLogs: "logs",
+		engine: e, kind: k, kubeconfig: filepath.Join(state, "kubeconfig"),
 		log: slog.New(slog.DiscardHandler), marks: newMarks(), turn: newTurn(), loops: loopDevices{sys: t.TempDir()},
 		shared: sharedDirs{root: filepath.Join(state, sharedName)},
 		ready:  func(context.Context, *Cluster, int) error { return nil },
@@ -115,9 +115,6 @@ func TestCreateFails(t *testing.T) {
 			if got := left(t, p); len(got) > 0 {
 				t.Errorf("left: %v", got)
 			}
-			if diff := cmp.Diff([]string{"logs"}, k.logs); diff != "" {
-				t.Errorf("logs (-want +got):\n%s", diff)
-			}
 		})
 	}
 }
@@ -142,9 +139,6 @@ func TestCreateInterrupted(t *testing.T) {
 	}
 	if got := left(t, p); len(got) > 0 {
 		t.Errorf("left: %v", got)
-	}
-	if len(k.logs) > 0 {
-		t.Errorf("an interrupted Create collected logs: %v", k.logs)
 	}
 }
 

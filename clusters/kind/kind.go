@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,7 @@ type Options struct {
 	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state. The directories that nodes share are beside
 	// it.
 	KubeconfigPath string
-	// FailureLogs is a directory for the node logs of a cluster whose making failed, taken before it is deleted. When
-	// empty none are taken.
-	FailureLogs string
-	Log         *slog.Logger
+	Log            *slog.Logger
 }
 
 // kindAPI is the part of kind's provider that is used here. It takes no contexts.
@@ -48,7 +46,6 @@ type Provider struct {
 	engine     engine
 	kind       kindAPI
 	kubeconfig string
-	failLogs   string
 	log        *slog.Logger
 	marks      func() string
 	turn       chan struct{}
@@ -106,7 +103,7 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		failLogs: opts.FailureLogs, log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
+		log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
 		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
 }
@@ -173,24 +170,14 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 		}
 	}
 	slices.SortFunc(c.nodes, func(a, b *node) int {
-		if a.role != b.role {
-			if a.role == clusters.RoleControlPlane {
-				return -1
-			}
-			return 1
-		}
-		return compareNames(a.name, b.name)
+		// "control-plane" comes before "worker".
+		return cmp.Or(cmp.Compare(a.role, b.role), compareNames(a.name, b.name))
 	})
 	return c, nil
 }
 
 // compareNames orders worker, worker2, worker10: by length first.
-func compareNames(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
-}
+func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 // List returns all kind clusters that the engine has containers of, running, stopped or half made, and those whose
 // deletion was broken off when their containers were gone, by name.

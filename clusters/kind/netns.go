@@ -31,38 +31,38 @@ func (n *node) dialInNetns(ctx context.Context, network string, target netip.Add
 		return nil, err
 	}
 	defer func() { _ = ns.Close() }() // Nothing was written to it.
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		conn, err := dialOnThread(ctx, ns, network, target.String())
-		done <- result{conn, err}
-	}()
-	r := <-done // Bounded by ctx, in the dialer.
-	return r.conn, r.err
+	var conn net.Conn
+	enter := func() error { return unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET) }
+	err = inNetns(enter, func() (err error) { // Bounded by ctx, in the dialer.
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, target.String())
+		return err
+	})
+	return conn, err
 }
 
-// dialOnThread moves its thread to the namespace, connects, and moves it back. A thread that cannot be moved back ends
-// with the goroutine, since it stays locked.
-func dialOnThread(ctx context.Context, ns *os.File, network, address string) (net.Conn, error) {
-	runtime.LockOSThread()
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		runtime.UnlockOSThread()
-		return nil, fmt.Errorf("%w: %w", errNoNetns, err)
-	}
-	defer func() { _ = home.Close() }() // Nothing was written to it.
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
-		return nil, fmt.Errorf("%w: %w", errNoNetns, err)
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
-		runtime.UnlockOSThread()
-	}
-	return conn, err
+// inNetns lets a thread of its own enter another network namespace, do something there, and come back. One that cannot
+// come back ends with its goroutine, since it stays locked. The error wraps errNoNetns when nothing was done.
+func inNetns(enter, do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err == nil {
+			defer func() { _ = home.Close() }() // Nothing was written to it.
+			err = enter()
+		}
+		if err != nil {
+			runtime.UnlockOSThread()
+			done <- fmt.Errorf("%w: %w", errNoNetns, err)
+			return
+		}
+		err = do()
+		if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // openNetns opens the node's network namespace.

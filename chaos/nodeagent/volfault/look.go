@@ -56,14 +56,15 @@ func look(v Volume) (Report, error) {
 		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
 	}
 	r.Tries = []Access{
-		{By: from.by, Op: AccessRead, Error: nameOf(tryRead(from.path))},
-		{By: from.by, Op: AccessWrite, Error: nameOf(tryWrite(from.path))},
+		{By: from.by, Op: AccessRead, Error: ErrnoName(tryRead(from.path))},
+		{By: from.by, Op: AccessWrite, Error: ErrnoName(tryWrite(from.path))},
 	}
 	return r, nil
 }
 
-// nameOf is the kernel's name of an error, "" for none.
-func nameOf(err error) string {
+// ErrnoName is the kernel's name of the error number in an error, "" for none, and the error's text where there is no
+// number in it.
+func ErrnoName(err error) string {
 	var number unix.Errno
 	switch {
 	case err == nil:

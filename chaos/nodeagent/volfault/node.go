@@ -81,8 +81,8 @@ func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 		if err != nil {
 			return r, err
 		}
-		err = shutdown(dir)
-		if closed := dir.Close(); err == nil && nameOf(closed) != "EIO" {
+		err = Shutdown(dir)
+		if closed := dir.Close(); err == nil && ErrnoName(closed) != "EIO" {
 			err = closed
 		}
 		if err != nil {

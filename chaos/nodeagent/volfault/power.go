@@ -24,8 +24,9 @@ const (
 	shutdownNoFlush = 2 // FS_SHUTDOWN_FLAGS_NOLOGFLUSH.
 )
 
-// shutdown stops a file system, without anything being written that it still has to write. Dir is a directory of it.
-func shutdown(dir *os.File) error {
+// Shutdown stops a file system, without anything being written that it still has to write: from then on every access is
+// an I/O error. Dir is a directory of it. One that is shut down already is no error.
+func Shutdown(dir *os.File) error {
 	err := unix.IoctlSetPointerInt(int(dir.Fd()), iocShutdown, shutdownNoFlush)
 	if err != nil && !errors.Is(err, unix.EIO) {
 		return fmt.Errorf("shut down the file system at %q: %w", dir.Name(), err)
@@ -83,7 +84,7 @@ func canary(root string, owner undo.Owner, synced bool) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return Missing
 	case err != nil:
-		return nameOf(err)
+		return ErrnoName(err)
 	case bytes.Equal(data, canaryContent(owner)):
 		return Whole
 	}
@@ -152,7 +153,7 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 		}
 	}
 	for _, o := range all {
-		if err := shutdown(o.dir); err != nil {
+		if err := Shutdown(o.dir); err != nil {
 			return nil, err
 		}
 	}
@@ -168,8 +169,8 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 		}
 		by := "the node at " + o.root
 		r.Tries = []Access{
-			{By: by, Op: AccessRead, Error: nameOf(tryRead(o.root))},
-			{By: by, Op: AccessWrite, Error: nameOf(tryWrite(o.root))},
+			{By: by, Op: AccessRead, Error: ErrnoName(tryRead(o.root))},
+			{By: by, Op: AccessWrite, Error: ErrnoName(tryWrite(o.root))},
 		}
 		reports = append(reports, r)
 	}

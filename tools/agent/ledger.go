@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 	"github.com/seatrial/seatrial/e2e/observe/mountledger"
 )
 
@@ -49,7 +50,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	}
 	cfg.Boot = boot.Name()
 	runtime.GOMAXPROCS(mountledger.Processors())
-	file, last, err := mountledger.OpenFile(*path, std.log)
+	file, last, err := ledgerfile.Open(*path, mountledger.ObserverMounts, std.log)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 )
 
 // By these the benchmark tells the processes that it starts what to do.
@@ -169,7 +170,7 @@ func (m *meter) wrote(events []history.Event) {
 
 // meteredFile is a File and its meter.
 type meteredFile struct {
-	*File
+	*ledgerfile.File
 	meter *meter
 }
 
@@ -204,7 +205,7 @@ func (m *meter) take(r row) row {
 
 func benchMethod(dir, base string, method Method, others int) ([]row, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	file, _, err := OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", method, others)), log)
+	file, _, err := ledgerfile.Open(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", method, others)), ObserverMounts, log)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 )
 
 func TestRunRecordsTheGapSinceAnEarlierLedger(t *testing.T) {
@@ -15,7 +16,7 @@ func TestRunRecordsTheGapSinceAnEarlierLedger(t *testing.T) {
 		want int
 	}{{"1.000s", 2}, {"0.500s", 0}} {
 		sink := &kept{}
-		l := &ledger{cfg: Config{Node: "n", Boot: "1.000s", Last: Last{At: 5, Boot: tt.boot}}, sink: sink}
+		l := &ledger{cfg: Config{Node: "n", Boot: "1.000s", Last: ledgerfile.Last{At: 5, Boot: tt.boot}}, sink: sink}
 		l.begin(ObserverMounts, 50, "")
 		l.begin(ObserverProcesses, 60, "")
 		gaps := 0

@@ -60,28 +60,13 @@ func (l *ledger) watchHoldings(ctx context.Context, begun chan<- struct{}) error
 	l.begin(ObserverHoldings, begin, "")
 	l.put(events...)
 	begun <- struct{}{}
-	ticker := time.NewTicker(lookAtSpacesEvery)
-	defer ticker.Stop()
-	nextBeat := begin.Add(beatEvery)
-	for {
-		select {
-		case <-ctx.Done():
-			l.say(ObserverHoldings, history.ObserverOff, history.Between(h.looked, bootclock.Now()), "stopped")
-			return nil
-		case <-ticker.C:
-		}
-		now := bootclock.Now()
-		if events, err = h.look(now); err != nil {
-			return err
-		}
+	return l.lookAgain(ctx, ObserverHoldings, begin, lookAtSpacesEvery, func(begin history.Time) error {
+		events, err := h.look(begin)
 		if len(events) > 0 {
 			l.put(events...)
 		}
-		if now >= nextBeat {
-			l.say(ObserverHoldings, history.ObserverBeat, history.Between(now, bootclock.Now()), "")
-			nextBeat = now.Add(beatEvery)
-		}
-	}
+		return err
+	})
 }
 
 func newHoldings() (*holdings, error) {

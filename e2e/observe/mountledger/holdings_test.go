@@ -260,9 +260,10 @@ func TestCountOpenForWriting(t *testing.T) {
 	if err := unix.Stat(dir, &stat); err != nil {
 		t.Fatal(err)
 	}
+	own, other := deviceName(unix.Major(stat.Dev), unix.Minor(stat.Dev)), deviceName(1<<20, 1)
 	count := func() int {
 		counts := map[string]int{}
-		countOpenForWriting(os.Getpid(), map[uint64]string{stat.Dev: "v", stat.Dev + 1: "other"}, counts)
+		countOpenForWriting(os.Getpid(), map[string]string{own: "v", other: "other"}, counts)
 		if counts["other"] != 0 {
 			t.Errorf("counts %v", counts)
 		}

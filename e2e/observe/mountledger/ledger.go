@@ -14,6 +14,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 )
 
 // The names under which the ledger speaks of itself in observer facts.
@@ -46,7 +47,7 @@ type Config struct {
 	Method    Method   // Empty means MethodAuto.
 	// Last is the end of an earlier ledger in the same file, zero when there is none. When its boot is this one, the
 	// time since then is recorded as a gap.
-	Last Last
+	Last ledgerfile.Last
 	Log  *slog.Logger
 }
 
@@ -120,6 +121,32 @@ func (l *ledger) begin(name string, from history.Time, detail string) {
 		l.say(name, history.ObserverGap, history.Between(last.At, from), "the ledger did not run")
 	}
 	l.say(name, history.ObserverOn, history.At(from), detail)
+}
+
+// lookAgain looks every so often after the look that began at from, and says once a second that the observer still
+// does, until ctx ends.
+func (l *ledger) lookAgain(
+	ctx context.Context, name string, from history.Time, every time.Duration, look func(begin history.Time) error,
+) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	looked, nextBeat := from, from.Add(beatEvery)
+	for {
+		select {
+		case <-ctx.Done():
+			l.say(name, history.ObserverOff, history.Between(looked, bootclock.Now()), "stopped")
+			return nil
+		case <-ticker.C:
+		}
+		looked = bootclock.Now()
+		if err := look(looked); err != nil {
+			return err
+		}
+		if looked >= nextBeat {
+			l.say(name, history.ObserverBeat, history.Between(looked, bootclock.Now()), "")
+			nextBeat = looked.Add(beatEvery)
+		}
+	}
 }
 
 func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err error) {

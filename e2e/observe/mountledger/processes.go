@@ -2,7 +2,6 @@ package mountledger
 
 import (
 	"context"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
@@ -24,26 +23,11 @@ func (l *ledger) watchProcesses(ctx context.Context, begun chan<- struct{}) erro
 		return err
 	}
 	begun <- struct{}{}
-	ticker := time.NewTicker(scanEvery)
-	defer ticker.Stop()
-	nextBeat := scan.Add(beatEvery)
-	for {
-		select {
-		case <-ctx.Done():
-			l.say(ObserverProcesses, history.ObserverOff, history.Between(scan, bootclock.Now()), "stopped")
-			return nil
-		case <-ticker.C:
-		}
-		before := scan
-		scan = bootclock.Now()
-		if known, err = l.compareProcesses(known, before, history.ProcessStarted); err != nil {
-			return err
-		}
-		if scan >= nextBeat {
-			l.say(ObserverProcesses, history.ObserverBeat, history.Between(scan, bootclock.Now()), "")
-			nextBeat = scan.Add(beatEvery)
-		}
-	}
+	return l.lookAgain(ctx, ObserverProcesses, scan, scanEvery, func(begin history.Time) (err error) {
+		known, err = l.compareProcesses(known, scan, history.ProcessStarted)
+		scan = begin
+		return err
+	})
 }
 
 // compareProcesses lists the processes and records those that known lacks, under the given action, and those that

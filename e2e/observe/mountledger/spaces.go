@@ -232,15 +232,10 @@ func (m *spaceMounts) volumes() map[string]volumeMount {
 }
 
 // devices returns the keys of the volumes by the devices of their file systems.
-func (m *spaceMounts) devices() map[uint64]string {
-	found := map[uint64]string{}
+func (m *spaceMounts) devices() map[string]string {
+	found := map[string]string{}
 	for _, mount := range m.holding {
-		major, minor, _ := strings.Cut(mount.device, ":")
-		ma, err := strconv.ParseUint(major, 10, 32)
-		mi, minorErr := strconv.ParseUint(minor, 10, 32)
-		if err == nil && minorErr == nil {
-			found[unix.Mkdev(uint32(ma), uint32(mi))] = mount.Identity.Key()
-		}
+		found[mount.device] = mount.Identity.Key()
 	}
 	return found
 }
@@ -277,7 +272,7 @@ func readNames(path string) []string {
 
 // countOpenForWriting adds to the counts, by the keys of volumes, the files on them that a process has open for
 // writing. A link in /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
-func countOpenForWriting(pid int, devices map[uint64]string, counts map[string]int) {
+func countOpenForWriting(pid int, devices map[string]string, counts map[string]int) {
 	dir, descriptors := openDescriptors(pid)
 	for _, name := range descriptors {
 		path := dir + name
@@ -292,7 +287,7 @@ func countOpenForWriting(pid int, devices map[uint64]string, counts map[string]i
 		if unix.Stat(path, &file) != nil || file.Mode&unix.S_IFMT != unix.S_IFREG {
 			continue
 		}
-		if key, ok := devices[file.Dev]; ok {
+		if key, ok := devices[deviceName(unix.Major(file.Dev), unix.Minor(file.Dev))]; ok {
 			counts[key]++
 		}
 	}

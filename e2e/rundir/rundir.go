@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
 // The files of a run directory.
@@ -91,37 +93,10 @@ func (d *Dir) Path() string { return d.path }
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 
 // WriteFile replaces a file atomically: a reader finds the old content or the new, and a full disk leaves the old.
-func (d *Dir) WriteFile(name string, data []byte) error {
-	path := d.File(name)
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %q: %w", path, err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %q: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
-}
+func (d *Dir) WriteFile(name string, data []byte) error { return durable.Write(d.File(name), data) }
 
 // WriteJSON writes v as indented JSON.
-func (d *Dir) WriteJSON(name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return d.WriteFile(name, append(data, '\n'))
-}
+func (d *Dir) WriteJSON(name string, v any) error { return durable.WriteJSON(d.File(name), v) }
 
 // ReadFile returns a file's content.
 func (d *Dir) ReadFile(name string) ([]byte, error) {

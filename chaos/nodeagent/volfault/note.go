@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/durable"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
@@ -26,30 +26,11 @@ func (n *Node) path(kind Kind, owner undo.Owner, pv string) string {
 
 // keep writes a note so that it outlives the node's power.
 func (n *Node) keep(owner undo.Owner, note Note) error {
-	data, err := json.Marshal(note)
-	if err != nil {
-		return fmt.Errorf("encode note: %w", err)
-	}
 	path := n.path(note.Kind, owner, note.Volume.PV)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make directory of notes: %w", err)
 	}
-	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("write note: %w", err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := durable.WriteJSON(path, note); err != nil {
 		return fmt.Errorf("write note: %w", err)
 	}
 	return nil
@@ -68,9 +49,6 @@ func (n *Node) notes(owner undo.Owner) ([]Note, error) {
 	}
 	var all []Note
 	for _, path := range paths {
-		if strings.HasSuffix(path, ".new") {
-			continue
-		}
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Somebody else has undone it.

@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
 // Both ext4 and xfs take FS_IOC_SHUTDOWN: _IOR('X', 125, __u32) of include/uapi/linux/fs.h.
@@ -69,7 +70,7 @@ func writeCanary(root string, owner undo.Owner, synced bool) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil && synced {
-		err = syncDir(root)
+		err = durable.SyncDir(root)
 	}
 	if err != nil {
 		return fmt.Errorf("write a file to tell what is lost: %w", err)
@@ -99,14 +100,6 @@ func removeCanaries(root string, owner undo.Owner) error {
 		}
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // outage is one volume of a loss of power.

@@ -1,7 +1,9 @@
 package kind
 
 import (
+	"bytes"
 	"context"
+	_ "embed" // Probe.yaml.
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -21,9 +25,22 @@ const (
 	probeName = "seatrial-probe"
 	probePort = "18080"
 	// probeMark is the variable by whose value a probe's process is found on its node.
-	probeMark   = "SEATRIAL_PROBE"
-	probeConfig = ".:1053 {\n    whoami\n    health :" + probePort + "\n}\n"
+	probeMark = "SEATRIAL_PROBE"
 )
+
+//go:embed probe.yaml
+var probeYAML []byte
+
+// probeObjects decodes the objects of the probes, which run the image.
+func probeObjects(image string) (*corev1.ConfigMap, *appsv1.DaemonSet, error) {
+	config, set := &corev1.ConfigMap{}, &appsv1.DaemonSet{}
+	first, second, _ := bytes.Cut(probeYAML, []byte("---\n"))
+	if err := errors.Join(yaml.UnmarshalStrict(first, config), yaml.UnmarshalStrict(second, set)); err != nil {
+		return nil, nil, fmt.Errorf("decode the probe pods: %w", err)
+	}
+	set.Spec.Template.Spec.Containers[0].Image = image
+	return config, set, nil
+}
 
 // makeProbes makes the DaemonSet. It is an ask of await: what exists already is no error.
 func (r readiness) makeProbes(ctx context.Context) (bool, string, error) {
@@ -34,48 +51,19 @@ func (r readiness) makeProbes(ctx context.Context) (bool, string, error) {
 	if len(dns.Spec.Template.Spec.Containers) == 0 {
 		return false, "the DNS deployment has no container", nil
 	}
-	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: probeName}, Data: map[string]string{"Corefile": probeConfig},
+	config, set, err := probeObjects(dns.Spec.Template.Spec.Containers[0].Image)
+	if err != nil {
+		return false, "", await.Stop(err)
 	}
 	_, err = r.kube.CoreV1().ConfigMaps(systemNamespace).Create(ctx, config, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return false, "", err
 	}
-	set := probeSet(dns.Spec.Template.Spec.Containers[0].Image)
 	_, err = r.kube.AppsV1().DaemonSets(systemNamespace).Create(ctx, set, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return false, "", err
 	}
 	return true, "", nil
-}
-
-func probeSet(image string) *appsv1.DaemonSet {
-	labels := map[string]string{"app": probeName}
-	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: probeName, Labels: labels},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					AutomountServiceAccountToken:  new(false),
-					TerminationGracePeriodSeconds: new(int64),
-					Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-					Containers: []corev1.Container{{
-						Name: "probe", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-						Args:         []string{"-conf", "/etc/coredns/Corefile"},
-						Env:          []corev1.EnvVar{{Name: probeMark, Value: probeName}},
-						VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/coredns", ReadOnly: true}},
-					}},
-					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-						ConfigMap: &corev1.ConfigMapVolumeSource{
-							LocalObjectReference: corev1.LocalObjectReference{Name: probeName},
-						},
-					}}},
-				},
-			},
-		},
-	}
 }
 
 // probePods returns the probe pods that run and have an address, and a word on the others.

@@ -16,7 +16,8 @@ func TestProbeObjects(t *testing.T) {
 		pod.Containers[0].Image != "dns:1" || *pod.TerminationGracePeriodSeconds != 0 {
 		t.Errorf("probe objects: %+v and %+v", config, set)
 	}
-	if health := "health " + net.JoinHostPort("", probePort); !strings.HasSuffix(config.Data["Corefile"], health+"\n}\n") {
-		t.Errorf("Corefile %q, want %q in it", config.Data["Corefile"], health)
+	health := "health " + net.JoinHostPort("", probePort)
+	if file := config.Data["Corefile"]; !strings.HasSuffix(file, health+"\n}\n") {
+		t.Errorf("Corefile %q, want %q at its end", file, health)
 	}
 }

@@ -48,6 +48,16 @@ func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	return errors.Join(errs...)
 }
 
+// CarryOutOnControlPlane carries out what the fault has armed on the nodes of the control plane, through the nodes
+// alone: there may be no API server.
+func (e Env) CarryOutOnControlPlane(ctx context.Context) error {
+	nodes, err := e.ControlPlane(ctx)
+	if err != nil {
+		return err
+	}
+	return e.CarryOut(ctx, nodes...)
+}
+
 // Here is the undo by some actions on the victim.
 func (e Env) Here(actions ...undo.Action) []undo.Task {
 	return []undo.Task{{Node: e.Node, Actions: actions}}
@@ -74,27 +84,6 @@ func (e Env) Power() (clusters.PowerNode, error) {
 		return nil, fmt.Errorf("node %q cannot be switched off: its provider has no power over it", e.Node.Name())
 	}
 	return node, nil
-}
-
-// The states of a node in which nothing on it goes on.
-const (
-	Paused = "paused"
-	Exited = "exited"
-)
-
-// BringBack starts a node that is down and thaws one that is paused.
-func BringBack(ctx context.Context, node clusters.PowerNode) error {
-	state, err := node.State(ctx)
-	if err != nil {
-		return fmt.Errorf("get state: %w", err)
-	}
-	switch state {
-	case Exited:
-		return node.Start(ctx)
-	case Paused:
-		return node.Unpause(ctx)
-	}
-	return nil
 }
 
 func (e Env) nodes(ctx context.Context, keep func(clusters.Node) bool) ([]clusters.Node, error) {
@@ -148,8 +137,32 @@ func Each(looks ...Look) Look {
 	}
 }
 
+// Judge gives a sentence about what was read if it is as wanted, and otherwise says in what state it is.
+type Judge[T any] func(T) (sentence, state string)
+
+// Judged is a look that reads something and judges it.
+func Judged[T any](env Env, read func(context.Context) (T, error), is Judge[T]) Look {
+	return func(ctx context.Context) ([]Fact, string, error) {
+		begin := env.Clock()
+		now, err := read(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		sentence, state := is(now)
+		if sentence == "" {
+			return nil, state, nil
+		}
+		return env.Saw(begin, "%s", sentence), "", nil
+	}
+}
+
 // Show shows something, or says why it cannot.
 type Show = func(ctx context.Context) ([]Fact, error)
+
+// Await is Until as a step between others.
+func Await(what string, every, bound time.Duration, look Look) Show {
+	return func(ctx context.Context) ([]Fact, error) { return Until(ctx, what, every, bound, look) }
+}
 
 // All shows one thing after the other, as far as the first error.
 func All(ctx context.Context, shows ...Show) ([]Fact, error) {

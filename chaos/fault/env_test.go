@@ -269,7 +269,7 @@ func TestNodeReadyNamesTheReason(t *testing.T) {
 		}
 		_, err := env.NodeReady(5 * time.Second)(t.Context())
 		check(t, nil, err,
-			`wait for node "worker" to be Ready: waited 5s, last seen: Ready is Unknown: NodeStatusUnknown`)
+			`wait for node "worker" to be Ready: waited 5s, last seen: Ready is Unknown (NodeStatusUnknown)`)
 		time.AfterFunc(3*time.Second, func() {
 			n.Status.Conditions[0].Status = corev1.ConditionTrue
 			_, _ = env.Kube.CoreV1().Nodes().UpdateStatus(context.Background(), n, metav1.UpdateOptions{})

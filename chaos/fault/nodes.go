@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -137,29 +137,41 @@ func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 	}
 }
 
+// ReadNode returns the victim's Node, nil when there is none.
+func (e Env) ReadNode(ctx context.Context) (*corev1.Node, error) {
+	node, err := e.Kube.CoreV1().Nodes().Get(ctx, e.Node.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Node %q: %w", e.Node.Name(), err)
+	}
+	return node, nil
+}
+
+// NodeIsReady returns whether a Node is Ready and the reason, as "Unknown (NodeStatusUnknown)".
+func NodeIsReady(node *corev1.Node) (ready bool, text string) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, fmt.Sprintf("%s (%s)", c.Status, c.Reason)
+		}
+	}
+	return false, "not said"
+}
+
 // NodeReady waits until the victim is Ready. Its condition is stale while its lease is: wait for that first.
 func (e Env) NodeReady(bound time.Duration) Show {
-	return func(ctx context.Context) ([]Fact, error) {
-		name := e.Node.Name()
-		what := fmt.Sprintf("node %q to be Ready", name)
-		return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
-			begin := e.Clock()
-			node, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, "", fmt.Errorf("get node: %w", err)
+	name := e.Node.Name()
+	return Await(fmt.Sprintf("node %q to be Ready", name), askEvery, bound,
+		Judged(e, e.ReadNode, func(node *corev1.Node) (sentence, state string) {
+			if node == nil {
+				return "", "there is no Node of that name"
 			}
-			for _, c := range node.Status.Conditions {
-				switch {
-				case c.Type != corev1.NodeReady:
-				case c.Status != corev1.ConditionTrue:
-					return nil, fmt.Sprintf("Ready is %s: %s", c.Status, c.Reason), nil
-				default:
-					return e.Saw(begin, "node %q is Ready", name), "", nil
-				}
+			if ready, text := NodeIsReady(node); !ready {
+				return "", "Ready is " + text
 			}
-			return nil, "it has no condition Ready", nil
-		})
-	}
+			return fmt.Sprintf("node %q is Ready", name), ""
+		}))
 }
 
 // NodeBack waits until the control plane hears of the victim: its lease is renewed, and it is Ready.
@@ -201,33 +213,29 @@ func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error
 // Running reports whether it runs.
 func (u Unit) Running() bool { return u.PID > 0 && u.State == "active (running)" }
 
+// unit is a look at a service of the victim.
+func (e Env) unit(name string, is Judge[Unit]) Look {
+	return Judged(e, func(ctx context.Context) (Unit, error) { return ReadUnit(ctx, e.Node, name) }, is)
+}
+
 // UnitActive waits until a service of the victim runs.
 func (e Env) UnitActive(name string, bound time.Duration) Show {
-	return func(ctx context.Context) ([]Fact, error) {
-		return Until(ctx, name+" to be active", askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
-			begin := e.Clock()
-			u, err := ReadUnit(ctx, e.Node, name)
-			if err != nil || !u.Running() {
-				return nil, u.State, err
-			}
-			return e.Saw(begin, "the %s is active with pid %d", name, u.PID), "", nil
-		})
-	}
+	return Await(name+" to be active", askEvery, bound, e.unit(name, func(u Unit) (sentence, state string) {
+		if !u.Running() {
+			return "", u.State
+		}
+		return fmt.Sprintf("the %s is active with pid %d", name, u.PID), ""
+	}))
 }
 
 // UnitDown looks whether a service of the victim is inactive.
 func (e Env) UnitDown(name string) Look {
-	return func(ctx context.Context) ([]Fact, string, error) {
-		begin := e.Clock()
-		u, err := ReadUnit(ctx, e.Node, name)
-		if err != nil {
-			return nil, "", err
-		}
+	return e.unit(name, func(u Unit) (sentence, state string) {
 		if u.PID > 0 || u.State != "inactive (dead)" {
-			return nil, fmt.Sprintf("%s is %s with pid %d", name, u.State, u.PID), nil
+			return "", fmt.Sprintf("%s is %s with pid %d", name, u.State, u.PID)
 		}
-		return e.Saw(begin, "%s is %s", name, u.State), "", nil
-	}
+		return fmt.Sprintf("%s is %s", name, u.State), ""
+	})
 }
 
 // PodCIDRs returns the ranges of addresses that a node's pods have; none when the network plugin does not say.
@@ -247,20 +255,6 @@ func (e Env) PodCIDRs(ctx context.Context, node string) ([]netip.Prefix, error) 
 	return out, nil
 }
 
-// Processes asks the agent on a node for processes: those with the pids, and those that match the flags of its command
-// probe process besides ("--pod UID", "--program NAME").
-func Processes(ctx context.Context, node clusters.Node, pids []int, flags ...string) (probe.Processes, error) {
-	argv := []string{undo.AgentPath, "probe", "process"}
-	for _, pid := range pids {
-		argv = append(argv, "--pid", strconv.Itoa(pid))
-	}
-	found, err := Ask[probe.Processes](ctx, node, append(argv, flags...)...)
-	if err != nil {
-		return found, fmt.Errorf("look for processes: %w", err)
-	}
-	return found, nil
-}
-
 // PIDs returns the pids of processes.
 func PIDs(all ...probe.Process) []int {
 	pids := make([]int, len(all))
@@ -270,31 +264,21 @@ func PIDs(all ...probe.Process) []int {
 	return pids
 }
 
-// Find returns the process with a pid.
-func Find(all []probe.Process, pid int) (probe.Process, bool) {
-	i := slices.IndexFunc(all, func(p probe.Process) bool { return p.PID == pid })
-	if i < 0 {
-		return probe.Process{}, false
-	}
-	return all[i], true
-}
-
-// Lives reports whether a process, and not a later one with its pid, is among all.
-func Lives(all []probe.Process, p probe.Process) bool {
-	q, ok := Find(all, p.PID)
-	return ok && q.Start == p.Start
+// Again looks for processes on the victim that were there before.
+func (e Env) Again(ctx context.Context, before ...probe.Process) (probe.Processes, error) {
+	return nodeagent.On(e.Node).Processes(ctx, probe.Query{PIDs: PIDs(before...)})
 }
 
 // Gone looks whether none of some processes of a node is there any more. Begin is when that is first expected.
 func (e Env) Gone(begin history.Time, old ...probe.Process) Look {
 	return func(ctx context.Context) ([]Fact, string, error) {
-		now, err := Processes(ctx, e.Node, PIDs(old...))
+		now, err := e.Again(ctx, old...)
 		if err != nil {
 			return nil, "", err
 		}
 		var facts []Fact
 		for _, p := range old {
-			if Lives(now.Processes, p) {
+			if now.Lives(p) {
 				return nil, fmt.Sprintf("%s, pid %d, is still there", p.Name, p.PID), nil
 			}
 			facts = append(facts, Fact{Span: history.Between(begin, now.At),
@@ -308,7 +292,7 @@ func (e Env) Gone(begin history.Time, old ...probe.Process) Look {
 // Begin is when that is first expected.
 func (e Env) LaterBoot(begin history.Time, before probe.Processes) Look {
 	return func(ctx context.Context) ([]Fact, string, error) {
-		now, err := Processes(ctx, e.Node, PIDs(before.Processes...))
+		now, err := e.Again(ctx, before.Processes...)
 		if err != nil {
 			return nil, "", err
 		}
@@ -318,7 +302,7 @@ func (e Env) LaterBoot(begin history.Time, before probe.Processes) Look {
 		facts := []Fact{{Span: history.Between(now.PID1Start, now.At), Sentence: fmt.Sprintf(
 			"the node was booted at %s, the boot before at %s", now.PID1Start, before.PID1Start)}}
 		for _, p := range before.Processes {
-			if Lives(now.Processes, p) {
+			if now.Lives(p) {
 				return nil, fmt.Sprintf("%s, pid %d of the old boot, is still there", p.Name, p.PID), nil
 			}
 			facts = append(facts, Fact{Span: history.Between(begin, now.At), Sentence: fmt.Sprintf(

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
@@ -42,16 +43,16 @@ func Ready(p *corev1.Pod) bool {
 // Workload returns the processes of those pods that are the workload's; without any, nothing but when they were seen
 // and when the node was booted.
 func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (probe.Processes, error) {
-	var flags []string
+	q := probe.Query{PIDs: pids}
 	for _, p := range pods {
 		if p.Namespace == e.Namespace {
-			flags = append(flags, "--pod", string(p.UID))
+			q.PodUIDs = append(q.PodUIDs, string(p.UID))
 		}
 	}
-	if len(flags) == 0 && len(pids) == 0 {
+	if len(q.PodUIDs) == 0 && len(q.PIDs) == 0 {
 		return probe.Processes{}, nil
 	}
-	return Processes(ctx, e.Node, pids, flags...)
+	return nodeagent.On(e.Node).Processes(ctx, q)
 }
 
 // PodsBack waits until each of the pods that were on the victim is Ready again, with none of the containers that ran

@@ -103,6 +103,15 @@ func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []n
 	return answers, inOrder(answers, asked, func(c probe.Connect) string { return c.Address })
 }
 
+// DNS asks servers for a name, over UDP and over TCP, all at the same time. The answers are in the order of the servers,
+// UDP first.
+func (a Agent) DNS(ctx context.Context, timeout time.Duration, name string, servers []netip.AddrPort) (
+	answers []probe.Answer, err error,
+) {
+	args := []string{"probe", "dns", "--timeout", timeout.String(), "--name", name}
+	return answers, a.Call(ctx, &answers, nil, append(args, texts(servers)...)...)
+}
+
 // Ping sends a volley of ICMP echo requests to every address, all at the same time. The answers are in the order of the
 // addresses.
 func (a Agent) Ping(ctx context.Context, addresses []netip.Addr, v probe.Volley) ([]probe.Echo, error) {

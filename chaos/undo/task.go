@@ -148,7 +148,7 @@ func Cluster(ctx context.Context, nodes []clusters.Node, only Only) ([]Report, e
 	var all sync.WaitGroup
 	for i, n := range nodes {
 		all.Go(func() {
-			did, err := power(ctx, n)
+			did, err := BringBack(ctx, n)
 			report, failed := Node(ctx, n, only)
 			report.Power = did
 			reports[i] = report
@@ -161,8 +161,14 @@ func Cluster(ctx context.Context, nodes []clusters.Node, only Only) ([]Report, e
 	return reports, errors.Join(errs...)
 }
 
-// power brings a node back that is stopped or paused, and says what it did.
-func power(ctx context.Context, n clusters.Node) (string, error) {
+// The states of a node in which nothing on it goes on.
+const (
+	Paused = "paused"
+	Exited = "exited"
+)
+
+// BringBack starts a node that is down and thaws one that is paused, and says what it did. A node without power stays.
+func BringBack(ctx context.Context, n clusters.Node) (did string, err error) {
 	node, ok := n.(clusters.PowerNode)
 	if !ok {
 		return "", nil
@@ -172,9 +178,9 @@ func power(ctx context.Context, n clusters.Node) (string, error) {
 		return "", fmt.Errorf("get state: %w", err)
 	}
 	switch state {
-	case "exited":
+	case Exited:
 		return "started", node.Start(ctx)
-	case "paused":
+	case Paused:
 		return "thawed", node.Unpause(ctx)
 	}
 	return "", nil

@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	nodeprobe "github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
@@ -88,7 +89,7 @@ func (p *processes) look(ctx context.Context) (nodeprobe.Processes, corev1.Pod, 
 	if i < 0 {
 		return nodeprobe.Processes{}, corev1.Pod{}, fmt.Errorf("pod %q is not on node %q", p.env.Pod, p.env.Node.Name())
 	}
-	found, err := fault.Processes(ctx, p.env.Node, nil, "--pod", string(pods[i].UID))
+	found, err := nodeagent.On(p.env.Node).Processes(ctx, nodeprobe.Query{PodUIDs: []string{string(pods[i].UID)}})
 	return found, pods[i], err
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -133,7 +134,7 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 
 // processes returns the processes of the component that live on a node.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
-	found, err := fault.Processes(ctx, node, nil, "--program", c.name)
+	found, err := nodeagent.On(node).Processes(ctx, probe.Query{Programs: []string{c.name}})
 	return found.Processes, err
 }
 
@@ -164,16 +165,6 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 		errs = append(errs, do(n))
 	}
 	return errors.Join(errs...)
-}
-
-// armedThere heals by what is armed on the nodes of the control plane, through the nodes alone: there may be no API
-// server.
-func armedThere(ctx context.Context, env fault.Env) error {
-	nodes, err := env.ControlPlane(ctx)
-	if err != nil {
-		return err
-	}
-	return env.CarryOut(ctx, nodes...)
 }
 
 // leadership is the lease of the component's process that leads.

@@ -189,7 +189,7 @@ func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
 func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, f.frozen) }
 
 // Heal carries out what is armed.
-func (f *freeze) Heal(ctx context.Context) error { return armedThere(ctx, f.Env) }
+func (f *freeze) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
 // stop is the manifest of a component replaced by one of a pod that runs nothing.
 type stop struct{ victims }
@@ -248,4 +248,4 @@ func (s *stop) down(ctx context.Context) (facts []fault.Fact, state string, err 
 func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, s.down) }
 
 // Heal carries out what is armed.
-func (s *stop) Heal(ctx context.Context) error { return armedThere(ctx, s.Env) }
+func (s *stop) Heal(ctx context.Context) error { return s.CarryOutOnControlPlane(ctx) }

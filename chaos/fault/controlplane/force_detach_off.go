@@ -78,7 +78,7 @@ func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // Heal carries out what is armed.
-func (f *forceDetachOff) Heal(ctx context.Context) error { return armedThere(ctx, f.Env) }
+func (f *forceDetachOff) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.
 func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

@@ -70,12 +70,12 @@ func (b *bandwidth) burst() int { return max(10_000, b.bits/8/50) }
 const beside4, beside6 = 14 + 20, 14 + 40
 
 // atTwice is a volley of twice the rate: for a second, and 40 requests at the least.
-func (b *bandwidth) atTwice() volley {
+func (b *bandwidth) atTwice() probe.Volley {
 	each := (probe.MaxEchoSize + beside6) * 8
 	count := max(40, 2*b.bits/each)
-	return volley{
-		count: count, interval: time.Duration(float64(time.Second) * float64(each) / float64(2*b.bits)),
-		size: probe.MaxEchoSize, timeout: echoTimeout,
+	return probe.Volley{
+		Count: count, Interval: time.Duration(float64(time.Second) * float64(each) / float64(2*b.bits)),
+		Size: probe.MaxEchoSize, Timeout: echoTimeout,
 	}
 }
 
@@ -104,7 +104,7 @@ func (b *bandwidth) judge(h heard) reading {
 	if h.path.to.Addr().Is4() {
 		each = probe.MaxEchoSize + beside4
 	}
-	m := reading{span: h.span(), bytes: h.Answered * each}
+	m := reading{span: h.seen(), bytes: h.Answered * each}
 	rate, planned := 0.0, float64(b.bits)
 	if took := h.Last.Sub(h.First).Seconds(); took > 0 {
 		rate = float64(m.bytes-b.burst()) * 8 / took

@@ -218,7 +218,7 @@ func (l lab) cut(b *testing.B, length time.Duration, healed bool) cutAt {
 	if healed {
 		life = time.Minute
 	}
-	s := l.severance(b)
+	s := l.filter(b)
 	s.Life = life
 	begun := bootclock.Now()
 	if err := s.apply(ctx); err != nil {

@@ -25,12 +25,12 @@ func counterNames() []string {
 	return names
 }
 
-// tallied is what the counters of our own rules have come to: packets, by the name of the counter.
-type tallied map[string]uint64
+// counters is what the counters of our own rules have come to: packets, by the name of the counter.
+type counters map[string]uint64
 
-// readTallied asks the node for the counters of the owner's table (libnftables-json(5)). A table without them is an
+// readCounters asks the node for the counters of the owner's table (libnftables-json(5)). A table without them is an
 // error.
-func readTallied(ctx context.Context, node clusters.Node, owner undo.Owner) (tallied, error) {
+func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (counters, error) {
 	answer, err := fault.Ask[struct {
 		Nftables []struct {
 			Counter *struct {
@@ -42,7 +42,7 @@ func readTallied(ctx context.Context, node clusters.Node, owner undo.Owner) (tal
 	if err != nil {
 		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
 	}
-	t := tallied{}
+	t := counters{}
 	for _, entry := range answer.Nftables {
 		if c := entry.Counter; c != nil {
 			t[c.Name] = c.Packets
@@ -57,8 +57,8 @@ func readTallied(ctx context.Context, node clusters.Node, owner undo.Owner) (tal
 }
 
 // since returns what was counted after an earlier reading.
-func (t tallied) since(before tallied) tallied {
-	d := tallied{}
+func (t counters) since(before counters) counters {
+	d := counters{}
 	for name, n := range t {
 		d[name] = n - min(n, before[name])
 	}
@@ -66,12 +66,12 @@ func (t tallied) since(before tallied) tallied {
 }
 
 // of returns the packets of one direction over both families: those that were cut and those that went on.
-func (t tallied) of(direction string) (lost, went uint64) {
+func (t counters) of(direction string) (lost, went uint64) {
 	return t["cut_"+direction+"4"] + t["cut_"+direction+"6"], t["went_"+direction+"4"] + t["went_"+direction+"6"]
 }
 
 // String tells of both directions.
-func (t tallied) String() string {
+func (t counters) String() string {
 	words := make([]string, 0, 2)
 	for _, direction := range []string{directionIn, directionOut} {
 		lost, went := t.of(direction)

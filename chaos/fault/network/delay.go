@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -67,7 +68,7 @@ type delay struct {
 // roundTrips measures by ten echo requests on each way, either direction: the fastest of ten is not one that the
 // machine was busy in.
 func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
-	ten := volley{count: 10, interval: 20 * time.Millisecond, timeout: d.by + echoTimeout}
+	ten := probe.Volley{Count: 10, Interval: 20 * time.Millisecond, Timeout: d.by + echoTimeout}
 	var all []reading
 	for _, w := range d.sides.ways() {
 		some, err := echoed(ctx, w, w.addresses(), ten)
@@ -85,7 +86,7 @@ func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 func (d *delay) judge(h heard) reading {
 	whole := h.Answered == h.Sent
 	return reading{
-		span: h.span(),
+		span: h.seen(),
 		text: fmt.Sprintf("%s: %d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.path,
 			h.Answered, h.Sent, brief(h.Fastest), brief(h.Median), d.by),
 		free: whole && h.Fastest < d.by/2,

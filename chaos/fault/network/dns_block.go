@@ -41,11 +41,11 @@ const (
 	dnsTimeout = 1500 * time.Millisecond
 )
 
-type dnsBlock struct{ *severed }
+type dnsBlock struct{ *filtered }
 
 func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-	d := &dnsBlock{newSevered(severing{packets: packets{Direction: directionOut}}, env)}
-	d.pod, d.rules.port, d.find = true, dnsPort, d.servers
+	d := &dnsBlock{newFiltered(env, filter{packets: packets{Direction: directionOut}, port: dnsPort})}
+	d.pod, d.find = true, d.servers
 	return d, nil
 }
 
@@ -104,22 +104,20 @@ func (q question) seen() history.Span { return history.Between(q.Begin, q.End) }
 func (d *dnsBlock) asked(answer bool) fault.Look {
 	return func(ctx context.Context) ([]fault.Fact, string, error) {
 		mine := d.sides.mine
-		args := []string{"dns", "--timeout", dnsTimeout.String(), "--name", dnsAsked}
-		for _, to := range d.sides.out()[0].targets() {
-			args = append(args, to.String())
+		servers := d.sides.out()[0].targets()
+		if len(servers) == 0 {
+			return nil, "", errors.New("there is no DNS server to ask")
 		}
-		lookups, err := ask[[]probe.Answer](ctx, mine, args...)
+		lookups, err := mine.agent().DNS(ctx, dnsTimeout, dnsAsked, servers)
 		if err != nil {
-			return nil, "", err
-		}
-		if len(lookups) == 0 {
-			return nil, "", errors.New("no DNS server was asked")
+			return nil, "", fmt.Errorf("probe from %s: %w", mine.name, err)
 		}
 		var all []question
 		for _, l := range lookups {
 			all = append(all, question{mine.name, l})
 		}
-		return factsOf(all), join(filter(all, func(q question) bool { return q.Answered != answer })), nil
+		facts, wrong := told(all, func(q question) bool { return q.Answered == answer })
+		return facts, wrong, nil
 	}
 }
 
@@ -141,15 +139,14 @@ func (d *dnsBlock) Inject(ctx context.Context) error {
 
 // Confirm shows that no server answers, and that our rules have dropped what was asked.
 func (d *dnsBlock) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "no DNS server to answer the pod", time.Second, cutBound, d.asked(false))
-	}, d.dropped)
+	return fault.All(ctx,
+		fault.Await("no DNS server to answer the pod", time.Second, cutBound, d.asked(false)), d.dropped)
 }
 
 // dropped holds that packets of each family by which a server was asked were cut.
 func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.Clock()
-	t, err := readTallied(ctx, d.Node, d.Owner)
+	t, err := readCounters(ctx, d.Node, d.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +169,6 @@ func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) {
 
 // ConfirmHealed shows that the table is gone and that every server of now answers.
 func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, d.tableGone, func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "every DNS server to answer the pod", time.Second, healedBound, d.open)
-	})
+	return fault.All(ctx, d.tableGone,
+		fault.Await("every DNS server to answer the pod", time.Second, healedBound, d.open))
 }

@@ -16,41 +16,50 @@ import (
 // the rest is room for a busy machine.
 const echoTimeout = time.Second
 
-// volley is how many echo requests are sent to each address, and how fast.
-type volley struct {
-	count    int
-	interval time.Duration
-	timeout  time.Duration // Of the answers; 0 is echoTimeout.
-	size     int           // Of each, in bytes; 0 is the smallest.
+// fewEchoes is enough to tell a way that is open from one that is cut.
+func fewEchoes() probe.Volley {
+	return probe.Volley{Count: 5, Interval: 20 * time.Millisecond, Timeout: echoTimeout}
 }
 
-// fewEchoes is enough to tell a way that is open from one that is cut.
-func fewEchoes() volley { return volley{count: 5, interval: 20 * time.Millisecond} }
+// heard is what came of a volley of echo requests on one path.
+type heard struct {
+	path path
+	probe.Echo
+}
+
+func (h heard) seen() history.Span { return history.Between(h.Begin, h.End) }
+
+// echoed sends a volley on a way, to some of its addresses at once.
+func echoed(ctx context.Context, w way, addresses []netip.Addr, v probe.Volley) ([]heard, error) {
+	answers, err := w.from.agent().Ping(ctx, addresses, v)
+	if err != nil {
+		return nil, fmt.Errorf("probe from %s: %w", w.from.name, err)
+	}
+	all := make([]heard, len(addresses))
+	for i, address := range addresses {
+		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(address, 0)}, Echo: answers[i]}
+	}
+	return all, nil
+}
 
 // ping is what came of the ICMP echo requests on one path. Arrived is what the far end has counted itself: packets that
 // go are told from those whose answers are cut.
 type ping struct {
-	path      path
+	heard
 	direction string
-	sent      int
 	arrived   int
-	answered  int
-	span      history.Span
 }
 
 // String says what was seen: "ICMP worker -> 172.18.0.2: 5 sent, 5 arrived, 0 answered".
 func (p ping) String() string {
-	return fmt.Sprintf("%s: %d sent, %d arrived, %d answered", p.path, p.sent, p.arrived, p.answered)
+	return fmt.Sprintf("%s: %d sent, %d arrived, %d answered", p.path, p.Sent, p.arrived, p.Answered)
 }
 
-func (p ping) seen() history.Span { return p.span }
-
 // asWanted reports whether all of the requests and answers went that should, and none that should not.
-func (p ping) asWanted(s severance) bool {
+func (p ping) asWanted(s filter) bool {
 	all := s.someFlows() || p.direction == "" // TCP alone is cut, or nothing.
 	arrive := all || !s.cuts(p.direction)
-	answer := all
-	return whole(p.arrived, p.sent, arrive) && whole(p.answered, p.sent, answer)
+	return whole(p.arrived, p.Sent, arrive) && whole(p.Answered, p.Sent, all)
 }
 
 // whole reports whether n is all of them, or, if it should not be, none. More than all were sent by others.
@@ -63,7 +72,7 @@ func whole(n, all int, should bool) bool {
 
 // pings sends a volley on every path of all ways, one way after the other: what arrives is counted by the far end as a
 // whole.
-func pings(ctx context.Context, ways []way, v volley) ([]ping, error) {
+func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 	var all []ping
 	for _, w := range ways {
 		seen, err := pingWay(ctx, w, v)
@@ -75,13 +84,13 @@ func pings(ctx context.Context, ways []way, v volley) ([]ping, error) {
 	return all, nil
 }
 
-func pingWay(ctx context.Context, w way, v volley) ([]ping, error) {
+func pingWay(ctx context.Context, w way, v probe.Volley) ([]ping, error) {
 	addresses := w.addresses()
 	before, err := readEchoes(ctx, w.to)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := probePing(ctx, w.from, addresses, v)
+	answers, err := echoed(ctx, w, addresses, v)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +101,17 @@ func pingWay(ctx context.Context, w way, v volley) ([]ping, error) {
 	seen := make([]ping, len(addresses))
 	for i, a := range addresses {
 		arrived := after.of(a.Is4()) - min(before.of(a.Is4()), after.of(a.Is4()))
-		beside := filter(addresses, func(b netip.Addr) bool { return b.Is4() == a.Is4() })
+		beside := uint64(0)
+		for _, b := range addresses {
+			if b.Is4() == a.Is4() {
+				beside++
+			}
+		}
 		// One counter for all of them: a share each, as they were sent.
-		if n := uint64(len(beside)); n > 1 && arrived > 0 {
-			arrived = max(arrived/n, 1)
+		if beside > 1 && arrived > 0 {
+			arrived = max(arrived/beside, 1)
 		}
-		seen[i] = ping{
-			path: path{from: w.from.name, to: netip.AddrPortFrom(a, 0)}, direction: w.direction,
-			sent: answers[i].Sent, arrived: int(min(arrived, 1<<30)), answered: answers[i].Answered,
-			span: history.Between(answers[i].Begin, answers[i].End),
-		}
+		seen[i] = ping{heard: answers[i], direction: w.direction, arrived: int(min(arrived, 1<<30))}
 	}
 	return seen, nil
 }
@@ -121,17 +131,4 @@ func readEchoes(ctx context.Context, e end) (echoes, error) {
 		return echoes{}, fmt.Errorf("count echo requests at %s: %w", e.name, err)
 	}
 	return n, nil
-}
-
-// probePing sends a volley from an end.
-func probePing(ctx context.Context, from end, addresses []netip.Addr, v volley) ([]probe.Echo, error) {
-	if v.timeout == 0 {
-		v.timeout = echoTimeout
-	}
-	args := []string{"ping", "--count", strconv.Itoa(v.count), "--interval", v.interval.String(),
-		"--timeout", v.timeout.String()}
-	if v.size > 0 {
-		args = append(args, "--size", strconv.Itoa(v.size))
-	}
-	return askAll(ctx, from, addresses, func(e probe.Echo) string { return e.Address }, args...)
 }

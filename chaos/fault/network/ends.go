@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -39,12 +39,14 @@ func (e *end) add(a netip.Addr) {
 	e.prefixes = append(e.prefixes, netip.PrefixFrom(a, a.BitLen()))
 }
 
-// argv is a command that runs on the end's node, in the end's network namespace. Nothing is needed in a container.
-func (e end) argv(argv ...string) []string {
-	if e.pid == 0 {
-		return argv
+// agent is the agent of the end's node, in the end's network namespace. Nothing is needed in a container, and it works
+// although the node is cut off.
+func (e end) agent() nodeagent.Agent {
+	agent := nodeagent.On(e.node)
+	if e.pid > 0 {
+		agent = agent.InNetworkOf(e.pid)
 	}
-	return append([]string{"nsenter", "--target", strconv.Itoa(e.pid), "--net", "--"}, argv...)
+	return agent
 }
 
 // nodeEnds returns nodes as ends, with the ports of the API server and of kubelets.
@@ -83,6 +85,17 @@ func between(ctx context.Context, env fault.Env, others []clusters.Node) (sides,
 	return sides{mine: ends[0], others: ends[1:]}, nil
 }
 
+// to returns how the victim's node and others are found as sides.
+func to(env fault.Env, others func(context.Context) ([]clusters.Node, error)) func(context.Context) (sides, error) {
+	return func(ctx context.Context) (sides, error) {
+		nodes, err := others(ctx)
+		if err != nil {
+			return sides{}, err
+		}
+		return between(ctx, env, nodes)
+	}
+}
+
 // podEnd returns a pod as an end. Its port is the first that its containers declare.
 func podEnd(ctx context.Context, env fault.Env, namespace, name string) (end, error) {
 	e := end{name: "pod " + name}
@@ -118,7 +131,7 @@ func podEnd(ctx context.Context, env fault.Env, namespace, name string) (end, er
 			}
 		}
 	}
-	found, err := fault.Processes(ctx, e.node, nil, "--pod", string(pod.UID))
+	found, err := nodeagent.On(e.node).Processes(ctx, probe.Query{PodUIDs: []string{string(pod.UID)}})
 	if err == nil && len(found.Processes) == 0 {
 		err = errors.New("it has no process")
 	}
@@ -136,33 +149,6 @@ func victimEnd(ctx context.Context, env fault.Env) (end, error) {
 		err = fmt.Errorf("pod %q has moved from node %q to %q", env.Pod, env.Node.Name(), mine.node.Name())
 	}
 	return mine, err
-}
-
-// ask runs a probe of the agent at an end and decodes its answer. It goes through the container runtime, and works
-// although the node is cut off.
-func ask[T any](ctx context.Context, from end, args ...string) (T, error) {
-	answer, err := fault.Ask[T](ctx, from.node, from.argv(append([]string{undo.AgentPath, "probe"}, args...)...)...)
-	if err != nil {
-		return answer, fmt.Errorf("probe from %s: %w", from.name, err)
-	}
-	return answer, nil
-}
-
-// askAll asks at an end about addresses, and holds the answers against them, one by one.
-func askAll[T any, A interface{ String() string }](ctx context.Context, from end, to []A, addressOf func(T) string,
-	args ...string,
-) ([]T, error) {
-	for _, a := range to {
-		args = append(args, a.String())
-	}
-	answers, err := ask[[]T](ctx, from, args...)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.EqualFunc(answers, to, func(t T, a A) bool { return addressOf(t) == a.String() }) {
-		return nil, fmt.Errorf("probe from %s: the answer %.200q is not for %v", from.name, fmt.Sprint(answers), to)
-	}
-	return answers, nil
 }
 
 // sides are the two sides of a cut: the victim, and one or more others.
@@ -198,8 +184,8 @@ type way struct {
 
 // addresses are those of the far end that the near one can reach.
 func (w way) addresses() []netip.Addr {
-	return filter(w.to.addresses, func(a netip.Addr) bool {
-		return slices.ContainsFunc(w.from.addresses, func(mine netip.Addr) bool { return mine.Is4() == a.Is4() })
+	return slices.DeleteFunc(slices.Clone(w.to.addresses), func(a netip.Addr) bool {
+		return !slices.ContainsFunc(w.from.addresses, func(mine netip.Addr) bool { return mine.Is4() == a.Is4() })
 	})
 }
 

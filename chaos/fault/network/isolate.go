@@ -33,14 +33,14 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 		return nil, fmt.Errorf("isolate node %q: %s and %s are both on it; choose another peer, or use pod-partition",
 			env.Node.Name(), env.Pod, env.Peer)
 	}
-	s := newSevered(severing{packets: p.packets}, env)
+	s := newFiltered(env, filter{packets: p.packets})
 	s.rejoins = true
 	s.find = func(ctx context.Context) (sides, error) {
-		masters, err := env.ControlPlane(ctx)
+		controlPlane, err := env.ControlPlane(ctx)
 		if err != nil {
 			return sides{}, err
 		}
-		found, err := between(ctx, env, append([]clusters.Node{env.PeerNode}, masters...))
+		found, err := between(ctx, env, append([]clusters.Node{env.PeerNode}, controlPlane...))
 		if err != nil {
 			return found, err
 		}

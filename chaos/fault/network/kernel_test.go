@@ -31,9 +31,9 @@ func TestEveryCutOnARealKernel(t *testing.T) {
 						t.Run(fmt.Sprintf("flows=%s/reject=%t", flows, reject), func(t *testing.T) {
 							live(
 								t,
-								l.severed(
+								l.filtered(
 									t,
-									severing{packets: packets{Direction: direction, Flows: flows, Reject: reject}},
+									filter{packets: packets{Direction: direction, Flows: flows, Reject: reject}},
 									pod,
 								),
 							)
@@ -88,7 +88,8 @@ func tell(t *testing.T, stage string, facts []fault.Fact) {
 func TestACutOfOneFamilyIsNone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.severed(t, severing{Families: []string{"ipv4"}}, false)
+	s := l.filtered(t, filter{}, false)
+	s.families = []string{"ipv4"}
 	if err := s.Inject(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestACutOfOneFamilyIsNone(t *testing.T) {
 func TestTheKernelEndsACut(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.severed(t, severing{}, false)
+	s := l.filtered(t, filter{}, false)
 	s.Life = 8 * time.Second
 	begin := time.Now()
 	if err := s.Inject(t.Context()); err != nil {
@@ -130,17 +131,17 @@ func TestTheKernelEndsACut(t *testing.T) {
 // TestSharesOnARealKernel loses shares of what goes either way, and of one way alone.
 func TestSharesOnARealKernel(t *testing.T) {
 	l := newLab(t)
-	specs := []severing{{Percent: 30}}
+	specs := []filter{{percent: 30}}
 	if os.Getenv("SEATRIAL_LONG") == "1" {
-		specs = append(specs, severing{Percent: 1}, severing{Percent: 90},
-			severing{Percent: 30, packets: packets{Direction: directionIn}},
-			severing{Percent: 30, packets: packets{Direction: directionOut}})
+		specs = append(specs, filter{percent: 1}, filter{percent: 90},
+			filter{percent: 30, packets: packets{Direction: directionIn}},
+			filter{percent: 30, packets: packets{Direction: directionOut}})
 	} else {
 		t.Log("left to make long: shares of 1 and 90 %, and of one direction")
 	}
 	for _, spec := range specs {
-		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.Percent, spec.Direction), func(t *testing.T) {
-			f := &loss{l.severed(t, spec, false)}
+		t.Run(fmt.Sprintf("percent=%d/direction=%s", spec.percent, spec.Direction), func(t *testing.T) {
+			f := &loss{l.filtered(t, spec, false)}
 			if err := f.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -149,17 +150,17 @@ func TestSharesOnARealKernel(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			sabotaged := ruleset(f.Owner.Table(), severance{other: f.rules.other, percent: spec.Percent/2 + 50}, f.Life)
+			sabotaged := ruleset(f.Owner.Table(), filter{other: f.rules.other, percent: spec.percent/2 + 50}, f.Life)
 			if _, err := undo.On(l.node)(t.Context(), []string{"nft", "-f", "-"}, sabotaged); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.Held(t.Context()); err == nil && spec.Percent != 90 {
+			if _, err := f.Held(t.Context()); err == nil && spec.percent != 90 {
 				t.Error("another share passes for the one that was planned")
 			}
-			if err := f.severed.Heal(t.Context()); err != nil {
+			if err := f.filtered.Heal(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.severed.ConfirmHealed(t.Context()); err != nil {
+			if _, err := f.filtered.ConfirmHealed(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -176,7 +177,7 @@ func TestNeighborsAreFoundInACutOfOneDirection(t *testing.T) {
 	for _, direction := range []string{directionIn, directionOut} {
 		t.Run(direction, func(t *testing.T) {
 			l := newLab(t)
-			s := l.severed(t, severing{packets: packets{Direction: direction}}, false)
+			s := l.filtered(t, filter{packets: packets{Direction: direction}}, false)
 			if err := s.Inject(t.Context()); err != nil {
 				t.Fatal(err)
 			}

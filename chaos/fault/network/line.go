@@ -10,7 +10,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -47,13 +46,10 @@ func (m reading) String() string { return m.text }
 func (m reading) seen() history.Span { return m.span }
 
 func newLine(env fault.Env, qdisc ...string) *line {
-	return &line{Env: env, qdisc: qdisc, find: func(ctx context.Context) (sides, error) {
+	return &line{Env: env, qdisc: qdisc, find: to(env, func(ctx context.Context) ([]clusters.Node, error) {
 		others, err := env.Others(ctx)
-		if err != nil {
-			return sides{}, err
-		}
-		return between(ctx, env, others[:min(len(others), farEnds)])
-	}}
+		return others[:min(len(others), farEnds)], err
+	})}
 }
 
 // Undo notes by which devices the node reaches the others, and has it remove our queueing disciplines from them.
@@ -132,7 +128,8 @@ func (l *line) free(ctx context.Context) ([]fault.Fact, string, error) {
 		return nil, "", err
 	}
 	all, err := l.measure(ctx)
-	return factsOf(all), join(filter(all, func(m reading) bool { return !m.free })), err
+	facts, slow := told(all, func(m reading) bool { return m.free })
+	return facts, slow, err
 }
 
 // Confirm measures what the fault makes of the line.
@@ -147,17 +144,18 @@ func (l *line) shown(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	all, err := l.measure(ctx)
-	if err != nil {
-		return factsOf(all), err
+	facts, wrong := told(all, func(m reading) bool { return m.hurt })
+	if err == nil && wrong != "" {
+		err = fmt.Errorf("packets do not leave as planned: %s", wrong)
 	}
-	if wrong := filter(all, func(m reading) bool { return !m.hurt }); len(wrong) > 0 {
-		return factsOf(all), fmt.Errorf("packets do not leave as planned: %s", join(wrong))
+	if err != nil {
+		return facts, err
 	}
 	after, err := l.there(ctx)
 	if err == nil && l.through != nil {
 		err = l.through(before, after, all)
 	}
-	return factsOf(all), err
+	return facts, err
 }
 
 // there returns our queueing disciplines; none is an error.
@@ -193,31 +191,5 @@ func (l *line) freeAgain(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return l.Saw(begin, "no device has the queueing discipline %s", l.Owner.Qdisc()), err
 	}
-	return fault.All(ctx, gone, func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "packets to leave as before", time.Second, healedBound, l.free)
-	})
+	return fault.All(ctx, gone, fault.Await("packets to leave as before", time.Second, healedBound, l.free))
 }
-
-// echoed sends a volley on a way, to some of its addresses at once.
-func echoed(ctx context.Context, w way, addresses []netip.Addr, v volley) ([]heard, error) {
-	answers, err := probePing(ctx, w.from, addresses, v)
-	if err != nil {
-		return nil, err
-	}
-	if len(answers) != len(addresses) {
-		return nil, fmt.Errorf("%d answers for %d addresses", len(answers), len(addresses))
-	}
-	all := make([]heard, len(addresses))
-	for i, address := range addresses {
-		all[i] = heard{path: path{from: w.from.name, to: netip.AddrPortFrom(address, 0)}, Echo: answers[i]}
-	}
-	return all, nil
-}
-
-// heard is what came of a volley on one path.
-type heard struct {
-	path path
-	probe.Echo
-}
-
-func (h heard) span() history.Span { return history.Between(h.Begin, h.End) }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -49,25 +51,22 @@ func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 const farEnds = 4
 
 // manyEchoes is what a share is measured by.
-func manyEchoes() volley { return volley{count: 1000, interval: 2 * time.Millisecond} }
+func manyEchoes() probe.Volley {
+	return probe.Volley{Count: 1000, Interval: 2 * time.Millisecond, Timeout: echoTimeout}
+}
 
 // sparseEchoes is what would miss none of a share of a few percent after the heal.
-func sparseEchoes() volley { return volley{count: 200, interval: 2 * time.Millisecond} }
+func sparseEchoes() probe.Volley {
+	return probe.Volley{Count: 200, Interval: 2 * time.Millisecond, Timeout: echoTimeout}
+}
 
 type loss struct {
-	*severed
+	*filtered
 }
 
 func newLoss(p lossParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-	s := newSevered(severing{packets: packets{Direction: p.Direction}, Percent: p.Percent}, env)
-	s.rejoins = true
-	s.find = func(ctx context.Context) (sides, error) {
-		others, err := env.Others(ctx)
-		if err != nil {
-			return sides{}, err
-		}
-		return between(ctx, env, others)
-	}
+	s := newFiltered(env, filter{packets: packets{Direction: p.Direction}, percent: p.Percent})
+	s.rejoins, s.find = true, to(env, env.Others)
 	return &loss{s}, nil
 }
 
@@ -87,6 +86,7 @@ func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) { return l.measur
 
 // sample is how many packets of one direction and family there were, and how many of them were lost.
 type sample struct {
+	span     history.Span
 	what     string
 	lost, of uint64
 	planned  int // Percent.
@@ -99,6 +99,8 @@ func (s sample) tolerance() float64 {
 	p := float64(s.planned) / 100
 	return 4*math.Sqrt(p*(1-p)/float64(s.of)) + 0.01
 }
+
+func (s sample) seen() history.Span { return s.span }
 
 // asPlanned reports whether the share is what was planned.
 func (s sample) asPlanned() bool {
@@ -120,7 +122,7 @@ func (s sample) String() string {
 // measure sends many echo requests and compares what is lost with what was planned.
 func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
-	before, err := readTallied(ctx, l.Node, l.Owner)
+	before, err := readCounters(ctx, l.Node, l.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -128,17 +130,17 @@ func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := readTallied(ctx, l.Node, l.Owner)
+	after, err := readCounters(ctx, l.Node, l.Owner)
 	if err != nil {
 		return nil, err
 	}
 	all := append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...)
-	var facts []fault.Fact
-	for _, s := range all {
-		facts = append(facts, l.Saw(begin, "%s", s)...)
+	for i := range all {
+		all[i].span = history.Between(begin, l.Clock())
 	}
-	if wrong := filter(all, func(s sample) bool { return !s.asPlanned() }); len(wrong) > 0 {
-		return facts, fmt.Errorf("the share that is lost is not what was planned: %s", join(wrong))
+	facts, wrong := told(all, sample.asPlanned)
+	if wrong != "" {
+		return facts, fmt.Errorf("the share that is lost is not what was planned: %s", wrong)
 	}
 	return facts, nil
 }
@@ -166,7 +168,7 @@ func (l *loss) sampleEchoes(heard []ping) []sample {
 			if p.path.to.Addr().Is4() != v4 {
 				continue
 			}
-			sent, arrived, answered := uint64(p.sent), uint64(min(p.arrived, p.sent)), uint64(p.answered)
+			sent, arrived, answered := uint64(p.Sent), uint64(min(p.arrived, p.Sent)), uint64(p.Answered)
 			out.of, out.lost = out.of+sent, out.lost+sent-arrived
 			in.of, in.lost = in.of+arrived, in.lost+arrived-min(answered, arrived)
 		}
@@ -178,7 +180,7 @@ func (l *loss) sampleEchoes(heard []ping) []sample {
 }
 
 // sampleRules takes both ways from the counters of our own rules.
-func (l *loss) sampleRules(t tallied) []sample {
+func (l *loss) sampleRules(t counters) []sample {
 	var all []sample
 	for _, v4 := range []bool{true, false} {
 		if v4 && len(l.rules.other.v4) == 0 || !v4 && len(l.rules.other.v6) == 0 {
@@ -203,11 +205,10 @@ func familyName(v4 bool) string {
 
 // ConfirmHealed shows that the table is gone, that nothing is lost any more, and that the node is back.
 func (l *loss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return l.healed(ctx, func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "no packet to be lost any more", time.Second, healedBound,
-			func(ctx context.Context) ([]fault.Fact, string, error) {
-				heard, err := pings(ctx, l.outward(), sparseEchoes())
-				return factsOf(heard), join(filter(heard, func(p ping) bool { return p.answered < p.sent })), err
-			})
-	})
+	return l.healed(ctx, fault.Await("no packet to be lost any more", time.Second, healedBound,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			heard, err := pings(ctx, l.outward(), sparseEchoes())
+			facts, lost := told(heard, func(p ping) bool { return p.Answered >= p.Sent })
+			return facts, lost, err
+		}))
 }

@@ -259,13 +259,13 @@ func (s *space) end(port uint16) end {
 	return e
 }
 
-// severed returns a fault between the far node and the victim's, or its pod, which is entered through its node.
-func (l lab) severed(t testing.TB, what severing, pod bool) *severed {
+// filtered returns a fault between the far node and the victim's, or its pod, which is entered through its node.
+func (l lab) filtered(t testing.TB, rules filter, pod bool) *filtered {
 	t.Helper()
 	spec := plan.Fault{Hold: plan.Duration(time.Second)}
-	s := newSevered(what, fault.Env{
+	s := newFiltered(fault.Env{
 		Node: l.node, Clock: bootclock.Now, Owner: undo.Owner{Run: "test-1", Step: 3}, Life: fault.Life(spec),
-	})
+	}, rules)
 	s.pod = pod
 	s.find = func(context.Context) (sides, error) {
 		node, far := l.node.end(kubeletPort), l.far.end(apiServerPort)
@@ -284,10 +284,10 @@ func (l lab) severed(t testing.TB, what severing, pod bool) *severed {
 	return s
 }
 
-// severance is a whole cut between the two nodes, ready to be applied.
-func (l lab) severance(t testing.TB) *severed {
+// filter returns a whole cut between the two nodes, ready to be applied.
+func (l lab) filter(t testing.TB) *filtered {
 	t.Helper()
-	s := l.severed(t, severing{}, false)
+	s := l.filtered(t, filter{}, false)
 	if err := s.locate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,6 @@
 package network
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -36,25 +33,6 @@ func validateDirection(errs *plan.FieldErrors, direction string) {
 	if direction != "" {
 		errs.OneOf("direction", "direction", direction, "both", directionIn, directionOut)
 	}
-}
-
-// partitionParams are those of a partition from the control plane.
-type partitionParams struct {
-	Families []string `json:"families,omitempty"` // "ipv4", "ipv6"; empty is both.
-	packets
-}
-
-// Validate implements fault.Validator.
-func (p partitionParams) Validate(plan.Setting) (errs plan.FieldErrors) {
-	for i, family := range p.Families {
-		at := fmt.Sprintf("families[%d]", i)
-		errs.OneOf(at, "address family", family, "ipv4", "ipv6")
-		if slices.Contains(p.Families[:i], family) {
-			errs.Add(at, "leave it out", "%q is there twice", family)
-		}
-	}
-	p.validate(&errs)
-	return errs
 }
 
 // betweenParams are those of faults between the victim and another pod.

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -41,30 +42,42 @@ func Partition() fault.Definition {
 	}, newPartition)
 }
 
-// partition is severed between a node and the control plane. The lease goes that way.
+// partitionParams are those of a partition from the control plane.
+type partitionParams struct {
+	Families []string `json:"families,omitempty"` // "ipv4", "ipv6"; empty is both.
+	packets
+}
+
+// Validate implements fault.Validator.
+func (p partitionParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	for i, family := range p.Families {
+		at := fmt.Sprintf("families[%d]", i)
+		errs.OneOf(at, "address family", family, "ipv4", "ipv6")
+		if slices.Contains(p.Families[:i], family) {
+			errs.Add(at, "leave it out", "%q is there twice", family)
+		}
+	}
+	p.validate(&errs)
+	return errs
+}
+
+// partition is filtered between a node and the control plane. The lease goes that way.
 type partition struct {
-	*severed
+	*filtered
 }
 
 func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	if env.Node.Role() == clusters.RoleControlPlane {
 		return nil, fmt.Errorf("node %q is of the control plane: it cannot be cut off from it", env.Node.Name())
 	}
-	s := newSevered(severing{Families: p.Families, packets: p.packets}, env)
-	s.rejoins = true
-	s.find = func(ctx context.Context) (sides, error) {
-		masters, err := env.ControlPlane(ctx)
-		if err != nil {
-			return sides{}, err
-		}
-		return between(ctx, env, masters)
-	}
+	s := newFiltered(env, filter{packets: p.packets})
+	s.families, s.rejoins, s.find = p.Families, true, to(env, env.ControlPlane)
 	return &partition{s}, nil
 }
 
 // Inject makes the cut, and notes the leases.
 func (p *partition) Inject(ctx context.Context) error {
-	if err := p.severed.Inject(ctx); err != nil {
+	if err := p.filtered.Inject(ctx); err != nil {
 		return err
 	}
 	_, err := p.NoteLeases(&p.leases)(ctx)
@@ -73,8 +86,8 @@ func (p *partition) Inject(ctx context.Context) error {
 
 // Confirm shows the cut, cheapest evidence first.
 func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	shows := []fault.Show{p.severed.Confirm}
-	switch p.rules.flows {
+	shows := []fault.Show{p.filtered.Confirm}
+	switch p.rules.Flows {
 	case flowsEstablished: // The kubelet opens a new one, sooner or later.
 	case flowsNew:
 		shows = append(shows, p.LeaseRenewed(&p.leases, fault.SilenceBound))

@@ -32,7 +32,7 @@ func newPodPartition(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault,
 	if env.Peer == "" || env.Peer == env.Pod {
 		return nil, fmt.Errorf("partition pod %q: it is not said from whom", env.Pod)
 	}
-	s := newSevered(severing{packets: p.packets}, env)
+	s := newFiltered(env, filter{packets: p.packets})
 	s.pod = true
 	s.find = func(ctx context.Context) (sides, error) {
 		mine, err := victimEnd(ctx, env)

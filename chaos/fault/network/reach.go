@@ -25,20 +25,20 @@ const (
 
 // opens returns what a connection comes to that is opened in a direction, while s is done: every connection needs
 // packets of both directions, and the one who opens it sees a reset only for its own.
-func (s severance) opens(direction string) reach {
+func (s filter) opens(direction string) reach {
 	switch {
-	case direction == "", s.flows == flowsEstablished, s.percent > 0:
+	case direction == "", s.Flows == flowsEstablished, s.percent > 0:
 		return connects
-	case s.flows == flowsNew && !s.cuts(direction):
+	case s.Flows == flowsNew && !s.cuts(direction):
 		return connects
-	case s.reject && s.cuts(direction):
+	case s.Reject && s.cuts(direction):
 		return refused
 	}
 	return silent
 }
 
-// tally counts the attempts on one path. Of those Tried, some Connected and some were Refused.
-type tally struct {
+// attempts counts the attempts on one path. Of those Tried, some Connected and some were Refused.
+type attempts struct {
 	path      path
 	want      reach
 	tried     int
@@ -48,7 +48,7 @@ type tally struct {
 }
 
 // asWanted reports whether every attempt came to what is wanted.
-func (t tally) asWanted() bool {
+func (t attempts) asWanted() bool {
 	switch t.want {
 	case connects:
 		return t.connected == t.tried
@@ -59,7 +59,7 @@ func (t tally) asWanted() bool {
 }
 
 // String says what was seen: "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
-func (t tally) String() string {
+func (t attempts) String() string {
 	switch {
 	case t.refused == t.tried:
 		return fmt.Sprintf("%s is refused (%d of %d probes)", t.path, t.refused, t.tried)
@@ -74,9 +74,9 @@ func (t tally) String() string {
 // probeTimeout is long enough for a second SYN, which goes out after 1 s: one lost packet is not a cut.
 const probeTimeout = 1500 * time.Millisecond
 
-// survey probes every path of all ways, rounds times one after the other. Want says what each way is to come to.
-func survey(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]tally, error) {
-	var tallies []tally
+// connectAll probes every path of all ways, rounds times one after the other. Want says what each way is to come to.
+func connectAll(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]attempts, error) {
+	var results []attempts
 	asks := map[string][]asked{} // By node.
 	for _, w := range ways {
 		node := w.from.node.Name()
@@ -87,14 +87,14 @@ func survey(ctx context.Context, ways []way, rounds int, want func(direction str
 		}
 		a := &asks[node][i]
 		for _, to := range w.targets() {
-			a.targets, a.tallies = append(a.targets, to), append(a.tallies, len(tallies))
-			tallies = append(tallies, tally{path: path{from: w.from.name, to: to}, want: want(w.direction)})
+			a.targets, a.results = append(a.targets, to), append(a.results, len(results))
+			results = append(results, attempts{path: path{from: w.from.name, to: to}, want: want(w.direction)})
 		}
 	}
 	for range rounds {
 		errs := make(chan error, len(asks))
 		for _, all := range asks { // The nodes beside each other: a cut costs the whole timeout of a probe.
-			go func() { errs <- surveyNode(ctx, all, tallies) }()
+			go func() { errs <- connectFromNode(ctx, all, results) }()
 		}
 		var failed error
 		for range asks {
@@ -104,19 +104,19 @@ func survey(ctx context.Context, ways []way, rounds int, want func(direction str
 			return nil, failed
 		}
 	}
-	return tallies, nil
+	return results, nil
 }
 
-// asked is what one end is asked in a round: all that is to be reached from it, and which tallies the answers belong
+// asked is what one end is asked in a round: all that is to be reached from it, and which results the answers belong
 // to.
 type asked struct {
 	from    end
 	targets []netip.AddrPort
-	tallies []int
+	results []int
 }
 
-// surveyNode asks the ends of one node, one after the other.
-func surveyNode(ctx context.Context, all []asked, tallies []tally) (err error) {
+// connectFromNode asks the ends of one node, one after the other.
+func connectFromNode(ctx context.Context, all []asked, results []attempts) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
 			err = fmt.Errorf("probe from %s: panic: %v", all[0].from.name, p)
@@ -126,20 +126,19 @@ func surveyNode(ctx context.Context, all []asked, tallies []tally) (err error) {
 		if len(a.targets) == 0 {
 			continue
 		}
-		answers, err := askAll(ctx, a.from, a.targets, func(c probe.Connect) string { return c.Address },
-			"tcp", "--timeout", probeTimeout.String())
+		answers, err := a.from.agent().Connect(ctx, probeTimeout, a.targets)
 		if err != nil {
-			return err
+			return fmt.Errorf("probe from %s: %w", a.from.name, err)
 		}
-		for i, n := range a.tallies {
-			tallies[n].add(answers[i])
+		for i, n := range a.results {
+			results[n].add(answers[i])
 		}
 	}
 	return nil
 }
 
 // add counts one attempt.
-func (t *tally) add(c probe.Connect) {
+func (t *attempts) add(c probe.Connect) {
 	if t.tried == 0 {
 		t.span.NotBefore = c.Begin
 	}
@@ -153,7 +152,7 @@ func (t *tally) add(c probe.Connect) {
 	t.span.NotAfter = c.End
 }
 
-func (t tally) seen() history.Span { return t.span }
+func (t attempts) seen() history.Span { return t.span }
 
 // observed is something that was seen in a time.
 type observed interface {
@@ -161,31 +160,14 @@ type observed interface {
 	seen() history.Span
 }
 
-// factsOf returns a fact for each of what was seen.
-func factsOf[T observed](all []T) []fault.Fact {
-	facts := make([]fault.Fact, len(all))
-	for i, o := range all {
-		facts[i] = fault.Fact{Span: o.seen(), Sentence: o.String()}
-	}
-	return facts
-}
-
-// join writes what was seen as a list.
-func join[T fmt.Stringer](seen []T) string {
-	lines := make([]string, len(seen))
-	for i, t := range seen {
-		lines[i] = t.String()
-	}
-	return strings.Join(lines, "; ")
-}
-
-// filter returns those that keep says yes to.
-func filter[T any](all []T, keep func(T) bool) []T {
-	var out []T
-	for _, t := range all {
-		if keep(t) {
-			out = append(out, t)
+// told returns a fact for each of what was seen, and a state that lists what is not as wanted.
+func told[T observed](all []T, asWanted func(T) bool) (facts []fault.Fact, state string) {
+	var wrong []string
+	for _, o := range all {
+		facts = append(facts, fault.Fact{Span: o.seen(), Sentence: o.String()})
+		if !asWanted(o) {
+			wrong = append(wrong, o.String())
 		}
 	}
-	return out
+	return facts, strings.Join(wrong, "; ")
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// cut is a set of addresses, of both families.
-type cut struct {
+// addressSet is a set of addresses, of both families.
+type addressSet struct {
 	v4, v6 []netip.Prefix
 }
 
-// cutOff returns the cut from the given addresses and prefixes, in order and each once, limited to address families;
+// setOf returns the set of the given addresses and prefixes, in order and each once, limited to address families;
 // none means all. A prefix inside another is left out: sets of intervals refuse overlaps.
-func cutOff(from []netip.Prefix, families []string) cut {
+func setOf(from []netip.Prefix, families []string) addressSet {
 	prefixes := make([]netip.Prefix, 0, len(from))
 	for _, p := range from {
 		prefixes = append(prefixes, netip.PrefixFrom(p.Addr().Unmap().WithZone(""), p.Bits()).Masked())
@@ -26,7 +26,7 @@ func cutOff(from []netip.Prefix, families []string) cut {
 		}
 		return a.Bits() - b.Bits() // The wider one first.
 	})
-	var c cut
+	var c addressSet
 	for _, p := range prefixes {
 		set, family := &c.v4, "ipv4"
 		if p.Addr().Is6() {
@@ -43,30 +43,28 @@ func cutOff(from []netip.Prefix, families []string) cut {
 	return c
 }
 
-// empty reports that nothing would be cut.
-func (c cut) empty() bool { return len(c.v4) == 0 && len(c.v6) == 0 }
+// empty reports that there is no address in it.
+func (c addressSet) empty() bool { return len(c.v4) == 0 && len(c.v6) == 0 }
 
-// severance is what becomes of the packets between two sides: the victim's, on whose node the rules are, and another.
-type severance struct {
-	other cut // The other side.
+// filter is what becomes of the packets between two sides: the victim's, on whose node the rules are, and another.
+type filter struct {
+	packets
+	other addressSet // The other side.
 	// own is the victim's side. When it is empty it is the node with all its pods; otherwise it is some of its pods.
-	own       cut
-	direction string // As in packets, and so are the next two.
-	flows     string
-	reject    bool
-	percent   int
+	own     addressSet
+	percent int // The share of them that is cut; 0 is all.
 	// port, when set, limits the cut to what the victim's side asks the other at a port, by UDP or TCP.
 	port uint16
 }
 
 // cuts reports whether packets of that direction, directionIn or directionOut, are cut.
-func (s severance) cuts(direction string) bool {
-	return s.direction != directionIn && s.direction != directionOut || s.direction == direction
+func (s filter) cuts(direction string) bool {
+	return s.Direction != directionIn && s.Direction != directionOut || s.Direction == direction
 }
 
 // someFlows reports whether TCP connections alone are cut, and only the established or the new ones of them.
-func (s severance) someFlows() bool {
-	return s.flows == flowsEstablished || s.flows == flowsNew
+func (s filter) someFlows() bool {
+	return s.Flows == flowsEstablished || s.Flows == flowsNew
 }
 
 // chain is one base chain, and which packets it sees: of one direction or of both.
@@ -87,14 +85,14 @@ type chain struct {
 //
 // A reset for a packet of the node itself comes in by the loopback with the other side's address, and one for a packet
 // of the other side goes out by output: both must pass, or the reset is cut as well.
-func (s severance) chains() []chain {
+func (s filter) chains() []chain {
 	in, out := []string{directionIn}, []string{directionOut}
 	switch {
 	case s.port > 0: // Before the address of a Service is translated.
 		return []chain{{name: "asking", hook: "prerouting", priority: -300, lanes: out}}
 	case !s.own.empty():
 		return []chain{{name: "between", hook: "forward", priority: -300, lanes: slices.Concat(in, out)}}
-	case s.reject:
+	case s.Reject:
 		return []chain{
 			{name: "arriving", hook: "prerouting", priority: -300, lanes: in, first: []string{`iif "lo" accept`}},
 			{name: "sending", hook: "output", priority: 0, lanes: out, first: []string{
@@ -121,12 +119,12 @@ const neighbors = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accep
 
 // ruleset returns the nftables transaction that replaces the table by one that does s, until life is over: the kernel
 // takes the elements out of the sets then, and the rules match nothing any more. Counters say how many packets of
-// each direction and family were cut, and how many went on: see tallied.
+// each direction and family were cut, and how many went on: see counters.
 //
 // The rules look at addresses alone, so established flows are cut like new ones, and so are UDP and ICMP; unless it is
 // limited to some flows, which are TCP connections then. Packets are dropped, unless they are to be rejected: a broken
 // cable answers nothing.
-func ruleset(table string, s severance, life time.Duration) string {
+func ruleset(table string, s filter, life time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "add table inet %s\ndelete table inet %s\n", table, table)
 	fmt.Fprintf(&b, "table inet %s {\n", table)
@@ -139,7 +137,7 @@ func ruleset(table string, s severance, life time.Duration) string {
 		writeSet(&b, "own4", "ipv4_addr", s.own.v4, life)
 		writeSet(&b, "own6", "ipv6_addr", s.own.v6, life)
 	}
-	if s.flows == flowsEstablished {
+	if s.Flows == flowsEstablished {
 		for _, direction := range []string{directionIn, directionOut} {
 			writeYoung(&b, direction, "4", life)
 			writeYoung(&b, direction, "6", life)
@@ -165,7 +163,7 @@ func ruleset(table string, s severance, life time.Duration) string {
 }
 
 // rules returns what is done to the packets of one direction and family ("4", "6").
-func (s severance) rules(direction, family string) []string {
+func (s filter) rules(direction, family string) []string {
 	ip, from, to := "ip", "saddr", "daddr"
 	if family == "6" {
 		ip = "ip6"
@@ -185,7 +183,7 @@ func (s severance) rules(direction, family string) []string {
 	if !s.cuts(direction) {
 		return []string{pass}
 	}
-	switch s.flows {
+	switch s.Flows {
 	case flowsNew:
 		return append(s.end(match+" tcp flags & (syn | ack) == syn", direction+family), pass)
 	case flowsEstablished:
@@ -202,13 +200,13 @@ func (s severance) rules(direction, family string) []string {
 }
 
 // end returns the rules that end the packets that match, or a share of them.
-func (s severance) end(match, lane string) []string {
+func (s filter) end(match, lane string) []string {
 	if s.percent > 0 {
 		match += fmt.Sprintf(" numgen random mod 100 < %d", s.percent)
 	}
 	match += " "
 	counted := "counter name cut_" + lane
-	if !s.reject {
+	if !s.Reject {
 		return []string{match + counted + " drop"}
 	}
 	if s.someFlows() {

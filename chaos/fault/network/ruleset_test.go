@@ -44,18 +44,18 @@ func prefixes(texts ...string) []netip.Prefix {
 
 func TestRulesetGolden(t *testing.T) {
 	from := prefixes("fc00::2/128", "172.18.0.2/32", "10.244.0.0/24", "fd00:10:244::/64", "172.18.0.2/32")
-	pods := cutOff(prefixes("10.244.1.7/32", "fd00:10:244:1::7/128"), nil)
-	for name, sev := range map[string]severance{
-		"both.nft":        {other: cutOff(from, nil)},
-		"ipv4.nft":        {other: cutOff(from, []string{"ipv4"})},
-		"in.nft":          {other: cutOff(from, nil), direction: directionIn},
-		"out-new.nft":     {other: cutOff(from, nil), direction: directionOut, flows: flowsNew},
-		"established.nft": {other: cutOff(from, nil), flows: flowsEstablished},
-		"reject.nft":      {other: cutOff(from, nil), reject: true},
-		"loss.nft":        {other: cutOff(from, nil), percent: 30},
-		"pods.nft":        {other: cutOff(from, nil), own: pods},
-		"port.nft":        {other: cutOff(from, nil), own: pods, direction: directionOut, port: 53},
-		"pods-reject.nft": {other: cutOff(from, nil), own: pods, direction: directionOut, reject: true},
+	pods := setOf(prefixes("10.244.1.7/32", "fd00:10:244:1::7/128"), nil)
+	for name, sev := range map[string]filter{
+		"both.nft":        {other: setOf(from, nil)},
+		"ipv4.nft":        {other: setOf(from, []string{"ipv4"})},
+		"in.nft":          {other: setOf(from, nil), packets: packets{Direction: directionIn}},
+		"out-new.nft":     {other: setOf(from, nil), packets: packets{Direction: directionOut, Flows: flowsNew}},
+		"established.nft": {other: setOf(from, nil), packets: packets{Flows: flowsEstablished}},
+		"reject.nft":      {other: setOf(from, nil), packets: packets{Reject: true}},
+		"loss.nft":        {other: setOf(from, nil), percent: 30},
+		"pods.nft":        {other: setOf(from, nil), own: pods},
+		"port.nft":        {other: setOf(from, nil), own: pods, packets: packets{Direction: directionOut}, port: 53},
+		"pods-reject.nft": {other: setOf(from, nil), own: pods, packets: packets{Direction: directionOut, Reject: true}},
 	} {
 		golden(t, name, ruleset("seatrial_r1_3", sev, 95*time.Second+500*time.Millisecond))
 	}
@@ -77,7 +77,7 @@ func TestCutOff(t *testing.T) {
 		{"one family", prefixes("10.0.0.1/32", "fd00::1/128"), []string{"ipv6"}, nil, prefixes("fd00::1/128")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := cutOff(tc.from, tc.families)
+			got := setOf(tc.from, tc.families)
 			same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 			if d := cmp.Diff(tc.v4, got.v4, same); d != "" {
 				t.Errorf("IPv4 (-want +got):\n%s", d)
@@ -96,7 +96,7 @@ func TestCutOffCoversAndNeverOverlaps(t *testing.T) {
 			b := rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "bytes")
 			return netip.PrefixFrom(netip.AddrFrom4([4]byte(b)), rapid.IntRange(1, 32).Draw(t, "bits"))
 		}), 0, 12).Draw(t, "from")
-		got := cutOff(from, nil).v4
+		got := setOf(from, nil).v4
 		for i := range got {
 			for j := range got[:i] {
 				if got[i].Overlaps(got[j]) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -66,15 +67,6 @@ type clockStep struct {
 	other map[string]probe.Clock // Before, by the name of the node.
 }
 
-// readClock asks a node for its clocks.
-func readClock(ctx context.Context, n clusters.Node) (probe.Clock, error) {
-	read, err := fault.Ask[probe.Clock](ctx, n, undo.AgentPath, "clock")
-	if err != nil {
-		return read, fmt.Errorf("read the clocks of node %q: %w", n.Name(), err)
-	}
-	return read, nil
-}
-
 // others returns the other nodes; none is an error.
 func (c *clockStep) others(ctx context.Context) ([]clusters.Node, error) {
 	others, err := c.Others(ctx)
@@ -90,12 +82,12 @@ func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.mine, err = readClock(ctx, c.Node); err != nil {
+	if c.mine, err = nodeagent.On(c.Node).Clock(ctx); err != nil {
 		return nil, err
 	}
 	c.other = map[string]probe.Clock{}
 	for _, n := range others {
-		read, err := readClock(ctx, n)
+		read, err := nodeagent.On(n).Clock(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +121,7 @@ func (c *clockStep) off(want time.Duration) fault.Look {
 			begin := c.Clock()
 			var read [3]probe.Clock
 			for i, node := range []clusters.Node{n, c.Node, n} {
-				if read[i], err = readClock(ctx, node); err != nil {
+				if read[i], err = nodeagent.On(node).Clock(ctx); err != nil {
 					return facts, "", err
 				}
 			}
@@ -155,7 +147,7 @@ func (c *clockStep) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // stepped shows by how much the victim's clock was set; that of another node must not have been.
 func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 	begin := c.Clock()
-	now, err := readClock(ctx, c.Node)
+	now, err := nodeagent.On(c.Node).Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +161,7 @@ func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 		return facts, err
 	}
 	for _, n := range others {
-		read, err := readClock(ctx, n)
+		read, err := nodeagent.On(n).Clock(ctx)
 		if err != nil {
 			return facts, err
 		}

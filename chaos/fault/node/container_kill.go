@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -126,11 +127,11 @@ func (k *containerKill) running(ctx context.Context, c corev1.ContainerStatus) (
 	if err != nil {
 		return "", probe.Process{}, err
 	}
-	found, err := fault.Processes(ctx, k.Node, []int{pid})
+	found, err := nodeagent.On(k.Node).Processes(ctx, probe.Query{PIDs: []int{pid}})
 	if err != nil {
 		return "", probe.Process{}, err
 	}
-	p, ok := fault.Find(found.Processes, pid)
+	p, ok := found.Find(pid)
 	if pid == 0 || !ok {
 		return "", p, fmt.Errorf("container %q, id %.12s, does not run on node %q", c.Name, id, k.Node.Name())
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -44,15 +45,14 @@ const (
 
 type kubeProxyKill struct {
 	fault.Env
-	old       []probe.Process
+	old       probe.Processes
 	container string // The id of the old one.
 	witness   witness
 }
 
 // proxies returns the processes of kube-proxy on the victim.
-func (k *kubeProxyKill) proxies(ctx context.Context) ([]probe.Process, error) {
-	found, err := fault.Processes(ctx, k.Node, nil, "--program", kubeProxy)
-	return found.Processes, err
+func (k *kubeProxyKill) proxies(ctx context.Context) (probe.Processes, error) {
+	return nodeagent.On(k.Node).Processes(ctx, probe.Query{Programs: []string{kubeProxy}})
 }
 
 // running returns the id of kube-proxy's container on the victim, empty when none runs.
@@ -80,7 +80,7 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 {
+	if len(found.Processes) == 0 {
 		return fmt.Errorf("kill %s: none runs on node %q", kubeProxy, k.Node.Name())
 	}
 	if k.container, err = k.running(ctx); err != nil {
@@ -95,7 +95,7 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 	}
 	k.old = found
 	argv := []string{"kill", "-s", "KILL"}
-	for _, p := range k.old {
+	for _, p := range k.old.Processes {
 		argv = append(argv, strconv.Itoa(p.PID))
 	}
 	_, err = clusters.Run(ctx, k.Node, argv...)
@@ -105,21 +105,15 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 // Confirm shows that the old process is gone, and that the kubelet has seen it.
 func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
-	gone := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "the killed "+kubeProxy+" to be gone", 100*time.Millisecond, stopBound,
-			k.Gone(begin, k.old...))
-	}
-	seen := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "the kubelet to see that its container ended", 500*time.Millisecond, restartBound,
-			func(ctx context.Context) ([]fault.Fact, string, error) {
-				now, err := k.running(ctx)
-				if err != nil || now == k.container {
-					return nil, "it is shown to run", err
-				}
-				return k.Saw(begin, "container %.24s of %s does not run any more", k.container, kubeProxy), "", nil
-			})
-	}
-	return fault.All(ctx, gone, seen)
+	ended := fault.Judged(k.Env, k.running, func(now string) (sentence, state string) {
+		if now == k.container {
+			return "", "it is shown to run"
+		}
+		return fmt.Sprintf("container %.24s of %s does not run any more", k.container, kubeProxy), ""
+	})
+	return fault.All(ctx,
+		fault.Await("the killed "+kubeProxy+" to be gone", 100*time.Millisecond, stopBound, k.Gone(begin, k.old.Processes...)),
+		fault.Await("the kubelet to see that its container ended", 500*time.Millisecond, restartBound, ended))
 }
 
 // Heal leaves it to the kubelet, which starts it again.
@@ -127,10 +121,8 @@ func (k *kubeProxyKill) Heal(context.Context) error { return nil }
 
 // ConfirmHealed shows that a later one runs, in another container, and that it is well.
 func (k *kubeProxyKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	again := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "another "+kubeProxy+" to run", time.Second, proxyBackBound, k.again)
-	}
-	return fault.All(ctx, again, k.witness.health)
+	return fault.All(ctx, fault.Await("another "+kubeProxy+" to run", time.Second, proxyBackBound, k.again),
+		k.witness.health)
 }
 
 // again looks whether a later one runs in another container.
@@ -145,8 +137,8 @@ func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, string, error)
 		return nil, "", err
 	}
 	var facts []fault.Fact
-	for _, p := range found {
-		if fault.Lives(k.old, p) {
+	for _, p := range found.Processes {
+		if k.old.Lives(p) {
 			return nil, fmt.Sprintf("pid %d is still there", p.PID), nil
 		}
 		facts = append(facts, k.Saw(begin, "%s pid %d, started at %s, runs in container %.24s", kubeProxy, p.PID,

@@ -64,24 +64,21 @@ func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 
 // Confirm shows that it stands still, then that it is silent, and then that its pods go on.
 func (k *kubeletFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	frozen := func(ctx context.Context) ([]fault.Fact, error) {
-		what := fmt.Sprintf("kubelet pid %d to be stopped", k.old.PID)
-		return fault.Until(ctx, what, 100*time.Millisecond, stopBound, k.frozen)
-	}
-	return fault.All(ctx, frozen, k.NoteLeases(&k.leases), k.deaf, k.witness.silence, k.LeaseSilent(&k.leases),
+	what := fmt.Sprintf("kubelet pid %d to be stopped", k.old.PID)
+	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, k.frozen), k.NoteLeases(&k.leases), k.deaf, k.witness.silence, k.LeaseSilent(&k.leases),
 		podsGoOn(k.Env, &k.pods))
 }
 
 // frozen looks whether the process of before is there and stopped.
 func (k *kubeletFreeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
-	found, err := fault.Processes(ctx, k.Node, fault.PIDs(k.old))
+	found, err := k.Again(ctx, k.old)
 	if err != nil {
 		return nil, "", err
 	}
-	if !fault.Lives(found.Processes, k.old) {
+	if !found.Lives(k.old) {
 		return nil, "", await.Stop(fmt.Errorf("kubelet pid %d is gone: it was not just frozen", k.old.PID))
 	}
-	if p, _ := fault.Find(found.Processes, k.old.PID); !p.Frozen() {
+	if p, _ := found.Find(k.old.PID); !p.Frozen() {
 		return nil, fmt.Sprintf("kubelet pid %d is in state %s, not stopped", p.PID, p.State), nil
 	}
 	return []fault.Fact{{Span: history.At(found.At), Sentence: fmt.Sprintf(

@@ -52,17 +52,15 @@ func (k *kubeletStop) Inject(ctx context.Context) (err error) {
 
 // Confirm shows that it is gone, then that the node is silent, and then that its pods go on.
 func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, stopped(k.Env, kubelet, &k.old, stopBound), k.NoteLeases(&k.leases),
+	return fault.All(ctx, stopped(k.Env, kubelet, k.old, stopBound), k.NoteLeases(&k.leases),
 		k.LeaseSilent(&k.leases), podsGoOn(k.Env, &k.pods))
 }
 
 // stopped waits until a service is inactive and its process of before is gone.
-func stopped(env fault.Env, service string, old *probe.Process, bound time.Duration) fault.Show {
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		what := fmt.Sprintf("%s pid %d to be gone and none in its place", service, old.PID)
-		return fault.Until(ctx, what, 200*time.Millisecond, bound,
-			fault.Each(env.UnitDown(service), env.Gone(env.Clock(), *old)))
-	}
+func stopped(env fault.Env, service string, old probe.Process, bound time.Duration) fault.Show {
+	what := fmt.Sprintf("%s pid %d to be gone and none in its place", service, old.PID)
+	return fault.Await(what, 200*time.Millisecond, bound,
+		fault.Each(env.UnitDown(service), env.Gone(env.Clock(), old)))
 }
 
 // Held shows that it is still inactive.

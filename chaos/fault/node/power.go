@@ -9,6 +9,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -50,7 +51,7 @@ func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode
 	d.Needs = []string{"power"}
 	d.Takes = []plan.Part{plan.PartNode, plan.PartProcesses}
 	return fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-		a, err := newAway(env, fault.Exited)
+		a, err := newAway(env, undo.Exited)
 		return &down{away: a, act: act}, err
 	})
 }
@@ -70,7 +71,7 @@ func Pause() fault.Definition {
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "jepsen.io: process pause (SIGSTOP), here of a whole node; KEP-2268 non-graceful node shutdown",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-		a, err := newAway(env, fault.Paused)
+		a, err := newAway(env, undo.Paused)
 		return &pause{away: a}, err
 	})
 }
@@ -133,33 +134,30 @@ func (a *away) Undo(context.Context) ([]undo.Task, error) {
 }
 
 // look looks whether the node has the state that is wanted.
-func (a *away) look(ctx context.Context) ([]fault.Fact, string, error) {
-	begin := a.Clock()
-	state, err := a.node.State(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("get state: %w", err)
-	}
-	if state != a.want {
-		return nil, fmt.Sprintf("node %q is %s, not %s", a.node.Name(), state, a.want), nil
-	}
-	return a.Saw(begin, "node %q is %s, as the container runtime has it", a.node.Name(), state), "", nil
+func (a *away) look() fault.Look {
+	return fault.Judged(a.Env, a.node.State, func(now string) (sentence, state string) {
+		if now != a.want {
+			return "", fmt.Sprintf("node %q is %s, not %s", a.node.Name(), now, a.want)
+		}
+		return fmt.Sprintf("node %q is %s, as the container runtime has it", a.node.Name(), now), ""
+	})
 }
 
 // Confirm shows that the node is away: by its state, by its kubelet that answers on none of its addresses, and by its
 // lease.
 func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	state := func(ctx context.Context) ([]fault.Fact, error) {
-		what := fmt.Sprintf("node %q to be %s", a.node.Name(), a.want)
-		return fault.Until(ctx, what, 100*time.Millisecond, stopBound, a.look)
-	}
-	return fault.All(ctx, state, a.NoteLeases(&a.leases), a.witness.silence, a.LeaseSilent(&a.leases))
+	what := fmt.Sprintf("node %q to be %s", a.node.Name(), a.want)
+	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()), a.NoteLeases(&a.leases), a.witness.silence, a.LeaseSilent(&a.leases))
 }
 
 // Held shows that the node is still away.
-func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, a.look) }
+func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, a.look()) }
 
 // Heal brings the node back.
-func (a *away) Heal(ctx context.Context) error { return fault.BringBack(ctx, a.node) }
+func (a *away) Heal(ctx context.Context) error {
+	_, err := undo.BringBack(ctx, a.node)
+	return err
+}
 
 // down is a node whose processes have all ended, and which is booted when it is healed.
 type down struct {
@@ -207,7 +205,7 @@ type pause struct {
 
 // Inject notes the boot and who is answered, and pauses the node.
 func (p *pause) Inject(ctx context.Context) error {
-	found, err := fault.Processes(ctx, p.node, []int{1})
+	found, err := nodeagent.On(p.node).Processes(ctx, probe.Query{PIDs: []int{1}})
 	if err != nil {
 		return err
 	}
@@ -229,7 +227,7 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 		return nil, nil
 	}
 	begin := p.Clock()
-	now, err := fault.Processes(ctx, p.node, []int{1})
+	now, err := nodeagent.On(p.node).Processes(ctx, probe.Query{PIDs: []int{1}})
 	if err != nil {
 		return nil, err
 	}
@@ -265,10 +263,8 @@ func (r *reboot) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Heal starts the node if it is down and somebody has the power to. Any other boots by itself, or never.
 func (r *reboot) Heal(ctx context.Context) error {
-	if power, ok := r.node.(clusters.PowerNode); ok {
-		return fault.BringBack(ctx, power)
-	}
-	return nil
+	_, err := undo.BringBack(ctx, r.node)
+	return err
 }
 
 // ConfirmHealed shows that the node and all that was on it is back.

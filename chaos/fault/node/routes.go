@@ -20,27 +20,17 @@ const volumeRoot = "/mnt/seatrial/"
 
 // again waits until everything of before is there again.
 func again(env fault.Env, what string, before []string, read func(context.Context) ([]string, error)) fault.Show {
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, what+" to be back", 500*time.Millisecond, time.Minute,
-			func(ctx context.Context) ([]fault.Fact, string, error) {
-				begin := env.Clock()
-				now, err := read(ctx)
-				if err != nil {
-					return nil, "", err
-				}
-				missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool {
-					return slices.Contains(now,
-						s)
-				})
-				switch {
-				case len(missing) > 0:
-					return nil, "missing: " + strings.Join(missing, ", "), nil
-				case len(before) == 0:
-					return env.Saw(begin, "there were no %s before", what), "", nil
-				}
-				return env.Saw(begin, "%d %s are back: %s", len(before), what, strings.Join(before, ", ")), "", nil
-			})
-	}
+	return fault.Await(what+" to be back", 500*time.Millisecond, time.Minute,
+		fault.Judged(env, read, func(now []string) (sentence, state string) {
+			missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(now, s) })
+			switch {
+			case len(missing) > 0:
+				return "", "missing: " + strings.Join(missing, ", ")
+			case len(before) == 0:
+				return fmt.Sprintf("there were no %s before", what), ""
+			}
+			return fmt.Sprintf("%d %s are back: %s", len(before), what, strings.Join(before, ", ")), ""
+		}))
 }
 
 // podRoutes returns the routes on the victim that lead to the pods of other nodes, in order. A network plugin that

@@ -10,6 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -64,10 +65,8 @@ func (k *runtimeKill) noteAll(ctx context.Context) error {
 	return nil
 }
 
-// watched are the pids of what must go on.
-func (k *runtimeKill) watched() []int {
-	return fault.PIDs(append(slices.Clone(k.pods.Processes), k.shims...)...)
-}
+// watched are the processes that must go on.
+func (k *runtimeKill) watched() []probe.Process { return slices.Concat(k.pods.Processes, k.shims) }
 
 // Inject notes what runs, and kills containerd.
 func (k *runtimeKill) Inject(ctx context.Context) error {
@@ -99,13 +98,13 @@ func shims(ctx context.Context, node clusters.Node, of []probe.Process) ([]probe
 		}
 		parents = append(parents, pid)
 	}
-	found, err := fault.Processes(ctx, node, parents)
+	found, err := nodeagent.On(node).Processes(ctx, probe.Query{PIDs: parents})
 	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool { return p.Name != shimName }), err
 }
 
 // Confirm shows that the old process is gone, that a later one serves, and that the containers go on.
 func (k *runtimeKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return k.restarted(k.carries, k.watched()...)(ctx)
+	return k.restarted(k.carries, fault.PIDs(k.watched()...)...)(ctx)
 }
 
 // carries shows that containerd answers, and that the workload's containers go on.
@@ -122,9 +121,9 @@ func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fau
 
 // containers shows that the workload's containers go on; the error names one that has ended.
 func (k *runtimeKill) containers(now probe.Processes) ([]fault.Fact, error) {
-	live, ended := goOn(k.pods, now.Processes)
+	live, ended := goOn(k.pods, now)
 	for _, p := range k.shims {
-		if !fault.Lives(now.Processes, p) {
+		if !now.Lives(p) {
 			ended = &p
 		}
 	}

@@ -53,12 +53,12 @@ func (k *runtimeStop) Inject(ctx context.Context) error {
 
 // Confirm shows that it is gone and answers nobody, and that the containers go on.
 func (k *runtimeStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, stopped(k.Env, containerd, &k.old, restartBound), k.goOn, k.silent, k.NoteLeases(&k.leases))
+	return fault.All(ctx, stopped(k.Env, containerd, k.old, restartBound), k.goOn, k.silent, k.NoteLeases(&k.leases))
 }
 
 // goOn shows that the containers do.
 func (k *runtimeStop) goOn(ctx context.Context) ([]fault.Fact, error) {
-	now, err := fault.Processes(ctx, k.Node, k.watched())
+	now, err := k.Again(ctx, k.watched()...)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,7 @@ func (k *runtimeStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return k.Saw(begin, "containerd tells its version"), "", err
 	}
-	told := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "containerd to tell its version", 500*time.Millisecond, restartBound, answers)
-	}
-	return fault.All(ctx, told, k.runtimeKill.ConfirmHealed)
+	return fault.All(ctx,
+		fault.Await("containerd to tell its version", 500*time.Millisecond, restartBound, answers),
+		k.runtimeKill.ConfirmHealed)
 }

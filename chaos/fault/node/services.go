@@ -9,6 +9,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -35,11 +36,11 @@ func mainProcess(ctx context.Context, node clusters.Node, service string) (fault
 	if !unit.Running() {
 		return unit, probe.Process{}, fmt.Errorf("the %s does not run: it is %s; start it first", service, unit.State)
 	}
-	found, err := fault.Processes(ctx, node, []int{unit.PID})
+	found, err := nodeagent.On(node).Processes(ctx, probe.Query{PIDs: []int{unit.PID}})
 	if err != nil {
 		return unit, probe.Process{}, err
 	}
-	p, ok := fault.Find(found.Processes, unit.PID)
+	p, ok := found.Find(unit.PID)
 	if !ok {
 		return unit, p, fmt.Errorf("pid %d of the %s is gone already", unit.PID, service)
 	}
@@ -60,9 +61,9 @@ const young = 10 * time.Second
 
 // goOn returns how many of the workload's processes of before are among those of now, and the first that should be and
 // is not.
-func goOn(before probe.Processes, now []probe.Process) (live int, ended *probe.Process) {
+func goOn(before, now probe.Processes) (live int, ended *probe.Process) {
 	for _, p := range before.Processes {
-		if fault.Lives(now, p) {
+		if now.Lives(p) {
 			live++
 		} else if ended == nil && before.At.Sub(p.Start) > young {
 			ended = &p
@@ -78,8 +79,8 @@ func podsGoOn(env fault.Env, before *probe.Processes) fault.Show {
 		if len(before.Processes) == 0 {
 			return nil, nil
 		}
-		now, err := fault.Processes(ctx, env.Node, fault.PIDs(before.Processes...))
-		live, _ := goOn(*before, now.Processes)
+		now, err := env.Again(ctx, before.Processes...)
+		live, _ := goOn(*before, now)
 		return []fault.Fact{{Span: history.At(now.At), Sentence: fmt.Sprintf(
 			"%d of %d processes of the workload's pods go on", live, len(before.Processes))}}, err
 	}
@@ -127,11 +128,11 @@ func (r *restart) look(ctx context.Context, begin history.Time, work serves, oth
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := fault.Processes(ctx, r.Node, append([]int{r.old.PID, now.PID}, others...))
+	found, err := nodeagent.On(r.Node).Processes(ctx, probe.Query{PIDs: append([]int{r.old.PID, now.PID}, others...)})
 	if err != nil {
 		return nil, "", err
 	}
-	if fault.Lives(found.Processes, r.old) {
+	if found.Lives(r.old) {
 		return nil, fmt.Sprintf("pid %d is still there", r.old.PID), nil
 	}
 	if r.leases.At == 0 {
@@ -139,7 +140,7 @@ func (r *restart) look(ctx context.Context, begin history.Time, work serves, oth
 			return nil, "", err
 		}
 	}
-	later, ok := fault.Find(found.Processes, now.PID)
+	later, ok := found.Find(now.PID)
 	switch {
 	case !ok || later.Start < r.old.Start:
 		return nil, fmt.Sprintf("%s is %s with pid %d, which is no later process", r.service, now.State, now.PID), nil
@@ -170,14 +171,12 @@ func unhealthy(ctx context.Context, node clusters.Node) (state string, err error
 
 // kubeletHealthy waits until the kubelet says that it is healthy.
 func kubeletHealthy(env fault.Env) fault.Show {
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "kubelet to be healthy", time.Second, time.Minute,
-			func(ctx context.Context) ([]fault.Fact, string, error) {
-				begin := env.Clock()
-				state, err := unhealthy(ctx, env.Node)
-				return env.Saw(begin, "the kubelet says that it is healthy"), state, err
-			})
-	}
+	return fault.Await("kubelet to be healthy", time.Second, time.Minute,
+		func(ctx context.Context) ([]fault.Fact, string, error) {
+			begin := env.Clock()
+			state, err := unhealthy(ctx, env.Node)
+			return env.Saw(begin, "the kubelet says that it is healthy"), state, err
+		})
 }
 
 // kubeletBack shows that the kubelet is back and that the node is. Since is of a moment at which the old kubelet was

@@ -121,25 +121,23 @@ func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration
 ) ([]fault.Fact, error) {
 	var shows []fault.Show
 	for _, c := range d.claims {
-		shows = append(shows, func(ctx context.Context) ([]fault.Fact, error) {
-			return fault.Until(ctx, fmt.Sprintf("%s %s", c, what), every, bound,
-				func(ctx context.Context) ([]fault.Fact, string, error) {
-					begin := d.Clock()
-					claim, err := d.lookClaim(ctx, c.name)
-					if err != nil {
-						return nil, "", err
-					}
-					pod, err := d.look(ctx)
-					if err != nil {
-						return nil, "", err
-					}
-					if claim != nil && claim.UID != c.uid {
-						claim = nil
-					}
-					sentence, state := judge(c, claim, pod)
-					return d.Saw(begin, "%s", sentence), state, nil
-				})
-		})
+		look := func(ctx context.Context) ([]fault.Fact, string, error) {
+			begin := d.Clock()
+			claim, err := d.lookClaim(ctx, c.name)
+			if err != nil {
+				return nil, "", err
+			}
+			pod, err := d.look(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			if claim != nil && claim.UID != c.uid {
+				claim = nil
+			}
+			sentence, state := judge(c, claim, pod)
+			return d.Saw(begin, "%s", sentence), state, nil
+		}
+		shows = append(shows, fault.Await(fmt.Sprintf("%s %s", c, what), every, bound, look))
 	}
 	return fault.All(ctx, shows...)
 }

@@ -26,7 +26,6 @@ func cordon(env fault.Env) *mark {
 	return &mark{
 		Env: env, annotation: undo.Cordon, what: "unschedulable", taint: corev1.TaintNodeUnschedulable,
 		set:   func(node *corev1.Node) { node.Spec.Unschedulable = true },
-		unset: func(node *corev1.Node) { node.Spec.Unschedulable = false },
 		isSet: func(node *corev1.Node) bool { return node.Spec.Unschedulable },
 	}
 }

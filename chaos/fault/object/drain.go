@@ -212,6 +212,10 @@ func (d *drain) empty(ctx context.Context) ([]fault.Fact, string, error) {
 
 // Held shows that the Node is cordoned still, and that no evicted pod is on it.
 func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
-	empty := func(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, d.empty) }
-	return fault.All(ctx, d.mark.Held, empty)
+	facts, err := d.mark.Held(ctx)
+	if err != nil {
+		return facts, err
+	}
+	empty, err := fault.Once(ctx, d.empty)
+	return append(facts, empty...), err
 }

@@ -18,25 +18,13 @@ import (
 // changeBound is how long others may be quicker in changing a Node, again and again.
 const changeBound = 10 * time.Second
 
-// lookNode returns the victim's Node, nil when there is none.
-func lookNode(ctx context.Context, env fault.Env) (*corev1.Node, error) {
-	node, err := env.Kube.CoreV1().Nodes().Get(ctx, env.Node.Name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Node %q: %w", env.Node.Name(), err)
-	}
-	return node, nil
-}
-
 // changeNode changes the victim's Node, again when somebody else did so in between. It waits for an API server that
 // does not answer when it asks for the Node; of a change that was sent, nobody knows then what became of it, and that
 // is an error. A change that returns false is none; without a Node, it is called with nil.
 func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (bool, error)) error {
 	what := fmt.Sprintf("change of Node %q to be taken", env.Node.Name())
 	return await.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) (bool, string, error) {
-		node, err := lookNode(ctx, env)
+		node, err := env.ReadNode(ctx)
 		if err != nil { // The API server may be back in a moment; nothing was changed yet.
 			return false, "", err
 		}
@@ -55,24 +43,11 @@ func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (b
 	})
 }
 
-// annotate sets an annotation on a Node that may have none.
-func annotate(node *corev1.Node, key, value string) {
-	if node.Annotations == nil {
-		node.Annotations = map[string]string{}
-	}
-	node.Annotations[key] = value
-}
-
 // awaitNode waits until the victim's Node is as wanted.
-func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration, is judge[corev1.Node]) (
+func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration, is fault.Judge[*corev1.Node]) (
 	[]fault.Fact, error,
 ) {
-	return fault.Until(ctx, what, every, bound, nodeIs(env, is))
-}
-
-// nodeIs is a look at the victim's Node.
-func nodeIs(env fault.Env, is judge[corev1.Node]) fault.Look {
-	return looked(env, func(ctx context.Context) (*corev1.Node, error) { return lookNode(ctx, env) }, is)
+	return fault.Until(ctx, what, every, bound, fault.Judged(env, env.ReadNode, is))
 }
 
 // mark is something that is set on the victim's Node together with an annotation that says whose it is. It is taken
@@ -83,7 +58,6 @@ type mark struct {
 	what       string // How a Node is that has it, for example "unschedulable".
 	taint      string // The key of the taint that belongs to it.
 	set        func(*corev1.Node)
-	unset      func(*corev1.Node)
 	isSet      func(*corev1.Node) bool
 	foreign    bool // It was there before.
 }
@@ -104,7 +78,10 @@ func (m *mark) Inject(ctx context.Context) error {
 				m.what,
 				node.Annotations[m.annotation])
 		}
-		annotate(node, m.annotation, m.Owner.Name())
+		if node.Annotations == nil {
+			node.Annotations = map[string]string{}
+		}
+		node.Annotations[m.annotation] = m.Owner.Name()
 		m.set(node)
 		return true, nil
 	})
@@ -136,20 +113,11 @@ func (m *mark) marked(node *corev1.Node) (sentence, state string) {
 
 // Held looks once.
 func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, nodeIs(m.Env, m.marked))
+	return fault.Once(ctx, fault.Judged(m.Env, m.ReadNode, m.marked))
 }
 
-// Heal takes away what bears our mark.
-func (m *mark) Heal(ctx context.Context) error {
-	return changeNode(ctx, m.Env, func(node *corev1.Node) (bool, error) {
-		if node == nil || node.Annotations[m.annotation] != m.Owner.Name() {
-			return false, nil
-		}
-		delete(node.Annotations, m.annotation)
-		m.unset(node)
-		return true, nil
-	})
-}
+// Heal has the control plane take away what bears our mark.
+func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that nothing of it is there. What was there before stays.
 func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
@@ -175,19 +143,4 @@ func taintOf(node *corev1.Node, key string) (corev1.Taint, bool) {
 		return corev1.Taint{}, false
 	}
 	return node.Spec.Taints[i], true
-}
-
-// without returns the taints but those of a key.
-func without(taints []corev1.Taint, key string) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.Key == key })
-}
-
-// readyOf returns the condition Ready and its reason, as "Unknown (NodeStatusUnknown)".
-func readyOf(node *corev1.Node) (ready bool, text string) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue, fmt.Sprintf("%s (%s)", c.Status, c.Reason)
-		}
-	}
-	return false, "not said"
 }

@@ -12,24 +12,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/clusters"
 )
 
 // NodeDelete deletes the victim's Node object, on condition of its uid, while the machine runs on. Its kubelet and its
 // pods are not told; 40 s later the pod garbage collector takes the pods of a Node that is not there out of the API.
 //
-// The kubelet registers again when it starts, so it is restarted if it does not by itself. Labels, annotations and
-// taints that it does not bring back are put back. Its pod range may be another than before: that is told.
+// The kubelet registers when it starts, so it is restarted. Labels, annotations and taints that it does not bring back
+// are put back. Its pod range may be another than before: that is told.
 func NodeDelete() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "node-delete",
 		Summary: "Deletes the Node object of the victim's node; the machine and its pods go on.",
 		Shown:   "The API server has no Node of that uid.",
-		Healed: "The kubelet registers anew, restarted if it must be; labels, annotations and taints are put back; " +
+		Healed: "The kubelet is restarted and registers anew; labels, annotations and taints are put back; " +
 			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
 		Needs:    []string{"api", "systemd"},
 		Outlasts: true, // Behind a partition nothing can register.
@@ -45,28 +43,23 @@ func NodeDelete() fault.Definition {
 	})
 }
 
-// The bounds of Heal, within the guard's own.
-const (
-	selfBound     = 3 * time.Second  // For a kubelet that registers by itself.
-	registerBound = 20 * time.Second // For one that was restarted; about 3 s on an idle machine.
-	backBound     = time.Minute      // For Ready, the pod range and the CSI drivers.
-)
+// backBound is how long the Node may take until it is Ready, and has its pod range and its CSI drivers.
+const backBound = time.Minute
 
 // outlastLife is how much longer a Node may be gone that waits for the fault around it.
 const outlastLife = 15 * time.Minute
 
 type nodeDelete struct {
 	fault.Env
-	before    *corev1.Node // Nil until Undo has read it.
-	drivers   []string     // CSI drivers of before.
-	longer    time.Duration
-	restarted bool
+	before  *corev1.Node // Nil until Undo has read it.
+	drivers []string     // CSI drivers of before.
+	longer  time.Duration
 }
 
 // Undo notes the Node. The control plane gives it back what it had, once the victim has restarted its kubelet.
 func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	var err error
-	if d.before, err = lookNode(ctx, d.Env); err != nil {
+	if d.before, err = d.ReadNode(ctx); err != nil {
 		return nil, err
 	}
 	if d.before == nil {
@@ -153,66 +146,9 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Heal brings the Node back and puts back what is missing of it.
+// Heal has the victim restart its kubelet, so that it registers, and the control plane put back what is missing then.
 func (d *nodeDelete) Heal(ctx context.Context) error {
-	node, err := lookNode(ctx, d.Env)
-	if err != nil {
-		return err
-	}
-	if node == nil {
-		if err := d.register(ctx); err != nil {
-			return err
-		}
-	}
-	if d.before == nil { // It was not deleted here; what it had before is not known.
-		return nil
-	}
-	return changeNode(ctx, d.Env, func(node *corev1.Node) (bool, error) {
-		if node == nil {
-			return false, fmt.Errorf("put back what Node %q had: it is gone again", d.Node.Name())
-		}
-		return restore(node, d.before), nil
-	})
-}
-
-// register waits for the kubelet to register, and restarts it if it does not.
-func (d *nodeDelete) register(ctx context.Context) error {
-	name := d.Node.Name()
-	there := func(node *corev1.Node) (string, string) {
-		if node == nil {
-			return "", "there is none"
-		}
-		return "registered", ""
-	}
-	_, err := awaitNode(ctx, d.Env, fmt.Sprintf("kubelet to register Node %q by itself", name), selfBound, there)
-	if !errors.Is(err, await.ErrTimeout) {
-		return err
-	}
-	if _, err := clusters.Run(ctx, d.Node, "systemctl", "restart", "kubelet"); err != nil {
-		return fmt.Errorf("restart the kubelet, so that it registers: %w", err)
-	}
-	d.restarted = true
-	_, err = awaitNode(ctx, d.Env, fmt.Sprintf("restarted kubelet to register Node %q", name), registerBound, there)
-	return err
-}
-
-// restore puts back what a Node had before and has not now, and reports whether that was anything.
-func restore(node, before *corev1.Node) bool {
-	changed := false
-	for _, key := range undo.Missing(node.Labels, before.Labels) {
-		if node.Labels == nil {
-			node.Labels = map[string]string{}
-		}
-		node.Labels[key], changed = before.Labels[key], true
-	}
-	for _, key := range undo.Missing(node.Annotations, before.Annotations) {
-		annotate(node, key, before.Annotations[key])
-		changed = true
-	}
-	for _, taint := range missingTaints(node, before) {
-		node.Spec.Taints, changed = append(node.Spec.Taints, taint), true
-	}
-	return changed
+	return errors.Join(d.CarryOut(ctx), d.CarryOutOnControlPlane(ctx))
 }
 
 // missingTaints are the taints of before that a Node does not have now, but those that the control plane brings back.
@@ -235,7 +171,7 @@ func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
 	if node == nil {
 		return "", "there is none"
 	}
-	ready, text := readyOf(node)
+	ready, text := fault.NodeIsReady(node)
 	if !ready || node.Spec.PodCIDR == "" {
 		return "", fmt.Sprintf("Ready is %s, pod range %q", text, node.Spec.PodCIDR)
 	}
@@ -258,9 +194,6 @@ func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
 		sentence += fmt.Sprintf("; the range was %s before, and pods of then keep their addresses", was)
 	} else {
 		sentence += ", as before"
-	}
-	if d.restarted {
-		sentence += "; its kubelet was restarted to register it"
 	}
 	return sentence, ""
 }

@@ -31,8 +31,7 @@ func OutOfService() fault.Definition {
 		}
 		return &outOfService{pod: victim{Env: env}, mark: mark{
 			Env: env, annotation: undo.OutOfService, what: "out of service", taint: taint.Key,
-			set:   func(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, taint) },
-			unset: func(node *corev1.Node) { node.Spec.Taints = without(node.Spec.Taints, taint.Key) },
+			set: func(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, taint) },
 			isSet: func(node *corev1.Node) bool {
 				_, tainted := taintOf(node, taint.Key)
 				return tainted
@@ -64,14 +63,14 @@ func (o *outOfService) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // evicted waits until the pod is taken out of the API. Nothing forces the pods of a node that is Ready out.
 func (o *outOfService) evicted(ctx context.Context) ([]fault.Fact, error) {
-	node, err := lookNode(ctx, o.Env)
+	node, err := o.ReadNode(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if node == nil {
 		return nil, fmt.Errorf("there is no Node %q any more", o.Node.Name())
 	}
-	ready, text := readyOf(node)
+	ready, text := fault.NodeIsReady(node)
 	what := fmt.Sprintf("%s to be taken out of the API (Ready of its node is %s)", &o.pod, text)
 	return o.pod.await(ctx, what, collectBound, func(pod *corev1.Pod) (string, string) {
 		state := "is not being deleted"

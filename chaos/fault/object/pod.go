@@ -79,31 +79,11 @@ func (v *victim) String() string {
 	return name
 }
 
-// judge gives a sentence about an object that is as wanted, or says in what state it is. The object is nil when there
-// is none.
-type judge[T any] func(*T) (sentence, state string)
-
-// looked is a look at an object.
-func looked[T any](env fault.Env, get func(context.Context) (*T, error), is judge[T]) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
-		begin := env.Clock()
-		object, err := get(ctx)
-		if err != nil {
-			return nil, "", err
-		}
-		sentence, state := is(object)
-		if sentence == "" {
-			return nil, state, nil
-		}
-		return env.Saw(begin, "%s", sentence), "", nil
-	}
-}
-
 // await waits until the pod of the victim's name is as wanted.
-func (v *victim) await(ctx context.Context, what string, bound time.Duration, is judge[corev1.Pod]) (
+func (v *victim) await(ctx context.Context, what string, bound time.Duration, is fault.Judge[*corev1.Pod]) (
 	[]fault.Fact, error,
 ) {
-	return fault.Until(ctx, what, every, bound, looked(v.Env, v.look, is))
+	return fault.Until(ctx, what, every, bound, fault.Judged(v.Env, v.look, is))
 }
 
 // gone is the sentence of a victim that the API server has no more; empty while it has it.

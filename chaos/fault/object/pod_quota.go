@@ -77,9 +77,9 @@ func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
 }
 
 // until waits until the quota is as wanted.
-func (q *podQuota) until(ctx context.Context, what string, is judge[corev1.ResourceQuota]) ([]fault.Fact, error) {
+func (q *podQuota) until(ctx context.Context, what string, is fault.Judge[*corev1.ResourceQuota]) ([]fault.Fact, error) {
 	what = fmt.Sprintf("ResourceQuota %q %s", q.Owner.Name(), what)
-	return fault.Until(ctx, what, quotaEvery, quotaBound, looked(q.Env, q.look, is))
+	return fault.Until(ctx, what, quotaEvery, quotaBound, fault.Judged(q.Env, q.look, is))
 }
 
 // Confirm shows that pods are counted against the quota.
@@ -100,7 +100,7 @@ func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held shows that the quota is still there.
 func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, looked(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, string) {
+	return fault.Once(ctx, fault.Judged(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, string) {
 		if quota == nil {
 			return "", "the ResourceQuota is there no more"
 		}
@@ -108,14 +108,8 @@ func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 	}))
 }
 
-// Heal deletes the quota.
-func (q *podQuota) Heal(ctx context.Context) error {
-	err := q.Kube.CoreV1().ResourceQuotas(q.Namespace).Delete(ctx, q.Owner.Name(), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete ResourceQuota %q: %w", q.Owner.Name(), err)
-	}
-	return nil
-}
+// Heal has the control plane delete the quota.
+func (q *podQuota) Heal(ctx context.Context) error { return q.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that it is gone.
 func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

@@ -201,31 +201,29 @@ func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 // usableAgain waits until the victim can read and write its volumes.
 func usableAgain(env fault.Env) fault.Show {
 	what := fmt.Sprintf("the volume of pod %q to be readable and writable", env.Pod)
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, string, error) {
-			begin := env.Clock()
-			volumes, err := victims(ctx, env)
-			if err != nil {
-				return nil, "", err
+	return fault.Await(what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+		begin := env.Clock()
+		volumes, err := victims(ctx, env)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(volumes) == 0 {
+			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), "", nil
+		}
+		reports, err := look(ctx, env, names(volumes)...)
+		if err != nil {
+			return nil, "", err
+		}
+		var facts []fault.Fact
+		for _, r := range reports {
+			if why := usable(r); why != "" {
+				return nil, why, nil
 			}
-			if len(volumes) == 0 {
-				return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), "", nil
-			}
-			reports, err := look(ctx, env, names(volumes)...)
-			if err != nil {
-				return nil, "", err
-			}
-			var facts []fault.Fact
-			for _, r := range reports {
-				if why := usable(r); why != "" {
-					return nil, why, nil
-				}
-				write, _ := tried(r, volfault.AccessWrite)
-				facts = append(facts, env.Saw(begin, "volume %s can be read and written: %s", r.PV, write)...)
-			}
-			return facts, "", nil
-		})
-	}
+			write, _ := tried(r, volfault.AccessWrite)
+			facts = append(facts, env.Saw(begin, "volume %s can be read and written: %s", r.PV, write)...)
+		}
+		return facts, "", nil
+	})
 }
 
 // unlike returns why the accesses did not come out as they must: with one of some errors, or without any.

@@ -147,7 +147,7 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 
 // Heal starts the node if it is down, and mounts again what was shut down and not lost.
 func (p *powerLoss) Heal(ctx context.Context) error {
-	if err := fault.BringBack(ctx, p.node); err != nil {
+	if _, err := undo.BringBack(ctx, p.node); err != nil {
 		return err
 	}
 	return p.CarryOut(ctx)

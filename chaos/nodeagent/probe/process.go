@@ -43,6 +43,21 @@ type Processes struct {
 	Processes []Process    `json:"processes"`
 }
 
+// Find returns the process with a pid.
+func (p Processes) Find(pid int) (Process, bool) {
+	i := slices.IndexFunc(p.Processes, func(q Process) bool { return q.PID == pid })
+	if i < 0 {
+		return Process{}, false
+	}
+	return p.Processes[i], true
+}
+
+// Lives reports whether a process, and not a later one with its pid, is among them.
+func (p Processes) Lives(old Process) bool {
+	now, ok := p.Find(old.PID)
+	return ok && now.Start == old.Start
+}
+
 // Query says which processes to look for: those with one of the pids, those that were started as a program of one of
 // the names, and those of the pods with one of the UIDs.
 type Query struct {

@@ -20,11 +20,11 @@ const (
 	rounds      = 3                // Probes of each path, so that one lost packet proves nothing.
 )
 
-// severed is the life of a fault that cuts what goes between two sides by rules on the victim's node.
-type severed struct {
+// filtered is the life of a fault that cuts what goes between two sides by rules on the victim's node.
+type filtered struct {
 	fault.Env
 	families []string
-	rules    severance // Its addresses are set by locate.
+	rules    filter // Its addresses are set by locate.
 	find     func(ctx context.Context) (sides, error)
 	pod      bool // The victim's side is a pod, not the node with all that is on it.
 	rejoins  bool // The victim is a whole node, of which the control plane must hear again after the heal.
@@ -34,26 +34,15 @@ type severed struct {
 	leases fault.Leases // When it was cut off, where that is noted, and then when it was healed.
 }
 
-// severing is which packets a fault cuts.
-type severing struct {
-	Families []string
-	packets
-	Percent int // The share of them; 0 is all.
-}
-
-func newSevered(p severing, env fault.Env) *severed {
-	return &severed{Env: env, families: p.Families, rules: severance{
-		direction: p.Direction, flows: p.Flows, reject: p.Reject, percent: p.Percent,
-	}}
-}
+func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
 
 // Undo has the node delete the owner's table.
-func (s *severed) Undo(context.Context) ([]undo.Task, error) {
+func (s *filtered) Undo(context.Context) ([]undo.Task, error) {
 	return s.Here(undo.DeleteTable(s.Owner)), nil
 }
 
 // locate finds both sides, and what lies between them by the families that both have.
-func (s *severed) locate(ctx context.Context) error {
+func (s *filtered) locate(ctx context.Context) error {
 	found, err := s.find(ctx)
 	if err != nil {
 		return err
@@ -63,9 +52,9 @@ func (s *severed) locate(ctx context.Context) error {
 	for _, e := range found.others {
 		other = append(other, e.prefixes...)
 	}
-	s.rules.other = cutOff(other, s.families)
+	s.rules.other = setOf(other, s.families)
 	if s.pod {
-		s.rules.own = cutOff(found.mine.prefixes, nil)
+		s.rules.own = setOf(found.mine.prefixes, nil)
 	}
 	if !found.reachable() || s.rules.other.empty() {
 		return errors.New("find what to cut: the two sides have no address family in common")
@@ -74,7 +63,7 @@ func (s *severed) locate(ctx context.Context) error {
 		for _, w := range found.ways() {
 			if len(w.targets()) == 0 {
 				return fmt.Errorf("find what to cut: flows is %q, and %s declares no port to which one could be opened",
-					s.rules.flows, w.to.name)
+					s.rules.Flows, w.to.name)
 			}
 		}
 	}
@@ -82,7 +71,7 @@ func (s *severed) locate(ctx context.Context) error {
 }
 
 // Inject shows that everything goes, opens the flows whose end is to be seen, and makes the cut in one transaction.
-func (s *severed) Inject(ctx context.Context) error {
+func (s *filtered) Inject(ctx context.Context) error {
 	if err := s.openBefore(ctx); err != nil {
 		return err
 	}
@@ -99,7 +88,7 @@ func (s *severed) Inject(ctx context.Context) error {
 }
 
 // openBefore finds both sides, and shows that everything goes between them.
-func (s *severed) openBefore(ctx context.Context) error {
+func (s *filtered) openBefore(ctx context.Context) error {
 	_, state, err := s.open(ctx)
 	if err == nil && state != "" {
 		err = fmt.Errorf("what does not connect before cannot be shown to be cut: %s", state)
@@ -108,7 +97,7 @@ func (s *severed) openBefore(ctx context.Context) error {
 }
 
 // apply makes the owner's table.
-func (s *severed) apply(ctx context.Context) error {
+func (s *filtered) apply(ctx context.Context) error {
 	_, err := undo.On(s.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.Owner.Table(), s.rules, s.Life))
 	if err != nil {
 		return fmt.Errorf("make nftables table %q: %w", s.Owner.Table(), err)
@@ -117,7 +106,7 @@ func (s *severed) apply(ctx context.Context) error {
 }
 
 // open finds both sides, and looks whether everything connects and every echo request is answered.
-func (s *severed) open(ctx context.Context) ([]fault.Fact, string, error) {
+func (s *filtered) open(ctx context.Context) ([]fault.Fact, string, error) {
 	if err := s.locate(ctx); err != nil {
 		return nil, "", err
 	}
@@ -129,39 +118,37 @@ func (s *severed) open(ctx context.Context) ([]fault.Fact, string, error) {
 }
 
 // all are the ways that are cut, and those that must be left alone.
-func (s *severed) all() []way { return append(s.sides.ways(), s.sides.beside...) }
+func (s *filtered) all() []way { return append(s.sides.ways(), s.sides.beside...) }
 
 // connects looks whether attempts to connect come to what is wanted.
-func (s *severed) connects(ways []way, rounds int) fault.Look {
+func (s *filtered) connects(ways []way, rounds int) fault.Look {
 	return func(ctx context.Context) ([]fault.Fact, string, error) {
-		seen, err := survey(ctx, ways, rounds, s.rules.opens)
-		return factsOf(seen), join(filter(seen, func(t tally) bool { return !t.asWanted() })), err
+		seen, err := connectAll(ctx, ways, rounds, s.rules.opens)
+		facts, wrong := told(seen, attempts.asWanted)
+		return facts, wrong, err
 	}
 }
 
 // answers looks whether echo requests arrive and are answered as is wanted.
-func (s *severed) answers(ways []way) fault.Look {
+func (s *filtered) answers(ways []way) fault.Look {
 	return func(ctx context.Context) ([]fault.Fact, string, error) {
 		heard, err := pings(ctx, ways, fewEchoes())
-		return factsOf(heard), join(filter(heard, func(p ping) bool { return !p.asWanted(s.rules) })), err
+		facts, wrong := told(heard, func(p ping) bool { return p.asWanted(s.rules) })
+		return facts, wrong, err
 	}
 }
 
 // Confirm shows the cut: what is to be cut is, by TCP and by ICMP, what was established as well, and what is to go on
 // does. The counters of our own rules say the same.
-func (s *severed) Confirm(ctx context.Context) ([]fault.Fact, error) {
+func (s *filtered) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, s.shown, s.flowsShown, s.counted)
 }
 
 // shown waits until what is cut does not go, and what is not goes.
-func (s *severed) shown(ctx context.Context) ([]fault.Fact, error) {
-	wait := func(what string, look fault.Look) fault.Show {
-		return func(ctx context.Context) ([]fault.Fact, error) {
-			return fault.Until(ctx, what, time.Second, cutBound, look)
-		}
-	}
-	facts, err := fault.All(ctx, wait("no probe to connect", s.connects(s.all(), rounds)),
-		wait("echo requests to go as they should", s.answers(s.all())))
+func (s *filtered) shown(ctx context.Context) ([]fault.Fact, error) {
+	facts, err := fault.All(ctx,
+		fault.Await("no probe to connect", time.Second, cutBound, s.connects(s.all(), rounds)),
+		fault.Await("echo requests to go as they should", time.Second, cutBound, s.answers(s.all())))
 	if err != nil {
 		return facts, s.explain(err)
 	}
@@ -169,17 +156,17 @@ func (s *severed) shown(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // flowsShown shows what became of the flows that were established before the cut.
-func (s *severed) flowsShown(ctx context.Context) ([]fault.Fact, error) {
-	if s.rules.flows == flowsNew {
+func (s *filtered) flowsShown(ctx context.Context) ([]fault.Fact, error) {
+	if s.rules.Flows == flowsNew {
 		return flowsLive(ctx, s.flows, s.Clock)
 	}
-	return flowsDead(ctx, s.flows, cutBound, s.rules.reject)
+	return flowsDead(ctx, s.flows, cutBound, s.rules.Reject)
 }
 
 // counted holds the counters of our own rules against the plan: the probes were packets of both directions.
-func (s *severed) counted(ctx context.Context) ([]fault.Fact, error) {
+func (s *filtered) counted(ctx context.Context) ([]fault.Fact, error) {
 	begin := s.Clock()
-	t, err := readTallied(ctx, s.Node, s.Owner)
+	t, err := readCounters(ctx, s.Node, s.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +177,7 @@ func (s *severed) counted(ctx context.Context) ([]fault.Fact, error) {
 		cuts := s.rules.cuts(direction)
 		all += lost
 		// Of a flow that is cut both ways, the far side may have nothing left to send.
-		idle := cuts && lost == 0 && s.rules.flows == flowsEstablished
+		idle := cuts && lost == 0 && s.rules.Flows == flowsEstablished
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
 			return nil, fmt.Errorf("the cut is not what was planned: our rules have counted: %s", t)
 		}
@@ -202,7 +189,7 @@ func (s *severed) counted(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // explain says why probes did not come to what was wanted, and what to do.
-func (s *severed) explain(cause error) error {
+func (s *filtered) explain(cause error) error {
 	why := "the packets take another way than the addresses that were cut"
 	fix := "look at the routes and the nftables of node " + s.Node.Name()
 	if len(s.families) > 0 {
@@ -214,7 +201,7 @@ func (s *severed) explain(cause error) error {
 
 // Held shows that the cut is there to the end. Where established flows alone were cut, they are dead by now: that our
 // table is there is all that can be shown.
-func (s *severed) Held(ctx context.Context) ([]fault.Fact, error) {
+func (s *filtered) Held(ctx context.Context) ([]fault.Fact, error) {
 	lasts := func(ctx context.Context) ([]fault.Fact, error) {
 		facts, state, err := fault.Each(s.connects(s.all(), 1), s.answers(s.all()))(ctx)
 		if err == nil && state != "" {
@@ -226,10 +213,10 @@ func (s *severed) Held(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // Heal deletes our table, whether it is there or not, and ends the watches of flows then.
-func (s *severed) Heal(ctx context.Context) error {
+func (s *filtered) Heal(ctx context.Context) error {
 	defer func() {
 		for _, f := range s.flows {
-			f.close()
+			_ = f.Stop() // It was cut, and says so.
 		}
 		s.flows = nil
 	}()
@@ -251,20 +238,20 @@ func noteAfterHeal(ctx context.Context, env fault.Env, leases *fault.Leases) {
 }
 
 // ConfirmHealed shows that the table is gone and that everything connects, at the addresses of now.
-func (s *severed) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return s.healed(ctx) }
+func (s *filtered) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return s.healed(ctx) }
 
 // healed shows what ConfirmHealed says, and more before the node's return.
-func (s *severed) healed(ctx context.Context, more ...fault.Show) ([]fault.Fact, error) {
-	shows := append([]fault.Show{s.tableGone, func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "all probes to connect", time.Second, healedBound, s.open)
-	}}, more...)
+func (s *filtered) healed(ctx context.Context, more ...fault.Show) ([]fault.Fact, error) {
+	shows := append([]fault.Show{
+		s.tableGone, fault.Await("all probes to connect", time.Second, healedBound, s.open),
+	}, more...)
 	if s.rejoins {
 		shows = append(shows, s.NodeBack(&s.leases))
 	}
 	return fault.All(ctx, shows...)
 }
 
-func (s *severed) tableGone(ctx context.Context) ([]fault.Fact, error) {
+func (s *filtered) tableGone(ctx context.Context) ([]fault.Fact, error) {
 	begin := s.Clock()
 	out, err := clusters.Run(ctx, s.Node, "nft", "list", "tables")
 	if err != nil {

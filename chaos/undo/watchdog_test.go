@@ -25,15 +25,15 @@ import (
 
 // The roles in which this program can be started again, by its first argument.
 const (
-	roleDog     = "dog"     // It watches, over a node of files.
-	roleHarness = "harness" // It arms, says so, and waits for its death.
+	roleWatchdog = "watchdog" // It watches, over a node of files.
+	roleHarness  = "harness"  // It arms, says so, and waits for its death.
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
-		case roleDog:
-			os.Exit(exitCode(dog(os.Args[2])))
+		case roleWatchdog:
+			os.Exit(exitCode(watchFile(os.Args[2])))
 		case roleHarness:
 			os.Exit(exitCode(harness(os.Args[2])))
 		}
@@ -49,8 +49,8 @@ func exitCode(err error) int {
 	return 1
 }
 
-// dog watches a node whose state is in a file beside the orders.
-func dog(order string) error {
+// watchFile watches a node whose state is in a file beside the orders.
+func watchFile(order string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	open := func(_ context.Context, o Order) (clusters.Node, error) {
 		if o.Cluster == "gone" {
@@ -62,7 +62,7 @@ func dog(order string) error {
 }
 
 func harness(dir string) error {
-	if err := dogs(dir).Arm(context.Background(), "worker", owner, 2*time.Second); err != nil {
+	if err := watchdogOf(dir).Arm(context.Background(), "worker", owner, 2*time.Second); err != nil {
 		return err
 	}
 	fmt.Println("armed")
@@ -103,12 +103,12 @@ func (n fileNode) State(context.Context) (string, error) {
 
 var owner = Owner{Run: "r1", Step: 3}
 
-func dogs(dir string) HostWatchdog {
-	return HostWatchdog{Argv: []string{os.Args[0], roleDog}, Dir: dir, Engine: "none", Cluster: "c"}
+func watchdogOf(dir string) HostWatchdog {
+	return HostWatchdog{Argv: []string{os.Args[0], roleWatchdog}, Dir: dir, Engine: "none", Cluster: "c"}
 }
 
-// kennel returns a directory with a node in a state.
-func kennel(t *testing.T, state string) (string, fileNode) {
+// ordersBeside returns a directory with a node in a state.
+func ordersBeside(t *testing.T, state string) (string, fileNode) {
 	t.Helper()
 	dir := t.TempDir()
 	n := fileNode{filepath.Join(dir, "worker.state"), "worker"}
@@ -145,9 +145,9 @@ func empties(t *testing.T, dir string) {
 
 func TestANodeIsBroughtBackWhenTheTimeIsOver(t *testing.T) {
 	for _, state := range []string{"paused", "exited"} {
-		dir, n := kennel(t, "running")
+		dir, n := ordersBeside(t, "running")
 		begin := time.Now()
-		must(t, dogs(dir).Arm(t.Context(), "worker", owner, 1500*time.Millisecond))
+		must(t, watchdogOf(dir).Arm(t.Context(), "worker", owner, 1500*time.Millisecond))
 		must(t, n.set(state))
 		becomes(t, n, "running", 10*time.Second)
 		if took := time.Since(begin); took < 1500*time.Millisecond {
@@ -158,9 +158,9 @@ func TestANodeIsBroughtBackWhenTheTimeIsOver(t *testing.T) {
 }
 
 func TestDisarmedIsDisarmed(t *testing.T) {
-	dir, n := kennel(t, "running")
+	dir, n := ordersBeside(t, "running")
 	const life = 1500 * time.Millisecond
-	d := dogs(dir)
+	d := watchdogOf(dir)
 	must(t, d.Arm(t.Context(), "worker", owner, life))
 	must(t, d.Arm(t.Context(), "worker", owner, life)) // The first is replaced.
 	orders, err := listOrders(dir, nil)
@@ -179,7 +179,7 @@ func TestDisarmedIsDisarmed(t *testing.T) {
 
 // TestTheHarnessIsKilled kills it with everything in its process group, as a terminal or a pipeline does.
 func TestTheHarnessIsKilled(t *testing.T) {
-	dir, n := kennel(t, "running")
+	dir, n := ordersBeside(t, "running")
 	cmd := exec.Command(os.Args[0], roleHarness, dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
@@ -204,8 +204,8 @@ func TestTheHarnessIsKilled(t *testing.T) {
 }
 
 func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
-	dir, n := kennel(t, "paused")
-	d, other := dogs(dir), Owner{Run: "r2", Step: 1}
+	dir, n := ordersBeside(t, "paused")
+	d, other := watchdogOf(dir), Owner{Run: "r2", Step: 1}
 	must(t, d.Arm(t.Context(), "worker", owner, time.Minute))
 	must(t, d.Arm(t.Context(), "worker", other, time.Minute))
 	dead := Order{Schema: orderSchema, Run: "r1", Step: 9, Engine: "none", Cluster: "c", Node: "worker2", Deadline: 1}
@@ -236,28 +236,28 @@ func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
 }
 
 func TestWhatIsNotAliveIsNotArmed(t *testing.T) {
-	dir, n := kennel(t, "running")
-	gone := dogs(dir)
+	dir, n := ordersBeside(t, "running")
+	gone := watchdogOf(dir)
 	gone.Cluster = "gone"
-	nobody := dogs(dir)
+	nobody := watchdogOf(dir)
 	nobody.Argv = nil
-	silent := dogs(dir)
+	silent := watchdogOf(dir)
 	silent.Argv = []string{"/bin/true"}
-	missing := dogs(dir)
+	missing := watchdogOf(dir)
 	missing.Argv = []string{filepath.Join(dir, "missing")}
 	for name, tc := range map[string]struct {
-		dogs HostWatchdog
-		node string
-		want string
+		watchdog HostWatchdog
+		node     string
+		want     string
 	}{
 		"no cluster":      {gone, "worker", "cluster not found"},
-		"no node":         {dogs(dir), "other", "other.state: no such file"},
+		"no node":         {watchdogOf(dir), "other", "other.state: no such file"},
 		"no program":      {nobody, "worker", "no program"},
 		"another program": {silent, "worker", "ended before it was armed"},
 		"no such program": {missing, "worker", "no such file"},
-		"a path":          {dogs(dir), "../worker", "use its name"},
+		"a path":          {watchdogOf(dir), "../worker", "use its name"},
 	} {
-		err := tc.dogs.Arm(t.Context(), tc.node, owner, time.Minute)
+		err := tc.watchdog.Arm(t.Context(), tc.node, owner, time.Minute)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.want)
 		}
@@ -265,11 +265,11 @@ func TestWhatIsNotAliveIsNotArmed(t *testing.T) {
 	empties(t, dir)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("given up"))
-	if err := dogs(dir).Arm(ctx, "worker", owner, time.Minute); err == nil {
+	if err := watchdogOf(dir).Arm(ctx, "worker", owner, time.Minute); err == nil {
 		t.Error("armed although it was given up")
 	}
 	empties(t, dir)
-	if err := dogs(dir).Arm(t.Context(), "worker", Owner{Run: "a b"}, time.Minute); err == nil {
+	if err := watchdogOf(dir).Arm(t.Context(), "worker", Owner{Run: "a b"}, time.Minute); err == nil {
 		t.Error("a run id that needs quoting passes")
 	}
 	must(t, n.set("running"))
@@ -277,8 +277,8 @@ func TestWhatIsNotAliveIsNotArmed(t *testing.T) {
 
 // TestOneDogForAnOrder starts a second one beside the first.
 func TestOneDogForAnOrder(t *testing.T) {
-	dir, _ := kennel(t, "running")
-	must(t, dogs(dir).Arm(t.Context(), "worker", owner, time.Minute))
+	dir, _ := ordersBeside(t, "running")
+	must(t, watchdogOf(dir).Arm(t.Context(), "worker", owner, time.Minute))
 	orders, err := listOrders(dir, nil)
 	must(t, err)
 	var said bytes.Buffer
@@ -286,12 +286,12 @@ func TestOneDogForAnOrder(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "another process does already") || said.Len() > 0 {
 		t.Errorf("got %v, it said %q", err, said.String())
 	}
-	must(t, dogs(dir).Disarm(t.Context(), "worker", owner))
+	must(t, watchdogOf(dir).Disarm(t.Context(), "worker", owner))
 }
 
 // TestTheClusterIsDeletedMeanwhile has nobody to bring back when the time is over.
 func TestTheClusterIsDeletedMeanwhile(t *testing.T) {
-	dir, n := kennel(t, "paused")
+	dir, n := ordersBeside(t, "paused")
 	o := Order{Schema: orderSchema, Run: "r1", Step: 3, Engine: "none", Cluster: "c", Node: "worker", Deadline: 1}
 	path, err := o.write(dir)
 	must(t, err)

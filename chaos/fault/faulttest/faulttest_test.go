@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, is := isErrand(); is {
+	if code, is := isAssigned(); is {
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
@@ -210,7 +210,7 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) {
 	if _, err := undo.Cluster(t.Context(), nodes, nil); err != nil {
 		t.Errorf("act %d: heal: %v", n, err)
 	}
-	if _, err := w.kennel.Release(t.Context(), nil); err != nil {
+	if _, err := w.armedBeside.Release(t.Context(), nil); err != nil {
 		t.Errorf("act %d: heal: %v", n, err)
 	}
 	later, err := def.New(b.Spec, 1, b.Env)

@@ -27,11 +27,11 @@ import (
 	"github.com/seatrial/seatrial/clusters/kind"
 )
 
-// errandVar has the test binary be a harness that carries one fault out, and is killed on the way.
-const errandVar = "SEATRIAL_TEST_ERRAND"
+// assignmentVar has the test binary be a harness that carries one fault out, and is killed on the way.
+const assignmentVar = "SEATRIAL_TEST_ASSIGNMENT"
 
-// errand is all that such a harness is told.
-type errand struct {
+// assignment is all that such a harness is told.
+type assignment struct {
 	Engine     string            `json:"engine"`
 	Kubeconfig string            `json:"kubeconfig"` // Where the provider keeps one.
 	Cluster    string            `json:"cluster"`
@@ -44,19 +44,19 @@ type errand struct {
 	Run        string            `json:"run"`
 	At         string            `json:"at"` // A KillPoint; empty to live.
 	Journal    string            `json:"journal"`
-	Dogs       undo.HostWatchdog `json:"dogs"`
+	Watchdog   undo.HostWatchdog `json:"watchdog"`
 	Life       time.Duration     `json:"life"`
 	Hold       time.Duration     `json:"hold"`
 	Forget     bool              `json:"forget"` // The journal is deleted before the harness is killed.
 }
 
-// isErrand carries out the errand that the environment has, if it has one.
-func isErrand() (code int, is bool) {
-	text := os.Getenv(errandVar)
+// isAssigned carries out the assignment that the environment has, if it has one.
+func isAssigned() (code int, is bool) {
+	text := os.Getenv(assignmentVar)
 	if text == "" {
 		return 0, false
 	}
-	var e errand
+	var e assignment
 	err := json.Unmarshal([]byte(text), &e)
 	if err == nil {
 		err = e.carryOut(context.Background())
@@ -69,7 +69,7 @@ func isErrand() (code int, is bool) {
 }
 
 // carryOut is a harness: the guard, the journal on disk, and the nodes through the engine.
-func (e errand) carryOut(ctx context.Context) error {
+func (e assignment) carryOut(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
 	if err != nil {
@@ -122,7 +122,7 @@ func die() {
 	select {}
 }
 
-func (e errand) spec() plan.Fault {
+func (e assignment) spec() plan.Fault {
 	s := spec(e.Fault)
 	s.Hold, s.Life = plan.Duration(e.Hold), plan.Duration(e.Life)
 	if call, ok := s.Params["csi"].(plan.Params); ok {
@@ -131,10 +131,10 @@ func (e errand) spec() plan.Fault {
 	return s
 }
 
-func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Logger) (fault.Env, error) {
+func (e assignment) env(ctx context.Context, cluster clusters.Cluster, log *slog.Logger) (fault.Env, error) {
 	env := fault.Env{
 		Cluster: cluster, Pod: e.Pod, Namespace: e.Namespace, RunID: e.Run, Clock: bootclock.Now, Log: log,
-		Watchdog: e.Dogs,
+		Watchdog: e.Watchdog,
 	}
 	kubeconfig, err := cluster.Kubeconfig(ctx)
 	if err != nil {
@@ -166,16 +166,16 @@ func (e errand) env(ctx context.Context, cluster clusters.Cluster, log *slog.Log
 	return env, nil
 }
 
-// send carries an errand out in a process of its own and returns when it was killed. Of one that was not, what it said
+// send carries an assignment out in a process of its own and returns when it was killed. Of one that was not, what it said
 // is in the error.
-func (e errand) send(ctx context.Context) (killed history.Time, err error) {
+func (e assignment) send(ctx context.Context) (killed history.Time, err error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return 0, err
 	}
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), errandVar+"="+string(text))
+	cmd.Env = append(os.Environ(), assignmentVar+"="+string(text))
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err = cmd.Run()
 	killed = bootclock.Now()
@@ -188,7 +188,7 @@ func (e errand) send(ctx context.Context) (killed history.Time, err error) {
 }
 
 // armed returns when the undo was armed, 0 if the journal does not say so.
-func (e errand) armed() (history.Time, error) {
+func (e assignment) armed() (history.Time, error) {
 	file, err := os.Open(e.Journal)
 	if err != nil {
 		return 0, err

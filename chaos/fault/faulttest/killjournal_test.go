@@ -30,7 +30,7 @@ func (m *matrix) withoutJournal(t *testing.T, on clusters.Node) {
 		return
 	}
 	at := faulttest.KillPoint{Stage: history.StageInjected, After: true}
-	e := m.errand(def.Name, env, at, run, briefLife)
+	e := m.assign(def.Name, env, at, run, briefLife)
 	killed, err := m.killWithoutJournal(t.Context(), e)
 	if err != nil {
 		t.Errorf("the journal is deleted: %v", err)
@@ -60,7 +60,7 @@ func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 	at := faulttest.KillPoint{Stage: history.StageInjected, After: true}
 	begin := bootclock.Now()
 	for _, name := range []string{"cordon", "node-partition"} {
-		if _, err := m.killWithoutJournal(ctx, m.errand(name, env, at, run, life)); err != nil {
+		if _, err := m.killWithoutJournal(ctx, m.assign(name, env, at, run, life)); err != nil {
 			t.Errorf("heal twice at once: %v", err)
 			return
 		}
@@ -88,7 +88,7 @@ func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 }
 
 // killWithoutJournal sends a harness out whose journal is deleted before it is killed.
-func (m *matrix) killWithoutJournal(ctx context.Context, e errand) (history.Time, error) {
+func (m *matrix) killWithoutJournal(ctx context.Context, e assignment) (history.Time, error) {
 	e.Forget = true
 	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -108,7 +108,7 @@ func (m *matrix) healAtOnce(ctx context.Context, t *testing.T, run string) [2]st
 	for i := range said {
 		both.Go(func() {
 			var out, errs bytes.Buffer
-			cmd := exec.CommandContext(ctx, m.dogs.Argv[0], "heal", "--run", run, "--cluster", m.cluster.Name())
+			cmd := exec.CommandContext(ctx, m.watchdog.Argv[0], "heal", "--run", run, "--cluster", m.cluster.Name())
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			if err := cmd.Run(); err != nil {
 				t.Errorf("heal %d of two at once: %v: %s%s", i+1, err, &out, &errs)

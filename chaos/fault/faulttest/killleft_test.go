@@ -36,7 +36,7 @@ func (m *matrix) left(ctx context.Context, on clusters.Node, run string) ([]stri
 
 // leftBeside looks for what runs have left beside the cluster whose ids begin so.
 func (m *matrix) leftBeside(run string) ([]string, error) {
-	return filepath.Glob(filepath.Join(m.dogs.Dir, "seatrial-"+run+"*"))
+	return filepath.Glob(filepath.Join(m.watchdog.Dir, "seatrial-"+run+"*"))
 }
 
 // leftAnywhere does the same for all runs and on every node, when nothing is killed any more.

@@ -50,12 +50,12 @@ var onlyFaults = flag.String("faults", "", "kill the harness in these faults onl
 
 // matrix is the harness killed at some steps of some faults on one cluster, several beside each other.
 type matrix struct {
-	cluster clusters.Cluster
-	kube    kubernetes.Interface
-	nodes   []clusters.Node
-	log     *slog.Logger
-	dir     string
-	dogs    undo.HostWatchdog // Beside the cluster.
+	cluster  clusters.Cluster
+	kube     kubernetes.Interface
+	nodes    []clusters.Node
+	log      *slog.Logger
+	dir      string
+	watchdog undo.HostWatchdog // Beside the cluster.
 
 	before  map[string][]history.Thing // What there was on each node.
 	fresh   bool                       // Managers and schedulers end a few times in all.
@@ -304,7 +304,7 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 func (m *matrix) prepare(t *testing.T) {
 	ctx := t.Context()
 	var err error
-	if m.dogs, err = realDogs(ctx, m.log, filepath.Join(m.dir, "outside"), m.cluster.Name()); err != nil {
+	if m.watchdog, err = realWatchdog(ctx, m.log, filepath.Join(m.dir, "outside"), m.cluster.Name()); err != nil {
 		t.Fatal(err)
 	}
 	m.nodes = withAgents(t, m.log, m.cluster)
@@ -379,7 +379,7 @@ func (nobody) Record(history.Event) {}
 
 func (m *matrix) target(on clusters.Node) faulttest.Target {
 	t := faulttest.Target{
-		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Watchdog: m.dogs,
+		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Watchdog: m.watchdog,
 	}
 	switch on.Name() {
 	case m.nodes[1+workerOfClaim].Name():
@@ -433,13 +433,13 @@ func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node
 	return env, err
 }
 
-// errand is what a harness is sent out for.
-func (m *matrix) errand(def string, env fault.Env, at faulttest.KillPoint, run string, life time.Duration) errand {
-	e := errand{
+// assign returns what a harness is to do.
+func (m *matrix) assign(def string, env fault.Env, at faulttest.KillPoint, run string, life time.Duration) assignment {
+	e := assignment{
 		Engine: os.Getenv("SEATRIAL_ENGINE"), Kubeconfig: filepath.Join(m.dir, run+".kubeconfig"),
 		Cluster: m.cluster.Name(), Fault: def, Node: env.Node.Name(), Pod: env.Pod, Namespace: env.Namespace, Run: run,
 		At: at.String(), Journal: filepath.Join(m.dir, run+".journal"), Life: life, Hold: time.Second,
-		Dogs: m.dogs, Peer: env.Peer,
+		Watchdog: m.watchdog, Peer: env.Peer,
 	}
 	if env.PeerNode != nil {
 		e.PeerNode = env.PeerNode.Name()
@@ -456,7 +456,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 	if err != nil {
 		return cell{err: fmt.Errorf("before the kill: %w", err)}, true
 	}
-	e := m.errand(def.Name, env, at, run, lifeOf(def, at))
+	e := m.assign(def.Name, env, at, run, lifeOf(def, at))
 	f, err := def.New(e.spec(), 1, env)
 	if err != nil {
 		return cell{err: err}, true

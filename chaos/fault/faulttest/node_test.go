@@ -194,20 +194,20 @@ func (idle) Pause(context.Context) error { return nil }
 
 func (idle) Stop(context.Context, time.Duration) error { return nil }
 
-// kennel is what is armed beside the cluster. Arming goes through a node called "host", so that it is an act as well.
-type kennel struct {
-	w    *world
-	host *fake.Node
-	dogs map[string]*time.Timer
+// armedBeside is what is armed beside the cluster. Arming goes through a node called "host", so that it is an act as well.
+type armedBeside struct {
+	w      *world
+	host   *fake.Node
+	timers map[string]*time.Timer
 }
 
-func (w *world) makeKennel() {
+func (w *world) makeArmedBeside() {
 	host := fake.NewNode("host", clusters.RoleControlPlane, w.cluster.Transcript)
-	w.kennel = &kennel{w: w, host: host, dogs: map[string]*time.Timer{}}
+	w.armedBeside = &armedBeside{w: w, host: host, timers: map[string]*time.Timer{}}
 }
 
 // act carries out do, as an act of the harness.
-func (k *kennel) act(ctx context.Context, do func(), argv ...string) error {
+func (k *armedBeside) act(ctx context.Context, do func(), argv ...string) error {
 	under := func(context.Context, clusters.Command, string) (clusters.Result, error) {
 		k.w.mu.Lock()
 		defer k.w.mu.Unlock()
@@ -220,41 +220,41 @@ func (k *kennel) act(ctx context.Context, do func(), argv ...string) error {
 }
 
 // Arm has a node brought back after life.
-func (k *kennel) Arm(ctx context.Context, name string, owner undo.Owner, life time.Duration) error {
-	dog := owner.Name() + "@" + name
+func (k *armedBeside) Arm(ctx context.Context, name string, owner undo.Owner, life time.Duration) error {
+	order := owner.Name() + "@" + name
 	return k.act(ctx, func() {
-		k.dogs[dog] = time.AfterFunc(life, func() {
+		k.timers[order] = time.AfterFunc(life, func() {
 			k.w.nodes[name].node.BringBack()
 			k.w.mu.Lock()
 			defer k.w.mu.Unlock()
-			delete(k.dogs, dog)
+			delete(k.timers, order)
 		})
-	}, "arm", dog, life.String())
+	}, "arm", order, life.String())
 }
 
 // Disarm ends it.
-func (k *kennel) Disarm(ctx context.Context, name string, owner undo.Owner) error {
-	dog := owner.Name() + "@" + name
-	return k.act(ctx, func() { k.drop(dog) }, "disarm", dog)
+func (k *armedBeside) Disarm(ctx context.Context, name string, owner undo.Owner) error {
+	order := owner.Name() + "@" + name
+	return k.act(ctx, func() { k.drop(order) }, "disarm", order)
 }
 
-func (k *kennel) drop(dog string) {
-	if t, ok := k.dogs[dog]; ok {
+func (k *armedBeside) drop(order string) {
+	if t, ok := k.timers[order]; ok {
 		t.Stop()
-		delete(k.dogs, dog)
+		delete(k.timers, order)
 	}
 }
 
 // Release ends all that are selected.
-func (k *kennel) Release(_ context.Context, only undo.Only) ([]string, error) {
+func (k *armedBeside) Release(_ context.Context, only undo.Only) ([]string, error) {
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
 	var names []string
-	for _, dog := range slices.Sorted(maps.Keys(k.dogs)) {
-		name, _, _ := strings.Cut(dog, "@")
+	for _, order := range slices.Sorted(maps.Keys(k.timers)) {
+		name, _, _ := strings.Cut(order, "@")
 		if owner, ours := undo.FromName(name); ours && owner.In(only) {
-			k.drop(dog)
-			names = append(names, dog)
+			k.drop(order)
+			names = append(names, order)
 		}
 	}
 	return names, nil
@@ -262,7 +262,7 @@ func (k *kennel) Release(_ context.Context, only undo.Only) ([]string, error) {
 
 // away returns what of whole nodes and programs is not as the world began. The lock is held.
 func (w *world) away() []string {
-	out := slices.Sorted(maps.Keys(w.kennel.dogs))
+	out := slices.Sorted(maps.Keys(w.armedBeside.timers))
 	for name, m := range w.nodes {
 		out = append(out, m.crooked()...)
 		state, _ := m.node.State(context.Background())

@@ -26,8 +26,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
-// realDogs are the dead-men beside a real cluster, with orders of their own.
-func realDogs(ctx context.Context, log *slog.Logger, dir, cluster string) (undo.HostWatchdog, error) {
+// realWatchdog is the watchdog beside a real cluster, with orders of its own.
+func realWatchdog(ctx context.Context, log *slog.Logger, dir, cluster string) (undo.HostWatchdog, error) {
 	seatrial := program.Program{
 		Name: "seatrial", Source: "github.com/seatrial/seatrial/tools/seatrial", Variable: "SEATRIAL_PROGRAM",
 	}
@@ -78,7 +78,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 	t.Helper()
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	dogs, err := realDogs(ctx, log, t.TempDir(), name)
+	watchdog, err := realWatchdog(ctx, log, t.TempDir(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 		}
 	}
 	return faulttest.Target{
-		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log, Watchdog: dogs,
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log, Watchdog: watchdog,
 	}, nodes
 }
 
@@ -105,10 +105,10 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 const deadLife = 15 * time.Second
 
 // killedWhilePaused starts a harness that arms, pauses a node, and is killed then. The node must be thawed in time.
-func killedWhilePaused(t *testing.T, dogs undo.HostWatchdog, victim clusters.Node) {
+func killedWhilePaused(t *testing.T, watchdog undo.HostWatchdog, victim clusters.Node) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAHarnessThatIsKilled$")
-	cmd.Env = append(os.Environ(), "SEATRIAL_TEST_VICTIM="+victim.Name(), "SEATRIAL_TEST_CLUSTER="+dogs.Cluster,
-		"SEATRIAL_TEST_ORDERS="+dogs.Dir, "SEATRIAL_PROGRAM="+dogs.Argv[0])
+	cmd.Env = append(os.Environ(), "SEATRIAL_TEST_VICTIM="+victim.Name(), "SEATRIAL_TEST_CLUSTER="+watchdog.Cluster,
+		"SEATRIAL_TEST_ORDERS="+watchdog.Dir, "SEATRIAL_PROGRAM="+watchdog.Argv[0])
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -148,7 +148,7 @@ func killedWhilePaused(t *testing.T, dogs undo.HostWatchdog, victim clusters.Nod
 	}
 	err = await.Until(t.Context(), "no order to be left", 50*time.Millisecond, deadLife,
 		func(context.Context) (bool, string, error) {
-			left, err := filepath.Glob(filepath.Join(dogs.Dir, "seatrial-*"))
+			left, err := filepath.Glob(filepath.Join(watchdog.Dir, "seatrial-*"))
 			return len(left) == 0, strings.Join(left, ", "), err
 		})
 	if err != nil {
@@ -164,15 +164,15 @@ func TestAHarnessThatIsKilled(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	dogs, err := realDogs(ctx, log, os.Getenv("SEATRIAL_TEST_ORDERS"), os.Getenv("SEATRIAL_TEST_CLUSTER"))
+	watchdog, err := realWatchdog(ctx, log, os.Getenv("SEATRIAL_TEST_ORDERS"), os.Getenv("SEATRIAL_TEST_CLUSTER"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := kind.New(kind.Options{Engine: dogs.Engine, Log: log})
+	p, err := kind.New(kind.Options{Engine: watchdog.Engine, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := p.Open(ctx, dogs.Cluster)
+	cluster, err := p.Open(ctx, watchdog.Cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestAHarnessThatIsKilled(t *testing.T) {
 		if n.Name() != victim {
 			continue
 		}
-		if err := dogs.Arm(ctx, victim, undo.Owner{Run: "rkilled", Step: 1}, deadLife); err != nil {
+		if err := watchdog.Arm(ctx, victim, undo.Owner{Run: "rkilled", Step: 1}, deadLife); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.(clusters.PowerNode).Pause(ctx); err != nil {

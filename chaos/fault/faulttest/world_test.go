@@ -47,7 +47,7 @@ type world struct {
 	placed map[netip.Addr]place // See places.
 	flows  int                  // How many connections were opened.
 	objects
-	kennel *kennel
+	armedBeside *armedBeside
 	clients
 }
 
@@ -90,7 +90,7 @@ func newWorld() *world {
 		n.On([]string{"..."}, fake.Reply{Do: do})
 	}
 	w.makeObjects()
-	w.makeKennel()
+	w.makeArmedBeside()
 	return w
 }
 
@@ -107,7 +107,7 @@ func (w *world) stop() {
 			t.Stop()
 		}
 	}
-	for _, t := range w.kennel.dogs {
+	for _, t := range w.armedBeside.timers {
 		t.Stop()
 	}
 	if w.root != "" {
@@ -391,7 +391,7 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	b := faulttest.Bench{
 		Env: fault.Env{
 			Cluster: w.cluster, Kube: server{w.kube(), w}, Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
-			Watchdog: w.kennel,
+			Watchdog: w.armedBeside,
 			Clock:    func() history.Time { return w.time(time.Now()) },
 		},
 		Spec: spec(name),

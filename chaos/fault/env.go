@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -154,6 +155,17 @@ func Judged[T any](env Env, read func(context.Context) (T, error), is Judge[T]) 
 		}
 		return env.Saw(begin, "%s", sentence), "", nil
 	}
+}
+
+// Optional returns an API object that was asked for, nil when there is none. What names it in the error.
+func Optional[T any](what string, object *T, err error) (*T, error) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", what, err)
+	}
+	return object, nil
 }
 
 // Show shows something, or says why it cannot.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -57,8 +58,8 @@ func (p *puppet) Heal(ctx context.Context) error   { return p.call(ctx, "heal") 
 // Undo is noted as arm. The node's disarm is noted as well.
 func (p *puppet) Undo(ctx context.Context) ([]undo.Task, error) {
 	node := fake.NewNode("worker", clusters.RoleWorker, nil)
-	node.On([]string{undo.AgentPath, "arm", "..."})
-	node.On([]string{undo.AgentPath, "disarm", "..."}, fake.Reply{
+	node.On([]string{nodeagent.Path, "arm", "..."})
+	node.On([]string{nodeagent.Path, "disarm", "..."}, fake.Reply{
 		Do: func(ctx context.Context, _ clusters.Command, _ string) (clusters.Result, error) {
 			return clusters.Result{}, p.call(ctx, "disarm")
 		},

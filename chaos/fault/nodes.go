@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -140,13 +139,7 @@ func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 // ReadNode returns the victim's Node, nil when there is none.
 func (e Env) ReadNode(ctx context.Context) (*corev1.Node, error) {
 	node, err := e.Kube.CoreV1().Nodes().Get(ctx, e.Node.Name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Node %q: %w", e.Node.Name(), err)
-	}
-	return node, nil
+	return Optional(fmt.Sprintf("Node %q", e.Node.Name()), node, err)
 }
 
 // NodeIsReady returns whether a Node is Ready and the reason, as "Unknown (NodeStatusUnknown)".

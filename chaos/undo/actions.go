@@ -24,7 +24,7 @@ func BesideManifests(owner Owner) string {
 // ask is an action that calls the agent, which looks first whether there is anything to undo.
 func ask(args ...string) Action { return Command(append([]string{nodeagent.Path}, args...)...) }
 
-func askFor(owner Owner, args ...string) Action { return ask(slices.Concat(args, owner.flags())...) }
+func askFor(owner Owner, args ...string) Action { return ask(slices.Concat(args, owner.Flags())...) }
 
 // Thaw is the action after which none of the processes is stopped. A later process that has the pid of one is left
 // alone.

@@ -102,7 +102,7 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 		"--on-active=" + strconv.FormatFloat(left.Seconds(), 'f', 3, 64) + "s",
 		"--timer-property=AccuracySec=1ms", // The default is a minute.
 		nodeagent.Path, "undo",
-	}, r.Owner().flags()...)
+	}, r.Owner().Flags()...)
 	if _, err := h.Run(ctx, argv, ""); err != nil {
 		return fmt.Errorf("start the timer: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -28,7 +29,7 @@ var owner = undo.Owner{Run: "r1", Step: 3}
 func TestArmAndDisarm(t *testing.T) {
 	c := fake.NewCluster("c", 1)
 	n := c.Node("worker")
-	n.On([]string{undo.AgentPath, "..."})
+	n.On([]string{nodeagent.Path, "..."})
 	task := undo.Task{Node: n, Actions: []undo.Action{undo.Command("a", "b")}, UntilBoot: true, Longer: 5 * time.Second}
 	if err := undo.Arm(t.Context(), task, owner, 90*time.Second); err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func answers(t *testing.T, replies ...fake.Reply) *fake.Cluster {
 	t.Helper()
 	c := fake.NewCluster("c", 1)
 	c.On([]string{"test", "..."})
-	c.On([]string{undo.AgentPath, "undo", "..."}, replies...)
+	c.On([]string{nodeagent.Path, "undo", "..."}, replies...)
 	return c
 }
 

@@ -10,15 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/seatrial/seatrial/chaos/nodeagent"
-)
-
-// Where programs of ours are on a node, see package nodeagent.
-const (
-	AgentPath  = nodeagent.Path
-	DiskPath   = nodeagent.DiskPath
-	DiskStates = nodeagent.DiskStates
 )
 
 // The beginnings of all names of ours. Nothing else is ever undone.
@@ -90,14 +81,14 @@ func (o Owner) In(only Only) bool {
 	return only == nil || o.Run == only.Run && (only.Step == 0 || o.Step == only.Step)
 }
 
-// flags are the agent's flags that name the owner.
-func (o Owner) flags() []string { return []string{"--run", o.Run, "--step", strconv.Itoa(o.Step)} }
+// Flags are the agent's flags that name the owner.
+func (o Owner) Flags() []string { return []string{"--run", o.Run, "--step", strconv.Itoa(o.Step)} }
 
 func flagsOf(only Only) []string {
 	if only == nil {
 		return nil
 	}
-	return only.flags()
+	return only.Flags()
 }
 
 // FromName returns the owner that a name stands for, and whether it is one of ours.

@@ -72,7 +72,7 @@ func Arm(ctx context.Context, task Task, owner Owner, life time.Duration) error 
 	if err == nil {
 		var actions []byte
 		if actions, err = json.Marshal(task.Actions); err == nil {
-			args := append([]string{"arm"}, owner.flags()...)
+			args := append([]string{"arm"}, owner.Flags()...)
 			args = append(args, "--life", (life + task.Longer).String())
 			if task.UntilBoot {
 				args = append(args, "--until-boot")
@@ -88,7 +88,7 @@ func Arm(ctx context.Context, task Task, owner Owner, life time.Duration) error 
 
 // Disarm stops the owner's timer and removes its undo. What is not there is no error.
 func Disarm(ctx context.Context, node clusters.Node, owner Owner) error {
-	if err := nodeagent.On(node).Call(ctx, nil, nil, append([]string{"disarm"}, owner.flags()...)...); err != nil {
+	if err := nodeagent.On(node).Call(ctx, nil, nil, append([]string{"disarm"}, owner.Flags()...)...); err != nil {
 		return fmt.Errorf("disarm undo: %w", err)
 	}
 	return nil
@@ -104,7 +104,7 @@ const (
 // CarryOut carries out what the owner has armed on a node. Nothing armed is no error.
 func CarryOut(ctx context.Context, node clusters.Node, owner Owner) error {
 	return nodeagent.On(node).Call(ctx, &Report{}, nil,
-		append([]string{"undo", "--bound", carryOutBound.String()}, owner.flags()...)...)
+		append([]string{"undo", "--bound", carryOutBound.String()}, owner.Flags()...)...)
 }
 
 // Node carries out what is armed on a node and returns what that was. It may run at any time, again, and beside

@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
@@ -144,7 +145,7 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 	w.lead(m)
 	last := argv[len(argv)-1]
 	switch line := strings.Join(argv, " "); {
-	case strings.HasPrefix(line, undo.AgentPath+" probe process --program "):
+	case strings.HasPrefix(line, nodeagent.Path+" probe process --program "):
 		found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
 		for _, p := range m.programs {
 			if p.name == last && !p.gone {

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // diskObjects are the volume of the workload's pod; its claim is made by renewClaim.
@@ -37,7 +36,7 @@ func (w *world) points(m *machine, argv []string) (string, int) {
 	for i := 1; i+1 < len(argv); i += 2 {
 		flags[argv[i]] = argv[i+1]
 	}
-	service, ok := strings.CutPrefix(flags["--state"], undo.DiskStates)
+	service, ok := strings.CutPrefix(flags["--state"], nodeagent.DiskStates)
 	if !ok || service != "node" && service != "controller" {
 		return "", 1
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -268,7 +269,7 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 // TestAnswersThatNeverCome hangs every command of one program: the guard must come back by itself, with an error when
 // the fault uses that program.
 func TestAnswersThatNeverCome(t *testing.T) {
-	for _, program := range []string{"nft", "systemctl", "tc", undo.AgentPath, undo.DiskPath} {
+	for _, program := range []string{"nft", "systemctl", "tc", nodeagent.Path, nodeagent.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
 			w.cluster.Node("worker").On([]string{program, "..."}, fake.Reply{Hang: true})
 			begin := time.Now()

@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
@@ -55,12 +56,12 @@ func (w *world) lineCommand(m *machine, argv []string) (out string, exit int, kn
 		}
 		m.qdisc = nil
 		return "", 0, true
-	case strings.HasPrefix(line, undo.AgentPath+" qdisc"):
+	case strings.HasPrefix(line, nodeagent.Path+" qdisc"):
 		if m.qdisc != nil && m.qdisc.Handle == ownerOf(argv).Qdisc() && argv[len(argv)-1] == "eth0" {
 			m.qdisc = nil
 		}
 		return "", 0, true
-	case strings.HasPrefix(line, undo.AgentPath+" clock"):
+	case strings.HasPrefix(line, nodeagent.Path+" clock"):
 		return w.clock(m, argv[2:]), 0, true
 	}
 	return "", 0, false

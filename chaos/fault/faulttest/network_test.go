@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
-	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -358,13 +358,13 @@ func (w *world) network(
 	case argv[0] == "nft":
 		out, exit = w.nft(m, line, stdin)
 		return out, exit, 0, true
-	case strings.HasPrefix(line, undo.AgentPath+" probe tcp"):
+	case strings.HasPrefix(line, nodeagent.Path+" probe tcp"):
 		out, took = w.probeTCP(at, inner[5:])
 		return out, 0, took, true
-	case strings.HasPrefix(line, undo.AgentPath+" probe dns"):
+	case strings.HasPrefix(line, nodeagent.Path+" probe dns"):
 		out, took = w.probeDNS(at, inner[7:])
 		return out, 0, took, true
-	case strings.HasPrefix(line, undo.AgentPath+" probe ping"):
+	case strings.HasPrefix(line, nodeagent.Path+" probe ping"):
 		out, took = w.probePing(at, inner)
 		return out, 0, took, true
 	case argv[0] == "cat" && strings.HasSuffix(line, "/net/snmp6"):

@@ -18,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -96,7 +97,7 @@ func servingKubelet(b *testing.B, n clusters.Node, old int) (pid int) {
 
 func lookFor(b *testing.B, n clusters.Node, pid int) probe.Processes {
 	b.Helper()
-	out, err := clusters.Run(b.Context(), n, undo.AgentPath, "probe", "process", "--pid", strconv.Itoa(pid))
+	out, err := clusters.Run(b.Context(), n, nodeagent.Path, "probe", "process", "--pid", strconv.Itoa(pid))
 	if err != nil {
 		b.Fatal(err)
 	}

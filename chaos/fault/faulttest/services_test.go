@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
@@ -141,11 +142,11 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		for _, gone := range argv[2:] {
 			maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", gone+"/") })
 		}
-	case argv[0] == undo.AgentPath && argv[1] == "restore":
+	case argv[0] == nodeagent.Path && argv[1] == "restore":
 		if content := m.files[last]; content != stdin {
 			m.files[last] = stdin
 		}
-	case argv[0] == undo.AgentPath && argv[1] == "thaw":
+	case argv[0] == nodeagent.Path && argv[1] == "thaw":
 		w.thaw(m, argv[2:])
 	default:
 		return "", 0, false

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
@@ -57,7 +58,7 @@ func (w *world) remount(m *machine) {
 
 // disk carries out a command about volumes, if it is one. The lock is held.
 func (w *world) disk(m *machine, argv []string) (out string, exit int, known bool) {
-	if !strings.HasPrefix(strings.Join(argv, " "), undo.AgentPath+" damage ") {
+	if !strings.HasPrefix(strings.Join(argv, " "), nodeagent.Path+" damage ") {
 		return "", 0, false
 	}
 	flags, operands := map[string]string{}, argv[3:]

@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -209,7 +210,7 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 			delete(m.timers, last)
 		}
 		return "active\n", 0
-	case strings.HasPrefix(line, undo.DiskPath+" points"):
+	case strings.HasPrefix(line, nodeagent.DiskPath+" points"):
 		return w.points(m, argv[2:])
 	case strings.HasPrefix(line, "ip -json -4"):
 		return `[{"dst":"default","gateway":"172.18.0.1"},{"dst":"10.244.0.0/24","gateway":"172.18.0.2"}]`, 0
@@ -218,7 +219,7 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 	case line == "cat /proc/1/mountinfo":
 		return "40 22 7:3 / /mnt/seatrial/a rw - ext4 /dev/loop3 rw\n" +
 			"41 22 7:4 / /mnt/other rw - ext4 /dev/loop4 rw\n", 0
-	case strings.HasPrefix(line, undo.AgentPath+" probe process"):
+	case strings.HasPrefix(line, nodeagent.Path+" probe process"):
 		return w.probeProcess(m, argv[3:]), 0
 	}
 	return "", 127
@@ -227,7 +228,7 @@ func (w *world) answer(m *machine, argv []string, stdin string) (string, int) {
 // undos reports whether a command is one of the agent about undos.
 func undos(argv []string) bool {
 	about := []string{"arm", "armed", "disarm", "marks", "restore-node", "undo"}
-	return len(argv) > 1 && argv[0] == undo.AgentPath && slices.Contains(about, argv[1])
+	return len(argv) > 1 && argv[0] == nodeagent.Path && slices.Contains(about, argv[1])
 }
 
 // flag returns the value of a flag in a command, empty without it.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
@@ -121,7 +121,7 @@ func (l lab) streams(b *testing.B) (end func() []heardStream) {
 		}
 	}
 	begin := func(s *space, do, address string) running {
-		cmd := s.command(context.Background(), []string{undo.AgentPath, do, address})
+		cmd := s.command(context.Background(), []string{nodeagent.Path, do, address})
 		cmd.Stderr = os.Stderr
 		stdin, err := cmd.StdinPipe()
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -127,7 +128,7 @@ func (s *space) Dial(context.Context, string, string) (net.Conn, error) {
 func (s *space) command(ctx context.Context, argv []string) *exec.Cmd {
 	full, env := []string{"ip", "netns", "exec", s.name}, os.Environ()
 	for i, a := range argv {
-		if a == undo.AgentPath {
+		if a == nodeagent.Path {
 			full = append(full, os.Args[0])
 			env = append(env, childEnv+"="+strings.Join(argv[i+1:], " "))
 			break
@@ -165,7 +166,7 @@ func (s *space) must(argv ...string) string {
 // serve listens on a port of all addresses, until the test is over.
 func (s *space) serve(port int) {
 	s.t.Helper()
-	argv := []string{undo.AgentPath, "listen"}
+	argv := []string{nodeagent.Path, "listen"}
 	for _, ip := range s.ips {
 		argv = append(argv, netip.AddrPortFrom(ip, uint16(port)).String())
 	}

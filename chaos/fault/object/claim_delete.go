@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -97,13 +96,7 @@ func claimsOf(pod *corev1.Pod) []string {
 // lookClaim returns the claim of that name, nil when there is none.
 func (d *claimDelete) lookClaim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := d.Kube.CoreV1().PersistentVolumeClaims(d.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get claim %q: %w", name, err)
-	}
-	return claim, nil
+	return fault.Optional(fmt.Sprintf("claim %q", name), claim, err)
 }
 
 // Confirm shows that every claim is being deleted and kept.

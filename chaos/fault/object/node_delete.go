@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -113,11 +112,9 @@ func (d *nodeDelete) Inject(ctx context.Context) error {
 // registered returns the CSI drivers of the node, in order.
 func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
 	node, err := d.Kube.StorageV1().CSINodes().Get(ctx, d.Node.Name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get CSINode %q: %w", d.Node.Name(), err)
+	node, err = fault.Optional(fmt.Sprintf("CSINode %q", d.Node.Name()), node, err)
+	if err != nil || node == nil {
+		return nil, err
 	}
 	var names []string
 	for _, driver := range node.Spec.Drivers {
@@ -205,15 +202,10 @@ func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
 	}
 	want := strings.Join(d.drivers, ", ")
 	return fault.Until(ctx, "CSI drivers "+want+" to be registered again", every, backBound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
-			begin := d.Clock()
-			now, err := d.registered(ctx)
-			if err != nil {
-				return nil, "", err
-			}
+		fault.Judged(d.Env, d.registered, func(now []string) (sentence, state string) {
 			if slices.ContainsFunc(d.drivers, func(name string) bool { return !slices.Contains(now, name) }) {
-				return nil, fmt.Sprintf("registered are %q", now), nil
+				return "", fmt.Sprintf("registered are %q", now)
 			}
-			return d.Saw(begin, "the CSI drivers of before are registered: %s", want), "", nil
-		})
+			return "the CSI drivers of before are registered: " + want, ""
+		}))
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,13 +49,7 @@ func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 // look returns the pod that has the victim's name now, nil when none has.
 func (v *victim) look(ctx context.Context) (*corev1.Pod, error) {
 	pod, err := v.Kube.CoreV1().Pods(v.Namespace).Get(ctx, v.Pod, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", v, err)
-	}
-	return pod, nil
+	return fault.Optional(v.String(), pod, err)
 }
 
 // remove deletes the victim and no later pod of its name. Without a grace, it is given its own.

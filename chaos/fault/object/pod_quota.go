@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,13 +66,7 @@ func (q *podQuota) Inject(ctx context.Context) error {
 // look returns the quota, nil when there is none.
 func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
 	quota, err := q.Kube.CoreV1().ResourceQuotas(q.Namespace).Get(ctx, q.Owner.Name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get ResourceQuota %q: %w", q.Owner.Name(), err)
-	}
-	return quota, nil
+	return fault.Optional(fmt.Sprintf("ResourceQuota %q", q.Owner.Name()), quota, err)
 }
 
 // until waits until the quota is as wanted.

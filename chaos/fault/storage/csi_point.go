@@ -11,6 +11,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -146,7 +147,7 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 		return err
 	}
 	argv := []string{
-		undo.DiskPath, "points", "set", "--state", undo.DiskStates + c.service, "--id", c.Owner.Name(),
+		nodeagent.DiskPath, "points", "set", "--state", nodeagent.DiskStates + c.service, "--id", c.Owner.Name(),
 		"--rpc", c.spec.RPC, "--action", c.spec.Act,
 	}
 	if !c.spec.Every {
@@ -175,19 +176,13 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 // Confirm waits until the running driver has read the point.
 func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.Owner.Name())
-	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
-		begin := c.Clock()
-		list, err := c.list(ctx)
-		if err != nil {
-			return nil, "", err
-		}
+	return c.until(ctx, what, func(list listing) (sentence, state string) {
 		p, ok := list.find(c.Owner.Name())
 		if !p.Read {
-			return nil, fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error), nil
+			return "", fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error)
 		}
-		return c.Saw(begin, "the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
-			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), "", nil
+		return fmt.Sprintf("the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), ""
 	})
 }
 
@@ -230,19 +225,12 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.Owner.Name())
-	return fault.Until(ctx, what, 100*time.Millisecond, readBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
-		begin := c.Clock()
-		list, err := c.list(ctx)
-		if err != nil {
-			return nil, "", err
-		}
+	return c.until(ctx, what, func(list listing) (sentence, state string) {
 		if p, there := list.find(c.Owner.Name()); there {
-			return nil, fmt.Sprintf("it is there, and holds %d calls", len(p.Holding)), nil
+			return "", fmt.Sprintf("it is there, and holds %d calls", len(p.Holding))
 		}
-		return c.Saw(begin, "the disk's %s service on node %q has no fault point %q, and holds no call by it",
-			c.service,
-			c.node.Name(), c.Owner.Name()), "", nil
+		return fmt.Sprintf("the disk's %s service on node %q has no fault point %q, and holds no call by it",
+			c.service, c.node.Name(), c.Owner.Name()), ""
 	})
 }
 
@@ -267,6 +255,11 @@ type point struct {
 type heldCall struct {
 	Call  string       `json:"call"`  // As in history.CSI.
 	Since history.Time `json:"since"` // Boot clock.
+}
+
+// until waits until the fault points of the service are as wanted.
+func (c *csiPoint) until(ctx context.Context, what string, is fault.Judge[listing]) ([]fault.Fact, error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, readBound, fault.Judged(c.Env, c.list, is))
 }
 
 // list asks for the fault points of the service.

@@ -3,21 +3,17 @@ package storage
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
-	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // onVolumes asks the agent on the victim for something about volumes.
-func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (T, error) {
-	argv := []string{undo.AgentPath, "damage", verb, "--run", env.Owner.Run, "--step", strconv.Itoa(env.Owner.Step)}
-	answer, err := fault.Ask[T](ctx, env.Node, append(argv, args...)...)
-	if err != nil {
-		return answer, fmt.Errorf("%s volumes: %w", verb, err)
-	}
-	return answer, nil
+func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (answer T, err error) {
+	command := slices.Concat([]string{"damage", verb}, env.Owner.Flags(), args)
+	return answer, nodeagent.On(env.Node).Call(ctx, &answer, nil, command...)
 }
 
 // inflict does harm to volumes. Each of them must be in the answer.

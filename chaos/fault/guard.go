@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,16 +89,10 @@ type Guard struct {
 // NewGuard returns a guard for f, which was made with cfg.Step and cfg.Env.
 func NewGuard(cfg Config, f Fault) *Guard {
 	defaults := DefaultLimits()
-	for _, l := range []struct{ have, fallback *time.Duration }{
-		{&cfg.Limits.Confirm, &defaults.Confirm},
-		{&cfg.Limits.Heal, &defaults.Heal},
-		{&cfg.Limits.ConfirmHealed, &defaults.ConfirmHealed},
-		{&cfg.Limits.Abandoned, &defaults.Abandoned},
-	} {
-		if *l.have <= 0 {
-			*l.have = *l.fallback
-		}
-	}
+	l := &cfg.Limits
+	l.Confirm, l.Heal = cmp.Or(l.Confirm, defaults.Confirm), cmp.Or(l.Heal, defaults.Heal)
+	l.ConfirmHealed = cmp.Or(l.ConfirmHealed, defaults.ConfirmHealed)
+	l.Abandoned = cmp.Or(l.Abandoned, defaults.Abandoned)
 	if cfg.Env.Log == nil {
 		cfg.Env.Log = slog.New(slog.DiscardHandler)
 	}

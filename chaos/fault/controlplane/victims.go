@@ -124,14 +124,11 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 // missing waits until a look shows what was done to the component, its health endpoints are silent, and it is missed.
 func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact,
 	error) {
-	done := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, what, 200*time.Millisecond, bound, look)
-	}
 	missed := v.leaderless
 	if v.of.serves {
 		missed = v.unanswered
 	}
-	return fault.All(ctx, done, v.quiet, missed)
+	return fault.All(ctx, fault.Await(what, 200*time.Millisecond, bound, look), v.quiet, missed)
 }
 
 const quietBound = 20 * time.Second

@@ -313,10 +313,7 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 
 // laterBoot waits until the node has a later boot and the processes of the old one are gone.
 func (s snapshot) laterBoot(env fault.Env) fault.Show {
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		look := env.LaterBoot(env.Clock(), s.processes)
-		return fault.Until(ctx, "a later boot", 200*time.Millisecond, bootBound, look)
-	}
+	return fault.Await("a later boot", 200*time.Millisecond, bootBound, env.LaterBoot(env.Clock(), s.processes))
 }
 
 // back shows that the node and all that was on it is back. Since is of a moment after the boot, or zero when nothing is

@@ -88,9 +88,7 @@ func (p *powerLoss) Inject(ctx context.Context) error {
 
 // Confirm shows that the volumes failed, the later boot, and what is lost on each volume.
 func (p *powerLoss) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	booted := func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.Until(ctx, "a later boot", bootedPoll, bootBound, p.LaterBoot(p.Clock(), p.processes))
-	}
+	booted := fault.Await("a later boot", bootedPoll, bootBound, p.LaterBoot(p.Clock(), p.processes))
 	return fault.All(ctx, p.failed, booted, p.NoteLeases(&p.leases), p.shown)
 }
 

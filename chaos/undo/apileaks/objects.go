@@ -15,7 +15,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -26,7 +28,6 @@ import (
 type state struct {
 	nodes       []corev1.Node
 	pods        []corev1.Pod
-	claims      []corev1.PersistentVolumeClaim
 	volumes     []corev1.PersistentVolume
 	attachments []storagev1.VolumeAttachment
 	quotas      []corev1.ResourceQuota
@@ -39,14 +40,6 @@ type named struct {
 	finalizers []string
 }
 
-func (s *state) add(resource string, m metav1.ObjectMeta) {
-	name := m.Name
-	if m.Namespace != "" {
-		name = m.Namespace + "/" + name
-	}
-	s.finalized = append(s.finalized, named{resource + " " + name, m.Finalizers})
-}
-
 // Look lists what there is. Nodes are the names of the cluster's nodes, whether or not the API has a Node of each.
 func Look(ctx context.Context, kube kubernetes.Interface, nodes []string) ([]history.Thing, error) {
 	s, err := read(ctx, kube)
@@ -57,57 +50,57 @@ func Look(ctx context.Context, kube kubernetes.Interface, nodes []string) ([]his
 	return append(s.things(nodes), ofMesh...), err
 }
 
+// list lists the objects of a kind in all namespaces and notes their finalizers under the name of the kind.
+func list[L runtime.Object](ctx context.Context, s *state, kind string,
+	ask func(context.Context, metav1.ListOptions) (L, error),
+) (all L, err error) {
+	if all, err = ask(ctx, metav1.ListOptions{}); err != nil {
+		return all, fmt.Errorf("list every %s: %w", kind, err)
+	}
+	return all, meta.EachListItem(all, func(o runtime.Object) error {
+		m, err := meta.Accessor(o)
+		if err != nil {
+			return fmt.Errorf("list every %s: %w", kind, err)
+		}
+		name := m.GetName()
+		if m.GetNamespace() != "" {
+			name = m.GetNamespace() + "/" + name
+		}
+		s.finalized = append(s.finalized, named{kind + " " + name, m.GetFinalizers()})
+		return nil
+	})
+}
+
 func read(ctx context.Context, kube kubernetes.Interface) (*state, error) {
-	all, s := metav1.ListOptions{}, &state{}
-	core, storage := kube.CoreV1(), kube.StorageV1()
-	nodes, err := core.Nodes().List(ctx, all)
+	s, core := &state{}, kube.CoreV1()
+	nodes, err := list(ctx, s, "node", core.Nodes().List)
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return nil, err
 	}
-	pods, err := core.Pods("").List(ctx, all)
+	pods, err := list(ctx, s, "pod", core.Pods("").List)
 	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return nil, err
 	}
-	claims, err := core.PersistentVolumeClaims("").List(ctx, all)
+	if _, err = list(ctx, s, "claim", core.PersistentVolumeClaims("").List); err != nil {
+		return nil, err
+	}
+	volumes, err := list(ctx, s, "volume", core.PersistentVolumes().List)
 	if err != nil {
-		return nil, fmt.Errorf("list persistentvolumeclaims: %w", err)
+		return nil, err
 	}
-	volumes, err := core.PersistentVolumes().List(ctx, all)
+	attachments, err := list(ctx, s, "volume attachment", kube.StorageV1().VolumeAttachments().List)
 	if err != nil {
-		return nil, fmt.Errorf("list persistentvolumes: %w", err)
+		return nil, err
 	}
-	attachments, err := storage.VolumeAttachments().List(ctx, all)
+	if _, err = list(ctx, s, "statefulset", kube.AppsV1().StatefulSets("").List); err != nil {
+		return nil, err
+	}
+	quotas, err := core.ResourceQuotas("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list volumeattachments: %w", err)
+		return nil, fmt.Errorf("list every quota: %w", err)
 	}
-	quotas, err := core.ResourceQuotas("").List(ctx, all)
-	if err != nil {
-		return nil, fmt.Errorf("list resourcequotas: %w", err)
-	}
-	sets, err := kube.AppsV1().StatefulSets("").List(ctx, all)
-	if err != nil {
-		return nil, fmt.Errorf("list statefulsets: %w", err)
-	}
-	s.nodes, s.pods, s.claims, s.volumes = nodes.Items, pods.Items, claims.Items, volumes.Items
+	s.nodes, s.pods, s.volumes = nodes.Items, pods.Items, volumes.Items
 	s.attachments, s.quotas = attachments.Items, quotas.Items
-	for _, o := range s.nodes {
-		s.add("node", o.ObjectMeta)
-	}
-	for _, o := range s.pods {
-		s.add("pod", o.ObjectMeta)
-	}
-	for _, o := range s.claims {
-		s.add("claim", o.ObjectMeta)
-	}
-	for _, o := range s.volumes {
-		s.add("volume", o.ObjectMeta)
-	}
-	for _, o := range s.attachments {
-		s.add("volume attachment", o.ObjectMeta)
-	}
-	for _, o := range sets.Items {
-		s.add("statefulset", o.ObjectMeta)
-	}
 	return s, nil
 }
 

@@ -94,7 +94,9 @@ func (a Agent) Clock(ctx context.Context) (read probe.Clock, err error) {
 }
 
 // Connect tries to connect to every address once, all at the same time. The answers are in the order of the addresses.
-func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []netip.AddrPort) ([]probe.Connect, error) {
+func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []netip.AddrPort) (
+	[]probe.Connect, error,
+) {
 	args, asked := []string{"probe", "tcp", "--timeout", timeout.String()}, texts(addresses)
 	var answers []probe.Connect
 	if err := a.Call(ctx, &answers, nil, append(args, asked...)...); err != nil {
@@ -103,8 +105,8 @@ func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []n
 	return answers, inOrder(answers, asked, func(c probe.Connect) string { return c.Address })
 }
 
-// DNS asks servers for a name, over UDP and over TCP, all at the same time. The answers are in the order of the servers,
-// UDP first.
+// DNS asks servers for a name, over UDP and over TCP, all at the same time. The answers are in the order of the
+// servers, UDP first.
 func (a Agent) DNS(ctx context.Context, timeout time.Duration, name string, servers []netip.AddrPort) (
 	answers []probe.Answer, err error,
 ) {

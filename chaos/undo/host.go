@@ -40,7 +40,8 @@ type Record struct {
 	Run      string       `json:"run"`
 	Step     int          `json:"step"`
 	Deadline history.Time `json:"deadline" clock:"to"` // When the timer carries it out, on the node's boot clock.
-	Actions  []Action     `json:"actions"`             // Carried out in order; one that fails does not keep the others from it.
+	// Actions are carried out in order; one that fails does not keep the others from it.
+	Actions []Action `json:"actions"`
 }
 
 // Owner returns whose undo it is.

@@ -166,8 +166,8 @@ func (e assignment) env(ctx context.Context, cluster clusters.Cluster, log *slog
 	return env, nil
 }
 
-// send carries an assignment out in a process of its own and returns when it was killed. Of one that was not, what it said
-// is in the error.
+// send carries an assignment out in a process of its own and returns when it was killed. Of one that was not,
+// what it said is in the error.
 func (e assignment) send(ctx context.Context) (killed history.Time, err error) {
 	text, err := json.Marshal(e)
 	if err != nil {

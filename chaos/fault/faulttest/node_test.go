@@ -194,7 +194,8 @@ func (idle) Pause(context.Context) error { return nil }
 
 func (idle) Stop(context.Context, time.Duration) error { return nil }
 
-// armedBeside is what is armed beside the cluster. Arming goes through a node called "host", so that it is an act as well.
+// armedBeside is what is armed beside the cluster. Arming goes through a node called "host", so that it is an act as
+// well.
 type armedBeside struct {
 	w      *world
 	host   *fake.Node

@@ -97,7 +97,8 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 		}
 	}
 	return faulttest.Target{
-		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log, Watchdog: watchdog,
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "r" + name, Clock: bootclock.Now, Log: log,
+		Watchdog: watchdog,
 	}, nodes
 }
 

@@ -55,7 +55,9 @@ func TestRulesetGolden(t *testing.T) {
 		"loss.nft":        {other: setOf(from, nil), percent: 30},
 		"pods.nft":        {other: setOf(from, nil), own: pods},
 		"port.nft":        {other: setOf(from, nil), own: pods, packets: packets{Direction: directionOut}, port: 53},
-		"pods-reject.nft": {other: setOf(from, nil), own: pods, packets: packets{Direction: directionOut, Reject: true}},
+		"pods-reject.nft": {
+			other: setOf(from, nil), own: pods, packets: packets{Direction: directionOut, Reject: true},
+		},
 	} {
 		golden(t, name, ruleset("seatrial_r1_3", sev, 95*time.Second+500*time.Millisecond))
 	}

@@ -112,7 +112,8 @@ func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return fmt.Sprintf("container %.24s of %s does not run any more", k.container, kubeProxy), ""
 	})
 	return fault.All(ctx,
-		fault.Await("the killed "+kubeProxy+" to be gone", 100*time.Millisecond, stopBound, k.Gone(begin, k.old.Processes...)),
+		fault.Await("the killed "+kubeProxy+" to be gone", 100*time.Millisecond, stopBound,
+			k.Gone(begin, k.old.Processes...)),
 		fault.Await("the kubelet to see that its container ended", 500*time.Millisecond, restartBound, ended))
 }
 

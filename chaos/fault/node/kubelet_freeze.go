@@ -65,8 +65,8 @@ func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 // Confirm shows that it stands still, then that it is silent, and then that its pods go on.
 func (k *kubeletFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("kubelet pid %d to be stopped", k.old.PID)
-	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, k.frozen), k.NoteLeases(&k.leases), k.deaf, k.witness.silence, k.LeaseSilent(&k.leases),
-		podsGoOn(k.Env, &k.pods))
+	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, k.frozen), k.NoteLeases(&k.leases),
+		k.silent, k.witness.silence, k.LeaseSilent(&k.leases), podsGoOn(k.Env, &k.pods))
 }
 
 // frozen looks whether the process of before is there and stopped.
@@ -88,8 +88,8 @@ func (k *kubeletFreeze) frozen(ctx context.Context) ([]fault.Fact, string, error
 // curlTimeout is how curl exits when no answer came in time (curl(1), exit codes).
 const curlTimeout = 28
 
-// deaf shows that its health endpoint takes a question and gives no answer.
-func (k *kubeletFreeze) deaf(ctx context.Context) ([]fault.Fact, error) {
+// silent shows that its health endpoint takes a question and gives no answer.
+func (k *kubeletFreeze) silent(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	state, err := unhealthy(ctx, k.Node)
 	var exit *clusters.ExitError

@@ -147,7 +147,8 @@ func (a *away) look() fault.Look {
 // lease.
 func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("node %q to be %s", a.node.Name(), a.want)
-	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()), a.NoteLeases(&a.leases), a.witness.silence, a.LeaseSilent(&a.leases))
+	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()), a.NoteLeases(&a.leases),
+		a.witness.silence, a.LeaseSilent(&a.leases))
 }
 
 // Held shows that the node is still away.

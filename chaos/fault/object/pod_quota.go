@@ -70,7 +70,9 @@ func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
 }
 
 // until waits until the quota is as wanted.
-func (q *podQuota) until(ctx context.Context, what string, is fault.Judge[*corev1.ResourceQuota]) ([]fault.Fact, error) {
+func (q *podQuota) until(ctx context.Context, what string, is fault.Judge[*corev1.ResourceQuota]) (
+	[]fault.Fact, error,
+) {
 	what = fmt.Sprintf("ResourceQuota %q %s", q.Owner.Name(), what)
 	return fault.Until(ctx, what, quotaEvery, quotaBound, fault.Judged(q.Env, q.look, is))
 }

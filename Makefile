@@ -107,8 +107,8 @@ verify-lint: linter ; @$(SAY) "golangci-lint run"; bin/golangci-lint run
 fix: linter ## Repair format, imports, go.mod, simple findings of the linters
 	$(GO_FILES) | xargs -r gofmt -w -s; go mod tidy; bin/golangci-lint run --fix
 
-docs: ## Write the tables in docs/ from the definitions of faults, checks and cases
-	@for kind in cases checks faults; do go run ./tools/seatrial list $$kind -o markdown > docs/$$kind.md; done
+docs: ## Write the tables in docs/ from the definitions of faults, checks, cases and audit rules
+	@for kind in audit cases checks faults; do go run ./tools/seatrial list $$kind -o markdown > docs/$$kind.md; done
 
 doctor: build ## Say what this host has and what it lacks
 	bin/seatrial doctor

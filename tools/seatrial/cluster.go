@@ -36,14 +36,19 @@ type accessFlags struct {
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
-		"use the existing cluster of this kubeconfig; nothing makes or deletes it")
-	cmd.Flags().StringVar(&f.context, "context", "",
-		"use the existing cluster of this context of the kubeconfig (default: the current one)")
+	f.registerContext(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
 		"namespace of the agents' pods on an existing cluster (default: one of their own)")
 	cmd.Flags().StringVar(&f.agentImage, "agent-image", "",
 		"image of the agents' pods, which runs until it is stopped (default: the nodes' pause image)")
+}
+
+// registerContext adds the flags of commands that put nothing into the cluster.
+func (f *accessFlags) registerContext(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
+		"use the existing cluster of this kubeconfig; nothing makes or deletes it")
+	cmd.Flags().StringVar(&f.context, "context", "",
+		"use the existing cluster of this context of the kubeconfig (default: the current one)")
 }
 
 // given tells whether a cluster is used that is there already.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -23,7 +24,7 @@ type entry struct {
 
 // kinds returns what can be listed.
 func kinds() []string {
-	return []string{"cases", "checks", "faults", "scenarios", "storages", "workloads"}
+	return []string{"audit", "cases", "checks", "faults", "scenarios", "storages", "workloads"}
 }
 
 // entries returns the list of a kind, or false for an unknown kind.
@@ -31,6 +32,10 @@ func entries(kind string) ([]entry, bool) {
 	parts := trial.AllParts()
 	var list []entry
 	switch kind {
+	case "audit":
+		for _, r := range audit.Rules() {
+			list = append(list, entry{r.Name, r.Looks, [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}})
+		}
 	case "cases":
 		for _, c := range parts.Cases {
 			list = append(list, entry{c.Name, c.Summary, caseDetails(c)})
@@ -116,7 +121,8 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
 func writeMarkdown(w io.Writer, kind string, list []entry) error {
 	columns := map[string][]string{
-		"cases": {"affected", "shown by"}, "checks": {"source"}, "faults": {"shown", "needs"}, "scenarios": {"expect"},
+		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"source"},
+		"faults": {"shown", "needs"}, "scenarios": {"expect"},
 	}[kind]
 	singular := strings.TrimSuffix(kind, "s")
 	var page strings.Builder
@@ -148,7 +154,7 @@ func newDescribe() *cobra.Command {
 	what := strings.Join(names, "|")
 	return &cobra.Command{
 		Use:     "describe " + what + " NAME",
-		Short:   "Describe a case, check, fault, scenario, storage or workload",
+		Short:   "Describe an audit rule, case, check, fault, scenario, storage or workload",
 		Example: "  seatrial describe fault node-partition",
 		Args:    exactly(what, "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

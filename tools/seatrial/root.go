@@ -32,6 +32,7 @@ func newRoot(arg0 string) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
+		newCertify(),
 		newClean(),
 		newDeadman(),
 		newDescribe(),

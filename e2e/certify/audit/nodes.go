@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// soon and verySoon are how long before its end a certificate is named.
+	soon, verySoon = 30 * 24 * time.Hour, 7 * 24 * time.Hour
+	// forceDetach is the flag that turns force-detach off.
+	forceDetach = "disable-force-detach-on-timeout"
+)
+
+// nodeRules look at nodes and at the control plane.
+func nodeRules() []Rule {
+	return []Rule{
+		{
+			Name:  "nodes",
+			Looks: "a node is not Ready, under pressure or cordoned",
+			Why: "the pods of a drained node have less room, and pods on a node that is not Ready may still run and " +
+				"write where nobody can stop them",
+			Source: "Node Status (docs/reference/node/node-status/)",
+			Fix:    "mend the node before the upgrade, or power it off and remove it",
+			Needs:  []Part{Nodes},
+			find:   unfitNodes,
+		},
+		{
+			Name:  "force-detach",
+			Looks: "the controller manager detaches volumes by force from nodes that are not Ready for 6 minutes",
+			Why: "a node that is cut off but alive still has the volume mounted and writes to it when another node " +
+				"gets " +
+				"it: both writers corrupt the file system",
+			Source: "kubernetes issue 61832; Node Shutdowns, Force storage detach on timeout " +
+				"(docs/concepts/cluster-administration/node-shutdown/)",
+			Fix: "start kube-controller-manager with --disable-force-detach-on-timeout=true, and taint nodes that " +
+				"are " +
+				"certainly off with node.kubernetes.io/out-of-service",
+			Needs: []Part{Attachments, Pods},
+			find:  forceDetachable,
+		},
+		{
+			Name:  "certificates",
+			Looks: "the certificate of the API server's address ends within 30 days",
+			Why: "once it has ended no client, kubelet or controller reaches the API server: nothing fails over " +
+				"any more",
+			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
+			Fix:    "renew it (`kubeadm certs renew apiserver`; kubeadm upgrade renews it too), restart the API server",
+			Needs:  []Part{Certificate},
+			find:   certificates,
+		},
+	}
+}
+
+func unfitNodes(r *ruling) {
+	unfit := []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+		corev1.NodeNetworkUnavailable}
+	for i := range r.Nodes {
+		node := &r.Nodes[i]
+		where := []Object{object("Node", node)}
+		isReady := false
+		var pressure []string
+		for _, c := range node.Status.Conditions {
+			switch {
+			case c.Type == corev1.NodeReady:
+				isReady = c.Status == corev1.ConditionTrue
+			case c.Status == corev1.ConditionTrue && slices.Contains(unfit, c.Type):
+				pressure = append(pressure, string(c.Type))
+			}
+		}
+		if !isReady {
+			r.found(Danger, where, "node %s is not Ready", node.Name)
+		}
+		if len(pressure) > 0 {
+			r.found(Danger, where, "node %s is unfit: %s", node.Name, names(pressure))
+		}
+		if node.Spec.Unschedulable {
+			r.found(Note, where, "node %s is cordoned", node.Name)
+		}
+	}
+}
+
+// component returns the pods of a part of the control plane. Where the control plane is hidden there are none.
+func (s *state) component(name string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, p := range s.podsIn["kube-system"] {
+		if !ended(p) && (p.Labels["component"] == name || p.Labels["k8s-app"] == name) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// flagOf returns the last value of a command line flag of a pod, empty for one that is not given.
+func flagOf(p *corev1.Pod, name string) string {
+	value := ""
+	for _, c := range p.Spec.Containers {
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			if arg, ok := strings.CutPrefix(arg, "--"+name); ok {
+				if v, ok := strings.CutPrefix(arg, "="); ok {
+					value = v
+				} else if arg == "" {
+					value = "true"
+				}
+			}
+		}
+	}
+	return value
+}
+
+func forceDetachable(r *ruling) {
+	managers := r.component("kube-controller-manager")
+	if len(managers) == 0 {
+		r.unseen("kube-controller-manager has no pod in kube-system: its flags are not visible; ask who runs it for "+
+			"--%s",
+			forceDetach)
+	}
+	for _, p := range managers {
+		value := flagOf(p, forceDetach)
+		if off, err := strconv.ParseBool(value); err == nil && off {
+			continue
+		}
+		if n := len(r.Attachments); n > 0 {
+			r.found(Warning, []Object{object("Pod", p)}, "%s detaches volumes by force: --%s is not set, and %d "+
+				"VolumeAttachments can meet that", p.Name, forceDetach, n)
+		} else {
+			r.found(Note, []Object{object("Pod", p)}, "%s would detach volumes by force: --%s is not set; there is no "+
+				"VolumeAttachment today", p.Name, forceDetach)
+		}
+	}
+}
+
+func certificates(r *ruling) {
+	left := r.CertificateEnds.Sub(r.At)
+	days := int(left / (24 * time.Hour))
+	day := r.CertificateEnds.UTC().Format(time.DateOnly)
+	switch {
+	case left <= 0:
+		r.found(Danger, []Object{}, "the certificate of the API server's address ended on %s", day)
+	case left <= verySoon:
+		r.found(Danger, []Object{}, "the certificate of the API server's address ends on %s, in %d days", day, days)
+	case left <= soon:
+		r.found(Warning, []Object{}, "the certificate of the API server's address ends on %s, in %d days", day, days)
+	}
+}
+
+// imageVersion returns the version that the tag of an image names.
+func imageVersion(p *corev1.Pod) string {
+	tag := regexp.MustCompile(`:(v\d+\.\d+\.\d+[^@:/]*)(@.*)?$`)
+	for _, c := range p.Spec.Containers {
+		if m := tag.FindStringSubmatch(c.Image); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// unseenRules are about data on nodes, which the API does not show.
+func unseenRules() []Rule {
+	const why = "this version reads the API only, and looks at no node"
+	unseen := func(r *ruling) { r.unseen("%s: %s", NodeData, why) }
+	return []Rule{
+		{
+			Name:   "node-mounts",
+			Looks:  "mounts on a node that no pod uses, or a volume mounted on two nodes",
+			Why:    "a mount that is left behind writes to a disk that another node has",
+			Source: "kubernetes issue 121937",
+			Fix:    "compare `findmnt` on each node with its pods",
+			find:   unseen,
+		},
+		{
+			Name:   "node-kubelets",
+			Looks:  "kubelet flags, feature gates and client certificates",
+			Why:    "a kubelet whose certificate has ended, or that does not know a gate, does not come back",
+			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
+			Fix:    "on each node: `openssl x509 -enddate -noout -in /var/lib/kubelet/pki/kubelet-client-current.pem`",
+			find:   unseen,
+		},
+	}
+}

@@ -1,0 +1,235 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// shortGrace is the default of terminationGracePeriodSeconds: few databases write out their memory in less.
+const shortGrace = 30
+
+// setRules look at StatefulSets and their data.
+func setRules() []Rule {
+	return []Rule{
+		{
+			Name: "not-steady",
+			Looks: "a StatefulSet is not at its replicas, has pods that are not Ready, or is in the middle of a " +
+				"rollout",
+			Why: "an upgrade takes one more pod away: with one missing already that can be the last copy, or the one " +
+				"that a majority needs",
+			Source: "StatefulSets (docs/concepts/workloads/controllers/statefulset/)",
+			Fix: "wait, or mend the pod (`seatrial explain --statefulset NAMESPACE/NAME` says what it waits for); " +
+				"then audit again",
+			Needs: []Part{Pods, StatefulSets},
+			find:  notSteady,
+		},
+		{
+			Name:  "local-volumes",
+			Looks: "a pod uses a volume that is on its node only (local, hostPath)",
+			Why: "the drain evicts the pod and it stays Pending until its node is back: if the node is replaced " +
+				"instead " +
+				"of upgraded in place, the data is gone",
+			Source: "Volumes, local (docs/concepts/storage/volumes/)",
+			Fix: "upgrade these nodes in place, one at a time, and never while another copy of the data is missing; " +
+				"have a backup",
+			Needs: []Part{Claims, Pods, Volumes},
+			find:  localVolumes,
+		},
+		{
+			Name:  "grace-period",
+			Looks: "a StatefulSet with data is killed before it can have shut down (terminationGracePeriodSeconds)",
+			Why: "a database that is killed starts with crash recovery, and loses what it had not synced; with 0 the " +
+				"pod's name is free before its process is known to be dead, so two can write",
+			Source: "StatefulSets, Deployment and Scaling Guarantees " +
+				"(docs/concepts/workloads/controllers/statefulset/)",
+			Fix:   "set terminationGracePeriodSeconds to what a clean shutdown takes under load, at least 30",
+			Needs: []Part{StatefulSets},
+			find:  gracePeriod,
+		},
+		{
+			Name:  "reclaim-delete",
+			Looks: "the volumes under a StatefulSet are deleted with their claims (reclaimPolicy Delete)",
+			Why:   "whoever deletes a claim or its namespace, by a mistake in an upgrade too, deletes the data",
+			Source: "Change the Reclaim Policy of a PersistentVolume " +
+				"(docs/tasks/administer-cluster/change-pv-reclaim-policy/)",
+			Fix:   "set persistentVolumeReclaimPolicy of the PersistentVolumes to Retain before the upgrade",
+			Needs: []Part{Claims, StatefulSets, Volumes},
+			find:  reclaimDelete,
+		},
+		{
+			Name: "claim-retention",
+			Looks: "a StatefulSet deletes its claims when it is deleted or scaled " +
+				"(persistentVolumeClaimRetentionPolicy)",
+			Why: "recreating the StatefulSet, as tools do to change what cannot be changed, or scaling it, " +
+				"deletes claims",
+			Source: "KEP-1847; StatefulSets, PersistentVolumeClaim retention " +
+				"(docs/concepts/workloads/controllers/statefulset/)",
+			Fix:   "set whenDeleted and whenScaled to Retain",
+			Needs: []Part{StatefulSets},
+			find:  claimRetention,
+		},
+	}
+}
+
+func notSteady(r *ruling) {
+	for i := range r.StatefulSets {
+		set := &r.StatefulSets[i]
+		where := []Object{setObject(set)}
+		var pods []string
+		for _, p := range r.podsOf[owner{"StatefulSet", set.Namespace, set.Name}] {
+			if !ready(p) {
+				pods = append(pods, p.Name)
+				where = append(where, object("Pod", p))
+			}
+		}
+		var why []string
+		if len(pods) > 0 {
+			why = append(why, "not Ready: "+names(pods))
+		}
+		severity := Danger
+		rollout := unfinished(set)
+		if rollout != "" {
+			if len(pods) == 0 && held(set) {
+				severity = Warning
+			}
+			why = append(why, rollout)
+		}
+		if len(why) > 0 {
+			r.found(severity, where, "StatefulSet %s/%s is not steady: %s", set.Namespace, set.Name,
+				strings.Join(why, "; "))
+		}
+	}
+}
+
+// held tells whether a rollout stands still because it is told to, by a partition or by OnDelete.
+func held(set *appsv1.StatefulSet) bool {
+	status, update := set.Status, set.Spec.UpdateStrategy
+	if status.ObservedGeneration < set.Generation || status.ReadyReplicas < replicas(set) ||
+		status.Replicas != replicas(set) {
+		return false
+	}
+	partition := update.RollingUpdate != nil && update.RollingUpdate.Partition != nil &&
+		*update.RollingUpdate.Partition > 0
+	return update.Type == appsv1.OnDeleteStatefulSetStrategyType || partition
+}
+
+// unfinished says what a StatefulSet's controller has still to do, by its status.
+func unfinished(set *appsv1.StatefulSet) string {
+	want, status := replicas(set), set.Status
+	switch {
+	case status.ObservedGeneration < set.Generation:
+		return "its controller has not seen its last change"
+	case status.Replicas != want:
+		return fmt.Sprintf("it has %d pods of %d", status.Replicas, want)
+	case status.ReadyReplicas < want:
+		return fmt.Sprintf("%d of %d pods are Ready", status.ReadyReplicas, want)
+	case status.UpdateRevision != "" && status.UpdateRevision != status.CurrentRevision:
+		return fmt.Sprintf("a rollout is unfinished: %d of %d pods are of its last "+
+			"revision", status.UpdatedReplicas, want)
+	}
+	return ""
+}
+
+func localVolumes(r *ruling) {
+	type local struct{ pods, volumes []string }
+	of := map[owner]*local{}
+	var order []owner
+	for i := range r.Pods {
+		p := &r.Pods[i]
+		o := ownerOf(p)
+		if ended(p) || o.kind == "DaemonSet" || o.kind == "Node" { // Pods that a drain leaves alone.
+			continue
+		}
+		volumes := r.localOf(p, o.kind == "StatefulSet")
+		if len(volumes) == 0 {
+			continue
+		}
+		if of[o] == nil {
+			of[o], order = &local{}, append(order, o)
+		}
+		of[o].pods = append(of[o].pods, fmt.Sprintf("%s on %s", p.Name, p.Spec.NodeName))
+		of[o].volumes = append(of[o].volumes, volumes...)
+	}
+	for _, o := range order {
+		r.found(Warning, []Object{o.object()}, "the pods of %s cannot move: %s; volumes: %s",
+			o.object(), names(of[o].pods), names(of[o].volumes))
+	}
+}
+
+// localOf returns the pod's volumes that are on one node only. A path of the node in a pod that no StatefulSet owns is
+// seldom data, and is left out.
+func (s *state) localOf(p *corev1.Pod, paths bool) []string {
+	var local []string
+	for _, v := range s.volumesOf(p) {
+		switch {
+		case v.Spec.Local != nil:
+			local = append(local, "PersistentVolume "+v.Name+" (local)")
+		case v.Spec.HostPath != nil:
+			local = append(local, "PersistentVolume "+v.Name+" (hostPath)")
+		}
+	}
+	for _, v := range p.Spec.Volumes {
+		if paths && v.HostPath != nil {
+			local = append(local, "hostPath "+v.HostPath.Path)
+		}
+	}
+	return local
+}
+
+func gracePeriod(r *ruling) {
+	for i := range r.StatefulSets {
+		set := &r.StatefulSets[i]
+		grace := set.Spec.Template.Spec.TerminationGracePeriodSeconds
+		if !withData(set) || grace == nil || *grace >= shortGrace {
+			continue
+		}
+		severity := Warning
+		if *grace <= 0 {
+			severity = Danger
+		}
+		r.found(severity, []Object{setObject(set)}, "StatefulSet %s/%s keeps data in claims and is killed after %d s",
+			set.Namespace, set.Name, *grace)
+	}
+}
+
+func reclaimDelete(r *ruling) {
+	for i := range r.StatefulSets {
+		set := &r.StatefulSets[i]
+		where := []Object{setObject(set)}
+		var volumes []string
+		for _, claim := range r.claimsOf[key(set)] {
+			v := r.volumes[claim.Spec.VolumeName]
+			if v != nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+				volumes, where = append(volumes, v.Name), append(where, object("PersistentVolume", v))
+			}
+		}
+		if len(volumes) > 0 {
+			r.found(Warning, where, "%d volumes under StatefulSet %s/%s have reclaimPolicy Delete: %s",
+				len(volumes), set.Namespace, set.Name, names(volumes))
+		}
+	}
+}
+
+func claimRetention(r *ruling) {
+	for i := range r.StatefulSets {
+		set := &r.StatefulSets[i]
+		policy := set.Spec.PersistentVolumeClaimRetentionPolicy
+		if policy == nil || len(set.Spec.VolumeClaimTemplates) == 0 {
+			continue
+		}
+		var when []string
+		if policy.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+			when = append(when, "deleted")
+		}
+		if policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+			when = append(when, "scaled down")
+		}
+		if len(when) > 0 {
+			r.found(Warning, []Object{setObject(set)}, "StatefulSet %s/%s deletes claims when it is %s",
+				set.Namespace, set.Name, strings.Join(when, " or "))
+		}
+	}
+}

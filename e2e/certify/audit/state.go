@@ -1,0 +1,196 @@
+package audit
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// state is a cluster with its objects joined, once for all rules.
+type state struct {
+	Cluster
+	upgrade  Upgrade
+	claims   map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	drivers  map[string]*storagev1.CSIDriver
+	nodes    map[string]*corev1.Node
+	podsIn   map[string][]*corev1.Pod // By namespace.
+	podsOn   map[string][]*corev1.Pod // By node.
+	podsOf   map[owner][]*corev1.Pod
+	volumes  map[string]*corev1.PersistentVolume
+	budgetOf map[*corev1.Pod][]*policyv1.PodDisruptionBudget
+	claimsOf map[types.NamespacedName][]*corev1.PersistentVolumeClaim // Those of a StatefulSet's templates.
+}
+
+// owner is the controller of a pod.
+type owner struct{ kind, namespace, name string }
+
+func newState(c Cluster, u Upgrade) *state {
+	s := &state{
+		Cluster: c, upgrade: u,
+		claims:   map[types.NamespacedName]*corev1.PersistentVolumeClaim{},
+		drivers:  map[string]*storagev1.CSIDriver{},
+		nodes:    map[string]*corev1.Node{},
+		podsIn:   map[string][]*corev1.Pod{},
+		podsOn:   map[string][]*corev1.Pod{},
+		podsOf:   map[owner][]*corev1.Pod{},
+		volumes:  map[string]*corev1.PersistentVolume{},
+		budgetOf: map[*corev1.Pod][]*policyv1.PodDisruptionBudget{},
+		claimsOf: map[types.NamespacedName][]*corev1.PersistentVolumeClaim{},
+	}
+	for i := range c.Drivers {
+		s.drivers[c.Drivers[i].Name] = &c.Drivers[i]
+	}
+	for i := range c.Nodes {
+		s.nodes[c.Nodes[i].Name] = &c.Nodes[i]
+	}
+	for i := range c.Volumes {
+		s.volumes[c.Volumes[i].Name] = &c.Volumes[i]
+	}
+	for i := range c.Claims {
+		s.claims[key(&c.Claims[i])] = &c.Claims[i]
+	}
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		s.podsIn[p.Namespace] = append(s.podsIn[p.Namespace], p)
+		s.podsOn[p.Spec.NodeName] = append(s.podsOn[p.Spec.NodeName], p)
+		s.podsOf[ownerOf(p)] = append(s.podsOf[ownerOf(p)], p)
+	}
+	for i := range c.Budgets {
+		for _, p := range s.covered(&c.Budgets[i]) {
+			s.budgetOf[p] = append(s.budgetOf[p], &c.Budgets[i])
+		}
+	}
+	s.joinClaims()
+	return s
+}
+
+// joinClaims finds the claims of each StatefulSet by their names, TEMPLATE-SET-ORDINAL: those of pods that are gone
+// hold data too.
+func (s *state) joinClaims() {
+	sets := map[types.NamespacedName]types.NamespacedName{} // The claim's name without ordinal → the StatefulSet.
+	for i := range s.StatefulSets {
+		set := &s.StatefulSets[i]
+		for _, template := range set.Spec.VolumeClaimTemplates {
+			sets[types.NamespacedName{Namespace: set.Namespace, Name: template.Name + "-" + set.Name}] = key(set)
+		}
+	}
+	for i := range s.Claims {
+		claim := &s.Claims[i]
+		cut := strings.LastIndexByte(claim.Name, '-')
+		if cut < 0 || strings.Trim(claim.Name[cut+1:], "0123456789") != "" {
+			continue
+		}
+		if set, ok := sets[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name[:cut]}]; ok {
+			s.claimsOf[set] = append(s.claimsOf[set], claim)
+		}
+	}
+}
+
+func key(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+func ownerOf(p *corev1.Pod) owner {
+	c := metav1.GetControllerOfNoCopy(p)
+	if c == nil {
+		return owner{"Pod", p.Namespace, p.Name}
+	}
+	return owner{c.Kind, p.Namespace, c.Name}
+}
+
+func (o owner) object() Object { return Object{o.kind, o.namespace, o.name} }
+
+// covered returns the pods that a budget is over, without those that have ended.
+func (s *state) covered(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
+	selector := selectorOf(b)
+	var pods []*corev1.Pod
+	for _, p := range s.podsIn[b.Namespace] {
+		if !ended(p) && selector.Matches(labels.Set(p.Labels)) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// selectorOf returns a budget's selector. The API server refuses selectors that cannot be read.
+func selectorOf(b *policyv1.PodDisruptionBudget) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+// volumesOf returns the bound volumes of a pod, by the name of the claim.
+func (s *state) volumesOf(p *corev1.Pod) []*corev1.PersistentVolume {
+	var volumes []*corev1.PersistentVolume
+	for _, v := range p.Spec.Volumes {
+		var name string
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = p.Name + "-" + v.Name
+		default:
+			continue
+		}
+		claim := s.claims[types.NamespacedName{Namespace: p.Namespace, Name: name}]
+		if claim != nil && s.volumes[claim.Spec.VolumeName] != nil {
+			volumes = append(volumes, s.volumes[claim.Spec.VolumeName])
+		}
+	}
+	return volumes
+}
+
+// ended tells whether a pod will run no more.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// running tells whether a container of the pod runs: then its volumes are mounted.
+func running(p *corev1.Pod) bool {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ready tells whether a pod is Ready.
+func ready(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// replicas returns how many pods a StatefulSet wants.
+func replicas(set *appsv1.StatefulSet) int32 {
+	if set.Spec.Replicas == nil {
+		return 1
+	}
+	return *set.Spec.Replicas
+}
+
+// withData tells whether a StatefulSet keeps data in claims.
+func withData(set *appsv1.StatefulSet) bool {
+	for _, v := range set.Spec.Template.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			return true
+		}
+	}
+	return len(set.Spec.VolumeClaimTemplates) > 0
+}
+
+func object(kind string, o metav1.Object) Object { return Object{kind, o.GetNamespace(), o.GetName()} }
+
+func setObject(set *appsv1.StatefulSet) Object { return object("StatefulSet", set) }

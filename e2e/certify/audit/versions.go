@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// versionRules look at versions, and at what the next one changes.
+func versionRules() []Rule {
+	return []Rule{
+		{
+			Name:  "version-skew",
+			Looks: "a kubelet or a component is newer than the API server, or too old for it or for the target",
+			Why: "a component outside the supported range may read fields wrongly or not at all: an attachment, a " +
+				"finalizer or a budget that it does not know is not honoured",
+			Source: "Version Skew Policy (releases/version-skew-policy/)",
+			Fix:    "upgrade the component first, or to a version within the range",
+			Needs:  []Part{Nodes, Pods},
+			find:   versionSkew,
+		},
+		{
+			Name:  "deprecated-apis",
+			Looks: "somebody asks the API server for a deprecated API, by apiserver_requested_deprecated_apis",
+			Why: "an operator or backup tool whose API is gone stops working in the upgrade, often without a word: " +
+				"failover and backups stop with it",
+			Source: "KEP-1693; Deprecated API Migration Guide (docs/reference/using-api/deprecation-guide/)",
+			Fix:    "find the client in the API server's audit log (annotation k8s.io/deprecated) and upgrade it first",
+			Needs:  []Part{Metrics},
+			find:   deprecatedAPIs,
+		},
+		{
+			Name:  "feature-gates",
+			Looks: "feature gates that change their default or are locked between the two versions",
+			Why: "the same manifest behaves differently after the upgrade: how many pods of a StatefulSet go down at " +
+				"once, how a volume is mounted, what the kubelet kills",
+			Source: "Feature Gates (docs/reference/command-line-tools-reference/feature-gates/); " +
+				"test/compatibility_lifecycle/reference/versioned_feature_list.yaml of v1.37.0",
+			Fix: "read about each gate, try the upgrade on a copy of the cluster; take gates that are locked off the " +
+				"command lines, or the component does not start",
+			Needs: []Part{Claims, Drivers, Metrics, Pods, StatefulSets, Volumes},
+			find:  featureGates,
+		},
+	}
+}
+
+// mostBehind is how many minor versions a kubelet or kube-proxy may be older than the API server.
+const mostBehind = 3
+
+func versionSkew(r *ruling) {
+	for i := range r.Nodes {
+		node := &r.Nodes[i]
+		judgeSkew(r, object("Node", node), "kubelet of node "+
+			""+node.Name, node.Status.NodeInfo.KubeletVersion, mostBehind)
+	}
+	for _, name := range []string{"kube-controller-manager", "kube-proxy", "kube-scheduler"} {
+		behind := 1
+		if name == "kube-proxy" {
+			behind = mostBehind
+		}
+		pods := r.component(name)
+		if len(pods) == 0 {
+			r.unseen("%s has no pod in kube-system: its version is not visible", name)
+		}
+		for _, p := range pods {
+			judgeSkew(r, object("Pod", p), p.Name, imageVersion(p), behind)
+		}
+	}
+}
+
+// judgeSkew finds a component of a version that the API server, today's or the target's, cannot work with.
+func judgeSkew(r *ruling, where Object, what, version string, behind int) {
+	have, err := minor(version)
+	if err != nil {
+		r.unseen("%s: its version is not known: %v", what, err)
+		return
+	}
+	switch api := r.upgrade.from; {
+	case have > api:
+		r.found(Danger, []Object{where}, "%s is %s, newer than the API server (%s)", what, version, r.Version)
+	case api-have > behind:
+		r.found(Danger, []Object{where}, "%s is %s, more than %d minor versions behind the API server (%s)",
+			what, version, behind, r.Version)
+	case r.upgrade.to-have > behind && behind > 1: // The control plane is upgraded as one.
+		r.found(Danger, []Object{where}, "%s is %s, more than %d minor versions behind the target (%s)",
+			what, version, behind, r.upgrade.To())
+	}
+}
+
+func deprecatedAPIs(r *ruling) {
+	for _, d := range r.Deprecated {
+		name := strings.Trim(d.Group+"/"+d.Version, "/") + " " + d.Resource
+		if d.Subresource != "" {
+			name += "/" + d.Subresource
+		}
+		where := []Object{{Kind: "API", Name: name}}
+		if d.Removed == "" {
+			r.found(Note, where, "%s is asked for; it is deprecated, and no version without it is set", name)
+			continue
+		}
+		gone, err := minor(d.Removed)
+		switch {
+		case err != nil:
+			r.unseen("%s is asked for; it is deprecated, and gone in %q, which is no version", name, d.Removed)
+		case gone <= r.upgrade.to:
+			r.found(Danger, where, "%s is asked for, and is gone in v%s", name, d.Removed)
+		default:
+			r.found(Warning, where, "%s is asked for, and will be gone in v%s", name, d.Removed)
+		}
+	}
+}
+
+func featureGates(r *ruling) {
+	changes, err := changesOf(r.upgrade)
+	if err != nil {
+		r.unseen("%v", err)
+		return
+	}
+	concerns := concerned()
+	set := r.setGates()
+	var rest []string
+	for _, c := range changes {
+		concernsWhat, known := concerns[c.Gate]
+		var where []Object
+		if known {
+			where = concernsWhat.objects(r.state)
+		}
+		for _, s := range set[c.Gate] {
+			if c.Locked && s.enabled != c.Default {
+				r.found(Danger, []Object{s.where}, "%s has feature gate %s set to %t; %s locks it to %t, and the "+
+					"component "+
+					"does not start with it", s.what, c.Gate, s.enabled, r.upgrade.To(), c.Default)
+			}
+		}
+		apiServer, measured := r.Gates[c.Gate]
+		switch {
+		case measured && apiServer == c.Default || c.Change == changeLock:
+			// It is already as it will be.
+		case len(where) > 0:
+			r.found(Warning, where, "feature gate %s becomes %t in %s: %s; this concerns %s",
+				c.Gate, c.Default, r.upgrade.To(), concernsWhat.effect, names(sortedNames(where)))
+		default:
+			rest = append(rest, fmt.Sprintf("%s=%t", c.Gate, c.Default))
+		}
+	}
+	if len(rest) > 0 {
+		r.found(Note, []Object{}, "%d more feature gates change what they are by default in %s; none is known to "+
+			"concern "+
+			"StatefulSets, claims or volumes of this cluster: %s", len(rest), r.upgrade.To(), strings.Join(rest, ", "))
+	}
+}
+
+// setGate is a gate that a component has been given.
+type setGate struct {
+	where   Object
+	what    string
+	enabled bool
+}
+
+// setGates returns the gates that the control plane's command lines set, and what the API server measured by itself
+// where it has no visible pod.
+func (s *state) setGates() map[string][]setGate {
+	set := map[string][]setGate{}
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		for _, p := range s.component(name) {
+			value := flagOf(p, "feature-gates")
+			for pair := range strings.SplitSeq(value, ",") {
+				if gate, on, ok := strings.Cut(strings.TrimSpace(pair), "="); ok {
+					set[gate] = append(set[gate], setGate{object("Pod", p), p.Name, strings.EqualFold(on, "true")})
+				}
+			}
+		}
+	}
+	if len(s.component("kube-apiserver")) == 0 {
+		for _, gate := range slices.Sorted(maps.Keys(s.Gates)) {
+			where := Object{Kind: "API server", Name: s.Version}
+			set[gate] = append(set[gate], setGate{where, "the API server", s.Gates[gate]})
+		}
+	}
+	return set
+}

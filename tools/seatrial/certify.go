@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/certify/reader"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// secondLook is how long after the first look the cluster is read again, when objects disagreed that do not change at
+// one moment: a cluster at work agrees again by then.
+const secondLook = 15 * time.Second
+
+func newCertify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certify",
+		Short: "Say whether a cluster may be upgraded",
+		Args:  unknownCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAudit())
+	return cmd
+}
+
+// auditFlags are the flags of certify audit.
+type auditFlags struct {
+	access     accessFlags
+	to, output string
+	role       bool
+	again      time.Duration
+}
+
+func newAudit() *cobra.Command {
+	f := auditFlags{again: secondLook}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Look for what endangers data in an upgrade of a cluster; writes nothing",
+		Long: fmt.Sprintf(`Audit says what endangers the data of a cluster, and what an upgrade by one minor version
+changes. It sends GET requests only, at most %d in a second, and reads no Secret. It looks at no node: what only a node
+shows is listed as not looked at, so the exit code is not 0 yet.
+
+Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be looked at, 254 bad arguments,
+255 the cluster could not be read.`, reader.QPS),
+		Example: "  seatrial certify audit\n  seatrial certify audit --context prod --to v1.37 -o markdown\n" +
+			"  seatrial certify audit --rbac | kubectl apply -f -",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if f.role {
+				return reader.WriteRole(cmd.OutOrStdout())
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.access.registerContext(cmd)
+	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs, and ask no cluster")
+	return cmd
+}
+
+func (f *auditFlags) check() error {
+	if f.output != "text" && f.output != "json" && f.output != "markdown" {
+		return badArguments("output %q is not known; give text, json or markdown", f.output)
+	}
+	if f.to == "" {
+		return nil
+	}
+	if _, err := audit.ParseTarget(f.to); err != nil {
+		return badArguments("--to: %w", err)
+	}
+	return nil
+}
+
+func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	begun := time.Now()
+	access, name, err := f.access.access(stderr)
+	if err != nil {
+		return err
+	}
+	config, err := trial.ClientConfig(access, name)
+	if err != nil {
+		return badArguments("--kubeconfig: %w", err)
+	}
+	r, err := reader.Open(ctx, config)
+	if err != nil {
+		return fmt.Errorf("audit the cluster of context %q: %w", name, err)
+	}
+	upgrade, err := audit.ParseUpgrade(r.Version, f.to)
+	if err != nil {
+		if f.to == "" {
+			return fmt.Errorf("audit the cluster of context %q: %w", name, err)
+		}
+		return badArguments("--to: %w", err)
+	}
+	found, err := f.look(ctx, r, upgrade, stderr)
+	if err != nil {
+		return err
+	}
+	say(stderr, "read with %d GET requests in %s, at most %d a second", r.Requests(),
+		time.Since(begun).Round(100*time.Millisecond), reader.QPS)
+	if err := writeAudit(stdout, found, f.output); err != nil {
+		return err
+	}
+	return verdictExit(found.Verdict)
+}
+
+// look audits the cluster, twice if the first look found what may only be a cluster at work.
+func (f *auditFlags) look(
+	ctx context.Context, r *reader.Reader, upgrade audit.Upgrade, stderr io.Writer,
+) (audit.Report, error) {
+	cluster, err := r.Read(ctx)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	first := audit.Audit(cluster, upgrade)
+	if !first.Moving() {
+		return first, nil
+	}
+	say(stderr, "pods, attachments and nodes disagree; reading again in %s to see whether that lasts", f.again)
+	if err := await.For(ctx, f.again); err != nil {
+		return audit.Report{}, err
+	}
+	if cluster, err = r.Read(ctx); err != nil {
+		return audit.Report{}, err
+	}
+	return audit.Confirm(first, audit.Audit(cluster, upgrade)), nil
+}
+
+func writeAudit(w io.Writer, found audit.Report, output string) error {
+	switch output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(found)
+	case "markdown":
+		return report.WriteAuditMarkdown(w, found)
+	}
+	return report.WriteAudit(w, found)
+}

@@ -315,6 +315,12 @@ func TestRules(t *testing.T) {
 		{"deprecated-apis", "gone some day", func(c *Cluster) {
 			c.Deprecated = []DeprecatedAPI{{"", "v1", "endpoints", "", ""}}
 		}, []string{"note: v1 endpoints is asked for; it is deprecated, and no version without it is set"}},
+		{"deprecated-apis", "two API servers", func(c *Cluster) {
+			c.Pods = append(c.Pods, systemPod("kube-apiserver-node-1", "component", "kube-apiserver", ""))
+		}, []string{"unseen: 2 API servers have a pod in kube-system; the metrics are those of the one that answered"}},
+		{"deprecated-apis", "hidden API " +
+			"servers", func(c *Cluster) { podNamed(c, "kube-apiserver-node-0").Labels = nil },
+			[]string{"unseen: 0 API servers have a pod"}},
 		{"deprecated-apis", "no version", func(c *Cluster) {
 			c.Deprecated = []DeprecatedAPI{{"", "v1", "endpoints", "", "soon"}}
 		}, []string{`unseen: v1 endpoints is asked for; it is deprecated, and gone in "soon"`}},
@@ -351,13 +357,15 @@ func TestGates(t *testing.T) {
 		{"flip that concerns a StatefulSet", toNext(), func(c *Cluster) {
 			c.StatefulSets[0].Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{
 				MaxUnavailable: ptr(intstr.FromInt32(2))}
-		}, "warning: feature gate MaxUnavailableStatefulSet becomes true in v1.37: a rolling update may take " +
+		}, "warning: feature gate MaxUnavailableStatefulSet becomes true by default in v1.37: a rolling update may " +
+			"take " +
 			"several pods"},
 		{"flip that concerns nobody", toNext(), func(*Cluster) {}, "MaxUnavailableStatefulSet=true"},
 		{"flip of a gate that is on", toNext(), func(c *Cluster) { c.Gates["MaxUnavailableStatefulSet"] = true },
 			"-MaxUnavailableStatefulSet"},
 		{"driver that mounts with a label", toNext(), func(c *Cluster) { c.Drivers[0].Spec.SELinuxMount = ptr(true) },
-			"warning: feature gate SELinuxMount becomes true in v1.37: volumes are mounted with the pod's SELinux " +
+			"warning: feature gate SELinuxMount becomes true by default in v1.37: volumes are mounted with the " +
+				"pod's SELinux " +
 				"label: two " +
 				"pods of different labels cannot share one any more (KEP-1710); this concerns Pod shop/mysql-0, Pod " +
 				"shop/mysql-1"},
@@ -365,7 +373,7 @@ func TestGates(t *testing.T) {
 			limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 			c.StatefulSets[0].Spec.Template.Spec.Containers = []corev1.Container{
 				{Resources: corev1.ResourceRequirements{Limits: limits}}}
-		}, "warning: feature gate MemoryQoS becomes true in v1.37"},
+		}, "warning: feature gate MemoryQoS becomes true by default in v1.37"},
 		{"locked to what it is not", toNext(), func(c *Cluster) {
 			p := podNamed(c, "kube-scheduler-node-0")
 			p.Spec.Containers[0].Args = []string{"--feature-gates=A=true,HostnameOverride=false"}
@@ -392,7 +400,7 @@ func TestGates(t *testing.T) {
 		{"drivers", Upgrade{34, 35}, func(c *Cluster) {
 			c.Drivers[0].Spec.NodeAllocatableUpdatePeriodSeconds = ptr(int64(60))
 			c.Drivers[0].Spec.TokenRequests = []storagev1.TokenRequest{{}}
-		}, "feature gate MutableCSINodeAllocatableCount becomes true in v1.35"},
+		}, "feature gate MutableCSINodeAllocatableCount becomes true by default in v1.35"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := healthy()

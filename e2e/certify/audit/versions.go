@@ -27,7 +27,7 @@ func versionRules() []Rule {
 				"failover and backups stop with it",
 			Source: "KEP-1693; Deprecated API Migration Guide (docs/reference/using-api/deprecation-guide/)",
 			Fix:    "find the client in the API server's audit log (annotation k8s.io/deprecated) and upgrade it first",
-			Needs:  []Part{Metrics},
+			Needs:  []Part{Metrics, Pods},
 			find:   deprecatedAPIs,
 		},
 		{
@@ -89,6 +89,9 @@ func judgeSkew(r *ruling, where Object, what, version string, behind int) {
 }
 
 func deprecatedAPIs(r *ruling) {
+	if n := len(r.component("kube-apiserver")); n != 1 {
+		r.unseen("%d API servers have a pod in kube-system; the metrics are those of the one that answered", n)
+	}
 	for _, d := range r.Deprecated {
 		name := strings.Trim(d.Group+"/"+d.Version, "/") + " " + d.Resource
 		if d.Subresource != "" {
@@ -138,7 +141,7 @@ func featureGates(r *ruling) {
 		case measured && apiServer == c.Default || c.Change == changeLock:
 			// It is already as it will be.
 		case len(where) > 0:
-			r.found(Warning, where, "feature gate %s becomes %t in %s: %s; this concerns %s",
+			r.found(Warning, where, "feature gate %s becomes %t by default in %s: %s; this concerns %s",
 				c.Gate, c.Default, r.upgrade.To(), concernsWhat.effect, names(sortedNames(where)))
 		default:
 			rest = append(rest, fmt.Sprintf("%s=%t", c.Gate, c.Default))

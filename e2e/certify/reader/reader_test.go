@@ -25,6 +25,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
 
+// read1 reads a server, and counts with it.
 func read1(t *testing.T, s *apitest.Server) audit.Cluster {
 	t.Helper()
 	r, err := Open(t.Context(), s.Config())

@@ -24,7 +24,6 @@ import (
 	"strings"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -137,19 +136,6 @@ func access(file, name string) (string, []byte, error) {
 func ContextName(kubeconfig, name string) (string, error) {
 	name, _, err := access(kubeconfig, name)
 	return name, err
-}
-
-// Config returns the configuration of a client for a context of a kubeconfig, the current one for an empty name.
-func Config(kubeconfig, name string) (*rest.Config, error) {
-	_, text, err := access(kubeconfig, name)
-	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	return config, nil
 }
 
 // Clean removes what other sessions have left in the cluster of a context, those that are still going on included.

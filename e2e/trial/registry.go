@@ -5,8 +5,6 @@ import (
 	"context"
 	"log/slog"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
@@ -129,11 +127,6 @@ func CleanExisting(ctx context.Context, a Access, name string) error {
 // ContextName returns the name of a context of a kubeconfig, the current one for an empty name.
 func ContextName(a Access, name string) (string, error) {
 	return existing.ContextName(a.Kubeconfig, name)
-}
-
-// ClientConfig returns the configuration of a client for a context of a kubeconfig, the current one for an empty name.
-func ClientConfig(a Access, name string) (*rest.Config, error) {
-	return existing.Config(a.Kubeconfig, name)
 }
 
 // NewProvider returns what opens clusters, with the container engine of that name or path.

@@ -13,7 +13,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/report"
-	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // secondLook is how long after the first look the cluster is read again, when objects disagreed that do not change at
@@ -85,13 +84,13 @@ func (f *auditFlags) check() error {
 
 func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	begun := time.Now()
-	access, name, err := f.access.access(stderr)
+	_, name, err := f.access.access(stderr)
 	if err != nil {
 		return err
 	}
-	config, err := trial.ClientConfig(access, name)
+	config, err := clientConfig(f.access.kubeconfig, name)
 	if err != nil {
-		return badArguments("--kubeconfig: %w", err)
+		return err
 	}
 	r, err := reader.Open(ctx, config)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/lock"
@@ -63,6 +65,18 @@ func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 		return a, name, badArguments("--kubeconfig, --context: %w", err)
 	}
 	return a, name, nil
+}
+
+// clientConfig returns the configuration of a client for a context of a kubeconfig, the current one for an empty name.
+func clientConfig(kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, badArguments("read the kubeconfig: %w; name one with --kubeconfig", err)
+	}
+	return config, nil
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
@@ -38,11 +37,9 @@ func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	if err != nil {
 		return explained{}, err
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	config, err := clientConfig(f.kubeconfig, "")
 	if err != nil {
-		return explained{}, badArguments("read the kubeconfig: %w; name one with --kubeconfig", err)
+		return explained{}, err
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

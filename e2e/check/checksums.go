@@ -31,9 +31,14 @@ func Checksums() Check {
 }
 
 func judgeChecksums(r *ruling) {
+	for _, e := range r.world.Of(history.KindChecksum) {
+		if c := e.Checksum; c.Error != "" {
+			r.unknown("%s table %s: its checksum %q could not be taken: %s", c.Instance, c.Table, c.Label, c.Error)
+		}
+	}
 	var quiet []*world.Table
 	for _, t := range r.world.Tables() {
-		t.Taken = r.whole(t)
+		t.Taken = compared(t)
 		switch {
 		case len(t.Taken) == 0:
 		case !t.Quiet:
@@ -53,13 +58,10 @@ func judgeChecksums(r *ruling) {
 	r.judgeTaken(quiet)
 }
 
-// whole returns the checksums of a table that are compared: those that could be taken and, of a table that clients
+// compared returns the checksums of a table that are compared: those that could be taken and, of a table that clients
 // write to, after they had stopped.
-func (r *ruling) whole(t *world.Table) []*history.Event {
+func compared(t *world.Table) []*history.Event {
 	return slices.DeleteFunc(t.Taken, func(e *history.Event) bool {
-		if e.Checksum.Error != "" {
-			r.unknown("%s: its checksum %q could not be taken: %s", t, e.Checksum.Label, e.Checksum.Error)
-		}
 		return e.Checksum.Error != "" || !t.Quiet && e.Checksum.Label != labelSettled
 	})
 }

@@ -30,6 +30,7 @@ type clusterFlags struct {
 	image      string
 	cache      string
 	access     accessFlags
+	yes        string // The context whose cluster may be broken.
 }
 
 // accessFlags reach a cluster that is there already, as kubectl does.
@@ -82,6 +83,8 @@ func clientConfig(kubeconfig, context string) (*rest.Config, error) {
 func (f *clusterFlags) register(cmd *cobra.Command) {
 	f.registerImages(cmd)
 	f.access.register(cmd)
+	cmd.Flags().StringVar(&f.yes, "yes-context", "",
+		"break the existing cluster of this context; without it nothing there is touched")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
 }
@@ -127,6 +130,15 @@ func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOpt
 	access, name, err := f.access.access(stderr)
 	if err != nil {
 		return trial.ClusterOptions{}, err
+	}
+	switch {
+	case f.yes == "":
+		return trial.ClusterOptions{}, badArguments("nothing was touched: to carry this plan out on the cluster of "+
+			"context %q, which puts a privileged pod and a service on each of its nodes, add --yes-context %q",
+			name, name)
+	case f.yes != name:
+		return trial.ClusterOptions{}, badArguments("--yes-context is %q, and the context is %q: nothing was touched",
+			f.yes, name)
 	}
 	if err := unused(url.PathEscape(name)); err != nil {
 		return trial.ClusterOptions{}, err

@@ -27,6 +27,11 @@ func ask(t *testing.T, args ...string) answer {
 
 // TestBadArguments: bad input is told what is wrong and what to do, ends with 254, and touches nothing.
 func TestBadArguments(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte(`{current-context: shop, contexts: [{name: shop, context: {cluster: c}}],
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		args []string
 		want string
@@ -41,6 +46,14 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"run", "smoke", "--plan", "plan.json"}, "give it alone"},
 		{[]string{"run", "smoke", "--node-image", "bulid"}, `"bulid"`},
 		{[]string{"run", "smoke", "--kubernetes-version", "latest"}, `"latest"`},
+		{[]string{"run", "smoke", "--yes-context", "x"}, "--yes-context is for a cluster named by --kubeconfig"},
+		{[]string{"run", "smoke", "--kubeconfig", config, "--context", "nightly"}, `context "nightly" is not in`},
+		{[]string{"run", "smoke", "--kubeconfig", config}, `nothing was touched: to carry this plan out on the ` +
+			`cluster of context "shop", which puts a privileged pod and a service on each of its nodes, ` +
+			`add --yes-context "shop"`},
+		{[]string{"run", "smoke", "--kubeconfig", config, "--yes-context", "shop-test"},
+			`--yes-context is "shop-test", and the context is "shop": nothing was touched`},
+		{[]string{"run", "set-node-gone", "--kubeconfig", config, "--yes-context", "shop"}, "power"},
 		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},

@@ -32,7 +32,9 @@ func newRun() *cobra.Command {
 		Use:   "run SCENARIO",
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
-deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.`,
+deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
+With --kubeconfig or --context it uses a cluster that is there already and leaves it as it was; it prints the plan and
+touches nothing until --yes-context names that cluster.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
 		Args:    scenarioOrPlan,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,6 +93,9 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	validate := trial.ValidateHere
 	if f.cluster.access.given() {
 		validate = trial.ValidateExisting
+	}
+	if !f.cluster.access.given() && f.cluster.yes != "" {
+		return badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
 	}
 	if err := validate(trial.AllParts(), p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)

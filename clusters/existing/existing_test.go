@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 )
 
 func must(t *testing.T, err error) {
@@ -144,11 +145,11 @@ func TestAgentPod(t *testing.T) {
 	var mounts []string
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		mounts = append(mounts, m.MountPath)
-		if m.MountPath != hostMount && !m.ReadOnly {
+		if m.MountPath != hostMount+link.Sessions && !m.ReadOnly {
 			t.Errorf("%s is writable", m.MountPath)
 		}
 	}
-	if got := strings.Join(mounts, " "); got != "/host /usr /lib" {
+	if got := strings.Join(mounts, " "); got != "/host/var/lib/seatrial/link /usr /lib" {
 		t.Errorf("mounts %q", got)
 	}
 }

@@ -20,12 +20,14 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 )
 
 const (
 	// sessionLabel is on everything that is made in the API; its value is the session.
 	sessionLabel = "seatrial.dev/link"
-	// hostMount is where the pod sees the node's root directory.
+	// hostMount is where the pod sees the node's directory of sessions, below its path there. It sees no more: a mount
+	// of the node's root would keep every volume in use that is mounted when the pod starts.
 	hostMount = "/host"
 	container = "agent"
 	askEvery  = 250 * time.Millisecond
@@ -134,14 +136,18 @@ func (c *Cluster) agentPod(n corev1.Node, name, image string) *corev1.Pod {
 		},
 	}
 	mount := func(name, from, to string, readOnly bool) {
+		kind := corev1.HostPathDirectory
+		if !readOnly {
+			kind = corev1.HostPathDirectoryOrCreate
+		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: from},
+			HostPath: &corev1.HostPathVolumeSource{Path: from, Type: &kind},
 		}})
 		main := &pod.Spec.Containers[0]
 		main.VolumeMounts = append(main.VolumeMounts,
 			corev1.VolumeMount{Name: name, MountPath: to, ReadOnly: readOnly})
 	}
-	mount("host", "/", hostMount, false)
+	mount("sessions", link.Sessions, hostMount+link.Sessions, false)
 	mount("usr", "/usr", "/usr", true)
 	for _, dir := range loaders(n.Status.NodeInfo.Architecture) {
 		mount(path.Base(dir), dir, dir, true)

@@ -17,8 +17,11 @@ func IsSession(text string) bool { return sessionForm.MatchString(text) }
 // Unit is the systemd unit that listens.
 func (s Session) Unit() string { return "seatrial-link-" + string(s) + ".service" }
 
-// Program is where the agent's binary lies. /run may forbid to execute, /usr may be read-only.
-func (s Session) Program() string { return "/var/lib/seatrial/link/" + string(s) + "/seatrial-agent" }
+// Sessions is the directory of the sessions' programs. /run may forbid to execute, /usr may be read-only.
+const Sessions = "/var/lib/seatrial/link"
+
+// Program is where the agent's binary lies.
+func (s Session) Program() string { return Sessions + "/" + string(s) + "/seatrial-agent" }
 
 // RunDir is the directory in memory of what the next boot must not find.
 func (s Session) RunDir() string { return "/run/seatrial/link/" + string(s) }

@@ -90,8 +90,8 @@ func (m *matrix) experiments(t *testing.T, on clusters.Node) {
 	}
 	point := faulttest.KillPoint{Stage: history.StageInjected}
 	c, ok := m.kill(ctx, chaosmesh.Experiment(), on, point, runPrefix+"-mesh")
-	if !ok || c.err != nil || !strings.Contains(c.last, "mark seatrial-"+runPrefix+"-mesh-1") {
-		t.Errorf("the harness of an experiment is killed: %t, %v; left before: %s", ok, c.err, c.last)
+	if !ok || c.err != nil || !strings.Contains(c.seen, "mark seatrial-"+runPrefix+"-mesh-1") {
+		t.Errorf("the harness of an experiment is killed: %t, %v; left before: %s", ok, c.err, c.seen)
 	}
 	t.Logf("an experiment's harness killed: gone %s after the kill; before: %s", c.healed, c.last)
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -19,21 +18,14 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 // String renders d as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes the duration as text.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+// MarshalText writes the duration as text.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads the duration from text.
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("decode duration: want text like \"30s\": %w", err)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("decode duration: %w", err)
-	}
+// UnmarshalText reads the duration from text.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
-	return nil
+	return err
 }
 
 // Plan is all that a trial will do, decided before anything is touched.

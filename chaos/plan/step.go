@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -130,19 +129,9 @@ func (p Plan) Describe(s Step) string {
 
 // own returns the fields of a step that are set and that not every step has.
 func own(s Step) []string {
-	return set(s, "n", "do", "during", "wait", "note", "bound")
-}
-
-// set returns the fields of a struct that are set, by their names in JSON, without some.
-func set(object any, without ...string) []string {
-	var names []string
-	v := reflect.ValueOf(object)
-	for _, f := range jsonFields(v.Type()) {
-		if !slices.Contains(without, f.name) && !v.FieldByIndex(f.Index).IsZero() {
-			names = append(names, f.name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(SetFields(s), func(name string) bool {
+		return slices.Contains([]string{"n", "do", "during", "wait", "note", "bound"}, name)
+	})
 }
 
 // The limits of steps within each other.

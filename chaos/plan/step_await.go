@@ -174,8 +174,8 @@ func (v *validator) await(at string, a Await, deep int) {
 		return
 	}
 	fields := strings.Fields(about.fields)
-	for _, name := range set(a, "for", "ordinal", "delay") {
-		if !slices.Contains(fields, name) {
+	for _, name := range SetFields(a) {
+		if !slices.Contains(append(fields, "for", "ordinal", "delay"), name) {
 			v.Add(at+"."+name, "leave it out", "%q does not take it", a.For)
 		}
 	}

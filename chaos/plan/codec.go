@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -63,10 +63,6 @@ func Decode(r io.Reader) (Plan, error) {
 // Unmarshal reads a value in JSON or YAML, strictly: an unknown field or one that is set twice, a value of another type
 // and anything after the value are errors. The field of an error is relative to the value, and empty for all of it.
 func Unmarshal(data []byte, into any) (errs FieldErrors) {
-	if !utf8.Valid(data) {
-		errs.Add("", "use UTF-8", "is not UTF-8")
-		return errs
-	}
 	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] != '{' {
 		converted, err := yaml.YAMLToJSONStrict(data)
 		if err != nil {
@@ -76,13 +72,17 @@ func Unmarshal(data []byte, into any) (errs FieldErrors) {
 		data = converted
 	}
 	var tree any
-	numbers := json.NewDecoder(bytes.NewReader(data))
-	numbers.UseNumber() // An error shows a number as it was written.
-	twice, err := kjson.UnmarshalStrict(data, new(any))
-	if err := cmp.Or(err, numbers.Decode(&tree)); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
 		errs.Add("", "write YAML or JSON", "cannot be read: %v%s", err, position(data, err))
 		return errs
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		errs.Add("", "remove it", "there is more after it")
+		return errs
+	}
+	twice, _ := kjson.UnmarshalStrict(data, new(any)) // Other errors are those of shape.
 	for _, err := range twice {
 		if f, ok := errors.AsType[kjson.FieldError](err); ok {
 			errs.Add(f.FieldPath(), "leave one of them out", "is there twice")
@@ -116,11 +116,26 @@ func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	fault := t == reflect.TypeFor[Fault]()
+	fault, anything := t == reflect.TypeFor[Fault](), t.Kind() == reflect.Interface
 	opaque := reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) && !fault
+	list, object := t.Kind() == reflect.Slice || anything, t.Kind() == reflect.Map || anything
+	elem := t
+	if !opaque && !anything && (list || object) {
+		elem = t.Elem()
+	}
 	switch v := value.(type) {
+	case nil:
+		if !opaque && !list && !object {
+			l.Add(at, "use "+wanted(t), "is null")
+		}
+		return
+	case string:
+		if strings.ContainsRune(v, utf8.RuneError) {
+			l.Add(at, "use UTF-8", "is not UTF-8")
+			return
+		}
 	case map[string]any:
-		if opaque || t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
+		if opaque || t.Kind() != reflect.Struct && !object {
 			break
 		}
 		known := jsonFields(t)
@@ -128,20 +143,22 @@ func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
 			field, ok := known[name]
 			switch {
 			case ok:
-				l.shape(Join(at, name), field.Type, v[name])
-			case t.Kind() == reflect.Map:
-				l.shape(Join(at, name), t.Elem(), v[name])
-			case !fault:
+				l.shape(fieldOf(at, name), field.Type, v[name])
+			case object:
+				l.shape(fieldOf(at, name), elem, v[name])
+			case fault:
+				l.shape(fieldOf(at, name), reflect.TypeFor[any](), v[name])
+			default:
 				l.unknown(at, name, "there is no such field", slices.Sorted(maps.Keys(known)))
 			}
 		}
 		return
 	case []any:
-		if opaque || t.Kind() != reflect.Slice {
+		if opaque || !list {
 			break
 		}
 		for i, inner := range v {
-			l.shape(fmt.Sprintf("%s[%d]", at, i), t.Elem(), inner)
+			l.shape(fmt.Sprintf("%s[%d]", at, i), elem, inner)
 		}
 		return
 	}
@@ -149,6 +166,15 @@ func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
 	if err == nil && json.Unmarshal(data, reflect.New(t).Interface()) != nil {
 		l.Add(at, "use "+wanted(t), "is %s", Printable(string(data), maxShort))
 	}
+}
+
+// fieldOf names a field of an object. A name that is no plain word is quoted.
+func fieldOf(at, name string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	if name == "" || len(name) > maxShort || strings.Trim(strings.ToLower(name), plain) != "" {
+		name = strconv.Quote(name[:min(len(name), maxShort)])
+	}
+	return Join(at, name)
 }
 
 // jsonFields returns the fields of a struct by their names in JSON, those of inlined structs among them; none of
@@ -177,17 +203,16 @@ func jsonFields(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// SetFields returns the fields of a struct that are set, by their names in JSON, in alphabetical order.
-func SetFields(object any) []string {
-	var names []string
-	v := reflect.ValueOf(object)
+// SetFields returns the fields of a struct that are set, by their names in JSON.
+func SetFields(object any) map[string]any {
+	set := map[string]any{}
+	v := reflect.Indirect(reflect.ValueOf(object))
 	for name, f := range jsonFields(v.Type()) {
 		if value, err := v.FieldByIndexErr(f.Index); err == nil && !value.IsZero() {
-			names = append(names, name)
+			set[name] = value.Interface()
 		}
 	}
-	slices.Sort(names)
-	return names
+	return set
 }
 
 // wanted says what a field of a type can be.
@@ -202,7 +227,7 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.Uint64:
 		return "a whole number from 0 on"
-	case reflect.Float64:
+	case reflect.Float64, reflect.Interface:
 		return "a number"
 	case reflect.Slice:
 		return "a list, in brackets"

@@ -108,7 +108,7 @@ func (l *FieldErrors) unknown(at, name, detail string, known []string) {
 	if near, ok := Nearest(name, known); ok {
 		fix = fmt.Sprintf("did you mean %q?", near)
 	}
-	l.Add(Join(at, name), fix, "%s", detail)
+	l.Add(fieldOf(at, name), fix, "%s", detail)
 }
 
 // Nearest returns the candidate that name was most likely meant to be, and whether one is near enough to suggest: at

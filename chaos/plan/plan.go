@@ -120,6 +120,31 @@ func (s Step) inner() []sequence {
 	return []sequence{{"during", s.During}}
 }
 
+// Rewrite puts other steps in the place of each, at any depth, and returns them. Nothing of the given steps is changed;
+// at is the path of the first list of them.
+func Rewrite(at string, steps []Step, rewrite func(at string, s Step) []Step) []Step {
+	if steps == nil {
+		return nil
+	}
+	out := make([]Step, 0, len(steps))
+	for i, s := range steps {
+		here := fmt.Sprintf("%s[%d]", at, i)
+		if s.Fault != nil {
+			f := *s.Fault
+			f.Provoke = Rewrite(here+".fault.provoke", f.Provoke, rewrite)
+			f.During = Rewrite(here+".fault.during", f.During, rewrite)
+			s.Fault = &f
+		}
+		s.During = Rewrite(here+".during", s.During, rewrite)
+		s.Branches = slices.Clone(s.Branches)
+		for j, branch := range s.Branches {
+			s.Branches[j] = Rewrite(fmt.Sprintf("%s.branches[%d]", here, j), branch, rewrite)
+		}
+		out = append(out, rewrite(here, s)...)
+	}
+	return out
+}
+
 // Number gives steps their numbers, from 1 on, each before the steps within it.
 func Number(steps []Step) { number(steps, 1) }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -174,7 +175,7 @@ func (v *validator) await(at string, a Await, deep int) {
 		return
 	}
 	fields := strings.Fields(about.fields)
-	for _, name := range SetFields(a) {
+	for _, name := range slices.Sorted(maps.Keys(SetFields(a))) {
 		if !slices.Contains(append(fields, "for", "ordinal", "delay"), name) {
 			v.Add(at+"."+name, "leave it out", "%q does not take it", a.For)
 		}

@@ -91,7 +91,7 @@ func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 	if slices.Contains(known, value) {
 		return true
 	}
-	fix := "there is none to choose from"
+	fix := "there is none"
 	if len(known) > 0 {
 		fix = "known: " + strings.Join(known, ", ")
 	}

@@ -184,7 +184,7 @@ func (v *validator) await(at string, a Await, deep int) {
 		v.awaitField(at+"."+name, name, a)
 	}
 	if about.whole && a.Ordinal != 0 {
-		v.Add(at+".ordinal", "leave it at 0", "%q concerns no single pod", a.For)
+		v.Add(at+".ordinal", "leave it at 0", "%q is not about a single pod", a.For)
 	} else if !about.whole {
 		v.ordinal(at+".ordinal", a.Ordinal)
 	}
@@ -196,9 +196,9 @@ func (v *validator) await(at string, a Await, deep int) {
 		v.settles(at + ".for")
 	case about.moment && deep == 0 && !v.set.changed:
 		v.Add(at, "put the step into the during of another, or after one that changes the StatefulSet",
-			"nothing happens that could be awaited")
+			"nothing happens here that could be awaited")
 	case about.within && deep == 0:
-		v.Add(at, "put the step into the during of another", "nothing happens that could be awaited")
+		v.Add(at, "put the step into the during of another", "nothing happens here that could be awaited")
 	}
 }
 

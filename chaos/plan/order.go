@@ -220,8 +220,8 @@ func (v *validator) withoutAPI(j int) {
 		apart := o.before(4*i+over, 4*j+began) || o.before(o.end(j), 4*i+began)
 		around := o.before(4*i+began, 4*j+began) && o.before(o.end(j), 4*i+over)
 		if slices.Contains(asks, s.Do) && !apart && !around {
-			v.Add(s.at+".do", "put it before or after that step", "it needs the API, and step %d may have taken the %s away then",
-				o.steps[j].N, takes[away])
+			v.Add(s.at+".do", "put it before or after that step",
+				"it needs the API, and step %d may have taken the %s away then", o.steps[j].N, takes[away])
 		}
 	}
 }

@@ -6,8 +6,8 @@
 // What is legal by the table is held against the rules of Chaos Mesh's own webhooks, which need no cluster. All of that
 // is on paper.
 //
-// Most actions become Seatrial's own faults: they are shown and healed as theirs, without Chaos Mesh. Those of the fault
-// of this package are left to Chaos Mesh in the cluster; where there is none, they are refused before anything is
+// Most actions become Seatrial's own faults: they are shown and healed as those, without Chaos Mesh. Others are left to
+// Chaos Mesh in the cluster, by the fault of this package; where there is none, they are refused before anything is
 // touched. Refused is what no probe of ours could show, and what concerns something that a trial does not have. A
 // Workflow becomes the steps of its templates: Serial, Parallel, Suspend and experiments. A Schedule becomes its
 // experiment so many times, with a pause in between.

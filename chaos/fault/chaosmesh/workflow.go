@@ -117,8 +117,8 @@ func least(steps []plan.Step) time.Duration {
 	return all
 }
 
-// embedded returns the steps of an experiment within another object, by the rules for one that stands alone. Deadline is
-// that of a template, which says in the place of the experiment how long it lasts.
+// embedded returns the steps of an experiment within another object, by the rules for one that stands alone. Deadline
+// is that of a template, which says in the place of the experiment how long it lasts.
 func (m manifest) embedded(path, name string, specs *v1alpha1.EmbedChaos, kind string, deadline *string) []plan.Step {
 	own := manifest{importer: m.importer, at: m.path(path), lasts: "spec.duration"}
 	inWorkflow := m.kind() == v1alpha1.KindWorkflow

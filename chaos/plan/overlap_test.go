@@ -115,7 +115,7 @@ func contradictions() []illegal {
 			"both take the kubelet; put it after that step, or choose another victim"},
 		{"on a node that is away", planOf(hit("node-partition", 2, hit("kubelet-kill", 2))),
 			`steps[0].fault.during[0].fault: fault "kubelet-kill" may be in force together with "node-partition" ` +
-				"of step 1: it takes the whole node away"},
+				"of step 1: it has taken the node away"},
 		{"reboot of a stopped kubelet", planOf(hit("kubelet-stop", 0, hit("node-reboot", 0))),
 			"it takes the node's kubelet, and this one the whole node;"},
 		{"beside each other", planOf(together(branch(load(), hit("cordon", 0)), branch(hit("cordon", 0)))),

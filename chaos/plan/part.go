@@ -89,7 +89,7 @@ func clash(has, takes Part, same bool) string {
 	case !same && (machine(has) || object(has) || machine(takes)):
 		return ""
 	case has == PartNode && machine(takes):
-		return "it takes the whole node away"
+		return "it has taken the node away"
 	case takes == PartNode && machine(has):
 		return fmt.Sprintf("it takes the node's %s, and this one the whole node", has)
 	case has == takes && !away(has):

@@ -239,7 +239,7 @@ func TestTwoVictimsOnOneNode(t *testing.T) {
 	}
 	err := c.steps(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `begin fault "kill": fault "cut" of step 1 is active on node `+
-		`"worker0": it takes the whole node away`) {
+		`"worker0": it has taken the node away`) {
 		t.Errorf("got %v", err)
 	}
 	if done.index("2 inject") >= 0 || done.index("1 gone") < 0 {

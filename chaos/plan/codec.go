@@ -17,12 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The limits of what Decode reads. A plan of MaxSteps steps is well below 1 MiB, and one with steps that are within
-// MaxDepth others is nested far less.
-const (
-	maxBytes   = 4 << 20
-	maxNesting = 64
-)
+// maxBytes bounds what Decode reads. A plan of MaxSteps steps is well below 1 MiB.
+const maxBytes = 4 << 20
 
 // Encode writes p as indented JSON with a newline at the end. The same plan gives the same bytes.
 func (p Plan) Encode(w io.Writer) error {
@@ -36,9 +32,7 @@ func (p Plan) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads one plan in JSON or YAML, strictly: an unknown field or one that is there twice, a value of another
-// type, anything after the plan, and a newer schema are errors; what is wrong with fields is FieldErrors. Validate
-// judges the plan.
+// Decode reads one plan in JSON or YAML, strictly, see Unmarshal; a newer schema is an error. Validate judges the plan.
 func Decode(r io.Reader) (Plan, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -47,19 +41,32 @@ func Decode(r io.Reader) (Plan, error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("decode plan: it is longer than %d bytes", maxBytes)
 	}
+	var head struct {
+		Schema int64 `json:"schema"`
+	}
+	if yaml.Unmarshal(data, &head) == nil && head.Schema > SchemaVersion {
+		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
+	}
 	var p Plan
-	if err := decode(data, &p); err != nil {
-		return Plan{}, fmt.Errorf("decode plan: %w", err)
+	errs := Unmarshal(data, &p)
+	for _, e := range errs {
+		if e.Field == "" {
+			e.Field = "plan"
+		}
+	}
+	if len(errs) > 0 {
+		return Plan{}, fmt.Errorf("decode plan: %w", errs)
 	}
 	return p, nil
 }
 
-func decode(data []byte, p *Plan) error {
-	var errs FieldErrors
+// Unmarshal reads a value in JSON or YAML, strictly: an unknown field or one that is set twice, a value of another type
+// and anything after the value are errors. The field of an error is relative to the value, and empty for all of it.
+func Unmarshal(data []byte, into any) (errs FieldErrors) {
 	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] != '{' {
 		converted, err := yaml.YAMLToJSONStrict(data)
 		if err != nil {
-			errs.Add("plan", "write YAML or JSON", "cannot be read: %s", oneLine(err.Error()))
+			errs.Add("", "write YAML or JSON", "cannot be read: %v", err)
 			return errs
 		}
 		data = converted
@@ -68,191 +75,164 @@ func decode(data []byte, p *Plan) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	if err := dec.Decode(&tree); err != nil {
-		errs.Add("plan", "write YAML or JSON", "cannot be read: %s%s", oneLine(err.Error()), position(data, err))
+		errs.Add("", "write YAML or JSON", "cannot be read: %v%s", err, position(data, err))
 		return errs
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		errs.Add("plan", "remove it", "there is more after it")
+		errs.Add("", "remove it", "there is more after it")
 		return errs
-	}
-	if fields, ok := tree.(map[string]any); ok {
-		schema, _ := fields["schema"].(json.Number)
-		if n, err := schema.Int64(); err == nil && n > SchemaVersion {
-			return fmt.Errorf("schema %d, want at most %d: %w", n, SchemaVersion, ErrSchema)
-		}
 	}
 	twice, _ := kjson.UnmarshalStrict(data, new(any)) // Other errors are those of shape.
 	for _, err := range twice {
 		if f, ok := errors.AsType[kjson.FieldError](err); ok {
-			errs.Add(oneLine(f.FieldPath()), "leave one of them out", "is there twice")
+			errs.Add(f.FieldPath(), "leave one of them out", "is there twice")
 		}
 	}
-	errs.shape("", reflect.TypeFor[Plan](), tree, 0)
+	errs.shape("", reflect.TypeOf(into).Elem(), tree)
 	if len(errs) > 0 {
 		return errs
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(data, p)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
+		errs.Add("", "correct the value", "cannot be read: %v", err)
+	}
+	return errs
 }
 
 // position says where in a text a JSON decoder stopped.
 func position(data []byte, err error) string {
-	syntax, ok := errors.AsType[*json.SyntaxError](err)
-	if !ok || syntax.Offset > int64(len(data)) {
+	ok, offset := kjson.SyntaxErrorOffset(err)
+	if !ok || offset > int64(len(data)) {
 		return ""
 	}
-	before := data[:syntax.Offset]
+	before := data[:offset]
 	return fmt.Sprintf(" (line %d, column %d)", 1+bytes.Count(before, []byte("\n")),
 		len(before)-1-bytes.LastIndexByte(before, '\n'))
 }
 
-// shape holds decoded JSON against the type that it is decoded into, and adds an error for every field that the type
-// does not have or that is of another type. The parameters of a fault, which its definition decodes, are taken as they
-// are.
-func (l *FieldErrors) shape(at string, t reflect.Type, value any, deep int) {
-	if t.Kind() == reflect.Pointer {
+// shape compares decoded JSON with the type that it is decoded into, and adds an error for every field that the type
+// does not have or that is of another type. The decoder itself names the first value of another type alone, without
+// the indexes of lists. A fault takes any field: its definition decodes those that not all faults have.
+func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
+	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	raw := t == reflect.TypeFor[json.RawMessage]()
-	where := at
-	if where == "" {
-		where = "plan"
-	}
-	if deep > maxNesting {
-		l.Add(where, "leave it out", "is nested more than %d deep", maxNesting)
-		return
+	fault, anything := t == reflect.TypeFor[Fault](), t.Kind() == reflect.Interface
+	opaque := reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) && !fault
+	list, object := t.Kind() == reflect.Slice || anything, t.Kind() == reflect.Map || anything
+	elem := t
+	if !opaque && !anything && (list || object) {
+		elem = t.Elem()
 	}
 	switch v := value.(type) {
 	case nil:
-		if raw || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		if !opaque && !list && !object {
+			l.Add(at, "use "+wanted(t), "is null")
+		}
+		return
+	case string:
+		if strings.ContainsRune(v, utf8.RuneError) {
+			l.Add(at, "use UTF-8", "is not UTF-8")
 			return
 		}
 	case map[string]any:
-		if raw || t.Kind() == reflect.Struct || t.Kind() == reflect.Map {
-			l.fields(at, t, v, deep)
-			return
+		if opaque || t.Kind() != reflect.Struct && !object {
+			break
 		}
+		known := jsonFields(t)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			field, ok := known[name]
+			switch {
+			case ok:
+				l.shape(fieldOf(at, name), field.Type, v[name])
+			case object:
+				l.shape(fieldOf(at, name), elem, v[name])
+			case fault:
+				l.shape(fieldOf(at, name), reflect.TypeFor[any](), v[name])
+			default:
+				l.unknown(at, name, "there is no such field", slices.Sorted(maps.Keys(known)))
+			}
+		}
+		return
 	case []any:
-		if raw || t.Kind() == reflect.Slice {
-			elem := t
-			if !raw {
-				elem = t.Elem()
-			}
-			for i, inner := range v {
-				l.shape(fmt.Sprintf("%s[%d]", at, i), elem, inner, deep+1)
-			}
-			return
+		if opaque || !list {
+			break
 		}
-	default:
-		if s, ok := v.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
-			l.Add(where, "use UTF-8", "is not UTF-8")
-			return
+		for i, inner := range v {
+			l.shape(fmt.Sprintf("%s[%d]", at, i), elem, inner)
 		}
-		into := reflect.New(t).Interface()
-		if raw {
-			into = new(any)
-		}
-		data, err := json.Marshal(v)
-		if err == nil {
-			err = json.Unmarshal(data, into)
-		}
-		if err == nil {
-			return
-		}
+		return
 	}
-	l.Add(where, "use "+wanted(t), "is %s", found(value))
-}
-
-// fields holds the fields of an object against a struct or a map.
-func (l *FieldErrors) fields(at string, t reflect.Type, object map[string]any, deep int) {
-	raw := reflect.TypeFor[json.RawMessage]()
-	var known map[string]reflect.Type
-	if t.Kind() == reflect.Struct {
-		known = map[string]reflect.Type{}
-		for _, f := range jsonFields(t) {
-			known[f.name] = f.Type
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		inner, ok := known[name]
-		switch {
-		case ok:
-		case t.Kind() == reflect.Map:
-			inner = t.Elem()
-		case t == raw || t == reflect.TypeFor[Fault]():
-			inner = raw
-		default:
-			l.unknown(at, name, "there is no such field", slices.Sorted(maps.Keys(known)))
-			inner = raw
-		}
-		l.shape(fieldOf(at, name), inner, object[name], deep+1)
+	data, err := json.Marshal(value)
+	if err == nil && json.Unmarshal(data, reflect.New(t).Interface()) != nil {
+		l.Add(at, "use "+wanted(t), "is %s", Printable(string(data), maxShort))
 	}
 }
 
-type jsonField struct {
-	name string
-	reflect.StructField
+// fieldOf names a field of an object. A name that is no plain word is quoted.
+func fieldOf(at, name string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	if name == "" || len(name) > maxShort || strings.Trim(strings.ToLower(name), plain) != "" {
+		name = strconv.Quote(name[:min(len(name), maxShort)])
+	}
+	return Join(at, name)
 }
 
-// jsonFields returns the fields of a struct in JSON, those of embedded structs among them.
-func jsonFields(t reflect.Type) []jsonField {
-	var fields []jsonField
-	for _, f := range reflect.VisibleFields(t) {
+// jsonFields returns the fields of a struct by their names in JSON, those of inlined structs among them; none of
+// another type.
+func jsonFields(t reflect.Type) map[string]reflect.StructField {
+	fields := map[string]reflect.StructField{}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return fields
+	}
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "-" && !f.Anonymous {
-			fields = append(fields, jsonField{name, f})
+		switch {
+		case name == "-":
+		case name == "" && f.Anonymous:
+			for name, inner := range jsonFields(f.Type) {
+				inner.Index = slices.Concat(f.Index, inner.Index)
+				fields[name] = inner
+			}
+		case name != "":
+			fields[name] = f
 		}
 	}
 	return fields
 }
 
-// fieldOf names a field of an object. A name that is no plain word is quoted.
-func fieldOf(at, name string) string {
-	if at != "" {
-		at += "."
+// SetFields returns the fields of a struct that are set, by their names in JSON.
+func SetFields(object any) map[string]any {
+	set := map[string]any{}
+	v := reflect.Indirect(reflect.ValueOf(object))
+	for name, f := range jsonFields(v.Type()) {
+		if value, err := v.FieldByIndexErr(f.Index); err == nil && !value.IsZero() {
+			set[name] = value.Interface()
+		}
 	}
-	const plain = "abcdefghijklmnopqrstuvwxyz0123456789-"
-	if name == "" || len(name) > 63 || strings.Trim(strings.ToLower(name), plain) != "" {
-		name = strconv.Quote(short(name))
-	}
-	return at + name
+	return set
 }
 
 // wanted says what a field of a type can be.
 func wanted(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[Duration]():
+	if t == reflect.TypeFor[Duration]() {
 		return `text like "1m30s"`
-	case t == reflect.TypeFor[json.RawMessage]():
-		return "JSON"
-	case t.Kind() == reflect.String:
+	}
+	switch t.Kind() {
+	case reflect.String:
 		return "text"
-	case t.Kind() == reflect.Bool:
+	case reflect.Bool:
 		return "true or false"
-	case t.Kind() == reflect.Uint64:
+	case reflect.Uint64:
 		return "a whole number from 0 on"
-	case t.Kind() == reflect.Float64:
+	case reflect.Float64, reflect.Interface:
 		return "a number"
-	case t.Kind() == reflect.Slice:
+	case reflect.Slice:
 		return "a list, in brackets"
-	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
+	case reflect.Struct, reflect.Map:
 		return "fields, in braces"
 	}
 	return "a whole number"
-}
-
-// found says what a value is.
-func found(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "the text " + strconv.Quote(short(v))
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	case bool:
-		return strconv.FormatBool(v)
-	}
-	return "the number " + short(fmt.Sprint(value))
 }

@@ -45,9 +45,9 @@ func TestDecodeReadsYAML(t *testing.T) {
 	for text, want := range map[string]string{
 		"schema: 1\nschema: 1\n":         `key "schema" already set in map; write YAML or JSON`,
 		"steps: [{n: 1, durration: 1s}]": "steps[0].durration: there is no such field",
-		"workers: two":                   `workers: is the text "two"; use a whole number`,
+		"workers: two":                   `workers: is "two"; use a whole number`,
 		"\ta: b":                         "plan: cannot be read: yaml:",
-		"just text":                      `plan: is the text "just text"`,
+		"just text":                      `plan: is "just text"; use fields, in braces`,
 	} {
 		if _, err := plan.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -64,16 +64,16 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"a field twice", `{"steps":[{"n":1,"n":2}]}`, "steps[0].n: is there twice; leave one of them out"},
 		{"two plans", `{"schema":1}{"schema":1}`, "plan: there is more after it; remove it"},
 		{"newer", `{"schema":2,"new":true}`, "schema 2, want at most 1"},
-		{"duration", `{"bounds":{"ready":5}}`, `bounds.ready: is the number 5; use text like "1m30s"`},
-		{"no duration", `{"bounds":{"ready":"NaN"}}`, `bounds.ready: is the text "NaN"; use text like "1m30s"`},
-		{"not a number", `{"workers":"two"}`, `workers: is the text "two"; use a whole number`},
+		{"duration", `{"bounds":{"ready":5}}`, `bounds.ready: is 5; use text like "1m30s"`},
+		{"no duration", `{"bounds":{"ready":"NaN"}}`, `bounds.ready: is "NaN"; use text like "1m30s"`},
+		{"not a number", `{"workers":"two"}`, `workers: is "two"; use a whole number`},
 		{"no JSON", `{"workers":NaN}`,
 			`plan: cannot be read: invalid character 'N' looking for beginning of value (line 1, column 12)`},
-		{"overflow", `{"seed":99999999999999999999}`, "seed: is the number 99999999999999999999; use a whole number"},
-		{"a list", `{"workload":[[1]]}`, "workload: is a list; use fields, in braces"},
+		{"overflow", `{"seed":99999999999999999999}`, "seed: is 99999999999999999999; use a whole number"},
+		{"a list", `{"workload":[[1]]}`, "workload: is [[1]]; use fields, in braces"},
 		{"no object", `{"workload":null}`, "workload: is null; use fields, in braces"},
 		{"no text", "{\"scenario\":\"a\xff\"}", "scenario: is not UTF-8; use UTF-8"},
-		{"deep", strings.Repeat(`{"steps":[`, 50) + strings.Repeat("]}", 50), "is nested more than 64 deep"},
+		{"deep", strings.Repeat(`{"steps":[`, 50) + strings.Repeat("]}", 50), "steps[0].steps: there is no such field"},
 		{"deep where nothing is", `{"x":` + strings.Repeat("[", 1_000_000), "exceeded max depth"},
 		{"too long", strings.Repeat(" ", 5<<20), "longer than"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -14,10 +15,11 @@ import (
 // "steps[3].fault.ordinal", and says what is wrong with it and what to write instead.
 type FieldErrors field.ErrorList
 
-// maxShown and maxDetail bound how many errors are shown at once, and how many bytes of each.
+// How many errors are shown at once, and how many bytes of each and of a value in it.
 const (
 	maxShown  = 40
 	maxDetail = 400
+	maxShort  = 80
 )
 
 // ErrSchema is wrapped by Decode for a plan that a newer Seatrial wrote.
@@ -57,16 +59,25 @@ func (l FieldErrors) Err() error {
 	return l
 }
 
-// Add appends one error: what is wrong with a field, and what to do about it.
+// Add appends one error: what is wrong with a field, and what to do about it. Whatever it quotes can be printed.
 func (l *FieldErrors) Add(at, fix, detail string, args ...any) {
-	what := fmt.Sprintf(detail, args...)
-	if len(what) > maxDetail {
-		what = strings.ToValidUTF8(what[:maxDetail], "") + "..."
-	}
+	what := Printable(fmt.Sprintf(detail, args...), maxDetail)
 	*l = append(*l, &field.Error{
-		Type: field.ErrorTypeInvalid, Field: at, BadValue: field.OmitValueType{}, Detail: what + "; " + fix,
+		Type: field.ErrorTypeInvalid, Field: Printable(at, maxDetail), BadValue: field.OmitValueType{},
+		Detail: what + "; " + Printable(fix, maxDetail),
 	})
 }
+
+// Under returns the errors with fields relative to what contains them.
+func (l FieldErrors) Under(at string) FieldErrors {
+	for _, e := range l {
+		e.Field = Join(at, e.Field)
+	}
+	return l
+}
+
+// Join returns the path of a field within another.
+func Join(at, name string) string { return strings.Trim(at+"."+name, ".") }
 
 // Range adds an error when a value is not between two others.
 func (l *FieldErrors) Range(at string, value, low, high int) {
@@ -80,7 +91,7 @@ func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 	if slices.Contains(known, value) {
 		return true
 	}
-	fix := "there is none to choose from"
+	fix := "there is none"
 	if len(known) > 0 {
 		fix = "known: " + strings.Join(known, ", ")
 	}
@@ -136,17 +147,20 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// short cuts what is too long to be shown.
-func short(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
+// Printable returns text that can be shown on a terminal: one line without control characters, cut after so many bytes.
+func Printable(text string, most int) string {
+	var b strings.Builder
+	for _, r := range strings.ReplaceAll(text, "\n", "; ") {
+		if b.Len() >= most {
+			b.WriteString("...")
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
 	}
-	return s[:most] + "..."
-}
-
-// oneLine escapes what cannot be printed.
-func oneLine(s string) string {
-	q := strconv.Quote(s)
-	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+	return b.String()
 }

@@ -212,11 +212,11 @@ func (m Match) String() string {
 	case OpDeleted:
 		return name + " is deleted"
 	case OpThere:
-		return fmt.Sprintf("%s has %s", name, oneLine(m.Path))
+		return fmt.Sprintf("%s has %s", name, Printable(m.Path, maxPath))
 	case OpAbsent:
-		return fmt.Sprintf("%s has no %s", name, oneLine(m.Path))
+		return fmt.Sprintf("%s has no %s", name, Printable(m.Path, maxPath))
 	}
-	return fmt.Sprintf("%s has %s %s %q", name, oneLine(m.Path), m.Op, m.Value)
+	return fmt.Sprintf("%s has %s %s %q", name, Printable(m.Path, maxPath), m.Op, m.Value)
 }
 
 // match checks what an API object must be.
@@ -235,7 +235,7 @@ func (v *validator) match(at string, m Match) {
 		}
 	} else if _, err := parsePath(m.Path); err != nil {
 		v.Add(at+".path", `write it as .status.readyReplicas or .status.conditions[?(@.type=="Ready")].status`,
-			"%q: %s", short(m.Path), oneLine(err.Error()))
+			"%q: %v", Printable(m.Path, maxShort), err)
 	}
 	order := orders()[m.Op] != nil
 	if !order && m.Op != OpIs && m.Op != OpNot && m.Value != "" {
@@ -245,6 +245,6 @@ func (v *validator) match(at string, m Match) {
 		v.Add(at+".value", fmt.Sprintf("use at most %d bytes", maxValue), "it has %d bytes", len(m.Value))
 	}
 	if _, ok := number64(m.Value); order && !ok {
-		v.Add(at+".value", "use a number", "%q cannot be put in order by %q", short(m.Value), m.Op)
+		v.Add(at+".value", "use a number", "%q cannot be put in order by %q", Printable(m.Value, maxShort), m.Op)
 	}
 }

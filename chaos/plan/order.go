@@ -34,7 +34,7 @@ func orderOf(p Plan) *order {
 	o.add("steps", p.Steps, -1, -1, -1)
 	for i, s := range o.steps { // What waits for another fault.
 		if j, ok := o.awaited(s.Step); ok {
-			o.then(o.comes(j, s.Await.Stage), 4*i+over)
+			o.then(o.reaches(j, s.Await.Stage), 4*i+over)
 		}
 	}
 	o.after = make([][]bool, len(o.next))
@@ -79,8 +79,8 @@ func (o *order) awaited(s Step) (int, bool) {
 	return j, j >= 0
 }
 
-// comes returns the moment that a stage of the fault of step j does not come before.
-func (o *order) comes(j int, stage string) int {
+// reaches returns the earliest moment at which the fault of step j reaches a stage.
+func (o *order) reaches(j int, stage string) int {
 	switch stage {
 	case StageHealed:
 		if end := o.end(j); end != 4*j+over {
@@ -134,28 +134,28 @@ func (v *validator) overlaps() {
 	if len(o.steps) > MaxSteps {
 		return // Another error says so.
 	}
-	circle := false
+	cycle := false
 	for i, s := range o.steps {
 		j, ok := o.awaited(s.Step)
 		switch {
 		case !ok:
-		case o.before(4*i+over, o.comes(j, s.Await.Stage)):
-			circle = true
+		case o.before(4*i+over, o.reaches(j, s.Await.Stage)):
+			cycle = true
 			v.Add(s.at+".await.step", "wait for a fault of another branch that does not wait for this one",
-				"step %d does not come so far before this step has ended", s.Await.Step)
-		case o.before(o.comes(j, s.Await.Stage), 4*i+began):
+				"step %d reaches this stage only after this step has ended", s.Await.Step)
+		case o.before(o.reaches(j, s.Await.Stage), 4*i+began):
 			v.Add(s.at+".await.step", "leave the step out, or put it into another branch",
-				"step %d has come so far by then in any case", s.Await.Step)
+				"step %d has reached this stage before this step begins", s.Await.Step)
 		}
 	}
-	if circle {
+	if cycle {
 		return
 	}
 	for j, s := range o.steps {
 		if s.Fault == nil {
 			continue
 		}
-		v.standing(j)
+		v.withoutAPI(j)
 		planes := 0 // Control planes that this fault and those before it may take away at once.
 		for i := range o.steps[:j+1] {
 			if o.steps[i].Fault == nil || i != j && !o.overlap(i, j) {
@@ -204,8 +204,8 @@ func (v *validator) pair(i, j int) {
 		a.N, why)
 }
 
-// standing checks that what is done within a fault that takes the API away does not need it.
-func (v *validator) standing(j int) {
+// withoutAPI checks that what is done within a fault that takes the API away does not need it.
+func (v *validator) withoutAPI(j int) {
 	o := v.order
 	takes := v.takes(j)
 	away := slices.IndexFunc(takes, func(p Part) bool { return slices.Contains(apiParts(), p) })
@@ -220,8 +220,8 @@ func (v *validator) standing(j int) {
 		apart := o.before(4*i+over, 4*j+began) || o.before(o.end(j), 4*i+began)
 		around := o.before(4*i+began, 4*j+began) && o.before(o.end(j), 4*i+over)
 		if slices.Contains(asks, s.Do) && !apart && !around {
-			v.Add(s.at+".do", "put it before or after that step", "the %s may be taken away then, by step %d",
-				takes[away], o.steps[j].N)
+			v.Add(s.at+".do", "put it before or after that step",
+				"it needs the API, and step %d may have taken the %s away then", o.steps[j].N, takes[away])
 		}
 	}
 }

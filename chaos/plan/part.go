@@ -91,13 +91,13 @@ func clash(has, takes Part, same bool) string {
 	case has == PartNode && machine(takes):
 		return "it has taken the node away"
 	case takes == PartNode && machine(has):
-		return fmt.Sprintf("it has the node's %s", has)
+		return fmt.Sprintf("it takes the node's %s, and this one the whole node", has)
 	case has == takes && !away(has):
-		return fmt.Sprintf("it has the %s", has)
+		return fmt.Sprintf("both take the %s", has)
 	case away(has) && (away(takes) || object(takes)):
-		return fmt.Sprintf("it has taken the %s away, and nothing can be done or seen without it", has)
+		return fmt.Sprintf("it takes the %s away, without which nothing can be done or seen", has)
 	case away(has) && leads(takes), leads(has) && away(takes):
-		return fmt.Sprintf("it has the %s, and without both there is no leader", has)
+		return fmt.Sprintf("it takes the %s, and without both there is no leader", has)
 	}
 	return ""
 }

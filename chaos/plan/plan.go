@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -19,21 +18,14 @@ func (d Duration) D() time.Duration { return time.Duration(d) }
 // String renders d as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes the duration as text.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+// MarshalText writes the duration as text.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads the duration from text.
-func (d *Duration) UnmarshalJSON(data []byte) error {
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("decode duration: want text like \"30s\": %w", err)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("decode duration: %w", err)
-	}
+// UnmarshalText reads the duration from text.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
-	return nil
+	return err
 }
 
 // Plan is all that a trial will do, decided before anything is touched.
@@ -126,6 +118,31 @@ func (s Step) inner() []sequence {
 		return inner
 	}
 	return []sequence{{"during", s.During}}
+}
+
+// Rewrite puts other steps in the place of each, at any depth, and returns them. Nothing of the given steps is changed;
+// at is the path of the first list of them.
+func Rewrite(at string, steps []Step, rewrite func(at string, s Step) []Step) []Step {
+	if steps == nil {
+		return nil
+	}
+	out := make([]Step, 0, len(steps))
+	for i, s := range steps {
+		here := fmt.Sprintf("%s[%d]", at, i)
+		if s.Fault != nil {
+			f := *s.Fault
+			f.Provoke = Rewrite(here+".fault.provoke", f.Provoke, rewrite)
+			f.During = Rewrite(here+".fault.during", f.During, rewrite)
+			s.Fault = &f
+		}
+		s.During = Rewrite(here+".during", s.During, rewrite)
+		s.Branches = slices.Clone(s.Branches)
+		for j, branch := range s.Branches {
+			s.Branches[j] = Rewrite(fmt.Sprintf("%s.branches[%d]", here, j), branch, rewrite)
+		}
+		out = append(out, rewrite(here, s)...)
+	}
+	return out
 }
 
 // Number gives steps their numbers, from 1 on, each before the steps within it.

@@ -2,8 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -130,19 +130,9 @@ func (p Plan) Describe(s Step) string {
 
 // own returns the fields of a step that are set and that not every step has.
 func own(s Step) []string {
-	return set(s, "n", "do", "during", "wait", "note", "bound")
-}
-
-// set returns the fields of a struct that are set, by their names in JSON, without some.
-func set(object any, without ...string) []string {
-	var names []string
-	v := reflect.ValueOf(object)
-	for _, f := range jsonFields(v.Type()) {
-		if !slices.Contains(without, f.name) && !v.FieldByIndex(f.Index).IsZero() {
-			names = append(names, f.name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(SetFields(s))), func(name string) bool {
+		return slices.Contains([]string{"n", "do", "during", "wait", "note", "bound"}, name)
+	})
 }
 
 // The limits of steps within each other.
@@ -219,7 +209,7 @@ func (v *validator) tooDeep(at string, in depth, steps ...[]Step) bool {
 
 // fits checks that what is within a step, and what it waits for, does not take longer than its bound allows.
 func (v *validator) fits(at string, s Step) {
-	least := s.least()
+	least := s.Least()
 	if least < s.Bound.D() || s.Bound <= 0 || s.Lasting >= s.Bound || s.Fault != nil && s.Fault.Hold >= s.Bound {
 		return // Another error says so.
 	}
@@ -227,13 +217,13 @@ func (v *validator) fits(at string, s Step) {
 		"into %s", least, s.Bound)
 }
 
-// least returns the shortest time that a step can take, as far as the plan says.
-func (s Step) least() time.Duration {
+// Least returns the shortest time that a step can take, as far as the plan says.
+func (s Step) Least() time.Duration {
 	least := max(s.Lasting.D(), 0)
 	for _, inner := range s.inner() {
 		all := time.Duration(0)
 		for _, within := range inner.steps {
-			all = sum(all, within.least())
+			all = sum(all, within.Least())
 		}
 		if s.Do == ActionTogether {
 			least = max(least, all)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -174,8 +175,8 @@ func (v *validator) await(at string, a Await, deep int) {
 		return
 	}
 	fields := strings.Fields(about.fields)
-	for _, name := range set(a, "for", "ordinal", "delay") {
-		if !slices.Contains(fields, name) {
+	for _, name := range slices.Sorted(maps.Keys(SetFields(a))) {
+		if !slices.Contains(append(fields, "for", "ordinal", "delay"), name) {
 			v.Add(at+"."+name, "leave it out", "%q does not take it", a.For)
 		}
 	}
@@ -183,7 +184,7 @@ func (v *validator) await(at string, a Await, deep int) {
 		v.awaitField(at+"."+name, name, a)
 	}
 	if about.whole && a.Ordinal != 0 {
-		v.Add(at+".ordinal", "leave it at 0", "%q concerns no single pod", a.For)
+		v.Add(at+".ordinal", "leave it at 0", "%q is not about a single pod", a.For)
 	} else if !about.whole {
 		v.ordinal(at+".ordinal", a.Ordinal)
 	}
@@ -195,9 +196,9 @@ func (v *validator) await(at string, a Await, deep int) {
 		v.settles(at + ".for")
 	case about.moment && deep == 0 && !v.set.changed:
 		v.Add(at, "put the step into the during of another, or after one that changes the StatefulSet",
-			"nothing happens that could be awaited")
+			"nothing happens here that could be awaited")
 	case about.within && deep == 0:
-		v.Add(at, "put the step into the during of another", "nothing happens that could be awaited")
+		v.Add(at, "put the step into the during of another", "nothing happens here that could be awaited")
 	}
 }
 

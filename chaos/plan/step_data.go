@@ -56,7 +56,7 @@ func (v *validator) tamper(at string, t Tamper) {
 	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte")
 	v.ordinal(at+".ordinal", t.Ordinal)
 	if t.Kind != "flip-byte" {
-		for _, field := range set(t, "kind", "ordinal") {
+		for field := range SetFields(Tamper{Page: t.Page, Byte: t.Byte}) {
 			v.Add(at+"."+field, "leave it out", "%q does not take it", t.Kind)
 		}
 		return

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -55,30 +56,18 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON keeps every field that not all faults have as a parameter.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	type common Fault
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*common)(f)); err != nil {
-		return fmt.Errorf("decode fault: %w", err)
-	}
 	var params Params
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &params); err != nil {
+	err := errors.Join(kjson.UnmarshalCaseSensitivePreserveInts(data, (*common)(f)),
+		kjson.UnmarshalCaseSensitivePreserveInts(data, &params))
+	if err != nil {
 		return fmt.Errorf("decode fault: %w", err)
 	}
-	for _, field := range jsonFields(reflect.TypeFor[Fault]()) {
-		delete(params, field.name)
-	}
+	known := jsonFields(reflect.TypeFor[Fault]())
+	maps.DeleteFunc(params, func(name string, _ any) bool { _, ok := known[name]; return ok })
 	if f.Params = params; len(params) == 0 {
 		f.Params = nil
 	}
 	return nil
-}
-
-// plain returns the parameters as they are decoded from JSON.
-func (p Params) plain() (map[string]any, error) {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	var plain map[string]any
-	return plain, kjson.UnmarshalCaseSensitivePreserveInts(data, &plain)
 }
 
 // note tells of the parameters, "" when there are none.
@@ -93,15 +82,18 @@ func (p Params) note() string {
 					tell(k, v[k])
 				}
 			}
+		case nil:
 		case bool:
 			if v {
-				note.WriteString(", " + oneLine(short(name)))
+				note.WriteString(", " + Printable(name, maxShort))
 			}
 		default:
-			note.WriteString(", " + oneLine(short(name+" "+strings.Trim(fmt.Sprint(v), "[]"))))
+			note.WriteString(", " + Printable(name+" "+strings.Trim(fmt.Sprint(v), "[]"), maxShort))
 		}
 	}
-	if plain, err := p.plain(); err == nil && len(plain) > 0 {
+	data, err := json.Marshal(p)
+	var plain any
+	if err == nil && kjson.UnmarshalCaseSensitivePreserveInts(data, &plain) == nil {
 		tell("", plain)
 	}
 	return note.String()
@@ -130,21 +122,12 @@ func DecodeParams[P any](f Fault) (P, FieldErrors) {
 	if len(errs) > 0 || len(f.Params) == 0 {
 		return p, errs
 	}
-	plain, err := f.Params.plain()
-	var data []byte
-	if err == nil {
-		if errs.shape("", reflect.TypeFor[P](), plain, 0); len(errs) > 0 {
-			return p, errs
-		}
-		data, err = json.Marshal(plain)
-	}
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &p)
-	}
+	data, err := json.Marshal(f.Params)
 	if err != nil {
-		errs.Add("params", "write JSON", "cannot be read: %v", err)
+		errs.Add("params", "write JSON", "cannot be encoded: %v", err)
+		return p, errs
 	}
-	return p, errs
+	return p, Unmarshal(data, &p)
 }
 
 // Names returns a check that knows the names of a fault's parameters and nothing else of them.
@@ -152,7 +135,7 @@ func Names(names ...string) func(Setting) FieldErrors {
 	return func(s Setting) (errs FieldErrors) {
 		for _, name := range slices.Sorted(maps.Keys(s.Fault.Params)) {
 			if !slices.Contains(names, name) {
-				errs.unknown("", name, fmt.Sprintf("fault %q does not take it", short(s.Fault.Name)), names)
+				errs.unknown("", name, fmt.Sprintf("fault %q does not take it", s.Fault.Name), names)
 			}
 		}
 		return errs
@@ -162,8 +145,10 @@ func Names(names ...string) func(Setting) FieldErrors {
 // ParamNames returns the names of the parameters of a fault, in the order of its struct.
 func ParamNames[P any]() []string {
 	var names []string
-	for _, f := range jsonFields(reflect.TypeFor[P]()) {
-		names = append(names, f.name)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[P]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -234,10 +219,8 @@ func (v *validator) params(at string, f Fault, known FaultCaps) {
 	if check == nil {
 		check = Names()
 	}
-	for _, e := range check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach}) {
-		e.Field = at + "." + e.Field
-		v.FieldErrors = append(v.FieldErrors, e)
-	}
+	errs := check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach})
+	v.FieldErrors = append(v.FieldErrors, errs.Under(at)...)
 }
 
 // maxPutOff is how long a node delays an act after the call that it waited for: the effect must be shown within the

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,9 +10,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Cases returns every case, in alphabetical order.
+// Cases returns every case, in alphabetical order. What most of them have in common is filled in: the verdict FAIL, of
+// a control PASS, and every version without a fix.
 func Cases() []plan.Case {
 	all := slices.Concat(detachCases(), kubeletCases(), controllerCases())
+	for i, c := range all {
+		expect := "FAIL"
+		if c.Control {
+			expect = "PASS"
+		}
+		all[i].Expect = cmp.Or(c.Expect, expect)
+		all[i].Affected, all[i].Fixed = cmp.Or(c.Affected, allVersions), cmp.Or(c.Fixed, "none")
+	}
 	slices.SortFunc(all, func(a, b plan.Case) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -97,14 +107,12 @@ func detachCases() []plan.Case {
 				Name: "k8s-61832",
 				Summary: "A node is cut off and its pods force-deleted: after six minutes each volume is detached by " +
 					"force, the pod's twin starts elsewhere, and two databases write to one volume.",
-				Expect: "FAIL",
-				Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
+				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
 			},
-			Report:   "kubernetes/kubernetes issue 61832",
-			Affected: allVersions,
-			Fixed:    "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
-			Volumes:  forced,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
+			Report:  "kubernetes/kubernetes issue 61832",
+			Fixed:   "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
+			Volumes: forced,
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// Kubernetes detaches while the node has the volumes mounted, as in k8s-61832, which is a finding of
@@ -131,7 +139,6 @@ func detachCases() []plan.Case {
 				Name: "k8s-61832-flag",
 				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node " +
 					"has it mounted, and the twins wait until the node is back.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					return control(r, onOneNode("single"), Within("force-detach-off", 0, 20*time.Minute, stranded()))
 				},
@@ -148,7 +155,6 @@ func detachCases() []plan.Case {
 				Name: "k8s-61832-local",
 				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the " +
 					"node that is cut off.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("")
 					w.Storage = plan.StorageLocal
@@ -171,7 +177,6 @@ func detachCases() []plan.Case {
 				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each " +
 					"volume is detached by force, the pod's twin starts elsewhere, and two databases write to one " +
 					"volume.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					gone := Within("node-delete", 0, 12*time.Minute, append(moved(10*time.Minute), Load(50))...)
 					gone.Fault.Outlast = true // Behind the partition, the kubelet cannot register.
@@ -179,11 +184,9 @@ func detachCases() []plan.Case {
 						Within("node-partition", 0, 20*time.Minute, notReady(), gone), Load(50))
 				},
 			},
-			Report:   "kubernetes/kubernetes issue 61832",
-			Affected: allVersions,
-			Fixed:    "none",
-			Volumes:  forced,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
+			Report:  "kubernetes/kubernetes issue 61832",
+			Volumes: forced,
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
@@ -192,8 +195,7 @@ func detachCases() []plan.Case {
 				Name: "k8s-120328",
 				Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
 					"NodeUnstage, for a volume that the node has mounted.",
-				Expect: "FAIL",
-				Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
+				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
 			},
 			Report:   "kubernetes/kubernetes issue 120328",
 			Affected: allVersions + ", unless the kube-controller-manager has --disable-force-detach-on-timeout",
@@ -208,7 +210,6 @@ func detachCases() []plan.Case {
 				Name: "k8s-124334",
 				Summary: "Every ControllerUnpublish fails and the disk stays attached: the guard against a second " +
 					"attachment no longer counts that node, and the volume is attached to two.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					fail := plan.Params{
 						"rpc": "ControllerUnpublishVolume", "act": "fail", "code": "Internal", "every": true}
@@ -217,11 +218,9 @@ func detachCases() []plan.Case {
 						Within("cordon", 0, 10*time.Minute, CSIPoint(fail, 0, 9*time.Minute, during...)), Load(20))
 				},
 			},
-			Report:   "kubernetes/kubernetes pull request 124334, closed without being merged",
-			Affected: allVersions,
-			Fixed:    "none",
-			Volumes:  forced,
-			Finding:  plan.Sign{Check: "attach-order", Says: "attached"},
+			Report:  "kubernetes/kubernetes pull request 124334, closed without being merged",
+			Volumes: forced,
+			Finding: plan.Sign{Check: "attach-order", Says: "attached"},
 		},
 		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
@@ -229,7 +228,6 @@ func detachCases() []plan.Case {
 				Name: "out-of-service",
 				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
 					"once, the twins start elsewhere, and the node goes on writing.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					during := append(moved(4*time.Minute), Load(50))
 					return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
@@ -256,7 +254,6 @@ func kubeletCases() []plan.Case {
 				Name: "k8s-113979",
 				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay " +
 					"until its container is gone.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("single")
 					w.PreStop = plan.Duration(20 * time.Second)
@@ -280,12 +277,10 @@ func kubeletCases() []plan.Case {
 				Name: "k8s-113979-force",
 				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
 					"volume down first and ends the container that writes to it later.",
-				Expect: "FAIL",
-				Build:  forcedWhileDown,
+				Build: forcedWhileDown,
 			},
 			Report:   "kubernetes/kubernetes issue 113979, by another way; seen by Seatrial",
 			Affected: "v1.37.0; others were not tried",
-			Fixed:    "none",
 			Volumes:  forced,
 			Race:     true,
 			Finding:  plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
@@ -297,8 +292,7 @@ func kubeletCases() []plan.Case {
 				Name: "residue",
 				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
 					"the pods and of the node must be gone within the bound.",
-				Expect: "PASS",
-				Build:  forcedWhileDown,
+				Build: forcedWhileDown,
 			},
 			Report:   "kubernetes/kubernetes issues 89112 and 101911",
 			Affected: "v1.20 and v1.21, by other ways",
@@ -314,7 +308,6 @@ func kubeletCases() []plan.Case {
 				Name: "k8s-121937",
 				Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
 					"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
 					unstaged := each(forced, func(i int) plan.Step {
@@ -328,11 +321,9 @@ func kubeletCases() []plan.Case {
 						Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
 				},
 			},
-			Report:   "kubernetes/kubernetes issue 121937",
-			Affected: allVersions,
-			Fixed:    "none",
-			Volumes:  forced,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
+			Report:  "kubernetes/kubernetes issue 121937",
+			Volumes: forced,
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// The moments are when the pod has just been deleted, and within each of the four calls that take its
@@ -343,7 +334,6 @@ func kubeletCases() []plan.Case {
 				Name: "pod-remount",
 				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
 					"each of five moments: every time the pod must come up on its volume.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := onOneNode("single")
 					w.Pinned, w.Packed = true, false
@@ -395,7 +385,6 @@ func controllerCases() []plan.Case {
 				Name: "k8s-67250",
 				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
 					"by hand.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					broken := Update("v2")
 					broken.Update.Broken = plan.Brokens()[r.IntN(2)]
@@ -417,7 +406,6 @@ func controllerCases() []plan.Case {
 				Name: "k8s-119685",
 				Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
 					"back at the revision that it had.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2 + r.IntN(2))
 					w.Partition = 1
@@ -443,7 +431,6 @@ func controllerCases() []plan.Case {
 				Name: "k8s-123918",
 				Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
 					"available: that pod must go as soon as it is.",
-				Expect: "PASS",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2)
 					w.MinReadySeconds = 6 + r.IntN(3)
@@ -468,17 +455,14 @@ func controllerCases() []plan.Case {
 				Name: "k8s-136831",
 				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the " +
 					"last pod is Ready, and not when it is available.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2)
 					w.MinReadySeconds = 8 + r.IntN(3)
 					return Trial(w, Update("v2"))
 				},
 			},
-			Report:   "kubernetes/kubernetes issue 136831",
-			Affected: allVersions,
-			Fixed:    "none",
-			Finding:  plan.Sign{Check: "set-promotion", Says: "called complete"},
+			Report:  "kubernetes/kubernetes issue 136831",
+			Finding: plan.Sign{Check: "set-promotion", Says: "called complete"},
 		},
 		{
 			// The controller makes what it wants before it deletes what it does not want, and gives up at the first
@@ -487,7 +471,6 @@ func controllerCases() []plan.Case {
 				Name: "k8s-140858",
 				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: " +
 					"no pod is deleted, although that would make room.",
-				Expect: "FAIL",
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(4)
 					w.Parallel = true
@@ -502,10 +485,9 @@ func controllerCases() []plan.Case {
 					return p
 				},
 			},
-			Report:   "kubernetes/kubernetes issue 140858",
-			Affected: allVersions,
-			Fixed:    "master (pull request 141057)",
-			Finding:  plan.Sign{Check: "set-policy", Says: "not wanted since"},
+			Report:  "kubernetes/kubernetes issue 140858",
+			Fixed:   "master (pull request 141057)",
+			Finding: plan.Sign{Check: "set-policy", Says: "not wanted since"},
 		},
 	}
 }

@@ -68,36 +68,34 @@ type params struct {
 
 // Validate implements fault.Validator.
 func (p params) Validate(s plan.Setting) plan.FieldErrors {
+	var errs plan.FieldErrors
 	if len(p.Manifest) == 0 {
-		var errs plan.FieldErrors
 		errs.Add("manifest", "set it", "is missing for fault %q", s.Fault.Name)
 		return errs
 	}
-	relative := func(err error) plan.FieldErrors {
-		var out plan.FieldErrors
-		for _, e := range join(nil, err) {
-			e.Field = strings.Replace(e.Field, "manifests[0]", "manifest", 1)
-			out = append(out, e)
-		}
-		return out
+	obj, errs := decode(p.Manifest)
+	if len(errs) > 0 {
+		return errs.Under("manifest")
 	}
-	all, err := Parse(p.Manifest)
-	if err != nil {
-		return relative(err)
+	if !left(obj) {
+		errs.Add("manifest.kind", "use one experiment on pods", "%T cannot be left to Chaos Mesh", obj)
+		return errs
 	}
-	r := &rules{at: "manifest"}
-	if len(all) != 1 || !left(all[0].Object) {
-		r.add("kind", "use one experiment on pods", "kind %q cannot be left to Chaos Mesh", all[0].kind())
-		return r.errs
-	}
-	selector, _, _ := podsOf(all[0].Object)
-	pods := selector.Selector.Pods[placeholder]
-	want := fmt.Sprintf("%s-%d", s.Workload.StatefulSet, s.Fault.Ordinal)
-	if len(selector.Selector.Pods) != 1 || !slices.Equal(pods, []string{want}) || selector.Mode != v1alpha1.AllMode {
-		r.add("spec.selector", fmt.Sprintf("use pods: {%s: [%s]} with mode all", placeholder, want),
+	i := newImporter(s.Workload, 0, []plan.FaultCaps{{Name: Name}})
+	steps := i.steps("manifest", obj)
+	if len(i.errs) == 0 && (len(steps) != 1 || steps[0].Fault == nil || steps[0].Fault.Ordinal != s.Fault.Ordinal ||
+		podsOf(obj).Mode != v1alpha1.AllMode || i.namespace != placeholder) {
+		i.errs.Add("manifest.spec.selector",
+			fmt.Sprintf("use pods: {%s: [%s]} with mode all", placeholder, i.pod(s.Fault.Ordinal)),
 			"must name the victim and nobody else")
 	}
-	return r.errs
+	return i.errs
+}
+
+// left reports whether an object is of an experiment that is left to Chaos Mesh: there is a probe for it.
+func left(obj client.Object) bool {
+	_, err := newProbe(obj, fault.Env{})
+	return err == nil
 }
 
 // The bounds of what Chaos Mesh does.
@@ -118,19 +116,19 @@ type experiment struct {
 
 // read makes the object of the plan's manifest that is sent to the API server.
 func (e *experiment) read(manifest json.RawMessage) error {
-	obj, err := decode("manifest", manifest)
-	if err != nil {
+	obj, errs := decode(manifest)
+	if err := errs.Err(); err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
+	var err error
 	if e.probe, err = newProbe(obj, e.env); err != nil {
 		return err
 	}
-	selector, _, _ := podsOf(obj)
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
 	obj.SetName(strings.ToLower(e.env.Owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
 	obj.SetLabels(map[string]string{undo.OwnerLabel: e.env.Owner.Name()})
-	selector.Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
+	podsOf(obj).Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
 	specOf(obj).FieldByName("Duration").Set(durationValue(e.env.Life))
 	e.body, err = encode(obj)
 	return err

@@ -1,6 +1,10 @@
 package chaosmesh
 
 import (
+	"fmt"
+	"slices"
+	"time"
+
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 )
@@ -34,29 +38,69 @@ func Import(data []byte, a Around) (plan.Plan, error) {
 	if a.Workers == 0 {
 		a.Workers = 2
 	}
-	all, err := Parse(data)
+	objects, err := Parse(data)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	p := scenarios.Trial(scenarios.MySQL(min(max(a.Replicas, 1), plan.MaxReplicas)))
 	p.Schema, p.Scenario, p.Seed, p.Workers = plan.SchemaVersion, imported, a.Seed, a.Workers
-	parts, err := Translate(all, Options{
-		Workload: p.Workload, Seed: a.Seed, Labels: a.Labels, Machines: a.Machines, Times: a.Times, Faults: a.Faults,
-	})
-	if err != nil {
-		return plan.Plan{}, err
+	i := newImporter(p.Workload, a.Seed, a.Faults)
+	i.mesh = plan.Mesh{Labels: a.Labels, Machines: a.Machines, Times: a.Times}
+	var parts [][]plan.Step
+	for n, obj := range objects {
+		parts = append(parts, i.steps(fmt.Sprintf("manifests[%d]", n), obj))
 	}
-	if a.Together && len(parts) > 1 {
-		r := &rules{at: "manifests"}
-		parts = [][]plan.Step{together(r, "the file", parts)}
-		if err := r.errs.Err(); err != nil {
-			return plan.Plan{}, err
-		}
+	if a.Together {
+		parts = [][]plan.Step{manifest{importer: i, at: "manifests", spec: "spec"}.together("the file", parts)}
+	}
+	if err := i.errs.Err(); err != nil {
+		return plan.Plan{}, err
 	}
 	p.Steps = []plan.Step{scenarios.Load(between)}
 	for _, steps := range parts {
-		p.Steps = append(append(p.Steps, steps...), scenarios.Load(between), scenarios.Checksum("after"))
+		p.Steps = slices.Concat(p.Steps, steps, []plan.Step{scenarios.Load(between), scenarios.Checksum("after")})
 	}
 	plan.Number(p.Steps)
 	return p, nil
+}
+
+// Expand puts the steps that they mean in the place of a plan's manifests, at any depth, and numbers all steps anew. A
+// plan without manifests is returned as it is. Nothing of p is changed.
+func Expand(p plan.Plan, faults []plan.FaultCaps) (plan.Plan, error) {
+	isManifest := func(s plan.Step) bool { return s.Do == plan.ActionMesh && s.Mesh != nil }
+	if !slices.ContainsFunc(p.AllSteps(), isManifest) {
+		return p, nil
+	}
+	i := newImporter(p.Workload, p.Seed, faults)
+	p.Steps = plan.Rewrite("steps", p.Steps, func(at string, s plan.Step) []plan.Step {
+		if !isManifest(s) {
+			return []plan.Step{s}
+		}
+		at += ".mesh.manifest"
+		obj, errs := decode(s.Mesh.Manifest)
+		if len(errs) > 0 {
+			i.errs = append(i.errs, errs.Under(at)...)
+			return nil
+		}
+		i.mesh = *s.Mesh
+		steps := i.steps(at, obj)
+		if s.Bound > 0 && bounds(steps) > s.Bound.D() {
+			shorten(steps, s.Bound.D())
+		}
+		return steps
+	})
+	if err := i.errs.Err(); err != nil {
+		return plan.Plan{}, err
+	}
+	plan.Number(p.Steps)
+	return p, nil
+}
+
+// shorten gives each step its share of what a manifest may take.
+func shorten(steps []plan.Step, most time.Duration) {
+	all := bounds(steps)
+	for i := range steps {
+		share := float64(steps[i].Bound) / float64(all)
+		steps[i].Bound = plan.Duration(time.Duration(float64(most) * share).Truncate(time.Second))
+	}
 }

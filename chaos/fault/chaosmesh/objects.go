@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // forced is the annotation that has Chaos Mesh give up what it cannot recover
@@ -56,7 +58,7 @@ func (s status) failure() string {
 			}
 		}
 	}
-	return printable(last)
+	return plan.Printable(last, 300)
 }
 
 // injected returns the targets that are injected, without the container, and those that are not.

@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -153,9 +154,9 @@ func (f *files) round(ctx context.Context, times, enough int) (round, error) {
 			continue
 		}
 		r.shown++
-		r.last = fmt.Sprintf("the attributes of %s took %s", printable(name), took.Round(time.Millisecond))
+		r.last = fmt.Sprintf("the attributes of %s took %s", plan.Printable(name, 300), took.Round(time.Millisecond))
 		if said = strings.TrimSpace(said); said != "" {
-			r.last += ": " + printable(said)
+			r.last += ": " + plan.Printable(said, 300)
 		}
 	}
 	return r, nil

@@ -1,61 +1,74 @@
 package chaosmesh
 
 import (
-	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
-
-	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// row is one action of a kind of experiment that can be carried out.
+// row is one action of a kind of experiment.
 type row struct {
-	kind, action string
-	// fields are those of its spec that are carried out, beside action, mode, value, selector and duration; one with an
-	// exclamation mark must be set. Every other field that is set is refused.
+	kind, action string // Action "*" is every other action of the kind.
+	fault        string // What it becomes; Name leaves it to Chaos Mesh in the cluster.
+	// fields are those of its spec that are honoured, beside those of common; one with an exclamation mark must be set.
+	// Every other field that is set is refused.
 	fields string
-	atOnce bool // It is over at once, and needs no duration.
-	// check holds the values of its spec against the rules; given is the object as it was written.
-	check func(r *rules, obj, given client.Object)
-	// steps returns the steps that mean the same.
-	steps func(t *translator, r *rules, m Manifest) []plan.Step
+	note   string // What the step tells of it.
+	// read returns the faults that it is for each of its victims, and adds what is wrong with its spec. Without it, it
+	// is the fault of the row, without parameters.
+	read    func(m manifest, victims []int) []plan.Fault
+	refused string // Why it is not carried out; everything else is empty then.
 }
 
-// rows are all that can be carried out.
+// rows are the actions that are known. Every other kind is refused.
 func rows() []row {
-	const files = " volumePath path methods percent containerNames"
-	leave := (*translator).leave
+	const (
+		files  = " volumePath path methods percent"
+		byMesh = "by Chaos Mesh in the cluster"
+		netem  = "it needs netem in the kernel of the nodes"
+		faked  = "it changes what is read, and not whether or when, so no probe could show it"
+		chaosd = "it needs chaosd on the machine, which nodes of a trial do not run; and the nodes of a kind cluster " +
+			"share one clock"
+		loss = "of all that the pod's node sends to other nodes"
+	)
 	return []row{
-		{"PodChaos", "container-kill", "containerNames!", true, (*rules).pod, (*translator).podChaos},
-		{"PodChaos", "pod-failure", "", false, (*rules).pod, leave},
-		{"PodChaos", "pod-kill", "gracePeriod", true, (*rules).pod, (*translator).podChaos},
-		{"NetworkChaos", "loss", "loss!", false, (*rules).network, (*translator).packetLoss},
-		{"NetworkChaos", "netem", "loss!", false, (*rules).network, (*translator).packetLoss},
-		{"NetworkChaos", "partition", "target! direction partitionBehavior", false, (*rules).network,
-			(*translator).partition},
-		{"IOChaos", "fault", "errno!" + files, false, (*rules).io, leave},
-		{"IOChaos", "latency", "delay!" + files, false, (*rules).io, leave},
-		{"StressChaos", "", "stressors! containerNames", false, (*rules).stress, leave},
-		{"PhysicalMachineChaos", "network-loss", "network-loss! address", false, (*rules).machine,
-			(*translator).machineLoss},
-		{"PhysicalMachineChaos", "network-partition", "network-partition! address", false, (*rules).machine,
-			(*translator).machinePartition},
-		{"PhysicalMachineChaos", "process", "process! address", true, (*rules).machine, (*translator).process},
+		{kind: "PodChaos", action: "container-kill", fault: "container-kill", fields: "containerNames!",
+			read: manifest.containerKill},
+		{kind: "PodChaos", action: "pod-failure", fault: Name, note: byMesh},
+		{kind: "PodChaos", action: "pod-kill", fault: "pod-force-delete", fields: "gracePeriod",
+			read: manifest.podKill},
+		{kind: "NetworkChaos", action: "loss", fault: "packet-loss", fields: "loss! loss.loss", note: loss,
+			read: manifest.packetLoss},
+		{kind: "NetworkChaos", action: "netem", fault: "packet-loss", fields: "loss! loss.loss", note: loss,
+			read: manifest.packetLoss},
+		{kind: "NetworkChaos", action: "partition", fault: "pod-partition",
+			fields: "target! direction partitionBehavior", read: manifest.podPartition},
+		{kind: "NetworkChaos", action: "bandwidth", refused: netem},
+		{kind: "NetworkChaos", action: "corrupt", refused: netem},
+		{kind: "NetworkChaos", action: "delay", refused: netem},
+		{kind: "NetworkChaos", action: "duplicate", refused: netem},
+		{kind: "IOChaos", action: "fault", fault: Name, fields: "errno! containerNames" + files, note: byMesh,
+			read: manifest.io},
+		{kind: "IOChaos", action: "latency", fault: Name, fields: "delay! containerNames" + files, note: byMesh,
+			read: manifest.io},
+		{kind: "IOChaos", action: "attrOverride", refused: faked},
+		{kind: "IOChaos", action: "mistake", refused: faked},
+		{kind: "StressChaos", fault: Name, fields: "stressors! stressors.* containerNames", note: byMesh},
+		{kind: "PhysicalMachineChaos", action: "network-loss", fault: "packet-loss", note: "of all devices",
+			fields: "network-loss! network-loss.percent network-loss.device address", read: manifest.machineLoss},
+		{kind: "PhysicalMachineChaos", action: "network-partition", fault: "node-partition", note: "of all devices",
+			fields: "network-partition! network-partition.hostname network-partition.direction " +
+				"network-partition.device address", read: manifest.machinePartition},
+		{kind: "PhysicalMachineChaos", action: "process",
+			fields: "process! process.process process.signal address", read: manifest.process},
+		{kind: "PhysicalMachineChaos", action: "*", refused: chaosd},
 	}
 }
 
-// whyNot says why the other actions of a kind are not carried out.
-func whyNot(kind string) string {
-	return map[string]string{
-		"NetworkChaos": "it needs netem in the kernel of the nodes",
-		"IOChaos":      "it changes what is read, and not whether or when, so no probe could show it",
-		"PhysicalMachineChaos": "it needs chaosd on the machine, which nodes of a trial do not run; and the nodes " +
-			"of a kind cluster share one clock",
-	}[kind]
-}
+// common are the fields that every action honours; Chaos Mesh itself fills in the uid.
+func common() []string { return []string{"action", "mode", "value", "selector", "duration", "uid"} }
 
 // kinds are the kinds that can be used, in alphabetical order.
 func kinds() []string {
@@ -67,118 +80,59 @@ func kinds() []string {
 	return slices.Compact(all)
 }
 
-// row returns the row of an experiment, and the actions of its kind that there are rows for.
-func (m Manifest) row() (found row, ok bool, actions []string) {
-	for _, row := range rows() {
-		if row.kind != m.kind() {
-			continue
-		}
-		actions = append(actions, row.action)
-		if row.action == m.action() {
-			found, ok = row, true
-		}
-	}
-	return found, ok, actions
-}
-
-func (m Manifest) action() string {
+// row returns the row of an experiment. It adds an error when the experiment is refused.
+func (m manifest) row() (row, bool) {
+	var actions []string
+	action, refused := "", ""
 	if f := specOf(m.Object).FieldByName("Action"); f.IsValid() {
-		return f.String()
+		action = f.String()
 	}
-	return ""
+	for _, row := range rows() {
+		switch {
+		case row.kind != m.kind():
+		case row.refused == "" && row.action == action:
+			return row, true
+		case row.refused == "":
+			actions = append(actions, row.action)
+		case row.action == action || row.action == "*" && action != "":
+			refused = row.refused
+		}
+	}
+	if refused == "" {
+		m.errs.OneOf(m.path("spec.action"), "action", action, actions...)
+	} else {
+		m.add("spec.action", "known: "+strings.Join(actions, ", "), "%q cannot be carried out: %s", action, refused)
+	}
+	return row{}, false
 }
 
-// set returns the fields of the spec that are set as it was written.
-func (m Manifest) set() []string {
-	data, err := json.Marshal(specOf(m.given).Interface())
-	var fields map[string]any
-	if err != nil || json.Unmarshal(data, &fields) != nil {
-		return nil // It was decoded from JSON.
-	}
-	var names []string
-	for name, value := range fields {
-		switch v := value.(type) {
-		case map[string]any:
-			if len(v) == 0 {
-				continue
-			}
-		case []any:
-			if len(v) == 0 {
-				continue
-			}
-		case nil:
-			continue
-		case string:
-			if v == "" {
-				continue
-			}
-		case float64:
-			if v == 0 {
-				continue
+// honoured refuses the fields of a spec, or of a struct in it, that are set and not among those that are honoured, and
+// reports whether all that must be set are.
+func (m manifest) honoured(what, path string, object any, fields []string) bool {
+	set := plan.SetFields(object)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		known := slices.Contains(fields, name) || slices.Contains(fields, name+"!") || slices.Contains(fields, "*")
+		// What a field stands for when it is left out does nothing either.
+		text, isText := set[name].(string)
+		if !known && !(isText && (text == "all" || strings.Trim(text, "0.") == "")) {
+			m.add(path+"."+name, "leave it out", "is not carried out with %s", what)
+		}
+		var inner []string
+		for _, field := range fields {
+			if rest, ok := strings.CutPrefix(field, name+"."); ok {
+				inner = append(inner, rest)
 			}
 		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// experiment holds an experiment against its row, and what all experiments have in common against the rules.
-func (r *rules) experiment(m Manifest) {
-	row, ok, actions := m.row()
-	switch {
-	case !ok && m.action() == "":
-		r.oneOf("spec.action", "", actions...)
-		return
-	case !ok:
-		r.add("spec.action", nearest(m.action(), actions), "%q cannot be carried out: %s", printable(m.action()),
-			whyNot(m.kind()))
-		return
-	}
-	set := m.set()
-	for _, name := range set {
-		// Chaos Mesh itself fills in the uid.
-		known := append(strings.Fields(row.fields), "action", "mode", "value", "selector", "duration", "uid")
-		if !slices.Contains(known, name) && !slices.Contains(known, name+"!") {
-			r.add("spec."+printable(name), "leave it out", "is not carried out with %s", r.what(row))
+		if len(inner) > 0 {
+			m.honoured(what, path+"."+name, set[name], inner)
 		}
 	}
 	whole := true
-	for _, name := range strings.Fields(row.fields) {
-		if name, needed := strings.CutSuffix(name, "!"); needed && !slices.Contains(set, name) {
-			r.add("spec."+name, "set it", "is missing for %s", r.what(row))
+	for _, field := range fields {
+		if name, needed := strings.CutSuffix(field, "!"); needed && set[name] == nil {
+			m.add(path+"."+name, "set it", "is missing for %s", what)
 			whole = false
 		}
 	}
-	if !whole {
-		return
-	}
-	if s, duration, ok := podsOf(m.Object); ok {
-		given, _, _ := podsOf(m.given)
-		r.selector("spec", *s, *given)
-		r.length(duration, row.atOnce)
-	}
-	row.check(r, m.Object, m.given)
-}
-
-func (*rules) what(row row) string {
-	if row.action == "" {
-		return row.kind
-	}
-	return row.kind + " " + row.action
-}
-
-// podsOf returns the selector and the duration of an experiment on pods, as they stand in it.
-func podsOf(obj client.Object) (*v1alpha1.PodSelector, *string, bool) {
-	switch o := obj.(type) {
-	case *v1alpha1.PodChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.NetworkChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.IOChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	case *v1alpha1.StressChaos:
-		return &o.Spec.PodSelector, o.Spec.Duration, true
-	}
-	return nil, nil, false
+	return whole
 }

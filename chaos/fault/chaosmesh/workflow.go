@@ -19,111 +19,77 @@ const (
 	maxDepth  = 8
 )
 
-// workflow holds a Workflow against what the rules of Chaos Mesh leave out: templates within themselves, and those that
-// are no experiment.
-func (r *rules) workflow(obj *v1alpha1.Workflow) {
-	for i, template := range obj.Spec.Templates {
-		path := fmt.Sprintf("spec.templates[%d]", i)
-		switch template.Type {
-		case v1alpha1.TypeSerial, v1alpha1.TypeParallel:
-			if len(template.Children) == 0 {
-				r.add(path+".children", "name templates, or leave it out", "is empty")
-			}
-			if template.Deadline != nil {
-				r.lengthAt(path+".deadline", template.Deadline, false)
-			}
-			if template.StatusCheck != nil {
-				r.add(path+".statusCheck", "leave it out", "does nothing in a template of type %q", template.Type)
-			}
-		case v1alpha1.TypeSuspend:
-			r.lengthAt(path+".deadline", template.Deadline, false)
-		case v1alpha1.TypeTask, v1alpha1.TypeStatusCheck, v1alpha1.TypeSchedule:
-			r.add(path+".templateType", "use Serial, Parallel, Suspend or an experiment",
-				"%q runs pods, or calls others, or has no end: a plan is complete before it begins", template.Type)
-		}
-	}
-}
-
 // unfolding is a Workflow on its way to steps.
 type unfolding struct {
-	t      *translator
-	r      *rules
-	m      Manifest
-	obj    *v1alpha1.Workflow
-	leaves int
+	manifest
+	templates []v1alpha1.Template
+	reached   map[string]bool
+	leaves    int
 }
 
 // workflow returns the steps of a Workflow, from its entry on.
-func (t *translator) workflow(r *rules, m Manifest, obj *v1alpha1.Workflow) []plan.Step {
-	u := &unfolding{t: t, r: r, m: m, obj: obj}
+func (m manifest) workflow(obj *v1alpha1.Workflow) []plan.Step {
+	u := &unfolding{manifest: m, templates: obj.Spec.Templates, reached: map[string]bool{}}
+	before := len(m.errs)
 	steps := u.template("spec.entry", obj.Spec.Entry, nil)
-	for i, template := range obj.Spec.Templates {
-		if !u.reached(obj.Spec.Entry, template.Name, map[string]bool{}) {
-			r.add(fmt.Sprintf("spec.templates[%d].name", i), "make it a child of one that is, or leave it out",
-				"%q is never reached from the entry", printable(template.Name))
+	for i, template := range u.templates {
+		if !u.reached[template.Name] && len(m.errs) == before {
+			m.add(fmt.Sprintf("spec.templates[%d].name", i), "make it a child of one that is, or leave it out",
+				"%q is never reached from the entry", template.Name)
 		}
 	}
 	return steps
 }
 
-// find returns the index of a template.
-func (u *unfolding) find(name string) int {
-	return slices.IndexFunc(u.obj.Spec.Templates, func(t v1alpha1.Template) bool { return t.Name == name })
-}
-
-// reached reports whether a template is carried out when another is.
-func (u *unfolding) reached(from, name string, seen map[string]bool) bool {
-	i := u.find(from)
-	if from == name || i < 0 || seen[from] {
-		return from == name
-	}
-	seen[from] = true
-	return slices.ContainsFunc(u.obj.Spec.Templates[i].Children, func(child string) bool {
-		return u.reached(child, name, seen)
-	})
-}
-
 // template returns the steps of a template. At is where its name stands, within the templates around it.
 func (u *unfolding) template(at, name string, within []string) []plan.Step {
-	i := u.find(name)
+	i := slices.IndexFunc(u.templates, func(t v1alpha1.Template) bool { return t.Name == name })
 	switch {
-	case slices.Contains(within, name):
-		u.r.add(at, "leave it out", "template %q is within itself", printable(name))
+	case i < 0:
+		u.add(at, "use the name of a template", "there is no template %q", name)
 		return nil
-	case i < 0 || len(within) > maxDepth:
-		u.r.add(at, fmt.Sprintf("use at most %d templates within each other", maxDepth), "%q is too deep",
-			printable(name))
+	case slices.Contains(within, name):
+		u.add(at, "leave it out", "template %q is within itself", name)
+		return nil
+	case len(within) > maxDepth:
+		u.add(at, fmt.Sprintf("use at most %d templates within each other", maxDepth), "%q is too deep", name)
 		return nil
 	case u.leaves > maxLeaves:
 		return nil // That has been told.
 	}
-	template, path := u.obj.Spec.Templates[i], fmt.Sprintf("spec.templates[%d]", i)
-	within = append(slices.Clone(within), name)
+	u.reached[name] = true
+	template, path := u.templates[i], fmt.Sprintf("spec.templates[%d]", i)
 	switch template.Type {
 	case v1alpha1.TypeSerial, v1alpha1.TypeParallel:
-		return u.children(path, template, within)
+		return u.children(path, template, append(slices.Clone(within), name))
 	}
 	if u.leaves++; u.leaves > maxLeaves {
-		u.r.add(at, "use fewer children", "the workflow unfolds to more than %d steps", maxLeaves)
+		u.add(at, "use fewer children", "the workflow unfolds to more than %d steps", maxLeaves)
 		return nil
 	}
-	if template.Type == v1alpha1.TypeSuspend {
-		d, _ := time.ParseDuration(*template.Deadline) // The rules have looked at it.
-		return []plan.Step{pause(d, u.m.Name()+", template "+name)}
+	switch template.Type {
+	case v1alpha1.TypeSuspend:
+		return []plan.Step{pause(u.length(path+".deadline", template.Deadline, false),
+			u.Name()+", template "+template.Name, "")}
+	case v1alpha1.TypeTask, v1alpha1.TypeStatusCheck, v1alpha1.TypeSchedule:
+		u.add(path+".templateType", "use Serial, Parallel, Suspend or an experiment",
+			"%q runs pods, or calls others, or has no end: a plan is complete before it begins", template.Type)
+		return nil
 	}
-	return u.experiment(path, template)
-}
-
-// pause returns the step that lets time pass.
-func pause(d time.Duration, from string) plan.Step {
-	return plan.Step{
-		Do: plan.ActionPause, Lasting: plan.Duration(d), Bound: plan.Duration(d + time.Minute),
-		Note: printable("from " + from),
-	}
+	u.length(path+".deadline", template.Deadline, true)
+	name = u.GetName() + "." + name
+	return u.embedded(path, name, template.EmbedChaos, string(template.Type), template.Deadline)
 }
 
 // children returns the steps of a Serial or Parallel template.
 func (u *unfolding) children(path string, template v1alpha1.Template, within []string) []plan.Step {
+	if len(template.Children) == 0 {
+		u.add(path+".children", "name templates, or leave it out", "is empty")
+	}
+	if template.StatusCheck != nil {
+		u.add(path+".statusCheck", "leave it out", "does nothing in a template of type %q", template.Type)
+	}
+	deadline := u.length(path+".deadline", template.Deadline, true)
 	var branches [][]plan.Step
 	for i, child := range template.Children {
 		steps := u.template(fmt.Sprintf("%s.children[%d]", path, i), child, within)
@@ -131,111 +97,132 @@ func (u *unfolding) children(path string, template v1alpha1.Template, within []s
 			branches = append(branches, steps)
 		}
 	}
-	serial := slices.Concat(branches...)
-	if template.Type == v1alpha1.TypeParallel && len(branches) > 1 {
-		serial = together(u.r, u.m.Name()+", template "+template.Name, branches)
+	steps := slices.Concat(branches...)
+	if template.Type == v1alpha1.TypeParallel {
+		steps = u.together(u.Name()+", template "+template.Name, branches)
 	}
-	if template.Deadline != nil {
-		d, _ := time.ParseDuration(*template.Deadline)
-		if least := least(serial); least > d {
-			u.r.add(path+".deadline", "raise it",
-				"what is within takes %s at least, and %s would cut it short", least, d)
-		}
-	}
-	return serial
-}
-
-// least returns how long steps take at least.
-func least(steps []plan.Step) time.Duration {
-	all := time.Duration(0)
-	for _, s := range steps {
-		one := s.Lasting.D()
-		if s.Fault != nil {
-			one = s.Fault.Hold.D()
-		}
-		for _, branch := range s.Branches {
-			one = max(one, least(branch))
-		}
-		all += one
-	}
-	return all
-}
-
-// experiment returns the steps of a template that holds an experiment. It lasts until the template's deadline.
-func (u *unfolding) experiment(path string, template v1alpha1.Template) []plan.Step {
-	kind := string(template.Type)
-	if !slices.Contains(kinds(), kind) {
-		u.r.add(path+".templateType", nearest(kind, kinds()), "no kind %q of Chaos Mesh can be used", printable(kind))
-		return nil
-	}
-	obj, err := spawn(template.EmbedChaos, kind)
-	if err != nil {
-		u.r.add(path, "add the spec of the experiment", "%s", printable(err.Error()))
-		return nil
-	}
-	deadline := template.Deadline
-	if deadline != nil {
-		u.r.lengthAt(path+".deadline", deadline, false)
-	}
-	specOf(obj).FieldByName("Duration").Set(reflect.ValueOf(deadline))
-	return u.t.embedded(u.r, u.m, embed{
-		path: path, spec: fieldOf(template.EmbedChaos, kind), name: u.m.Object.GetName() + "." + template.Name,
-		obj: obj, duration: path + ".deadline",
-	})
-}
-
-// embed is an experiment within another object.
-type embed struct {
-	path     string // Of what it is in.
-	spec     string // The name of its spec there.
-	name     string
-	obj      client.Object
-	duration string // The path of what says how long it lasts; empty when it says so itself.
-}
-
-// embedded holds an experiment within another object against the rules, as if it stood alone, and returns its steps.
-func (t *translator) embedded(r *rules, m Manifest, e embed) []plan.Step {
-	e.obj.SetName(e.name)
-	e.obj.SetNamespace(m.Object.GetNamespace())
-	e.obj.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(
-		reflect.TypeOf(e.obj).Elem().Name()))
-	at := r.at + "." + e.path
-	own := &rules{at: strings.Trim(at, "."), spec: e.spec}
-	one := Manifest{At: at, given: e.obj, Object: e.obj.DeepCopyObject().(client.Object)}
-	own.check(one)
-	var steps []plan.Step
-	if len(own.errs) == 0 {
-		steps = t.experiment(own, one)
-	}
-	for _, err := range own.errs {
-		if e.duration != "" && err.Field == own.at+"."+e.spec+".duration" {
-			err.Field = r.at + "." + e.duration
-		}
-		r.errs = append(r.errs, err)
+	if least := least(steps); deadline > 0 && least > deadline {
+		u.add(path+".deadline", "raise it", "what is within takes %s at least, and %s would cut it short", least,
+			deadline)
 	}
 	return steps
 }
 
-// spawn makes an object of an embedded spec.
-func spawn(e *v1alpha1.EmbedChaos, kind string) (obj client.Object, err error) {
-	if e == nil || !reflect.ValueOf(e).Elem().FieldByName(kind).IsValid() ||
-		reflect.ValueOf(e).Elem().FieldByName(kind).IsNil() {
-		return nil, fmt.Errorf("the spec of %s is missing", kind)
+// least returns how long steps take at least, one after the other.
+func least(steps []plan.Step) time.Duration {
+	all := time.Duration(0)
+	for _, s := range steps {
+		all += s.Least()
 	}
-	made, err := e.SpawnNewObject(v1alpha1.TemplateType(kind))
-	if err != nil {
-		return nil, err
-	}
-	obj, ok := made.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%s is no object", kind)
-	}
-	return obj.DeepCopyObject().(client.Object), nil
+	return all
 }
 
-// fieldOf returns what the spec of a kind is called in a manifest.
-func fieldOf(e *v1alpha1.EmbedChaos, kind string) string {
-	f, _ := reflect.TypeOf(e).Elem().FieldByName(kind)
+// embedded returns the steps of an experiment within another object, by the rules for one that stands alone. Deadline
+// is that of a template, which says in the place of the experiment how long it lasts.
+func (m manifest) embedded(path, name string, specs *v1alpha1.EmbedChaos, kind string, deadline *string) []plan.Step {
+	own := manifest{importer: m.importer, at: m.path(path), lasts: "spec.duration"}
+	inWorkflow := m.kind() == v1alpha1.KindWorkflow
+	spec, ok := reflect.TypeFor[v1alpha1.EmbedChaos]().FieldByName(kind)
+	if !ok || !slices.Contains(kinds(), kind) {
+		field := map[bool]string{true: ".templateType", false: ".type"}[inWorkflow]
+		m.add(path+field, "use an experiment", "%q within a %s cannot be carried out", kind, m.kind())
+		return nil
+	}
+	own.spec = specName(spec)
+	if specs == nil || reflect.ValueOf(specs).Elem().FieldByIndex(spec.Index).IsNil() {
+		m.add(path, "add the spec of the experiment", "the spec of %s is missing", kind)
+		return nil
+	}
+	made, err := specs.SpawnNewObject(v1alpha1.TemplateType(kind))
+	if err != nil {
+		m.add(path, "correct it", "%v", err)
+		return nil
+	}
+	own.Object = made.(client.Object).DeepCopyObject().(client.Object)
+	own.SetName(name)
+	own.SetNamespace(m.GetNamespace())
+	own.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	if inWorkflow {
+		own.lasts = "deadline"
+		if duration := specOf(own.Object).FieldByName("Duration"); duration.IsNil() {
+			duration.Set(reflect.ValueOf(deadline))
+		}
+	}
+	return own.valid(own.experiment)
+}
+
+// specName is what the spec of a kind is called within another object.
+func specName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
+}
+
+// The limits of a Schedule that is unrolled. A Schedule has no end, and a plan has: it is done so many times.
+const (
+	defaultTimes = 3
+	maxTimes     = 20
+	maxInterval  = time.Hour
+)
+
+// schedule returns the steps of a Schedule: the experiment, and a pause until the next time, so many times.
+func (m manifest) schedule(obj *v1alpha1.Schedule) []plan.Step {
+	if obj.Spec.ConcurrencyPolicy.IsAllow() {
+		m.add("spec.concurrencyPolicy", `use "Forbid"`, "each time must be over before the next: %q allows otherwise",
+			obj.Spec.ConcurrencyPolicy)
+	}
+	kind := string(obj.Spec.Type)
+	intervals, before := m.intervals(obj.Spec.Schedule), len(m.errs)
+	var steps []plan.Step
+	for i := range len(intervals) + 1 { // Each time is drawn anew.
+		body := m.embedded("spec", m.GetName(), &obj.Spec.EmbedChaos, kind, nil)
+		if len(m.errs) > before {
+			return nil
+		}
+		for j := range body {
+			body[j].Note = plan.Printable(fmt.Sprintf("%s; time %d of %d", body[j].Note, i+1, len(intervals)+1), 350)
+		}
+		steps = append(steps, body...)
+		if i == len(intervals) {
+			break
+		}
+		rest := intervals[i] - least(body)
+		if rest <= 0 {
+			spec, _ := reflect.TypeFor[v1alpha1.EmbedChaos]().FieldByName(kind)
+			m.add("spec."+specName(spec)+".duration", "shorten it, or the interval",
+				"%s does not end before the next time, after %s", least(body), intervals[i])
+			return nil
+		}
+		steps = append(steps, pause(rest, m.Name(), intervals[i].String()+" between two times"))
+	}
+	return steps
+}
+
+// intervals returns the times between one and the next, as the schedule has them from a fixed day on.
+func (m manifest) intervals(schedule string) []time.Duration {
+	times := m.mesh.Times
+	if times == 0 {
+		times = defaultTimes
+	}
+	if times < 1 || times > maxTimes {
+		m.errs.Range("times", times, 1, maxTimes)
+		return nil
+	}
+	cron, err := v1alpha1.StandardCronParser.Parse(schedule)
+	if err != nil {
+		m.add("spec.schedule", `use cron's words, for example "@every 2m"`, "%v", err)
+		return nil
+	}
+	var out []time.Duration
+	next := cron.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
+	for range times - 1 {
+		after := cron.Next(next)
+		if next.IsZero() || after.IsZero() || after.Sub(next) > maxInterval {
+			m.add("spec.schedule", fmt.Sprintf("use one that comes every %s or more often", maxInterval),
+				"%q leaves more than that between two times: no trial takes so long", schedule)
+			return nil
+		}
+		out = append(out, after.Sub(next))
+		next = after
+	}
+	return out
 }

@@ -49,8 +49,8 @@ func TestAnswersAreOnTheHarnessClock(t *testing.T) {
 	if err := nodeagent.On(clocked{n}).Call(t.Context(), &echoes, nil, "probe", "ping", "x"); err != nil {
 		t.Fatal(err)
 	}
-	want2 := []probe.Echo{{Begin: history.Time(time.Hour + 4*time.Second), End: history.Time(time.Hour + 7*time.Second)}}
-	if diff := cmp.Diff(want2, echoes); diff != "" {
+	echo := probe.Echo{Begin: history.Time(time.Hour + 4*time.Second), End: history.Time(time.Hour + 7*time.Second)}
+	if diff := cmp.Diff([]probe.Echo{echo}, echoes); diff != "" {
 		t.Error(diff)
 	}
 }

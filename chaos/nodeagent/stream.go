@@ -58,9 +58,10 @@ func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stre
 // may come as the node is being cut off.
 func (s *Stream[T]) read(ctx context.Context, a Agent, from io.Reader) error {
 	lines := bufio.NewScanner(from)
-	clock, err := clusters.NodeClock{}, error(nil)
+	var clock clusters.NodeClock
 	for first := true; lines.Scan(); first = false {
 		if first {
+			var err error
 			if clock, err = a.clockOf(ctx); err != nil {
 				return err
 			}

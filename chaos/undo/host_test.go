@@ -113,7 +113,8 @@ func TestArmKeepsTheRecordBeforeTheTimer(t *testing.T) {
 		t.Errorf("the timer is given %q of 95 s", left)
 	}
 	armed, err := h.Armed(nil)
-	if err != nil || len(armed) != 1 || armed[0].Owner() != owner || armed[0].Deadline <= 0 || len(armed[0].Actions) != 2 {
+	if err != nil || len(armed) != 1 || armed[0].Owner() != owner || armed[0].Deadline <= 0 ||
+		len(armed[0].Actions) != 2 {
 		t.Errorf("armed %+v, %v", armed, err)
 	}
 	for range 2 {

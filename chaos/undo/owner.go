@@ -1,7 +1,7 @@
 // Package undo ends faults without the harness that made them. Before the act, the commands that undo it lie on the
-// node as a file named after its owner (run and step), and a timer carries them out at the deadline. Heal carries out the
-// same files. Whatever a fault leaves bears its owner's mark; what others made is never touched. The journal keeps how
-// far every fault has come.
+// node as a file named after its owner (run and step), and a timer carries them out at the deadline. Heal carries out
+// the same files. Whatever a fault leaves bears its owner's mark; what others made is never touched. The journal keeps
+// how far every fault has come.
 package undo
 
 import (

@@ -161,7 +161,8 @@ func writeIndex(dir *rundir.Dir) error {
 		var run report.Run
 		var judged check.Report
 		at, err := d.Judged()
-		if err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged)); err != nil {
+		err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged))
+		if err != nil {
 			continue
 		}
 		link, err := filepath.Rel(dir.Root(), d.File(rundir.PageFile))

@@ -64,9 +64,11 @@ func TestProbeAndUndoRefuseBadArguments(t *testing.T) {
 		{"arm", "--run", "a", "--life", "0s"}, {"arm", "--run", "a b", "--life", "1s"}, {"disarm"}, {"thaw"},
 		{"arm", "--run", "a", "--life", "1s"}, // Without actions.
 		{"marks", "--run", "a"}, {"marks", "nodes"}, {"restore-node"},
-		{"damage", "inflict", "--run", "a", "--kind", "odd", "v"}, {"damage", "inflict", "--run", "a", "--kind", "flip", "v"}, {"damage", "look", "--run", "a"},
+		{"damage", "inflict", "--run", "a", "--kind", "odd", "v"},
+		{"damage", "inflict", "--run", "a", "--kind", "flip", "v"}, {"damage", "look", "--run", "a"},
 		{"damage", "file", "a", "b"}, {"thaw", "1:7"}, {"thaw", "70"}, {"restore"}, {"restore", "a"},
-		{"qdisc", "--run", "a"}, {"probe"}, {"probe", "icmp"}, {"probe", "tcp"}, {"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
+		{"qdisc", "--run", "a"}, {"probe"}, {"probe", "icmp"}, {"probe", "tcp"},
+		{"probe", "tcp", "--timeout", "0s", "a:1"}, {"probe", "flow"},
 		{"probe", "process", "--pid", "x"}, {"probe", "process", "--pod", ""},
 		{"probe", "process", "--program", ""}, {"probe", "process", "y"},
 	} {

@@ -34,7 +34,7 @@ With --all, an engine that setup started is stopped and its configuration restor
 			}
 			if access.given() {
 				if all || one != "" || force {
-					return badArguments("a cluster named by --kubeconfig or --context is never deleted: give these flags alone")
+					return badArguments("--kubeconfig, --context: nothing deletes that cluster; give them alone")
 				}
 				a, name, err := access.access(out)
 				if err != nil {

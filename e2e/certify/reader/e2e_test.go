@@ -138,7 +138,7 @@ func restartAPIServer(t *testing.T, kube kubernetes.Interface, controlPlane clus
 		func(ctx context.Context) (bool, string, error) {
 			body, err := kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 			if err != nil {
-				return false, err.Error(), nil
+				return false, "", err
 			}
 			off := strings.Contains(string(body), `name="MaxUnavailableStatefulSet",stage="BETA"} 0`)
 			return off, "the gate is on", nil

@@ -112,7 +112,8 @@ func (d *drawer) phases() {
 			if p.Error != "" {
 				text += ": " + p.Error
 			}
-			d.Phases = append(d.Phases, d.bar(begun[p.Name].Span.NotAfter, e.Span.NotBefore, string(p.Name), text, e.ID))
+			d.Phases = append(d.Phases,
+				d.bar(begun[p.Name].Span.NotAfter, e.Span.NotBefore, string(p.Name), text, e.ID))
 			delete(begun, p.Name)
 		}
 	}
@@ -138,7 +139,8 @@ func (d *drawer) faults() {
 			if said := cmp.Or(e.Fault.Error, strings.Join(e.Fault.Evidence, "; ")); said != "" {
 				text += ": " + said
 			}
-			lane.Stages = append(lane.Stages, d.bar(e.Span.NotBefore, e.Span.NotAfter, string(e.Fault.Stage), text, e.ID))
+			lane.Stages = append(lane.Stages,
+				d.bar(e.Span.NotBefore, e.Span.NotAfter, string(e.Fault.Stage), text, e.ID))
 		}
 		d.Faults = append(d.Faults, lane)
 	}
@@ -320,7 +322,8 @@ func (d *drawer) overlaps(v *world.VolumeLife) []bar {
 	if v.PV.ManyNodes() {
 		return nil
 	}
-	pairs := world.Overlaps(v.Reaching(d.world.Pulls()), func(m *world.Mount) history.Span { return m.Certain() }, v.Apart)
+	certain := func(m *world.Mount) history.Span { return m.Certain() }
+	pairs := world.Overlaps(v.Reaching(d.world.Pulls()), certain, v.Apart)
 	slices.SortStableFunc(pairs, func(a, b world.Overlap[*world.Mount]) int {
 		return cmp.Compare(a.Span.NotBefore, b.Span.NotBefore)
 	})

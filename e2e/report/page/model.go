@@ -79,7 +79,7 @@ type clients struct {
 	Count   []int     `json:"count"`
 	Failed  []int     `json:"failed"`
 	Unknown []int     `json:"unknown"`
-	Lost    []int     `json:"lost"`  // Acknowledged rows that the final read did not find, by when they were acknowledged.
+	Lost    []int     `json:"lost"`  // When the rows were acknowledged that the final read did not find.
 	Facts   []int64   `json:"facts"` // A fact of each part: the first row lost, or else the slowest answer.
 
 	Rows     int     `json:"rows"` // Acknowledged rows in all.

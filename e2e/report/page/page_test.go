@@ -76,7 +76,8 @@ func TestEveryRecordedRun(t *testing.T) {
 					t.Errorf("the page does not have %q", want)
 				}
 			}
-			if found := regexp.MustCompile(`(?i)(src|href)\s*=|@import|url\((?:[^#])|<link`).FindString(page); found != "" {
+			asks := regexp.MustCompile(`(?i)(src|href)\s*=|@import|url\((?:[^#])|<link`)
+			if found := asks.FindString(page); found != "" {
 				t.Errorf("the page asks for something from elsewhere: %q", found)
 			}
 			var d drawing
@@ -181,7 +182,8 @@ func BenchmarkMillionOperations(b *testing.B) {
 	last := j.World.Events[len(j.World.Events)-1]
 	for i := range 1_000_000 {
 		at := last.Span.NotAfter.Add(time.Duration(i) * time.Millisecond)
-		op := &history.Op{Client: 9, Number: int64(i/2 + 1), F: history.OpInsert, Instance: "mysql-0", Seq: int64(i / 2),
+		op := &history.Op{
+			Client: 9, Number: int64(i/2 + 1), F: history.OpInsert, Instance: "mysql-0", Seq: int64(i / 2),
 			Stage: history.StageInvoke}
 		if i%2 == 1 {
 			op.Stage = history.StageOK

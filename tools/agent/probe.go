@@ -99,7 +99,7 @@ func runProbeProcess(_ context.Context, std stdio, args []string) error {
 		return err
 	})
 	for name, list := range map[string]*[]string{"program": &q.Programs, "pod": &q.PodUIDs} {
-		fs.Func(name, "the name of a program or the UID of a pod to look for; may be given again", func(s string) error {
+		fs.Func(name, "name of a program or UID of a pod to look for; may be given again", func(s string) error {
 			*list = append(*list, s)
 			return nil
 		})

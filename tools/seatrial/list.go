@@ -34,7 +34,8 @@ func entries(kind string) ([]entry, bool) {
 	switch kind {
 	case "audit":
 		for _, r := range audit.Rules() {
-			list = append(list, entry{r.Name, r.Looks, [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}})
+			detail := [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}
+			list = append(list, entry{r.Name, r.Looks, detail})
 		}
 	case "cases":
 		for _, c := range parts.Cases {

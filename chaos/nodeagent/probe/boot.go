@@ -44,7 +44,7 @@ func readBoot(proc string) (Boot, error) {
 type Clock struct {
 	At   history.Time `json:"at" clock:"node"` // On the boot clock.
 	Wall int64        `json:"wall"`            // On the wall clock, in nanoseconds since 1970.
-	Boot string       `json:"boot"`            // The kernel's id of the boot. Two machines with the same are one kernel.
+	Boot string       `json:"boot"`            // The kernel's id of the boot. Machines with the same are one kernel.
 }
 
 // Ahead is how far the wall clock is ahead of the boot clock. It changes when the wall clock is set.

@@ -55,7 +55,8 @@ func TestExplainBadArguments(t *testing.T) {
 func TestExplainRun(t *testing.T) {
 	got := ask(t, "explain", recordedFail, "--at", "+200s")
 	for _, want := range []string{"at +200.0 s: it waits", "pod mysql-0, not Ready, since +123.8 s",
-		"still attached to node try-worker2", "The longest time in which nothing moved: +129.8 s to +498.8 s, 6 min 9 s",
+		"still attached to node try-worker2",
+		"The longest time in which nothing moved: +129.8 s to +498.8 s, 6 min 9 s",
 	} {
 		if got.code != exitPass || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), want) {
 			t.Errorf("code %d, stderr %q: no %q in:\n%s", got.code, got.stderr, want, got.stdout)

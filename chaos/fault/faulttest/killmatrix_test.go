@@ -70,7 +70,6 @@ type cell struct {
 	healed time.Duration // After the kill: it was seen that nothing was left.
 	late   time.Duration // How long after it should have been so, at least; 0 when it was in time.
 	last   string        // What was left when it was looked before, and when.
-	seen   string        // What was left at any look.
 	err    error
 }
 
@@ -511,7 +510,6 @@ func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed,
 			return c
 		}
 		dirty = begin // Looks take their time: what is told is what was certainly so.
-		c.seen += strings.Join(left, "; ") + "; "
 		c.last = fmt.Sprintf("%s, %v, %.1f s after the kill", strings.Join(left, "; "), err,
 			begin.Sub(killed).Seconds())
 		select {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,12 +89,42 @@ func (m *matrix) experiments(t *testing.T, on clusters.Node) {
 	if err := m.unbelieved(ctx, on, api); err != nil {
 		t.Errorf("who says AllInjected and does nothing: %v", err)
 	}
+	run := runPrefix + "-mesh"
+	seen := m.watchAPI(ctx, run, history.ThingExperiment)
 	point := faulttest.KillPoint{Stage: history.StageInjected}
-	c, ok := m.kill(ctx, chaosmesh.Experiment(), on, point, runPrefix+"-mesh")
-	if !ok || c.err != nil || !strings.Contains(c.seen, "mark seatrial-"+runPrefix+"-mesh-1") {
-		t.Errorf("the harness of an experiment is killed: %t, %v; left before: %s", ok, c.err, c.seen)
+	c, ok := m.kill(ctx, chaosmesh.Experiment(), on, point, run)
+	if was := seen(); !ok || c.err != nil || !was {
+		t.Errorf("the harness of an experiment is killed: %t, %v; it was there: %t; left before: %s", ok, c.err, was,
+			c.last)
 	}
 	t.Logf("an experiment's harness killed: gone %s after the kill; before: %s", c.healed, c.last)
+}
+
+// watchAPI looks for things of a class that a run leaves in the API, until the function that it returns is called; that says
+// whether one was there at any time.
+func (m *matrix) watchAPI(ctx context.Context, run, class string) (seen func() bool) {
+	ctx, stop := context.WithCancel(ctx)
+	found := make(chan bool)
+	go func() {
+		tick := time.NewTicker(3 * time.Second) // Others ask with the same client.
+		defer tick.Stop()
+		was := false
+		for ctx.Err() == nil {
+			things, err := apileaks.Look(ctx, m.kube, nil)
+			was = was || err == nil && slices.ContainsFunc(things, func(t history.Thing) bool {
+				return t.Class == class && t.Run == run
+			})
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		found <- was
+	}()
+	return func() bool {
+		stop()
+		return <-found
+	}
 }
 
 func (m *matrix) config(ctx context.Context) (*rest.Config, error) {

@@ -42,8 +42,8 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run all tests: unit, then e2e; 45 min, 60 min the first time
-	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (45 min)"
+test: ## Run all tests: unit, then e2e; 30 min, 60 min the first time
+	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
 	@$(MAKE) unit; $(MAKE) pages; $(MAKE) e2e
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
@@ -57,8 +57,8 @@ pages: build ## Draw the page of every recorded run and test it in headless Chro
 	@for run in fixtures/recorded/*/; do bin/seatrial report -o html $$run > bin/pages/$$(basename $$run).html; done
 	@go -C tools/browser test -v -count=1 ./... 2>&1 | tee bin/pages.log | awk -f .ci/digest.awk
 
-e2e: ## Run the tests that need root, an engine and a cluster, package by package; 45 min
-	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (45 min)"
+e2e: ## Run the tests that need root, an engine and a cluster, package by package; 25 min
+	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (25 min)"
 	@$(MAKE) build
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial setup -o env > bin/e2e.env

@@ -100,8 +100,8 @@ func (m *matrix) experiments(t *testing.T, on clusters.Node) {
 	t.Logf("an experiment's harness killed: gone %s after the kill; before: %s", c.healed, c.last)
 }
 
-// watchAPI looks for things of a class that a run leaves in the API, until the function that it returns is called; that says
-// whether one was there at any time.
+// watchAPI looks for things of a class that a run leaves in the API, until the function that it returns is called. That
+// one says whether any was there.
 func (m *matrix) watchAPI(ctx context.Context, run, class string) (seen func() bool) {
 	ctx, stop := context.WithCancel(ctx)
 	found := make(chan bool)

@@ -104,7 +104,7 @@ func (m *matrix) experiments(t *testing.T, on clusters.Node) {
 // one says whether any was there.
 func (m *matrix) watchAPI(ctx context.Context, run, class string) (seen func() bool) {
 	ctx, stop := context.WithCancel(ctx)
-	found := make(chan bool)
+	found := make(chan bool, 1) // Nobody may ask.
 	go func() {
 		tick := time.NewTicker(3 * time.Second) // Others ask with the same client.
 		defer tick.Stop()

@@ -3,18 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/nodeagent"
-	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -34,21 +28,9 @@ func ContainerKill() fault.Definition {
 		// What Chaos Mesh calls container-kill.
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
-	}, func(p containerKillParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &containerKill{Env: env, name: p.Container}, nil
+	}, func(p containerParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &containerKill{container{Env: env, name: p.Container}}, nil
 	})
-}
-
-type containerKillParams struct {
-	Container string `json:"container,omitempty"` // Its name; empty is the first of the pod.
-}
-
-// Validate implements fault.Validator.
-func (p containerKillParams) Validate(plan.Setting) (errs plan.FieldErrors) {
-	if p.Container != "" && len(validation.IsDNS1123Label(p.Container)) > 0 {
-		errs.Add("container", "use the name of a container of the pod", "%q is not a name", p.Container)
-	}
-	return errs
 }
 
 const (
@@ -59,99 +41,14 @@ const (
 	againBound = 170 * time.Second
 )
 
-// containerd's own command, in the namespace that the kubelet's containers are in.
-func tasks(args ...string) []string {
-	return append([]string{"ctr", "--namespace", "k8s.io", "tasks"}, args...)
-}
-
-// idRule is the grammar of container ids: nothing that could be taken for a flag.
-var idRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
-
-type containerKill struct {
-	fault.Env
-	name     string        // Empty for the first one.
-	pod      string        // The UID of the victim's pod.
-	old      string        // The id of the container that was killed.
-	restarts int32         // Before.
-	process  probe.Process // Its first.
-}
-
-// container returns what the API server says of the container, and of its pod.
-func (k *containerKill) container(ctx context.Context) (corev1.ContainerStatus, *corev1.Pod, error) {
-	what := fmt.Sprintf("container %q of pod %q", k.name, k.Namespace+"/"+k.Pod)
-	pod, err := k.Kube.CoreV1().Pods(k.Namespace).Get(ctx, k.Pod, metav1.GetOptions{})
-	if err != nil {
-		return corev1.ContainerStatus{}, nil, fmt.Errorf("get %s: %w", what, err)
-	}
-	var names []string
-	for _, c := range pod.Status.ContainerStatuses {
-		if k.name == "" && len(pod.Spec.Containers) > 0 && c.Name != pod.Spec.Containers[0].Name {
-			continue
-		}
-		if k.name == "" || c.Name == k.name {
-			return c, pod, nil
-		}
-		names = append(names, c.Name)
-	}
-	return corev1.ContainerStatus{}, pod, fmt.Errorf("find %s: it has %q", what, names)
-}
-
-// task returns the pid of a container's first process, 0 when the runtime runs none.
-func (k *containerKill) task(ctx context.Context, id string) (int, error) {
-	out, err := clusters.Run(ctx, k.Node, tasks("list")...)
-	if err != nil {
-		return 0, fmt.Errorf("list the tasks of containerd: %w", err)
-	}
-	for line := range strings.Lines(out) { // For example "4f0c...    1234    RUNNING".
-		word := strings.Fields(line)
-		if len(word) < 3 || word[0] != id || word[2] != "RUNNING" {
-			continue
-		}
-		pid, err := strconv.Atoi(word[1])
-		if err != nil {
-			return 0, fmt.Errorf("list the tasks of containerd: pid %q: %w", word[1], err)
-		}
-		return pid, nil
-	}
-	return 0, nil
-}
-
-// running returns the container's id and first process.
-func (k *containerKill) running(ctx context.Context, c corev1.ContainerStatus) (string, probe.Process, error) {
-	_, id, _ := strings.Cut(c.ContainerID, "://")
-	if !idRule.MatchString(id) {
-		return "", probe.Process{}, fmt.Errorf("container %q has the id %q, which is none of containerd", c.Name,
-			c.ContainerID)
-	}
-	pid, err := k.task(ctx, id)
-	if err != nil {
-		return "", probe.Process{}, err
-	}
-	found, err := nodeagent.On(k.Node).Processes(ctx, probe.Query{PIDs: []int{pid}})
-	if err != nil {
-		return "", probe.Process{}, err
-	}
-	p, ok := found.Find(pid)
-	if pid == 0 || !ok {
-		return "", p, fmt.Errorf("container %q, id %.12s, does not run on node %q", c.Name, id, k.Node.Name())
-	}
-	return id, p, nil
-}
+type containerKill struct{ container }
 
 // Inject notes which container runs, and kills it.
 func (k *containerKill) Inject(ctx context.Context) error {
-	c, pod, err := k.container(ctx)
-	if err != nil {
+	if err := k.note(ctx); err != nil {
 		return err
 	}
-	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != k.Node.Name() {
-		return fmt.Errorf("kill container %q: its pod is being deleted or on node %q", c.Name, pod.Spec.NodeName)
-	}
-	if k.old, k.process, err = k.running(ctx, c); err != nil {
-		return fmt.Errorf("kill container: %w", err)
-	}
-	k.name, k.pod, k.restarts = c.Name, string(pod.UID), c.RestartCount
-	_, err = clusters.Run(ctx, k.Node, tasks("kill", "--signal", "SIGKILL", k.old)...)
+	_, err := clusters.Run(ctx, k.Node, tasks("kill", "--signal", "SIGKILL", k.old)...)
 	return err
 }
 
@@ -187,7 +84,7 @@ func (k *containerKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error)
 // again looks whether another container runs in the pod.
 func (k *containerKill) again(ctx context.Context) ([]fault.Fact, string, error) {
 	begin := k.Clock()
-	c, pod, err := k.container(ctx)
+	c, pod, err := k.status(ctx)
 	if err != nil {
 		return nil, "", err
 	}

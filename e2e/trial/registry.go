@@ -42,6 +42,7 @@ func AllParts() Parts {
 			network.Partition(),
 			network.PodPartition(),
 			node.ClockStep(),
+			node.ContainerFreeze(),
 			node.ContainerKill(),
 			node.Crash(),
 			node.KubeProxyKill(),

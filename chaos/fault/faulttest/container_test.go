@@ -9,6 +9,8 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -16,6 +18,7 @@ import (
 type container struct {
 	kills    int       // How often it was killed.
 	lastKill time.Time // The kubelet has started another at once.
+	hung     bool      // Its processes are stopped.
 }
 
 // containerID is what the kubelet reports. The lock is held.
@@ -32,7 +35,17 @@ func (m *machine) mysqld() (pid int, start time.Time) {
 }
 
 // endContainer kills the container; the kubelet has started another at once. The lock is held.
-func (m *machine) endContainer() { m.kills, m.lastKill = m.kills+1, time.Now() }
+func (m *machine) endContainer() { m.kills, m.lastKill, m.hung = m.kills+1, time.Now(), false }
+
+// task is the first process of the container, and its only one. The lock is held.
+func (w *world) task(m *machine) probe.Process {
+	pid, began := m.mysqld()
+	state := "S"
+	if m.hung {
+		state = "T"
+	}
+	return probe.Process{PID: pid, Start: w.time(began), Name: "mysqld", State: state, PodUID: workloadUID}
+}
 
 // ctr carries out a command of the container runtime, if it is one. The lock is held.
 func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool) {
@@ -63,6 +76,39 @@ func TestAContainerThatThePodDoesNotHave(t *testing.T) {
 		}
 		if w.nodes["c-worker"].kills != 0 {
 			t.Error("it was killed")
+		}
+	})
+}
+
+// TestAContainerThatOthersFrozeIsLeftAlone has somebody else's SIGSTOP there before.
+func TestAContainerThatOthersFrozeIsLeftAlone(t *testing.T) {
+	hung := func(w *world) { w.nodes["c-worker"].hung = true }
+	inWorld(t, node.ContainerFreeze(), hung, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), node.ContainerFreeze(), b, nil)
+		if stageOf(err) != "arm" || !strings.Contains(err.Error(), "is stopped already") {
+			t.Errorf("got %v, want an error of arm", err)
+		}
+		if !w.nodes["c-worker"].hung {
+			t.Error("it was thawed")
+		}
+	})
+}
+
+// TestAContainerKilledWhileFrozenIsNotHeld is what a liveness probe does.
+func TestAContainerKilledWhileFrozenIsNotHeld(t *testing.T) {
+	inWorld(t, node.ContainerFreeze(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), node.ContainerFreeze(), b, func(f history.Fault) {
+			if f.Stage == history.StageConfirmed {
+				w.mu.Lock()
+				w.nodes["c-worker"].endContainer()
+				w.mu.Unlock()
+			}
+		})
+		if stageOf(err) != "hold" || !strings.Contains(err.Error(), "is gone: it was not just frozen") {
+			t.Errorf("got %v, want an error of hold", err)
+		}
+		if got := evidenceOf(r, history.StageConfirmedHealed); !strings.Contains(got, "0 of 1 stopped") {
+			t.Errorf("it was not healed: %q", got)
 		}
 	})
 }

@@ -254,6 +254,9 @@ func (w *world) thaw(m *machine, identities []string) {
 	if slices.Contains(identities, fmt.Sprintf("%d:%d", m.pid, int64(w.time(m.started))/1e7)) {
 		m.frozen = false
 	}
+	if is := w.task(m); slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {
+		m.hung = false
+	}
 	for _, p := range m.programs {
 		is := p.process(w)
 		if slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {

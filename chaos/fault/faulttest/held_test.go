@@ -20,6 +20,7 @@ func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 		says string
 	}{
 		{node.KubeletFreeze(), "c-worker", "is in state S, not stopped"},
+		{node.ContainerFreeze(), "c-worker", "is in state S, not stopped"},
 		{node.KubeletStop(), "c-worker", "active (running)"},
 		{node.RuntimeStop(), "c-worker", "active (running)"},
 		{controlplane.ForceDetachOff(), "c-control-plane", "runs without --disable-force-detach-on-timeout"},

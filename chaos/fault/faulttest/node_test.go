@@ -94,6 +94,8 @@ func (w *world) program(m *machine, argv []string) (out string, exit int, known 
 		}
 	case line == fmt.Sprintf("kill -s STOP %d", m.pid):
 		m.frozen = !w.inert
+	case line == fmt.Sprintf("kill -s STOP %d", w.task(m).PID):
+		m.hung = !w.inert
 	case line == fmt.Sprintf("kill -s CONT %d", m.pid):
 		m.frozen = false
 	case line == fmt.Sprintf("kill -s KILL %d", proxy):

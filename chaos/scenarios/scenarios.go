@@ -100,6 +100,22 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
+			Name: "database-trouble",
+			Summary: "A MySQL server frozen for 3 s, one frozen for 30 s and one killed, each while it is at work; " +
+				"what it acknowledged is there when it goes on.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 2
+				faults := []plan.Step{
+					Fault("container-freeze", r.IntN(replicas), 3*time.Second, 4*time.Minute),
+					Fault("container-freeze", r.IntN(replicas), 30*time.Second, 4*time.Minute),
+					Fault("container-kill", r.IntN(replicas), 3*time.Second, 4*time.Minute),
+				}
+				shuffle(r, faults)
+				return Trial(MySQL(replicas), oneByOne(faults)...)
+			},
+		},
+		{
 			Name: "disk-trouble",
 			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance " +
 				"at work; no acknowledged row may be lost.",

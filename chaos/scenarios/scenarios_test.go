@@ -18,6 +18,7 @@ import (
 func caps() plan.Caps {
 	return plan.Caps{
 		Faults: []plan.FaultCaps{
+			{Name: "container-freeze"},
 			{Name: "cordon"},
 			{Name: "drain"},
 			{Name: "kubelet-kill", Takes: []plan.Part{plan.PartKubelet}},

@@ -7,6 +7,7 @@ func All() []Check {
 		Checksums(),
 		Coverage(),
 		Damage(),
+		DetachInUse(),
 		DetachOrder(),
 		Integrity(),
 		MountResidue(),

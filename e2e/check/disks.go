@@ -93,6 +93,11 @@ func (d *disks) name(c *world.Call) string {
 	return c.Volume
 }
 
+// uniqueName is what a node's status calls a volume of a CSI driver.
+func uniqueName(v *world.VolumeLife) corev1.UniqueVolumeName {
+	return corev1.UniqueVolumeName("kubernetes.io/csi/" + v.PV.Driver + "^" + v.Handle)
+}
+
 // volumesInUse says in words whether a node's status named the volume as in use at a moment, and by which event.
 func (d *disks) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
 	var n *world.Node
@@ -104,8 +109,7 @@ func (d *disks) volumesInUse(v *world.VolumeLife, node string, at history.Time) 
 	switch {
 	case n == nil || v.PV == nil:
 		return "whether the node's volumesInUse named it is not known", nil
-	case slices.Contains(n.Status.VolumesInUse,
-		corev1.UniqueVolumeName("kubernetes.io/csi/"+v.PV.Driver+"^"+v.Handle)):
+	case slices.Contains(n.Status.VolumesInUse, uniqueName(v)):
 		return "the node's volumesInUse still named it", []int64{n.Event.ID}
 	}
 	return "the node's volumesInUse did not name it", []int64{n.Event.ID}

@@ -48,6 +48,43 @@ func attached(nodes ...string) func(*history.Event) {
 	return func(e *history.Event) { e.CSI.Attached = nodes }
 }
 
+func detachInUseMutations() []mutation {
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	mark := func(t *historytest.Trial) {
+		t.Attachment(history.VerbModified, "pvc-0", "worker", true, true, 30)
+	}
+	then := func(more func(*historytest.Trial)) func([]history.Event) []history.Event {
+		return addDisk(func(t *historytest.Trial) { more(t); mark(t) })
+	}
+	return []mutation{
+		{"nothing changed", "detach-in-use", onDisk(nil), pass, ""},
+		{"deleted while in use", "detach-in-use", addDisk(mark), fail,
+			"The VolumeAttachment of volume pvc-0 to node worker was deleted by +30.000 s while the node, which was Ready"},
+		{"listed a moment ago", "detach-in-use", then(func(t *historytest.Trial) {
+			t.InUse("worker", 20)
+			t.InUse("worker", 21, "pvc-0")
+		}), pass, ""},
+		{"not listed", "detach-in-use", then(func(t *historytest.Trial) { t.InUse("worker", 20) }), pass, ""},
+		{"another listed", "detach-in-use", then(func(t *historytest.Trial) { t.InUse("worker", 15, "pvc-1") }), pass, ""},
+		{"by force", "detach-in-use", then(func(t *historytest.Trial) { t.NotReady("worker", 20, "pvc-0") }), pass, ""},
+		{"Ready again", "detach-in-use", then(func(t *historytest.Trial) {
+			t.NotReady("worker", 20, "pvc-0")
+			t.InUse("worker", 21, "pvc-0")
+		}), fail, "in volumesInUse"},
+		{"blind before", "detach-in-use", then(func(t *historytest.Trial) {
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 28, 29)
+		}), unknown, "the watch was blind before"},
+		{"blind for long", "detach-in-use", addDisk(func(t *historytest.Trial) {
+			t.Observer("api/volumeattachments", "", "", history.ObserverGap, "", 20, 28)
+		}), unknown, "api/volumeattachments was blind for 8s"},
+		{"never watched", "detach-in-use", onDisk(drop(observer("api/volumeattachments", "", history.ObserverOn))),
+			unknown, "api/volumeattachments was never on"},
+		{"no attachment seen", "detach-in-use", onDisk(drop(func(e *history.Event) bool {
+			return e.Kind == history.KindObject && e.Object.Resource == "volumeattachments"
+		})), unknown, "nothing to judge"},
+	}
+}
+
 func detachOrderMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	early := func() func([]history.Event) []history.Event {
@@ -213,6 +250,7 @@ func stageOrderMutations() []mutation {
 
 // diskMutations returns all of them that begin with the trial on attached disks.
 func diskMutations() []mutation {
-	return slices.Concat(attachOrderMutations(), detachOrderMutations(), stageOrderMutations(), diskMountMutations(),
+	return slices.Concat(attachOrderMutations(), detachInUseMutations(), detachOrderMutations(), stageOrderMutations(),
+		diskMountMutations(),
 		residueMutations(), integrityMutations(), inUseMutations(), identityMutations(), witnessMutations())
 }

@@ -311,7 +311,36 @@ var _ = Describe("a promise about disks that is broken on purpose", Serial,
 				expectFinding(out, "stage-order", "NodeStageVolume of volume",
 					"although ControllerUnpublishVolume had undone that")
 			})
+
+		It("is found when the attachment of a volume in use is deleted", SpecTimeout(12*time.Minute),
+			func(ctx SpecContext) {
+				out := meddledPlan(ctx, onDisk(), unattached())
+				expectFinding(out, "detach-in-use", "The VolumeAttachment of volume", "was Ready, had the volume in use")
+			})
 	})
+
+// unattached deletes the VolumeAttachment of a volume that its node has listed for longer than any watch lags.
+func unattached() sabotage {
+	var listed time.Time
+	return func(ctx context.Context, kube kubernetes.Interface, set *appsv1.StatefulSet) (bool, error) {
+		attachments := kube.StorageV1().VolumeAttachments()
+		all, err := attachments.List(ctx, metav1.ListOptions{})
+		if err != nil || len(all.Items) != 1 || !all.Items[0].Status.Attached || !available(set) {
+			return false, err
+		}
+		node, err := kube.CoreV1().Nodes().Get(ctx, all.Items[0].Spec.NodeName, metav1.GetOptions{})
+		if err != nil || len(node.Status.VolumesInUse) == 0 {
+			return false, err
+		}
+		if listed.IsZero() {
+			listed = time.Now()
+		}
+		if time.Since(listed) < 12*time.Second {
+			return false, nil
+		}
+		return true, attachments.Delete(ctx, all.Items[0].Name, metav1.DeleteOptions{})
+	}
+}
 
 // onDisk is a database on a disk that can move, at work for a while.
 func onDisk() plan.Scenario {

@@ -56,6 +56,7 @@ func (t *Trial) Volume(pv, node, path string, inode uint64, at float64) {
 func (t *Trial) watchAPI(to float64) {
 	for _, resource := range []string{
 		"controllerrevisions", "events", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "statefulsets",
+		"volumeattachments",
 	} {
 		t.Observer("api/"+resource, "", "", history.ObserverOn, "", 0.3, 0.3)
 		t.Beats("api/"+resource, "", "", 1, to)

@@ -48,11 +48,25 @@ func (t *Trial) Node(name string, at float64) {
 
 // InUse adds what a node's status says of the volumes that it has in use.
 func (t *Trial) InUse(node string, at float64, pvs ...string) {
+	t.nodeStatus(node, true, inUse(pvs), at)
+}
+
+// NotReady is InUse of a node that is not Ready.
+func (t *Trial) NotReady(node string, at float64, pvs ...string) {
+	t.nodeStatus(node, false, inUse(pvs), at)
+}
+
+func inUse(pvs []string) []string {
 	names := []string{}
 	for _, pv := range pvs {
 		names = append(names, "kubernetes.io/csi/"+Driver+"^"+Handle(pv))
 	}
-	t.object("nodes", "", node, "node-"+node, history.VerbModified, fields{"status": fields{"volumesInUse": names}}, at)
+	return names
+}
+
+func (t *Trial) nodeStatus(node string, ready bool, names []string, at float64) {
+	t.object("nodes", "", node, "node-"+node, history.VerbModified, fields{"status": fields{"volumesInUse": names,
+		"conditions": []any{fields{"type": "Ready", "status": status(ready)}}}}, at)
 }
 
 // PodUID returns the uid of the living pod of that name.

@@ -82,6 +82,18 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	return nil
 }
 
+// WriteSummary writes the report in three lines or so, for a chat message: verdict and trial, why, and the command that
+// repeats it.
+func WriteSummary(w io.Writer, j Judged) error {
+	s, p := newStory(j), &page{}
+	s.title(p, "")
+	s.because(p)
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return nil
+}
+
 // name is the trial's scenario and seed: those of the plan in the history, and those of run.json where there is none.
 func (s *story) name() (string, uint64) {
 	if s.planned {
@@ -315,6 +327,10 @@ func (s *story) why() string {
 
 func (s *story) ending(p *page) {
 	s.verdict(p)
+	s.because(p)
+}
+
+func (s *story) because(p *page) {
 	p.text("because:   ", s.why())
 	p.text("reproduce: ", s.reproduce())
 }

@@ -66,8 +66,8 @@ func newReport() *cobra.Command {
 			return writeJudged(cmd.OutOrStdout(), j, output, all)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, html (a page with a timeline), json (the verdict), "+
-		"junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, summary (for a chat message), html (a page with a "+
+		"timeline), json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
 	cmd.Flags().BoolVar(&open, "open", false, "write report.html in RUNDIR and open it in the browser")
 	allFlag(cmd, &all)
 	return cmd
@@ -107,6 +107,8 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 	switch output {
 	case "text":
 		return report.WriteText(w, j, o)
+	case "summary":
+		return report.WriteSummary(w, j)
 	case "json":
 		return report.WriteVerdict(w, j.Report)
 	case "junit":
@@ -116,7 +118,7 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 	case "html":
 		return page.Write(w, j)
 	}
-	return badArguments("output %q is not known; give text, html, json, junit or chronicle", output)
+	return badArguments("output %q is not known; give text, summary, html, json, junit or chronicle", output)
 }
 
 // openPage writes the page of a run and opens it with the desktop's own program.

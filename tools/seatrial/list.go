@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
@@ -84,31 +85,65 @@ func newList() *cobra.Command {
 	var output string
 	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
-		Use:       "list " + what,
-		Short:     "List what there is",
+		Use:       "list [" + what + "]",
+		Short:     "List what there is: of one kind, or of all",
+		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
 		ValidArgs: kinds(),
-		Args:      exactly(what),
+		Args:      cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			w := cmd.OutOrStdout()
+			if len(args) == 0 {
+				return writeAll(w, output)
+			}
 			list, ok := entries(args[0])
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
 			if output == "markdown" {
-				return writeMarkdown(cmd.OutOrStdout(), args[0], list)
+				return writeMarkdown(w, args[0], list)
 			}
-			return writeEntries(cmd.OutOrStdout(), list, output)
+			return writeEntries(w, list, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or markdown")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, name, json, yaml or, of one kind, markdown")
 	return cmd
 }
 
+// writeAll writes the lists of all kinds.
+func writeAll(w io.Writer, output string) error {
+	if output == "json" || output == "yaml" {
+		all := map[string][]entry{}
+		for _, k := range kinds() {
+			all[k], _ = entries(k)
+		}
+		_, err := writeData(w, all, output)
+		return err
+	}
+	for i, k := range kinds() {
+		list, _ := entries(k)
+		if output == "text" {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "%s (%d)\n", strings.ToUpper(k), len(list))
+		}
+		if err := writeEntries(w, list, output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeEntries(w io.Writer, list []entry, output string) error {
+	if done, err := writeData(w, list, output); done {
+		return err
+	}
 	switch output {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(list)
+	case "name":
+		for _, e := range list {
+			fmt.Fprintln(w, e.Name)
+		}
+		return nil
 	case "text":
 		tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, e := range list {
@@ -116,7 +151,26 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 		}
 		return tab.Flush()
 	}
-	return badArguments("output %q is not known; give text, json or markdown", output)
+	return badArguments("output %q is not known; give text, name, json, yaml or, of one kind, markdown", output)
+}
+
+// writeData writes a value for programs, and reports whether that is what was asked for.
+func writeData(w io.Writer, v any, output string) (bool, error) {
+	var data []byte
+	var err error
+	switch output {
+	case "json":
+		data, err = json.MarshalIndent(v, "", "  ")
+		data = append(data, '\n')
+	case "yaml":
+		data, err = yaml.Marshal(v)
+	default:
+		return false, nil
+	}
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return true, err
 }
 
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
@@ -153,25 +207,58 @@ func newDescribe() *cobra.Command {
 		singular[strings.TrimSuffix(k, "s")] = k
 	}
 	what := strings.Join(names, "|")
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:     "describe " + what + " NAME",
 		Short:   "Describe an audit rule, case, check, fault, scenario, storage or workload",
 		Example: "  seatrial describe fault node-partition",
 		Args:    exactly(what, "NAME"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return names, cobra.ShellCompDirectiveNoFileComp
+			case 1:
+				return namesOf(singular[args[0]]), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, ok := entries(singular[args[0]])
 			if !ok {
 				return badArguments("%q cannot be described; give %s", args[0], what)
 			}
-			var names []string
-			for _, e := range list {
-				if e.Name == args[1] {
-					return describe(cmd.OutOrStdout(), args[0], e)
-				}
-				names = append(names, e.Name)
+			i := slices.IndexFunc(list, func(e entry) bool { return e.Name == args[1] })
+			if i < 0 {
+				return badArguments("%s %q is not known%s", args[0], args[1],
+					didYouMean(args[1], namesOf(singular[args[0]])))
 			}
-			return badArguments("%s %q is not known%s", args[0], args[1], didYouMean(args[1], names))
+			if done, err := writeData(cmd.OutOrStdout(), list[i], output); done {
+				return err
+			}
+			if output != "text" {
+				return badArguments("output %q is not known; give text, json or yaml", output)
+			}
+			return describe(cmd.OutOrStdout(), args[0], list[i])
 		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	return cmd
+}
+
+// namesOf returns the names of what a kind lists.
+func namesOf(kind string) []string {
+	list, _ := entries(kind)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// complete completes every argument with the names of a kind.
+func complete(kind string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return namesOf(kind), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

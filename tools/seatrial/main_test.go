@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -58,6 +60,10 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
 		{[]string{"list", "fault"}, `did you mean "faults"?`},
+		{[]string{"list", "-o", "csv"}, `output "csv" is not known`},
+		{[]string{"list", "-o", "markdown"}, `output "markdown" is not known`},
+		{[]string{"describe", "check", "rows", "-o", "name"}, `output "name" is not known`},
+		{[]string{"version", "-o", "name"}, `output "name" is not known`},
 		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
 		{[]string{"plan", "smoke", "-o", "yaml"}, `output "yaml" is not known`},
 	}
@@ -119,6 +125,72 @@ func TestListsAreComplete(t *testing.T) {
 			if described.code != exitPass || !strings.Contains(described.stdout, e.Summary) {
 				t.Errorf("describe %s: %+v", e.Name, described)
 			}
+		}
+	}
+}
+
+// TestListOfAllKinds holds that list without a word has every entry, in every form.
+func TestListOfAllKinds(t *testing.T) {
+	text, names := ask(t, "list").stdout, ask(t, "list", "-o", "name").stdout
+	var fromJSON, fromYAML map[string][]entry
+	if err := json.Unmarshal([]byte(ask(t, "list", "-o", "json").stdout), &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(ask(t, "list", "-o", "yaml").stdout), &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds() {
+		want, _ := entries(kind)
+		if len(fromJSON[kind]) != len(want) || len(fromYAML[kind]) != len(want) {
+			t.Errorf("%s: %d entries in JSON and %d in YAML, want %d", kind, len(fromJSON[kind]), len(fromYAML[kind]),
+				len(want))
+		}
+		for _, e := range want {
+			if !strings.Contains(text, "\n"+e.Name+" ") || !strings.Contains("\n"+names, "\n"+e.Name+"\n") {
+				t.Errorf("%s %s is not in the list", kind, e.Name)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	flag, command := ask(t, "--version"), ask(t, "version")
+	if flag != command || !strings.HasPrefix(flag.stdout, "seatrial ") {
+		t.Errorf("--version: %+v\nversion: %+v", flag, command)
+	}
+	var b build
+	if err := json.Unmarshal([]byte(ask(t, "version", "-o", "json").stdout), &b); err != nil || b != readBuild() {
+		t.Errorf("%+v, %v, want %+v", b, err, readBuild())
+	}
+}
+
+// TestSummary is what goes into a chat message.
+func TestSummary(t *testing.T) {
+	got := ask(t, "report", "-o", "summary", "../../fixtures/recorded/smoke-861908-pass").stdout
+	want := "PASS  smoke, seed 861908\n" +
+		"because:   Every promise held: 16 checks, each with enough evidence.\n" +
+		"reproduce: seatrial run smoke --seed 861908\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCompletion holds that the names of scenarios, cases and entries are completed.
+func TestCompletion(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", ""}, "smoke-disk"},
+		{[]string{"plan", ""}, "set-canary-light"},
+		{[]string{"reproduce", "k8s-121937", ""}, "k8s-124334"},
+		{[]string{"describe", ""}, "workload"},
+		{[]string{"describe", "fault", ""}, "node-partition"},
+		{[]string{"list", ""}, "storages"},
+	} {
+		got := ask(t, append([]string{"__complete"}, tc.args...)...)
+		if !strings.Contains("\n"+got.stdout, "\n"+tc.want+"\n") {
+			t.Errorf("%q completes to %q, want %q in it", tc.args, got.stdout, tc.want)
 		}
 	}
 }

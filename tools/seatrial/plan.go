@@ -22,6 +22,8 @@ func newPlan() *cobra.Command {
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
 		Args: exactly("SCENARIO"),
+
+		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := makePlan(args[0], seed)
 			if err != nil {

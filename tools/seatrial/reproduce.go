@@ -28,6 +28,8 @@ is a case with something that prevents the bug: its checks must pass. Cases with
 The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 if one could not be judged.`,
 		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5",
 		Args:    cobra.ArbitraryArgs,
+
+		ValidArgsFunction: complete("cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return badArguments("CASE is missing; see `seatrial list cases`")

@@ -37,6 +37,8 @@ With --kubeconfig or --context it uses a cluster that is there already and leave
 touches nothing until --yes-context names that cluster.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
 		Args:    scenarioOrPlan,
+
+		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {

@@ -36,16 +36,28 @@ func readBuild() build {
 	return b
 }
 
+// String is the build in one line.
+func (b build) String() string {
+	return fmt.Sprintf("seatrial %s, commit %s, dirty %t, %s", b.Version, b.Commit, b.Dirty, b.Go)
+}
+
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := readBuild()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "seatrial %s, commit %s, dirty %t, %s\n",
-				b.Version, b.Commit, b.Dirty, b.Go)
+			if done, err := writeData(cmd.OutOrStdout(), readBuild(), output); done {
+				return err
+			}
+			if output != "text" {
+				return badArguments("output %q is not known; give text, json or yaml", output)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), readBuild())
 			return err
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	return cmd
 }

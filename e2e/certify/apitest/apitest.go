@@ -45,6 +45,7 @@ func kinds() map[string]string {
 		"/apis/apps/v1/statefulsets":                "StatefulSet",
 		"/apis/policy/v1/poddisruptionbudgets":      "PodDisruptionBudget",
 		"/apis/storage.k8s.io/v1/csidrivers":        "CSIDriver",
+		"/apis/storage.k8s.io/v1/storageclasses":    "StorageClass",
 		"/apis/storage.k8s.io/v1/volumeattachments": "VolumeAttachment",
 	}
 }

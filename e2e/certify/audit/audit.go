@@ -26,6 +26,7 @@ const (
 	Budgets      Part = "poddisruptionbudgets"
 	Certificate  Part = "certificate"
 	Claims       Part = "persistentvolumeclaims"
+	Classes      Part = "storageclasses"
 	Drivers      Part = "csidrivers"
 	Metrics      Part = "metrics"
 	NodeData     Part = "node data"
@@ -43,6 +44,7 @@ type Cluster struct {
 	Attachments  []storagev1.VolumeAttachment
 	Budgets      []policyv1.PodDisruptionBudget
 	Claims       []corev1.PersistentVolumeClaim
+	Classes      []storagev1.StorageClass
 	Drivers      []storagev1.CSIDriver
 	Nodes        []corev1.Node
 	Pods         []corev1.Pod
@@ -52,6 +54,7 @@ type Cluster struct {
 	CertificateEnds time.Time       // Of the certificate that the address of the API server presents.
 	Deprecated      []DeprecatedAPI // Asked for since the API server that answered started.
 	Gates           map[string]bool // The feature gates of the API server that answered.
+	OnNodes         []OnNode        // What only the nodes themselves show; empty if none was looked at.
 
 	Missing map[Part]string // Why a part could not be read.
 }
@@ -60,6 +63,20 @@ type Cluster struct {
 type DeprecatedAPI struct {
 	Group, Version, Resource, Subresource string
 	Removed                               string // The minor version without it, "1.38"; empty when none is set.
+}
+
+// OnNode is what only a node itself shows.
+type OnNode struct {
+	Node            string
+	Mounts          []Mount
+	Gates           map[string]bool // The feature gates of the kubelet.
+	CertificateEnds time.Time       // Of the kubelet's client; zero if the kubelet tells none.
+}
+
+// Mount is one line of a node's mount table.
+type Mount struct {
+	Path   string
+	Device string // "8:16". Mounts of one file system have one.
 }
 
 // Severity says how bad a finding is.
@@ -129,7 +146,7 @@ type Rule struct {
 
 // Rules returns all rules, in the order of the report.
 func Rules() []Rule {
-	return slices.Concat(attachmentRules(), budgetRules(), setRules(), nodeRules(), versionRules(), unseenRules())
+	return slices.Concat(attachmentRules(), budgetRules(), setRules(), nodeRules(), versionRules(), onNodeRules())
 }
 
 // ruling is one rule being asked.
@@ -157,7 +174,7 @@ func Audit(c Cluster, u Upgrade) Report {
 		r := &ruling{s, rule, &report}
 		missing := false
 		for _, part := range rule.Needs {
-			if why, ok := c.Missing[part]; ok {
+			if why, ok := c.lacks(part); ok {
 				missing = true
 				r.unseen("%s: %s", part, why)
 			}
@@ -169,6 +186,14 @@ func Audit(c Cluster, u Upgrade) Report {
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return a.Severity.rank() - b.Severity.rank() })
 	report.judge()
 	return report
+}
+
+// lacks says why a part was not read.
+func (c Cluster) lacks(p Part) (why string, lacks bool) {
+	if why, lacks = c.Missing[p]; !lacks && p == NodeData && len(c.OnNodes) == 0 {
+		return "the API does not show it, and no node was looked at", true
+	}
+	return why, lacks
 }
 
 func (s Severity) rank() int { return slices.Index([]Severity{Danger, Warning, Note}, s) }

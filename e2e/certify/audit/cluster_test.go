@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -69,6 +70,10 @@ func healthy() Cluster {
 			},
 		})
 		c.Attachments = append(c.Attachments, attachment(i, node, true))
+		c.OnNodes = append(c.OnNodes, OnNode{
+			Node: node, Gates: map[string]bool{"SELinuxMount": false}, CertificateEnds: now.AddDate(1, 0, 0),
+			Mounts: []Mount{{"/", "0:40"}, mountedFor(i), stagedFor(i)},
+		})
 	}
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		p := systemPod(name+"-node-0", "component", name, "registry.example.com/"+name+":v1.36.3")
@@ -92,6 +97,21 @@ func attachment(n int, node string, attached bool) storagev1.VolumeAttachment {
 	}
 }
 
+// mountedFor is the volume of the nth pod, mounted for it.
+func mountedFor(n int) Mount {
+	return Mount{fmt.Sprintf("/var/lib/kubelet/pods/%s/volumes/kubernetes.io~csi/pv-%d/mount", uid(n), n),
+		fmt.Sprintf("7:%d", n)}
+}
+
+// stagedFor is the volume of the nth pod, staged.
+func stagedFor(n int) Mount {
+	return Mount{fmt.Sprintf("/var/lib/kubelet/plugins/kubernetes.io/csi/%s/%d/globalmount", testDriver, n),
+		fmt.Sprintf("7:%d", n)}
+}
+
+// uid is that of the nth pod of mysql.
+func uid(n int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-0000-0000-00000000000%d", n)) }
+
 // budget is over the pods of mysql, all of them healthy.
 func budget(name string, maxUnavailable, minAvailable *intstr.IntOrString) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
@@ -107,7 +127,7 @@ func budget(name string, maxUnavailable, minAvailable *intstr.IntOrString) polic
 func dataPod(n int, node string) corev1.Pod {
 	claim := corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("data-mysql-%d", n)}
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("mysql-%d", n),
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("mysql-%d", n), UID: uid(n),
 			Labels: map[string]string{"app": "mysql"}},
 		Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "data",
 			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &claim}}}},

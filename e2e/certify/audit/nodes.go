@@ -159,27 +159,3 @@ func imageVersion(p *corev1.Pod) string {
 	}
 	return ""
 }
-
-// unseenRules are about data on nodes, which the API does not show.
-func unseenRules() []Rule {
-	const why = "this version reads the API only, and looks at no node"
-	unseen := func(r *ruling) { r.unseen("%s: %s", NodeData, why) }
-	return []Rule{
-		{
-			Name:   "node-mounts",
-			Looks:  "mounts on a node that no pod uses, or a volume mounted on two nodes",
-			Why:    "a mount that is left behind writes to a disk that another node has",
-			Source: "kubernetes issue 121937",
-			Fix:    "compare `findmnt` on each node with its pods",
-			find:   unseen,
-		},
-		{
-			Name:   "node-kubelets",
-			Looks:  "kubelet flags, feature gates and client certificates",
-			Why:    "a kubelet whose certificate has ended, or that does not know a gate, does not come back",
-			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
-			Fix:    "on each node: `openssl x509 -enddate -noout -in /var/lib/kubelet/pki/kubelet-client-current.pem`",
-			find:   unseen,
-		},
-	}
-}

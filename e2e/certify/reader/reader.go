@@ -202,30 +202,40 @@ func readMetrics(ctx context.Context, kube kubernetes.Interface, c *audit.Cluste
 
 // parseMetrics takes two metrics of the text format and leaves the others out.
 func parseMetrics(from io.Reader, c *audit.Cluster) error {
+	return eachMetric(from, func(name string, labels map[string]string, value string) {
+		switch {
+		case name == gatesMetric:
+			c.Gates[labels["name"]] = value == "1"
+		case name == "apiserver_requested_deprecated_apis" && value == "1":
+			c.Deprecated = append(c.Deprecated, audit.DeprecatedAPI{Group: labels["group"], Version: labels["version"],
+				Resource: labels["resource"], Subresource: labels["subresource"], Removed: labels["removed_release"]})
+		}
+	})
+}
+
+// gatesMetric is 1 for each feature gate that is on (KEP-2305).
+const gatesMetric = "kubernetes_feature_enabled"
+
+// eachMetric calls for every line of the text format that is a metric.
+func eachMetric(from io.Reader, call func(name string, labels map[string]string, value string)) error {
 	pair := regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
-		name, rest, ok := strings.Cut(lines.Text(), "{")
-		if !ok || name != "apiserver_requested_deprecated_apis" && name != "kubernetes_feature_enabled" {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
 			continue
 		}
-		end := strings.LastIndexByte(rest, '}')
-		if end < 0 {
-			return fmt.Errorf("%q is no metric", lines.Text())
+		end := strings.LastIndexByte(line, ' ')
+		name, rest, labelled := strings.Cut(line[:max(end, 0)], "{")
+		if end < 0 || labelled && !strings.HasSuffix(rest, "}") {
+			return fmt.Errorf("%q is no metric", line)
 		}
 		labels := map[string]string{}
-		for _, m := range pair.FindAllStringSubmatch(rest[:end], -1) {
+		for _, m := range pair.FindAllStringSubmatch(rest, -1) {
 			labels[m[1]] = m[2]
 		}
-		on := strings.TrimSpace(rest[end+1:]) == "1"
-		switch {
-		case name == "kubernetes_feature_enabled":
-			c.Gates[labels["name"]] = on
-		case on:
-			c.Deprecated = append(c.Deprecated, audit.DeprecatedAPI{Group: labels["group"], Version: labels["version"],
-				Resource: labels["resource"], Subresource: labels["subresource"], Removed: labels["removed_release"]})
-		}
+		call(name, labels, line[end+1:])
 	}
 	return lines.Err()
 }

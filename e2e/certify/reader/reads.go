@@ -55,6 +55,12 @@ func reads() []read {
 			}, func(c *audit.Cluster) *[]storagev1.CSIDriver { return &c.Drivers }),
 		},
 		{
+			part: audit.Classes, group: "storage.k8s.io", why: "how volumes are made; part of the cluster's fingerprint",
+			read: list(func(k kubernetes.Interface) lister[*storagev1.StorageClassList] {
+				return k.StorageV1().StorageClasses().List
+			}, func(c *audit.Cluster) *[]storagev1.StorageClass { return &c.Classes }),
+		},
+		{
 			part: audit.StatefulSets, group: "apps", why: "replicas, rollouts, grace periods, retention of claims",
 			read: list(func(k kubernetes.Interface) lister[*appsv1.StatefulSetList] {
 				return k.AppsV1().StatefulSets("").List

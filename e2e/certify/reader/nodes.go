@@ -1,0 +1,83 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
+)
+
+// certificateMetric is how many seconds the certificate of a kubelet's client lasts.
+const certificateMetric = "kubelet_certificate_manager_client_ttl_seconds"
+
+// ReadNodes reads what only the nodes show: their mount tables, and the metrics of their kubelets through the API
+// server. Unlike Read it needs nodes that run commands, and the right to nodes/proxy. All or none is read: what lacks a
+// node is missing, with the reason.
+func (r *Reader) ReadNodes(ctx context.Context, nodes []clusters.Node, c *audit.Cluster) {
+	var all []audit.OnNode
+	var errs []error
+	for _, node := range nodes {
+		one := audit.OnNode{Node: node.Name(), Gates: map[string]bool{}}
+		errs = append(errs, readMounts(ctx, node, &one), r.readKubelet(ctx, &one))
+		all = append(all, one)
+	}
+	if err := errors.Join(errs...); err != nil {
+		c.Missing[audit.NodeData] = strings.ReplaceAll(err.Error(), "\n", "; ")
+		return
+	}
+	c.OnNodes = all
+	delete(c.Missing, audit.NodeData)
+}
+
+// readMounts reads the mount table of a node's first process, below which the kubelet mounts volumes.
+func readMounts(ctx context.Context, node clusters.Node, one *audit.OnNode) error {
+	table, err := clusters.Run(ctx, node, "cat", "/proc/1/mountinfo")
+	if err != nil {
+		return fmt.Errorf("read the mounts of node %s: %w", node.Name(), err)
+	}
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(table), nil)
+	if err != nil {
+		return fmt.Errorf("read the mounts of node %s: %w", node.Name(), err)
+	}
+	for _, m := range mounts {
+		one.Mounts = append(one.Mounts, audit.Mount{Path: m.Mountpoint, Device: fmt.Sprintf("%d:%d", m.Major, m.Minor)})
+	}
+	return nil
+}
+
+func (r *Reader) readKubelet(ctx context.Context, one *audit.OnNode) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the metrics of the kubelet of node %s: %w", one.Node, err)
+		}
+	}()
+	path := "/api/v1/nodes/" + one.Node + "/proxy/metrics"
+	body, err := r.kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	now := time.Now()
+	var wrong error
+	err = eachMetric(body, func(name string, labels map[string]string, value string) {
+		switch name {
+		case gatesMetric:
+			one.Gates[labels["name"]] = value == "1"
+		case certificateMetric:
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil || seconds > (100*365*24*time.Hour).Seconds() { // +Inf: it has none.
+				wrong = err
+				return
+			}
+			one.CertificateEnds = now.Add(time.Duration(seconds) * time.Second)
+		}
+	})
+	return errors.Join(err, wrong)
+}

@@ -28,8 +28,8 @@ func TestAudit(t *testing.T) {
 		code   int
 		want   string // In what is printed.
 	}{
-		{"healthy", nil, nothing, exitUnknown, "node-mounts: node data: this version reads the API " +
-			"only"},
+		{"healthy", nil, nothing, exitUnknown, "node-mounts: node data: the API does not show it, " +
+			"and no node was looked at"},
 		{"danger", nil, blockingBudget, exitViolated, "PodDisruptionBudget shop/mysql refuses every eviction of its " +
 			"1 pods"},
 		{"danger, as Markdown", []string{"-o", "markdown"}, blockingBudget, exitViolated, "| danger | budget-blocks |"},

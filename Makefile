@@ -11,14 +11,20 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build linter \
+.PHONY: help trial test unit pages e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build release linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
 TIMES ?= 5
-DEMO ?= fixtures/recorded/k8s-61832-5-fail
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
+
+# The programs that a release carries, as name=package: clusters/program finds them.
+PROGRAMS = seatrial-agent=tools/agent seatrial-disk=fixtures/shareddisk/driver seatrial-mysql-start=fixtures/mysql/start \
+	seatrial-offline=tools/offline seatrial-enginecheck=tools/offline/engine/enginecheck \
+	seatrial-runcwrap=tools/offline/engine/runcwrap
+ARCHITECTURES = amd64 arm64
+BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
 WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
@@ -80,8 +86,8 @@ kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
 demo: ## Show a recorded run without engine or cluster: two nodes on one volume, and the rows lost
-	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial report $(DEMO) -o chronicle
-	@bin/seatrial report $(DEMO) -o html > bin/demo.html && echo 'the same as a page: bin/demo.html'
+	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial demo
+	@bin/seatrial demo -o html > bin/demo.html && echo 'the same as a page: bin/demo.html'
 
 bench: build ## Measure: mount ledger, cuts, kills and timers against their targets, codecs, checks; 20 min, needs root
 	SEATRIAL_E2E=1 env $$(bin/seatrial setup -o env) go test -run ^$$ -bench . -benchmem -p 1 -timeout 30m $(BENCHED)
@@ -118,10 +124,23 @@ clean: ## Delete Seatrial's clusters, its container engine, its changes to the h
 	if go build -o bin/seatrial ./tools/seatrial; then bin/seatrial clean --all; else go run ./tools/offline clean; fi
 	rm -rf bin
 
-build: modules ## Build bin/seatrial, bin/seatrial-agent and bin/seatrial-offline; 1 min, 3 min the first time
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial ./tools/seatrial
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial-agent ./tools/agent
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=auto -o bin/seatrial-offline ./tools/offline
+build: modules ## Build bin/seatrial, and beside it what it puts on nodes; 1 min, 3 min the first time
+	@for program in $(PROGRAMS); do $(BUILD) -buildvcs=false -o bin/$${program%%=*} ./$${program#*=}; done
+	$(BUILD) -buildvcs=auto -o bin/seatrial ./tools/seatrial
+
+release: modules ## Build bin/release: seatrial in one file for each architecture, with what it puts on nodes; 5 min
+	@rm -rf bin/release clusters/program/programs-*.tar.gz; mkdir -p bin/release
+	@for arch in $(ARCHITECTURES); do \
+		export GOFLAGS= GOOS=linux GOARCH=$$arch; work=bin/release/programs-$$arch; mkdir $$work; \
+		for program in $(PROGRAMS); do \
+			$(BUILD) -buildvcs=false -o $$work/$${program%%=*} ./$${program#*=}; \
+		done; \
+		(cd $$work; tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=755 --format=ustar -c *) | \
+			gzip -9n > clusters/program/programs-linux-$$arch.tar.gz; \
+		$(BUILD) -buildvcs=auto -tags release -o bin/release/seatrial-linux-$$arch ./tools/seatrial; \
+		rm -r $$work; \
+	done
+	@cd bin/release && sha256sum seatrial-* | tee SHA256SUMS && ls -l
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

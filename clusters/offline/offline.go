@@ -27,7 +27,7 @@ const DefaultKubernetesVersion = "v1.37.0"
 const NodeImageRepository = "localhost/seatrial/node"
 
 // EnsureCommand is the command that makes a container engine where one can be made.
-const EnsureCommand = "go run ./tools/offline ensure"
+const EnsureCommand = "seatrial setup"
 
 // KubernetesVersions are the versions of which a node image can be made.
 func KubernetesVersions() []string { return []string{DefaultKubernetesVersion, "v1.36.3"} }
@@ -36,9 +36,9 @@ func KubernetesVersions() []string { return []string{DefaultKubernetesVersion, "
 // defaults. It touches nothing.
 func ValidateImages(kubernetesVersion, source string) error {
 	if kubernetesVersion != "" && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
-		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or add it to tools/offline/nodeimage "+
-			"and run go run ./tools/offline pin %s", kubernetesVersion, strings.Join(KubernetesVersions(), ", "),
-			kubernetesVersion)
+		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or, in the source tree, add it to "+
+			"tools/offline/nodeimage and run go run ./tools/offline pin %s",
+			kubernetesVersion, strings.Join(KubernetesVersions(), ", "), kubernetesVersion)
 	}
 	switch source {
 	case "", "auto", "published", "build":
@@ -54,6 +54,7 @@ type Answer struct {
 	Database *Database      `json:"database,omitempty"`
 	Sidecars *Sidecars      `json:"sidecars,omitempty"`
 	NotFound *NotFoundError `json:"notFound,omitempty"`
+	BadFile  *BadFileError  `json:"badFile,omitempty"`
 	Error    string         `json:"error,omitempty"`
 }
 
@@ -91,6 +92,13 @@ func (e *NotFoundError) Error() string {
 	}
 	return text
 }
+
+// BadFileError says why a file of images is refused.
+type BadFileError struct {
+	Text string `json:"text"`
+}
+
+func (e *BadFileError) Error() string { return e.Text }
 
 // Images are the images of a trial.
 type Images struct {
@@ -148,6 +156,24 @@ func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, sourc
 		"images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
+// SaveImages makes images and sidecars, as EnsureImages and EnsureSidecars do, and writes them to a file.
+func (t Tool) SaveImages(ctx context.Context, file, engine, kubernetesVersion, source string) (Images, error) {
+	return part(ctx, t, func(a Answer) *Images { return a.Images }, "save",
+		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+}
+
+// CheckImages refuses, with a *BadFileError, a file that SaveImages of this build would not write. It changes nothing.
+func (t Tool) CheckImages(ctx context.Context, file, kubernetesVersion string) error {
+	_, err := t.run(ctx, "check", "--file="+file, "--kubernetes-version="+kubernetesVersion)
+	return err
+}
+
+// LoadImages takes images and sidecars from a file that SaveImages has written, or refuses it as CheckImages does.
+func (t Tool) LoadImages(ctx context.Context, file, engine, kubernetesVersion string) (Images, error) {
+	return part(ctx, t, func(a Answer) *Images { return a.Images }, "load",
+		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion)
+}
+
 // EnsureDatabase makes the database image, or takes the one in the cache.
 func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
 	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database")
@@ -179,9 +205,7 @@ func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
-	tool := program.Program{
-		Name: "seatrial-offline", Source: "github.com/seatrial/seatrial/tools/offline", Variable: "SEATRIAL_OFFLINE",
-	}
+	tool := program.Offline()
 	path, err := tool.Find(ctx, t.Log)
 	if err != nil {
 		return Answer{}, err
@@ -206,6 +230,8 @@ func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 	switch {
 	case a.NotFound != nil:
 		return Answer{}, a.NotFound
+	case a.BadFile != nil:
+		return Answer{}, a.BadFile
 	case a.Error != "":
 		return Answer{}, errors.New(a.Error)
 	case err != nil:

@@ -1,9 +1,11 @@
-// Package program finds the programs of this module that run on nodes, or builds them. Its promise: what it returns is
-// there and can be executed.
+// Package program finds the programs of this module that run on nodes or beside the harness. Its promise: what it
+// returns is there and can be executed. A released seatrial carries them; nothing is compiled then.
 package program
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,9 +18,14 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
-// Program is a program of this module that runs on nodes.
+// module is the path that all programs' import paths begin with.
+const module = "github.com/seatrial/seatrial/"
+
+// Program is a program of this module. The Makefile builds those that a release carries (PROGRAMS).
 type Program struct {
 	// Name is the file's name where it lies beside another program of ours.
 	Name string
@@ -29,16 +36,40 @@ type Program struct {
 }
 
 // Agent is the one that observes a node and carries out what the harness wants there.
-func Agent() Program {
-	return Program{
-		Name: "seatrial-agent", Source: "github.com/seatrial/seatrial/tools/agent", Variable: "SEATRIAL_AGENT",
-	}
+func Agent() Program { return Program{"seatrial-agent", module + "tools/agent", "SEATRIAL_AGENT"} }
+
+// Disk is the CSI driver of the shared disks.
+func Disk() Program {
+	return Program{"seatrial-disk", module + "fixtures/shareddisk/driver", "SEATRIAL_DISK"}
 }
 
+// EngineCheck shows, in a container of its own, that a container engine runs privileged containers.
+func EngineCheck() Program {
+	return Program{"seatrial-enginecheck", module + "tools/offline/engine/enginecheck", "SEATRIAL_ENGINECHECK"}
+}
+
+// MySQLStart is the entry point of the database image.
+func MySQLStart() Program {
+	return Program{"seatrial-mysql-start", module + "fixtures/mysql/start", "SEATRIAL_MYSQL_START"}
+}
+
+// Offline makes what a host lacks: engine and images.
+func Offline() Program {
+	return Program{"seatrial-offline", module + "tools/offline", "SEATRIAL_OFFLINE"}
+}
+
+// RuncWrap is what stands in front of the OCI runtime on a host that cannot grant every capability.
+func RuncWrap() Program {
+	return Program{"seatrial-runcwrap", module + "tools/offline/engine/runcwrap", "SEATRIAL_RUNCWRAP"}
+}
+
+// Seatrial is the command line.
+func Seatrial() Program { return Program{"seatrial", module + "tools/seatrial", "SEATRIAL_PROGRAM"} }
+
 // Find returns the path of the program: the one that $Variable names, else the one beside the running program, else
-// one that it builds from the module at hand with the go command. A built one is linked statically and kept in the
-// user's cache directory under its own hash. The program must be of the nodes' architecture, which is taken to be this
-// machine's.
+// the one that the running program carries, else one that it builds from the module at hand with the go command. What
+// is carried or built is linked statically and kept in the user's cache directory under its own hash. The program must
+// be of the nodes' architecture, which is taken to be this machine's.
 func (p Program) Find(ctx context.Context, log *slog.Logger) (string, error) {
 	if path := os.Getenv(p.Variable); path != "" {
 		if err := executable(path); err != nil {
@@ -53,10 +84,13 @@ func (p Program) Find(ctx context.Context, log *slog.Logger) (string, error) {
 			return beside, nil
 		}
 	}
+	if carried != "" {
+		return p.place(carried)
+	}
 	path, err := p.build(ctx, log)
 	if err != nil {
-		return "", fmt.Errorf("find %s: $%s is not set, there is none at %q, and it could not be built: %w; "+
-			"build it with 'CGO_ENABLED=0 go build %s' and set $%s",
+		return "", fmt.Errorf("find %s: $%s is not set, there is none at %q, this build carries none (a release does) "+
+			"and it could not be built: %w; in the source tree, build it with 'CGO_ENABLED=0 go build %s' and set $%s",
 			p.Name, p.Variable, beside, err, p.Source, p.Variable)
 	}
 	return path, nil
@@ -75,15 +109,80 @@ func executable(path string) error {
 	return nil
 }
 
-// build builds the program. The go command's own cache makes a second build a matter of a second.
-func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err error) {
-	begin := time.Now()
+// cacheDir returns our part of the user's cache directory.
+func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(cache, "seatrial")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// place puts all programs of an archive into one directory that has its hash in its name, and returns the path of this
+// one. Each finds the others beside itself.
+func (p Program) place(archive string) (path string, err error) {
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("place %s, which seatrial carries: %w", p.Name, err)
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return fail(err)
+	}
+	sum := sha256.Sum256([]byte(archive))
+	dir := filepath.Join(cache, "programs-"+hex.EncodeToString(sum[:8]))
+	path = filepath.Join(dir, p.Name)
+	if executable(path) == nil {
+		return path, nil
+	}
+	fresh, err := os.MkdirTemp(cache, "programs-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
+	if err := unpack(archive, fresh); err != nil {
+		return fail(err)
+	}
+	// Another process may be first: then its directory stays, and has the same files.
+	moved := os.Rename(fresh, dir)
+	if err := executable(path); err != nil {
+		return fail(fmt.Errorf("%w; delete %q if it is there", errors.Join(moved, err), dir))
+	}
+	return path, nil
+}
+
+// unpack writes the files of a tar.gz into dir, durably: a crash must not leave half a program under its hash.
+func unpack(archive, dir string) error {
+	compressed, err := gzip.NewReader(strings.NewReader(archive))
+	if err != nil {
+		return err
+	}
+	files := tar.NewReader(compressed)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return errors.Join(os.Chmod(dir, 0o755), durable.SyncDir(dir))
+		}
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(filepath.Join(dir, filepath.Base(header.Name)), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, files)
+		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+}
+
+// build builds the program. The go command's own cache makes a second build a matter of a second. The commit is not in
+// it: the hash changes with the program alone, and the database image with it.
+func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err error) {
+	begin := time.Now()
+	dir, err := cacheDir()
+	if err != nil {
 		return "", err
 	}
 	fresh, err := os.MkdirTemp(dir, p.Name+"-build-")
@@ -93,8 +192,9 @@ func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err 
 	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
 	built := filepath.Join(fresh, p.Name)
 	log.Info("building a program for the nodes", "package", p.Source)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", built, p.Source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd := exec.CommandContext(ctx,
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", built, p.Source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {

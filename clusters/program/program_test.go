@@ -1,25 +1,24 @@
 package program
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func agent() Program {
-	return Program{
-		Name: "seatrial-agent", Source: "github.com/seatrial/seatrial/tools/agent", Variable: "SEATRIAL_AGENT",
-	}
-}
-
 func TestFindTakesWhatTheVariableNames(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "agent")
-	t.Setenv(agent().Variable, path)
-	find := func() (string, error) { return agent().Find(t.Context(), slog.New(slog.DiscardHandler)) }
-	if _, err := find(); err == nil || !strings.Contains(err.Error(), agent().Variable) {
+	t.Setenv(Agent().Variable, path)
+	find := func() (string, error) { return Agent().Find(t.Context(), slog.New(slog.DiscardHandler)) }
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), Agent().Variable) {
 		t.Errorf("no such file: %v", err)
 	}
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -34,14 +33,14 @@ func TestFindTakesWhatTheVariableNames(t *testing.T) {
 	if got, err := find(); err != nil || got != path {
 		t.Errorf("Find = %q (%v), want %q", got, err, path)
 	}
-	t.Setenv(agent().Variable, dir)
+	t.Setenv(Agent().Variable, dir)
 	if _, err := find(); err == nil || !strings.Contains(err.Error(), "not a file") {
 		t.Errorf("a directory: %v", err)
 	}
 }
 
 func TestFindBuilds(t *testing.T) {
-	t.Setenv(agent().Variable, "")
+	t.Setenv(Agent().Variable, "")
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +50,11 @@ func TestFindBuilds(t *testing.T) {
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)
-	path, err := agent().Find(t.Context(), log)
+	path, err := Agent().Find(t.Context(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := agent().Find(t.Context(), log)
+	again, err := Agent().Find(t.Context(), log)
 	if err != nil || again != path {
 		t.Errorf("Find = %q (%v), was %q", again, err, path)
 	}
@@ -63,8 +62,72 @@ func TestFindBuilds(t *testing.T) {
 		t.Error(err)
 	}
 	t.Chdir(t.TempDir())
-	_, err = agent().Find(t.Context(), log)
-	if err == nil || !strings.Contains(err.Error(), agent().Variable) || !strings.Contains(err.Error(), "go build") {
+	_, err = Agent().Find(t.Context(), log)
+	if err == nil || !strings.Contains(err.Error(), Agent().Variable) || !strings.Contains(err.Error(), "go build") {
 		t.Errorf("where there is no module: %v", err)
+	}
+}
+
+// TestPlace puts what a release carries into the cache once, and says what is wrong there.
+func TestPlace(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	var archive bytes.Buffer
+	compressed := gzip.NewWriter(&archive)
+	files := tar.NewWriter(compressed)
+	for _, name := range []string{Agent().Name, Disk().Name} {
+		header := &tar.Header{Name: name, Mode: 0o755, Size: int64(len(name)), Typeflag: tar.TypeReg}
+		if err := files.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := files.Write([]byte(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(files.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := Agent().place(archive.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, err := Disk().place(archive.String())
+	if err != nil || filepath.Dir(disk) != filepath.Dir(agent) {
+		t.Errorf("the disk driver is at %q (%v), the agent at %q", disk, err, agent)
+	}
+	if text, err := os.ReadFile(agent); err != nil || string(text) != Agent().Name || executable(agent) != nil {
+		t.Errorf("the agent is %q (%v)", text, err)
+	}
+	if err := os.Remove(agent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Agent().place(archive.String()); err == nil || !strings.Contains(err.Error(), filepath.Dir(agent)) {
+		t.Errorf("a file is missing in the cache: %v", err)
+	}
+	if _, err := Agent().place("no archive"); err == nil {
+		t.Error("no archive is placed")
+	}
+	left, err := os.ReadDir(filepath.Dir(filepath.Dir(agent)))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left in the cache: %v (%v)", left, err)
+	}
+}
+
+// TestMakefileBuildsAll: a release carries every program that is looked for, except seatrial itself.
+func TestMakefileBuildsAll(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(makefile), "\nPROGRAMS = ")
+	list, _, _ = strings.Cut(list, "\nARCHITECTURES")
+	var want []string
+	for _, p := range []Program{Agent(), Disk(), EngineCheck(), MySQLStart(), Offline(), RuncWrap()} {
+		want = append(want, p.Name+"="+strings.TrimPrefix(p.Source, module))
+	}
+	got := strings.Fields(strings.ReplaceAll(list, "\\", ""))
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("PROGRAMS of the Makefile: %q, want %q", got, want)
 	}
 }

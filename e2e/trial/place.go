@@ -302,10 +302,7 @@ func findProgram(ctx context.Context, m ClusterOptions) (string, error) {
 	if m.Program != "" {
 		return m.Program, nil
 	}
-	seatrial := program.Program{
-		Name: "seatrial", Source: "github.com/seatrial/seatrial/tools/seatrial", Variable: "SEATRIAL_PROGRAM",
-	}
-	path, err := seatrial.Find(ctx, m.Log)
+	path, err := program.Seatrial().Find(ctx, m.Log)
 	if err != nil {
 		return "", fmt.Errorf("find what outlives the harness: %w", err)
 	}

@@ -1,9 +1,9 @@
 // Program seatrial-agent runs on a node: it keeps the ledger of mounts and processes, and answers the harness.
 //
 // It must run on any Linux node without anything beside it, so it is built with CGO_ENABLED=0 and imports
-// no client of the API: on a node of the control plane it calls kubectl. It opens no listening
-// socket. Data goes to standard output, messages to standard error; it exits 0 when done, 1 when it failed and 254
-// for bad arguments.
+// no client of the API: on a node of the control plane it calls kubectl. `link serve` alone opens a
+// listening socket, with mutual TLS. Data goes to standard output, messages to standard error; it exits 0 when done,
+// 1 when it failed and 254 for bad arguments.
 package main
 
 import (

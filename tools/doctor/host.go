@@ -135,7 +135,7 @@ func (x examination) images(ctx context.Context, images []Image) []Check {
 	var checks []Check
 	for _, image := range images {
 		check := Check{What: image.Ref, Need: "present, or a trial pulls or builds it first"}
-		fix := cmp.Or(image.Fix, "make trial")
+		fix := cmp.Or(image.Fix, offline.EnsureCommand)
 		if x.engineErr != nil {
 			checks = append(checks, check.is(Warn, "no engine to look in", fix))
 			continue
@@ -153,7 +153,7 @@ func (x examination) images(ctx context.Context, images []Image) []Check {
 
 // versions looks at the programs that the images are built with where they cannot be pulled.
 func (x examination) versions(ctx context.Context) []Check {
-	compiler := Check{What: "go", Need: "1.26 or later, to build"}
+	compiler := Check{What: "go", Need: "1.26 or later, where images must be built"}
 	text, err := x.Run(ctx, "go", "env", "GOVERSION")
 	if err != nil {
 		compiler = compiler.is(Warn, "nothing", "install Go and have it in PATH")
@@ -166,7 +166,7 @@ func (x examination) versions(ctx context.Context) []Check {
 	}
 	checks := []Check{compiler}
 	for _, tool := range []struct{ name, need string }{
-		{"gcc", "any, to build runc"}, {"git", "any, to note the commit of a run"}, {"make", "any, for the Makefile"},
+		{"gcc", "any, to build runc"}, {"git", "any, to note the commit of a run"}, {"make", "any, in the source tree"},
 	} {
 		check := Check{What: tool.name, Need: tool.need}
 		if text, err := x.Run(ctx, tool.name, "--version"); err != nil {

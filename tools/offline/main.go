@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -31,6 +32,9 @@ const usage = `usage: offline COMMAND [FLAGS]
   status     find a container engine that works; changes nothing
   clean      undo what ensure did to this host
   images     make the database image and the node image: --engine, --kubernetes-version, --source
+  save       make images and sidecars and write them to a file: --file, and the flags of images
+  check      refuse a file that save of this program would not write: --file, --kubernetes-version; changes nothing
+  load       take images and sidecars from a file: --file, --engine, --kubernetes-version
   database   make the database image
   sidecars   compile the sidecars of the CSI driver
   pin        pin the modules of the Kubernetes version that follows, and of the sidecars; run it at the root of the
@@ -50,6 +54,7 @@ func main() {
 type command struct {
 	name, cache                string
 	engine, kubernetes, source string
+	file                       string
 	args                       []string
 	log                        *slog.Logger
 	progress                   io.Writer
@@ -65,6 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		answer = offline.Answer{Error: err.Error()}
 		errors.As(err, &answer.NotFound)
+		errors.As(err, &answer.BadFile)
 	}
 	encoder := json.NewEncoder(stdout)
 	encoder.SetIndent("", "  ")
@@ -93,7 +99,8 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	wantArgs := 0
 	switch c.name {
 	case "ensure", "status", "clean", "database", "sidecars":
-	case "images":
+	case "images", "save", "check", "load":
+		flags.StringVar(&c.file, "file", "", "")
 		flags.StringVar(&c.engine, "engine", "docker", "")
 		flags.StringVar(&c.kubernetes, "kubernetes-version", "", "")
 		flags.StringVar(&c.source, "source", "auto", "")
@@ -107,6 +114,9 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	}
 	if c.args = flags.Args(); len(c.args) != wantArgs {
 		return command{}, fmt.Errorf("%s takes %d arguments, got %q", c.name, wantArgs, c.args)
+	}
+	if slices.Contains([]string{"save", "check", "load"}, c.name) && c.file == "" {
+		return command{}, fmt.Errorf("%s needs --file", c.name)
 	}
 	if c.cache == "" {
 		keep, err := store.Default()
@@ -131,6 +141,12 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 		return offline.Answer{}, engine.Clean(ctx, options)
 	case "images":
 		return c.images(ctx)
+	case "save":
+		return c.save(ctx)
+	case "check":
+		return offline.Answer{}, c.check(ctx)
+	case "load":
+		return c.load(ctx)
 	case "database":
 		made, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
 		return offline.Answer{Database: &made}, err
@@ -151,10 +167,7 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 	if err != nil {
 		return offline.Answer{}, err
 	}
-	node, err := nodeimage.Ensure(ctx, nodeimage.Options{
-		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source), Engine: c.engine,
-		Preload: []offline.Database{db}, CacheDir: c.cache, Log: c.log, Progress: c.progress,
-	})
+	node, err := nodeimage.Ensure(ctx, c.nodeOptions(db))
 	if err != nil {
 		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there",
 			err)
@@ -162,4 +175,12 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 	return offline.Answer{Images: &offline.Images{
 		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,
 	}}, nil
+}
+
+// nodeOptions are those of a node image with that database image inside.
+func (c command) nodeOptions(db offline.Database) nodeimage.Options {
+	return nodeimage.Options{
+		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source), Engine: c.engine,
+		Preload: []offline.Database{db}, CacheDir: c.cache, Log: c.log, Progress: c.progress,
+	}
 }

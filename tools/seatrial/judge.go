@@ -55,22 +55,32 @@ func newReport() *cobra.Command {
 			"  seatrial report runs/latest -o html > report.html",
 		Args: exactly("RUNDIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := load(args[0])
-			if err != nil {
-				return err
-			}
-			warn(cmd.ErrOrStderr(), j)
-			if open {
-				return openPage(cmd.Context(), cmd.ErrOrStderr(), args[0], j)
-			}
-			return writeJudged(cmd.OutOrStdout(), j, output, all)
+			return show(cmd, args[0], output, all, open)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, summary (for a chat message), html (a page with a "+
-		"timeline), json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
-	cmd.Flags().BoolVar(&open, "open", false, "write report.html in RUNDIR and open it in the browser")
-	allFlag(cmd, &all)
+	showFlags(cmd, &output, "text", &all, &open)
 	return cmd
+}
+
+// show prints the report of the run at path, or opens its page.
+func show(cmd *cobra.Command, path, output string, all, open bool) error {
+	j, err := load(path)
+	if err != nil {
+		return err
+	}
+	warn(cmd.ErrOrStderr(), j)
+	if open {
+		return openPage(cmd.Context(), cmd.ErrOrStderr(), path, j)
+	}
+	return writeJudged(cmd.OutOrStdout(), j, output, all)
+}
+
+// showFlags are the flags of the commands that show a run.
+func showFlags(cmd *cobra.Command, output *string, form string, all, open *bool) {
+	cmd.Flags().StringVarP(output, "output", "o", form, "text, summary (for a chat message), html (a page with a "+
+		"timeline), json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
+	allFlag(cmd, all)
 }
 
 func allFlag(cmd *cobra.Command, all *bool) {

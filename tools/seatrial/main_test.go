@@ -56,6 +56,8 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"run", "smoke", "--kubeconfig", config, "--yes-context", "shop-test"},
 			`--yes-context is "shop-test", and the context is "shop": nothing was touched`},
 		{[]string{"run", "set-node-gone", "--kubeconfig", config, "--yes-context", "shop"}, "power"},
+		{[]string{"setup", "--save", "a", "--load", "b"}, "exclude each other"},
+		{[]string{"setup", "--save", "/no/such/file"}, `"/no/such" is not a directory`},
 		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
@@ -165,6 +167,22 @@ func TestVersion(t *testing.T) {
 }
 
 // TestSummary is what goes into a chat message.
+// TestDemo shows the recorded run that the program carries, from a directory without the source tree.
+func TestDemo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	got := ask(t, "demo")
+	if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "48 OF 1417") {
+		t.Errorf("demo: %+v", got)
+	}
+	if got := ask(t, "demo", "-o", "html"); got.code != 0 || !strings.HasPrefix(got.stdout, "<!DOCTYPE html>") {
+		t.Errorf("demo -o html: exit code %d, %.40q", got.code, got.stdout)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
 func TestSummary(t *testing.T) {
 	got := ask(t, "report", "-o", "summary", "../../fixtures/recorded/smoke-861908-pass").stdout
 	want := "PASS  smoke, seed 861908\n" +

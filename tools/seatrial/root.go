@@ -37,6 +37,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newCertify(),
 		newClean(),
 		newDeadman(),
+		newDemo(),
 		newDescribe(),
 		newDoctor(),
 		newExplain(),

@@ -1,31 +1,46 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 func newSetup() *cobra.Command {
 	var f clusterFlags
-	var output string
+	var output, save, load string
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Make what a trial needs: a container engine, the node image, the database image",
 		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched.
-Images are built only if their inputs changed; an interrupted build continues where it stopped.`,
-		Args: exactly(),
+Images are built only if their inputs changed; an interrupted build continues where it stopped.
+With --save they are written to a file as well, and with --load taken from one that the same seatrial has saved on
+another host, which then needs no Go and no compiler.`,
+		Example: "  seatrial setup\n  seatrial setup --save images.tar\n  seatrial setup --load images.tar",
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "env" {
 				return badArguments("output %q is not known; give text or env", output)
 			}
-			m, err := f.options(cmd.Context(), plan.Plan{}, cmd.ErrOrStderr())
-			if err != nil {
-				return err
+			if save != "" && load != "" {
+				return badArguments("--save and --load exclude each other")
 			}
-			m.Storages = plan.Storages()
-			images, err := trial.EnsureImages(cmd.Context(), m)
+			if into, err := os.Stat(filepath.Dir(save)); err != nil || !into.IsDir() {
+				return badArguments("--save: %q is not a directory", filepath.Dir(save))
+			}
+			images, m, err := f.setup(cmd.Context(), save, load, cmd.ErrOrStderr())
+			var bad *offline.BadFileError
+			if errors.As(err, &bad) {
+				return badArguments("--load: %w", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -42,6 +57,36 @@ Images are built only if their inputs changed; an interrupted build continues wh
 		},
 	}
 	f.registerImages(cmd)
+	cmd.Flags().StringVar(&save, "save", "", "write all that was made, except the engine, to this file (about 1 GB)")
+	cmd.Flags().StringVar(&load, "load", "", "take it from this file in place of making it")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env (NAME=value lines)")
 	return cmd
+}
+
+// setup makes engine and images. A file that cannot be loaded is refused before the host is touched.
+func (f *clusterFlags) setup(
+	ctx context.Context, save, load string, stderr io.Writer,
+) (offline.Images, trial.ClusterOptions, error) {
+	if load != "" {
+		err := offline.Tool{CacheDir: f.cache, Progress: stderr}.CheckImages(ctx, load, f.kubernetes)
+		if err != nil {
+			return offline.Images{}, trial.ClusterOptions{}, err
+		}
+	}
+	m, err := f.options(ctx, plan.Plan{}, stderr)
+	if err != nil {
+		return offline.Images{}, m, err
+	}
+	m.Storages = plan.Storages()
+	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
+	var images offline.Images
+	switch {
+	case save != "":
+		images, err = tool.SaveImages(ctx, save, m.Engine, m.KubernetesVersion, m.ImageSource)
+	case load != "":
+		images, err = tool.LoadImages(ctx, load, m.Engine, m.KubernetesVersion)
+	default:
+		images, err = trial.EnsureImages(ctx, m)
+	}
+	return images, m, err
 }

@@ -28,10 +28,7 @@ import (
 
 // realWatchdog is the watchdog beside a real cluster, with orders of its own.
 func realWatchdog(ctx context.Context, log *slog.Logger, dir, cluster string) (undo.HostWatchdog, error) {
-	seatrial := program.Program{
-		Name: "seatrial", Source: "github.com/seatrial/seatrial/tools/seatrial", Variable: "SEATRIAL_PROGRAM",
-	}
-	path, err := seatrial.Find(ctx, log)
+	path, err := program.Seatrial().Find(ctx, log)
 	return undo.HostWatchdog{
 		Argv: []string{path, "deadman"}, Dir: dir, Engine: os.Getenv("SEATRIAL_ENGINE"), Cluster: cluster,
 	}, err

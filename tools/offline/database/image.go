@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,8 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/layers"
-	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
@@ -42,18 +41,14 @@ const (
 // startPath is where the image has the start program.
 const startPath = "/usr/bin/seatrial-mysql-start"
 
-// startPackage is the start program's import path.
-const startPackage = "github.com/seatrial/seatrial/fixtures/mysql/start"
-
 // Repository is the name of the images this package makes, without a tag. They are never on a registry: a node that
 // does not have the image must not go looking for it elsewhere.
 const Repository = "localhost/seatrial/mysql"
 
 // Options say where and from what the image is made.
 type Options struct {
-	CacheDir  string // Of the store that results are kept in.
-	ModuleDir string // A directory inside this module: the start program is compiled there. By default the current.
-	Log       *slog.Logger
+	CacheDir string // Of the store that results are kept in.
+	Log      *slog.Logger
 }
 
 // Archive is the image in a docker archive, for `ctr images import` or `docker load`.
@@ -67,26 +62,45 @@ const (
 	versionFile  = "version"
 )
 
+// resultKind is what database images are called in the store.
+const resultKind = "mysql-image"
+
+// inputs returns the start program and the digest of everything the image is made from.
+func inputs(ctx context.Context, o Options) (start, sum string, err error) {
+	if start, err = program.MySQLStart().Find(ctx, o.Log); err != nil {
+		return "", "", err
+	}
+	digest, err := digestFile(start)
+	if err != nil {
+		return "", "", err
+	}
+	var address store.Address
+	address.AddString("recipe", recipe)
+	address.AddString("base", baseSum())
+	address.AddString("start", digest)
+	return start, address.Sum(), nil
+}
+
+// Dir returns where, in the store, the database image is or would be.
+func Dir(ctx context.Context, o Options) (string, error) {
+	_, sum, err := inputs(ctx, o)
+	return store.Store{Dir: o.CacheDir}.Path(resultKind, sum), err
+}
+
 // Ensure returns the database image, made only when the cache does not have it for these inputs. Cold it takes about
 // a minute and fetches Debian packages; otherwise under two seconds.
 func Ensure(ctx context.Context, o Options) (Archive, error) {
 	cache := store.Store{Dir: o.CacheDir}
-	program, sum, err := compileStart(ctx, o)
+	start, sum, err := inputs(ctx, o)
 	if err != nil {
 		return Archive{}, err
 	}
-	// In the temporary directory; nothing depends on its removal.
-	defer func() { _ = os.RemoveAll(filepath.Dir(program)) }()
-	base, err := debianBase(ctx, cache, o.Log)
-	if err != nil {
-		return Archive{}, err
-	}
-	var address store.Address
-	address.AddString("recipe", recipe)
-	address.AddString("base", base.sum)
-	address.AddString("start", sum)
-	dir, reused, err := cache.Produce(ctx, "mysql-image", address.Sum(), func(_ context.Context, dir string) error {
-		return assemble(dir, base, program)
+	dir, reused, err := cache.Produce(ctx, resultKind, sum, func(ctx context.Context, dir string) error {
+		base, err := debianBase(ctx, cache, o.Log)
+		if err != nil {
+			return err
+		}
+		return assemble(dir, base, start)
 	})
 	if err != nil {
 		return Archive{}, fmt.Errorf("make database image: %w", err)
@@ -104,27 +118,6 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 	return a, nil
 }
 
-// compileStart compiles the start program and returns its path and digest. Go's own build cache makes it quick.
-func compileStart(ctx context.Context, o Options) (path, sum string, err error) {
-	dir, err := os.MkdirTemp("", "seatrial-mysql-start-")
-	if err != nil {
-		return "", "", fmt.Errorf("compile start program: %w", err)
-	}
-	path = filepath.Join(dir, "start")
-	err = proc.Exec{}.Run(ctx, proc.Command{
-		Args: []string{"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, startPackage},
-		Dir:  o.ModuleDir,
-		Env:  []string{"CGO_ENABLED=0", "GOOS=linux", "GOWORK=off"},
-	})
-	if err == nil {
-		sum, err = digestFile(path)
-	}
-	if err != nil {
-		return "", "", errors.Join(fmt.Errorf("compile start program: %w", err), os.RemoveAll(dir))
-	}
-	return path, sum, nil
-}
-
 func digestFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -140,19 +133,23 @@ func digestFile(path string) (string, error) {
 
 // base is what the start program's layer is put on: a layer with the server, in a file.
 type base struct {
-	layer, version, sum string
+	layer, version string
 }
 
 // versionVariable is the environment variable in which the image says its MySQL's version.
 const versionVariable = "MYSQL_VERSION="
 
-func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base, error) {
+// baseSum is the digest of what the base is made from.
+func baseSum() string {
 	var address store.Address
 	address.AddString("recipe", recipe)
 	address.AddString("root", rootSpec().Sum(architecture()))
 	address.AddString("wanted", strings.Join(wanted(), "\n"))
-	sum := address.Sum()
-	dir, _, err := cache.Produce(ctx, "mysql-base", sum, func(ctx context.Context, dir string) error {
+	return address.Sum()
+}
+
+func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base, error) {
+	dir, _, err := cache.Produce(ctx, "mysql-base", baseSum(), func(ctx context.Context, dir string) error {
 		log.Info("making the database's root file system from Debian packages, about a minute",
 			"suite", rootSpec().Suite)
 		return makeBase(ctx, cache, dir)
@@ -164,13 +161,13 @@ func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base,
 	if err != nil {
 		return base{}, fmt.Errorf("read version of MySQL: %w", err)
 	}
-	return base{filepath.Join(dir, layerFile), string(version), sum}, nil
+	return base{filepath.Join(dir, layerFile), string(version)}, nil
 }
 
 // assemble puts the start program on the base and writes the archive and its description into dir.
-func assemble(dir string, b base, program string) error {
+func assemble(dir string, b base, startProgram string) error {
 	startLayer := filepath.Join(dir, "start.tar")
-	start := layers.File{Name: strings.TrimPrefix(startPath, "/"), Mode: 0o755, Path: program}
+	start := layers.File{Name: strings.TrimPrefix(startPath, "/"), Mode: 0o755, Path: startProgram}
 	if err := layers.WriteFile(startLayer, []layers.File{start}); err != nil {
 		return err
 	}

@@ -98,7 +98,8 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	for i, step := range todo {
 		fmt.Fprintf(options.Out, "  %d. %s (about %s)\n", i+1, step.Name, step.About)
 	}
-	fmt.Fprintf(options.Out, "It keeps its record and logs in %s; `make clean` undoes it, the packages excepted.\n",
+	fmt.Fprintf(options.Out,
+		"It keeps its record and logs in %s; `seatrial clean --all` undoes it, the packages excepted.\n",
 		options.StateDir)
 	if err := steps.Run(ctx, options.Out, "container engine", todo); err != nil {
 		return Engine{}, fmt.Errorf("make a container engine: %w", err)

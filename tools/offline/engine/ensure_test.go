@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
 )
 
@@ -152,15 +153,11 @@ func TestRegisterAndClean(t *testing.T) {
 	if err := writeFile(options.DaemonConfig, []byte(before)); err != nil {
 		t.Fatal(err)
 	}
-	wrapper := program{name: "runcwrap", vars: map[string]string{"realRuntime": "/c"}}
-	_, sum, err := sourceOf(wrapper)
-	if err != nil {
+	wrapper := filepath.Join(t.TempDir(), "wrapper")
+	if err := os.WriteFile(wrapper, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	built := filepath.Join(options.StateDir, "runcwrap-"+sum)
-	if err := os.WriteFile(built, []byte("program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	t.Setenv(program.RuncWrap().Variable, wrapper)
 	for range 2 {
 		state, err := loadState(options.StateDir)
 		if err != nil {
@@ -174,6 +171,13 @@ func TestRegisterAndClean(t *testing.T) {
 	if err != nil || defaultIn(config) != runtimeName {
 		t.Fatalf("registered: %s, %v", config, err)
 	}
+	built, _ := filepath.Glob(filepath.Join(options.StateDir, "runcwrap-*"))
+	if len(built) != 2 || !strings.Contains(string(config), built[0]+`"`) || built[1] != built[0]+".runtime" {
+		t.Fatalf("placed %q, registered %s", built, config)
+	}
+	if to, err := os.Readlink(built[1]); err != nil || to != "/c" {
+		t.Errorf("the link beside the wrapper is to %q (%v)", to, err)
+	}
 	if err := Clean(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +188,8 @@ func TestRegisterAndClean(t *testing.T) {
 	if diff := cmp.Diff(meaning(t, []byte(before)), meaning(t, config)); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
-	if _, err := os.Stat(built); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the wrapper is still there: %v", err)
+	if left, _ := filepath.Glob(filepath.Join(options.StateDir, "runcwrap-*")); len(left) > 0 {
+		t.Errorf("the wrapper is still there: %q", left)
 	}
 	state, err := loadState(options.StateDir)
 	if diff := cmp.Diff(State{Schema: stateSchema}, state); diff != "" || err != nil {
@@ -193,31 +197,5 @@ func TestRegisterAndClean(t *testing.T) {
 	}
 	if err := Clean(t.Context(), options); err != nil {
 		t.Errorf("a second Clean: %v", err)
-	}
-}
-
-// TestBuildCompiles shows that what is carried along as source is enough to build both programs.
-func TestBuildCompiles(t *testing.T) {
-	options, err := Options{StateDir: t.TempDir()}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrapper := program{name: "runcwrap", vars: map[string]string{"realRuntime": "/r"}}
-	for _, program := range []program{{name: "enginecheck"}, wrapper} {
-		path, err := build(t.Context(), options.Machine, options.StateDir, program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, err := os.Stat(path)
-		if err != nil || before.Mode().Perm()&0o111 == 0 {
-			t.Fatalf("%s: %v, %v", path, before, err)
-		}
-		again, err := build(t.Context(), options.Machine, options.StateDir, program)
-		if err != nil || again != path {
-			t.Errorf("built again: %q, %v, want %q", again, err, path)
-		}
-		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-			t.Errorf("%s was built twice (%v)", path, err)
-		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/clusters/program"
 )
 
 // engines answers for the clients of that path: what info says, and which command fails.
@@ -32,16 +34,14 @@ func engines(infos map[string]string, fail func(argv []string) error) func([]str
 	}
 }
 
-// prebuilt puts the probe's program into the state directory, so that finding does not compile it.
-func prebuilt(t *testing.T, dir string) {
+// prebuilt names a file as the probe's program, so that finding does not compile it.
+func prebuilt(t *testing.T) {
 	t.Helper()
-	_, sum, err := sourceOf(program{name: "enginecheck"})
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "enginecheck")
+	if err := os.WriteFile(path, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "enginecheck-"+sum), []byte("program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	t.Setenv(program.EngineCheck().Variable, path)
 }
 
 const (
@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 			}
 			machine.answer = engines(tc.infos, tc.fail)
 			options := fakeOptions(t, machine)
-			prebuilt(t, options.StateDir)
+			prebuilt(t)
 			got, err := Find(t.Context(), options)
 			var missing *notFound
 			if errors.As(err, &missing) != (tc.stages != nil) {
@@ -146,7 +146,7 @@ func TestProbeLeavesNothing(t *testing.T) {
 			return nil
 		})
 		options := fakeOptions(t, machine)
-		prebuilt(t, options.StateDir)
+		prebuilt(t)
 		_, err := Find(t.Context(), options)
 		if (err != nil) != (broken != "") {
 			t.Errorf("with %q broken: %v", broken, err)
@@ -194,7 +194,7 @@ func TestNotFoundError(t *testing.T) {
 		"nerdctl: not installed; " +
 		"podman: its daemon answers, a privileged container does not run: unable to apply caps; " +
 		"need docker, nerdctl or podman with a daemon that runs privileged containers; " +
-		"an engine can be made by root only; fix: go run ./tools/offline ensure"
+		"an engine can be made by root only; fix: seatrial setup"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("Error (-want +got):\n%s", diff)
 	}

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
@@ -31,13 +32,13 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeBound,
 		fmt.Errorf("a privileged container did not run within %s", probeBound))
 	defer cancel()
-	binary, err := build(ctx, options.Machine, options.StateDir, program{name: "enginecheck"})
+	binary, err := program.EngineCheck().Find(ctx, options.Log)
 	if err != nil {
 		return err
 	}
 	// Each probe has names of its own: several may look at one engine at once.
 	id := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	image, archive, err := probeImage(options.StateDir, binary, id)
+	image, archive, err := probeImage(binary, id)
 	if err != nil {
 		return fmt.Errorf("assemble the probe's image: %w", err)
 	}
@@ -85,11 +86,15 @@ func isMissing(err error) bool {
 }
 
 // probeImage assembles an image of the one program, under a name that no registry has.
-func probeImage(dir, binary, id string) (string, io.Reader, error) {
-	file := filepath.Join(dir, "probe-"+id+".tar")
-	defer func() { _ = os.Remove(file) }() // Below the state directory; nothing depends on its removal.
-	program := layers.File{Name: "enginecheck", Mode: 0o755, Path: binary}
-	if err := layers.WriteFile(file, []layers.File{program}); err != nil {
+func probeImage(binary, id string) (string, io.Reader, error) {
+	dir, err := os.MkdirTemp("", "seatrial-enginecheck-")
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // In the temporary directory; nothing depends on its removal.
+	file := filepath.Join(dir, "probe.tar")
+	check := layers.File{Name: "enginecheck", Mode: 0o755, Path: binary}
+	if err := layers.WriteFile(file, []layers.File{check}); err != nil {
 		return "", nil, err
 	}
 	layer, err := layers.Plain(file)

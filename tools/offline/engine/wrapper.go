@@ -2,13 +2,17 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
 )
 
@@ -40,7 +44,7 @@ func lacking(machine Machine) (ociwrap.Set, error) {
 	return ociwrap.Known(last) &^ bounding, nil
 }
 
-// register builds the wrapper and writes it into docker's configuration as the default runtime. It does not make a
+// register places the wrapper and writes it into docker's configuration as the default runtime. It does not make a
 // running docker read it.
 func register(ctx context.Context, options Options, state *State) error {
 	config, err := readConfig(options.DaemonConfig)
@@ -58,10 +62,13 @@ func register(ctx context.Context, options Options, state *State) error {
 	if real, err = options.Machine.LookPath(real); err != nil {
 		return fmt.Errorf("find the runtime behind the wrapper: %w", err)
 	}
-	wrapper := program{name: "runcwrap", vars: map[string]string{"realRuntime": real}}
-	built, err := build(ctx, options.Machine, options.StateDir, wrapper)
+	wrapper, err := program.RuncWrap().Find(ctx, options.Log)
 	if err != nil {
 		return err
+	}
+	built, err := placeWrapper(options.StateDir, wrapper, real)
+	if err != nil {
+		return fmt.Errorf("place the runtime wrapper: %w", err)
 	}
 	merged, previous, err := mergeDaemon(config, built)
 	if err != nil {
@@ -79,6 +86,26 @@ func register(ctx context.Context, options Options, state *State) error {
 		return fmt.Errorf("register the runtime wrapper: %w", err)
 	}
 	return nil
+}
+
+// placeWrapper copies the wrapper into dir, with a link beside it to the runtime behind it, and returns its path. Its
+// name has a hash of both: what docker may be using is never changed.
+func placeWrapper(dir, wrapper, real string) (string, error) {
+	text, err := os.ReadFile(wrapper)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	hash.Write(text)
+	hash.Write([]byte(real))
+	path := filepath.Join(dir, "runcwrap-"+hex.EncodeToString(hash.Sum(nil)[:6]))
+	if err := writeFile(path, text); err != nil {
+		return "", err
+	}
+	if err := os.Symlink(real, path+".runtime"); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return path, os.Chmod(path, 0o755)
 }
 
 func isOurDefault(previous Previous) bool {

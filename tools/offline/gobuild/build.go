@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
@@ -17,19 +18,25 @@ import (
 type Builder struct {
 	Store  store.Store
 	Runner proc.Runner
-	// GoVersion is the version of the Go command, as of `go env GOVERSION`.
+	// GoVersion is the version of Go in the addresses of results.
 	GoVersion string
 	// Arch is the GOARCH to compile for.
 	Arch string
 }
 
-// GoVersion asks the go command for its version.
-func GoVersion(ctx context.Context, r proc.Runner) (string, error) {
-	version, err := proc.Output(ctx, r, proc.Command{Args: []string{"go", "env", "GOVERSION"}})
-	if err != nil {
-		return "", fmt.Errorf("ask go for its version: %w", err)
+// New returns a builder for this machine's architecture. The version of Go in its addresses is the one that this
+// program was built with: a host without the go command finds what another host has built, and only Build needs it.
+func New(keep store.Store, r proc.Runner) Builder {
+	return Builder{Store: keep, Runner: r, GoVersion: runtime.Version(), Arch: runtime.GOARCH}
+}
+
+// NeedGo returns an error where there is no go command.
+func NeedGo(ctx context.Context, r proc.Runner) error {
+	if _, err := proc.Output(ctx, r, proc.Command{Args: []string{"go", "env", "GOVERSION"}}); err != nil {
+		return fmt.Errorf("ask go for its version: %w; fix: install Go and have it in PATH, or bring the images of a "+
+			"host that has it (`seatrial setup --save FILE` there, `seatrial setup --load FILE` here)", err)
 	}
-	return version, nil
+	return nil
 }
 
 // Sum returns the digest of what the module's programs would be made from.

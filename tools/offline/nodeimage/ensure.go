@@ -26,21 +26,49 @@ type builder struct {
 	store    store.Store
 	compiler gobuild.Builder
 	roots    debian.Builder
-	goErr    error // Why nothing can be built.
 }
 
 // Ensure returns a node image that is present in the engine, and makes or pulls it when it is not. With everything
 // there it takes a second; a build from nothing takes some 20 minutes on two cores, and one that was interrupted
 // goes on where it stopped.
 func Ensure(ctx context.Context, o Options) (Image, error) {
-	b, err := newBuilder(ctx, o, proc.Exec{})
+	b, err := newBuilder(o, proc.Exec{})
 	if err != nil {
 		return Image{}, err
 	}
 	return b.ensure(ctx)
 }
 
-func newBuilder(ctx context.Context, o Options, run proc.Runner) (*builder, error) {
+// Dir returns where, in the store, the image that a build gives is or would be.
+func Dir(o Options) (string, error) {
+	b, err := newBuilder(o, proc.Exec{})
+	if err != nil {
+		return "", err
+	}
+	img, err := b.target()
+	return b.store.Path(b.kind(), img.Inputs), err
+}
+
+// Keep puts the built image into the store if only the engine has it.
+func Keep(ctx context.Context, o Options) error {
+	b, err := newBuilder(o, proc.Exec{})
+	if err != nil {
+		return err
+	}
+	img, err := b.target()
+	if err != nil {
+		return err
+	}
+	_, _, err = b.store.Produce(ctx, b.kind(), img.Inputs, func(ctx context.Context, dir string) error {
+		return b.engine(ctx, io.Discard, "save", "-o", filepath.Join(dir, archiveName), img.Ref)
+	})
+	if err != nil {
+		return fmt.Errorf("save node image %s: %w", img.Ref, err)
+	}
+	return nil
+}
+
+func newBuilder(o Options, run proc.Runner) (*builder, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -49,13 +77,10 @@ func newBuilder(ctx context.Context, o Options, run proc.Runner) (*builder, erro
 	if err != nil {
 		return nil, err
 	}
-	// Without Go nothing can be built, but the published image can still be had.
-	goVersion, goErr := gobuild.GoVersion(ctx, run)
 	s := store.Store{Dir: o.CacheDir}
 	return &builder{
-		opts: o, rel: rel, run: run, store: s, goErr: goErr,
-		compiler: gobuild.Builder{Store: s, Runner: run, GoVersion: goVersion, Arch: runtime.GOARCH},
-		roots:    debian.Builder{Store: s, Runner: run, Arch: runtime.GOARCH},
+		opts: o, rel: rel, run: run, store: s, compiler: gobuild.New(s, run),
+		roots: debian.Builder{Store: s, Runner: run, Arch: runtime.GOARCH},
 	}, nil
 }
 
@@ -83,7 +108,7 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 		return img, nil
 	}
 	if err := b.build(ctx, img); err != nil {
-		return Image{}, err
+		return Image{}, errors.Join(pullErr, err)
 	}
 	return img, nil
 }
@@ -100,9 +125,6 @@ func (b *builder) worthPulling(ctx context.Context, built Image, buildErr error)
 
 // target is the image that a build would give.
 func (b *builder) target() (Image, error) {
-	if b.goErr != nil {
-		return Image{}, fmt.Errorf("build node image: %w", b.goErr)
-	}
 	sum, err := b.sum()
 	if err != nil {
 		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)
@@ -118,7 +140,14 @@ func (b *builder) build(ctx context.Context, img Image) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.opts.Progress, "build node image %s: %s\n", img.Ref, steps.Outlook(all))
+	if b.store.Has(b.kind(), img.Inputs) {
+		all = all[len(all)-1:] // It was built, or came with a file: the engine lacks it.
+	} else {
+		if err := gobuild.NeedGo(ctx, b.run); err != nil {
+			return fmt.Errorf("build node image: %w", err)
+		}
+		fmt.Fprintf(b.opts.Progress, "build node image %s: %s\n", img.Ref, steps.Outlook(all))
+	}
 	if err := steps.Run(ctx, b.opts.Progress, "node image", all); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func testBuilder(t *testing.T, h *fakeHost, change func(*Options)) *builder {
 	if change != nil {
 		change(&o)
 	}
-	b, err := newBuilder(t.Context(), o, h)
+	b, err := newBuilder(o, h)
 	if err != nil {
 		t.Fatal(err)
 	}

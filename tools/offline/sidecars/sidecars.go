@@ -9,7 +9,6 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -89,12 +88,21 @@ type Programs = offline.Sidecars
 // Ensure returns the sidecars, and compiles those that the cache does not have: about eight minutes for all on two idle
 // cores with nothing cached. An interrupted call goes on with the sidecar where it stopped.
 func Ensure(ctx context.Context, o Options) (Programs, error) {
-	goVersion, err := gobuild.GoVersion(ctx, proc.Exec{})
-	if err != nil {
-		return Programs{}, fmt.Errorf("make sidecars: %w", err)
+	return ensure(ctx, o, gobuild.New(store.Store{Dir: o.CacheDir}, proc.Exec{}))
+}
+
+// Dirs returns where, in the store, the sidecars are or would be.
+func Dirs(cacheDir string) ([]string, error) {
+	b := gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{})
+	var dirs []string
+	for _, s := range all() {
+		m, err := s.module()
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, b.Store.Path(m.Name, b.Sum(m)))
 	}
-	keep := store.Store{Dir: o.CacheDir}
-	return ensure(ctx, o, gobuild.Builder{Store: keep, Runner: proc.Exec{}, GoVersion: goVersion, Arch: runtime.GOARCH})
+	return dirs, nil
 }
 
 func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error) {
@@ -123,6 +131,8 @@ func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error)
 	}
 	if !missing {
 		o.Progress = io.Discard
+	} else if err := gobuild.NeedGo(ctx, b.Runner); err != nil {
+		return Programs{}, fmt.Errorf("make sidecars: %w", err)
 	}
 	return programs, steps.Run(ctx, o.Progress, "sidecar", todo)
 }

@@ -40,6 +40,9 @@ type goCommand struct {
 }
 
 func (g *goCommand) Run(_ context.Context, c proc.Command) error {
+	if c.Args[1] == "env" {
+		return nil
+	}
 	g.runs++
 	if g.refused != "" && strings.HasPrefix(c.Args[len(c.Args)-1], g.refused) {
 		return errors.New("undefined: everything")

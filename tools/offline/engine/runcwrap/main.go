@@ -3,15 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
 )
-
-// realRuntime is the runtime behind this program, set when it is linked (-X main.realRuntime=PATH).
-var realRuntime = "runc" //nolint:gochecknoglobals // The linker can set only a variable.
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -30,9 +26,13 @@ func run(args []string) error {
 			return err
 		}
 	}
-	runtime, err := exec.LookPath(realRuntime)
+	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find the runtime %q: %w", realRuntime, err)
+		return fmt.Errorf("find the runtime: %w", err)
+	}
+	runtime, err := os.Readlink(self + ".runtime") // What places this program links to the runtime behind it.
+	if err != nil {
+		return fmt.Errorf("find the runtime: %w", err)
 	}
 	// Engines look at the runtime's own messages, which begin with its name: keep that name.
 	argv := append([]string{filepath.Base(runtime)}, args...)

@@ -1,0 +1,6 @@
+//go:build !release || !linux || !(amd64 || arm64)
+
+package program
+
+// carried is empty in builds other than `make release`.
+const carried = ""

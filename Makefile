@@ -6,12 +6,14 @@
 #   ARTIFACTS=dir   where run directories and JUnit files go (default runs/)
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
 #   TIMES=5         attempts for each case of `make cases`
+#   BUDGET=2h       how long `make nightly` begins trials
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases kill-matrix demo bench verify fix docs clean doctor build release linter \
+.PHONY: help trial test unit pages e2e sets long cases nightly kill-matrix demo bench verify fix docs clean doctor build release \
+	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
@@ -81,6 +83,11 @@ long: build ## Run the longest tests on clusters: faults, disks, workload, no AP
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
+
+nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
+	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	bin/seatrial nightly --budget $(or $(BUDGET),2h) $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SELECT),--select '$(SELECT)') $(if $(RUNS),--runs $(RUNS))
 
 kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b, or of FAULTS=all; 30 min
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))

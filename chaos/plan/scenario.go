@@ -9,6 +9,9 @@ type Scenario struct {
 	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests,
 	// which sabotage the trial and must be found out, and cases expect anything but PASS.
 	Expect string
+	// Finding must be there where Expect is FAIL: another failure is not what the scenario is about. Where Expect is
+	// UNKNOWN, its check must be the one that is. Scenarios that pass have none, but for controls.
+	Finding Sign
 	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
 	// and the steps' numbers.
 	Build func(r *rand.Rand) Plan
@@ -28,14 +31,12 @@ func Make(s Scenario, seed uint64) Plan {
 	return p
 }
 
-// Case is a reported bug as data: the scenario that brings it about and the finding that shows it.
+// Case is a reported bug as data: the scenario that brings it about, with the finding that shows it.
 type Case struct {
 	Scenario        // Its name is the case's; Expect is the verdict on an affected version.
 	Report   string // Where it was reported.
 	Affected string // The Kubernetes versions that have it.
 	Fixed    string // The first without it; "none" when it is open.
-	// Finding must be found for the case to count as reproduced; another failure does not count.
-	Finding Sign
 	// Volumes is how many volumes a run puts at risk, each an attempt of its own; 0 is one.
 	Volumes int
 	// Race is set where the finding depends on which of two things comes first: several runs look for it, until one of

@@ -104,7 +104,8 @@ func detachCases() []plan.Case {
 	return []plan.Case{
 		{
 			Scenario: plan.Scenario{
-				Name: "k8s-61832",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "k8s-61832",
 				Summary: "A node is cut off and its pods force-deleted: after six minutes each volume is detached by " +
 					"force, the pod's twin starts elsewhere, and two databases write to one volume.",
 				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
@@ -112,14 +113,14 @@ func detachCases() []plan.Case {
 			Report:  "kubernetes/kubernetes issue 61832",
 			Fixed:   "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
 			Volumes: forced,
-			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// Kubernetes detaches while the node has the volumes mounted, as in k8s-61832, which is a finding of
 			// detach-order. But by the time a twin can start, the node that was left behind gets nothing but I/O
 			// errors, its databases have ended, and no row is lost.
 			Scenario: plan.Scenario{
-				Name: "k8s-61832-evict",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "k8s-61832-evict",
 				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the database " +
 					"that was left behind is an I/O error before its twin starts, and no row is lost.",
 				Expect: "FAIL",
@@ -130,13 +131,13 @@ func detachCases() []plan.Case {
 			Fixed:    "kept as a control",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 			// Coverage: that the twins did start. Integrity and witness: that none of them had company.
 			Holds: []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
 		},
 		{
 			Scenario: plan.Scenario{
-				Name: "k8s-61832-flag",
+				Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+				Name:    "k8s-61832-flag",
 				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node " +
 					"has it mounted, and the twins wait until the node is back.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -148,11 +149,11 @@ func detachCases() []plan.Case {
 			Fixed:    "v1.30 has the flag; it is off by default",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "detach-order", Says: "detached"},
 		},
 		{
 			Scenario: plan.Scenario{
-				Name: "k8s-61832-local",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "k8s-61832-local",
 				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the " +
 					"node that is cut off.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -166,14 +167,14 @@ func detachCases() []plan.Case {
 			Fixed:    "kept as a control",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// Nothing is deleted by force. The Node object is deleted, as a cloud's node controller or a person would
 			// for a machine that seems to be gone; the pod garbage collector then takes its pods out of the API
 			// (pkg/controller/podgc, 40 s after it missed the Node).
 			Scenario: plan.Scenario{
-				Name: "k8s-61832-node",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "k8s-61832-node",
 				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each " +
 					"volume is detached by force, the pod's twin starts elsewhere, and two databases write to one " +
 					"volume.",
@@ -186,13 +187,13 @@ func detachCases() []plan.Case {
 			},
 			Report:  "kubernetes/kubernetes issue 61832",
 			Volumes: forced,
-			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
 			// which the CSI specification forbids.
 			Scenario: plan.Scenario{
-				Name: "k8s-120328",
+				Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+				Name:    "k8s-120328",
 				Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
 					"NodeUnstage, for a volume that the node has mounted.",
 				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
@@ -201,13 +202,13 @@ func detachCases() []plan.Case {
 			Affected: allVersions + ", unless the kube-controller-manager has --disable-force-detach-on-timeout",
 			Fixed:    "v1.30 has the flag; it is off by default",
 			Volumes:  forced,
-			Finding:  plan.Sign{Check: "detach-order", Says: "detached"},
 		},
 		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
 			// not put the mark back for its guard against a second attachment.
 			Scenario: plan.Scenario{
-				Name: "k8s-124334",
+				Finding: plan.Sign{Check: "attach-order", Says: "attached"},
+				Name:    "k8s-124334",
 				Summary: "Every ControllerUnpublish fails and the disk stays attached: the guard against a second " +
 					"attachment no longer counts that node, and the volume is attached to two.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -220,12 +221,12 @@ func detachCases() []plan.Case {
 			},
 			Report:  "kubernetes/kubernetes pull request 124334, closed without being merged",
 			Volumes: forced,
-			Finding: plan.Sign{Check: "attach-order", Says: "attached"},
 		},
 		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
 			Scenario: plan.Scenario{
-				Name: "out-of-service",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "out-of-service",
 				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
 					"once, the twins start elsewhere, and the node goes on writing.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -239,7 +240,6 @@ func detachCases() []plan.Case {
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
 			Volumes:  forced,
-			Finding:  plan.Sign{Check: "mounts", Says: "at once"},
 		},
 	}
 }
@@ -251,7 +251,8 @@ func kubeletCases() []plan.Case {
 			// A kubelet that does not take terminating pods into its desired state after a restart tears their volumes
 			// down under them.
 			Scenario: plan.Scenario{
-				Name: "k8s-113979",
+				Finding: plan.Sign{Check: "unpublish-in-use", Says: "taken"},
+				Name:    "k8s-113979",
 				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay " +
 					"until its container is gone.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -266,7 +267,6 @@ func kubeletCases() []plan.Case {
 			Fixed:    "v1.26; kept as a control",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "unpublish-in-use", Says: "taken"},
 		},
 		{
 			// What is left of k8s-113979. The kubelet waits for pods that terminate; a pod that was force-deleted while
@@ -274,7 +274,8 @@ func kubeletCases() []plan.Case {
 			// it, while it still has the container to end. Which of the two comes first is a race: of five pods, one
 			// suffices.
 			Scenario: plan.Scenario{
-				Name: "k8s-113979-force",
+				Finding: plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
+				Name:    "k8s-113979-force",
 				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
 					"volume down first and ends the container that writes to it later.",
 				Build: forcedWhileDown,
@@ -283,13 +284,13 @@ func kubeletCases() []plan.Case {
 			Affected: "v1.37.0; others were not tried",
 			Volumes:  forced,
 			Race:     true,
-			Finding:  plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
 		},
 		{
 			// The same, looked at later: what the kubelet finds below its directories when it comes back has no owner,
 			// and it must take the mounts down.
 			Scenario: plan.Scenario{
-				Name: "residue",
+				Finding: plan.Sign{Check: "mount-residue", Says: "left"},
+				Name:    "residue",
 				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
 					"the pods and of the node must be gone within the bound.",
 				Build: forcedWhileDown,
@@ -299,13 +300,13 @@ func kubeletCases() []plan.Case {
 			Fixed:    "v1.22; kept as a control",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "mount-residue", Says: "left"},
 		},
 		{
 			// What the kubelet finds at its next start below the pods' directories it takes up again; a volume that is
 			// only staged is forgotten, and volumesInUse is empty.
 			Scenario: plan.Scenario{
-				Name: "k8s-121937",
+				Finding: plan.Sign{Check: "mounts", Says: "at once"},
+				Name:    "k8s-121937",
 				Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
 					"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -323,7 +324,6 @@ func kubeletCases() []plan.Case {
 			},
 			Report:  "kubernetes/kubernetes issue 121937",
 			Volumes: forced,
-			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 		},
 		{
 			// The moments are when the pod has just been deleted, and within each of the four calls that take its
@@ -331,7 +331,8 @@ func kubeletCases() []plan.Case {
 			// one begins. Killed within NodeUnstageVolume it forgets what is staged: that is k8s-121937, which
 			// detach-order finds, and does not keep the pod from coming up.
 			Scenario: plan.Scenario{
-				Name: "pod-remount",
+				Finding: plan.Sign{Check: "settle", Says: "mysql"},
+				Name:    "pod-remount",
 				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
 					"each of five moments: every time the pod must come up on its volume.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -358,7 +359,6 @@ func kubeletCases() []plan.Case {
 			Fixed:    "kept as a control",
 			Volumes:  forced,
 			Control:  true,
-			Finding:  plan.Sign{Check: "settle", Says: "mysql"},
 		},
 	}
 }
@@ -382,7 +382,8 @@ func controllerCases() []plan.Case {
 			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be
 			// Ready before it does anything.
 			Scenario: plan.Scenario{
-				Name: "k8s-67250",
+				Finding: plan.Sign{Check: "set-update", Says: "ended"},
+				Name:    "k8s-67250",
 				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
 					"by hand.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -397,13 +398,13 @@ func controllerCases() []plan.Case {
 			Affected: allVersions + ": it is documented (StatefulSets, Forced rollback)",
 			Fixed:    "none; kept as a control",
 			Control:  true,
-			Finding:  plan.Sign{Check: "set-update", Says: "ended"},
 		},
 		{
 			// An affected controller counts the pods that were created, and calls the update complete while the deleted
 			// one is missing; then it makes it at the new revision.
 			Scenario: plan.Scenario{
-				Name: "k8s-119685",
+				Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
+				Name:    "k8s-119685",
 				Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
 					"back at the revision that it had.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -421,14 +422,14 @@ func controllerCases() []plan.Case {
 				"none was run",
 			Fixed:   "v1.29 (PR 120731); kept as a control",
 			Control: true,
-			Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
 			Holds:   []string{"coverage", "set-update"},
 		},
 		{
 			// The StatefulSet waits for the pod to be available; an affected controller does not come back to it then,
 			// and so waits for ever.
 			Scenario: plan.Scenario{
-				Name: "k8s-123918",
+				Finding: plan.Sign{Check: "order", Says: "deleted"},
+				Name:    "k8s-123918",
 				Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
 					"available: that pod must go as soon as it is.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -444,7 +445,6 @@ func controllerCases() []plan.Case {
 			Affected: "v1.25 to v1.34, as reported; no node image of these is built here, and none was run",
 			Fixed:    "v1.36, and v1.35 by a backport (PR 135428, issue 119352); kept as a control",
 			Control:  true,
-			Finding:  plan.Sign{Check: "order", Says: "deleted"},
 			Holds:    []string{"coverage", "settle"},
 			// That the pod goes at all is that the step ends within its bound.
 		},
@@ -452,7 +452,8 @@ func controllerCases() []plan.Case {
 			// Whether an update is complete is asked of the Ready pods alone (completeRollingUpdate in
 			// pkg/controller/statefulset).
 			Scenario: plan.Scenario{
-				Name: "k8s-136831",
+				Finding: plan.Sign{Check: "set-promotion", Says: "called complete"},
+				Name:    "k8s-136831",
 				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the " +
 					"last pod is Ready, and not when it is available.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -461,14 +462,14 @@ func controllerCases() []plan.Case {
 					return Trial(w, Update("v2"))
 				},
 			},
-			Report:  "kubernetes/kubernetes issue 136831",
-			Finding: plan.Sign{Check: "set-promotion", Says: "called complete"},
+			Report: "kubernetes/kubernetes issue 136831",
 		},
 		{
 			// The controller makes what it wants before it deletes what it does not want, and gives up at the first
 			// error (updateStatefulSet in pkg/controller/statefulset): the deletions that would make room never come.
 			Scenario: plan.Scenario{
-				Name: "k8s-140858",
+				Finding: plan.Sign{Check: "set-policy", Says: "not wanted since"},
+				Name:    "k8s-140858",
 				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: " +
 					"no pod is deleted, although that would make room.",
 				Build: func(r *rand.Rand) plan.Plan {
@@ -485,9 +486,8 @@ func controllerCases() []plan.Case {
 					return p
 				},
 			},
-			Report:  "kubernetes/kubernetes issue 140858",
-			Fixed:   "master (pull request 141057)",
-			Finding: plan.Sign{Check: "set-policy", Says: "not wanted since"},
+			Report: "kubernetes/kubernetes issue 140858",
+			Fixed:  "master (pull request 141057)",
 		},
 	}
 }

@@ -255,7 +255,8 @@ func selftests() []plan.Scenario {
 			Name: "selftest-cached-page",
 			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; " +
 				"the verdict must be FAIL.",
-			Expect: "FAIL",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "integrity", Says: "has a wrong checksum"},
 			Build: func(r *rand.Rand) plan.Plan {
 				const (
 					replicas  = 2
@@ -282,6 +283,7 @@ func selftests() []plan.Scenario {
 			Name:    "selftest-deleted-row",
 			Summary: "Self-test: one acknowledged row is deleted behind the workload's back; the verdict must be FAIL.",
 			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
 			Build: func(r *rand.Rand) plan.Plan {
 				deleted := tamper(plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(2)})
 				w := MySQL(2)
@@ -295,6 +297,7 @@ func selftests() []plan.Scenario {
 			Name:    "selftest-ipv6-open",
 			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
 			Expect:  "UNKNOWN",
+			Finding: plan.Sign{Check: "coverage"},
 			Build: func(r *rand.Rand) plan.Plan {
 				half := Fault("node-partition", r.IntN(2), 5*time.Second, 3*time.Minute)
 				return Trial(MySQL(2), Load(150), Checksum("before"),
@@ -305,6 +308,7 @@ func selftests() []plan.Scenario {
 			Name:    "selftest-silent-clients",
 			Summary: "Self-test: the clients never reach the database; the verdict must be UNKNOWN.",
 			Expect:  "UNKNOWN",
+			Finding: plan.Sign{Check: "rows"},
 			Build: func(r *rand.Rand) plan.Plan {
 				w := MySQL(2)
 				w.Silent = true
@@ -330,8 +334,9 @@ func selftestFlush(flush int, when string) plan.Scenario {
 		Name: fmt.Sprintf("selftest-power-loss-flush-%d", flush),
 		Summary: fmt.Sprintf("Self-test: power-loss with innodb_flush_log_at_trx_commit=%d (%s); rows are lost, and "+
 			"the verdict must be FAIL.", flush, when),
-		Expect: "FAIL",
-		Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, &flush) },
+		Expect:  "FAIL",
+		Finding: plan.Sign{Check: "rows", Says: "lost"},
+		Build:   func(r *rand.Rand) plan.Plan { return losingPower(r, &flush) },
 	}
 }
 
@@ -343,6 +348,7 @@ func selftestDamage(fault, what string) plan.Scenario {
 		Name:    "selftest-" + fault,
 		Summary: fmt.Sprintf("Self-test: %s of a database's files; the verdict must be FAIL.", what),
 		Expect:  "FAIL",
+		Finding: plan.Sign{Check: "integrity"},
 		Build: func(r *rand.Rand) plan.Plan {
 			victim := r.IntN(2)
 			quiet := plan.Params{"file": "data/seatrial/quiet.ibd"} // Where the pod has its volume.

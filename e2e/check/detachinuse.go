@@ -23,8 +23,8 @@ func DetachInUse() Check {
 	return Check{
 		Name:    "detach-in-use",
 		Promise: "No VolumeAttachment is deleted while its node, which is Ready, lists the volume in volumesInUse.",
-		Source: "Kubernetes, pkg/controller/volume/attachdetach/reconciler: a volume is not detached while it is mounted " +
-			"by its node, unless by force; test/e2e/storage/detach_mounted.go",
+		Source: "Kubernetes, pkg/controller/volume/attachdetach/reconciler: a volume is not detached while it is " +
+			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",
 		Unit:    "states of VolumeAttachments",
 		Applies: onSharedDisk,
 		judge:   judgeDetachInUse,
@@ -70,8 +70,8 @@ func (d *disks) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *w
 		return
 	}
 	if watch.Blind(node.Event.Span.NotBefore, mark.Event.Span.NotAfter, world.NodesObserver, attachmentsObserver) {
-		d.unknown("whether node %s had volume %s in use when its VolumeAttachment was deleted, by %s, is not known: the "+
-			"watch was blind before", a.Node, v.Name, d.clock(mark.Event.Span.NotAfter))
+		d.unknown("whether node %s had volume %s in use when its VolumeAttachment was deleted, by %s, is not known: "+
+			"the watch was blind before", a.Node, v.Name, d.clock(mark.Event.Span.NotAfter))
 		return
 	}
 	if mark.Event.Span.NotBefore.Sub(since.Event.Span.NotAfter) < informed {
@@ -80,8 +80,8 @@ func (d *disks) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *w
 		return
 	}
 	d.violation(Finding{
-		Sentence: fmt.Sprintf("The VolumeAttachment of volume %s to node %s was deleted by %s while the node, which was "+
-			"Ready, had the volume in use: it was in volumesInUse, without a break since %s.", v.Name, a.Node,
+		Sentence: fmt.Sprintf("The VolumeAttachment of volume %s to node %s was deleted by %s while the node, which "+
+			"was Ready, had the volume in use: it was in volumesInUse, without a break since %s.", v.Name, a.Node,
 			d.clock(mark.Event.Span.NotAfter), d.clock(since.Event.Span.NotAfter)),
 		Subject: "volume " + v.Name, Node: a.Node, Span: mark.Event.Span,
 		Events: []int64{mark.Event.ID, node.Event.ID, since.Event.ID},

@@ -59,13 +59,16 @@ func detachInUseMutations() []mutation {
 	return []mutation{
 		{"nothing changed", "detach-in-use", onDisk(nil), pass, ""},
 		{"deleted while in use", "detach-in-use", addDisk(mark), fail,
-			"The VolumeAttachment of volume pvc-0 to node worker was deleted by +30.000 s while the node, which was Ready"},
+			"The VolumeAttachment of volume pvc-0 to node worker was deleted by +30.000 s while the node, which was " +
+				"Ready"},
 		{"listed a moment ago", "detach-in-use", then(func(t *historytest.Trial) {
 			t.InUse("worker", 20)
 			t.InUse("worker", 21, "pvc-0")
 		}), pass, ""},
 		{"not listed", "detach-in-use", then(func(t *historytest.Trial) { t.InUse("worker", 20) }), pass, ""},
-		{"another listed", "detach-in-use", then(func(t *historytest.Trial) { t.InUse("worker", 15, "pvc-1") }), pass, ""},
+		{"another listed", "detach-in-use", then(func(t *historytest.Trial) {
+			t.InUse("worker", 15, "pvc-1")
+		}), pass, ""},
 		{"by force", "detach-in-use", then(func(t *historytest.Trial) { t.NotReady("worker", 20, "pvc-0") }), pass, ""},
 		{"Ready again", "detach-in-use", then(func(t *historytest.Trial) {
 			t.NotReady("worker", 20, "pvc-0")

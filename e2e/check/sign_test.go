@@ -43,7 +43,9 @@ func TestHoldsNeedsEveryCheckOfTheControl(t *testing.T) {
 		{[]string{"mounts", "coverage", "rows", "order"}, []string{"coverage is UNKNOWN", "order is FAIL"}},
 		{[]string{"rows", "witness"}, []string{"witness did not judge"}},
 	} {
-		control := plan.Case{Control: true, Finding: plan.Sign{Check: c.checks[0]}, Holds: c.checks[1:]}
+		control := plan.Case{
+			Scenario: plan.Scenario{Finding: plan.Sign{Check: c.checks[0]}}, Control: true, Holds: c.checks[1:],
+		}
 		if got := r.Broken(control); !slices.Equal(got, c.want) || r.Holds(control) != (len(c.want) == 0) {
 			t.Errorf("%q: broken %q, holds %t, want %q", c.checks, got, r.Holds(control), c.want)
 		}

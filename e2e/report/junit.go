@@ -74,9 +74,14 @@ func WriteJUnit(w io.Writer, j Judged) error {
 			Type: string(check.Unknown), Message: "no check judged this trial",
 		}}}
 	}
-	suite.Tests = len(suite.Cases)
-	all := junitSuites{Name: "seatrial", Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors,
-		Suite: suite}
+	return suite.write(w)
+}
+
+// write writes the suite as a file of its own.
+func (s junitSuite) write(w io.Writer) error {
+	s.Tests = len(s.Cases)
+	all := junitSuites{Name: "seatrial", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors,
+		Suite: s}
 	data, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode JUnit report: %w", err)

@@ -12,6 +12,7 @@ type Run struct {
 	Scenario        string            `json:"scenario"`
 	Seed            uint64            `json:"seed"`
 	CommandLine     []string          `json:"commandLine"`
+	Unit            string            `json:"unit,omitempty"`   // Of a night, the ID of its unit.
 	Commit          string            `json:"commit,omitempty"` // Of Seatrial; empty outside a checkout.
 	Dirty           bool              `json:"dirty,omitempty"`  // The checkout had changes that are in no commit.
 	Started         time.Time         `json:"started"`          // UTC.

@@ -26,6 +26,7 @@ var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"
 			out := carryOut(ctx, s, "run")
 			expectVerdict(out, check.Pass)
 			Expect(result(out, "coverage").Evidence).To(BeNumerically(">", 0), "evidence of coverage")
+			Expect(out.Clean).To(BeTrue(), "nothing is left on the cluster")
 		})
 	}
 })

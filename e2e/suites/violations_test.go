@@ -315,7 +315,8 @@ var _ = Describe("a promise about disks that is broken on purpose", Serial,
 		It("is found when the attachment of a volume in use is deleted", SpecTimeout(12*time.Minute),
 			func(ctx SpecContext) {
 				out := meddledPlan(ctx, onDisk(), unattached())
-				expectFinding(out, "detach-in-use", "The VolumeAttachment of volume", "was Ready, had the volume in use")
+				expectFinding(out, "detach-in-use", "The VolumeAttachment of volume",
+					"was Ready, had the volume in use")
 			})
 	})
 

@@ -41,6 +41,20 @@ func (p Parts) Case(name string) (plan.Case, bool) {
 	return find(p.Cases, func(c plan.Case) bool { return c.Name == name })
 }
 
+// All returns the cases, and the scenarios as cases without a report.
+func (p Parts) All() []plan.Case {
+	all := slices.Clone(p.Cases)
+	for _, s := range p.Scenarios {
+		all = append(all, plan.Case{Scenario: s})
+	}
+	return all
+}
+
+// Named returns the one of All of that name.
+func (p Parts) Named(name string) (plan.Case, bool) {
+	return find(p.All(), func(c plan.Case) bool { return c.Name == name })
+}
+
 func find[T any](list []T, is func(T) bool) (T, bool) {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return list[i], true

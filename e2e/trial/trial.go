@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,11 +46,13 @@ type Request struct {
 }
 
 // Outcome is the result of a trial. Report is the judgement of the run directory. Interrupted is set if the context
-// ended before the plan.
+// ended before the plan. Clean is set if the cluster is as it was: the workload and its volumes are removed, and check
+// residue-audit passed.
 type Outcome struct {
 	Dir         *rundir.Dir
 	Report      check.Report
 	Interrupted bool
+	Clean       bool
 }
 
 // Bounds of the phases after the plan, when the trial's context may have ended.
@@ -81,6 +84,7 @@ type runner struct {
 	stepsBegan history.Time           // When the first step of the plan began.
 	revision   atomic.Pointer[string] // The revision of the pod template that was requested last.
 	active     activeFaults
+	removed    bool // Workload and volumes.
 }
 
 // Execute runs a plan and judges the record: start the observers, deploy the workload, show the steady state, run the
@@ -100,6 +104,9 @@ func Execute(ctx context.Context, req Request) (Outcome, error) {
 	endErr := c.end(ctx)
 	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
 	out.Report, err = JudgeAndWrite(c.dir, req.Parts.Checks)
+	out.Clean = c.removed && slices.ContainsFunc(out.Report.Results, func(r check.Result) bool {
+		return r.Check == check.ResidueAudit().Name && r.Verdict == check.Pass
+	})
 	if c.Header.CutShort != "" && out.Report.Verdict == check.Pass { // The verdict may not be on disk.
 		err = errors.Join(err, errors.New(c.Header.CutShort))
 	}
@@ -203,7 +210,8 @@ func (c *runner) end(ctx context.Context) error {
 	if c.workload != nil && !c.Last {
 		begin := bootclock.Now()
 		removed := c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
-		if c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove) && removed {
+		c.removed = c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove) && removed
+		if c.removed {
 			end := bootclock.Now()
 			fmt.Fprintf(c.Progress, "%8s  no pod, claim or volume of the trial is left, after %.1f s\n",
 				c.sinceBegin(end), end.Sub(begin).Seconds())

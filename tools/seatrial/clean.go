@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +41,10 @@ With --all, an engine that setup started is stopped and its configuration restor
 				}
 				return trial.CleanExisting(ctx, a, name)
 			}
-			err := deleteClusters(ctx, one, force, out)
+			found, err := deleteClusters(ctx, one, force, out)
+			if err == nil && one != "" && found == 0 {
+				return badArguments("--cluster: there is no cluster %q", one)
+			}
 			var used *lock.TakenError
 			if all && !errors.As(err, &used) { // The running trial needs the engine.
 				err = errors.Join(err, offline.Tool{Progress: out, Log: quiet(out)}.CleanEngine(ctx))
@@ -84,25 +86,22 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	return m, ok, nil
 }
 
-// deleteClusters deletes Seatrial's clusters, or only the named one.
-func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) error {
+// deleteClusters deletes Seatrial's clusters, or only the named one, and returns how many it found.
+func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) (found int, err error) {
 	p, ok, err := maker(ctx, out)
 	if !ok {
-		return err
+		return 0, err
 	}
 	owned, err := p.List(ctx)
 	if err != nil {
-		return fmt.Errorf("list clusters: %w", err)
-	}
-	named := func(c clusters.Owned) bool { return c.Name == one }
-	if one != "" && !slices.ContainsFunc(owned, named) {
-		return badArguments("--cluster: there is no cluster %q", one)
+		return 0, fmt.Errorf("list clusters: %w", err)
 	}
 	var errs []error
 	for _, c := range owned {
-		if one != "" && !named(c) {
+		if one != "" && c.Name != one {
 			continue
 		}
+		found++
 		if !c.Ours {
 			say(out, "cluster %s was not made by Seatrial: skipped", c.Name)
 			continue
@@ -121,7 +120,7 @@ func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) 
 		}
 		say(out, "deleted cluster %s of run %s", c.Name, c.RunID)
 	}
-	return errors.Join(errs...)
+	return found, errors.Join(errs...)
 }
 
 // mayDelete returns an error for a cluster with a running trial.

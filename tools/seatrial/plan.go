@@ -44,16 +44,12 @@ func seedFlag(cmd *cobra.Command, seed *uint64) {
 
 // makePlan makes the plan of a scenario; seed 0 draws a new seed.
 func makePlan(scenario string, seed uint64) (plan.Plan, error) {
-	parts := trial.AllParts()
-	s, ok := parts.Scenario(scenario)
-	if c, isCase := parts.Case(scenario); isCase {
-		s, ok = c.Scenario, true
-	}
+	c, ok := trial.AllParts().Named(scenario)
 	if !ok {
 		return plan.Plan{}, unknownScenario(scenario)
 	}
 	seed, err := seedOrNew(seed)
-	return plan.Make(s, seed), err
+	return plan.Make(c.Scenario, seed), err
 }
 
 // seedOrNew draws a seed if none is given.

@@ -44,6 +44,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newHeal(),
 		newJudge(),
 		newList(),
+		newNightly(),
 		newPlan(),
 		newReport(),
 		newReproduce(),

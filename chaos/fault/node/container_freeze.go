@@ -26,8 +26,8 @@ func ContainerFreeze() fault.Definition {
 		Name:    "container-freeze",
 		Summary: "Freezes a container of the victim's pod with SIGSTOP; the pod stays, its connections too.",
 		Shown:   "The kernel says that every process of the container is stopped, and its runtime still has the task.",
-		Healed: "Its processes go on, as far as they bear our mark; the container, or a later one of the pod, runs, and " +
-			"the pod is Ready.",
+		Healed: "Its processes go on, as far as they bear our mark; the container, or a later one of the pod, runs, " +
+			"and the pod is Ready.",
 		Needs: []string{"systemd"},
 		// The database does nothing, as if it were gone, and later acts on what it knew before.
 		Takes:    []plan.Part{plan.PartContainer},

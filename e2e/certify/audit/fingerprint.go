@@ -3,6 +3,7 @@ package audit
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,15 @@ func Fingerprint(c Cluster) ([]string, error) {
 			return nil, fmt.Errorf("no fingerprint without %s: %s", part, why)
 		}
 	}
-	lines := []string{"API server " + c.Version, "feature gates " + digest(c.Gates)}
+	lines := []string{"API server " + c.Version}
+	var wrong []error
+	add := func(what string, spec any) {
+		text, err := json.Marshal(spec) // Sorts the keys of maps.
+		wrong = append(wrong, err)
+		// Short enough to be read in a line, and long enough that two specs have the same by chance never.
+		lines = append(lines, fmt.Sprintf("%s sha256:%.16x", what, sha256.Sum256(text)))
+	}
+	add("feature gates", c.Gates)
 	for _, n := range c.Nodes {
 		info := n.Status.NodeInfo
 		lines = append(lines, fmt.Sprintf("node %s, %s, kernel %s, %s, %s, %s, cpu %s, memory %s", n.Name, n.UID,
@@ -26,34 +35,21 @@ func Fingerprint(c Cluster) ([]string, error) {
 			n.Status.Capacity.Cpu(), n.Status.Capacity.Memory()))
 	}
 	for _, d := range c.Drivers {
-		lines = append(lines, named("CSI driver", &d, d.Spec))
+		add(object("CSI driver", &d).String(), d.Spec)
 	}
 	for _, class := range c.Classes {
 		class.ObjectMeta = metav1.ObjectMeta{Name: class.Name}
-		lines = append(lines, named("storage class", &class, class))
+		add(object("storage class", &class).String(), class)
 	}
 	for _, set := range c.StatefulSets {
 		set.Spec.Replicas = nil
-		lines = append(lines, named("StatefulSet", &set, set.Spec))
+		add(object("StatefulSet", &set).String(), set.Spec)
 	}
 	for _, b := range c.Budgets {
-		lines = append(lines, named("PodDisruptionBudget", &b, b.Spec))
+		add(object("PodDisruptionBudget", &b).String(), b.Spec)
 	}
 	slices.Sort(lines)
-	return lines, nil
-}
-
-func named(kind string, o metav1.Object, spec any) string {
-	return object(kind, o).String() + " " + digest(spec)
-}
-
-// digest is short enough to be read in a line, and long enough that two specs have the same by chance never.
-func digest(v any) string {
-	text, err := json.Marshal(v) // Sorts the keys of maps.
-	if err != nil {
-		panic(fmt.Sprintf("API objects are JSON: %v", err))
-	}
-	return fmt.Sprintf("sha256:%.16x", sha256.Sum256(text))
+	return lines, errors.Join(wrong...)
 }
 
 // Inventory lists the objects that a trial could leave behind or take away: a line for each, sorted.

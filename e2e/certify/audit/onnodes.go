@@ -26,8 +26,8 @@ func onNodeRules() []Rule {
 		{
 			Name:  "node-kubelets",
 			Looks: "kubelets of one version with different feature gates, or with a client certificate that ends",
-			Why: "a kubelet whose certificate has ended does not come back; kubelets that differ treat the same volume " +
-				"in different ways",
+			Why: "a kubelet whose certificate has ended does not come back; kubelets that differ treat the same " +
+				"volume in different ways",
 			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
 			Fix:    "on each node: `openssl x509 -enddate -noout -in /var/lib/kubelet/pki/kubelet-client-current.pem`",
 			Needs:  []Part{NodeData, Nodes},
@@ -78,8 +78,8 @@ func nodeMounts(r *ruling) {
 	}
 	for _, volume := range slices.Sorted(maps.Keys(nodesOf)) {
 		if on := nodesOf[volume]; len(on) > 1 && r.volumes[volume] != nil && !onManyNodes(r.volumes[volume]) {
-			r.found(Danger, []Object{{"PersistentVolume", "", volume}}, "volume %s, %s, is mounted on %d nodes at once: "+
-				"%s", volume, modes(r.volumes[volume]), len(on), strings.Join(on, ", "))
+			r.found(Danger, []Object{{"PersistentVolume", "", volume}}, "volume %s, %s, is mounted on %d nodes "+
+				"at once: %s", volume, modes(r.volumes[volume]), len(on), strings.Join(on, ", "))
 		}
 	}
 }
@@ -113,8 +113,8 @@ func nodeKubelets(r *ruling) {
 			}
 		}
 		if len(differ) > 0 {
-			r.found(Warning, append(where, Object{"Node", "", first.Node}), "the kubelets of nodes %s and %s, both %s, "+
-				"have different feature gates: %s", n.Node, first.Node, version, names(differ))
+			r.found(Warning, append(where, Object{"Node", "", first.Node}), "the kubelets of nodes %s and %s, both "+
+				"%s, have different feature gates: %s", n.Node, first.Node, version, names(differ))
 		}
 	}
 }

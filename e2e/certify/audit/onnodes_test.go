@@ -24,9 +24,9 @@ func TestOnNodes(t *testing.T) {
 			c.OnNodes[1].Mounts = append(c.OnNodes[1].Mounts, Mount{strings.Replace(mountedFor(2).Path,
 				"00000002", "00000009", 1), "7:1"})
 			c.Volumes[2].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-		}, []string{"danger: volume pv-2 is mounted on node node-1 for pod 00000000-0000-0000-0000-000000000009, which " +
-			"is not there: /var/lib/kubelet/pods/00000000-0000-0000-0000-000000000009/volumes/kubernetes.io~csi/" +
-			"pv-2/mount"}},
+		}, []string{"danger: volume pv-2 is mounted on node node-1 for pod 00000000-0000-0000-0000-000000000009, " +
+			"which is not there: /var/lib/kubelet/pods/00000000-0000-0000-0000-000000000009/volumes/kubernetes.io~" +
+			"csi/pv-2/mount"}},
 		"two nodes": {"node-mounts", func(c *Cluster) {
 			c.OnNodes[1].Mounts = append(c.OnNodes[1].Mounts, mountedFor(0))
 			twin := dataPod(0, "node-1")
@@ -47,11 +47,14 @@ func TestOnNodes(t *testing.T) {
 		"certificate ends": {"node-kubelets", func(c *Cluster) {
 			c.OnNodes[0].CertificateEnds = c.At.Add(90 * time.Minute)
 		}, []string{"warning: the client certificate of the kubelet of node node-0 ends in 1h30m0s"}},
-		"gates differ": {"node-kubelets", func(c *Cluster) { c.OnNodes[2].Gates = map[string]bool{"SELinuxMount": true} },
+		"gates differ": {"node-kubelets", func(c *Cluster) {
+			c.OnNodes[2].Gates = map[string]bool{"SELinuxMount": true}
+		},
 			[]string{"warning: the kubelets of nodes node-2 and node-0, both v1.36.3, have different feature gates: " +
 				"SELinuxMount"}},
 		"versions differ": {"node-kubelets", func(c *Cluster) {
-			c.OnNodes[2].Gates, c.Nodes[2].Status.NodeInfo.KubeletVersion = map[string]bool{"SELinuxMount": true}, "v1.35.1"
+			c.OnNodes[2].Gates = map[string]bool{"SELinuxMount": true}
+			c.Nodes[2].Status.NodeInfo.KubeletVersion = "v1.35.1"
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,8 @@ func reads() []read {
 			}, func(c *audit.Cluster) *[]storagev1.CSIDriver { return &c.Drivers }),
 		},
 		{
-			part: audit.Classes, group: "storage.k8s.io", why: "how volumes are made; part of the cluster's fingerprint",
+			part: audit.Classes, group: "storage.k8s.io",
+			why: "how volumes are made; part of the cluster's fingerprint",
 			read: list(func(k kubernetes.Interface) lister[*storagev1.StorageClassList] {
 				return k.StorageV1().StorageClasses().List
 			}, func(c *audit.Cluster) *[]storagev1.StorageClass { return &c.Classes }),

@@ -20,12 +20,13 @@ import (
 // recorded are the run directories that the repository keeps.
 func recorded(t testing.TB) map[string]report.Judged {
 	t.Helper()
-	dirs, err := filepath.Glob("../../../fixtures/recorded/*")
-	if err != nil || len(dirs) == 0 {
+	files, err := filepath.Glob("../../../fixtures/recorded/*/" + rundir.HistoryFile)
+	if err != nil || len(files) == 0 {
 		t.Fatalf("no recorded run: %v", err)
 	}
 	all := map[string]report.Judged{}
-	for _, path := range dirs {
+	for _, file := range files {
+		path := filepath.Dir(file)
 		all[filepath.Base(path)] = judged(t, path)
 	}
 	return all

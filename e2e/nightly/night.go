@@ -1,0 +1,150 @@
+package nightly
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/check"
+)
+
+// Night carries units out until its time is over.
+type Night struct {
+	List  List                                         // The shard's part.
+	Soak  func(round int) ([]Unit, error)              // The units of a round with new seeds, from 1; none ends it.
+	Known []Result                                     // Of any commit and version.
+	Keep  func(Result) error                           // Keeps a result so that a crash does not lose it.
+	Run   func(context.Context, Unit) (Attempt, error) // One trial; a CannotError where there can be none.
+	Ahead func(Unit) time.Duration                     // What comes before a trial: the making of a cluster.
+	Now   func() time.Time
+	Until time.Time
+	Tell  func(format string, args ...any)
+
+	byID   map[string]Result
+	latest map[string]Result // By the name of the unit: the result with the last attempt.
+}
+
+// CannotError says why a unit cannot be carried out here.
+type CannotError struct{ Why string }
+
+func (e *CannotError) Error() string { return e.Why }
+
+// Sleep carries out the list, what has no verdict yet, and then rounds of new seeds. An error means that a trial could
+// not be started or a result not be kept; what was kept before is found by the next night.
+func (n *Night) Sleep(ctx context.Context) error {
+	n.byID, n.latest = map[string]Result{}, map[string]Result{}
+	for _, r := range n.Known {
+		n.learn(r)
+	}
+	if _, err := n.all(ctx, n.List.Units); err != nil {
+		return err
+	}
+	for round := 1; ; round++ {
+		units, err := n.Soak(round)
+		if err != nil || len(units) == 0 {
+			return err
+		}
+		open := slices.ContainsFunc(units, func(u Unit) bool { return !n.byID[u.ID].Done() })
+		begun, err := n.all(ctx, units)
+		if err != nil || open && begun == 0 {
+			return err
+		}
+	}
+}
+
+// learn takes a result in.
+func (n *Night) learn(r Result) {
+	if r.Build == n.List.Build {
+		n.byID[r.ID] = r
+	}
+	if last, ok := n.latest[r.Name]; len(r.Attempts) > 0 && (!ok || !r.Last().Before(last.Last())) {
+		n.latest[r.Name] = r
+	}
+}
+
+// all carries units out that have no verdict yet, the most telling first, and returns how many were begun.
+func (n *Night) all(ctx context.Context, units []Unit) (begun int, err error) {
+	for _, u := range n.Order(units) {
+		one, err := n.one(ctx, u)
+		if err != nil {
+			return begun, err
+		}
+		if one {
+			begun++
+		}
+	}
+	return begun, nil
+}
+
+// Order puts the most telling first: what was not as expected when it last ran, then what has not run for the longest
+// time, on whatever commit, and among equals the shortest.
+func (n *Night) Order(units []Unit) []Unit {
+	calm := func(u Unit) int {
+		if last, ok := n.latest[u.Name]; ok && last.Verdict() != check.Pass {
+			return 0
+		}
+		return 1
+	}
+	order := slices.Clone(units)
+	slices.SortFunc(order, func(a, b Unit) int {
+		return cmp.Or(cmp.Compare(calm(a), calm(b)), n.latest[a.Name].Last().Compare(n.latest[b.Name].Last()),
+			cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Estimate, b.Estimate), cmp.Compare(a.Name, b.Name))
+	})
+	return order
+}
+
+// takes is how long a trial of a unit takes: as long as the last did, or what its plan lets expect.
+func (n *Night) takes(u Unit) time.Duration { return cmp.Or(n.latest[u.Name].Took(), u.Estimate.D()) }
+
+// one carries a unit out until its verdict is known; it reports whether a trial was begun.
+func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
+	r, ok := n.byID[u.ID]
+	if !ok {
+		r = Result{Unit: u, Build: n.List.Build}
+	}
+	for !r.Done() {
+		if err := ctx.Err(); err != nil {
+			return begun, context.Cause(ctx)
+		}
+		need, left := n.takes(u)+n.Ahead(u), n.Until.Sub(n.Now())
+		if need > left {
+			return begun, n.not(&r, fmt.Sprintf("budget: about %s needed, %s left", need.Round(time.Second),
+				max(left, 0).Round(time.Second)))
+		}
+		a, err := n.Run(ctx, u)
+		var cannot *CannotError
+		if errors.As(err, &cannot) {
+			return begun, n.not(&r, cannot.Why)
+		}
+		if err != nil {
+			return begun, err
+		}
+		begun = true
+		r.Attempts, r.NotRun = append(r.Attempts, a), ""
+		if err := n.Keep(r); err != nil {
+			return begun, fmt.Errorf("keep the result of %s, seed %d: %w", u.Name, u.Seed, err)
+		}
+		n.learn(r)
+		n.Tell("%s, seed %d, attempt %d: %s (expected: %s)", u.Name, u.Seed, len(r.Attempts), a.Trial, u.Expect)
+	}
+	return begun, nil
+}
+
+// not keeps why there is no attempt, or no further one. Of a unit that is not in the list, without an attempt, nothing
+// is kept: nobody waits for it.
+func (n *Night) not(r *Result, why string) error {
+	listed := slices.ContainsFunc(n.List.Units, func(u Unit) bool { return u.ID == r.ID })
+	if !listed && len(r.Attempts) == 0 {
+		return nil
+	}
+	r.NotRun = why
+	n.Tell("%s, seed %d is not run: %s", r.Name, r.Seed, why)
+	if err := n.Keep(*r); err != nil {
+		return fmt.Errorf("keep why %s, seed %d did not run: %w", r.Name, r.Seed, err)
+	}
+	n.learn(*r)
+	return nil
+}

@@ -1,0 +1,150 @@
+package nightly
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/check"
+)
+
+// Retries is how often a seed whose outcome was not as expected is tried again. The first attempt that is as expected
+// ends them: it is a flake then.
+const Retries = 5
+
+// Attempt is one trial of a unit.
+type Attempt struct {
+	Verdict check.Verdict `json:"verdict"`         // PASS: the outcome was as expected.
+	Trial   check.Verdict `json:"trial"`           // Of the trial's checks.
+	Check   string        `json:"check,omitempty"` // The first that did not pass.
+	Why     string        `json:"why"`             // One sentence.
+	Run     string        `json:"run,omitempty"`   // The run directory, from the runs directory on.
+	Started time.Time     `json:"started"`         // UTC.
+	Seconds float64       `json:"seconds"`         // Without the making of a cluster.
+}
+
+// Result is what is known of a unit.
+type Result struct {
+	Unit
+	Build
+	Attempts []Attempt `json:"attempts,omitempty"`
+	NotRun   string    `json:"notRun,omitempty"` // Why there is no attempt, or no further one.
+}
+
+// Kind is what the attempts of a unit come to.
+type Kind string
+
+// The kinds, the most urgent first.
+const (
+	Finding  Kind = "finding"  // Never as expected, and at least once certainly not.
+	Flake    Kind = "flake"    // Sometimes as expected.
+	Unshown  Kind = "unshown"  // Neither could ever be shown.
+	Missing  Kind = "missing"  // No attempt.
+	Expected Kind = "expected" // As expected at once, or in a race once.
+)
+
+// Kinds returns all kinds, the most urgent first.
+func Kinds() []Kind { return []Kind{Finding, Flake, Unshown, Missing, Expected} }
+
+// Good counts the attempts that were as expected.
+func (r Result) Good() int {
+	n := 0
+	for _, a := range r.Attempts {
+		if a.Verdict == check.Pass {
+			n++
+		}
+	}
+	return n
+}
+
+// Done reports whether another attempt would tell nothing more.
+func (r Result) Done() bool { return r.Good() > 0 || len(r.Attempts) > Retries }
+
+// Verdict is the worst of the attempts, of a race the best, and UNKNOWN without any.
+func (r Result) Verdict() check.Verdict {
+	if r.Race && r.Good() > 0 {
+		return check.Pass
+	}
+	var all []check.Verdict
+	for _, a := range r.Attempts {
+		all = append(all, a.Verdict)
+	}
+	return check.Worst(all...)
+}
+
+// Kind says what the attempts come to.
+func (r Result) Kind() Kind {
+	switch v := r.Verdict(); {
+	case len(r.Attempts) == 0:
+		return Missing
+	case v == check.Pass:
+		return Expected
+	case r.Good() > 0:
+		return Flake
+	case v == check.Fail:
+		return Finding
+	}
+	return Unshown
+}
+
+// Worst returns the first attempt with the verdict of the unit; it tells why. A unit without attempts has none.
+func (r Result) Worst() Attempt {
+	i := slices.IndexFunc(r.Attempts, func(a Attempt) bool { return a.Verdict == r.Verdict() })
+	if i < 0 {
+		return Attempt{Verdict: check.Unknown, Why: "not run: " + cmp.Or(r.NotRun, "nothing says why")}
+	}
+	return r.Attempts[i]
+}
+
+// Tally tells in a few words what the attempts came to.
+func (r Result) Tally() string {
+	if len(r.Attempts) == 0 {
+		return "no attempt"
+	}
+	tally := fmt.Sprintf("%d of %d attempts as expected", r.Good(), len(r.Attempts))
+	if r.NotRun != "" {
+		tally += "; no further one: " + r.NotRun
+	}
+	return tally
+}
+
+// Last returns when the last attempt began, the zero time without one.
+func (r Result) Last() time.Time {
+	var last time.Time
+	for _, a := range r.Attempts {
+		if a.Started.After(last) {
+			last = a.Started
+		}
+	}
+	return last
+}
+
+// Took is the longest attempt, to the second.
+func (r Result) Took() time.Duration {
+	longest := 0.0
+	for _, a := range r.Attempts {
+		longest = max(longest, a.Seconds)
+	}
+	return time.Duration(longest * float64(time.Second)).Round(time.Second)
+}
+
+// Urgent reports whether there are attempts that somebody should look at.
+func (r Result) Urgent() bool { return r.Kind() != Expected && r.Kind() != Missing }
+
+// join puts two results of one unit together: shards that overlap, or attempts of two places.
+func (r Result) join(other Result) Result {
+	for _, a := range other.Attempts {
+		if !slices.Contains(r.Attempts, a) {
+			r.Attempts = append(slices.Clip(r.Attempts), a)
+		}
+	}
+	slices.SortFunc(r.Attempts, func(a, b Attempt) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Why, b.Why))
+	})
+	r.NotRun = max(r.NotRun, other.NotRun)
+	if r.Done() {
+		r.NotRun = ""
+	}
+	return r
+}

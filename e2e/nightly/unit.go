@@ -1,0 +1,218 @@
+package nightly
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+)
+
+// Build is what the trials of a night are about.
+type Build struct {
+	Commit     string `json:"commit"` // Of Seatrial, with a digest of the program where that has changes in no commit.
+	Kubernetes string `json:"kubernetes"`
+}
+
+// Unit is a plan that is carried out until its verdict is known, and the verdict that is expected of it.
+type Unit struct {
+	ID       string        `json:"id"`   // Digest of plan, commit and Kubernetes version.
+	Name     string        `json:"name"` // The scenario's or the case's.
+	Seed     uint64        `json:"seed"`
+	Expect   string        `json:"expect"`         // In words.
+	Race     bool          `json:"race,omitempty"` // One attempt with the expected outcome is enough.
+	Workers  int           `json:"workers"`
+	Storage  string        `json:"storage"`
+	Labels   []string      `json:"labels"`
+	Estimate plan.Duration `json:"estimate"` // From the plan alone, so that every shard knows the same.
+
+	Plan plan.Plan `json:"-"`
+	Case plan.Case `json:"-"` // Without a report where it is a scenario.
+}
+
+// NewUnit makes the unit of a case, or of a scenario as a case without a report, and a seed.
+func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
+	p := plan.Make(c.Scenario, seed)
+	data, err := json.Marshal(p)
+	if err != nil {
+		return Unit{}, fmt.Errorf("encode the plan of %s: %w", c.Name, err)
+	}
+	return Unit{
+		ID: digest(string(data), b.Commit, b.Kubernetes), Name: c.Name, Seed: seed, Expect: expectation(c),
+		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: labels(c, p),
+		Estimate: plan.Duration(estimate(p)), Plan: p, Case: c,
+	}, nil
+}
+
+// digest is 16 hexadecimal digits of a digest of several texts.
+func digest(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// SoakSeed is the seed of a scenario in a round of the soak: another one for each commit, version and round, and the
+// same one for all that ask.
+func SoakSeed(b Build, name string, first uint64, round int) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%d\n%d", b.Commit, b.Kubernetes, name, first, round))
+	return 1 + binary.BigEndian.Uint64(sum[:8])%999_999 // Short enough to type.
+}
+
+func expectation(c plan.Case) string {
+	switch {
+	case c.Control:
+		return "prevented: no finding of " + c.Finding.Check
+	case c.Report != "":
+		return "reproduced: a finding of " + c.Finding.Check
+	case c.Finding.Check != "":
+		return c.Expect + " in " + c.Finding.Check
+	}
+	return c.Expect
+}
+
+// labels are what units are selected by, beside their names: the kind, the workload, the storage and the faults.
+func labels(c plan.Case, p plan.Plan) []string {
+	all := []string{"scenario", p.Workload.StorageName()}
+	if c.Report != "" {
+		all[0] = "case"
+	}
+	if c.Control {
+		all = append(all, "control")
+	}
+	if p.Workload.Light {
+		all = append(all, "light")
+	} else {
+		all = append(all, "mysql")
+	}
+	plain := true
+	for _, s := range p.AllSteps() {
+		if s.Fault != nil {
+			all, plain = append(all, s.Fault.Name), false
+		}
+	}
+	if plain {
+		all = append(all, "plain")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// estimate is about how long a trial takes on two cores, without its cluster. It was fitted to the figures in
+// docs/figures.md; what a trial really took, where that is known, goes before it.
+func estimate(p plan.Plan) time.Duration {
+	const forcedDetach = 6 * time.Minute // maxWaitForUnmountDuration of the attach/detach controller.
+	sum, step, detach := 75*time.Second, 6*time.Second, time.Duration(0)
+	if p.Workload.Light {
+		sum, step = 15*time.Second, 4*time.Second
+	}
+	for _, s := range p.AllSteps() {
+		sum += step + s.Lasting.D()
+		if s.Fault != nil {
+			sum += s.Fault.Hold.D()
+		}
+		if s.Await != nil {
+			sum += s.Await.Lasting.D() + s.Await.After.D()
+			if s.Await.For == plan.AwaitMoved && s.Bound.D() > forcedDetach {
+				detach = forcedDetach
+			}
+		}
+	}
+	return sum + detach
+}
+
+// Selects reports whether a selection names the unit. It is terms with commas between, of which one must match: globs
+// of names, or labels; "+" joins what must match together, "!" turns it round. The empty one selects all.
+func (u Unit) Selects(selection string) (bool, error) {
+	if selection == "" {
+		return true, nil
+	}
+	selected := false
+	for term := range strings.SplitSeq(selection, ",") {
+		all := true
+		for part := range strings.SplitSeq(term, "+") {
+			word, not := strings.CutPrefix(part, "!")
+			match, err := path.Match(word, u.Name)
+			if err != nil || word == "" {
+				return false, fmt.Errorf("%q is neither a label nor a glob of names", part)
+			}
+			if match = match || slices.Contains(u.Labels, word); match == not {
+				all = false
+			}
+		}
+		selected = selected || all
+	}
+	return selected, nil
+}
+
+// Judge compares the verdict of a trial with what is expected: PASS is as expected, FAIL is certainly not.
+func Judge(c plan.Case, r check.Report) check.Verdict {
+	var expected bool
+	switch {
+	case c.Control:
+		expected = r.Holds(c)
+	case c.Report != "":
+		expected = len(r.Shows(c.Finding)) > 0
+	case c.Expect == string(check.Fail):
+		expected = r.Verdict == check.Fail && len(r.Shows(c.Finding)) > 0
+	case c.Expect == string(check.Unknown):
+		expected = r.Verdict == check.Unknown && slices.ContainsFunc(r.Results, func(res check.Result) bool {
+			return res.Check == c.Finding.Check && res.Verdict == check.Unknown
+		})
+	default:
+		expected = r.Verdict == check.Pass
+	}
+	switch {
+	case expected:
+		return check.Pass
+	case r.Verdict == check.Unknown:
+		return check.Unknown
+	}
+	return check.Fail
+}
+
+// List is what has to have a verdict in the morning.
+type List struct {
+	Build
+	Units []Unit `json:"units"`
+}
+
+// Digest names the list.
+func (l List) Digest() string {
+	texts := []string{l.Commit, l.Kubernetes}
+	for _, u := range l.Units {
+		texts = append(texts, u.ID, fmt.Sprint(u.Estimate))
+	}
+	return digest(texts...)
+}
+
+// Shards returns the list in n parts that take about equally long: the longest unit first, each goes to the part that
+// has the least to do. Nothing but the list and n counts.
+func (l List) Shards(n int) []List {
+	order := slices.Clone(l.Units)
+	slices.SortFunc(order, func(a, b Unit) int {
+		return cmp.Or(cmp.Compare(b.Estimate, a.Estimate), cmp.Compare(a.ID, b.ID))
+	})
+	parts := make([]List, n)
+	for i := range parts {
+		parts[i].Build = l.Build
+	}
+	sums := make([]plan.Duration, n)
+	for _, u := range order {
+		least := 0
+		for k, sum := range sums {
+			if sum < sums[least] {
+				least = k
+			}
+		}
+		sums[least] += u.Estimate
+		parts[least].Units = append(parts[least].Units, u)
+	}
+	return parts
+}

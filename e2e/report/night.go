@@ -1,0 +1,89 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
+)
+
+// WriteNightJUnit writes a night as JUnit XML: a case for each scenario and each reported bug, under names that stay,
+// with all its seeds. A FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green.
+func WriteNightJUnit(w io.Writer, s nightly.Summary) error {
+	suite := junitSuite{Name: "seatrial.nightly", Time: fmt.Sprintf("%.3f", s.Seconds), Properties: []junitProperty{
+		{"verdict", string(s.Verdict)}, {"commit", clean(s.Commit)}, {"kubernetes", clean(s.Kubernetes)},
+		{"list", s.List},
+	}}
+	if !s.Started.IsZero() {
+		suite.Timestamp = s.Started.UTC().Format("2006-01-02T15:04:05")
+	}
+	var names []string
+	byName := map[string][]nightly.Outcome{}
+	for _, o := range s.Results {
+		if byName[o.Name] == nil {
+			names = append(names, o.Name)
+		}
+		byName[o.Name] = append(byName[o.Name], o)
+	}
+	for _, name := range names {
+		suite.add(name, byName[name])
+	}
+	return suite.write(w)
+}
+
+// add adds the case of a scenario with the outcomes of all its seeds.
+func (s *junitSuite) add(name string, outcomes []nightly.Outcome) {
+	var seconds float64
+	var out, bad []string
+	var verdicts []check.Verdict
+	for _, o := range outcomes {
+		verdicts = append(verdicts, o.Verdict)
+		for _, a := range o.Attempts {
+			seconds += a.Seconds
+			out = append(out, fmt.Sprintf("seed %d: %s: %s (%s)", o.Seed, a.Verdict, a.Why, a.Run))
+		}
+		if o.Verdict != check.Pass {
+			bad = append(bad, fmt.Sprintf("seed %d, %s, %s: %s", o.Seed, o.Kind, o.Tally(), o.Worst().Why))
+		}
+	}
+	c := junitCase{Class: s.Name, Name: clean(name), Time: fmt.Sprintf("%.3f", seconds), Out: cleanLines(out)}
+	switch v := check.Worst(verdicts...); v {
+	case check.Pass:
+	case check.Fail:
+		c.Failure = wrong(v, bad)
+		s.Failures++
+	default:
+		c.Error = wrong(v, bad)
+		s.Errors++
+	}
+	s.Cases = append(s.Cases, c)
+}
+
+// WriteNightProm writes a night in Prometheus' text format, for a textfile collector.
+func WriteNightProm(w io.Writer, s nightly.Summary) error {
+	var b strings.Builder
+	metric := func(name, help string) {
+		fmt.Fprintf(&b, "# HELP seatrial_nightly_%s %s\n# TYPE seatrial_nightly_%[1]s gauge\n", name, help)
+	}
+	metric("verdict", "Which verdict the last night has.")
+	fmt.Fprintf(&b, "seatrial_nightly_verdict{verdict=%q,commit=%q,kubernetes=%q} 1\n", s.Verdict, s.Commit,
+		s.Kubernetes)
+	metric("units", "Scenarios and cases of the last night, each with its seed, by what they came to.")
+	for _, k := range nightly.Kinds() {
+		fmt.Fprintf(&b, "seatrial_nightly_units{kind=%q} %d\n", k, s.Counts[k])
+	}
+	metric("trials", "Trials of the last night.")
+	fmt.Fprintf(&b, "seatrial_nightly_trials %d\n", s.Trials)
+	metric("trial_seconds", "Time of all trials of the last night together.")
+	fmt.Fprintf(&b, "seatrial_nightly_trial_seconds %.1f\n", s.Seconds)
+	if !s.Ended.IsZero() {
+		metric("ended_timestamp_seconds", "When the last trial ended.")
+		fmt.Fprintf(&b, "seatrial_nightly_ended_timestamp_seconds %d\n", s.Ended.Unix())
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/report/page"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// nightlyFlags are the flags of nightly.
+type nightlyFlags struct {
+	run       runFlags
+	budget    time.Duration
+	shard     string
+	selection string
+	list      bool
+}
+
+func newNightly() *cobra.Command {
+	var f nightlyFlags
+	cmd := &cobra.Command{
+		Use:   "nightly",
+		Short: "Run every scenario and case that has no verdict yet, then new seeds, until the budget ends",
+		Long: `Nightly carries out every scenario and every case once for a commit and a Kubernetes version: first
+what was not as expected when it last ran, then what has not run for the longest time, and among equals the shortest.
+What is left of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more.
+The same command with the same --runs goes on where the last one ended, however it ended. The exit code is the verdict:
+1 if an outcome was certainly not as expected, 2 if one is missing or could not be shown, 0 if all were as expected.
+A trial that would not fit the rest of the budget is not begun; one that was begun is not cut short.`,
+		Example: "  seatrial nightly --budget 8h\n" +
+			"  seatrial nightly --budget 1h --select 'light+!node-reboot,smoke*'\n" +
+			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, part, err := f.parts()
+			if err != nil {
+				return err
+			}
+			if f.list {
+				return writeUnits(cmd.OutOrStdout(), part)
+			}
+			return f.night(cmd.Context(), list, part, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.run.cluster.registerImages(cmd)
+	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
+		"name of the kind clusters, one at a time")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, with the making of clusters")
+	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
+		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
+	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names or labels with commas between; "+
+		"+ joins what must match together, ! turns it round")
+	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
+	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
+	cmd.Flags().BoolVar(&f.list, "list", false, "print what would be carried out and touch nothing")
+	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
+	cmd.AddCommand(newNightlyMerge())
+	return cmd
+}
+
+// parts returns the list of the night and this shard's part of it.
+func (f *nightlyFlags) parts() (list, part nightly.List, err error) {
+	if f.budget <= 0 {
+		return list, part, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
+	}
+	if f.run.seed == 0 {
+		return list, part, badArguments("--seed is 0: give 1 or more; a night is the same for all of its shards")
+	}
+	i, n, err := shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX"))
+	if err != nil {
+		return list, part, err
+	}
+	if err := offline.ValidateImages(f.run.cluster.kubernetes, f.run.cluster.image); err != nil {
+		return list, part, badArguments("%w", err)
+	}
+	commit, err := commitOrProgram()
+	if err != nil {
+		return list, part, err
+	}
+	list.Build = nightly.Build{Commit: commit, Kubernetes: f.run.cluster.kubernetes}
+	list.Units, err = units(list.Build, f.selection, func(string) uint64 { return f.run.seed })
+	if err != nil {
+		return list, part, err
+	}
+	if len(list.Units) == 0 {
+		return list, part, badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
+	}
+	return list, list.Shards(n)[i-1], nil
+}
+
+// shardOf reads part and number of parts.
+func shardOf(text, index string) (i, n int, err error) {
+	first, second, ok := strings.Cut(text, "/")
+	n, err = strconv.Atoi(second)
+	if !ok || err != nil || n < 1 || n > 100_000 {
+		return 0, 0, badArguments("--shard is %q: use i/n with n from 1 to 100000, or job/n", text)
+	}
+	if first == "job" {
+		at, err := strconv.Atoi(index)
+		if err != nil {
+			return 0, 0, badArguments("--shard is %q, and JOB_COMPLETION_INDEX is %q: use it in an Indexed Job",
+				text, index)
+		}
+		first = strconv.Itoa(at + 1)
+	}
+	if i, err = strconv.Atoi(first); err != nil || i < 1 || i > n {
+		return 0, 0, badArguments("--shard is %q: the part is not from 1 to %d", text, n)
+	}
+	return i, n, nil
+}
+
+// commitOrProgram names what is tested: the commit, or the program itself where it has changes that are in no commit.
+func commitOrProgram() (string, error) {
+	b := readBuild()
+	if !b.Dirty && b.Commit != "unknown" {
+		return b.Commit, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return "", fmt.Errorf("read this program: %w", err)
+	}
+	sum := sha256.Sum256(program)
+	return fmt.Sprintf("%s+%x", b.Commit, sum[:6]), nil
+}
+
+// units makes the units of all scenarios and cases that are selected.
+func units(b nightly.Build, selection string, seed func(name string) uint64) ([]nightly.Unit, error) {
+	var out []nightly.Unit
+	for _, c := range trial.AllParts().All() {
+		u, err := nightly.NewUnit(c, b, seed(c.Name))
+		if err != nil {
+			return nil, err
+		}
+		selected, err := u.Selects(selection)
+		if err != nil {
+			return nil, badArguments("--select: %w", err)
+		}
+		if selected {
+			out = append(out, u)
+		}
+	}
+	return out, nil
+}
+
+func writeUnits(w io.Writer, part nightly.List) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	sum := time.Duration(0)
+	for _, u := range part.Units {
+		fmt.Fprintf(tab, "%s\t%s\tseed %d\t%s\t%s\t%s\n", u.ID, u.Name, u.Seed, u.Estimate, u.Expect,
+			strings.Join(u.Labels, ","))
+		sum += u.Estimate.D()
+	}
+	fmt.Fprintf(tab, "%d units, about %s without clusters\n", len(part.Units), sum)
+	return tab.Flush()
+}
+
+// night carries the part out, writes what it came to, and returns the exit code.
+func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdout, stderr io.Writer) error {
+	begin := time.Now()
+	m, err := f.run.cluster.options(ctx, plan.Plan{}, stderr)
+	if err != nil {
+		return err
+	}
+	store := rundir.OpenNight(f.run.runs)
+	unlock, err := store.Begin(list, strings.ReplaceAll(f.shard, "/", "-of-"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known, err := knownResults(f.run.runs, store, list.Build)
+	if err != nil {
+		return err
+	}
+	runner := &nightRunner{options: m, flags: f.run, stderr: stderr, making: 90 * time.Second}
+	n := nightly.Night{
+		List: part, Known: known, Run: runner.run, Ahead: runner.ahead, Now: time.Now, Until: begin.Add(f.budget),
+		Tell: func(format string, args ...any) { say(stderr, format, args...) },
+		Keep: func(r nightly.Result) error {
+			if err := store.Keep(r); err != nil {
+				return err
+			}
+			_, err := writeNight(store, part, []string{f.run.runs}) // What kills the job leaves a page.
+			return err
+		},
+		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
+	}
+	runner.options.Storages = nil
+	for _, u := range part.Units {
+		if !slices.Contains(runner.options.Storages, u.Storage) {
+			runner.options.Storages = append(runner.options.Storages, u.Storage)
+		}
+	}
+	nightErr := n.Sleep(ctx)
+	runner.leave(ctx)
+	s, err := writeNight(store, part, []string{f.run.runs})
+	if err := errors.Join(nightErr, err); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
+		took.Round(time.Second), float64(runner.trials)/took.Hours())
+	return concludeNight(stdout, store, s)
+}
+
+// soak returns the units of the part with other seeds.
+func (f *nightlyFlags) soak(part nightly.List, round int) ([]nightly.Unit, error) {
+	mine := map[string]bool{}
+	for _, u := range part.Units {
+		mine[u.Name] = true
+	}
+	all, err := units(part.Build, "", func(name string) uint64 {
+		return nightly.SoakSeed(part.Build, name, f.run.seed, round)
+	})
+	return slices.DeleteFunc(all, func(u nightly.Unit) bool { return !mine[u.Name] }), err
+}
+
+// knownResults returns what was kept, and adds the trials whose harness was killed between verdict and result. One that
+// ended UNKNOWN may have been interrupted: it is carried out again.
+func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.Result, error) {
+	known, err := store.Results()
+	if err != nil {
+		return nil, err
+	}
+	kept, byID := map[string]bool{}, map[string]nightly.Result{}
+	for _, r := range known {
+		byID[r.ID] = r
+		for _, a := range r.Attempts {
+			kept[a.Run] = true
+		}
+	}
+	dirs, err := rundir.List(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Backward(dirs) { // The oldest first.
+		var run report.Run
+		var judged check.Report
+		at, err := d.Judged()
+		err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged))
+		c, ok := trial.AllParts().Named(run.Scenario)
+		if err != nil || !ok || run.Unit == "" || kept[runOf(d)] || judged.Verdict == check.Unknown {
+			continue
+		}
+		u, err := nightly.NewUnit(c, b, run.Seed)
+		if err != nil {
+			return nil, err
+		}
+		if u.ID != run.Unit {
+			continue // Of another commit or version.
+		}
+		r := byID[u.ID]
+		r.Unit, r.Build, r.NotRun = u, b, ""
+		r.Attempts = append(r.Attempts, attemptOf(u, judged, run.Started, at.Sub(run.Started), runOf(d)))
+		if err := store.Keep(r); err != nil {
+			return nil, err
+		}
+		byID[u.ID] = r
+	}
+	return slices.Collect(maps.Values(byID)), nil
+}
+
+// runOf names a run directory as results do.
+func runOf(d *rundir.Dir) string {
+	return filepath.Base(filepath.Dir(d.Path())) + "/" + filepath.Base(d.Path())
+}
+
+// attemptOf judges a trial of a unit.
+func attemptOf(u nightly.Unit, r check.Report, began time.Time, took time.Duration, run string) nightly.Attempt {
+	a := nightly.Attempt{
+		Verdict: nightly.Judge(u.Case, r), Trial: r.Verdict, Run: run, Started: began.UTC().Round(0),
+		Seconds: took.Round(100 * time.Millisecond).Seconds(),
+	}
+	sum := report.Summarize(report.Judged{World: world.New(history.History{}), Report: r})
+	switch c := u.Case; {
+	case a.Verdict == check.Pass:
+		a.Why = "as expected: " + u.Expect
+	case c.Control:
+		a.Check, a.Why = c.Finding.Check, "not held: "+strings.Join(r.Broken(c), ", ")
+	case c.Expect != string(check.Pass):
+		a.Check = c.Finding.Check
+		a.Why = fmt.Sprintf("the verdict is %s, without the finding of %s that is expected. %s", r.Verdict, a.Check,
+			sum.Why)
+	default:
+		i := slices.IndexFunc(r.Results, func(res check.Result) bool { return res.Verdict == r.Verdict })
+		if i >= 0 {
+			a.Check = r.Results[i].Check
+		}
+		a.Why = sum.Why
+	}
+	return a
+}
+
+// writeNight merges what was kept and writes the pages and tables of the night. The run directories are below roots.
+func writeNight(store rundir.Night, part nightly.List, roots []string) (nightly.Summary, error) {
+	var results []nightly.Result
+	at := map[string]string{}
+	for _, root := range roots {
+		kept, err := rundir.OpenNight(root).Results()
+		if err != nil {
+			return nightly.Summary{}, err
+		}
+		for _, r := range kept {
+			for _, a := range r.Attempts {
+				at[a.Run] = root
+			}
+		}
+		results = append(results, kept...)
+	}
+	s := nightly.Merge(part, results)
+	link := func(run string) string {
+		to := filepath.Join(at[run], filepath.FromSlash(run), rundir.PageFile)
+		if rel, err := filepath.Rel(store.Path("."), to); err == nil {
+			to = rel
+		}
+		return filepath.ToSlash(to)
+	}
+	var junit, html, prom bytes.Buffer
+	data, err := json.MarshalIndent(s, "", "  ")
+	err = errors.Join(err, report.WriteNightJUnit(&junit, s), page.WriteNight(&html, s, link),
+		report.WriteNightProm(&prom, s))
+	if err != nil {
+		return s, fmt.Errorf("render the night: %w", err)
+	}
+	return s, errors.Join(
+		store.WriteFile(rundir.NightFile, append(data, '\n')), store.WriteFile(rundir.JUnitFile, junit.Bytes()),
+		store.WriteFile(rundir.IndexFile, html.Bytes()), store.WriteFile(rundir.PromFile, prom.Bytes()))
+}
+
+// concludeNight prints what was not as expected, and the verdict last.
+func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary) error {
+	for _, o := range s.Results {
+		if o.Kind != nightly.Expected {
+			say(stdout, "%-8s %-8s %s, seed %d: %s (%s)", o.Verdict, o.Kind, o.Name, o.Seed, o.Worst().Why,
+				o.Tally())
+		}
+	}
+	say(stdout, "page:    %s\nverdict: %s, %d of %d as expected", store.Path(rundir.IndexFile), s.Verdict,
+		s.Counts[nightly.Expected], s.Units+s.Soak)
+	return verdictExit(s.Verdict)
+}
+
+func newNightlyMerge() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "merge DIR...",
+		Short: "Merge the results of shards, each a --runs directory; needs no cluster",
+		Long: `Merge writes junit.xml, nightly.json, nightly.prom and index.html of all shards of one list. The result
+files alone count: a unit of the list that no shard has a result of is UNKNOWN. The exit code is that of nightly.`,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if len(dirs) == 0 {
+				return badArguments("DIR is missing: give the --runs directory of each shard")
+			}
+			lists := make([]nightly.List, len(dirs))
+			for i, dir := range dirs {
+				var err error
+				if lists[i], err = rundir.OpenNight(dir).List(); err != nil {
+					return badArguments("%w; give the --runs directory of each shard", err)
+				}
+				if lists[i].Digest() != lists[0].Digest() {
+					return badArguments("%q and %q are of different lists: merge shards of one commit, one version, "+
+						"one seed and one selection", dirs[0], dir)
+				}
+			}
+			store := rundir.OpenNight(cmp.Or(out, dirs[0]))
+			s, err := writeNight(store, lists[0], dirs)
+			if err != nil {
+				return err
+			}
+			return concludeNight(cmd.OutOrStdout(), store, s)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "write below this directory, in nightly/ (default: the first DIR)")
+	return cmd
+}

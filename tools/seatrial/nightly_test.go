@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+func nightBuild() nightly.Build { return nightly.Build{Commit: "c0ffee", Kubernetes: "v1.37.0"} }
+
+func nightList(t *testing.T, selection string) nightly.List {
+	t.Helper()
+	all, err := units(nightBuild(), selection, func(string) uint64 { return 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nightly.List{Build: nightBuild(), Units: all}
+}
+
+// TestEveryScenarioAndCaseHasAUnit: nothing that can be listed is left out of the night.
+func TestEveryScenarioAndCaseHasAUnit(t *testing.T) {
+	all := nightList(t, "").Units
+	for _, kind := range []string{"scenarios", "cases"} {
+		list, _ := entries(kind)
+		for _, e := range list {
+			if !slices.ContainsFunc(all, func(u nightly.Unit) bool { return u.Name == e.Name }) {
+				t.Errorf("%s %s has no unit", kind, e.Name)
+			}
+		}
+	}
+	ids := map[string]string{}
+	for _, u := range all {
+		if other, twice := ids[u.ID]; twice {
+			t.Errorf("%s and %s have one ID", u.Name, other)
+		}
+		ids[u.ID] = u.Name
+	}
+}
+
+// TestWhatDoesNotPassNamesACheck: the expected failure must be told from another.
+func TestWhatDoesNotPassNamesACheck(t *testing.T) {
+	for _, u := range nightList(t, "").Units {
+		known := slices.ContainsFunc(trial.AllParts().Checks, func(c check.Check) bool {
+			return c.Name == u.Case.Finding.Check
+		})
+		if u.Case.Expect != string(check.Pass) && !known {
+			t.Errorf("%s expects %s in check %q, which is not known", u.Name, u.Case.Expect, u.Case.Finding.Check)
+		}
+	}
+}
+
+// killed is the panic of a harness that is killed.
+type killed struct{}
+
+// harness is a night on disk, with trials that are made up, that is killed at its nth step.
+type harness struct {
+	root  string
+	steps int
+	kill  int // 0 is never.
+	now   time.Time
+	whole map[string]int // Trials with a verdict, by unit.
+}
+
+func (h *harness) step() {
+	if h.steps++; h.steps == h.kill {
+		panic(killed{}) // It is recovered: a kill returns nothing either.
+	}
+}
+
+// trial leaves a run directory with a verdict.
+func (h *harness) trial(u nightly.Unit) (nightly.Attempt, error) {
+	h.step() // Before anything.
+	h.now = h.now.Add(time.Minute)
+	d, err := rundir.Create(h.root, u.Name, u.Seed, h.now)
+	if err != nil {
+		return nightly.Attempt{}, err
+	}
+	run := report.Run{Scenario: u.Name, Seed: u.Seed, Unit: u.ID, Started: h.now}
+	if err := errors.Join(d.FreeReserve(), d.WriteJSON(rundir.RunFile, run)); err != nil {
+		return nightly.Attempt{}, err
+	}
+	h.step() // In the middle of the trial.
+	r := check.Report{Verdict: check.Pass}
+	if err := d.WriteJSON(rundir.VerdictFile, r); err != nil {
+		return nightly.Attempt{}, err
+	}
+	h.whole[u.ID]++
+	h.step() // After the verdict, before the result.
+	return attemptOf(u, r, h.now, time.Minute, runOf(d)), nil
+}
+
+// night runs until the list is done or the harness is killed; it reports whether it was.
+func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(killed); !ok {
+				t.Fatal(p)
+			}
+			dead = true
+		}
+	}()
+	store := rundir.OpenNight(h.root)
+	unlock, err := store.Begin(l, "1-of-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	known, err := knownResults(h.root, store, l.Build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := nightly.Night{
+		List: l, Known: known, Now: func() time.Time { return h.now }, Until: h.now.Add(24 * time.Hour),
+		Ahead: func(nightly.Unit) time.Duration { return 0 }, Tell: func(string, ...any) {},
+		Soak: func(int) ([]nightly.Unit, error) { return nil, nil },
+		Run:  func(_ context.Context, u nightly.Unit) (nightly.Attempt, error) { return h.trial(u) },
+		Keep: func(r nightly.Result) error {
+			err := store.Keep(r)
+			h.step() // After the result, before the page.
+			_, pageErr := writeNight(store, l, []string{h.root})
+			return errors.Join(err, pageErr)
+		},
+	}
+	if err := n.Sleep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return false
+}
+
+// TestANightGoesOnAfterAKill kills the harness at every step there is: in the end each unit has one attempt, and no
+// trial that had its verdict was carried out again.
+func TestANightGoesOnAfterAKill(t *testing.T) {
+	l := nightList(t, "set-scale-light,set-burst-light")
+	steps := 100
+	for kill := 0; kill <= steps; kill++ {
+		h := &harness{root: t.TempDir(), kill: kill, whole: map[string]int{}, now: time.Now()}
+		if dead := h.night(t, l); dead {
+			h.kill = 0
+			h.night(t, l)
+		} else if kill == 0 {
+			steps = h.steps
+		}
+		results, err := rundir.OpenNight(h.root).Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := nightly.Merge(l, results)
+		if s.Verdict != check.Pass || s.Trials != len(l.Units) {
+			t.Errorf("killed at step %d of %d: %s after %d attempts of %d units", kill, steps, s.Verdict, s.Trials,
+				len(l.Units))
+		}
+		for _, u := range l.Units {
+			if h.whole[u.ID] != 1 {
+				t.Errorf("killed at step %d of %d: %s came to a verdict %d times", kill, steps, u.Name, h.whole[u.ID])
+			}
+		}
+	}
+	if steps != 8 {
+		t.Errorf("there are %d steps, want 4 for each unit", steps)
+	}
+}
+
+// TestMergeIsTheSameForAnyShards: what seven machines did makes the same files as if one had.
+func TestMergeIsTheSameForAnyShards(t *testing.T) {
+	l := nightList(t, "light")
+	files := []string{rundir.NightFile, rundir.JUnitFile, rundir.PromFile}
+	var want []string
+	for _, n := range []int{1, 7} {
+		dir := t.TempDir()
+		args := []string{"nightly", "merge", "--out", filepath.Join(dir, "all")}
+		for i, part := range l.Shards(n) {
+			root := filepath.Join(dir, fmt.Sprint(i))
+			args = append(args, root)
+			store := rundir.OpenNight(root)
+			unlock, err := store.Begin(l, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock()
+			for _, u := range part.Units {
+				if err := store.Keep(madeUp(u)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := ask(t, args...); got.code != exitViolated {
+			t.Fatalf("exit code %d: %s", got.code, got.stderr)
+		}
+		var got []string
+		for _, name := range files {
+			data, err := os.ReadFile(rundir.OpenNight(filepath.Join(dir, "all")).Path(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(data))
+		}
+		if want == nil {
+			want = got
+		}
+		for i, name := range files {
+			if got[i] != want[i] {
+				t.Errorf("%s of %d shards is another than of one", name, n)
+			}
+		}
+	}
+}
+
+// madeUp is a result of which the seed, the name and nothing else decide.
+func madeUp(u nightly.Unit) nightly.Result {
+	r := nightly.Result{Unit: u, Build: nightBuild()}
+	began := time.Date(2026, 11, 23, 1, 0, len(u.Name), 0, time.UTC)
+	one := func(v check.Verdict) {
+		r.Attempts = append(r.Attempts, nightly.Attempt{Verdict: v, Trial: v, Check: "order", Why: string(v),
+			Run: u.Name + "/" + u.ID, Started: began.Add(time.Duration(len(r.Attempts)) * time.Minute), Seconds: 20.1})
+	}
+	switch {
+	case strings.HasSuffix(u.Name, "node-reboot"):
+		r.NotRun = "budget: about 1m0s needed, 10s left"
+	case strings.HasSuffix(u.Name, "node-partition"):
+		one(check.Fail)
+		one(check.Pass)
+	case strings.HasSuffix(u.Name, "scale-light"):
+		for range 1 + nightly.Retries {
+			one(check.Fail)
+		}
+	default:
+		one(check.Pass)
+	}
+	return r
+}
+
+func TestShardOf(t *testing.T) {
+	for _, tt := range []struct {
+		text, index string
+		i, n        int
+	}{{"1/1", "", 1, 1}, {"7/7", "", 7, 7}, {"job/64", "0", 1, 64}, {"job/64", "63", 64, 64}} {
+		if i, n, err := shardOf(tt.text, tt.index); i != tt.i || n != tt.n || err != nil {
+			t.Errorf("%s with index %q is %d of %d, %v", tt.text, tt.index, i, n, err)
+		}
+	}
+	for _, bad := range [][2]string{{"0/3", ""}, {"4/3", ""}, {"1", ""}, {"a/b", ""}, {"job/3", ""}, {"job/3", "3"}} {
+		if _, _, err := shardOf(bad[0], bad[1]); err == nil {
+			t.Errorf("%s with index %q was accepted", bad[0], bad[1])
+		}
+	}
+}
+
+// TestSoakSeedsAreOthers: a round has the same scenarios as the part, with seeds that no other round has.
+func TestSoakSeedsAreOthers(t *testing.T) {
+	part := nightList(t, "set-scale-light*")
+	f := nightlyFlags{run: runFlags{seed: 1}}
+	seen := map[uint64]bool{}
+	for round := 1; round <= 3; round++ {
+		all, err := f.soak(part, round)
+		if err != nil || len(all) != len(part.Units) {
+			t.Fatalf("round %d has %d of %d units, %v", round, len(all), len(part.Units), err)
+		}
+		for _, u := range all {
+			seen[u.Seed] = true
+			if err := trial.Validate(trial.AllParts(), plan.Make(u.Case.Scenario, u.Seed)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(seen) != 3*len(part.Units) {
+		t.Errorf("%d units have %d seeds", 3*len(part.Units), len(seen))
+	}
+}

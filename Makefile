@@ -12,7 +12,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases nightly kill-matrix demo bench verify fix docs clean doctor build release \
+.PHONY: help trial test unit pages e2e sets long cases certify nightly kill-matrix demo bench verify fix docs clean doctor build release \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
@@ -83,6 +83,14 @@ long: build ## Run the longest tests on clusters: faults, disks, workload, no AP
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
+
+certify: build ## Audit and try a kind cluster, sign what was shown, verify it; PROFILE (quick), 20 min
+	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2 ssh-keygen:openssh-client
+	@test -f bin/certify.key || ssh-keygen -q -t ed25519 -N '' -f bin/certify.key
+	@rm -rf bin/certificate
+	bin/seatrial certify run --key bin/certify.key --to v1.37 --profile $(or $(PROFILE),quick) --runs bin/certificate/runs \
+		--out bin/certificate $(RUN_FLAGS)
+	bin/seatrial verify bin/certificate/certificate.json bin/certificate/runs --key bin/certify.key.pub
 
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -250,6 +251,11 @@ func holdExisting(ctx context.Context, m ClusterOptions, held *lock.Lock) error 
 		return nil //nolint:nilerr // There is none yet.
 	}
 	return hold(ctx, held, cluster)
+}
+
+// ClientConfig returns the configuration of a client of the cluster.
+func (p *Place) ClientConfig(ctx context.Context) (*rest.Config, error) {
+	return clientConfig(ctx, p.Cluster)
 }
 
 func client(ctx context.Context, cluster clusters.Cluster) (kubernetes.Interface, error) {

@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // secondLook is how long after the first look the cluster is read again, when objects disagreed that do not change at
@@ -22,11 +24,11 @@ const secondLook = 15 * time.Second
 func newCertify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify",
-		Short: "Say whether a cluster may be upgraded",
+		Short: "Say whether a cluster may be upgraded, and certify it",
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAudit())
+	cmd.AddCommand(newAudit(), newCertifyRun())
 	return cmd
 }
 
@@ -34,7 +36,8 @@ func newCertify() *cobra.Command {
 type auditFlags struct {
 	access     accessFlags
 	to, output string
-	role       bool
+	role, pods bool
+	yes        string // The context on whose nodes pods may be put.
 	again      time.Duration
 }
 
@@ -44,8 +47,9 @@ func newAudit() *cobra.Command {
 		Use:   "audit",
 		Short: "Look for what endangers data in an upgrade of a cluster; writes nothing",
 		Long: fmt.Sprintf(`Audit says what endangers the data of a cluster, and what an upgrade by one minor version
-changes. It sends GET requests only, at most %d in a second, and reads no Secret. It looks at no node: what only a node
-shows is listed as not looked at, so the exit code is not 0 yet.
+changes. It sends GET requests only, at most %d in a second, and reads no Secret. What only a node shows (mounts,
+kubelets) is listed as not looked at, so the exit code is not 0, unless --with-pod puts a privileged pod on each node for
+as long as the audit takes.
 
 Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be looked at, 254 bad arguments,
 255 the cluster could not be read.`, reader.QPS),
@@ -62,7 +66,9 @@ Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could 
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f.access.registerContext(cmd)
+	f.access.register(cmd)
+	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "look at the nodes too, by a pod on each; asks for --yes-context")
+	cmd.Flags().StringVar(&f.yes, "yes-context", "", "put the pods of --with-pod on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs, and ask no cluster")
@@ -84,7 +90,7 @@ func (f *auditFlags) check() error {
 
 func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	begun := time.Now()
-	_, name, err := f.access.access(stderr)
+	access, name, err := f.access.access(stderr)
 	if err != nil {
 		return err
 	}
@@ -103,7 +109,23 @@ func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		return badArguments("--to: %w", err)
 	}
-	found, err := f.look(ctx, r, upgrade, stderr)
+	read := r.Read
+	if f.pods {
+		if err := confirmed(f.yes, name, "look at the nodes of"); err != nil {
+			return err
+		}
+		cluster, err := trial.OpenExisting(ctx, access, name)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := cluster.Close(context.WithoutCancel(ctx)); err != nil {
+				say(stderr, "could not take the pods away: %v; `seatrial clean --context %s` tries again", err, name)
+			}
+		}()
+		read = withNodes(r, cluster)
+	}
+	_, found, err := f.look(ctx, read, upgrade, stderr)
 	if err != nil {
 		return err
 	}
@@ -115,26 +137,42 @@ func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return verdictExit(found.Verdict)
 }
 
-// look audits the cluster, twice if the first look found what may only be a cluster at work.
+// withNodes reads a cluster and its nodes.
+func withNodes(r *reader.Reader, cluster clusters.Cluster) func(context.Context) (audit.Cluster, error) {
+	return func(ctx context.Context) (audit.Cluster, error) {
+		c, err := r.Read(ctx)
+		if err != nil {
+			return c, err
+		}
+		nodes, err := cluster.Nodes(ctx)
+		if err != nil {
+			return c, fmt.Errorf("look at the nodes: %w", err)
+		}
+		r.ReadNodes(ctx, nodes, &c)
+		return c, nil
+	}
+}
+
+// look reads and audits the cluster, twice if the first look found what may only be a cluster at work.
 func (f *auditFlags) look(
-	ctx context.Context, r *reader.Reader, upgrade audit.Upgrade, stderr io.Writer,
-) (audit.Report, error) {
-	cluster, err := r.Read(ctx)
+	ctx context.Context, read func(context.Context) (audit.Cluster, error), upgrade audit.Upgrade, stderr io.Writer,
+) (audit.Cluster, audit.Report, error) {
+	cluster, err := read(ctx)
 	if err != nil {
-		return audit.Report{}, err
+		return cluster, audit.Report{}, err
 	}
 	first := audit.Audit(cluster, upgrade)
 	if !first.Moving() {
-		return first, nil
+		return cluster, first, nil
 	}
 	say(stderr, "pods, attachments and nodes disagree; reading again in %s to see whether that lasts", f.again)
 	if err := await.For(ctx, f.again); err != nil {
-		return audit.Report{}, err
+		return cluster, audit.Report{}, err
 	}
-	if cluster, err = r.Read(ctx); err != nil {
-		return audit.Report{}, err
+	if cluster, err = read(ctx); err != nil {
+		return cluster, audit.Report{}, err
 	}
-	return audit.Confirm(first, audit.Audit(cluster, upgrade)), nil
+	return cluster, audit.Confirm(first, audit.Audit(cluster, upgrade)), nil
 }
 
 func writeAudit(w io.Writer, found audit.Report, output string) error {

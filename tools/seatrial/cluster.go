@@ -131,14 +131,8 @@ func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOpt
 	if err != nil {
 		return trial.ClusterOptions{}, err
 	}
-	switch {
-	case f.yes == "":
-		return trial.ClusterOptions{}, badArguments("nothing was touched: to carry this plan out on the cluster of "+
-			"context %q, which puts a privileged pod and a service on each of its nodes, add --yes-context %q",
-			name, name)
-	case f.yes != name:
-		return trial.ClusterOptions{}, badArguments("--yes-context is %q, and the context is %q: nothing was touched",
-			f.yes, name)
+	if err := confirmed(f.yes, name, "carry this plan out on"); err != nil {
+		return trial.ClusterOptions{}, err
 	}
 	if err := unused(url.PathEscape(name)); err != nil {
 		return trial.ClusterOptions{}, err
@@ -151,6 +145,18 @@ func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOpt
 		Access: &access, ClusterName: name, Workers: p.Workers, Storages: []string{p.Workload.StorageName()},
 		CacheDir: f.cache, Progress: stderr, Log: access.Log, Program: self,
 	}, nil
+}
+
+// confirmed returns an error unless yes names the context whose cluster is touched.
+func confirmed(yes, name, do string) error {
+	switch yes {
+	case name:
+		return nil
+	case "":
+		return badArguments("nothing was touched: to %s the cluster of context %q, which puts a privileged pod and a "+
+			"service on each of its nodes, add --yes-context %q", do, name, name)
+	}
+	return badArguments("--yes-context is %q, and the context is %q: nothing was touched", yes, name)
 }
 
 // unused returns an error if another harness on this host uses the cluster. It takes no lock: it fails before the

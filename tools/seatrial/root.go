@@ -50,6 +50,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newReproduce(),
 		newRun(),
 		newSetup(),
+		newVerify(),
 		newVersion(),
 	)
 	return root

@@ -22,11 +22,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Server answers lists, /version and /metrics. It fails the test at every request that is no GET.
+// Server answers lists, /version, /metrics and the metrics of kubelets. It fails the test at every request that is no
+// GET.
 type Server struct {
 	Version string
 	Metrics string
 	Lists   map[string][]any  // By the path of the list: "/api/v1/pods". Every known list is empty at first.
+	Kubelet map[string]string // Metrics of kubelets, by the name of the node.
 	Wrong   map[string]int    // Paths that are answered with this HTTP status.
 	Before  func(path string) // Called before each answer, if set.
 
@@ -78,6 +80,8 @@ func Serve(t *testing.T) *Server {
 func (s *Server) answer(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	kind, known := kinds()[path]
+	node, _ := strings.CutPrefix(strings.TrimSuffix(path, "/proxy/metrics"), "/api/v1/nodes/")
+	kubelet, isKubelet := s.Kubelet[node]
 	switch {
 	case s.Wrong[path] == http.StatusForbidden:
 		status := apierrors.NewForbidden(schema.GroupResource{Resource: filepath.Base(path)}, "", nil).Status()
@@ -89,6 +93,8 @@ func (s *Server) answer(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		writeJSON(t, w, http.StatusOK, version.Info{GitVersion: s.Version})
 	case path == "/metrics":
 		fmt.Fprint(w, s.Metrics)
+	case isKubelet:
+		fmt.Fprint(w, kubelet)
 	case known:
 		s.page(t, w, r, kind)
 	default:

@@ -25,20 +25,32 @@ type Entry struct {
 
 // WriteIndex writes the page that lists runs.
 func WriteIndex(w io.Writer, runs []Entry) error {
-	t, err := template.New("index").Parse(index)
-	if err != nil {
-		return fmt.Errorf("parse the layout of the index: %w", err)
-	}
-	err = t.Execute(w, struct {
-		Policy string
-		Style  template.CSS
-		Runs   []Entry
-	}{
-		fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", digest(style)),
-		template.CSS(style), runs, //nolint:gosec // It is an embedded file.
+	return writePlain(w, "index", index, nil, func(s sheet) any {
+		return struct {
+			sheet
+			Runs []Entry
+		}{s, runs}
 	})
+}
+
+// sheet is what every page without a script has.
+type sheet struct {
+	Policy string // Content-Security-Policy.
+	Style  template.CSS
+}
+
+// writePlain writes a page without a script. Data makes what its layout is filled with.
+func writePlain(w io.Writer, name, layout string, funcs template.FuncMap, data func(sheet) any) error {
+	t, err := template.New(name).Funcs(funcs).Parse(layout)
 	if err != nil {
-		return fmt.Errorf("write the index: %w", err)
+		return fmt.Errorf("parse the layout of page %s: %w", name, err)
+	}
+	s := sheet{
+		fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", digest(style)),
+		template.CSS(style), //nolint:gosec // It is an embedded file.
+	}
+	if err := t.Execute(w, data(s)); err != nil {
+		return fmt.Errorf("write page %s: %w", name, err)
 	}
 	return nil
 }

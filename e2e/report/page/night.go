@@ -27,10 +27,6 @@ const closeAbove = 20
 
 // WriteNight writes the page that is read in the morning. Link leads from it to the page of a run.
 func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) error {
-	t, err := template.New("night").Funcs(template.FuncMap{"link": link}).Parse(night)
-	if err != nil {
-		return fmt.Errorf("parse the layout of the night: %w", err)
-	}
 	var sections []nightSection
 	var counts []string
 	for _, section := range []struct {
@@ -65,19 +61,13 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 			{"to", s.Ended.UTC().Format(time.DateTime) + " UTC"},
 			{"trials", fmt.Sprintf("%d in %s, without the making of clusters", s.Trials, spent)}}
 	}
-	err = t.Execute(w, struct {
-		nightly.Summary
-		Policy, Why string
-		Style       template.CSS
-		About       []item
-		Sections    []nightSection
-	}{
-		s, fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'", digest(style)),
-		why + "; " + strings.Join(counts, ", ") + ".", template.CSS(style), //nolint:gosec // It is an embedded file.
-		about, sections,
+	return writePlain(w, "night", night, template.FuncMap{"link": link}, func(sh sheet) any {
+		return struct {
+			nightly.Summary
+			sheet
+			Why      string
+			About    []item
+			Sections []nightSection
+		}{s, sh, why + "; " + strings.Join(counts, ", ") + ".", about, sections}
 	})
-	if err != nil {
-		return fmt.Errorf("write the page of the night: %w", err)
-	}
-	return nil
 }

@@ -1,0 +1,356 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
+	"github.com/seatrial/seatrial/clusters/durable"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/certify/certificate"
+	"github.com/seatrial/seatrial/e2e/certify/reader"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/report/page"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// The files of a certificate.
+const (
+	certificateFile = "certificate.json" // Signed.
+	certificatePage = "certificate.html"
+	summaryFile     = "svr.json" // Signed.
+)
+
+// passwordVariable names the environment variable with the password of an encrypted key.
+const passwordVariable = "SEATRIAL_KEY_PASSWORD" //nolint:gosec // A name, not a password.
+
+// certifyFlags are the flags of certify run.
+type certifyFlags struct {
+	run               runFlags
+	audit             auditFlags // Only its target and its second look.
+	profile, key, out string
+}
+
+func newCertifyRun() *cobra.Command {
+	f := certifyFlags{audit: auditFlags{again: secondLook, output: "text"}}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Audit a cluster, carry out the trials of a profile on it, and sign what was shown",
+		Long: `Run audits the cluster with a look at its nodes, carries out the trials of a profile, and compares the
+cluster with what it was. Of all that it writes a signed certificate, which seatrial verify checks by judging the runs
+again. Where the audit finds danger no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
+An interrupted run gives no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
+		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n" +
+			"  seatrial certify run --key seatrial.key\n" +
+			"  seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.certify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.run.register(cmd)
+	var profiles []string
+	for _, p := range scenarios.Profiles() {
+		profiles = append(profiles, fmt.Sprintf("%s (%s)", p.Name, p.Summary))
+	}
+	cmd.Flags().StringVar(&f.profile, "profile", "quick", strings.Join(profiles, ", "))
+	cmd.Flags().StringVar(&f.audit.to, "to", "", "minor version to upgrade to, for example "+
+		"v1.37 (default: the next one)")
+	cmd.Flags().StringVar(&f.key, "key", "", "private key that signs, Ed25519 or ECDSA P-256: of OpenSSH, "+
+		"PKCS #8 or cosign")
+	cmd.Flags().StringVar(&f.out, "out", "", "directory of the certificate (default: one below --runs)")
+	return cmd
+}
+
+// profileOf finds a profile.
+func profileOf(name string) (scenarios.Profile, error) {
+	var names []string
+	for _, p := range scenarios.Profiles() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return scenarios.Profile{}, badArguments("--profile: %q is not known; give one of %s", name,
+		strings.Join(names, ", "))
+}
+
+// signingKey reads the private key.
+func signingKey(path string) (*certificate.Key, error) {
+	if path == "" {
+		return nil, badArguments("--key is missing: the certificate is signed; make a key with " +
+			"`ssh-keygen -t ed25519 -N '' -f seatrial.key`")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, badArguments("--key: %w", err)
+	}
+	key, err := certificate.ParsePrivateKey(text, []byte(os.Getenv(passwordVariable)))
+	if err != nil {
+		return nil, badArguments("--key %q: %w; the password of an encrypted key is read from $%s", path, err,
+			passwordVariable)
+	}
+	return key, nil
+}
+
+// certify checks all that can be checked before anything is touched, then carries out what was asked for.
+func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) error {
+	profile, err := profileOf(f.profile)
+	if err != nil {
+		return err
+	}
+	key, err := signingKey(f.key)
+	if err != nil {
+		return err
+	}
+	if err := f.audit.check(); err != nil {
+		return err
+	}
+	if !f.run.cluster.access.given() {
+		if _, err := audit.ParseUpgrade(f.run.cluster.kubernetes, f.audit.to); err != nil {
+			return badArguments("--to: %w", err)
+		}
+	}
+	if f.run.seed, err = seedOrNew(f.run.seed); err != nil {
+		return err
+	}
+	var plans []plan.Plan
+	for _, name := range profile.Scenarios {
+		p, err := makePlan(name, f.run.seed)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	say(stderr, "profile %s, seed %d: %s", profile.Name, f.run.seed, strings.Join(profile.Scenarios, ", "))
+	most := slices.MaxFunc(plans, func(a, b plan.Plan) int { return a.Workers - b.Workers })
+	options, err := f.run.cluster.options(ctx, most, stderr)
+	if err != nil {
+		return err
+	}
+	options.Storages = nil
+	for _, p := range plans {
+		if name := p.Workload.StorageName(); !slices.Contains(options.Storages, name) {
+			options.Storages = append(options.Storages, name)
+		}
+	}
+	place, err := prepare(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer f.run.leave(ctx, place, "certify run", stderr)
+	t := certifying{flags: f, place: place, stderr: stderr}
+	t.head.Profile = profile.Name
+	if err := t.run(ctx, plans); err != nil {
+		return err
+	}
+	return t.write(key, stdout)
+}
+
+// certifying is a certificate in the making.
+type certifying struct {
+	flags  *certifyFlags
+	place  *trial.Place
+	stderr io.Writer
+	head   certificate.Head
+	runs   []certificate.Judged
+}
+
+func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
+	config, err := t.place.ClientConfig(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := reader.Open(ctx, config)
+	if err != nil {
+		return fmt.Errorf("audit cluster %q: %w", t.place.Cluster.Name(), err)
+	}
+	upgrade, err := audit.ParseUpgrade(r.Version, t.flags.audit.to)
+	if err != nil {
+		return badArguments("--to: %w", err)
+	}
+	read := withNodes(r, t.place.Cluster)
+	before, found, err := t.flags.audit.look(ctx, read, upgrade, t.stderr)
+	if err != nil {
+		return err
+	}
+	t.head.Audit = found
+	if t.head.Cluster, err = audit.Fingerprint(before); err != nil {
+		return fmt.Errorf("no certificate: %w", err)
+	}
+	say(t.stderr, "audit: %s", found.Because())
+	if err := t.trials(ctx, plans); err != nil {
+		return fmt.Errorf("no certificate: %w", err)
+	}
+	after, err := read(ctx)
+	if err != nil {
+		return fmt.Errorf("no certificate: look at the cluster after the trials: %w", err)
+	}
+	now, err := audit.Fingerprint(after)
+	if err != nil {
+		return fmt.Errorf("no certificate: %w", err)
+	}
+	t.head.Drift = audit.Difference(t.head.Cluster, now)
+	t.head.Changed = audit.Difference(audit.Inventory(before), audit.Inventory(after))
+	return nil
+}
+
+// trials carries plans out one after the other, as long as the cluster is clean after each.
+func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
+	stop := ""
+	if t.head.Audit.Verdict == check.Fail {
+		stop = "the audit found danger"
+	}
+	for _, p := range plans {
+		why := stop
+		if why == "" {
+			var fields plan.FieldErrors
+			err := trial.ValidateOn(ctx, trial.AllParts(), p, t.place.Cluster)
+			switch {
+			case errors.As(err, &fields):
+				why = "the cluster cannot do it: " + err.Error()
+			case err != nil:
+				return err
+			}
+		}
+		if why != "" {
+			t.head.Refused = append(t.head.Refused, certificate.Refused{Scenario: p.Scenario, Seed: p.Seed, Why: why})
+			continue
+		}
+		out, err := t.place.Run(ctx, trial.RunOptions{
+			Plan: p, RunsDir: t.flags.run.runs, Header: t.flags.run.header(p), Progress: plainly{t.stderr},
+			Debug: t.flags.run.level(),
+		})
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s was interrupted: %w", p.Scenario, context.Cause(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Scenario, err)
+		}
+		judged, err := judgedRun(t.flags.run.runs, out.Dir)
+		if err != nil {
+			return err
+		}
+		t.runs = append(t.runs, judged)
+		say(t.stderr, "%s: %s", p.Scenario, judged.Report.Verdict)
+		if !out.Clean {
+			stop = "nothing shows that the cluster is clean after " + p.Scenario
+		}
+	}
+	return nil
+}
+
+// judgedRun judges a run below root by what is on disk.
+func judgedRun(root string, dir *rundir.Dir) (certificate.Judged, error) {
+	j, err := trial.Judge(dir, trial.AllParts().Checks)
+	if err != nil {
+		return certificate.Judged{}, err
+	}
+	path, err := filepath.Rel(root, dir.Path())
+	if err != nil {
+		return certificate.Judged{}, err
+	}
+	files, err := digests(dir)
+	if err != nil {
+		return certificate.Judged{}, err
+	}
+	return certificate.Judged{
+		Run: certificate.Run{Path: filepath.ToSlash(path), Scenario: j.Run.Scenario, Seed: j.Run.Seed,
+			Files: files},
+		Report: j.Report, World: j.World,
+	}, nil
+}
+
+// digests returns the SHA-256 of the files that a run is judged by.
+func digests(dir *rundir.Dir) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range []string{rundir.HistoryFile, rundir.PlanFile, rundir.RunFile, rundir.VerdictFile} {
+		data, err := dir.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(data)
+		all[name] = hex.EncodeToString(sum[:])
+	}
+	return all, nil
+}
+
+// write signs and writes the certificate, prints it, and returns its exit code.
+func (t *certifying) write(key *certificate.Key, stdout io.Writer) error {
+	b := readBuild()
+	t.head.Commit, t.head.Dirty = b.Commit, b.Dirty
+	t.head.Issued = time.Now().UTC().Truncate(time.Second)
+	c := certificate.Make(t.head, t.runs, trial.AllParts().Checks)
+	dir := t.flags.out
+	if dir == "" {
+		dir = filepath.Join(t.flags.run.runs, "certificates", t.head.Issued.Format("20060102T150405Z"))
+	}
+	if err := writeCertificate(dir, t.flags.run.runs, c, key); err != nil {
+		return err
+	}
+	if err := report.WriteCertificate(stdout, c); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, certificateFile)
+	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s.pub", file,
+		filepath.Join(dir, certificatePage), file, t.flags.run.runs, t.flags.key)
+	return verdictExit(c.Verdict)
+}
+
+// writeCertificate writes the files of a certificate into dir.
+func writeCertificate(dir, runs string, c certificate.Certificate, key *certificate.Key) error {
+	signed, err := c.Sign(key)
+	if err != nil {
+		return err
+	}
+	summary, err := c.SignSummary(key)
+	if err != nil {
+		return err
+	}
+	up, err := relative(dir, runs)
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	err = page.WriteCertificate(&html, c, certificateFile, func(run string) string {
+		return up + "/" + run + "/" + rundir.PageFile
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of the certificate: %w", err)
+	}
+	return errors.Join(durable.Write(filepath.Join(dir, certificateFile), signed),
+		durable.Write(filepath.Join(dir, summaryFile), summary),
+		durable.Write(filepath.Join(dir, certificatePage), html.Bytes()))
+}
+
+// relative returns the path from one directory to another, with slashes.
+func relative(from, to string) (string, error) {
+	a, err := filepath.Abs(from)
+	if err != nil {
+		return "", err
+	}
+	b, err := filepath.Abs(to)
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.Rel(a, b)
+	return filepath.ToSlash(path), err
+}

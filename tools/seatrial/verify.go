@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/certify/certificate"
+	"github.com/seatrial/seatrial/e2e/certify/reader"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// verifyFlags are the flags of verify.
+type verifyFlags struct {
+	access accessFlags
+	key    string
+}
+
+func newVerify() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify CERTIFICATE RUNS",
+		Short: "Check a certificate: its signature, and its runs, which are judged again",
+		Long: `Verify checks the signature of a certificate, compares the files of its runs, below the directory RUNS,
+with their digests, judges the runs again, and derives the certificate again. With --kubeconfig or --context it also
+compares the cluster, reading only, with the one that was certified: a certificate is void once its cluster is another
+one. What the signer alone vouches for is the audit, the fingerprint, and that no run was left out.
+
+Exit codes: 0 genuine, and the verdict is PASS; 1 rejected, or the verdict is FAIL; 2 genuine, and the verdict is
+UNKNOWN; 254 bad arguments.`,
+		Example: "  seatrial verify certificate.json runs --key seatrial.key.pub\n" +
+			"  seatrial verify certificate.json runs --key cosign.pub --context prod",
+		Args: exactly("CERTIFICATE", "RUNS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.access.registerContext(cmd)
+	cmd.Flags().StringVar(&f.key, "key", "", "public key of the signer: PEM, or a line of OpenSSH")
+	return cmd
+}
+
+func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr io.Writer) error {
+	if f.key == "" {
+		return badArguments("--key is missing: give the public key of who signed")
+	}
+	text, err := os.ReadFile(f.key)
+	if err != nil {
+		return badArguments("--key: %w", err)
+	}
+	key, err := certificate.ParsePublicKey(text)
+	if err != nil {
+		return badArguments("--key %q: %w", f.key, err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return badArguments("%w", err)
+	}
+	if info, err := os.Stat(runs); err != nil || !info.IsDir() {
+		return badArguments("RUNS %q is not the directory of the runs", runs)
+	}
+	rejected := func(err error) error {
+		say(stderr, "REJECTED: %s", visible(err.Error()))
+		return &exitError{code: exitViolated}
+	}
+	c, err := certificate.Open(data, key)
+	if err != nil {
+		return rejected(err)
+	}
+	made, err := again(c, runs, stderr)
+	if err != nil {
+		return rejected(err)
+	}
+	if f.access.given() {
+		differ, err := f.differs(ctx, c, stderr)
+		if err != nil {
+			return err
+		}
+		if len(differ) > 0 {
+			return rejected(errors.New("it is void, because its cluster is another one: " + strings.Join(differ, "; ")))
+		}
+	}
+	if err := report.WriteCertificate(stdout, made); err != nil {
+		return err
+	}
+	id, _ := key.KeyID()
+	say(stderr, "genuine: signed by %s, and %d runs judged again come to the same", id, len(c.Runs))
+	return verdictExit(made.Verdict)
+}
+
+// again derives the certificate again from its runs, with the checks that it names: it may be older than others.
+func again(c certificate.Certificate, runs string, stderr io.Writer) (certificate.Certificate, error) {
+	var none certificate.Certificate
+	checks := slices.DeleteFunc(trial.AllParts().Checks, func(one check.Check) bool {
+		return !slices.Contains(c.Checks(), one.Name)
+	})
+	var all []certificate.Judged
+	for _, r := range c.Runs {
+		path := filepath.FromSlash(r.Path)
+		if !filepath.IsLocal(path) {
+			return none, fmt.Errorf("run %q is not below the directory of the runs", r.Path)
+		}
+		dir, err := rundir.Open(filepath.Join(runs, path))
+		if err != nil {
+			return none, err
+		}
+		files, err := digests(dir)
+		if err != nil {
+			return none, err
+		}
+		if !maps.Equal(files, r.Files) {
+			return none, fmt.Errorf("run %s is not the one that was signed: a file of it has another digest", r.Path)
+		}
+		judged, err := judgedRun(runs, dir)
+		if err != nil {
+			return none, err
+		}
+		for _, res := range judged.Report.Results {
+			if !slices.Contains(c.Checks(), res.Check) && res.Verdict != check.Pass {
+				say(stderr, "warning: run %s: check %s, which the certificate does not have, is %s", r.Path, res.Check,
+					res.Verdict)
+			}
+		}
+		judged.Report = check.Judge(judged.World, checks)
+		all = append(all, judged)
+	}
+	made := certificate.Make(c.Head, all, checks)
+	differ := certificate.Differ(c, made)
+	if len(differ) == 0 {
+		return made, nil
+	}
+	err := fmt.Errorf("the runs do not show what it says: %s", strings.Join(differ, "; "))
+	if b := readBuild(); c.Commit != b.Commit {
+		err = fmt.Errorf("%w (it was made by commit %s of Seatrial, and this is commit %s)", err, c.Commit, b.Commit)
+	}
+	return none, err
+}
+
+// differs compares a cluster with the one that was certified.
+func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, stderr io.Writer) ([]string, error) {
+	_, name, err := f.access.access(stderr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientConfig(f.access.kubeconfig, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := reader.Open(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("look at the cluster of context %q: %w", name, err)
+	}
+	cluster, err := r.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := audit.Fingerprint(cluster)
+	return audit.Difference(c.Cluster, now), err
+}

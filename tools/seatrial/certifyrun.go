@@ -27,6 +27,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/report/page"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/fixtures"
 )
 
 // The files of a certificate.
@@ -190,7 +191,7 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 		return err
 	}
 	t.head.Audit = found
-	if t.head.Cluster, err = audit.Fingerprint(before); err != nil {
+	if t.head.Cluster, err = fingerprint(before); err != nil {
 		return fmt.Errorf("no certificate: %w", err)
 	}
 	say(t.stderr, "audit: %s", found.Because())
@@ -201,7 +202,7 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("no certificate: look at the cluster after the trials: %w", err)
 	}
-	now, err := audit.Fingerprint(after)
+	now, err := fingerprint(after)
 	if err != nil {
 		return fmt.Errorf("no certificate: %w", err)
 	}
@@ -209,6 +210,9 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	t.head.Changed = audit.Difference(audit.Inventory(before), audit.Inventory(after))
 	return nil
 }
+
+// fingerprint is that of a cluster without what Seatrial installs on it for its trials: it is not the cluster's.
+func fingerprint(c audit.Cluster) ([]string, error) { return audit.Fingerprint(c.Without(fixtures.RunLabel)) }
 
 // trials carries plans out one after the other, as long as the cluster is clean after each.
 func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {

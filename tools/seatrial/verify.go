@@ -166,6 +166,6 @@ func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, st
 	if err != nil {
 		return nil, err
 	}
-	now, err := audit.Fingerprint(cluster)
+	now, err := fingerprint(cluster)
 	return audit.Difference(c.Cluster, now), err
 }

@@ -52,6 +52,26 @@ func Fingerprint(c Cluster) ([]string, error) {
 	return lines, errors.Join(wrong...)
 }
 
+// Without returns the cluster without the drivers, classes, StatefulSets and budgets that bear a label.
+func (c Cluster) Without(label string) Cluster {
+	c.Drivers, c.Classes = without(c.Drivers, label), without(c.Classes, label)
+	c.StatefulSets, c.Budgets = without(c.StatefulSets, label), without(c.Budgets, label)
+	return c
+}
+
+func without[T any, O interface {
+	*T
+	metav1.Object
+}](all []T, label string) []T {
+	var kept []T
+	for _, o := range all {
+		if _, has := O(&o).GetLabels()[label]; !has {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
 // Inventory lists the objects that a trial could leave behind or take away: a line for each, sorted.
 func Inventory(c Cluster) []string {
 	var lines []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/e2e/check"
@@ -113,6 +114,14 @@ func TestFingerprint(t *testing.T) {
 			!strings.HasPrefix(got[1], "new: ") {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+	const label = "seatrial/run"
+	if got := of(func(c *Cluster) {
+		own := storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "own", Labels: map[string]string{label: "r1"}}}
+		c.Drivers = append(c.Drivers, own)
+		*c = c.Without(label)
+	}); !slices.Equal(got, want) {
+		t.Errorf("with a driver that does not count: %v", Difference(want, got))
 	}
 	c := healthy()
 	c.Missing = map[Part]string{Nodes: "forbidden"}

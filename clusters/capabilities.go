@@ -19,6 +19,7 @@ const (
 	CanStaticPods = "static-pods" // The control plane runs as static pods of a kubelet.
 	CanSystemd    = "systemd"     // Nodes run their services, kubelet and containerd among them, by systemd.
 	CanTBF        = "tbf"         // The kernel limits bandwidth.
+	CanUpgrade    = "upgrade"     // It is a Stocker.
 	OneKernel     = "one-kernel"  // All nodes share the kernel, and so the boot clock, of the harness.
 )
 

@@ -75,6 +75,14 @@ type Cluster interface {
 	CollectLogs(ctx context.Context, dir string) error
 }
 
+// Stocker is a cluster whose nodes can be given the programs of another Kubernetes version.
+type Stocker interface {
+	Cluster
+	// Stock puts kubeadm, kubelet and kubectl of a node image, and its container images as images.tar, into a directory
+	// that every node sees, and returns that. A second time it returns at once.
+	Stock(ctx context.Context, nodeImage string) (dir string, err error)
+}
+
 // Closer is a cluster in which something was put to reach its nodes. Close removes that; it may be called again.
 type Closer interface {
 	Cluster

@@ -31,6 +31,16 @@ func (e Env) PodsOn(ctx context.Context) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
+// Evictable lists the pods on the victim that kubectl drain would evict, in the order of their names.
+func (e Env) Evictable(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := e.PodsOn(ctx)
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
+		owner := metav1.GetControllerOfNoCopy(&p)
+		return static || owner != nil && owner.Kind == "DaemonSet"
+	}), err
+}
+
 func fullName(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // Ready reports whether a pod is.

@@ -29,6 +29,8 @@ const (
 	KindPull       Kind = "pull"    // A disk was taken out of a node, whatever the node still has mounted.
 	KindAwait      Kind = "await"   // What a step of the plan waited for has come.
 	KindResidue    Kind = "residue" // What there was of the things that a fault can leave behind.
+	KindUpgrade    Kind = "upgrade" // A part of the upgrade of a node began or ended.
+	KindVersion    Kind = "version" // What a component answered when it was asked for its version.
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -58,6 +60,8 @@ type Event struct {
 	Pull       *Pull       `json:"pull,omitempty"`
 	Await      *Await      `json:"await,omitempty"`
 	Residue    *Residue    `json:"residue,omitempty"`
+	Upgrade    *Upgrade    `json:"upgrade,omitempty"`
+	Version    *Version    `json:"version,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for

@@ -212,7 +212,7 @@ func (v *validator) withoutAPI(j int) {
 	if away < 0 {
 		return
 	}
-	asks := []Action{ActionDeletePod, ActionDeleteClaim}
+	asks := []Action{ActionDeletePod, ActionDeleteClaim, ActionUpgrade}
 	for _, k := range setKinds() {
 		asks = append(asks, k.do)
 	}

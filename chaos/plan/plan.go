@@ -30,10 +30,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // Plan is all that a trial will do, decided before anything is touched.
 type Plan struct {
-	Schema   int      `json:"schema"`
-	Scenario string   `json:"scenario"`
-	Seed     uint64   `json:"seed"`
-	Workers  int      `json:"workers"` // Worker nodes needed.
+	Schema   int    `json:"schema"`
+	Scenario string `json:"scenario"`
+	Seed     uint64 `json:"seed"`
+	Workers  int    `json:"workers"` // Worker nodes needed.
+	// Kubernetes is the version that the cluster must have at the begin, "v1.36.3"; any when it is empty.
+	Kubernetes string `json:"kubernetes,omitempty"`
+
 	Workload Workload `json:"workload"`
 	Bounds   Bounds   `json:"bounds"`
 	Steps    []Step   `json:"steps"`

@@ -39,6 +39,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 		}
 	}
 	line("cluster", true, "1 control plane, %s", count(p.Workers, "worker"))
+	line("version", p.Kubernetes != "", "%s at the begin", p.Kubernetes)
 	line("workload", true, "%s: StatefulSet %q, %s, %d MiB of %s each",
 		wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
 	line("volumes", wl.StorageName() != StorageLocal, "%s, fencing %s", wl.StorageName(), wl.Fencing)
@@ -54,6 +55,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("set", wl.MaxUnavailable != 0, "maxUnavailable %d", wl.MaxUnavailable)
 	line("set", wl.MinReadySeconds != 0, "minReadySeconds %d", wl.MinReadySeconds)
 	line("set", wl.Start != 0, "first ordinal %d", wl.Start)
+	line("set", wl.MinAvailable != 0, "a PodDisruptionBudget, minAvailable %d", wl.MinAvailable)
 	line("set", wl.WhenDeleted != "", "claims when it is deleted: %s", wl.WhenDeleted)
 	line("set", wl.WhenScaled != "", "claims when it is scaled down: %s", wl.WhenScaled)
 	silent, end := "", ";"
@@ -116,6 +118,8 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 			fmt.Fprintf(b, "    the claim of %s, for good: deleted\n", pod(*s.Ordinal))
 		case s.Do == ActionDeletePod && s.Ordinal != nil:
 			fmt.Fprintf(b, "    %s: deleted\n", pod(*s.Ordinal))
+		case s.Upgrade != nil:
+			fmt.Fprintf(b, "    %s: upgraded to %s\n", s.Upgrade.Node, s.Upgrade.To)
 		case s.Do == ActionDeleteSet:
 			fmt.Fprintf(b, "    StatefulSet %q: deleted, %s\n", p.Workload.StatefulSet, s.Cascade)
 		default:

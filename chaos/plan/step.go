@@ -33,6 +33,7 @@ const (
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
 	ActionTogether    Action = "together"     // Carry out several sequences of steps beside each other.
 	ActionUpdate      Action = "update"       // Give the pod template a new revision.
+	ActionUpgrade     Action = "upgrade"      // Bring a node to another version of Kubernetes.
 )
 
 // Step is one numbered step. Exactly the fields its action needs are set.
@@ -46,6 +47,7 @@ type Step struct {
 	Tamper    *Tamper  `json:"tamper,omitempty"`    // ActionTamper.
 	Await     *Await   `json:"await,omitempty"`     // ActionAwait.
 	Update    *Update  `json:"update,omitempty"`    // ActionUpdate.
+	Upgrade   *Upgrade `json:"upgrade,omitempty"`   // ActionUpgrade.
 	Revision  string   `json:"revision,omitempty"`  // ActionRollback: an earlier update's, or RevisionFirst.
 	Partition *int     `json:"partition,omitempty"` // ActionPartition.
 	Cascade   string   `json:"cascade,omitempty"`   // ActionDeleteSet: one of Cascades.
@@ -74,7 +76,7 @@ type kind struct {
 
 // kinds returns the kinds of steps, in alphabetical order of their actions.
 func kinds() []kind {
-	all := slices.Concat(setKinds(), dataKinds(), podKinds(), timeKinds(), []kind{
+	all := slices.Concat(setKinds(), dataKinds(), podKinds(), timeKinds(), upgradeKinds(), []kind{
 		{do: ActionFault, field: "fault", check: (*validator).fault, says: Plan.describeFault},
 		{do: ActionAwait, field: "await", check: func(v *validator, at string, s Step, in depth) {
 			v.await(at+".await", *s.Await, in.steps)

@@ -60,6 +60,9 @@ func (p Plan) Validate(caps Caps) error {
 	}
 	v.name("scenario", p.Scenario)
 	v.Range("workers", p.Workers, 1, MaxReplicas)
+	if p.Kubernetes != "" {
+		v.version("kubernetes", p.Kubernetes)
+	}
 	v.workload()
 	v.lasting("bounds.ready", p.Bounds.Ready)
 	v.lasting("bounds.settle", p.Bounds.Settle)

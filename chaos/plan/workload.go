@@ -48,6 +48,9 @@ type Workload struct {
 	Partition int `json:"partition,omitempty"`
 	// MaxUnavailable is how many pods a rolling update may have unavailable at once (KEP-961); 0 leaves it out.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
+	// MinAvailable is how many pods evictions must leave available, the minAvailable of a PodDisruptionBudget; without it
+	// there is no budget.
+	MinAvailable int `json:"minAvailable,omitempty"`
 	// MinReadySeconds is for how long a pod must be Ready to count as available (KEP-2599).
 	MinReadySeconds int `json:"minReadySeconds,omitempty"`
 	// Start is the ordinal of the first pod (KEP-3335).
@@ -195,6 +198,7 @@ func (v *validator) options(w Workload) {
 	}
 	v.Range("workload.partition", w.Partition, 0, MaxOrdinal)
 	v.Range("workload.maxUnavailable", w.MaxUnavailable, 0, MaxReplicas)
+	v.Range("workload.minAvailable", w.MinAvailable, 0, w.Replicas)
 	v.Range("workload.minReadySeconds", w.MinReadySeconds, 0, MaxMinReadySeconds)
 	v.Range("workload.start", w.Start, 0, MaxOrdinal)
 	v.OneOf("workload.whenDeleted", "policy", cmp.Or(w.WhenDeleted, PolicyRetain), PolicyDelete, PolicyRetain)

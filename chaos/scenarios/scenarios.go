@@ -12,7 +12,7 @@ import (
 
 // All returns every scenario, in alphabetical order.
 func All() []plan.Scenario {
-	all := append(trials(), selftests()...)
+	all := slices.Concat(trials(), selftests(), []plan.Scenario{Upgrade(UpgradeFrom, UpgradeTo)}, upgradeSelftests())
 	for _, s := range sets() {
 		all = append(all, s.variants()...)
 	}

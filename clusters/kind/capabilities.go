@@ -33,7 +33,7 @@ func (h host) capabilities() clusters.Capabilities {
 	c := clusters.Capabilities{
 		Can: []string{
 			clusters.CanAPI, clusters.CanNFTables, clusters.CanPower, clusters.CanReboot, clusters.CanSharedDir,
-			clusters.CanStaticPods, clusters.CanSystemd, clusters.OneKernel,
+			clusters.CanStaticPods, clusters.CanSystemd, clusters.CanUpgrade, clusters.OneKernel,
 		},
 		Cannot: map[string]string{
 			clusters.CanClock: "all nodes of a kind cluster share the kernel of its host, and so its wall clock",

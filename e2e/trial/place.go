@@ -33,6 +33,7 @@ type ClusterOptions struct {
 	KubernetesVersion string   // Of the node image; DefaultKubernetesVersion when empty.
 	ImageSource       string   // "auto", "published" or "build".
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
+	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
 	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
@@ -61,6 +62,7 @@ type PlaceRecord struct {
 	ImageSource string            `json:"imageSource"`
 	Engine      string            `json:"engine"`
 	CacheDir    string            `json:"cacheDir"`
+	NodeImages  map[string]string `json:"nodeImages,omitempty"` // By version, of those to upgrade to.
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -85,6 +87,16 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 	if err != nil {
 		return nil, err
 	}
+	upgrades := map[string]string{}
+	for _, v := range m.Upgrades {
+		other := m
+		other.KubernetesVersion = v
+		made, err := EnsureImages(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		upgrades[v] = made.Node
+	}
 	agent, err := nodefacts.FindAgent(ctx, m.Log)
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
@@ -102,6 +114,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 	p := &Place{lock: held, record: PlaceRecord{
 		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
 		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
+		NodeImages: upgrades,
 	}}
 	if m.Reuse || m.Access != nil {
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
@@ -211,7 +224,7 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	return Execute(ctx, Request{
 		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
 		Watchdog: beside,
-		Agent:    p.record.Agent, CacheDir: p.record.CacheDir,
+		Agent:    p.record.Agent, CacheDir: p.record.CacheDir, NodeImages: p.record.NodeImages,
 		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
 		Last: o.Last && p.record.Ours,
 	})

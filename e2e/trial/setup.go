@@ -163,12 +163,18 @@ func (c *runner) startObservers(ctx context.Context, config *rest.Config) error 
 	if err != nil {
 		return fmt.Errorf("watch the API: %w", err)
 	}
+	if len(c.Plan.Upgrades()) > 0 {
+		c.stopVersion = c.watchVersion(alive)
+	}
 	return c.api.Ready(ctx)
 }
 
 func (c *runner) stopObservers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
+	if c.stopVersion != nil {
+		c.stopVersion()
+	}
 	if c.api != nil {
 		c.api.Stop()
 	}

@@ -30,19 +30,21 @@ import (
 
 // Request describes one trial on a cluster that is ready.
 type Request struct {
-	Parts    Parts
-	Plan     plan.Plan
-	RunID    string // Owner mark of everything the trial makes; see NewRunID.
-	Cluster  clusters.Cluster
-	Image    string        // Reference of the database image, present on every node.
-	Agent    string        // Path of the node agent's binary.
-	Watchdog undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
-	CacheDir string        // Builds; default: below the user's cache directory.
-	RunsDir  string        // The run directory is made below it.
-	Header   report.Run
-	Progress io.Writer // One line for each begin and end.
-	Last     bool      // The cluster is deleted next: the workload may stay.
-	Debug    slog.Level
+	Parts   Parts
+	Plan    plan.Plan
+	RunID   string // Owner mark of everything the trial makes; see NewRunID.
+	Cluster clusters.Cluster
+	Image   string // Reference of the database image, present on every node.
+	Agent   string // Path of the node agent's binary.
+	// NodeImages are present in the engine, by version: those of the versions that the plan upgrades to.
+	NodeImages map[string]string
+	Watchdog   undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
+	CacheDir   string        // Builds; default: below the user's cache directory.
+	RunsDir    string        // The run directory is made below it.
+	Header     report.Run
+	Progress   io.Writer // One line for each begin and end.
+	Last       bool      // The cluster is deleted next: the workload may stay.
+	Debug      slog.Level
 }
 
 // Outcome is the result of a trial. Report is the judgement of the run directory. Interrupted is set if the context
@@ -66,25 +68,26 @@ const (
 // runner carries out one trial.
 type runner struct {
 	Request
-	dir        *rundir.Dir
-	rec        *feed
-	log        *slog.Logger
-	logFile    *os.File
-	kube       kubernetes.Interface
-	nodes      []clusters.Node
-	storage    fixtures.Storage
-	workload   fixtures.Workload
-	set        fixtures.Topology // Of the workload, nil without.
-	data       fixtures.Data     // Of the workload, nil without.
-	tailer     *nodefacts.Tailer
-	api        *apiwatch.Watcher
-	journal    *os.File
-	before     []history.Event // Leak scans before the first fault.
-	began      history.Time
-	stepsBegan history.Time           // When the first step of the plan began.
-	revision   atomic.Pointer[string] // The revision of the pod template that was requested last.
-	active     activeFaults
-	removed    bool // Workload and volumes.
+	dir         *rundir.Dir
+	rec         *feed
+	log         *slog.Logger
+	logFile     *os.File
+	kube        kubernetes.Interface
+	nodes       []clusters.Node
+	storage     fixtures.Storage
+	workload    fixtures.Workload
+	set         fixtures.Topology // Of the workload, nil without.
+	data        fixtures.Data     // Of the workload, nil without.
+	tailer      *nodefacts.Tailer
+	api         *apiwatch.Watcher
+	stopVersion func() // Ends watchVersion; nil where nothing is upgraded.
+	journal     *os.File
+	before      []history.Event // Leak scans before the first fault.
+	began       history.Time
+	stepsBegan  history.Time           // When the first step of the plan began.
+	revision    atomic.Pointer[string] // The revision of the pod template that was requested last.
+	active      activeFaults
+	removed     bool // Workload and volumes.
 }
 
 // Execute runs a plan and judges the record: start the observers, deploy the workload, show the steady state, run the

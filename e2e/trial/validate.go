@@ -27,10 +27,13 @@ func needs(parts Parts, p plan.Plan, need string) bool {
 	})
 }
 
-// allNeeds returns what the faults of the plan need of the cluster, each once.
+// allNeeds returns what the faults and upgrades of the plan need of the cluster, each once.
 func allNeeds(parts Parts, p plan.Plan) []string {
 	var all []string
 	for _, s := range p.AllSteps() {
+		if s.Upgrade != nil {
+			all = append(all, clusters.CanUpgrade)
+		}
 		if s.Fault == nil {
 			continue
 		}
@@ -92,14 +95,36 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 			c.ControlPlanes++
 		}
 	}
-	if err := p.Validate(c); err != nil || !needs(parts, p, needChaosMesh) {
+	mesh := needs(parts, p, needChaosMesh)
+	if err := p.Validate(c); err != nil || !mesh && p.Kubernetes == "" {
 		return err
 	}
 	kube, err := client(ctx, cluster)
 	if err != nil {
-		return fmt.Errorf("ask cluster %q for Chaos Mesh: %w", cluster.Name(), err)
+		return fmt.Errorf("ask cluster %q what it is: %w", cluster.Name(), err)
+	}
+	if err := versionIs(ctx, kube, p.Kubernetes, cluster.Name()); err != nil || !mesh {
+		return err
 	}
 	return chaosMeshOn(ctx, kube, cluster.Name())
+}
+
+// versionIs returns an error of fields when the API server has another version than the plan begins with.
+func versionIs(ctx context.Context, kube kubernetes.Interface, want, cluster string) error {
+	if want == "" {
+		return nil
+	}
+	got, err := serverVersion(ctx, kube)
+	if err != nil {
+		return fmt.Errorf("cluster %q: %w", cluster, err)
+	}
+	if got == want {
+		return nil
+	}
+	var errs plan.FieldErrors
+	errs.Add("kubernetes", "use a cluster of that version, or leave --reuse out", "is %s, and the API server of "+
+		"cluster %q is %s", want, cluster, got)
+	return errs
 }
 
 // chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no

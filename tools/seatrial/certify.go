@@ -28,7 +28,7 @@ func newCertify() *cobra.Command {
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAudit(), newCertifyRun())
+	cmd.AddCommand(newAudit(), newCertifyRun(), newCertifyUpgrade())
 	return cmd
 }
 

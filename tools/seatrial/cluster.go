@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,8 +91,8 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 }
 
 func (f *clusterFlags) registerImages(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", offline.DefaultKubernetesVersion,
-		"version of the node image")
+	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", "",
+		"version of the node image (default: the plan's, or "+offline.DefaultKubernetesVersion+")")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
 	cmd.Flags().StringVar(&f.cache, "cache", "",
@@ -106,6 +107,10 @@ func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Write
 	if f.access.given() {
 		return f.existing(p, stderr)
 	}
+	kubernetes, err := f.version(p)
+	if err != nil {
+		return trial.ClusterOptions{}, err
+	}
 	if err := unused(f.name); err != nil {
 		return trial.ClusterOptions{}, err
 	}
@@ -119,10 +124,24 @@ func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Write
 		return trial.ClusterOptions{}, fmt.Errorf("find this program: %w", err)
 	}
 	return trial.ClusterOptions{
-		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: f.kubernetes,
-		Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
+		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: kubernetes,
+		Upgrades: p.Upgrades(), Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
 		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
 	}, nil
+}
+
+// version returns that of the cluster: the plan's, where it has one. Versions that the plan upgrades to must be known.
+func (f *clusterFlags) version(p plan.Plan) (string, error) {
+	if p.Kubernetes != "" && f.kubernetes != "" && f.kubernetes != p.Kubernetes {
+		return "", badArguments("--kubernetes-version is %s, and the plan begins with %s: give one of them",
+			f.kubernetes, p.Kubernetes)
+	}
+	for _, v := range append(p.Upgrades(), p.Kubernetes) {
+		if err := offline.ValidateImages(v, f.image); err != nil {
+			return "", badArguments("%w", err)
+		}
+	}
+	return cmp.Or(p.Kubernetes, f.kubernetes), nil
 }
 
 // existing returns the options of a cluster that is there already. No container engine is asked for.

@@ -75,7 +75,7 @@ func (d *drain) Inject(ctx context.Context) error {
 	if err := d.mark.Inject(ctx); err != nil {
 		return err
 	}
-	pods, err := d.toEvict(ctx)
+	pods, err := d.Evictable(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,18 +91,6 @@ func (d *drain) Inject(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// toEvict lists the pods on the node that kubectl drain would evict, in the order of their names.
-func (d *drain) toEvict(ctx context.Context) ([]corev1.Pod, error) {
-	pods, err := d.PodsOn(ctx)
-	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-		_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
-		ofSet := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
-			return o.Kind == "DaemonSet" && o.Controller != nil && *o.Controller
-		})
-		return static || ofSet
-	}), err
 }
 
 // evict asks for one eviction and notes the answer. A refusal is an answer, and no error.
@@ -192,7 +180,7 @@ func (d *drain) empty(ctx context.Context) ([]fault.Fact, string, error) {
 		return nil, "", errors.New("no pod was evicted yet")
 	}
 	begin := d.Clock()
-	now, err := d.toEvict(ctx)
+	now, err := d.Evictable(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,0 +1,37 @@
+package history
+
+// UpgradePart is one part of the upgrade of a node.
+type UpgradePart string
+
+// The parts of the upgrade of a node, in their order. A node of the control plane has no UpgradeNode, a worker neither
+// UpgradePlan nor UpgradeApply.
+const (
+	UpgradeStock   UpgradePart = "stock"   // Programs and images are brought to the nodes.
+	UpgradeKubeadm UpgradePart = "kubeadm" // The program kubeadm is replaced.
+	UpgradePlan    UpgradePart = "plan"    // kubeadm upgrade plan.
+	UpgradeApply   UpgradePart = "apply"   // kubeadm upgrade apply: etcd, API server, controller manager, scheduler, addons.
+	UpgradeNode    UpgradePart = "node"    // kubeadm upgrade node: the kubelet's configuration.
+	UpgradeDrain   UpgradePart = "drain"   // The node is drained, or cordoned where nothing is to be evicted.
+	UpgradeKubelet UpgradePart = "kubelet" // kubelet and kubectl are replaced, and the kubelet is restarted.
+	UpgradeReady   UpgradePart = "ready"   // The node is Ready at the new version.
+	UpgradeSettled UpgradePart = "settled" // The node is schedulable again, and the workload has settled.
+)
+
+// Upgrade is the begin or the end of a part of the upgrade of a node.
+type Upgrade struct {
+	Step  int         `json:"step"`
+	Node  string      `json:"node"`
+	Part  UpgradePart `json:"part"`
+	To    string      `json:"to"` // The version of Kubernetes, "v1.37.0".
+	End   bool        `json:"end,omitempty"`
+	Error string      `json:"error,omitempty"`
+}
+
+// Version is what a component answered when it was asked for its version: it was that at some time in the span.
+type Version struct {
+	Component string `json:"component"` // ComponentAPIServer.
+	Version   string `json:"version"`   // "v1.37.0".
+}
+
+// ComponentAPIServer names the API server in a Version.
+const ComponentAPIServer = "kube-apiserver"

@@ -1,0 +1,66 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// The versions of the scenario upgrade.
+const (
+	UpgradeFrom = "v1.36.3"
+	UpgradeTo   = "v1.37.0"
+)
+
+// Upgrade is an upgrade of a whole cluster under load: the control plane, and then one worker after another.
+func Upgrade(from, to string) plan.Scenario {
+	return plan.Scenario{
+		Name: "upgrade",
+		Summary: fmt.Sprintf("Kubernetes upgraded from %s to %s by kubeadm, node by node, three MySQL instances under "+
+			"load behind a PodDisruptionBudget.", from, to),
+		Expect: "PASS",
+		Build: func(*rand.Rand) plan.Plan {
+			return upgrading(from, to, 2, plan.UpgradeControlPlane, "worker-1", "worker-2", "worker-3")
+		},
+	}
+}
+
+// upgrading upgrades nodes one after another; of three instances, evictions must leave some available.
+func upgrading(from, to string, available int, nodes ...string) plan.Plan {
+	w := MySQL(3)
+	w.MinAvailable = available
+	steps := []plan.Step{Load(150), Checksum("before")}
+	for _, node := range nodes {
+		steps = append(steps, plan.Step{
+			Do: plan.ActionUpgrade, Upgrade: &plan.Upgrade{To: to, Node: node}, Bound: plan.Duration(10 * time.Minute),
+		}, Load(60), Checksum("after"))
+	}
+	p := Trial(w, steps...)
+	p.Workers, p.Kubernetes = 3, from
+	return p
+}
+
+// upgradeSelftests break an upgrade's promises.
+func upgradeSelftests() []plan.Scenario {
+	return []plan.Scenario{
+		{
+			Name:    "selftest-upgrade-order",
+			Summary: "Self-test: a worker's kubelet is upgraded before the API server; the verdict must be FAIL.",
+			Expect:  "FAIL",
+			Build: func(*rand.Rand) plan.Plan {
+				return upgrading(UpgradeFrom, UpgradeTo, 2, "worker-1")
+			},
+		},
+		{
+			Name: "selftest-upgrade-blocked",
+			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
+				"must be UNKNOWN.",
+			Expect: "UNKNOWN",
+			Build: func(*rand.Rand) plan.Plan {
+				return upgrading(UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
+			},
+		},
+	}
+}

@@ -1,0 +1,150 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/chaos/upgrade"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+)
+
+// upgrade carries out a step that upgrades a node.
+func (c *runner) upgrade(ctx context.Context, s plan.Step) error {
+	stocker, ok := c.Cluster.(clusters.Stocker)
+	image := c.NodeImages[s.Upgrade.To]
+	if !ok || image == "" {
+		return fmt.Errorf("carry out step %d: cluster %q has no node image of %s to take programs from", s.N,
+			c.Cluster.Name(), s.Upgrade.To)
+	}
+	node := c.nodes[0] // Of the control plane.
+	if worker, _ := s.Upgrade.Worker(); worker > 0 {
+		workers := slices.DeleteFunc(slices.Clone(c.nodes), func(n clusters.Node) bool {
+			return n.Role() != clusters.RoleWorker
+		})
+		if worker > len(workers) {
+			return fmt.Errorf("carry out step %d: cluster %q has %d workers", s.N, c.Cluster.Name(), len(workers))
+		}
+		node = workers[worker-1]
+	}
+	env := fault.Env{
+		Cluster: c.Cluster, Kube: c.kube, Node: node, Namespace: c.namespace(), RunID: c.RunID,
+		Clock: bootclock.Now, Log: c.log.With("step", s.N), Watchdog: c.Watchdog,
+	}
+	return upgrade.Config{
+		Env: env, Step: s, Stocker: stocker, NodeImage: image,
+		Drained: func(ctx context.Context, during func(context.Context) error) error {
+			return c.drained(ctx, s, env, during)
+		},
+		Settle: func(ctx context.Context) error {
+			if c.set == nil {
+				return nil
+			}
+			return c.set.Converge(ctx, s.Bound.D())
+		},
+		Record: func(span history.Span, u history.Upgrade) {
+			c.record(history.KindUpgrade, span, func(e *history.Event) { e.Upgrade = &u })
+			if !u.End {
+				fmt.Fprintf(c.Progress, "%8s    %s: %s\n", c.sinceBegin(span.NotAfter), u.Node, u.Part)
+			}
+		},
+	}.Run(ctx)
+}
+
+// drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness is
+// killed, the node is made schedulable again. A node on which nothing is to be evicted is cordoned.
+func (c *runner) drained(
+	ctx context.Context, s plan.Step, env fault.Env, during func(context.Context) error,
+) error {
+	pods, err := env.Evictable(ctx)
+	if err != nil {
+		return err
+	}
+	name := "drain"
+	if len(pods) == 0 {
+		name = "cordon"
+	}
+	def, ok := c.Parts.fault(name)
+	if !ok {
+		return fmt.Errorf("fault %q is not known", name)
+	}
+	s.Fault = &plan.Fault{Name: name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
+	f, err := def.New(*s.Fault, s.N, env)
+	if err != nil {
+		return fmt.Errorf("make fault %q: %w", name, err)
+	}
+	release, err := c.active.take(activeFault{step: s.N, name: name, node: env.Node.Name(), parts: def.Takes})
+	if err != nil {
+		return fmt.Errorf("begin fault %q: %w", name, err)
+	}
+	defer release()
+	return fault.NewGuard(fault.Config{
+		Step: s, Takes: def.Takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal), During: during,
+	}, f).Run(ctx)
+}
+
+// versionEvery is how often the API server is asked for its version, and versionBound how long one answer may take.
+const (
+	versionEvery = time.Second
+	versionBound = 5 * time.Second
+)
+
+// watchVersion records what the API server answers when it is asked for its version, until the returned function is
+// called. What it does not answer is nothing to record: other observers say when it was away.
+func (c *runner) watchVersion(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.askVersion(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (c *runner) askVersion(ctx context.Context) {
+	ticks := time.NewTicker(versionEvery)
+	defer ticks.Stop()
+	for {
+		begin := bootclock.Now()
+		version, err := serverVersion(ctx, c.kube)
+		if err == nil {
+			c.record(history.KindVersion, history.Between(begin, bootclock.Now()), func(e *history.Event) {
+				e.Version = &history.Version{Component: history.ComponentAPIServer, Version: version}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// serverVersion asks an API server for its version.
+func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionBound)
+	defer cancel()
+	var info version.Info
+	raw, err := kube.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(raw, &info)
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return info.GitVersion, nil
+}
+

@@ -14,22 +14,30 @@ const (
 	UpgradeTo   = "v1.37.0"
 )
 
-// Upgrade is an upgrade of a whole cluster under load: the control plane, and then one worker after another.
+// upgradeWorkers is how many workers are upgraded: one for each of the instances.
+const upgradeWorkers = 3
+
+// Upgrade is an upgrade of a whole cluster under load: the control plane, and then one worker after another,
+// in an order that the seed chooses.
 func Upgrade(from, to string) plan.Scenario {
 	return plan.Scenario{
 		Name: "upgrade",
 		Summary: fmt.Sprintf("Kubernetes upgraded from %s to %s by kubeadm, node by node, three MySQL instances under "+
 			"load behind a PodDisruptionBudget.", from, to),
 		Expect: "PASS",
-		Build: func(*rand.Rand) plan.Plan {
-			return upgrading(from, to, 2, plan.UpgradeControlPlane, "worker-1", "worker-2", "worker-3")
+		Build: func(r *rand.Rand) plan.Plan {
+			nodes := []string{plan.UpgradeControlPlane}
+			for _, i := range r.Perm(upgradeWorkers) {
+				nodes = append(nodes, fmt.Sprintf("worker-%d", i+1))
+			}
+			return upgrading(r, from, to, 2, nodes...)
 		},
 	}
 }
 
 // upgrading upgrades nodes one after another; of three instances, evictions must leave some available.
-func upgrading(from, to string, available int, nodes ...string) plan.Plan {
-	w := MySQL(3)
+func upgrading(r *rand.Rand, from, to string, available int, nodes ...string) plan.Plan {
+	w := eitherFileSystem(r, MySQL(3))
 	w.MinAvailable = available
 	steps := []plan.Step{Load(150), Checksum("before")}
 	for _, node := range nodes {
@@ -38,7 +46,7 @@ func upgrading(from, to string, available int, nodes ...string) plan.Plan {
 		}, Load(60), Checksum("after"))
 	}
 	p := Trial(w, steps...)
-	p.Workers, p.Kubernetes = 3, from
+	p.Workers, p.Kubernetes = upgradeWorkers, from
 	return p
 }
 
@@ -49,8 +57,8 @@ func upgradeSelftests() []plan.Scenario {
 			Name:    "selftest-upgrade-order",
 			Summary: "Self-test: a worker's kubelet is upgraded before the API server; the verdict must be FAIL.",
 			Expect:  "FAIL",
-			Build: func(*rand.Rand) plan.Plan {
-				return upgrading(UpgradeFrom, UpgradeTo, 2, "worker-1")
+			Build: func(r *rand.Rand) plan.Plan {
+				return upgrading(r, UpgradeFrom, UpgradeTo, 2, "worker-1")
 			},
 		},
 		{
@@ -58,8 +66,8 @@ func upgradeSelftests() []plan.Scenario {
 			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
 				"must be UNKNOWN.",
 			Expect: "UNKNOWN",
-			Build: func(*rand.Rand) plan.Plan {
-				return upgrading(UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
+			Build: func(r *rand.Rand) plan.Plan {
+				return upgrading(r, UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
 			},
 		},
 	}

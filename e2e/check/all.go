@@ -13,6 +13,7 @@ func All() []Check {
 		MountResidue(),
 		Mounts(),
 		Order(),
+		PDBHonoured(),
 		PodIdentity(),
 		ResidueAudit(),
 		RightVolume(),
@@ -29,6 +30,8 @@ func All() []Check {
 		Settle(),
 		StageOrder(),
 		UnpublishInUse(),
+		UpgradeOrder(),
+		VersionReached(),
 		Witness(),
 	}
 }

@@ -32,9 +32,10 @@ func TestDiskPasses(t *testing.T) {
 }
 
 // notOnDisk names the checks that judge what a trial of DiskPlan does not have: damage on purpose, a harness that looks
-// for residue, local volumes, and updates.
+// for residue, local volumes, updates, upgrades and a budget.
 func notOnDisk() []string {
-	return []string{"damage", "residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update"}
+	return []string{"damage", "pdb-honoured", "residue-audit", "set-binding", "set-on-delete", "set-promotion",
+		"set-update", "upgrade-order", "version-reached"}
 }
 
 // TestChecksApplyByPlan holds that a check is left out because of the plan alone: a trial on attached disks of which

@@ -207,11 +207,11 @@ func TestAll(t *testing.T) {
 	}
 	want := []string{"attach-order", "checksums", "coverage", "damage", "detach-in-use", "detach-order",
 		"integrity", "mount-residue", "mounts",
-		"order", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
+		"order", "pdb-honoured", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
 		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
 		"set-promotion", "set-status", "set-update",
 		"settle",
-		"stage-order", "unpublish-in-use", "witness"}
+		"stage-order", "unpublish-in-use", "upgrade-order", "version-reached", "witness"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names of checks are kept, since dashboards follow them: %s", diff)
 	}

@@ -147,4 +147,3 @@ func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, erro
 	}
 	return info.GitVersion, nil
 }
-

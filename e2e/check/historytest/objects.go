@@ -90,7 +90,7 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 // TalePod is a pod as it is now. It can be changed between two things. A moment of 0 is told of in no stamp.
 type TalePod struct {
 	UID, Node, Revision, Phase, Hostname, Image string
-	Ready, Ending, Disrupted                    bool
+	Ready, Ending, Disrupted, Evicted           bool
 	readyAt, askedAt, madeAt                    float64
 }
 
@@ -117,6 +117,10 @@ func (t *Trial) say(verb history.Verb, name string, p *TalePod, at float64) {
 	conditions := []any{ready}
 	if p.Disrupted {
 		conditions = append(conditions, fields{"type": "DisruptionTarget", "status": "True"})
+	}
+	if p.Evicted {
+		conditions = append(conditions, fields{"type": "DisruptionTarget", "status": "True",
+			"reason": "EvictionByEvictionAPI"})
 	}
 	t.object("pods", "trial", name, p.UID, verb, fields{
 		"metadata": metadata,

@@ -1,0 +1,96 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// PDBHonoured judges every eviction of a pod of the StatefulSet against how many of the others were Running and Ready.
+// A pod counts as healthy for as long as the disruption controller may not have known better: it reads from a cache.
+func PDBHonoured() Check {
+	return Check{
+		Name:    "pdb-honoured",
+		Promise: "No pod is evicted unless at least the budget's minAvailable of the others are Running and Ready.",
+		Source: "Kubernetes documentation, Specifying a Disruption Budget; KEP-85; " +
+			"k8s.io/kubernetes pkg/registry/core/pod/storage, checkAndDecrement",
+		Unit:    "evictions of pods of the StatefulSet",
+		Applies: planned(func(p plan.Plan) bool { return p.Workload.MinAvailable > 0 }),
+		judge:   judgePDBHonoured,
+	}
+}
+
+func judgePDBHonoured(r *ruling) {
+	watch := r.world.Watch()
+	if !watch.On(world.PodsObserver) {
+		r.unknown("the observer %s was never on: who was evicted is not known", world.PodsObserver)
+	}
+	set := r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet)
+	least := r.trial.Plan.Workload.MinAvailable
+	for _, life := range r.world.Pods().All {
+		p := life.Asked
+		if life.Set != set || p == nil || !evicted(p) {
+			continue
+		}
+		since := p.Event.Span.NotBefore.Add(-world.CacheLag)
+		if watch.Blind(since, p.Event.Span.NotAfter, world.PodsObserver) {
+			r.unknown("%s was evicted at %s, and the observer %s was blind then", life.Name,
+				r.clock(p.Event.Span.NotAfter), world.PodsObserver)
+			continue
+		}
+		r.evidence++
+		r.looked(life.Name)
+		healthy, perhaps, events := r.others(set, life, p, since)
+		r.note("%s was evicted at %s, %d others were Ready", life.Name, r.clock(p.Event.Span.NotAfter), healthy)
+		if perhaps >= least {
+			continue
+		}
+		r.violation(Finding{
+			Sentence: fmt.Sprintf("%s was evicted at %s while %d others were Running and Ready, and the budget's "+
+				"minAvailable is %d.", life.Name, r.clock(p.Event.Span.NotAfter), healthy, least),
+			Subject: life.Name, Node: life.Node, Span: history.Span{NotBefore: since, NotAfter: p.Event.Span.NotAfter},
+			Events: leading([]int64{p.Event.ID}, events),
+		})
+	}
+}
+
+// others counts the other pods that were healthy when one was evicted, and those that the disruption controller may
+// have taken for healthy.
+func (r *ruling) others(set *world.Set, life *world.PodLife, p *world.PodState, since history.Time) (
+	healthy, perhaps int, events []int64,
+) {
+	might := map[string]bool{}
+	for _, other := range r.world.Pods().All {
+		if other.Set != set || other.Name == life.Name {
+			continue
+		}
+		state := other.Before(p.Version)
+		if state == nil {
+			continue
+		}
+		events = append(events, state.Event.ID)
+		if state.Healthy() && !state.Deleting() {
+			healthy++
+		}
+		might[other.Name] = might[other.Name] || !state.Down(since)
+	}
+	for _, m := range might {
+		if m {
+			perhaps++
+		}
+	}
+	return healthy, perhaps, events
+}
+
+// evicted reports that a pod's end was asked for by the Eviction API.
+func evicted(p *world.PodState) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason == "EvictionByEvictionAPI"
+	})
+}

@@ -1,0 +1,132 @@
+package check_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+)
+
+func upgradeMutations() []mutation {
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	more := func(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
+		return func([]history.Event) []history.Event {
+			t := historytest.Upgrade()
+			tell(t)
+			return t.History().Events
+		}
+	}
+	node := func(e *history.Event) bool { return e.Kind == history.KindObject && e.Object.Resource == "nodes" }
+	part := func(step int, part history.UpgradePart, end bool) match {
+		return func(e *history.Event) bool {
+			return e.Kind == history.KindUpgrade && e.Upgrade.Step == step && e.Upgrade.Part == part &&
+				e.Upgrade.End == end
+		}
+	}
+	version := func(is string) func(*history.Event) {
+		return func(e *history.Event) { e.Version = &history.Version{Component: e.Version.Component, Version: is} }
+	}
+	answers := kind(history.KindVersion)
+	return []mutation{
+		{"nothing changed", "upgrade-order", nil, pass, ""},
+		{"a kubelet is upgraded first", "upgrade-order", editAll(before(answers, 19.5), version("v1.36.3")), fail,
+			"At +17.010 s the kubelet of node control-plane was v1.37.0, which is newer than the API server, v1.36.3."},
+		{"a kubelet is four minors behind", "upgrade-order", editAll(after(answers, 30), version("v1.40.0")), fail,
+			"was v1.36.3, 4 minor versions older than the API server, v1.40.0."},
+		{"three minors behind", "upgrade-order", editAll(after(answers, 30), version("v1.39.0")), pass, ""},
+		{"a patch ahead", "upgrade-order", editAll(after(answers, 30), version("v1.37.0-rc.1")), pass, ""},
+		{"the API server is silent before the first kubelet", "upgrade-order", drop(before(answers, 18)), unknown,
+			"no answer shows that the API server was at v1.37 before the kubelet of node control-plane was"},
+		{"the API server is never asked", "upgrade-order", drop(answers), unknown, "never told its version"},
+		{"no version", "upgrade-order", edit(answers, version("new")), unknown, `"new", which is none`},
+		{"no node is seen", "upgrade-order", drop(node), unknown, "nothing to judge"},
+		{"nodes are not watched", "upgrade-order", drop(observer("api/nodes", "", history.ObserverOn)), unknown,
+			"api/nodes was never on"},
+
+		{"nothing changed", "version-reached", nil, pass, ""},
+		{"a kubelet goes back", "version-reached", more(func(t *historytest.Trial) {
+			t.Kubelet("worker", historytest.From, history.VerbModified, 43)
+		}), fail, "At the end the kubelet of node worker is v1.36.3, not v1.37.0."},
+		{"a kubelet stays", "version-reached", drop(func(e *history.Event) bool {
+			return node(e) && e.Object.Name == "worker2" && e.Object.Verb == history.VerbModified
+		}), fail, "At the end the kubelet of node worker2 is v1.36.3, not v1.37.0."},
+		{"the API server goes back", "version-reached", editAll(after(answers, 40), version("v1.36.3")), fail,
+			"At the end the API server is v1.36.3, not v1.37.0."},
+		{"the API server is silent at the end", "version-reached", drop(after(answers, 15)), unknown,
+			"did not tell its version after its upgrade had ended"},
+		{"killed while a kubelet was replaced", "version-reached", drop(after(kind(history.KindUpgrade), 36.5)), unknown,
+			`the upgrade of node worker2 to v1.37.0 stood at "kubelet", which had begun at +36.000 s and was not seen ` +
+				"to end"},
+		{"a part fails", "version-reached", edit(part(2, history.UpgradeStock, true), func(e *history.Event) {
+			u := *e.Upgrade
+			u.Error = "no room"
+			e.Upgrade = &u
+		}), unknown, `node worker to v1.37.0 stood at "stock", which failed at +22.000 s: no room`},
+		{"a step never began", "version-reached", drop(func(e *history.Event) bool {
+			return e.Kind == history.KindUpgrade && e.Upgrade.Step == 3
+		}), unknown, "step 3, worker-2 to v1.37.0, never began"},
+		{"no node is seen", "version-reached", then(drop(node), drop(answers)), unknown, "never told its version"},
+
+		{"nothing changed", "pdb-honoured", nil, pass, ""},
+		{"another was away", "pdb-honoured", more(func(t *historytest.Trial) {
+			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 15)
+		}), fail, "mysql-0 was evicted at +25.000 s while 1 others were Running and Ready, and the budget's " +
+			"minAvailable is 2."},
+		{"another was away for a moment", "pdb-honoured", more(func(t *historytest.Trial) {
+			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 24.5)
+		}), pass, ""},
+		{"another is back", "pdb-honoured", more(func(t *historytest.Trial) {
+			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 15)
+			t.Pod(history.VerbModified, "mysql-1", "Running", true, false, 20)
+		}), pass, ""},
+		{"two evicted at once", "pdb-honoured", more(func(t *historytest.Trial) {
+			t.Evict("mysql-1", 29, 29.5)
+			t.Evict("mysql-2", 34, 34.5)
+		}), fail, "mysql-2 was evicted at +34.000 s while 1 others"},
+		{"the watch was blind", "pdb-honoured", more(func(t *historytest.Trial) {
+			t.Observer("api/pods", "", "", history.ObserverGap, "", 24, 24.5)
+		}), unknown, "the observer api/pods was blind then"},
+		{"nothing was evicted", "pdb-honoured", drop(func(e *history.Event) bool {
+			return e.Kind == history.KindObject && strings.Contains(string(e.Object.Raw), "EvictionByEvictionAPI")
+		}), unknown, "nothing to judge"},
+		{"pods are not watched", "pdb-honoured", drop(observer("api/pods", "", history.ObserverOn)), unknown,
+			"api/pods was never on"},
+	}
+}
+
+func TestUpgradeMutations(t *testing.T) {
+	for _, m := range upgradeMutations() {
+		t.Run(m.check+"/"+m.name, func(t *testing.T) {
+			h := historytest.Upgrade().History()
+			if m.change != nil {
+				h.Events = m.change(h.Events)
+			}
+			res := result(t, h, m.check)
+			says := strings.Join(res.Reasons, "\n")
+			for _, f := range res.Findings {
+				says += "\n" + f.Sentence
+			}
+			if res.Verdict != m.want || !strings.Contains(says, m.says) {
+				t.Errorf("%s, want %s that says %q: %s", res.Verdict, m.want, m.says, says)
+			}
+			slices.Reverse(h.Events) // The order in which facts were recorded changes nothing.
+			if again := result(t, h, m.check); m.want == check.Fail && again.Verdict == check.Pass {
+				t.Errorf("%s when told backwards", again.Verdict)
+			}
+		})
+	}
+}
+
+// TestUpgradeUnseen holds that nothing passes of which nothing was seen.
+func TestUpgradeUnseen(t *testing.T) {
+	for _, h := range []history.History{{}, historytest.New(historytest.UpgradePlan()).History()} {
+		for _, name := range []string{"upgrade-order", "version-reached", "pdb-honoured"} {
+			if res := result(t, h, name); res.Verdict != check.Unknown {
+				t.Errorf("%s: %s with %d events", name, res.Verdict, len(h.Events))
+			}
+		}
+	}
+}

@@ -64,10 +64,7 @@ func (c Config) Run(ctx context.Context) error {
 		return err
 	}
 	err = c.part(ctx, history.UpgradeKubeadm, func(ctx context.Context) error {
-		if err := c.replace(ctx, dir, "kubeadm"); err != nil {
-			return err
-		}
-		return c.run(ctx, strings.NewReader(c.settings()), "cp", "/dev/stdin", settingsFile)
+		return c.replace(ctx, dir, "kubeadm")
 	})
 	if err != nil {
 		return err
@@ -130,10 +127,10 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 		if err := c.replace(ctx, dir, "kubelet", "kubectl"); err != nil {
 			return err
 		}
-		if err := c.run(ctx, nil, "systemctl", "daemon-reload"); err != nil {
+		if err := c.run(ctx, "systemctl", "daemon-reload"); err != nil {
 			return err
 		}
-		return c.run(ctx, nil, "systemctl", "restart", "kubelet")
+		return c.run(ctx, "systemctl", "restart", "kubelet")
 	})
 	if err != nil {
 		return err
@@ -154,31 +151,14 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 	})
 }
 
-// kubeadm runs kubeadm upgrade as a part.
+// kubeadm runs kubeadm upgrade as a part. Two preflight errors are ignored, by name: CreateJob runs the image of the
+// pause container with -v, which must end then, and ours goes on; SystemVerification refuses cgroup v1, which kind nodes
+// on such a host have. They are given as a flag: a file with an UpgradeConfiguration would be left on the node.
 func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...string) error {
 	return c.part(ctx, part, func(ctx context.Context) error {
 		argv := append([]string{"kubeadm", "upgrade"}, args...)
-		return c.run(ctx, nil, append(argv, "--config", settingsFile)...)
+		return c.run(ctx, append(argv, "--ignore-preflight-errors=CreateJob,SystemVerification")...)
 	})
-}
-
-// settingsFile is where the node has its UpgradeConfiguration.
-const settingsFile = "/var/lib/seatrial/upgrade.yaml"
-
-// settings is the UpgradeConfiguration. Two preflight errors are ignored, by name: CreateJob runs the image of the pause
-// container with -v, which must end then, and ours goes on; SystemVerification refuses cgroup v1, which kind nodes on
-// such a host have.
-func (c Config) settings() string {
-	const ignored = `  ignorePreflightErrors: ["CreateJob", "SystemVerification"]
-`
-	return `apiVersion: kubeadm.k8s.io/v1beta4
-kind: UpgradeConfiguration
-apply:
-  imagePullPolicy: IfNotPresent
-` + ignored + `node:
-  imagePullPolicy: IfNotPresent
-` + ignored + `plan:
-` + ignored
 }
 
 // importImages gives the images to a node's container runtime; what it has already is left as it is.
@@ -192,10 +172,10 @@ func (c Config) importImages(ctx context.Context, node clusters.Node, dir string
 func (c Config) replace(ctx context.Context, dir string, programs ...string) error {
 	for _, name := range programs {
 		at := path.Join("/usr/bin", name)
-		if err := c.run(ctx, nil, "cp", path.Join(dir, name), at+".new"); err != nil {
+		if err := c.run(ctx, "cp", path.Join(dir, name), at+".new"); err != nil {
 			return err
 		}
-		if err := c.run(ctx, nil, "mv", at+".new", at); err != nil {
+		if err := c.run(ctx, "mv", at+".new", at); err != nil {
 			return err
 		}
 	}
@@ -203,13 +183,9 @@ func (c Config) replace(ctx context.Context, dir string, programs ...string) err
 }
 
 // run runs a command on the node. The error of one that failed tells its last lines, and the log has all of them.
-func (c Config) run(ctx context.Context, stdin *strings.Reader, argv ...string) error {
+func (c Config) run(ctx context.Context, argv ...string) error {
 	var out bytes.Buffer
-	cmd := clusters.Command{Argv: argv, Stdout: &out}
-	if stdin != nil {
-		cmd.Stdin = stdin
-	}
-	res, err := c.Node.Exec(ctx, cmd)
+	res, err := c.Node.Exec(ctx, clusters.Command{Argv: argv, Stdout: &out})
 	text := strings.TrimSpace(out.String() + string(res.Stderr))
 	c.Log.Info("ran on node", "node", c.Node.Name(), "argv", argv, "said", text, "err", err)
 	if err == nil {

@@ -190,7 +190,8 @@ func settleMutations() []mutation {
 // mutations returns all of them, made anew: some count what they have met.
 func mutations() []mutation {
 	return slices.Concat(checksumMutations(), coverageMutations(), mountMutations(), blindMutations(), orderMutations(),
-		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations(), manifestMutations())
+		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations(), manifestMutations(),
+		rewrittenMutations())
 }
 
 // TestMutations changes one thing of a passing trial at a time: each check must see its own and name it.

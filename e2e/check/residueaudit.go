@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were searched for the things
 // that a fault can leave, before the first fault and after everything was healed and had settled. What is there then
 // and was not there before is a leak, whoever left it. What was there before is not the trial's; of what is gone since,
-// the manifests of static pods alone are known to belong there, whoever took them.
+// the manifests of static pods alone are known to belong there, whoever took them. Those that kubeadm upgrades are
+// other ones on a node on which the plan had it do that.
 //
 // Which things are looked at, and what of them comes and goes by itself and is left out, is said in
 // chaos/nodeagent/leaks. A run of a harness that did not look, before there was this check, is left as it was judged.
@@ -134,6 +136,9 @@ func (p *looks) judge(r *ruling) {
 		if slices.ContainsFunc(before.Blind, func(b history.Blind) bool { return b.Class == t.Class }) {
 			continue
 		}
+		if slices.ContainsFunc(before.Things, func(b history.Thing) bool { return r.rewritten(p.node, b, t) }) {
+			continue
+		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
 		p.blame(r, t, faults, "The %s is there after the trial, %s, and was not there before; %s.", t, p.where(), owner)
 	}
@@ -166,4 +171,25 @@ func (p *looks) judgeTaken(r *ruling) {
 		}
 		p.blame(r, t, nil, "The %s was there before the trial, %s, and is not there after it.", t, p.where())
 	}
+}
+
+// rewritten reports that a file is the manifest of a component that kubeadm has upgraded on a node, and what it was
+// before. It is so from when kubeadm began to, which the plan must have asked for.
+func (r *ruling) rewritten(node string, before, after history.Thing) bool {
+	if before.Class != history.ThingFile || after.Class != history.ThingFile || before.Name != after.Name ||
+		!slices.Contains(kubeadmManifests(), after.Name) {
+		return false
+	}
+	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
+		return s.Upgrade != nil && s.Upgrade.Node == plan.UpgradeControlPlane &&
+			slices.ContainsFunc(r.world.Of(history.KindUpgrade), func(e *history.Event) bool {
+				return e.Upgrade.Step == s.N && e.Upgrade.Node == node && e.Upgrade.Part == history.UpgradeApply
+			})
+	})
+}
+
+// kubeadmManifests returns the files that kubeadm upgrade apply writes.
+func kubeadmManifests() []string {
+	return []string{manifests + "etcd.yaml", manifests + "kube-apiserver.yaml",
+		manifests + "kube-controller-manager.yaml", manifests + "kube-scheduler.yaml"}
 }

@@ -378,7 +378,42 @@ func statusTales() []tale {
 			w.Wait(40)
 		})
 	}
+	// From the sixth version on, the StatefulSet is another, and its generation is not; the API server tells versions.
+	upgraded := func(from, to string, versions ...string) func() history.History {
+		return func() history.History {
+			h := three(spec{}, func(w *web) { w.Unready(1).Ready(1).Wait(5) })()
+			n := 0
+			for i := range h.Events {
+				if e := &h.Events[i]; e.Object != nil && e.Object.Resource == "statefulsets" {
+					if n++; n > 5 {
+						rewrite(from, to)(e)
+					}
+				}
+			}
+			for _, v := range versions {
+				h.Events = append(h.Events, history.Event{Kind: history.KindVersion, Span: history.At(historytest.At(20)),
+					Version: &history.Version{Component: history.ComponentAPIServer, Version: v}})
+			}
+			return h
+		}
+	}
+	const rolling = `"rollingUpdate":{`
+	demands := "demands at +13.002 s what it did not before, and its generation is the same"
 	return []tale{
+		{"defaulted by an upgrade", name, upgraded(rolling, rolling+`"maxUnavailable":1,`, "v1.36.3", "v1.37.0"),
+			check.Pass, ""},
+		{"defaulted without an upgrade", name, upgraded(rolling, rolling+`"maxUnavailable":1,`, "v1.37.0", "v1.37.0"),
+			check.Unknown, demands},
+		{"defaulted, and no version was told", name, upgraded(rolling, rolling+`"maxUnavailable":1,`), check.Unknown,
+			demands},
+		{"another maxUnavailable", name, upgraded(rolling, rolling+`"maxUnavailable":2,`, "v1.36.3", "v1.37.0"),
+			check.Unknown, demands},
+		{"a maxUnavailable that comes to 1", name, upgraded(rolling, rolling+`"maxUnavailable":"40%",`, "v1.36.3",
+			"v1.37.0"), check.Unknown, demands},
+		{"another partition beside it", name, upgraded(`"rollingUpdate":{"partition":0`,
+			rolling+`"maxUnavailable":1,"partition":1`, "v1.36.3", "v1.37.0"), check.Unknown, demands},
+		{"another retention beside an upgrade", name, upgraded(`"revisionHistoryLimit":10`, `"revisionHistoryLimit":9`,
+			"v1.36.3", "v1.37.0"), check.Unknown, demands},
 		{"as it was", name, plain, check.Pass, ""},
 		{"one Ready too many", name, but(plain, edit(status(`"readyReplicas":2`), rewrite(`"readyReplicas":2`,
 			`"readyReplicas":3`))), check.Fail, "readyReplicas is 3, and 1 to 2 were Ready"},

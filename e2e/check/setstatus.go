@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -117,7 +118,7 @@ func (t *telling) written(st *world.StatefulSet) {
 		st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
 		t.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
 			t.when(st.Event))
-	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != old.Spec.Demand:
+	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):
 		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, t.when(st.Event))
 	case !fresh && st.Meta.Generation > old.Meta.Generation+1:
 		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
@@ -133,6 +134,28 @@ func (t *telling) written(st *world.StatefulSet) {
 		t.numbers(st, fresh)
 	}
 	t.look(st.Event)
+}
+
+// defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since: one
+// of version 1.37 or later fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
+func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
+	before := old.Spec.Demand
+	r := st.Spec.UpdateStrategy.RollingUpdate
+	if r != nil && r.MaxUnavailable != nil && *r.MaxUnavailable == intstr.FromInt32(1) && t.serverChanged() {
+		before.Limited = true
+	}
+	return before
+}
+
+// serverChanged reports that the API server told one version and another one later.
+func (t *telling) serverChanged() bool {
+	told := map[string]bool{}
+	for _, e := range t.world.Of(history.KindVersion) {
+		if e.Version.Component == history.ComponentAPIServer {
+			told[e.Version.Version] = true
+		}
+	}
+	return len(told) > 1
 }
 
 // numbers holds that a status that was written says what was so at some time since the controller may last have looked.

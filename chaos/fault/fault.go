@@ -79,7 +79,7 @@ func Caps(definitions []Definition, workloads, can []string) plan.Caps {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name:     d.Name,
 			Needs:    d.Needs,
-			Outlasts: d.Outlasts,
+			Outlasts: d.Outlasts, Manifest: d.Manifest,
 			Triggers: d.Triggers,
 			Storage:  d.Storage,
 			Takes:    d.Takes,
@@ -105,6 +105,7 @@ type Definition struct {
 	Takes    []plan.Part
 	Triggers bool   // Its act can wait on the node for a CSI call (plan.Fault.When).
 	Outlasts bool   // It can outlast the fault around it (plan.Fault.Outlast), and then arms nothing.
+	Manifest bool   // It changes the manifest of a static pod, and puts it back as it was.
 	Lasts    bool   // What it does stays after the heal, for the checks to find.
 	Storage  string // The one kind of volume that it is a fault of (plan.Workload.Storage); empty for every kind.
 	// Longest is the longest hold: beyond it, the cluster undoes the effect by itself. 0 is no limit.

@@ -119,7 +119,7 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 		case s.Do == ActionDeletePod && s.Ordinal != nil:
 			fmt.Fprintf(b, "    %s: deleted\n", pod(*s.Ordinal))
 		case s.Upgrade != nil:
-			fmt.Fprintf(b, "    %s: upgraded to %s\n", s.Upgrade.Node, s.Upgrade.To)
+			fmt.Fprintf(b, "    %s: upgraded to %s\n", p.Upgraded(*s.Upgrade), s.Upgrade.To)
 		case s.Do == ActionDeleteSet:
 			fmt.Fprintf(b, "    StatefulSet %q: deleted, %s\n", p.Workload.StatefulSet, s.Cascade)
 		default:

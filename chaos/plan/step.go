@@ -54,7 +54,7 @@ type Step struct {
 	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod, ActionRecover: whose.
 	Mesh      *Mesh    `json:"mesh,omitempty"`      // ActionMesh.
 	Lasting   Duration `json:"lasting,omitempty"`   // ActionPause.
-	During    []Step   `json:"during,omitempty"`    // Of a change: what is done while it is under way.
+	During    []Step   `json:"during,omitempty"`    // Of a change or an upgrade: what is done while it is under way.
 	Wait      string   `json:"wait,omitempty"`      // Of a change: WaitSettled (also when empty) or WaitObserved.
 	Note      string   `json:"note,omitempty"`      // Where the step comes from, for a person to read.
 	// Branches are the sequences of ActionTogether. The first error in one of them ends the others, whose faults are
@@ -68,6 +68,7 @@ type kind struct {
 	do      Action
 	field   string // The field that it has beside those of every step; it must be set.
 	changes bool   // It changes the StatefulSet, see Action.ChangesSet.
+	during  bool   // Other steps can be carried out During it, though it does not.
 	// check adds what is wrong with a step whose own field is set.
 	check func(v *validator, at string, s Step, in depth)
 	// says describes such a step.
@@ -178,7 +179,7 @@ func (v *validator) step(at string, s Step, in depth) {
 	if !k.changes && s.Wait != "" {
 		v.Add(at+".wait", "leave it out", "a %q step does not change the StatefulSet", s.Do)
 	}
-	if !k.changes && len(s.During) > 0 {
+	if !k.changes && !k.during && len(s.During) > 0 {
 		v.Add(at+".during", "leave it out, or use fault.during", "a %q step does not change the StatefulSet", s.Do)
 	}
 	if k.field != "" && !slices.Contains(has, k.field) {

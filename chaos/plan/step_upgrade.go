@@ -13,18 +13,39 @@ import (
 type Upgrade struct {
 	To string `json:"to"` // "v1.37.0".
 	// Node is UpgradeControlPlane, or "worker-1" and so on, in the order of the nodes' names.
-	Node string `json:"node"`
+	Node string `json:"node,omitempty"`
+	// Ordinal is instead of Node: the node that runs the pod when the step begins, as of a fault's victim.
+	Ordinal *int `json:"ordinal,omitempty"`
 	// Undrained leaves the pods on the node, which nobody should do.
 	Undrained bool `json:"undrained,omitempty"`
+	// At is the part of the upgrade that the steps During it begin with, one of UpgradeParts.
+	At string `json:"at,omitempty"`
 }
 
 // UpgradeControlPlane is the node of the control plane, the first one where there are more.
 const UpgradeControlPlane = "control-plane"
 
+// UpgradeParts returns the parts of an upgrade that other steps can begin with, in their order: of the control plane, or
+// of a worker. They are parts of history.Upgrade.
+func UpgradeParts(control bool) []string {
+	if control {
+		return []string{"plan", "apply", "drain", "kubelet", "ready"}
+	}
+	return []string{"node", "drain", "kubelet", "ready"}
+}
+
+// Upgraded names the node that an upgrade is of, as "worker-1" or "the node of mysql-0".
+func (p Plan) Upgraded(u Upgrade) string {
+	if u.Ordinal != nil {
+		return "the node of " + p.Workload.pod(*u.Ordinal)
+	}
+	return u.Node
+}
+
 // NeedUpgrade is what a cluster must be able to do for an upgrade (clusters.CanUpgrade).
 const NeedUpgrade = "upgrade"
 
-// Worker returns which worker it is about, from 1 on; 0 is the control plane, and ok is false for another name.
+// Worker returns which worker Node is, from 1 on; 0 is the control plane, and ok is false for another name.
 func (u Upgrade) Worker() (n int, ok bool) {
 	if u.Node == UpgradeControlPlane {
 		return 0, true
@@ -49,55 +70,120 @@ func (p Plan) Upgrades() []string {
 
 // upgradeKinds is the step that upgrades a node.
 func upgradeKinds() []kind {
-	return []kind{{do: ActionUpgrade, field: "upgrade",
-		check: func(v *validator, at string, s Step, _ depth) { v.upgrade(at+".upgrade", s) },
-		says: func(_ Plan, s Step) string {
+	return []kind{{do: ActionUpgrade, field: "upgrade", during: true, check: (*validator).upgrade,
+		says: func(p Plan, s Step) string {
 			how := "drained"
 			if s.Upgrade.Undrained {
 				how = "not drained"
 			}
-			return fmt.Sprintf("%s to %s, %s, by kubeadm", s.Upgrade.Node, s.Upgrade.To, how)
+			text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
+			if len(s.During) > 0 {
+				text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
+			}
+			return text
 		}}}
 }
 
-// upgrade checks a step that upgrades a node: the version must be a later patch, or one minor version later.
-func (v *validator) upgrade(at string, s Step) {
+// upgrade checks a step that upgrades a node, and what is done meanwhile.
+func (v *validator) upgrade(step string, s Step, in depth) {
+	at, u := step+".upgrade", *s.Upgrade
 	if why, ok := v.caps.Cannot[NeedUpgrade]; ok {
 		v.Add(at, "use a kind cluster that the run makes", "an upgrade needs %q, which is not to be had here: %s",
 			NeedUpgrade, why)
 	}
-	if n, ok := s.Upgrade.Worker(); !ok || n > v.plan.Workers {
-		v.Add(at+".node", fmt.Sprintf("use %q, or %q to %q", UpgradeControlPlane, "worker-1",
-			fmt.Sprintf("worker-%d", v.plan.Workers)), "there is no node %q", s.Upgrade.Node)
+	v.upgraded(at, u)
+	v.upgradeTo(at, s)
+	switch parts := UpgradeParts(u.Node == UpgradeControlPlane); {
+	case len(s.During) > 0:
+		v.OneOf(at+".at", "part of this upgrade", u.At, parts...)
+		if u.At == "drain" && u.Undrained {
+			v.Add(at+".at", "use another part", "the node is not drained")
+		}
+	case u.At != "":
+		v.Add(at+".at", "leave it out, or set during", "nothing begins with it")
 	}
+	if v.tooDeep(step+".during", in, s.During) {
+		return
+	}
+	for _, within := range flatten(nil, s.During) {
+		f := within.Fault
+		if f == nil || u.Node != UpgradeControlPlane {
+			continue
+		}
+		if known := v.caps.fault(f.Name); known != nil && known.Manifest {
+			v.Add(step+".during", "choose another fault", "fault %q of step %d puts a manifest back as it was, over that "+
+				"of kubeadm", f.Name, within.N)
+		}
+	}
+	v.steps(step+".during", s.During, in.step())
+}
+
+// upgraded checks which node it is that is upgraded.
+func (v *validator) upgraded(at string, u Upgrade) {
+	switch n, ok := u.Worker(); {
+	case u.Ordinal != nil && u.Node != "":
+		v.Add(at+".ordinal", "leave one of them out", "is set beside node")
+	case u.Ordinal != nil:
+		v.ordinal(at+".ordinal", *u.Ordinal)
+	case !ok || n > v.plan.Workers:
+		v.Add(at+".node", fmt.Sprintf("use %q, %q to %q, or ordinal", UpgradeControlPlane, "worker-1",
+			fmt.Sprintf("worker-%d", v.plan.Workers)), "there is no node %q", u.Node)
+	}
+}
+
+// upgradeTo checks the version: it must be a later patch, or one minor version later.
+func (v *validator) upgradeTo(at string, s Step) {
 	if v.plan.Kubernetes == "" {
 		v.Add("kubernetes", "set it, for example to \"v1.36.3\"", "is missing, and steps[] upgrade from it")
 		return
 	}
-	before := v.plan.Kubernetes
+	before, where := v.plan.Kubernetes, v.plan.Upgraded(*s.Upgrade)
 	for _, earlier := range v.plan.AllSteps() {
-		if earlier.N < s.N && earlier.Upgrade != nil && earlier.Upgrade.Node == s.Upgrade.Node {
+		if earlier.N < s.N && earlier.Upgrade != nil && v.plan.Upgraded(*earlier.Upgrade) == where {
 			before = earlier.Upgrade.To
 		}
 	}
-	from, to := v.version("kubernetes", before), v.version(at+".to", s.Upgrade.To)
-	switch {
-	case from == nil || to == nil:
-	case !from.LessThan(to):
-		v.Add(at+".to", "use a later version", "%s is not later than %s, which %s has then", s.Upgrade.To, before,
-			s.Upgrade.Node)
-	case to.Major() != from.Major() || to.Minor() > from.Minor()+1:
-		v.Add(at+".to", "upgrade to each minor version in between first", "%s skips a minor version after %s",
-			s.Upgrade.To, before)
+	if !v.version("kubernetes", before) || !v.version(at+".to", s.Upgrade.To) {
+		return
+	}
+	if why, fix := UpgradeRefused(before, s.Upgrade.To); why != "" {
+		v.Add(at+".to", fix, "%s, which %s has then", why, where)
 	}
 }
 
-// version reads a version of Kubernetes, and adds an error where it is none.
-func (v *validator) version(at, text string) *version.Version {
-	parsed, err := version.ParseSemantic(text)
-	if err != nil || "v"+parsed.String() != text {
-		v.Add(at, "write it like v1.37.0", "%q is no version of Kubernetes", text)
-		return nil
+// UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does. It
+// takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
+func UpgradeRefused(from, to string) (why, fix string) {
+	f, ok := semantic(from)
+	t, is := semantic(to)
+	switch {
+	case !ok:
+		return noVersion(from), likeVersion
+	case !is:
+		return noVersion(to), likeVersion
+	case !f.LessThan(t):
+		return fmt.Sprintf("%s is not later than %s", to, from), "use a later version"
+	case t.Major() != f.Major() || t.Minor() > f.Minor()+1:
+		return fmt.Sprintf("%s skips a minor version after %s", to, from),
+			"upgrade to each minor version in between first"
 	}
-	return parsed
+	return "", ""
+}
+
+const likeVersion = "write it like v1.37.0"
+
+func noVersion(text string) string { return fmt.Sprintf("%q is no version of Kubernetes", text) }
+
+func semantic(text string) (*version.Version, bool) {
+	parsed, err := version.ParseSemantic(text)
+	return parsed, err == nil && "v"+parsed.String() == text
+}
+
+// version adds an error where a text is no version of Kubernetes.
+func (v *validator) version(at, text string) bool {
+	_, ok := semantic(text)
+	if !ok {
+		v.Add(at, likeVersion, "%s", noVersion(text))
+	}
+	return ok
 }

@@ -32,6 +32,7 @@ type FaultCaps struct {
 	Name     string
 	Needs    []string // What the cluster must be able to do.
 	Outlasts bool     // The fault can outlast the one within which it is.
+	Manifest bool     // It puts the manifest of a static pod back as it was.
 	Triggers bool     // The fault's act can wait on the node for a CSI call (Fault.When).
 	Longest  Duration // The longest that the fault can be held; 0 is no limit.
 	Storage  string   // The one kind of volume that it is a fault of; empty for every kind.

@@ -41,7 +41,7 @@ func caps() plan.Caps {
 			{Name: "runtime-kill"},
 			{Name: "node-stop", Takes: []plan.Part{plan.PartNode}},
 			{Name: "out-of-service", Takes: []plan.Part{plan.PartService}},
-			{Name: "apiserver-stop"},
+			{Name: "apiserver-freeze"}, {Name: "apiserver-stop"},
 			{Name: "etcd-freeze"},
 			{Name: "scheduler-kill"},
 			{Name: "manager-stop"},

@@ -50,6 +50,36 @@ func upgrading(r *rand.Rand, from, to string, available int, nodes ...string) pl
 	return p
 }
 
+// upgradeTrouble are upgrades in which something else goes wrong.
+func upgradeTrouble() []plan.Scenario {
+	return []plan.Scenario{{
+		Name: "upgrade-trouble",
+		Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and the kubelet " +
+			"of an instance's node killed right after it was replaced.",
+		Expect: "PASS",
+		Build: func(r *rand.Rand) plan.Plan {
+			victim := r.IntN(3)
+			p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")
+			// kubeadm spends the first minute on preflight checks, and the next two on etcd and the API server.
+			later := Await(plan.AwaitTime, 0, 3*time.Minute)
+			later.Await.After, later.Await.Since = plan.Duration(75*time.Second), plan.SinceStep
+			for i := range p.Steps {
+				s := &p.Steps[i]
+				switch {
+				case s.Upgrade == nil:
+				case s.Upgrade.Node == plan.UpgradeControlPlane:
+					s.Upgrade.At = "apply"
+					s.During = []plan.Step{later, Fault("apiserver-freeze", victim, 10*time.Second, 5*time.Minute)}
+				default:
+					s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victim, "ready"
+					s.During = []plan.Step{Fault("kubelet-kill", victim, 5*time.Second, 5*time.Minute)}
+				}
+			}
+			return p
+		},
+	}}
+}
+
 // upgradeSelftests break an upgrade's promises.
 func upgradeSelftests() []plan.Scenario {
 	return []plan.Scenario{

@@ -5,6 +5,7 @@ package upgrade
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -39,6 +40,8 @@ type Config struct {
 	Drained func(ctx context.Context, during func(context.Context) error) error
 	Settle  func(ctx context.Context) error // Waits until the workload is as it should be.
 	Record  func(history.Span, history.Upgrade)
+	// During is carried out from when the part begins that the plan names (plan.Upgrade.At), beside the upgrade.
+	During func(ctx context.Context) error
 }
 
 // Run upgrades the node. On the control plane the components come first, and then the kubelet; what they are images of
@@ -91,7 +94,7 @@ func (c Config) part(ctx context.Context, part history.UpgradePart, do func(cont
 	u := history.Upgrade{Step: c.Step.N, Node: c.Node.Name(), Part: part, To: c.Step.Upgrade.To}
 	begin := c.Clock()
 	c.Record(history.At(begin), u)
-	err := do(ctx)
+	err := c.beside(ctx, part, do)
 	if err != nil {
 		err = fmt.Errorf("upgrade node %q to %s: %s: %w", u.Node, u.To, part, err)
 		u.Error = err.Error()
@@ -101,6 +104,23 @@ func (c Config) part(ctx context.Context, part history.UpgradePart, do func(cont
 	c.Record(history.At(end), u)
 	c.Log.Info("upgrade", "node", u.Node, "part", part, "took", end.Sub(begin), "err", u.Error)
 	return err
+}
+
+// beside carries a part out, and what the plan has begin with it. The part comes to its end whatever becomes of the
+// rest, which is given up when the part fails.
+func (c Config) beside(ctx context.Context, part history.UpgradePart, do func(context.Context) error) error {
+	if string(part) != c.Step.Upgrade.At {
+		return do(ctx)
+	}
+	within, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- c.During(within) }()
+	err := do(ctx)
+	if err != nil {
+		end(fmt.Errorf("the upgrade failed: %w", err))
+	}
+	return errors.Join(err, <-ended)
 }
 
 // emptied does something while the node is drained, unless the plan leaves its pods there.

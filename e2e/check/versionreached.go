@@ -33,7 +33,7 @@ func judgeVersionReached(r *ruling) {
 		}
 		last := r.lastPart(s.N)
 		if last == nil {
-			r.unknown("step %d, %s to %s, never began", s.N, s.Upgrade.Node, s.Upgrade.To)
+			r.unknown("step %d, %s to %s, never began", s.N, r.trial.Plan.Upgraded(*s.Upgrade), s.Upgrade.To)
 			rest = "" // Any of the nodes that were not upgraded may be its.
 			continue
 		}

@@ -77,7 +77,7 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	case plan.ActionFault:
 		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
 	case plan.ActionUpgrade:
-		return c.upgrade(ctx, s)
+		return c.upgrade(ctx, s, in)
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
 	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:

@@ -19,23 +19,22 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// upgrade carries out a step that upgrades a node.
-func (c *runner) upgrade(ctx context.Context, s plan.Step) error {
+// upgrade carries out a step that upgrades a node, and the steps during it.
+func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 	stocker, ok := c.Cluster.(clusters.Stocker)
 	image := c.NodeImages[s.Upgrade.To]
 	if !ok || image == "" {
 		return fmt.Errorf("carry out step %d: cluster %q has no node image of %s to take programs from", s.N,
 			c.Cluster.Name(), s.Upgrade.To)
 	}
-	node := c.nodes[0] // Of the control plane.
-	if worker, _ := s.Upgrade.Worker(); worker > 0 {
-		workers := slices.DeleteFunc(slices.Clone(c.nodes), func(n clusters.Node) bool {
-			return n.Role() != clusters.RoleWorker
-		})
-		if worker > len(workers) {
-			return fmt.Errorf("carry out step %d: cluster %q has %d workers", s.N, c.Cluster.Name(), len(workers))
-		}
-		node = workers[worker-1]
+	within, err := c.enclose(ctx)
+	if err != nil {
+		return err
+	}
+	within.open = in.open // Faults outlast the enclosing fault, not this step.
+	node, err := c.toUpgrade(ctx, s, within)
+	if err != nil {
+		return fmt.Errorf("carry out step %d: %w", s.N, err)
 	}
 	env := fault.Env{
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Namespace: c.namespace(), RunID: c.RunID,
@@ -52,6 +51,7 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step) error {
 			}
 			return c.set.Converge(ctx, s.Bound.D())
 		},
+		During: func(ctx context.Context) error { return c.inOrder(ctx, s.During, within) },
 		Record: func(span history.Span, u history.Upgrade) {
 			c.record(history.KindUpgrade, span, func(e *history.Event) { e.Upgrade = &u })
 			if !u.End {
@@ -59,6 +59,24 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step) error {
 			}
 		},
 	}.Run(ctx)
+}
+
+// toUpgrade returns the node that a step is about.
+func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clusters.Node, error) {
+	if s.Upgrade.Ordinal != nil {
+		return c.victim(ctx, c.podName(*s.Upgrade.Ordinal), in)
+	}
+	worker, _ := s.Upgrade.Worker()
+	if worker == 0 {
+		return c.nodes[0], nil // Of the control plane.
+	}
+	workers := slices.DeleteFunc(slices.Clone(c.nodes), func(n clusters.Node) bool {
+		return n.Role() != clusters.RoleWorker
+	})
+	if worker > len(workers) {
+		return nil, fmt.Errorf("cluster %q has %d workers", c.Cluster.Name(), len(workers))
+	}
+	return workers[worker-1], nil
 }
 
 // drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness is

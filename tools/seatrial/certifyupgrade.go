@@ -28,6 +28,9 @@ version; nothing was touched.`,
 				return badArguments("--to is missing: give the version to upgrade to, for example %s",
 					scenarios.UpgradeTo)
 			}
+			if why, fix := plan.UpgradeRefused(from, to); why != "" {
+				return badArguments("--to: %s; %s", why, fix)
+			}
 			seed, err := seedOrNew(f.seed)
 			if err != nil {
 				return err

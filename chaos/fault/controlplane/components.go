@@ -70,6 +70,7 @@ func Components() []fault.Definition {
 				Healed: "The manifest is put back, and the kubelet starts it; it tells that it is well, " +
 					renewed,
 				Upstream: c.stop,
+				Manifest: true,
 			}, func(v victims) fault.Fault { return &stop{v} }},
 		} {
 			d.Needs = []string{"api", "static-pods", "systemd"}

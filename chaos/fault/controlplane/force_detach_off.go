@@ -29,6 +29,7 @@ func ForceDetachOff() fault.Definition {
 		// Without the flag, a volume is detached while a node that is not Ready has it mounted.
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
+		Manifest: true,
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
 		return &forceDetachOff{victims: victims{Env: env, of: theManager()}}, nil
 	})

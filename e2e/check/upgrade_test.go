@@ -120,6 +120,33 @@ func TestUpgradeMutations(t *testing.T) {
 	}
 }
 
+// TestUpgradeSaysHowToGoOn has the harness killed in each part of a worker's upgrade.
+func TestUpgradeSaysHowToGoOn(t *testing.T) {
+	const kubelet = "replace kubelet and kubectl, restart the kubelet, and uncordon the node once it is Ready"
+	for part, want := range map[history.UpgradePart]string{
+		history.UpgradeStock:   "nothing of the node was changed, begin its upgrade anew",
+		history.UpgradeKubeadm: "replace kubeadm, run kubeadm upgrade apply v1.37.0 (node on a worker) on the node, drain it, then",
+		history.UpgradePlan:    "replace kubeadm, run kubeadm upgrade apply v1.37.0 on the node, drain it, then " + kubelet,
+		history.UpgradeApply:   "replace kubeadm, run kubeadm upgrade apply v1.37.0 on the node, drain it, then " + kubelet,
+		history.UpgradeNode:    "replace kubeadm, run kubeadm upgrade node on the node, drain it, then " + kubelet,
+		history.UpgradeDrain:   "drain the node, then " + kubelet,
+		history.UpgradeKubelet: kubelet,
+		history.UpgradeReady:   kubelet,
+		history.UpgradeSettled: "the node is upgraded, wait until the StatefulSet has settled",
+	} {
+		h := historytest.Upgrade().History()
+		h.Events = then(drop(after(kind(history.KindUpgrade), 36.5)), editAll(after(kind(history.KindUpgrade), 35.5),
+			func(e *history.Event) { e.Upgrade.Part = part }))(h.Events)
+		res := result(t, h, "version-reached")
+		want = `the upgrade of node worker2 to v1.37.0 stood at "` + string(part) + `", which had begun at +36.000 s and ` +
+			"was not seen to end; to go on: " + want
+		says := strings.Join(res.Reasons, "\n")
+		if res.Verdict != check.Unknown || !strings.Contains(says, want) {
+			t.Errorf("%s: %s, want %q", res.Verdict, says, want)
+		}
+	}
+}
+
 // TestUpgradeUnseen holds that nothing passes of which nothing was seen.
 func TestUpgradeUnseen(t *testing.T) {
 	for _, h := range []history.History{{}, historytest.New(historytest.UpgradePlan()).History()} {

@@ -102,15 +102,36 @@ func (r *ruling) lastPart(step int) *history.Event {
 	return last
 }
 
-// stoodAt says where an upgrade stood.
+// stoodAt says where an upgrade stood, and how a person goes on with it.
 func (r *ruling) stoodAt(e *history.Event) string {
 	u := e.Upgrade
-	where := fmt.Sprintf("the upgrade of node %s to %s stood at %q", u.Node, u.To, u.Part)
+	where, at := fmt.Sprintf("the upgrade of node %s to %s stood at %q", u.Node, u.To, u.Part), r.clock(e.Span.NotAfter)
 	switch {
 	case u.Error != "":
-		return fmt.Sprintf("%s, which failed at %s: %s", where, r.clock(e.Span.NotAfter), u.Error)
+		where += fmt.Sprintf(", which failed at %s: %s", at, u.Error)
 	case u.End:
-		return fmt.Sprintf("%s, which had ended at %s", where, r.clock(e.Span.NotAfter))
+		where += ", which had ended at " + at
+	default:
+		where += fmt.Sprintf(", which had begun at %s and was not seen to end", at)
 	}
-	return fmt.Sprintf("%s, which had begun at %s and was not seen to end", where, r.clock(e.Span.NotAfter))
+	return where + "; to go on: " + goOn(u)
+}
+
+// goOn says what finishes the upgrade of a node that stood at a part. What kubeadm was at may be done again (Kubernetes
+// documentation, Upgrading kubeadm clusters, Recovering from a failure state).
+func goOn(u *history.Upgrade) string {
+	const kubelet = "replace kubelet and kubectl, restart the kubelet, and uncordon the node once it is Ready"
+	again := map[history.UpgradePart]string{history.UpgradeKubeadm: "apply " + u.To + " (node on a worker)",
+		history.UpgradePlan: "apply " + u.To, history.UpgradeApply: "apply " + u.To, history.UpgradeNode: "node"}
+	switch u.Part {
+	case history.UpgradeStock:
+		return "nothing of the node was changed, begin its upgrade anew"
+	case history.UpgradeDrain:
+		return "drain the node, then " + kubelet
+	case history.UpgradeKubelet, history.UpgradeReady:
+		return kubelet
+	case history.UpgradeSettled:
+		return "the node is upgraded, wait until the StatefulSet has settled"
+	}
+	return "replace kubeadm, run kubeadm upgrade " + again[u.Part] + " on the node, drain it, then " + kubelet
 }

@@ -1,10 +1,12 @@
 package trial
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
@@ -12,6 +14,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
+	"github.com/seatrial/seatrial/e2e/certify/apitest"
 )
 
 // TestAnExperimentWithoutChaosMesh is refused before anything is touched, by what is missing.
@@ -46,6 +49,48 @@ func TestAnExperimentWithoutChaosMesh(t *testing.T) {
 		}
 		err := chaosMeshOn(t.Context(), kube, "c")
 		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestAnUpgradeOfAClusterThatIsNotSteady is refused before anything is touched, by what is not as the plan begins.
+func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
+	upgrade, _ := AllParts().Scenario("upgrade")
+	for want, change := range map[string]func(*apitest.Server, *corev1.Node){
+		"": func(*apitest.Server, *corev1.Node) {},
+		`kubernetes: is v1.36.3, and the API server of cluster "c" is v1.37.0; use`: func(s *apitest.Server, _ *corev1.Node) {
+			s.Version = "v1.37.0"
+		},
+		`kubernetes: is v1.36.3, and the kubelet of node n of cluster "c" is v1.35.1; use`: func(_ *apitest.Server,
+			n *corev1.Node,
+		) {
+			n.Status.NodeInfo.KubeletVersion = "v1.35.1"
+		},
+		`steps: an upgrade begins on a steady cluster, and node n of cluster "c" is not Ready and schedulable; wait`: func(
+			_ *apitest.Server, n *corev1.Node,
+		) {
+			n.Spec.Unschedulable = true
+		},
+		"is not Ready and schedulable": func(_ *apitest.Server, n *corev1.Node) {
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		},
+	} {
+		s := apitest.Serve(t)
+		n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		n.Status.NodeInfo.KubeletVersion = "v1.36.3"
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		change(s, n)
+		s.Lists["/api/v1/nodes"] = []any{n}
+		c := fakecluster.NewCluster("c", 3)
+		c.Able.Can = append(c.Able.Can, clusters.CanUpgrade)
+		config, err := os.ReadFile(s.Kubeconfig(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Config = config
+		err = ValidateOn(t.Context(), AllParts(), plan.Make(upgrade, 1), c)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

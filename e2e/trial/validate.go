@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -103,28 +104,46 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err != nil {
 		return fmt.Errorf("ask cluster %q what it is: %w", cluster.Name(), err)
 	}
-	if err := versionIs(ctx, kube, p.Kubernetes, cluster.Name()); err != nil || !mesh {
-		return err
+	if p.Kubernetes != "" {
+		err := steadyAt(ctx, kube, p.Kubernetes, cluster.Name())
+		if err != nil || !mesh {
+			return err
+		}
 	}
 	return chaosMeshOn(ctx, kube, cluster.Name())
 }
 
-// versionIs returns an error of fields when the API server has another version than the plan begins with.
-func versionIs(ctx context.Context, kube kubernetes.Interface, want, cluster string) error {
-	if want == "" {
-		return nil
-	}
-	got, err := serverVersion(ctx, kube)
+// steadyAt returns an error of fields when the API server or a kubelet has another version than the plan begins with, or
+// a node is not Ready or cordoned, as after an upgrade that was broken off.
+func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster string) error {
+	server, err := serverVersion(ctx, kube)
 	if err != nil {
 		return fmt.Errorf("cluster %q: %w", cluster, err)
 	}
-	if got == want {
-		return nil
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("cluster %q: list nodes: %w", cluster, err)
 	}
 	var errs plan.FieldErrors
-	errs.Add("kubernetes", "use a cluster of that version, or leave --reuse out", "is %s, and the API server of "+
-		"cluster %q is %s", want, cluster, got)
-	return errs
+	another := func(what, is string) {
+		if is != want {
+			errs.Add("kubernetes", "use a cluster of that version, or leave --reuse out", "is %s, and %s of cluster %q is "+
+				"%s", want, what, cluster, is)
+		}
+	}
+	another("the API server", server)
+	for _, n := range nodes.Items {
+		another("the kubelet of node "+n.Name, n.Status.NodeInfo.KubeletVersion)
+		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if !ready || n.Spec.Unschedulable {
+			errs.Add("steps", "wait until it is, run seatrial heal, or leave --reuse out",
+				"an upgrade begins on a steady cluster, and node %s of cluster %q is not Ready and schedulable", n.Name,
+				cluster)
+		}
+	}
+	return errs.Err()
 }
 
 // chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no

@@ -1,0 +1,194 @@
+package upgrade_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/upgrade"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/fake"
+)
+
+const to = "v1.37.0"
+
+// stocked is a cluster whose nodes can be upgraded.
+type stocked struct{ *fake.Cluster }
+
+func (stocked) Stock(context.Context, string) (string, error) { return "/stock", nil }
+
+// trial is the upgrade of one node, and what was recorded of it, as "kubeadm" and "kubeadm ended" or "kubeadm failed".
+type trial struct {
+	upgrade.Config
+
+	cluster *fake.Cluster
+	parts   []string
+}
+
+// of makes the upgrade of a node, which is Ready at the new version.
+func of(suffix string, u plan.Upgrade) *trial {
+	c := fake.NewCluster("c", 1)
+	c.On([]string{"..."}, fake.Reply{})
+	node := c.Node(suffix)
+	ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name()}}
+	ready.Status.NodeInfo.KubeletVersion = to
+	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	u.To = to
+	t := &trial{cluster: c}
+	t.Config = upgrade.Config{
+		Env: fault.Env{Cluster: c, Kube: kube.NewClientset(ready), Node: node, Clock: bootclock.Now,
+			Log: slog.New(slog.DiscardHandler)},
+		Step: plan.Step{N: 1, Upgrade: &u}, Stocker: stocked{c}, NodeImage: "image",
+		Drained: func(ctx context.Context, during func(context.Context) error) error {
+			t.parts = append(t.parts, "cordoned")
+			defer func() { t.parts = append(t.parts, "uncordoned") }()
+			return during(ctx)
+		},
+		Settle: func(context.Context) error { return nil },
+		Record: func(_ history.Span, u history.Upgrade) {
+			said := string(u.Part)
+			switch {
+			case u.Error != "":
+				said += " failed"
+			case u.End:
+				said += " ended"
+			}
+			t.parts = append(t.parts, said)
+		},
+	}
+	return t
+}
+
+func (t *trial) commands() []string {
+	var all []string
+	for _, a := range t.cluster.Transcript.Acts() {
+		all = append(all, strings.TrimPrefix(a.String(), "c-"))
+	}
+	return all
+}
+
+// each returns that a part begins and ends, for each.
+func each(parts ...string) []string {
+	var all []string
+	for _, p := range parts {
+		all = append(all, p, p+" ended")
+	}
+	return all
+}
+
+func TestControlPlane(t *testing.T) {
+	u := of("control-plane", plan.Upgrade{Node: plan.UpgradeControlPlane})
+	if err := u.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const ignored = " --ignore-preflight-errors=CreateJob,SystemVerification"
+	want := []string{
+		"control-plane: ctr --namespace=k8s.io images import --all-platforms --no-unpack /stock/images.tar",
+		"worker: ctr --namespace=k8s.io images import --all-platforms --no-unpack /stock/images.tar",
+		"control-plane: cp /stock/kubeadm /usr/bin/kubeadm.new",
+		"control-plane: mv /usr/bin/kubeadm.new /usr/bin/kubeadm",
+		"control-plane: kubeadm upgrade plan v1.37.0" + ignored,
+		"control-plane: kubeadm upgrade apply --yes v1.37.0" + ignored,
+		"control-plane: cp /stock/kubelet /usr/bin/kubelet.new",
+		"control-plane: mv /usr/bin/kubelet.new /usr/bin/kubelet",
+		"control-plane: cp /stock/kubectl /usr/bin/kubectl.new",
+		"control-plane: mv /usr/bin/kubectl.new /usr/bin/kubectl",
+		"control-plane: systemctl daemon-reload",
+		"control-plane: systemctl restart kubelet",
+	}
+	if d := cmp.Diff(want, u.commands()); d != "" {
+		t.Errorf("commands (-want +got):\n%s", d)
+	}
+	parts := slices.Concat(each("stock", "kubeadm", "plan", "apply"), []string{"drain", "cordoned"},
+		each("kubelet", "ready"), []string{"uncordoned", "drain ended"}, each("settled"))
+	if d := cmp.Diff(parts, u.parts); d != "" {
+		t.Errorf("parts (-want +got):\n%s", d)
+	}
+}
+
+func TestWorker(t *testing.T) {
+	u := of("worker", plan.Upgrade{Node: "worker-1", Undrained: true})
+	if err := u.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(each("stock", "kubeadm", "node", "kubelet", "ready", "settled"), u.parts); d != "" {
+		t.Errorf("parts (-want +got):\n%s", d)
+	}
+	if got := strings.Join(u.commands(), "\n"); strings.Contains(got, "ctr") ||
+		!strings.Contains(got, "worker: kubeadm upgrade node --ignore") {
+		t.Errorf("commands:\n%s", got)
+	}
+}
+
+// TestFailure holds that nothing is done after a part that failed, and that the error says which it was.
+func TestFailure(t *testing.T) {
+	u := of("worker", plan.Upgrade{Node: "worker-1"})
+	u.cluster.On([]string{"systemctl", "restart", "kubelet"}, fake.Reply{Stderr: "no such unit\n", ExitCode: 5})
+	err := u.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `upgrade node "c-worker" to v1.37.0: kubelet: `) ||
+		!strings.HasSuffix(err.Error(), "it said last: no such unit") {
+		t.Error(err)
+	}
+	want := slices.Concat(each("stock", "kubeadm", "node"), []string{"drain", "cordoned", "kubelet", "kubelet failed",
+		"uncordoned", "drain failed"})
+	if d := cmp.Diff(want, u.parts); d != "" {
+		t.Errorf("parts (-want +got):\n%s", d)
+	}
+}
+
+// TestDuring holds that what is planned with a part goes on beside it, and that the part is not over before.
+func TestDuring(t *testing.T) {
+	u := of("worker", plan.Upgrade{Node: "worker-1", At: "node"})
+	runs, done := make(chan struct{}), make(chan struct{})
+	u.cluster.On([]string{"kubeadm", "..."}, fake.Reply{Do: func(context.Context, clusters.Command, string) (
+		clusters.Result, error,
+	) {
+		close(runs)
+		<-done
+		return clusters.Result{}, nil
+	}})
+	u.During = func(context.Context) error {
+		<-runs
+		close(done)
+		return errors.New("the fault was not shown")
+	}
+	err := u.Run(t.Context())
+	if want := `upgrade node "c-worker" to v1.37.0: node: the fault was not shown`; fmt.Sprint(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if last := u.parts[len(u.parts)-1]; last != "node failed" {
+		t.Errorf("%s", last)
+	}
+}
+
+// TestDuringIsGivenUp holds that what is planned with a part that fails is ended.
+func TestDuringIsGivenUp(t *testing.T) {
+	u := of("worker", plan.Upgrade{Node: "worker-1", At: "node"})
+	u.cluster.On([]string{"kubeadm", "..."}, fake.Reply{ExitCode: 1})
+	u.During = func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Minute):
+			return errors.New("it was left alone")
+		}
+	}
+	err := u.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the upgrade failed: ") {
+		t.Error(err)
+	}
+}

@@ -87,6 +87,7 @@ func upgradeSelftests() []plan.Scenario {
 			Name:    "selftest-upgrade-order",
 			Summary: "Self-test: a worker's kubelet is upgraded before the API server; the verdict must be FAIL.",
 			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "upgrade-order", Says: "which is newer than the API server"},
 			Build: func(r *rand.Rand) plan.Plan {
 				return upgrading(r, UpgradeFrom, UpgradeTo, 2, "worker-1")
 			},
@@ -95,7 +96,8 @@ func upgradeSelftests() []plan.Scenario {
 			Name: "selftest-upgrade-blocked",
 			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
 				"must be UNKNOWN.",
-			Expect: "UNKNOWN",
+			Expect:  "UNKNOWN",
+			Finding: plan.Sign{Check: "version-reached"},
 			Build: func(r *rand.Rand) plan.Plan {
 				return upgrading(r, UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
 			},

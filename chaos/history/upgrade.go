@@ -9,7 +9,7 @@ const (
 	UpgradeStock   UpgradePart = "stock"   // Programs and images are brought to the nodes.
 	UpgradeKubeadm UpgradePart = "kubeadm" // The program kubeadm is replaced.
 	UpgradePlan    UpgradePart = "plan"    // kubeadm upgrade plan.
-	UpgradeApply   UpgradePart = "apply"   // kubeadm upgrade apply: etcd, API server, controller manager, scheduler, addons.
+	UpgradeApply   UpgradePart = "apply"   // kubeadm upgrade apply: etcd, API server, controllers, scheduler, addons.
 	UpgradeNode    UpgradePart = "node"    // kubeadm upgrade node: the kubelet's configuration.
 	UpgradeDrain   UpgradePart = "drain"   // The node is drained, or cordoned where nothing is to be evicted.
 	UpgradeKubelet UpgradePart = "kubelet" // kubelet and kubectl are replaced, and the kubelet is restarted.

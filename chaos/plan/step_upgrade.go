@@ -25,8 +25,8 @@ type Upgrade struct {
 // UpgradeControlPlane is the node of the control plane, the first one where there are more.
 const UpgradeControlPlane = "control-plane"
 
-// UpgradeParts returns the parts of an upgrade that other steps can begin with, in their order: of the control plane, or
-// of a worker. They are parts of history.Upgrade.
+// UpgradeParts returns the parts of an upgrade that other steps can begin with, in their order: of the control plane,
+// or of a worker. They are parts of history.Upgrade.
 func UpgradeParts(control bool) []string {
 	if control {
 		return []string{"plan", "apply", "drain", "kubelet", "ready"}
@@ -111,8 +111,8 @@ func (v *validator) upgrade(step string, s Step, in depth) {
 			continue
 		}
 		if known := v.caps.fault(f.Name); known != nil && known.Manifest {
-			v.Add(step+".during", "choose another fault", "fault %q of step %d puts a manifest back as it was, over that "+
-				"of kubeadm", f.Name, within.N)
+			v.Add(step+".during", "choose another fault", "fault %q of step %d puts a manifest back as it was, over "+
+				"that of kubeadm", f.Name, within.N)
 		}
 	}
 	v.steps(step+".during", s.During, in.step())
@@ -151,8 +151,8 @@ func (v *validator) upgradeTo(at string, s Step) {
 	}
 }
 
-// UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does. It
-// takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
+// UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does.
+// It takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
 func UpgradeRefused(from, to string) (why, fix string) {
 	f, ok := semantic(from)
 	t, is := semantic(to)

@@ -23,7 +23,9 @@ func upgradePlan(steps ...plan.Step) plan.Plan {
 
 func upgradeCaps() plan.Caps {
 	c := partCaps()
-	c.Faults = append(c.Faults, plan.FaultCaps{Name: "manager-stop", Takes: []plan.Part{plan.PartManager}, Manifest: true})
+	c.Faults = append(c.Faults, plan.FaultCaps{
+		Name: "manager-stop", Takes: []plan.Part{plan.PartManager}, Manifest: true,
+	})
 	return c
 }
 
@@ -34,8 +36,9 @@ func TestUpgradesThatAreLegal(t *testing.T) {
 			upgradeOf(plan.Upgrade{Node: "worker-2"}), upgradeOf(plan.Upgrade{Node: "worker-2", To: "v1.38.1"})),
 		"of a pod's node": upgradePlan(upgradeOf(plan.Upgrade{Ordinal: &one, At: "ready"}, hit("kubelet-kill", 1))),
 		"without the API": upgradePlan(upgradeOf(control, load(), hit("api-server-stop", 0))),
-		"undrained":       upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Undrained: true, At: "kubelet"}, load())),
-		"a patch":         upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.36.4"})),
+		"undrained": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Undrained: true, At: "kubelet"},
+			load())),
+		"a patch": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.36.4"})),
 		"a manifest of a worker's": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", At: "node"},
 			hit("manager-stop", 0))),
 	} {
@@ -50,7 +53,9 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	at := func(node, part string, during ...plan.Step) plan.Plan {
 		return upgradePlan(upgradeOf(plan.Upgrade{Node: node, At: part}, during...))
 	}
-	to := func(version string) plan.Plan { return upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: version})) }
+	to := func(version string) plan.Plan {
+		return upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: version}))
+	}
 	cannot := upgradeCaps()
 	cannot.Cannot = map[string]string{plan.NeedUpgrade: "it is yours"}
 	unknown := upgradePlan(upgradeOf(worker))
@@ -60,8 +65,8 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		p    plan.Plan
 		want string
 	}{
-		{"no such node", at("worker-4", ""), `upgrade.node: there is no node "worker-4"; use "control-plane", "worker-1" ` +
-			`to "worker-3", or ordinal`},
+		{"no such node", at("worker-4", ""), `upgrade.node: there is no node "worker-4"; use "control-plane", ` +
+			`"worker-1" to "worker-3", or ordinal`},
 		{"no node", at("", ""), `upgrade.node: there is no node ""`},
 		{"a node that is no number", at("worker-01", ""), `upgrade.node: there is no node "worker-01"`},
 		{"node and ordinal", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Ordinal: &ordinal})),
@@ -71,17 +76,18 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"no version", to("1.37"), `upgrade.to: "1.37" is no version of Kubernetes; write it like v1.37.0`},
 		{"downgrade", to("v1.35.9"), "upgrade.to: v1.35.9 is not later than v1.36.3, which worker-1 has then"},
 		{"the same", to("v1.36.3"), "upgrade.to: v1.36.3 is not later than v1.36.3"},
-		{"a minor skipped", to("v1.38.0"), "upgrade.to: v1.38.0 skips a minor version after v1.36.3, which worker-1 has " +
-			"then; upgrade to each minor version in between first"},
+		{"a minor skipped", to("v1.38.0"), "upgrade.to: v1.38.0 skips a minor version after v1.36.3, which worker-1 " +
+			"has then; upgrade to each minor version in between first"},
 		{"another major", to("v2.36.3"), "upgrade.to: v2.36.3 skips a minor version"},
 		{"twice", upgradePlan(upgradeOf(worker), upgradeOf(worker)), "steps[1].upgrade.to: v1.37.0 is not later than " +
 			"v1.37.0, which worker-1 has then"},
 		{"twice, by a pod", upgradePlan(upgradeOf(plan.Upgrade{Ordinal: &ordinal}),
-			upgradeOf(plan.Upgrade{Ordinal: &ordinal})), "steps[1].upgrade.to: v1.37.0 is not later than v1.37.0, which " +
-			"the node of mysql-1 has then"},
+			upgradeOf(plan.Upgrade{Ordinal: &ordinal})), "steps[1].upgrade.to: v1.37.0 is not later than v1.37.0, " +
+			"which the node of mysql-1 has then"},
 		{"no such part", at("worker-1", "begin", load()), `upgrade.at: no part of this upgrade "begin"`},
 		{"a part of the control plane", at("worker-1", "apply", load()), `upgrade.at: no part of this upgrade "apply"`},
-		{"a part of workers", at(plan.UpgradeControlPlane, "node", load()), `upgrade.at: no part of this upgrade "node"`},
+		{"a part of workers", at(plan.UpgradeControlPlane, "node", load()),
+			`upgrade.at: no part of this upgrade "node"`},
 		{"no part", at("worker-1", "", load()), `upgrade.at: no part of this upgrade ""`},
 		{"nothing to begin", at("worker-1", "node"), "upgrade.at: nothing begins with it; leave it out, or set during"},
 		{"not drained", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Undrained: true, At: "drain"}, load())),

@@ -48,8 +48,8 @@ type Workload struct {
 	Partition int `json:"partition,omitempty"`
 	// MaxUnavailable is how many pods a rolling update may have unavailable at once (KEP-961); 0 leaves it out.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
-	// MinAvailable is how many pods evictions must leave available, the minAvailable of a PodDisruptionBudget; without it
-	// there is no budget.
+	// MinAvailable is how many pods evictions must leave available, the minAvailable of a PodDisruptionBudget; without
+	// it there is no budget.
 	MinAvailable int `json:"minAvailable,omitempty"`
 	// MinReadySeconds is for how long a pod must be Ready to count as available (KEP-2599).
 	MinReadySeconds int `json:"minReadySeconds,omitempty"`

@@ -54,8 +54,8 @@ func upgrading(r *rand.Rand, from, to string, available int, nodes ...string) pl
 func upgradeTrouble() []plan.Scenario {
 	return []plan.Scenario{{
 		Name: "upgrade-trouble",
-		Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and the kubelet " +
-			"of an instance's node killed right after it was replaced.",
+		Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and the " +
+			"kubelet of an instance's node killed right after it was replaced.",
 		Expect: "PASS",
 		Build: func(r *rand.Rand) plan.Plan {
 			victim := r.IntN(3)

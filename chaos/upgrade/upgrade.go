@@ -172,8 +172,8 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 }
 
 // kubeadm runs kubeadm upgrade as a part. Two preflight errors are ignored, by name: CreateJob runs the image of the
-// pause container with -v, which must end then, and ours goes on; SystemVerification refuses cgroup v1, which kind nodes
-// on such a host have. They are given as a flag: a file with an UpgradeConfiguration would be left on the node.
+// pause container with -v, which must end then, and ours goes on; SystemVerification refuses cgroup v1, which kind
+// nodes on such a host have. They are given as a flag: a file with an UpgradeConfiguration would be left on the node.
 func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...string) error {
 	return c.part(ctx, part, func(ctx context.Context) error {
 		argv := append([]string{"kubeadm", "upgrade"}, args...)

@@ -192,9 +192,10 @@ func never() map[string]string {
 		clusters.CanNetem:     "whether the nodes' kernels delay packets is not known by a kubeconfig",
 		clusters.CanPower:     "nothing stops or starts the nodes of a cluster reached by kubeconfig",
 		clusters.CanSharedDir: "the nodes of a cluster reached by kubeconfig share no directory",
-		clusters.CanUpgrade:   "nothing brings another Kubernetes version to the nodes of a cluster reached by kubeconfig",
-		clusters.CanTBF:       "whether the nodes' kernels limit bandwidth is not known by a kubeconfig",
-		clusters.OneKernel:    "the nodes of a cluster reached by kubeconfig have kernels of their own",
+		clusters.CanUpgrade: "nothing brings another Kubernetes version to the nodes of a cluster reached by " +
+			"kubeconfig",
+		clusters.CanTBF:    "whether the nodes' kernels limit bandwidth is not known by a kubeconfig",
+		clusters.OneKernel: "the nodes of a cluster reached by kubeconfig have kernels of their own",
 	}
 }
 

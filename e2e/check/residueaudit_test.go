@@ -141,7 +141,8 @@ func manifestMutations() []mutation {
 func rewrittenTrial(node, name string, upgraded ...history.Upgrade) func([]history.Event) []history.Event {
 	looked := auditedTrial(func(r *history.Residue) {
 		if r.Node == node {
-			r.Things = append(r.Things, history.Thing{Class: history.ThingFile, Name: name, Is: "sha256 " + string(r.When)})
+			r.Things = append(r.Things, history.Thing{Class: history.ThingFile, Name: name,
+				Is: "sha256 " + string(r.When)})
 		}
 	})
 	return then(looked, func(events []history.Event) []history.Event {
@@ -166,7 +167,8 @@ func rewrittenMutations() []mutation {
 	worker.Step, worker.Node = 2, "worker"
 	another.Step = 9
 	return []mutation{
-		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass, ""},
+		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass,
+			""},
 		{"kubeadm writes the API server's", "residue-audit", rewrittenTrial("control-plane", server, apply), check.Pass,
 			""},
 		{"before kubeadm did", "residue-audit", rewrittenTrial("control-plane", etcd, before), check.Fail,
@@ -174,17 +176,19 @@ func rewrittenMutations() []mutation {
 		{"nothing was upgraded", "residue-audit", rewrittenTrial("control-plane", etcd), check.Fail, "(sha256 after)"},
 		{"a manifest on another node", "residue-audit", rewrittenTrial("worker", etcd, apply), check.Fail,
 			"etcd.yaml (sha256 after) is there after the trial, on node worker"},
-		{"a manifest on a worker", "residue-audit", rewrittenTrial("worker", etcd, worker), check.Fail, "on node worker"},
+		{"a manifest on a worker", "residue-audit", rewrittenTrial("worker", etcd, worker), check.Fail,
+			"on node worker"},
 		{"of a step that there is not", "residue-audit", rewrittenTrial("control-plane", etcd, another), check.Fail,
 			"(sha256 after)"},
 		{"a manifest that is not kubeadm's", "residue-audit", rewrittenTrial("control-plane",
 			"/etc/kubernetes/manifests/mine.yaml", apply), check.Fail, "mine.yaml (sha256 after) is there after"},
-		{"another file", "residue-audit", rewrittenTrial("control-plane", "/etc/systemd/system/kubelet.service.d/x.conf",
-			apply), check.Fail, "x.conf (sha256 after) is there after"},
+		{"another file", "residue-audit", rewrittenTrial("control-plane",
+			"/etc/systemd/system/kubelet.service.d/x.conf", apply), check.Fail, "x.conf (sha256 after) is there after"},
 		{"a manifest that was not there", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply),
 			edit(looked(history.Before, "control-plane"), func(e *history.Event) {
 				e.Residue.Things[len(e.Residue.Things)-1].Name = server
-			})), check.Fail, "etcd.yaml (sha256 after) is there after the trial, on node control-plane, and was not there before"},
+			})), check.Fail, "etcd.yaml (sha256 after) is there after the trial, on node control-plane, and was " +
+			"not there before"},
 	}
 }
 

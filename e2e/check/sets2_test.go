@@ -391,8 +391,10 @@ func statusTales() []tale {
 				}
 			}
 			for _, v := range versions {
-				h.Events = append(h.Events, history.Event{Kind: history.KindVersion, Span: history.At(historytest.At(20)),
-					Version: &history.Version{Component: history.ComponentAPIServer, Version: v}})
+				h.Events = append(h.Events, history.Event{
+					Kind: history.KindVersion, Span: history.At(historytest.At(20)),
+					Version: &history.Version{Component: history.ComponentAPIServer, Version: v},
+				})
 			}
 			return h
 		}

@@ -136,8 +136,8 @@ func (t *telling) written(st *world.StatefulSet) {
 	t.look(st.Event)
 }
 
-// defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since: one
-// of version 1.37 or later fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
+// defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since:
+// one of version 1.37 or later fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
 func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
 	before := old.Spec.Demand
 	r := st.Spec.UpdateStrategy.RollingUpdate

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -57,9 +58,9 @@ func upgradeMutations() []mutation {
 			"At the end the API server is v1.36.3, not v1.37.0."},
 		{"the API server is silent at the end", "version-reached", drop(after(answers, 15)), unknown,
 			"did not tell its version after its upgrade had ended"},
-		{"killed while a kubelet was replaced", "version-reached", drop(after(kind(history.KindUpgrade), 36.5)), unknown,
-			`the upgrade of node worker2 to v1.37.0 stood at "kubelet", which had begun at +36.000 s and was not seen ` +
-				"to end"},
+		{"killed while a kubelet was replaced", "version-reached", drop(after(kind(history.KindUpgrade), 36.5)),
+			unknown, `the upgrade of node worker2 to v1.37.0 stood at "kubelet", which had begun at +36.000 s and ` +
+				"was not seen to end"},
 		{"a part fails", "version-reached", edit(part(2, history.UpgradeStock, true), func(e *history.Event) {
 			u := *e.Upgrade
 			u.Error = "no room"
@@ -123,12 +124,13 @@ func TestUpgradeMutations(t *testing.T) {
 // TestUpgradeSaysHowToGoOn has the harness killed in each part of a worker's upgrade.
 func TestUpgradeSaysHowToGoOn(t *testing.T) {
 	const kubelet = "replace kubelet and kubectl, restart the kubelet, and uncordon the node once it is Ready"
+	const run = "replace kubeadm, run kubeadm upgrade "
 	for part, want := range map[history.UpgradePart]string{
 		history.UpgradeStock:   "nothing of the node was changed, begin its upgrade anew",
-		history.UpgradeKubeadm: "replace kubeadm, run kubeadm upgrade apply v1.37.0 (node on a worker) on the node, drain it, then",
-		history.UpgradePlan:    "replace kubeadm, run kubeadm upgrade apply v1.37.0 on the node, drain it, then " + kubelet,
-		history.UpgradeApply:   "replace kubeadm, run kubeadm upgrade apply v1.37.0 on the node, drain it, then " + kubelet,
-		history.UpgradeNode:    "replace kubeadm, run kubeadm upgrade node on the node, drain it, then " + kubelet,
+		history.UpgradeKubeadm: run + "apply v1.37.0 (node on a worker) on the node, drain it, then " + kubelet,
+		history.UpgradePlan:    run + "apply v1.37.0 on the node, drain it, then " + kubelet,
+		history.UpgradeApply:   run + "apply v1.37.0 on the node, drain it, then " + kubelet,
+		history.UpgradeNode:    run + "node on the node, drain it, then " + kubelet,
 		history.UpgradeDrain:   "drain the node, then " + kubelet,
 		history.UpgradeKubelet: kubelet,
 		history.UpgradeReady:   kubelet,
@@ -138,8 +140,8 @@ func TestUpgradeSaysHowToGoOn(t *testing.T) {
 		h.Events = then(drop(after(kind(history.KindUpgrade), 36.5)), editAll(after(kind(history.KindUpgrade), 35.5),
 			func(e *history.Event) { e.Upgrade.Part = part }))(h.Events)
 		res := result(t, h, "version-reached")
-		want = `the upgrade of node worker2 to v1.37.0 stood at "` + string(part) + `", which had begun at +36.000 s and ` +
-			"was not seen to end; to go on: " + want
+		want = fmt.Sprintf("the upgrade of node worker2 to v1.37.0 stood at %q, which had begun at +36.000 s and was "+
+			"not seen to end; to go on: %s", part, want)
 		says := strings.Join(res.Reasons, "\n")
 		if res.Verdict != check.Unknown || !strings.Contains(says, want) {
 			t.Errorf("%s: %s, want %q", res.Verdict, says, want)

@@ -59,7 +59,9 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 	upgrade, _ := AllParts().Scenario("upgrade")
 	for want, change := range map[string]func(*apitest.Server, *corev1.Node){
 		"": func(*apitest.Server, *corev1.Node) {},
-		`kubernetes: is v1.36.3, and the API server of cluster "c" is v1.37.0; use`: func(s *apitest.Server, _ *corev1.Node) {
+		`kubernetes: is v1.36.3, and the API server of cluster "c" is v1.37.0; use`: func(s *apitest.Server,
+			_ *corev1.Node,
+		) {
 			s.Version = "v1.37.0"
 		},
 		`kubernetes: is v1.36.3, and the kubelet of node n of cluster "c" is v1.35.1; use`: func(_ *apitest.Server,
@@ -67,7 +69,7 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 		) {
 			n.Status.NodeInfo.KubeletVersion = "v1.35.1"
 		},
-		`steps: an upgrade begins on a steady cluster, and node n of cluster "c" is not Ready and schedulable; wait`: func(
+		`steps: an upgrade begins on a steady cluster, and node n of cluster "c" is not Ready and schedulable;`: func(
 			_ *apitest.Server, n *corev1.Node,
 		) {
 			n.Spec.Unschedulable = true
@@ -77,7 +79,8 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 		},
 	} {
 		s := apitest.Serve(t)
-		n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		n.Name = "n"
 		n.Status.NodeInfo.KubeletVersion = "v1.36.3"
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		change(s, n)

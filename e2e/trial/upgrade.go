@@ -79,8 +79,8 @@ func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clus
 	return workers[worker-1], nil
 }
 
-// drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness is
-// killed, the node is made schedulable again. A node on which nothing is to be evicted is cordoned.
+// drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness
+// is killed, the node is made schedulable again. A node on which nothing is to be evicted is cordoned.
 func (c *runner) drained(
 	ctx context.Context, s plan.Step, env fault.Env, during func(context.Context) error,
 ) error {

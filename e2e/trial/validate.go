@@ -113,8 +113,8 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	return chaosMeshOn(ctx, kube, cluster.Name())
 }
 
-// steadyAt returns an error of fields when the API server or a kubelet has another version than the plan begins with, or
-// a node is not Ready or cordoned, as after an upgrade that was broken off.
+// steadyAt returns an error of fields when the API server or a kubelet has another version than the plan begins with,
+// or a node is not Ready or cordoned, as after an upgrade that was broken off.
 func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster string) error {
 	server, err := serverVersion(ctx, kube)
 	if err != nil {
@@ -127,8 +127,8 @@ func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster stri
 	var errs plan.FieldErrors
 	another := func(what, is string) {
 		if is != want {
-			errs.Add("kubernetes", "use a cluster of that version, or leave --reuse out", "is %s, and %s of cluster %q is "+
-				"%s", want, what, cluster, is)
+			errs.Add("kubernetes", "use a cluster of that version, or leave --reuse out", "is %s, and %s of cluster "+
+				"%q is %s", want, what, cluster, is)
 		}
 	}
 	another("the API server", server)

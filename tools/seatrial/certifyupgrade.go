@@ -16,8 +16,7 @@ func newCertifyUpgrade() *cobra.Command {
 		Short: "Upgrade a cluster by kubeadm under MySQL load, node by node, and judge it",
 		Long: `Upgrade makes a kind cluster of the version --from, with three MySQL instances that clients write to all
 through, upgrades it in place to the version --to, judges the record and deletes the cluster unless --keep is given: the
-control plane first, then each worker, drained by eviction. It is the scenario "upgrade"; ` + "`seatrial plan upgrade`" + ` prints
-the plan.
+control plane first, then each worker, drained by eviction. It is the scenario "upgrade".
 
 The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. 254: a version is not known, is not later, or skips a minor
 version; nothing was touched.`,

@@ -98,6 +98,11 @@ func (r *ruling) judgeSteps(t told) told {
 			return t
 		}
 		p := r.trial.StepPhase(st.N)
+		last := r.lastPart(st.N)
+		if last != nil && (p.End == nil || p.End.Phase.Error != "") {
+			r.unknown("step %d: %s", st.N, r.stoodAt(last))
+			t = append(t, last.Upgrade.Error)
+		}
 		if r.judgePhase(p, what, t) {
 			if st.Do != plan.ActionFault {
 				r.evidence++

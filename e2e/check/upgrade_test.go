@@ -140,11 +140,19 @@ func TestUpgradeSaysHowToGoOn(t *testing.T) {
 		h.Events = then(drop(after(kind(history.KindUpgrade), 36.5)), editAll(after(kind(history.KindUpgrade), 35.5),
 			func(e *history.Event) { e.Upgrade.Part = part }))(h.Events)
 		res := result(t, h, "version-reached")
+		whole := result(t, h, "coverage")
 		want = fmt.Sprintf("the upgrade of node worker2 to v1.37.0 stood at %q, which had begun at +36.000 s and was "+
 			"not seen to end; to go on: %s", part, want)
 		says := strings.Join(res.Reasons, "\n")
 		if res.Verdict != check.Unknown || !strings.Contains(says, want) {
 			t.Errorf("%s: %s, want %q", res.Verdict, says, want)
+		}
+		if slices.ContainsFunc(whole.Reasons, func(s string) bool { return strings.Contains(s, "stood at") }) {
+			t.Errorf("coverage of a step that ended well: %s", whole.Reasons)
+		}
+		h.Events = drop(phase(history.PhaseStep, 3, true))(h.Events)
+		if whole = result(t, h, "coverage"); !slices.Contains(whole.Reasons, "step 3: "+res.Reasons[0]) {
+			t.Errorf("coverage: %s, want %q", whole.Reasons, want)
 		}
 	}
 }

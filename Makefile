@@ -12,7 +12,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases certify nightly kill-matrix demo bench verify fix docs clean doctor build release \
+.PHONY: help trial test unit pages e2e sets long cases certify upgrade nightly kill-matrix demo bench verify fix docs clean doctor build release \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
@@ -91,6 +91,10 @@ certify: build ## Audit and try a kind cluster, sign what was shown, verify it; 
 	bin/seatrial certify run --key bin/certify.key --to v1.37 --profile $(or $(PROFILE),quick) --runs bin/certificate/runs \
 		--out bin/certificate $(RUN_FLAGS)
 	bin/seatrial verify bin/certificate/certificate.json bin/certificate/runs --key bin/certify.key.pub
+
+upgrade: build ## Upgrade a kind cluster from v1.36.3 to TO (v1.37.0) under MySQL load; 9 min with images
+	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	bin/seatrial certify upgrade --to $(or $(TO),v1.37.0) $(RUN_FLAGS)
 
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2

@@ -123,7 +123,11 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 		return err
 	}
 	if !f.run.cluster.access.given() {
-		if _, err := audit.ParseUpgrade(f.run.cluster.kubernetes, f.audit.to); err != nil {
+		from, err := f.run.cluster.version(plan.Plan{})
+		if err != nil {
+			return err
+		}
+		if _, err := audit.ParseUpgrade(from, f.audit.to); err != nil {
 			return badArguments("--to: %w", err)
 		}
 	}

@@ -136,12 +136,12 @@ func (f *clusterFlags) version(p plan.Plan) (string, error) {
 		return "", badArguments("--kubernetes-version is %s, and the plan begins with %s: give one of them",
 			f.kubernetes, p.Kubernetes)
 	}
-	for _, v := range append(p.Upgrades(), p.Kubernetes) {
+	for _, v := range append(p.Upgrades(), p.Kubernetes, f.kubernetes) {
 		if err := offline.ValidateImages(v, f.image); err != nil {
 			return "", badArguments("%w", err)
 		}
 	}
-	return cmp.Or(p.Kubernetes, f.kubernetes), nil
+	return cmp.Or(p.Kubernetes, f.kubernetes, offline.DefaultKubernetesVersion), nil
 }
 
 // existing returns the options of a cluster that is there already. No container engine is asked for.

@@ -22,7 +22,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -95,14 +94,15 @@ func (f *nightlyFlags) parts() (list, part nightly.List, err error) {
 	if err != nil {
 		return list, part, err
 	}
-	if err := offline.ValidateImages(f.run.cluster.kubernetes, f.run.cluster.image); err != nil {
-		return list, part, badArguments("%w", err)
+	kubernetes, err := f.run.cluster.version(plan.Plan{})
+	if err != nil {
+		return list, part, err
 	}
 	commit, err := commitOrProgram()
 	if err != nil {
 		return list, part, err
 	}
-	list.Build = nightly.Build{Commit: commit, Kubernetes: f.run.cluster.kubernetes}
+	list.Build = nightly.Build{Commit: commit, Kubernetes: kubernetes}
 	list.Units, err = units(list.Build, f.selection, func(string) uint64 { return f.run.seed })
 	if err != nil {
 		return list, part, err

@@ -22,6 +22,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
+	"github.com/seatrial/seatrial/e2e/certify/seal"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/report/page"
@@ -92,7 +93,7 @@ func profileOf(name string) (scenarios.Profile, error) {
 }
 
 // signingKey reads the private key.
-func signingKey(path string) (*certificate.Key, error) {
+func signingKey(path string) (*seal.Key, error) {
 	if path == "" {
 		return nil, badArguments("--key is missing: the certificate is signed; make a key with " +
 			"`ssh-keygen -t ed25519 -N '' -f seatrial.key`")
@@ -101,7 +102,7 @@ func signingKey(path string) (*certificate.Key, error) {
 	if err != nil {
 		return nil, badArguments("--key: %w", err)
 	}
-	key, err := certificate.ParsePrivateKey(text, []byte(os.Getenv(passwordVariable)))
+	key, err := seal.ParsePrivateKey(text, []byte(os.Getenv(passwordVariable)))
 	if err != nil {
 		return nil, badArguments("--key %q: %w; the password of an encrypted key is read from $%s", path, err,
 			passwordVariable)
@@ -299,7 +300,7 @@ func digests(dir *rundir.Dir) (map[string]string, error) {
 }
 
 // write signs and writes the certificate, prints it, and returns its exit code.
-func (t *certifying) write(key *certificate.Key, stdout io.Writer) error {
+func (t *certifying) write(key *seal.Key, stdout io.Writer) error {
 	b := readBuild()
 	t.head.Commit, t.head.Dirty = b.Commit, b.Dirty
 	t.head.Issued = time.Now().UTC().Truncate(time.Second)
@@ -321,12 +322,12 @@ func (t *certifying) write(key *certificate.Key, stdout io.Writer) error {
 }
 
 // writeCertificate writes the files of a certificate into dir.
-func writeCertificate(dir, runs string, c certificate.Certificate, key *certificate.Key) error {
-	signed, err := c.Sign(key)
+func writeCertificate(dir, runs string, c certificate.Certificate, key *seal.Key) error {
+	signed, err := seal.Sign(c, key)
 	if err != nil {
 		return err
 	}
-	summary, err := c.SignSummary(key)
+	summary, err := seal.SignSummary(c, key)
 	if err != nil {
 		return err
 	}

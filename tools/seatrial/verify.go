@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
+	"github.com/seatrial/seatrial/e2e/certify/seal"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -60,7 +61,7 @@ func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr
 	if err != nil {
 		return badArguments("--key: %w", err)
 	}
-	key, err := certificate.ParsePublicKey(text)
+	key, err := seal.ParsePublicKey(text)
 	if err != nil {
 		return badArguments("--key %q: %w", f.key, err)
 	}
@@ -75,7 +76,7 @@ func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr
 		say(stderr, "REJECTED: %s", visible(err.Error()))
 		return &exitError{code: exitViolated}
 	}
-	c, err := certificate.Open(data, key)
+	c, err := seal.Open(data, key)
 	if err != nil {
 		return rejected(err)
 	}

@@ -1,6 +1,5 @@
 // Package certificate says of a cluster what was shown about it, so that somebody else can check it: from an audit and
-// from judged runs it makes a Certificate, signs it, and makes it again from the same runs. It is pure: no I/O, no
-// clock but what signing needs of chance.
+// from judged runs it makes a Certificate, and makes it again from the same runs. It is pure: no I/O, no clock.
 package certificate
 
 import (

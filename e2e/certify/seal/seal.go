@@ -1,4 +1,6 @@
-package certificate
+// Package seal signs certificates and opens signed ones. Its promise: what Open returns is what the key's owner signed,
+// byte for byte.
+package seal
 
 import (
 	"bytes"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -29,17 +32,17 @@ const (
 )
 
 // Sign returns the signed statement with the certificate: a DSSE envelope around an in-toto statement, as JSON.
-func (c Certificate) Sign(key *Key) ([]byte, error) {
+func Sign(c certificate.Certificate, key *Key) ([]byte, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encode the certificate: %w", err)
 	}
-	return c.sign(PredicateType, text, key)
+	return sign(c, PredicateType, text, key)
 }
 
 // SignSummary returns a signed Simple Verification Result with the promises that are PASS, for policy engines that do
 // not know a Certificate.
-func (c Certificate) SignSummary(key *Key) ([]byte, error) {
+func SignSummary(c certificate.Certificate, key *Key) ([]byte, error) {
 	result := &svr.SimpleVerificationResult{
 		Verifier: &svr.SimpleVerificationResult_Verifier{Id: verifierID}, TimeCreated: timestamppb.New(c.Issued),
 	}
@@ -52,15 +55,15 @@ func (c Certificate) SignSummary(key *Key) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the verification result: %w", err)
 	}
-	return c.sign(summaryType, text, key)
+	return sign(c, summaryType, text, key)
 }
 
 // sign makes a statement about the cluster and signs it.
-func (c Certificate) sign(kind string, predicate []byte, key *Key) ([]byte, error) {
+func sign(c certificate.Certificate, kind string, predicate []byte, key *Key) ([]byte, error) {
 	s := &intoto.Statement{
 		Type: intoto.StatementTypeUri, PredicateType: kind, Predicate: &structpb.Struct{},
 		Subject: []*intoto.ResourceDescriptor{{
-			Name: "cluster", Digest: map[string]string{"sha256": Subject(c.Cluster)},
+			Name: "cluster", Digest: map[string]string{"sha256": certificate.Subject(c.Cluster)},
 		}},
 	}
 	if err := protojson.Unmarshal(predicate, s.Predicate); err != nil {
@@ -98,16 +101,16 @@ func encode(e *dsse.Envelope) ([]byte, error) {
 }
 
 // Open returns the certificate of which the key's owner signed each byte. What it says is not checked.
-func Open(data []byte, key *Key) (Certificate, error) {
+func Open(data []byte, key *Key) (certificate.Certificate, error) {
 	c, err := open(data, key)
 	if err != nil {
-		return Certificate{}, fmt.Errorf("open the certificate: %w", err)
+		return certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
 	}
 	return c, nil
 }
 
-func open(data []byte, key *Key) (Certificate, error) {
-	var c Certificate
+func open(data []byte, key *Key) (certificate.Certificate, error) {
+	var c certificate.Certificate
 	body, err := payload(data, key)
 	if err != nil {
 		return c, err
@@ -131,7 +134,7 @@ func open(data []byte, key *Key) (Certificate, error) {
 	if err := in.Decode(&c); err != nil {
 		return c, fmt.Errorf("a later version of Seatrial made it, or another program: %w", err)
 	}
-	about := &intoto.ResourceDescriptor{Name: "cluster", Digest: map[string]string{"sha256": Subject(c.Cluster)}}
+	about := &intoto.ResourceDescriptor{Name: "cluster", Digest: map[string]string{"sha256": certificate.Subject(c.Cluster)}}
 	if len(s.GetSubject()) != 1 || !proto.Equal(s.GetSubject()[0], about) {
 		return c, errors.New("its subject is not the cluster that it describes")
 	}

@@ -48,8 +48,8 @@ func newAudit() *cobra.Command {
 		Short: "Look for what endangers data in an upgrade of a cluster; writes nothing",
 		Long: fmt.Sprintf(`Audit says what endangers the data of a cluster, and what an upgrade by one minor version
 changes. It sends GET requests only, at most %d in a second, and reads no Secret. What only a node shows (mounts,
-kubelets) is listed as not looked at, so the exit code is not 0, unless --with-pod puts a privileged pod on each node for
-as long as the audit takes.
+kubelets) is listed as not looked at, so the exit code is not 0, unless --with-pod puts a privileged pod on each node
+for as long as the audit takes.
 
 Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be looked at, 254 bad arguments,
 255 the cluster could not be read.`, reader.QPS),

@@ -43,8 +43,8 @@ func TestAudit(t *testing.T) {
 		}, exitUnknown, "not-steady: pods: "},
 		{"the next version is not known", nil, func(s *apitest.Server) { s.Version = "v1.37.0" }, exitUnknown,
 			"feature-gates: the feature gates of v1.37 to v1.38 are not known"},
-		{"pods without a yes", []string{"--with-pod"}, nothing, exitArguments, "nothing was touched: to look at the nodes " +
-			`of the cluster of context "test"`},
+		{"pods without a yes", []string{"--with-pod"}, nothing, exitArguments,
+			"nothing was touched: to look at the nodes " + `of the cluster of context "test"`},
 		{"pods on another", []string{"--with-pod", "--yes-context", "prod"}, nothing, exitArguments,
 			`--yes-context is "prod", and the context is "test": nothing was touched`},
 		{"within the version", []string{"--to", "v1.36"}, nothing, exitUnknown, "to be upgraded to " +

@@ -217,7 +217,9 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 }
 
 // fingerprint is that of a cluster without what Seatrial installs on it for its trials: it is not the cluster's.
-func fingerprint(c audit.Cluster) ([]string, error) { return audit.Fingerprint(c.Without(fixtures.RunLabel)) }
+func fingerprint(c audit.Cluster) ([]string, error) {
+	return audit.Fingerprint(c.Without(fixtures.RunLabel))
+}
 
 // trials carries plans out one after the other, as long as the cluster is clean after each.
 func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {

@@ -134,7 +134,8 @@ func open(data []byte, key *Key) (certificate.Certificate, error) {
 	if err := in.Decode(&c); err != nil {
 		return c, fmt.Errorf("a later version of Seatrial made it, or another program: %w", err)
 	}
-	about := &intoto.ResourceDescriptor{Name: "cluster", Digest: map[string]string{"sha256": certificate.Subject(c.Cluster)}}
+	digest := map[string]string{"sha256": certificate.Subject(c.Cluster)}
+	about := &intoto.ResourceDescriptor{Name: "cluster", Digest: digest}
 	if len(s.GetSubject()) != 1 || !proto.Equal(s.GetSubject()[0], about) {
 		return c, errors.New("its subject is not the cluster that it describes")
 	}

@@ -38,7 +38,8 @@ func made() certificate.Certificate {
 	report := check.Report{Verdict: check.Fail, Results: []check.Result{
 		promise("mounts", check.Pass), promise("rows", check.Fail), promise("settle", check.Pass),
 	}}
-	run := certificate.Run{Path: "smoke/1", Scenario: "smoke", Seed: 1 << 63, Files: map[string]string{"plan.json": "00"}}
+	run := certificate.Run{Path: "smoke/1", Scenario: "smoke", Seed: 1 << 63,
+		Files: map[string]string{"plan.json": "00"}}
 	return certificate.Make(certificate.Head{
 		Issued: time.Date(2026, 11, 24, 5, 0, 0, 0, time.UTC), Commit: "0123abc", Profile: "quick",
 		Cluster: []string{"API server v1.37.0", "node worker"},

@@ -1,11 +1,9 @@
 package volfault
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,16 +17,12 @@ import (
 )
 
 // table reads the mounts that a process sees; 0 is this one.
-func table(pid int) ([]*mountinfo.Info, error) {
-	of := "thread-self"
+func table(pid int) (mounts []*mountinfo.Info, err error) {
 	if pid > 0 {
-		of = strconv.Itoa(pid)
+		mounts, err = mountinfo.PidMountInfo(pid)
+	} else {
+		mounts, err = mountinfo.GetMounts(nil)
 	}
-	data, err := os.ReadFile(filepath.Join("/proc", of, "mountinfo"))
-	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
-	}
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}

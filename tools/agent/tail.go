@@ -87,7 +87,7 @@ func followFile(ctx context.Context, w io.Writer, path string, offset int64) err
 		}
 		select { // That there was a change, or that some were lost, is all that counts.
 		case <-changes.Events:
-		case <-changes.Errors:
+		case <-changes.Errors: //nolint:errcheck // As it says above.
 		case <-again.C:
 		case <-ctx.Done():
 		}

@@ -1,9 +1,11 @@
 package volfault
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,12 +19,16 @@ import (
 )
 
 // table reads the mounts that a process sees; 0 is this one.
-func table(pid int) (mounts []*mountinfo.Info, err error) {
+func table(pid int) ([]*mountinfo.Info, error) {
+	of := "thread-self"
 	if pid > 0 {
-		mounts, err = mountinfo.PidMountInfo(pid)
-	} else {
-		mounts, err = mountinfo.GetMounts(nil)
+		of = strconv.Itoa(pid)
 	}
+	data, err := os.ReadFile(filepath.Join("/proc", of, "mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}

@@ -85,7 +85,7 @@ func (b *builder) awaitContainerd(ctx context.Context, socket string, ask proc.C
 		}
 		// The client would wait for ever for a socket that is not there.
 		if _, err := os.Stat(socket); err != nil {
-			return false, "no socket yet", nil
+			return false, "", err
 		}
 		err := b.run.Run(ctx, ask)
 		return err == nil, "", err

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 	"github.com/seatrial/seatrial/e2e/observe/mountledger"
@@ -57,28 +57,12 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	cfg.Last = last
 	ready := func() error {
 		std.log.Info("the ledger is kept", "node", cfg.Node, "boot", cfg.Boot, "file", *path)
-		return notifySystemd("READY=1")
+		_, err := daemon.SdNotify(false, daemon.SdNotifyReady)
+		return err
 	}
 	return errors.Join(mountledger.Run(ctx, cfg, file, ready), file.Close())
 }
 
 func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
-}
-
-// notifySystemd tells systemd the unit's state as in sd_notify(3); without systemd it does nothing.
-func notifySystemd(state string) error {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return nil
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return fmt.Errorf("notify systemd: %w", err)
-	}
-	_, err = conn.Write([]byte(state))
-	if err = errors.Join(err, conn.Close()); err != nil {
-		return fmt.Errorf("notify systemd: %w", err)
-	}
-	return nil
 }

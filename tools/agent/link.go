@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/seatrial/seatrial/clusters/existing/link"
+	"golang.org/x/sys/unix"
 )
 
 func runLink(ctx context.Context, std stdio, args []string) error {
@@ -118,7 +118,7 @@ func serveLink(ctx context.Context, s link.Session) error {
 	if err := os.WriteFile(s.PortFile(), []byte(bound), 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := notifySystemd("READY=1"); err != nil {
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return link.Serve(ctx, tls.NewListener(listener, config))

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/fsnotify/fsnotify"
 )
 
 // runTail prints FILE from an offset to its end. With --follow it waits for the file and goes on with what is
@@ -71,35 +71,26 @@ func followFile(ctx context.Context, w io.Writer, path string, offset int64) err
 		return err
 	}
 	defer func() { _ = file.Close() }() // Read only: nothing can be lost.
-	changes, err := watchFile(path)
+	changes, err := fsnotify.NewWatcher()
 	if err != nil {
-		return err
+		return fmt.Errorf("follow %q: %w", path, err)
 	}
-	defer func() { _ = unix.Close(changes) }() // Nothing is written by it: nothing can be lost.
-	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return fmt.Errorf("make eventfd: %w", err)
+	defer func() { _ = changes.Close() }() // Nothing is written by it: nothing can be lost.
+	if err := changes.Add(path); err != nil {
+		return fmt.Errorf("follow %q: %w", path, err)
 	}
-	defer func() { _ = unix.Close(stopped) }() // Nothing is written by it: nothing can be lost.
-	woken := make(chan struct{})
-	stopWaking := context.AfterFunc(ctx, func() {
-		_, _ = unix.Write(stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // Ends the poll below.
-		close(woken)
-	})
-	defer func() {
-		if !stopWaking() {
-			<-woken // A write that has begun must not meet a closed descriptor.
-		}
-	}()
+	again := time.NewTicker(recheck)
+	defer again.Stop()
 	for ctx.Err() == nil {
 		if offset, err = copyFrom(w, file, offset); err != nil {
 			return fmt.Errorf("follow %q: %w", path, err)
 		}
-		fds := []unix.PollFd{{Fd: int32(changes), Events: unix.POLLIN}, {Fd: int32(stopped), Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, int(recheck/time.Millisecond)); err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("follow %q: %w", path, err)
+		select { // That there was a change, or that some were lost, is all that counts.
+		case <-changes.Events:
+		case <-changes.Errors: //nolint:errcheck // As it says above.
+		case <-again.C:
+		case <-ctx.Done():
 		}
-		drain(changes)
 	}
 	return nil
 }
@@ -131,25 +122,4 @@ func endOf(path string) (int64, error) {
 		return 0, fmt.Errorf("find the end: %w", err)
 	}
 	return info.Size(), nil
-}
-
-func watchFile(path string) (int, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return -1, fmt.Errorf("watch %q: %w", path, err)
-	}
-	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY); err != nil {
-		return -1, errors.Join(fmt.Errorf("watch %q: %w", path, err), unix.Close(fd))
-	}
-	return fd, nil
-}
-
-// drain empties an inotify queue: that there was an event is all that counts.
-func drain(fd int) {
-	buf := make([]byte, 4096)
-	for {
-		if n, err := unix.Read(fd, buf); err != nil || n <= 0 {
-			return
-		}
-	}
 }

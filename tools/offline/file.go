@@ -290,6 +290,9 @@ func (c command) extract(in *tar.Reader, dir, name string, of file) error {
 	if closed := f.Close(); closed != nil {
 		return closed
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return c.bad("is cut short: %v", err)
+	}
 	if got := hex.EncodeToString(hash.Sum(nil)); err != nil || got != of.SHA256 {
 		return c.bad("is damaged: %s has the digest %s in place of %s (%v)", header.Name, got, of.SHA256, err)
 	}

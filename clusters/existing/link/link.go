@@ -98,12 +98,15 @@ func readAnswer(r io.Reader) (answer, error) {
 	if err == nil && kind != kindDone {
 		err = fmt.Errorf("frame %q, want %q", kind, kindDone)
 	}
-	var a answer
-	if err == nil {
-		err = json.Unmarshal(data, &a)
-	}
 	if err != nil {
 		return answer{}, fmt.Errorf("read the agent's answer: %w", err)
+	}
+	return decodeAnswer(data)
+}
+
+func decodeAnswer(data []byte) (a answer, err error) {
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("read the agent's answer: %w", err)
 	}
 	if a.Error != "" {
 		return a, errors.New(a.Error)
@@ -167,14 +170,8 @@ func receive(conn io.Reader, s Streams, taken chan<- struct{}) (int, error) {
 				return 0, fmt.Errorf("pass standard error on: %w", err)
 			}
 		case kindDone:
-			var a answer
-			if err := json.Unmarshal(data, &a); err != nil {
-				return 0, fmt.Errorf("read the agent's answer: %w", err)
-			}
-			if a.Error != "" {
-				return 0, errors.New(a.Error)
-			}
-			return a.Code, nil
+			a, err := decodeAnswer(data)
+			return a.Code, err
 		}
 	}
 }

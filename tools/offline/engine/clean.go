@@ -26,7 +26,7 @@ func Clean(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unlock() }() // The lock file is empty: nothing can be lost.
+	defer unlock()
 	state, err := loadState(options.StateDir)
 	if err != nil {
 		return err

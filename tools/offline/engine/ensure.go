@@ -43,7 +43,7 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 	if err != nil {
 		return Engine{}, err
 	}
-	defer func() { _ = unlock() }() // The lock file is empty: nothing can be lost.
+	defer unlock()
 	// Another process may have made one while this one waited.
 	if engine, err := find(ctx, options); err == nil {
 		return engine, nil

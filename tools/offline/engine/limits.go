@@ -42,7 +42,7 @@ func recordLimit(ctx context.Context, options Options, floor system.Floor, was i
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unlock() }() // The lock file is empty: nothing can be lost.
+	defer unlock()
 	state, err := loadState(options.StateDir)
 	if err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters/durable"
+	"golang.org/x/sys/unix"
 )
 
 // stateSchema is raised when a field changes its meaning.
@@ -87,52 +87,35 @@ func saveState(dir string, state State) error {
 	return nil
 }
 
-// writeFile writes a file in one step and has it on disk when it returns. The mode of a file that is there is kept.
+// writeFile writes a file in one step, makes its directory, and has both on disk when it returns. A file that has that
+// content is left alone.
 func writeFile(path string, text []byte) error {
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-		if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, text) {
-			return nil
-		}
+	if was, err := os.ReadFile(path); err == nil && bytes.Equal(was, text) {
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".seatrial-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // It is gone when all went well.
-	_, err = temporary.Write(text)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
+	return durable.Write(path, text)
 }
 
 // lock lets one process at a time change the host. The lock goes with the process.
-func lock(ctx context.Context, dir string) (unlock func() error, err error) {
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("lock the host: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
 		return nil, fmt.Errorf("lock the host: %w", err)
 	}
 	const what = "another process to finish with this host's engine"
 	err = await.Until(ctx, what, 200*time.Millisecond, 15*time.Minute, func(context.Context) (bool, string, error) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		unlock, err = durable.Lock(filepath.Join(dir, "lock"), unix.LOCK_EX|unix.LOCK_NB)
 		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 			err = await.Stop(err)
 		}
 		return err == nil, "", err
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the host: %w", err), file.Close())
+		return nil, fmt.Errorf("lock the host: %w", err)
 	}
-	return file.Close, nil
+	return unlock, nil
 }
 
 // startTicks returns when a process began, in clock ticks since boot; field 22 of /proc/PID/stat, counted behind the

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/tools/offline/layers"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 )
@@ -75,27 +76,21 @@ func (b *builder) importImages(ctx context.Context, binDir, archive, rootDir str
 
 // awaitContainerd waits until containerd answers.
 func (b *builder) awaitContainerd(ctx context.Context, socket string, ask proc.Command, ended chan error) error {
-	ctx, cancel := context.WithTimeout(ctx, containerdReady)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	last := errors.New("no socket yet")
-	for {
-		// The client would wait for ever for a socket that is not there.
-		if _, err := os.Stat(socket); err == nil {
-			if last = b.run.Run(ctx, ask); last == nil {
-				return nil
-			}
-		}
+	look := func(ctx context.Context) (bool, string, error) {
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait %s for containerd to answer: %w, last: %w", containerdReady, ctx.Err(), last)
 		case end := <-ended:
 			ended <- end
-			return fmt.Errorf("wait for containerd to answer: it ended: %w", end)
-		case <-tick.C:
+			return false, "", await.Stop(fmt.Errorf("it ended: %w", end))
+		default:
 		}
+		// The client would wait for ever for a socket that is not there.
+		if _, err := os.Stat(socket); err != nil {
+			return false, "", err
+		}
+		err := b.run.Run(ctx, ask)
+		return err == nil, "", err
 	}
+	return await.Until(ctx, "containerd to answer", 50*time.Millisecond, containerdReady, look)
 }
 
 // containerdFiles lists what of containerd's directory holds images: the blobs, and the database of what they are. It

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters/durable"
+	"golang.org/x/sys/unix"
 )
 
 // shortSum is how many hexadecimal digits of an address name a directory: 80 bits, enough for a cache.
@@ -158,19 +158,11 @@ func (s Store) lock(ctx context.Context, name string) (func(), error) {
 
 // tryLock takes the lock when nobody has it, and returns neither a function nor an error when somebody has.
 func tryLock(path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
+	unlock, err := durable.Lock(path, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, nil
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		// Closing gives the lock back, whatever it says.
-		return func() { _ = f.Close() }, nil
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-		return nil, f.Close()
-	}
-	return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	return unlock, err
 }
 
 // Sweep removes what killed processes had begun and nobody works on.

@@ -40,9 +40,19 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	}
 	line("cluster", true, "1 control plane, %s", count(p.Workers, "worker"))
 	line("version", p.Kubernetes != "", "%s at the begin", p.Kubernetes)
-	line("workload", true, "%s: StatefulSet %q, %s, %d MiB of %s each",
-		wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
-	line("volumes", wl.StorageName() != StorageLocal, "%s, fencing %s", wl.StorageName(), wl.Fencing)
+	if x := wl.External; x != nil {
+		where := fmt.Sprintf("that is there in namespace %q", x.Namespace)
+		if x.Manifests != "" {
+			where = "of the plan's manifests"
+		}
+		line("workload", true, "StatefulSet %q %s, %s, on what its claims ask for", wl.StatefulSet, where,
+			count(wl.Replicas, "replica"))
+		line("client", true, "%q, to port %d", x.Command, x.Port)
+	} else {
+		line("workload", true, "%s: StatefulSet %q, %s, %d MiB of %s each",
+			wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
+	}
+	line("volumes", wl.Fencing != "", "%s, fencing %s", wl.StorageName(), wl.Fencing)
 	line("pods", wl.Packed, "on one node where possible")
 	line("pods", wl.Pinned, "on the first worker, and nowhere else")
 	line("pods", wl.Parallel, "not in order: podManagementPolicy Parallel")

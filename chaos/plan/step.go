@@ -186,6 +186,7 @@ func (v *validator) step(at string, s Step, in depth) {
 		v.Add(at+"."+k.field, "set it", "is missing in a %q step", s.Do)
 		return
 	}
+	v.spares(at, s)
 	k.check(v, at, s, in)
 	v.fits(at, s)
 }

@@ -157,6 +157,9 @@ func (v *validator) finally(steps []Step) {
 	switch {
 	case v.set.gone:
 		v.Add(at, "put a create-set step after it", "the StatefulSet is deleted when the plan ends")
+	case v.work.External != nil && v.set.replicas != v.work.Replicas:
+		v.Add(at, fmt.Sprintf("put a scale step to %d after it", v.work.Replicas),
+			"the StatefulSet, which is not Seatrial's, is left with %d replicas", v.set.replicas)
 	case v.set.changed:
 		v.settles(at)
 	}

@@ -59,12 +59,15 @@ type Workload struct {
 	// (KEP-1847): PolicyRetain (also when empty) or PolicyDelete.
 	WhenDeleted string `json:"whenDeleted,omitempty"`
 	WhenScaled  string `json:"whenScaled,omitempty"`
+	// External is a StatefulSet that is not Seatrial's; its claims say what its volumes are.
+	External *External `json:"external,omitempty"`
 }
 
 // What volumes can be.
 const (
 	StorageLocal      = "local"      // A file system of the node's own; the volume cannot move.
 	StorageSharedDisk = "shareddisk" // A disk that is attached to the node that needs it.
+	StorageCluster    = "cluster"    // Whatever the claims of an external workload say.
 )
 
 // Storages returns what volumes can be.
@@ -122,6 +125,10 @@ func (w Workload) pod(ordinal int) string { return fmt.Sprintf("%s-%d", w.Statef
 func (v *validator) workload() {
 	w := v.work
 	v.OneOf("workload.name", "workload", w.Name, v.caps.Workloads...)
+	if w.External != nil || w.Name == ExternalName {
+		v.externalPlan()
+		return
+	}
 	v.name("workload.statefulSet", w.StatefulSet)
 	v.Range("workload.replicas", w.Replicas, 1, MaxReplicas)
 	v.OneOf("workload.fileSystem", "file system", w.FileSystem, "ext4", "xfs")

@@ -24,6 +24,7 @@ func AttachOrder() Check {
 			"ControllerPublishVolume, volume published to another node; kubernetes/kubernetes pull request 124334",
 		Unit:    "calls that attach, detach, stage and publish",
 		Applies: onSharedDisk,
+		Lacks:   ofOwn(noCalls),
 		judge:   judgeAttachOrder,
 	}
 }

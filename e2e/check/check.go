@@ -69,7 +69,9 @@ type Check struct {
 	// Applies says, from the plan and nothing else, whether the trial has what the promise is about; nil means that
 	// every trial has. What was merely not seen is no reason to leave a check out.
 	Applies func(*world.World) bool
-	judge   func(*ruling)
+	// Lacks says why the workload gives no evidence of the promise; empty, or nil, where it does.
+	Lacks func(*world.World) string
+	judge func(*ruling)
 }
 
 // Report is the verdict of a whole trial.
@@ -77,6 +79,8 @@ type Report struct {
 	Verdict Verdict `json:"verdict"`
 	// Results are in the order of the list of checks, without those that do not apply.
 	Results []Result `json:"results"`
+	// NotJudged are the promises that the workload gives no evidence of. They are no part of the verdict.
+	NotJudged []Unjudged `json:"notJudged,omitempty"`
 }
 
 // Run judges a history with every check that applies to its plan. A check that panics is Unknown and does
@@ -88,6 +92,12 @@ func Judge(w *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
 	for _, c := range checks {
+		if c.Lacks != nil {
+			if why := c.Lacks(w); why != "" {
+				r.NotJudged = append(r.NotJudged, Unjudged{Check: c.Name, Promise: c.Promise, Why: why})
+				continue
+			}
+		}
 		if c.Applies != nil && !c.Applies(w) {
 			continue
 		}

@@ -27,6 +27,7 @@ func DetachInUse() Check {
 			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",
 		Unit:    "states of VolumeAttachments",
 		Applies: onSharedDisk,
+		Lacks:   ofOwn(noCalls),
 		judge:   judgeDetachInUse,
 	}
 }

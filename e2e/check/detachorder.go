@@ -25,6 +25,7 @@ func DetachOrder() Check {
 			"NodeUnpublishVolume have succeeded on that node; kubernetes/kubernetes issues 61832, 120328 and 121937",
 		Unit:    "calls that attach, detach, stage and publish",
 		Applies: onSharedDisk,
+		Lacks:   ofOwn(noCalls),
 		judge:   judgeDetachOrder,
 	}
 }

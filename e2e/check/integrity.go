@@ -32,6 +32,7 @@ func Integrity() Check {
 		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
 			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
 		Unit:  "tables, file systems and data files looked over",
+		Lacks: ofOwn(noFiles),
 		judge: judgeIntegrity,
 	}
 }

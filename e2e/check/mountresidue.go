@@ -23,6 +23,7 @@ func MountResidue() Check {
 		Source: "Kubernetes, pkg/kubelet/volumemanager: volumes of pods that are gone are unmounted, after a restart " +
 			"too; kubernetes/kubernetes issues 89112, 101791 and 121937",
 		Unit:  "mounts of volumes for pods and nodes",
+		Lacks: neverMounted,
 		judge: judgeMountResidue,
 	}
 }
@@ -39,13 +40,17 @@ func judgeMountResidue(r *ruling) {
 	if !r.world.Watch().On(world.PodsObserver) {
 		r.unknown("the observer %s was never on: which pods were gone is not known", world.PodsObserver)
 	}
+	others, namespace := external(r.world), trialNamespace(r.world, r.trial.Plan)
 	for _, life := range d.ledger.Lives {
 		p := life.Place
 		if p == (world.Place{}) {
 			continue
 		}
-		r.evidence++
 		name := d.storage.VolumeAt(p)
+		if pv := d.storage.PVs[name]; others && (pv == nil || pv.Namespace != namespace) {
+			continue // Pods of other namespaces are not watched.
+		}
+		r.evidence++
 		r.looked("volume " + name)
 		var needless []idle
 		if p.Pod != "" {

@@ -35,6 +35,7 @@ func Mounts() Check {
 		Source: "Kubernetes documentation, Persistent Volumes, access mode ReadWriteOnce: one node at a time; " +
 			"kubernetes/kubernetes issues 61832 and 121937",
 		Unit:  "mounts of volumes",
+		Lacks: ofOwn(noIdentity),
 		judge: judgeMounts,
 	}
 }

@@ -23,6 +23,7 @@ func PodIdentity() Check {
 			"any time; kubernetes/kubernetes issue 61832",
 		Unit:    "database processes",
 		Applies: hasData,
+		Lacks:   ofOwn(noProcess),
 		judge:   judgePodIdentity,
 	}
 }

@@ -19,6 +19,7 @@ func RightVolume() Check {
 			"in the volume is Seatrial's own",
 		Unit:    "witnesses read",
 		Applies: leavesWitness,
+		Lacks:   ofOwn(noWitness),
 		judge:   judgeRightVolume,
 	}
 }

@@ -27,6 +27,7 @@ func SetBinding() Check {
 			"Persistent Volumes, Binding",
 		Unit:    "claims bound",
 		Applies: planned(local),
+		Lacks:   ofOwn(noLocal),
 	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, judgeSetBinding)
 }
 

@@ -20,6 +20,7 @@ func StageOrder() Check {
 			"NodePublishVolume after NodeStageVolume, each for that node",
 		Unit:    "calls that stage and publish",
 		Applies: onSharedDisk,
+		Lacks:   ofOwn(noCalls),
 		judge:   judgeStageOrder,
 	}
 }

@@ -30,6 +30,7 @@ func UnpublishInUse() Check {
 		Source: "Kubernetes, pkg/kubelet/volumemanager: a volume is unmounted once the pod's containers have ended; " +
 			"kubernetes/kubernetes issues 113979 and 120150",
 		Unit:  "mounts of volumes for pods",
+		Lacks: ofOwn(noCalls),
 		judge: judgeUnpublishInUse,
 	}
 }

@@ -54,6 +54,7 @@ func Witness() Check {
 			"was blind; the writer's clock is the boot clock, which all nodes of one kernel share",
 		Unit:    "entries of writers in volumes",
 		Applies: leavesWitness,
+		Lacks:   ofOwn(noWitness),
 		judge:   judgeWitness,
 	}
 }

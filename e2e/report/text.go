@@ -68,6 +68,7 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
+	s.notJudged(p)
 	s.stuck(p)
 	s.planSection(p)
 	s.faultTable(p)
@@ -222,6 +223,17 @@ func (s *story) reasons(p *page) {
 	}
 }
 
+// notJudged lists the promises that the workload gives no evidence of.
+func (s *story) notJudged(p *page) {
+	if len(s.report.NotJudged) == 0 {
+		return
+	}
+	p.heading("NOT JUDGED")
+	for _, u := range s.report.NotJudged {
+		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
+	}
+}
+
 func (s *story) notes(p *page) {
 	p.heading("NOTES")
 	none := true
@@ -314,7 +326,11 @@ func (s *story) why() string {
 		}
 		return "A promise was broken, and the check that says so gives no finding."
 	case check.Pass:
-		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.", len(s.report.Results))
+		not := ""
+		if n := len(s.report.NotJudged); n > 0 {
+			not = fmt.Sprintf(" %d promises were not judged.", n)
+		}
+		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.%s", len(s.report.Results), not)
 	}
 	if s.run.CutShort != "" {
 		return "The record of the trial broke off: " + s.run.CutShort + "."

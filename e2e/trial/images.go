@@ -28,6 +28,9 @@ func ensureImages(ctx context.Context, m ClusterOptions) (offline.Images, error)
 	if m.Access == nil {
 		return EnsureImages(ctx, m)
 	}
+	if m.NoDatabase {
+		return offline.Images{}, nil
+	}
 	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
 	database, err := tool.EnsureDatabase(ctx)
 	return offline.Images{Database: database}, err
@@ -61,7 +64,10 @@ func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 
 // loadDatabase brings the database image to the nodes that lack it: those of a published node image, and those of a
 // cluster that was made with an earlier database image and is used again.
-func loadDatabase(ctx context.Context, c clusters.Cluster, image offline.Database) error {
+func (m ClusterOptions) loadDatabase(ctx context.Context, c clusters.Cluster, image offline.Database) error {
+	if m.NoDatabase {
+		return nil
+	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)

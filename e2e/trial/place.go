@@ -35,6 +35,7 @@ type ClusterOptions struct {
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
 	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
+	NoDatabase        bool     // No workload needs the database image: neither make nor load it.
 	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
 	Program           string   // Path of the seatrial program; found or built if empty.
@@ -120,7 +121,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		p.Cluster, err = provider.Open(ctx, m.ClusterName)
 		if err == nil {
 			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			err := errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
+			err := errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
 			if err != nil {
 				return nil, errors.Join(err, closeCluster(ctx, p.Cluster))
 			}
@@ -147,7 +148,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
 	p.record.Ours = true
-	err = errors.Join(hold(ctx, held, p.Cluster), loadDatabase(ctx, p.Cluster, images.Database))
+	err = errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
 	if err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
@@ -19,6 +21,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/fixtures"
+	"github.com/seatrial/seatrial/fixtures/external"
 	"github.com/seatrial/seatrial/fixtures/light"
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
@@ -72,10 +75,12 @@ func AllParts() Parts {
 		),
 		Scenarios: scenarios.All(),
 		Storages: []fixtures.StorageDefinition{
+			external.Claims(),
 			localpv.Definition(),
 			shareddisk.Definition(),
 		},
 		Workloads: []fixtures.Definition{
+			external.Definition(),
 			light.Definition(),
 			mysql.Definition(),
 		},
@@ -134,6 +139,15 @@ func ContextName(a Access, name string) (string, error) {
 func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
 	return Provider().New(engine, log)
 }
+
+// LookAt holds an external workload that is there against its plan. It only reads. Its error is plan.FieldErrors when
+// the plan cannot be carried out.
+func LookAt(ctx context.Context, kube kubernetes.Interface, p plan.Plan) error {
+	return external.Look(ctx, kube, p.Workload)
+}
+
+// manifests holds the manifests of an external workload against its plan.
+func manifests(w plan.Workload) error { return external.Manifests(w) }
 
 func caps(parts Parts) plan.Caps {
 	names := make([]string, 0, len(parts.Workloads))

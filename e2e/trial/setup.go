@@ -18,8 +18,13 @@ import (
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// namespace is the trial's own.
-func (c *runner) namespace() string { return "seatrial-" + c.RunID }
+// namespace is the trial's own, or that of a StatefulSet that was there.
+func (c *runner) namespace() string {
+	if x := c.Plan.Workload.External; x != nil && x.Namespace != "" {
+		return x.Namespace
+	}
+	return "seatrial-" + c.RunID
+}
 
 // setUp turns the observers on and makes the workload.
 func (c *runner) setUp(ctx context.Context) error {

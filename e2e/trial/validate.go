@@ -47,7 +47,12 @@ func allNeeds(parts Parts, p plan.Plan) []string {
 }
 
 // Validate holds a plan against the parts there are, wherever it is carried out.
-func Validate(parts Parts, p plan.Plan) error { return p.Validate(caps(parts)) }
+func Validate(parts Parts, p plan.Plan) error {
+	if err := p.Validate(caps(parts)); err != nil {
+		return err
+	}
+	return manifests(p.Workload)
+}
 
 // ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
 // touched; the kernel is asked for what it has.
@@ -64,15 +69,23 @@ func validateFor(provider clusters.Definition, parts Parts, p plan.Plan) error {
 	for need, why := range c.Cannot {
 		c.Cannot[need] = fmt.Sprintf("no %s cluster on this machine has it: %s", provider.Name, why)
 	}
-	return p.Validate(c)
+	if err := p.Validate(c); err != nil {
+		return err
+	}
+	return manifests(p.Workload)
 }
 
 // ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
 func ValidateNew(parts Parts, p plan.Plan) error {
+	var errs plan.FieldErrors
+	if x := p.Workload.External; x != nil && x.Namespace != "" {
+		errs.Add("workload.external.namespace", "name its cluster by --kubeconfig, or by --cluster and --reuse",
+			"a StatefulSet that is there is on no cluster that this run makes")
+		return errs
+	}
 	if !needs(parts, p, needChaosMesh) {
 		return nil
 	}
-	var errs plan.FieldErrors
 	errs.Add("steps", "keep a cluster with --keep, install Chaos Mesh on it, and use it with --cluster and --reuse",
 		"an experiment is left to Chaos Mesh, which a cluster that this run makes does not have")
 	return errs
@@ -96,19 +109,24 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 			c.ControlPlanes++
 		}
 	}
-	mesh := needs(parts, p, needChaosMesh)
-	if err := p.Validate(c); err != nil || !mesh && p.Kubernetes == "" {
+	if err := p.Validate(c); err != nil {
 		return err
+	}
+	mesh := needs(parts, p, needChaosMesh)
+	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
+		return nil
 	}
 	kube, err := client(ctx, cluster)
 	if err != nil {
 		return fmt.Errorf("ask cluster %q what it is: %w", cluster.Name(), err)
 	}
 	if p.Kubernetes != "" {
-		err := steadyAt(ctx, kube, p.Kubernetes, cluster.Name())
-		if err != nil || !mesh {
+		if err := steadyAt(ctx, kube, p.Kubernetes, cluster.Name()); err != nil {
 			return err
 		}
+	}
+	if err := LookAt(ctx, kube, p); err != nil || !mesh {
+		return err
 	}
 	return chaosMeshOn(ctx, kube, cluster.Name())
 }

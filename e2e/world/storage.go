@@ -26,6 +26,7 @@ type PV struct {
 	Modes                []string
 	Namespace, Claim     string // Of the claim that it is bound to, or is meant for.
 	Size                 string
+	Directory            bool // It is a directory of a node (hostPath).
 }
 
 // AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
@@ -75,6 +76,7 @@ func (s *Storage) addPV(v *Volume) {
 	if v.Spec.CSI != nil {
 		o.Handle, o.Driver = v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver
 	}
+	o.Directory = v.Spec.HostPath != nil
 	if size, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok {
 		o.Size = size.String()
 	}

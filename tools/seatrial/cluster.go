@@ -126,7 +126,7 @@ func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Write
 	return trial.ClusterOptions{
 		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: kubernetes,
 		Upgrades: p.Upgrades(), Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
-		Reuse: f.reuse, Progress: stderr, Log: log, Program: self,
+		Reuse: f.reuse, Progress: stderr, Log: log, Program: self, NoDatabase: p.Workload.External != nil,
 	}, nil
 }
 
@@ -162,7 +162,7 @@ func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOpt
 	}
 	return trial.ClusterOptions{
 		Access: &access, ClusterName: name, Workers: p.Workers, Storages: []string{p.Workload.StorageName()},
-		CacheDir: f.cache, Progress: stderr, Log: access.Log, Program: self,
+		CacheDir: f.cache, Progress: stderr, Log: access.Log, Program: self, NoDatabase: p.Workload.External != nil,
 	}, nil
 }
 

@@ -15,6 +15,8 @@ import (
 // maxPlanFile bounds how much is read: the file may be an endless device.
 const maxPlanFile = 8 << 20
 
+const noManifests = "the manifests cannot be carried out:"
+
 func newPlanImport() *cobra.Command {
 	var output string
 	var around trial.Around
@@ -63,7 +65,7 @@ func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 	around.Seed = seed
 	p, err := trial.ImportMesh(trial.AllParts(), manifests, around)
 	if err != nil {
-		return plan.Plan{}, illegal(err)
+		return plan.Plan{}, illegal(noManifests, err)
 	}
 	if err := trial.Validate(trial.AllParts(), p); err != nil {
 		return plan.Plan{}, badArguments("the plan of the manifests is not legal:\n%w", err)
@@ -71,17 +73,16 @@ func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 	return p, nil
 }
 
-// illegal turns errors in the user's file into bad arguments.
-func illegal(err error) error {
+// illegal turns errors in the user's file into bad arguments; what says what cannot be done.
+func illegal(what string, err error) error {
 	var fields plan.FieldErrors
 	if !errors.As(err, &fields) {
 		return badArguments("%w", err)
 	}
-	text := "the manifests cannot be carried out:"
 	for _, e := range fields {
-		text += "\n  " + e.Field + ": " + e.Detail
+		what += "\n  " + e.Field + ": " + e.Detail
 	}
-	return badArguments("%s", text)
+	return badArguments("%s", what)
 }
 
 // readFile reads a file; "-" is the standard input.
@@ -120,7 +121,7 @@ func readPlan(name string, seed uint64) (plan.Plan, error) {
 	}
 	p, err := trial.ReadPlan(trial.AllParts(), data, trial.Around{Seed: drawn})
 	if err != nil {
-		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal(err))
+		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal(noManifests, err))
 	}
 	if seed != 0 && p.Seed != seed {
 		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")

@@ -14,7 +14,7 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	var output string
+	var output, workload string
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "plan SCENARIO",
@@ -26,6 +26,9 @@ func newPlan() *cobra.Command {
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := makePlan(args[0], seed)
+			if err == nil && workload != "" {
+				p, err = putWorkload(p, workload)
+			}
 			if err != nil {
 				return err
 			}
@@ -34,6 +37,7 @@ func newPlan() *cobra.Command {
 	}
 	outputFlag(cmd, &output)
 	seedFlag(cmd, &seed)
+	cmd.Flags().StringVar(&workload, "workload", "", "put the StatefulSet that this file describes into the plan")
 	cmd.AddCommand(newPlanImport())
 	return cmd
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -21,6 +23,7 @@ type runFlags struct {
 	cluster  clusterFlags
 	seed     uint64
 	planFile string
+	workload string
 	runs     string
 	keep     bool
 	verbose  bool
@@ -35,8 +38,9 @@ func newRun() *cobra.Command {
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
 With --kubeconfig or --context it uses a cluster that is there already and leaves it as it was; it prints the plan and
 touches nothing until --yes-context names that cluster.`,
-		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json",
-		Args:    scenarioOrPlan,
+		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
+			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
+		Args: scenarioOrPlan,
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +52,8 @@ touches nothing until --yes-context names that cluster.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&f.workload, "workload", "",
+		"try the StatefulSet that this file describes, see docs/workloads.md")
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "run the plan, or the Chaos Mesh manifests, in this file")
 	return cmd
 }
@@ -85,8 +91,14 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 		return plan.Plan{}, badArguments("SCENARIO is missing; see `seatrial list scenarios`")
 	case f.planFile != "" && len(args) > 0:
 		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
+	case f.planFile != "" && f.workload != "":
+		return plan.Plan{}, badArguments("--plan contains its workload; leave --workload out")
 	case f.planFile == "":
-		return makePlan(args[0], f.seed)
+		p, err := makePlan(args[0], f.seed)
+		if err != nil || f.workload == "" {
+			return p, err
+		}
+		return putWorkload(p, f.workload)
 	}
 	return readPlan(f.planFile, f.seed)
 }
@@ -114,17 +126,16 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
+	if err := f.lookAt(ctx, p); err != nil {
+		return err
+	}
 	place, err := prepare(ctx, m)
 	if err != nil {
 		return err
 	}
 	if err := trial.ValidateOn(ctx, trial.AllParts(), p, place.Cluster); err != nil {
 		f.leave(ctx, place, "run "+p.Scenario, stderr)
-		var fields plan.FieldErrors
-		if !errors.As(err, &fields) {
-			return err // The cluster could not be asked.
-		}
-		return badArguments("the plan cannot be carried out:\n%w", err)
+		return cannot(err)
 	}
 	out, err := place.Run(ctx, trial.RunOptions{
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
@@ -134,6 +145,37 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		return f.concludeHurt(out, err, stdout, stderr)
 	}
 	return f.conclude(out, stdout)
+}
+
+// lookAt holds an external workload on an existing cluster against the plan, before anything is put there.
+func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
+	if p.Workload.External == nil {
+		return nil
+	}
+	if _, err := exec.LookPath(p.Workload.External.Command[0]); err != nil {
+		return badArguments("the plan cannot be carried out:\n  workload.external.command[0]: %w; name a program", err)
+	}
+	if !f.cluster.access.given() {
+		return nil
+	}
+	config, err := clientConfig(f.cluster.access.kubeconfig, f.cluster.access.context)
+	if err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("look at StatefulSet %q: %w", p.Workload.StatefulSet, err)
+	}
+	return cannot(trial.LookAt(ctx, kube, p))
+}
+
+// cannot turns errors of fields of a plan into bad arguments.
+func cannot(err error) error {
+	var fields plan.FieldErrors
+	if !errors.As(err, &fields) {
+		return err // The cluster could not be asked, or there is no error.
+	}
+	return badArguments("the plan cannot be carried out:\n%w", err)
 }
 
 // concludeHurt reports a trial whose record is incomplete. It is judged anyway, but never succeeds.

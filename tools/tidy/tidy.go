@@ -64,6 +64,7 @@ func owned() []owner {
 		{module + "clusters/existing", nil},
 		{module + "clusters/fake", nil},
 		{module + "clusters/kind", nil},
+		{module + "fixtures/external", nil},
 		{module + "fixtures/light", nil},
 		{module + "fixtures/localpv", nil},
 		{module + "fixtures/mysql", nil},

@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// ExternalName is the name of the workload that Workload.External goes with.
+const ExternalName = "external"
+
+// AllowLabel is the label of a namespace whose StatefulSets may be tried, with the value "true".
+const AllowLabel = "seatrial.dev/allow-trials"
+
+// External is a StatefulSet that is not Seatrial's, and how it is spoken to.
+type External struct {
+	// Namespace is that of a StatefulSet that is there. With Manifests it is empty: they go into the trial's own.
+	Namespace string `json:"namespace,omitempty"`
+	// Manifests are objects in YAML, one StatefulSet among them: as they were when the plan was made.
+	Manifests string `json:"manifests,omitempty"`
+	Port      int    `json:"port"` // Of a pod, where the data client connects.
+	// Container is the one that serves the data; empty for the first.
+	Container string     `json:"container,omitempty"`
+	Secret    *SecretRef `json:"secret,omitempty"`
+	// Command is the data client: a program and its arguments, found as a shell finds it.
+	Command []string `json:"command"`
+}
+
+// SecretRef names a Secret in the StatefulSet's namespace and two of its keys.
+type SecretRef struct {
+	Name        string `json:"name"`
+	UserKey     string `json:"userKey,omitempty"`     // "user" when empty.
+	PasswordKey string `json:"passwordKey,omitempty"` // "password" when empty.
+}
+
+// Keys returns the keys of user and password.
+func (s SecretRef) Keys() (user, password string) {
+	return cmp.Or(s.UserKey, "user"), cmp.Or(s.PasswordKey, "password")
+}
+
+// WorkloadFile is what a user says of a StatefulSet in a file.
+type WorkloadFile struct {
+	Namespace   string     `json:"namespace,omitempty"`
+	StatefulSet string     `json:"statefulSet"`
+	Replicas    int        `json:"replicas"`
+	Start       int        `json:"start,omitempty"`     // The first ordinal.
+	Parallel    bool       `json:"parallel,omitempty"`  // Its podManagementPolicy is Parallel.
+	Manifests   string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
+	Container   string     `json:"container,omitempty"`
+	Port        int        `json:"port"`
+	Secret      *SecretRef `json:"secret,omitempty"`
+	Data        DataClient `json:"data"`
+}
+
+// DataClient is how rows are written and read back.
+type DataClient struct {
+	Command   []string  `json:"command"`
+	Clients   *int      `json:"clients,omitempty"`   // For each instance; 1 when left out.
+	Interval  *Duration `json:"interval,omitempty"`  // Between two writes of a client; 100ms when left out.
+	QuietRows *int      `json:"quietRows,omitempty"` // Written first and never again; 100 when left out.
+}
+
+// DecodeWorkload reads a workload file in YAML or JSON, strictly. Its error is FieldErrors.
+func DecodeWorkload(data []byte) (WorkloadFile, error) {
+	var f WorkloadFile
+	var errs FieldErrors
+	if len(data) > maxBytes {
+		errs.Add("workload", "shorten it", "is longer than %d bytes", maxBytes)
+		return f, errs
+	}
+	errs = Unmarshal(data, &f)
+	for _, e := range errs {
+		e.Field = cmp.Or(e.Field, "workload")
+	}
+	if len(errs) > 0 {
+		return f, errs
+	}
+	v := &validator{work: f.workload("")}
+	v.external("", "data.")
+	if (f.Namespace == "") == (f.Manifests == "") {
+		v.Add("namespace", "name the namespace of a StatefulSet that is there, or set manifests",
+			"and manifests: exactly one is needed")
+	}
+	return f, v.Err()
+}
+
+// workload is the workload of a plan, with the manifests as text.
+func (f WorkloadFile) workload(manifests string) Workload {
+	return Workload{
+		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
+		Clients: or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
+		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
+		External: &External{
+			Namespace: f.Namespace, Manifests: manifests, Container: f.Container, Port: f.Port, Secret: f.Secret,
+			Command: f.Data.Command,
+		},
+	}
+}
+
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// Put returns the plan with the workload of f in the place of its own; manifests are the text of f.Manifests. The steps
+// stay, so the plan's workload must be one that f's can stand for. Its error is FieldErrors.
+func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
+	var errs FieldErrors
+	special := SetFields(p.Workload)
+	maps.DeleteFunc(special, func(name string, _ any) bool {
+		return slices.Contains([]string{"name", "statefulSet", "replicas", "fileSystem", "volumeMiB", "clients",
+			"interval", "quietRows"}, name)
+	})
+	if len(special) > 0 {
+		errs.Add("scenario", "choose another, or write a plan of your own", "%q is about a workload with %s",
+			p.Scenario, strings.Join(slices.Sorted(maps.Keys(special)), ", "))
+	}
+	if f.Replicas != p.Workload.Replicas {
+		errs.Add("replicas", fmt.Sprintf("use %d, or another scenario", p.Workload.Replicas),
+			"the steps of scenario %q are for %d, not for %d", p.Scenario, p.Workload.Replicas, f.Replicas)
+	}
+	p.Workload = f.workload(manifests)
+	return p, errs.Err()
+}
+
+// external checks what a workload says that is not Seatrial's. In a plan the fields are below others than in a file.
+func (v *validator) external(at, data string) {
+	w := v.work
+	x := w.External
+	v.name(at+"statefulSet", w.StatefulSet)
+	v.Range(at+"replicas", w.Replicas, 1, MaxReplicas)
+	v.Range(at+"start", w.Start, 0, MaxOrdinal)
+	v.Range(data+"clients", w.Clients, 1, MaxClients)
+	v.Range(data+"quietRows", w.QuietRows, 1, MaxRows/100) // Each is a call of the program.
+	if w.Interval <= 0 || w.Interval.D() > time.Minute {
+		v.Add(data+"interval", "use more than 0s, at most 1m0s", "%s is out of range", w.Interval)
+	}
+	if at != "" {
+		at += "external."
+		data = at
+	}
+	v.Range(at+"port", x.Port, 1, 65535)
+	if x.Container != "" {
+		v.label(at+"container", x.Container)
+	}
+	if x.Namespace != "" {
+		v.label(at+"namespace", x.Namespace)
+	}
+	if x.Secret != nil {
+		v.secret(at+"secret", *x.Secret)
+	}
+	if len(x.Command) == 0 || x.Command[0] == "" {
+		v.Add(data+"command", "give a program and its arguments", "is missing")
+	}
+	for i, arg := range x.Command {
+		if strings.ContainsRune(arg, 0) || len(arg) > maxDetail {
+			v.Add(fmt.Sprintf("%scommand[%d]", data, i), "give text that a program can be given",
+				"%d bytes, at most %d and no zero byte", len(arg), maxDetail)
+		}
+	}
+}
+
+func (v *validator) label(at, name string) {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		v.Add(at, "use lower-case letters, digits and hyphens, at most 63", "%q is not a name", name)
+	}
+}
+
+func (v *validator) secret(at string, s SecretRef) {
+	if len(validation.IsDNS1123Subdomain(s.Name)) > 0 {
+		v.Add(at+".name", "use the name of a Secret", "%q is not a name", s.Name)
+	}
+	user, password := s.Keys()
+	for field, key := range map[string]string{"userKey": user, "passwordKey": password} {
+		if len(validation.IsConfigMapKey(key)) > 0 {
+			v.Add(at+"."+field, "use letters, digits, hyphens, dots and underscores", "%q is not a key", key)
+		}
+	}
+}
+
+// externalPlan checks the workload of a plan that is not Seatrial's, and that nothing is done to it for good.
+func (v *validator) externalPlan() {
+	w := v.work
+	if w.Name != ExternalName || w.External == nil {
+		v.Add("workload.external", fmt.Sprintf("set it for workload.name %q, and for no other", ExternalName),
+			"does not go with workload %q", w.Name)
+		return
+	}
+	v.external("workload.", "workload.")
+	if (w.External.Namespace == "") == (w.External.Manifests == "") {
+		v.Add("workload.external.namespace", "name the namespace of a StatefulSet that is there, or set manifests",
+			"and manifests: exactly one is needed")
+	}
+	v.OneOf("workload.storage", "storage", w.Storage, StorageCluster)
+	own := SetFields(w)
+	for _, name := range []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
+		"quietRows", "storage", "external"} {
+		delete(own, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		v.Add("workload."+name, "leave it out", "is for workloads of Seatrial's own")
+	}
+}
+
+// spares refuses a step that only a workload can stand that Seatrial made, and removes.
+func (v *validator) spares(at string, s Step) {
+	if v.work.External == nil {
+		return
+	}
+	switch s.Do {
+	case ActionAwait, ActionChecksum, ActionDeletePod, ActionFault, ActionLoad, ActionPause, ActionRead, ActionScale,
+		ActionTogether:
+	default:
+		v.Add(at+".do", "leave the step out", "%q is done to workloads of Seatrial's own alone", s.Do)
+	}
+	if s.Fault == nil {
+		return
+	}
+	if f := v.caps.fault(s.Fault.Name); f != nil && (slices.Contains(f.Takes, PartVolume) ||
+		slices.Contains(f.Takes, PartClaim)) {
+		v.Add(at+".fault.name", "choose another", "fault %q is one of volumes that Seatrial made", f.Name)
+	}
+}

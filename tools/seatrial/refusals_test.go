@@ -58,13 +58,19 @@ func (u untouched) run(t *testing.T, text []byte) answer {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return u.program(t, "run", "--plan", file, "--runs", u.runs, "--cluster", "seatrial-never")
+}
+
+// program runs the program with arguments.
+func (u untouched) program(t *testing.T, args ...string) answer {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, self, "run", "--plan", file, "--runs", u.runs, "--cluster", "seatrial-never")
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir = u.home
 	cmd.Env = []string{asProgram + "=1", "HOME=" + u.home, "XDG_CACHE_HOME=" + u.home, "PATH=" + u.bin}
 	var stdout, stderr bytes.Buffer

@@ -98,6 +98,8 @@ func (o *ordering) step(p *world.PodState) {
 	}
 	if !same && !p.Deleted() {
 		switch {
+		case old == nil && o.wasThere(p):
+			o.made[l.Ordinal] = true // Before the trial.
 		case p.Event.Object.Verb != history.VerbAdded:
 			o.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name,
 				o.when(p.Event))
@@ -114,6 +116,13 @@ func (o *ordering) step(p *world.PodState) {
 	}
 	o.now[l.Ordinal] = p
 	o.arrived = max(o.arrived, p.Event.Span.NotAfter)
+}
+
+// wasThere reports that a pod is one of a StatefulSet that was there before the trial, as the first list had it.
+func (o *ordering) wasThere(p *world.PodState) bool {
+	x, setup := o.trial.Plan.Workload.External, o.trial.Phase(history.PhaseSetup)
+	return x != nil && x.Namespace != "" && p.Event.Object.Verb == history.VerbListed && setup.End != nil &&
+		p.Event.Span.NotBefore <= setup.End.Span.NotAfter
 }
 
 // judgeCreation holds that all predecessors are Running and Ready.

@@ -381,10 +381,11 @@ func onOneLine(names []string) string {
 }
 
 // reproduce is the command that carries the same plan out again. A plan that was read from a file is not to be had from
-// its scenario and seed.
+// its scenario and seed, and neither is a workload.
 func (s *story) reproduce() string {
 	for _, arg := range s.run.CommandLine {
-		if arg == "--plan" || strings.HasPrefix(arg, "--plan=") {
+		flag, _, _ := strings.Cut(arg, "=")
+		if flag == "--plan" || flag == "--workload" {
 			return strings.Join(append([]string{"seatrial"}, quoteAll(s.run.CommandLine[1:])...), " ")
 		}
 	}

@@ -37,12 +37,16 @@ type (
 		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
-		Class   string      `xml:"classname,attr"`
-		Name    string      `xml:"name,attr"`
-		Time    string      `xml:"time,attr"`
-		Failure *junitWrong `xml:"failure"`
-		Error   *junitWrong `xml:"error"`
-		Out     string      `xml:"system-out,omitempty"`
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitWrong   `xml:"failure"`
+		Error   *junitWrong   `xml:"error"`
+		Skipped *junitSkipped `xml:"skipped"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
 	}
 	junitWrong struct {
 		Type    string `xml:"type,attr"`
@@ -67,7 +71,12 @@ func WriteJUnit(w io.Writer, j Judged) error {
 	for _, res := range r.Results {
 		suite.Cases = append(suite.Cases, junitCaseOf(suite.Name, res))
 	}
+	for _, u := range r.NotJudged {
+		suite.Cases = append(suite.Cases, junitCase{Class: suite.Name, Name: clean(u.Check), Time: "0",
+			Skipped: &junitSkipped{Message: clean("not judged: " + u.Why)}})
+	}
 	suite.Failures, suite.Errors = counts(r)
+	suite.Skipped = len(r.NotJudged)
 	if len(r.Results) == 0 {
 		suite.Errors = 1
 		suite.Cases = []junitCase{{Class: suite.Name, Name: "verdict", Time: "0", Error: &junitWrong{

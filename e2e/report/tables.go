@@ -64,6 +64,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) 
 
 // volumes puts a line for every volume with the nodes that mounted it.
 func (s *story) volumes(p *page) {
+	if s.plan.Workload.External != nil {
+		return // Which mount is of which volume is not known.
+	}
 	var rows []row
 	for _, v := range s.world.Volumes().All {
 		count := map[string]int{}

@@ -35,6 +35,7 @@ type content struct {
 	Summary   report.Summary
 	About     []item
 	Results   []check.Result
+	NotJudged []check.Unjudged
 	Reasons   []item // Why checks are UNKNOWN.
 	Causes    []cause
 	Chronicle string
@@ -60,7 +61,8 @@ func Write(w io.Writer, j report.Judged) error {
 			"form-action 'none'", digest(script), digest(style)),
 		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // Both are embedded files.
 		Summary: report.Summarize(j), About: about(j), Results: j.Report.Results,
-		Causes: d.causes(j.Report), Reasons: reasons(j.Report),
+		NotJudged: j.Report.NotJudged,
+		Causes:    d.causes(j.Report), Reasons: reasons(j.Report),
 		Chronicle: chronicle.String(), Drawing: d.drawing,
 	}
 	if err := t.Execute(w, c); err != nil {

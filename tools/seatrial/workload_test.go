@@ -174,7 +174,8 @@ func TestRunRefusesAWorkloadAndTouchesNothing(t *testing.T) {
 		"no port": {"statefulSet: db\nnamespace: shop\nreplicas: 3\ndata: {command: ['true']}\n", "port: 0"},
 		"a new cluster": {"statefulSet: db\nnamespace: shop\nreplicas: 3\nport: 1\ndata: {command: ['true']}\n",
 			"workload.external.namespace"},
-		"a scenario off": {"statefulSet: db\nnamespace: shop\nreplicas: 4\nport: 1\ndata: {command: ['true']}\n", "replicas"},
+		"a scenario off": {"statefulSet: db\nnamespace: shop\nreplicas: 4\nport: 1\ndata: {command: ['true']}\n",
+			"replicas"},
 	} {
 		u := newUntouched(t)
 		file := filepath.Join(u.root, "plan.json") // That alone may be there.

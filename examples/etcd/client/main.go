@@ -106,9 +106,9 @@ func (e etcd) answer(req request, each func(row)) answer {
 	case "clear":
 		err = e.call("kv/deleterange", map[string][]byte{"key": []byte(e.prefix), "range_end": end(e.prefix)}, nil)
 	default:
-		err = errRefused{fmt.Errorf("operation %q is not known", req.Op)}
+		err = refusedError{fmt.Errorf("operation %q is not known", req.Op)}
 	}
-	var refused errRefused
+	var refused refusedError
 	switch {
 	case err == nil:
 		a.Result = "ok"
@@ -160,7 +160,8 @@ func (e etcd) checksum(client int) (n int64, sum string, err error) {
 	h := sha256.New()
 	err = e.walk(fmt.Sprintf("%s%d/", e.prefix, client), func(p pair) error {
 		n++
-		_, err := fmt.Fprintf(h, "%d %s %d %s\n", len(p.Key)-len(e.prefix), p.Key[len(e.prefix):], len(p.Value), p.Value)
+		key := p.Key[len(e.prefix):]
+		_, err := fmt.Fprintf(h, "%d %s %d %s\n", len(key), key, len(p.Value), p.Value)
 		return err
 	})
 	return n, hex.EncodeToString(h.Sum(nil)), err
@@ -210,10 +211,10 @@ func end(prefix string) []byte {
 	return b
 }
 
-// errRefused is an error that says that nothing was written.
-type errRefused struct{ error }
+// refusedError is an error that says that nothing was written.
+type refusedError struct{ error }
 
-// call posts one request. An answer in which etcd refuses it is errRefused only where that says that nothing was done.
+// call posts one request. An answer in which etcd refuses it is refusedError only where that says that nothing was done.
 func (e etcd) call(method string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -237,7 +238,7 @@ func (e etcd) call(method string, in, out any) error {
 	if res.StatusCode != http.StatusOK {
 		err := fmt.Errorf("%s: %s: %s", method, res.Status, bytes.TrimSpace(data))
 		if res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusNotFound {
-			return errRefused{err}
+			return refusedError{err}
 		}
 		return err
 	}

@@ -14,30 +14,31 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	var output, workload string
-	var seed uint64
+	var output string
+	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "plan SCENARIO",
 		Short: "Print the plan of a scenario and seed; needs no cluster and touches nothing",
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
-		Args: exactly("SCENARIO"),
+		Args: scenarioOrPlan,
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := makePlan(args[0], seed)
-			if err == nil && workload != "" {
-				p, err = putWorkload(p, workload)
-			}
+			p, err := f.plan(args)
 			if err != nil {
 				return err
+			}
+			if err := trial.Validate(trial.AllParts(), p); err != nil {
+				return badArguments("the plan is not legal:\n%w", err)
 			}
 			return writePlan(cmd.OutOrStdout(), p, output)
 		},
 	}
 	outputFlag(cmd, &output)
-	seedFlag(cmd, &seed)
-	cmd.Flags().StringVar(&workload, "workload", "", "put the StatefulSet that this file describes into the plan")
+	seedFlag(cmd, &f.seed)
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
+	cmd.Flags().StringVar(&f.workload, "workload", "", "put the StatefulSet that this file describes into the plan")
 	cmd.AddCommand(newPlanImport())
 	return cmd
 }

@@ -62,8 +62,8 @@ func put(t interface {
 	return putWorkload(p, file)
 }
 
-// TestWorkloadFilesAreTakenOrRefusedByField holds that a file with one value changed is refused with 254 and the name of
-// the field, or gives a plan that is legal and reads back as it is.
+// TestWorkloadFilesAreTakenOrRefusedByField holds that a file with one value changed is refused with 254 and the name
+// of the field, or gives a plan that is legal and reads back as it is.
 func TestWorkloadFilesAreTakenOrRefusedByField(t *testing.T) {
 	dir, refused := t.TempDir(), 0
 	values := append(hostile(), "null", "true", "[]", "{}", `""`, "0", "-1", "1e99", "3.5", "99999999999999999999",
@@ -122,10 +122,11 @@ func TestWorkloadRefusals(t *testing.T) {
 		"replicas":            {"replicas=2", "", "replicas: the steps of scenario"},
 		"no set":              {"namespace=", "apiVersion: v1\nkind: Service\nmetadata: {name: db}\n", "statefulSet"},
 		"replicas of another": {"namespace=", strings.ReplaceAll(set(""), "replicas: 3", "replicas: 5"), "use 5"},
-		"cluster-wide":        {"namespace=", "apiVersion: v1\nkind: Namespace\nmetadata: {name: db}\n", "manifests[0]"},
-		"no kind":             {"namespace=", "metadata: {name: db}\n", "manifests[0]"},
-		"no YAML":             {"namespace=", "a: b: c", "manifests[0]"},
-		"parallel":            {"namespace=", set("podManagementPolicy: Parallel, "), "workload.parallel"},
+		"cluster-wide": {"namespace=", "apiVersion: v1\nkind: Namespace\nmetadata: {name: db}\n",
+			"manifests[0]"},
+		"no kind":  {"namespace=", "metadata: {name: db}\n", "manifests[0]"},
+		"no YAML":  {"namespace=", "a: b: c", "manifests[0]"},
+		"parallel": {"namespace=", set("podManagementPolicy: Parallel, "), "workload.parallel"},
 		"claims that are deleted": {"namespace=", set("persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, "),
 			"claims"},
 		"no volume": {"namespace=", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {replicas: 3}",

@@ -214,7 +214,8 @@ func end(prefix string) []byte {
 // refusedError is an error that says that nothing was written.
 type refusedError struct{ error }
 
-// call posts one request. An answer in which etcd refuses it is refusedError only where that says that nothing was done.
+// call posts one request. An answer in which etcd refuses it is a refusedError only where that says that nothing was
+// done.
 func (e etcd) call(method string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -120,6 +120,11 @@ func TestVerify(t *testing.T) {
 			c.Verdict = check.Pass
 		}, nil, exitViolated, "REJECTED: the runs do not show what it says: verdict: signed is PASS, and judged " +
 			"again it is FAIL"},
+		"a check left out": {bad, func(c *certificate.Certificate) {
+			left := func(p certificate.Promise) bool { return p.Verdict == check.Fail }
+			c.Promises = slices.DeleteFunc(c.Promises, left)
+			c.Verdict, c.Runs[0].Verdict = check.Pass, check.Pass
+		}, nil, exitViolated, "REJECTED: run smoke/a-run: check rows, which the certificate leaves out, is FAIL"},
 		"evidence made up": {good, func(c *certificate.Certificate) {
 			c.Promises[0].Evidence += 1000
 		}, nil, exitViolated, "REJECTED: the runs do not show what it says: promise "},

@@ -200,7 +200,9 @@ func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdou
 	if err != nil {
 		return err
 	}
-	runner := &nightRunner{options: m, flags: f.run, stderr: stderr, making: 90 * time.Second}
+	runner := &nightRunner{
+		options: m, kubernetes: m.KubernetesVersion, flags: f.run, stderr: stderr, making: 90 * time.Second,
+	}
 	n := nightly.Night{
 		List: part, Known: known, Run: runner.run, Ahead: runner.ahead, Now: time.Now, Until: begin.Add(f.budget),
 		Tell: func(format string, args ...any) { say(stderr, format, args...) },

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,10 @@ import (
 // is shown to be clean.
 type nightRunner struct {
 	options trial.ClusterOptions
-	flags   runFlags
-	stderr  io.Writer
+
+	kubernetes string // The version of the night.
+	flags      runFlags
+	stderr     io.Writer
 
 	place    *trial.Place
 	making   time.Duration // How long the last cluster took, or one usually does.
@@ -29,11 +32,19 @@ type nightRunner struct {
 
 // ahead is how long a trial of the unit has to wait for its cluster.
 func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
-	if n.place != nil && n.options.Workers == u.Workers {
+	if n.fits(u) {
 		return 0
 	}
 	return n.making
 }
+
+// fits tells whether there is a cluster with the workers and the version that a unit wants.
+func (n *nightRunner) fits(u nightly.Unit) bool {
+	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u)
+}
+
+// version is that of the unit's cluster: the night's, unless its plan begins with another one.
+func (n *nightRunner) version(u nightly.Unit) string { return cmp.Or(u.Plan.Kubernetes, n.kubernetes) }
 
 // run carries a unit out once.
 func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
@@ -45,7 +56,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	if err != nil {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}
-	if n.place != nil && n.options.Workers != u.Workers {
+	if !n.fits(u) {
 		n.leave(ctx)
 	}
 	begin := time.Now()
@@ -57,7 +68,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 			Started: begin.UTC().Round(0), Seconds: time.Since(begin).Round(100 * time.Millisecond).Seconds()}, nil
 	}
 	if n.place == nil {
-		if err := n.make(ctx, u.Workers); err != nil {
+		if err := n.make(ctx, u); err != nil {
 			const most = 3
 			if n.failed++; n.failed == most {
 				return nightly.Attempt{}, fmt.Errorf("no cluster could be made %d times in a row: %w", most, err)
@@ -86,20 +97,21 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	if out.Interrupted && out.Report.Verdict != check.Fail {
 		return nightly.Attempt{}, fmt.Errorf("%s, seed %d was interrupted: %w", u.Name, u.Seed, context.Cause(ctx))
 	}
-	if !out.Clean {
-		say(n.stderr, "something may be left on the cluster: the next trial gets a new one")
+	if !out.Clean || len(u.Plan.Upgrades()) > 0 {
+		say(n.stderr, "something may be left on the cluster, or it was upgraded: the next trial gets a new one")
 		n.leave(ctx)
 	}
 	return attemptOf(u, out.Report, begin, took, runOf(out.Dir)), nil
 }
 
-// make makes a cluster. One of that name that is there was left by a process that was killed: nothing shows that it is
+// make makes a cluster for a unit. One of that name that is there was left by a process that was killed: nothing shows that it is
 // clean, so it is deleted.
-func (n *nightRunner) make(ctx context.Context, workers int) error {
+func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 	if _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
 		return err
 	}
-	n.options.Workers = workers
+	n.options.Workers, n.options.KubernetesVersion = u.Workers, n.version(u)
+	n.options.Upgrades = u.Plan.Upgrades()
 	place, err := prepare(ctx, n.options)
 	if err != nil {
 		return err

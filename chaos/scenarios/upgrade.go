@@ -60,8 +60,8 @@ func upgradeTrouble() []plan.Scenario {
 		Build: func(r *rand.Rand) plan.Plan {
 			victim := r.IntN(3)
 			p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")
-			// kubeadm spends the first minute on preflight checks. Then it replaces etcd and the API server, which are away
-			// for 40 s by that, and nothing can be shown of a fault.
+			// kubeadm spends the first minute on preflight checks. Then it replaces etcd and the API server, which are
+			// away for 40 s by that, and nothing can be shown of a fault.
 			later := Await(plan.AwaitTime, 0, 3*time.Minute)
 			later.Await.After, later.Await.Since = plan.Duration(40*time.Second), plan.SinceStep
 			for i := range p.Steps {

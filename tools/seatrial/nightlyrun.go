@@ -104,8 +104,8 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	return attemptOf(u, out.Report, begin, took, runOf(out.Dir)), nil
 }
 
-// make makes a cluster for a unit. One of that name that is there was left by a process that was killed: nothing shows that it is
-// clean, so it is deleted.
+// make makes a cluster for a unit. One of that name that is there was left by a process that was killed: nothing
+// shows that it is clean, so it is deleted.
 func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 	if _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
 		return err

@@ -132,7 +132,8 @@ func again(c certificate.Certificate, runs string, stderr io.Writer) (certificat
 			if slices.Contains(c.Checks(), res.Check) || res.Verdict == check.Pass {
 				continue
 			}
-			what := fmt.Sprintf("run %s: check %s, which the certificate leaves out, is %s", r.Path, res.Check, res.Verdict)
+			what := fmt.Sprintf("run %s: check %s, which the certificate leaves out, is %s", r.Path, res.Check,
+				res.Verdict)
 			if res.Verdict == check.Fail {
 				return none, errors.New(what)
 			}

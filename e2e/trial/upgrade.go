@@ -79,6 +79,10 @@ func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clus
 	return workers[worker-1], nil
 }
 
+// drainLimit is how long a drain may take within an upgrade: as in kubectl it is no fault that takes effect at once, and
+// a pod such as CoreDNS may take its grace of 30 s on a busy node after the others.
+const drainLimit = 4 * time.Minute
+
 // drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness
 // is killed, the node is made schedulable again. A node on which nothing is to be evicted is cordoned.
 func (c *runner) drained(
@@ -108,6 +112,7 @@ func (c *runner) drained(
 	defer release()
 	return fault.NewGuard(fault.Config{
 		Step: s, Takes: def.Takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal), During: during,
+		Limits: fault.Limits{Confirm: drainLimit},
 	}, f).Run(ctx)
 }
 

@@ -40,9 +40,9 @@ func Drain() fault.Definition {
 const (
 	// evictEvery is how long after a refusal the next eviction is asked for; kubectl waits as long.
 	evictEvery = 5 * time.Second
-	// emptyBound is how long the node may take to be empty: what a budget allows by and by, and the pods' own grace. It
-	// is within fault.ConfirmLimit, beside the look at the Node.
-	emptyBound = 55 * time.Second
+	// emptyBound is how long the node may take to be empty: what a budget allows by and by, and the pods' own grace.
+	// fault.Limits.Confirm is shorter, but in an upgrade.
+	emptyBound = 4 * time.Minute
 )
 
 type drain struct {

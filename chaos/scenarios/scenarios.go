@@ -12,7 +12,7 @@ import (
 
 // All returns every scenario, in alphabetical order.
 func All() []plan.Scenario {
-	all := slices.Concat(trials(), selftests(), []plan.Scenario{Upgrade(UpgradeFrom, UpgradeTo)}, upgradeSelftests(),
+	all := slices.Concat(trials(), troubles(), selftests(), []plan.Scenario{Upgrade(UpgradeFrom, UpgradeTo)}, upgradeSelftests(),
 		upgradeTrouble())
 	for _, s := range sets() {
 		all = append(all, s.variants()...)

@@ -1,0 +1,91 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// troubles are the scenarios for faults of which each hurts the databases for a moment at most: with them every fault
+// that this project's clusters can carry out meets MySQL under load at least once.
+func troubles() []plan.Scenario {
+	const replicas = 2
+	return []plan.Scenario{
+		{
+			Name: "control-plane-trouble",
+			Summary: "API server and etcd killed, etcd stopped, controller manager and scheduler frozen, scheduler " +
+				"stopped, one after another, MySQL under load; then scale 2 to 1 to 2.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				faults := []plan.Step{
+					Fault("apiserver-kill", 0, 3*time.Second, 5*time.Minute),
+					Fault("etcd-kill", 0, 3*time.Second, 5*time.Minute),
+					Fault("etcd-stop", 0, 10*time.Second, 5*time.Minute),
+					Fault("manager-freeze", 0, 10*time.Second, 5*time.Minute),
+					Fault("scheduler-freeze", 0, 10*time.Second, 5*time.Minute),
+					Fault("scheduler-stop", 0, 10*time.Second, 5*time.Minute),
+				}
+				shuffle(r, faults)
+				return Trial(MySQL(replicas), oneByOne(faults)...)
+			},
+		},
+		{
+			Name: "node-trouble",
+			Summary: "kubelet frozen, containerd stopped, kube-proxy killed, a pod cut off from DNS, a node cut off " +
+				"from the other, paused, crashed, one after another, MySQL under load; then scale 2 to 1 to 2.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				isolated := r.IntN(replicas)
+				faults := slices.Concat(nodeTroubles(r, replicas), []plan.Step{
+					Fault("kube-proxy-kill", r.IntN(replicas), 3*time.Second, 3*time.Minute),
+					Fault("dns-block", r.IntN(replicas), 10*time.Second, 3*time.Minute),
+					With(Fault("node-isolate", isolated, 10*time.Second, 3*time.Minute),
+						plan.Params{"peer": (isolated + 1) % replicas}),
+				})
+				shuffle(r, faults)
+				return Trial(MySQL(replicas), oneByOne(faults)...)
+			},
+		},
+		{
+			// A node that comes back must find its volumes attached to it, and mount them again in order.
+			Name: "node-trouble-disk",
+			Summary: "kubelet frozen, containerd stopped, the node paused and crashed, one after another, MySQL on " +
+				"disks that could move; none may move, and each is staged and published in order again.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				faults := nodeTroubles(r, replicas)
+				shuffle(r, faults)
+				return Trial(eitherFileSystem(r, Disk(replicas, "single")), oneByOne(faults)...)
+			},
+		},
+		{
+			// The claim goes when its pod goes, and the rows with it: so its deletion comes last.
+			Name: "object-trouble",
+			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, and a claim is " +
+				"deleted under its MySQL instance: claim and volume stay while the instance writes.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				missing := r.IntN(replicas)
+				return Trial(MySQL(replicas), Load(100), Checksum("before"),
+					Fault("drain", r.IntN(replicas), 10*time.Second, 5*time.Minute), Load(60), Checksum("after"),
+					Within("pod-quota", missing, 5*time.Minute, DeletePod(missing),
+						Await(plan.AwaitGone, missing, time.Minute), Load(40)),
+					Load(60), Checksum("after"),
+					Fault("claim-delete", r.IntN(replicas), 10*time.Second, 3*time.Minute), Load(60), Read(),
+					Checksum("settled"))
+			},
+		},
+	}
+}
+
+// nodeTroubles take a node or what runs its pods away for less than the grace of its lease.
+func nodeTroubles(r *rand.Rand, replicas int) []plan.Step {
+	return []plan.Step{
+		Fault("kubelet-freeze", r.IntN(replicas), 10*time.Second, 3*time.Minute),
+		Fault("runtime-stop", r.IntN(replicas), 10*time.Second, 3*time.Minute),
+		Fault("node-pause", r.IntN(replicas), 10*time.Second, 4*time.Minute),
+		Fault("node-crash", r.IntN(replicas), 5*time.Second, 5*time.Minute),
+	}
+}

@@ -13,7 +13,7 @@ import (
 // Cases returns every case, in alphabetical order. What most of them have in common is filled in: the verdict FAIL, of
 // a control PASS, and every version without a fix.
 func Cases() []plan.Case {
-	all := slices.Concat(detachCases(), kubeletCases(), controllerCases())
+	all := slices.Concat(detachCases(), kubeletCases(), stageCases(), controllerCases())
 	for i, c := range all {
 		expect := "FAIL"
 		if c.Control {

@@ -23,15 +23,16 @@ import (
 // plane.
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
-		Name:    "csi-point",
-		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume.",
+		Name: "csi-point",
+		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume, or " +
+			"find its disk unreadable.",
 		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
 			"least.",
 		Healed:  "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
 		Needs:   []string{"systemd"},
 		Storage: plan.StorageSharedDisk,
 		// A detach that fails although the disk stays attached; a kubelet killed between two calls.
-		Upstream: "k/k#121937, k/k#124334",
+		Upstream: "k/k#121937, k/k#124334, k/k#142243",
 		Example: plan.Params{
 			"csi": plan.Params{"rpc": "NodeStageVolume", "act": "fail", "code": "Internal", "times": 1},
 		},
@@ -53,8 +54,11 @@ type csiCall struct {
 }
 
 // acts returns what a fault point can do to a call: do it later; answer an error and do nothing; hold it until the
-// fault is healed; do it and answer an error; answer success and do nothing.
-func acts() []string { return []string{"delay", "fail", "hold", "late", "lie"} }
+// fault is healed; do it and answer an error; answer success and do nothing; do it on a disk that cannot be read while
+// NodeStageVolume looks for a file system on it.
+func acts() []string { return []string{"delay", "fail", "hold", "late", "lie", actUnready} }
+
+const actUnready = "unready"
 
 // codes returns the errors that a call can be answered with (google.golang.org/grpc/codes).
 func codes() []string {
@@ -74,6 +78,9 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	c := *p.CSI
 	errs.OneOf("csi.rpc", "method", c.RPC, plan.CSIRPCs()...)
 	errs.OneOf("csi.act", "act", c.Act, acts()...)
+	if c.Act == actUnready && c.RPC != "NodeStageVolume" {
+		errs.Add("csi.rpc", "use NodeStageVolume", "act %q is not for %q, which looks for no file system", c.Act, c.RPC)
+	}
 	switch fails := c.Act == "fail" || c.Act == "late"; {
 	case fails:
 		errs.OneOf("csi.code", "code", c.Code, codes()...)

@@ -133,6 +133,13 @@ type Rebooter interface {
 	Reboot(ctx context.Context, grace time.Duration) error
 }
 
+// The states of a PowerNode.
+const (
+	StateRunning = "running"
+	StatePaused  = "paused"
+	StateExited  = "exited"
+)
+
 // PowerNode is a node that can be stopped and started as a whole.
 type PowerNode interface {
 	Rebooter
@@ -144,7 +151,7 @@ type PowerNode interface {
 	// Pause freezes every process in it, Unpause thaws them. Both are no error when that is its state already.
 	Pause(ctx context.Context) error
 	Unpause(ctx context.Context) error
-	// State is "running", "paused" or "exited", as the runtime tells it.
+	// State is one of StateRunning, StatePaused and StateExited.
 	State(ctx context.Context) (string, error)
 }
 

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -97,12 +99,8 @@ func (a Agent) Clock(ctx context.Context) (read probe.Clock, err error) {
 func (a Agent) Connect(ctx context.Context, timeout time.Duration, addresses []netip.AddrPort) (
 	[]probe.Connect, error,
 ) {
-	args, asked := []string{"probe", "tcp", "--timeout", timeout.String()}, texts(addresses)
-	var answers []probe.Connect
-	if err := a.Call(ctx, &answers, nil, append(args, asked...)...); err != nil {
-		return nil, err
-	}
-	return answers, inOrder(answers, asked, func(c probe.Connect) string { return c.Address })
+	return each(ctx, a, texts(addresses), func(c probe.Connect) string { return c.Address },
+		"probe", "tcp", "--timeout", timeout.String())
 }
 
 // DNS asks servers for a name, over UDP and over TCP, all at the same time. The answers are in the order of the
@@ -117,16 +115,12 @@ func (a Agent) DNS(ctx context.Context, timeout time.Duration, name string, serv
 // Ping sends a volley of ICMP echo requests to every address, all at the same time. The answers are in the order of the
 // addresses.
 func (a Agent) Ping(ctx context.Context, addresses []netip.Addr, v probe.Volley) ([]probe.Echo, error) {
-	args, asked := []string{"probe", "ping", "--count", strconv.Itoa(v.Count), "--interval", v.Interval.String(),
-		"--timeout", v.Timeout.String()}, texts(addresses)
+	args := []string{"probe", "ping", "--count", strconv.Itoa(v.Count), "--interval", v.Interval.String(),
+		"--timeout", v.Timeout.String()}
 	if v.Size > 0 {
 		args = append(args, "--size", strconv.Itoa(v.Size))
 	}
-	var answers []probe.Echo
-	if err := a.Call(ctx, &answers, nil, append(args, asked...)...); err != nil {
-		return nil, err
-	}
-	return answers, inOrder(answers, asked, func(e probe.Echo) string { return e.Address })
+	return each(ctx, a, texts(addresses), func(e probe.Echo) string { return e.Address }, args...)
 }
 
 func texts[A fmt.Stringer](addresses []A) []string {
@@ -137,12 +131,16 @@ func texts[A fmt.Stringer](addresses []A) []string {
 	return all
 }
 
-// inOrder returns an error for answers that are not those to what was asked.
-func inOrder[T any](answers []T, asked []string, of func(T) string) error {
-	if !slices.EqualFunc(answers, asked, func(t T, address string) bool { return of(t) == address }) {
-		return fmt.Errorf("the agent's answer %.200q is not for %v", fmt.Sprint(answers), asked)
+// each runs a command that answers for each address, and checks that it has.
+func each[T any](ctx context.Context, a Agent, addresses []string, of func(T) string, args ...string) ([]T, error) {
+	var answers []T
+	if err := a.Call(ctx, &answers, nil, append(args, addresses...)...); err != nil {
+		return nil, err
 	}
-	return nil
+	if !slices.EqualFunc(answers, addresses, func(t T, address string) bool { return of(t) == address }) {
+		return nil, fmt.Errorf("the agent's answer %.200q is not for %v", fmt.Sprint(answers), addresses)
+	}
+	return answers, nil
 }
 
 // Flow opens a TCP connection to an address and watches it for at most life: dead is one from which nothing was heard
@@ -160,4 +158,53 @@ func (a Agent) Flow(ctx context.Context, to netip.AddrPort, silence, life time.D
 		return nil, errors.Join(fmt.Errorf("open flow to %s: %w", to, err), s.Stop())
 	}
 	return s, nil
+}
+
+// clockOf returns how the clock on which the agent tells times relates to the harness's.
+func (a Agent) clockOf(ctx context.Context) (clusters.NodeClock, error) {
+	node, ok := a.Node.(clusters.ClockedNode)
+	if !ok {
+		return clusters.NodeClock{}, nil // One kernel, one clock.
+	}
+	return node.BootClock(ctx)
+}
+
+// convert puts the times of an answer, a pointer, on the harness's clock, as the tags of its fields say: clock:"from"
+// is when something was not earlier than, clock:"to" when it was not later than. Clock:"node" stays: it names a process
+// or a boot, and is compared with others of its node only. 0 is never.
+func convert(answer any, clock clusters.NodeClock) {
+	if clock != (clusters.NodeClock{}) {
+		convertValue(reflect.ValueOf(answer), clock, "")
+	}
+}
+
+func convertValue(v reflect.Value, clock clusters.NodeClock, tag string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			convertValue(v.Elem(), clock, tag)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			convertValue(v.Index(i), clock, tag)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				convertValue(v.Field(i), clock, field.Tag.Get("clock"))
+			}
+		}
+	default:
+		at, ok := v.Addr().Interface().(*history.Time)
+		if !ok || *at == 0 {
+			return
+		}
+		from, to := clock.Span(int64(*at), int64(*at))
+		switch tag {
+		case "from":
+			*at = history.Time(from)
+		case "to":
+			*at = history.Time(to)
+		}
+	}
 }

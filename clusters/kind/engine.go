@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // waitDelay bounds how long an ended command's output is waited for, should something else hold its pipes open.
@@ -83,7 +85,7 @@ func killGroup(cmd *exec.Cmd) error {
 func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := e.command(ctx, args...)
 	var stdout bytes.Buffer
-	stderr := &tail{max: stderrCap}
+	stderr := &clusters.Tail{Max: stderrCap}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	err := cmd.Run()
 	switch {
@@ -92,7 +94,7 @@ func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
-	return stdout.Bytes(), &engineError{argv: append([]string{e.name}, args...), cause: err, stderr: stderr.String()}
+	return stdout.Bytes(), &engineError{argv: append([]string{e.name}, args...), cause: err, stderr: string(stderr.Data)}
 }
 
 // unattended runs the engine to its end even when ctx ends or the harness dies meanwhile; it then only stops waiting.
@@ -147,10 +149,10 @@ type mount struct {
 // state is the container's state in the words of clusters.PowerNode.
 func (c container) state() string {
 	switch c.State.Status {
-	case "running", "paused":
+	case clusters.StateRunning, clusters.StatePaused:
 		return c.State.Status
 	default: // Created, stopped, exited, restarting, removing, dead: nothing runs in it.
-		return stateExited
+		return clusters.StateExited
 	}
 }
 
@@ -240,19 +242,3 @@ func (e engine) cgroupV1(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("get cgroup version: %s says %q, want 1 or 2", e.name, version)
 	}
 }
-
-// tail keeps the last max bytes that are written to it.
-type tail struct {
-	max  int
-	data []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - t.max; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return string(t.data) }

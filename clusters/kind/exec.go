@@ -46,7 +46,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	c := n.engine.command(ctx, args...)
 
 	var stdout bytes.Buffer
-	stderr, head := &tail{max: stderrCap}, &headWriter{to: cmd.Stdout}
+	stderr, head := &clusters.Tail{Max: stderrCap}, &headWriter{to: cmd.Stdout}
 	if head.to == nil {
 		head.to = &stdout
 	}
@@ -54,7 +54,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	begun := time.Now()
 	stdinErr, err := runWithStdin(c, cmd.Stdin)
 
-	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.data}
+	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.Data}
 	if err == nil && stdinErr != nil {
 		err = fmt.Errorf("read standard input: %w", stdinErr)
 	}
@@ -73,7 +73,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	if why := n.notRun(ctx, res, string(head.seen), begun); why != "" {
 		return clusters.Result{Stdout: res.Stdout, Stderr: res.Stderr}, fmt.Errorf("%s: %s", what, why)
 	}
-	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: stderr.String()}
+	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: string(stderr.Data)}
 }
 
 // runWithStdin runs a command to its end. The reader is not waited for: one that blocks must not hold up a command that
@@ -133,7 +133,7 @@ func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
 		switch {
 		case err != nil:
 			return false, "", err
-		case c.state() == stateExited:
+		case c.state() == clusters.StateExited:
 			why = "killed together with the node"
 		case c.State.StartedAt.After(begun):
 			why = "killed when the node was restarted"

@@ -1,3 +1,23 @@
+// Package kind promises clusters that are ready when Create returns, gone when Delete returns, and found again by List
+// after any crash. It makes them with kind's Go API and handles their nodes through the command line of the container
+// engine that kind uses. It may import kind, client-go, the ports in clusters and chaos/await.
+//
+// # Whose a cluster is
+//
+// Every node container is made with one extra read-only bind mount of /dev/null at /etc/seatrial/run/<run ID>. The
+// engine keeps it with the container from the moment it exists, so a cluster that was half made, is stopped, or has a
+// dead API server still says whose it is, and no file on the host has to be kept for it. The Kubernetes nodes carry the
+// run ID as the label seatrial.dev/run as well.
+//
+// # Addresses after a restart
+//
+// Docker gives a starting container the lowest free address of each family. So a node gets its own back unless a lower
+// one is free: because another node is down too, or a container of somebody else has gone. Start and Reboot therefore
+// take all lower free addresses for the moment, with containers that do nothing and end by themselves (see hold.go).
+// When the addresses differ nevertheless, since somebody took them meanwhile, kind's entrypoint rewrites the node's own
+// configuration, and the cluster lives on; but what a trial knew about addresses is wrong, so Start and Reboot compare
+// and return an *AddressError. Podman and nerdctl count on and hardly ever give an address twice: expect the error
+// there.
 package kind
 
 import (
@@ -14,6 +34,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -26,9 +47,8 @@ const markDir = "/etc/seatrial/run/"
 type Options struct {
 	// Engine is the name or path of docker, podman or nerdctl.
 	Engine string
-	// KubeconfigPath is the file into which kind writes how to reach a cluster, a file of our own. When empty it is
-	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state. The directories that nodes share are beside
-	// it.
+	// KubeconfigPath is the file, ours alone, into which kind writes how to reach a cluster; by default kubeconfig in
+	// clusters.StateDir. The directories that nodes share are beside it.
 	KubeconfigPath string
 	Log            *slog.Logger
 }
@@ -48,7 +68,7 @@ type Provider struct {
 	kubeconfig string
 	log        *slog.Logger
 	marks      func() string
-	turn       chan struct{}
+	turn       *semaphore.Weighted
 	loops      loopDevices
 	shared     sharedDirs
 	// ready waits until a new cluster is shown to be ready.
@@ -83,9 +103,11 @@ func New(opts Options) (*Provider, error) {
 		return nil, err
 	}
 	if opts.KubeconfigPath == "" {
-		if opts.KubeconfigPath, err = defaultKubeconfig(); err != nil {
+		dir, err := clusters.StateDir()
+		if err != nil {
 			return nil, err
 		}
+		opts.KubeconfigPath = filepath.Join(dir, "kubeconfig")
 	}
 	kindLog := cluster.ProviderWithLogger(kindLogger{log: opts.Log.With("from", "kind")})
 	var runtime cluster.ProviderOption
@@ -103,21 +125,9 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
+		log: opts.Log, marks: newMarks(), turn: semaphore.NewWeighted(1), loops: hostLoops(),
 		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
-}
-
-func defaultKubeconfig() (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("find a place for the kubeconfig: %w; set Options.KubeconfigPath", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(state, "seatrial", "kubeconfig"), nil
 }
 
 // newMarks returns a function that makes marks of which no two are alike on this machine.
@@ -131,17 +141,8 @@ func newMarks() func() string {
 	return func() string { return prefix + strconv.FormatUint(count.Add(1), 10) }
 }
 
-func newTurn() chan struct{} {
-	turn := make(chan struct{}, 1)
-	turn <- struct{}{}
-	return turn
-}
-
 // Name returns "kind".
 func (p *Provider) Name() string { return "kind" }
-
-// Kubeconfig returns the path of the file with the way to each cluster.
-func (p *Provider) Kubeconfig() string { return p.kubeconfig }
 
 // Open returns a cluster that exists, whoever made it and whatever its state, or an error that wraps
 // clusters.ErrNotFound.

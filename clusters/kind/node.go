@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster/constants"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -23,7 +24,7 @@ type node struct {
 	role   clusters.Role
 	marks  func() string // Makes a new mark for each command. See execMark.
 	netns  *netnsCache
-	turn   chan struct{} // Holds one token: nodes of a provider come back one after the other. See hold.
+	turn   *semaphore.Weighted // Nodes of a provider come back one after the other. See hold.
 }
 
 var _ clusters.PowerNode = (*node)(nil)

@@ -12,13 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// The states of a node, as clusters.PowerNode names them.
-const (
-	stateRunning = "running"
-	statePaused  = "paused"
-	stateExited  = "exited"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // AddressError is a node that was started and has other addresses than before. It runs, and kind's entrypoint has
@@ -40,7 +35,7 @@ func (e *AddressError) Error() string {
 // *AddressError when the node is up with other addresses.
 func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	return n.comeBack(ctx, "reboot", func(c container) error {
-		if c.state() == statePaused {
+		if c.state() == clusters.StatePaused {
 			if _, err := n.engine.output(ctx, "unpause", n.name); err != nil {
 				return err
 			}
@@ -56,7 +51,7 @@ func (n *node) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %q: %w", n.name, err)
 	}
-	if state != stateExited {
+	if state != clusters.StateExited {
 		return nil
 	}
 	return n.comeBack(ctx, "start", func(container) error {
@@ -68,12 +63,10 @@ func (n *node) Start(ctx context.Context) error {
 // out, and compares them before and after.
 func (n *node) comeBack(ctx context.Context, what string, do func(container) error) error {
 	fail := func(err error) error { return fmt.Errorf("%s node %q: %w", what, n.name, err) }
-	select {
-	case token := <-n.turn:
-		defer func() { n.turn <- token }()
-	case <-ctx.Done():
-		return fail(ctx.Err())
+	if err := n.turn.Acquire(ctx, 1); err != nil {
+		return fail(err)
 	}
+	defer n.turn.Release(1)
 	before, err := n.inspect(ctx)
 	if err != nil {
 		return fail(err)
@@ -83,7 +76,7 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 		known = n.lastAddresses(ctx)
 	}
 	release, holdErr := n.hold(ctx, before, known)
-	if before.state() == stateExited {
+	if before.state() == clusters.StateExited {
 		holdErr = errors.Join(holdErr, n.leaveSeat(ctx))
 	}
 	err = do(before)
@@ -95,7 +88,7 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 	if err != nil {
 		return fail(err)
 	}
-	if after.state() == stateExited {
+	if after.state() == clusters.StateExited {
 		return fail(fmt.Errorf("it is not running after that: the engine says %q", after.State.Status))
 	}
 	addrs := after.addresses()
@@ -133,14 +126,14 @@ func (n *node) lastAddresses(ctx context.Context) []netip.Addr {
 
 // Stop stops the container; a paused one is thawed by the engine first. One that is stopped is left alone.
 func (n *node) Stop(ctx context.Context, grace time.Duration) error {
-	return n.goDown(ctx, "stop", []string{stateRunning, statePaused}, func() error {
+	return n.goDown(ctx, "stop", []string{clusters.StateRunning, clusters.StatePaused}, func() error {
 		return n.engine.unattended(ctx, "stop", "-t", seconds(grace), n.name)
 	})
 }
 
 // Kill ends all processes of the container with SIGKILL. One that is stopped is left alone.
 func (n *node) Kill(ctx context.Context) error {
-	return n.goDown(ctx, "kill", []string{stateRunning, statePaused}, func() error {
+	return n.goDown(ctx, "kill", []string{clusters.StateRunning, clusters.StatePaused}, func() error {
 		_, err := n.engine.output(ctx, "kill", "--signal", "KILL", n.name)
 		return err
 	})
@@ -148,12 +141,12 @@ func (n *node) Kill(ctx context.Context) error {
 
 // Pause freezes the container's processes. One that is paused is left alone; one that is stopped is an error.
 func (n *node) Pause(ctx context.Context) error {
-	return n.change(ctx, "pause", []string{stateRunning, stateExited}, "pause")
+	return n.change(ctx, "pause", []string{clusters.StateRunning, clusters.StateExited}, "pause")
 }
 
 // Unpause thaws the container's processes. One that runs is left alone; one that is stopped is an error.
 func (n *node) Unpause(ctx context.Context) error {
-	return n.change(ctx, "unpause", []string{statePaused, stateExited}, "unpause")
+	return n.change(ctx, "unpause", []string{clusters.StatePaused, clusters.StateExited}, "unpause")
 }
 
 // change runs the engine's command when the node's state is one of those given, and otherwise does nothing.

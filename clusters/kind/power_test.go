@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 var (
@@ -61,7 +63,7 @@ func TestPowerArgvGolden(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var addrs []string
-			if tc.state != stateExited {
+			if tc.state != clusters.StateExited {
 				addrs = before
 			}
 			e := fakeEngine(t, made("n", "c", "worker", "", tc.state, addrs...))

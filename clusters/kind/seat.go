@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // seatLife is how many seconds a seat lasts if nobody removes it. A node that is away for longer is back for good, or
@@ -46,12 +48,10 @@ func (n *node) takeSeat(ctx context.Context, before container) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, seatBound)
 	defer cancel()
-	select {
-	case token := <-n.turn:
-		defer func() { n.turn <- token }()
-	case <-ctx.Done():
+	if n.turn.Acquire(ctx, 1) != nil {
 		return
 	}
+	defer n.turn.Release(1)
 	release, err := n.hold(ctx, before, known)
 	if err == nil {
 		err = n.sitDown(ctx, before, known)
@@ -88,7 +88,7 @@ func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr
 func (p *Provider) removeSeats(ctx context.Context, nodes []container) error {
 	var errs []error
 	for _, c := range nodes {
-		if c.state() == stateExited {
+		if c.state() == clusters.StateExited {
 			errs = append(errs, (&node{engine: p.engine, name: c.Name}).leaveSeat(ctx))
 		}
 	}

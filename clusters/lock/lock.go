@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
 // Holder is a harness that uses a cluster.
@@ -108,7 +110,7 @@ func Take(dir, cluster string, self Holder, log *slog.Logger) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take cluster %q: %w", cluster, err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = durable.Flock(file, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = &TakenError{Cluster: cluster, Holder: holderIn(file)}
 	}
@@ -156,7 +158,7 @@ func Used(dir, cluster string) (h Holder, ok bool, err error) {
 		return Holder{}, false, fmt.Errorf("look who uses cluster %q: %w", cluster, err)
 	}
 	defer file.Close() //nolint:errcheck // It was only read.
-	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	err = durable.Flock(file, unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return holderIn(file), true, nil
 	}

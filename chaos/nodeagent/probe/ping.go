@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -88,7 +89,7 @@ func Ping(ctx context.Context, addresses []netip.Addr, v Volley) ([]Echo, error)
 
 // pinger is one socket that sends echo requests and takes the answers.
 type pinger struct {
-	file   *os.File
+	conn   net.Conn
 	v4     bool
 	id     uint16
 	nonce  [8]byte
@@ -102,7 +103,7 @@ type pinger struct {
 
 func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 	e := Echo{Address: address.String(), Begin: bootclock.Now()}
-	p, err := newPinger(address, v)
+	p, err := newPinger(ctx, address, v)
 	if err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
@@ -111,9 +112,9 @@ func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 		defer close(listened)
 		p.listen(ctx)
 	}()
-	err = errors.Join(p.volley(ctx, v), p.file.SetReadDeadline(time.Now().Add(v.Timeout)))
+	err = errors.Join(p.volley(ctx, v), p.conn.SetReadDeadline(time.Now().Add(v.Timeout)))
 	if ctx.Err() != nil || err != nil {
-		err = errors.Join(err, p.file.Close())
+		err = errors.Join(err, p.conn.Close())
 		<-listened
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
@@ -123,7 +124,7 @@ func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 	if p.last != nil {
 		e.Error = p.last.Error()
 	}
-	if err = errors.Join(err, p.file.Close()); err != nil {
+	if err = errors.Join(err, p.conn.Close()); err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
 	return e, nil
@@ -166,25 +167,29 @@ func (p *pinger) measure(e *Echo) {
 	}
 }
 
-func newPinger(address netip.Addr, v Volley) (*pinger, error) {
+func newPinger(ctx context.Context, address netip.Addr, v Volley) (*pinger, error) {
 	p := &pinger{
 		v4: address.Is4(), size: v.Size, sentAt: make([]atomic.Int64, v.Count), came: make([]history.Time, v.Count),
 	}
-	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
-	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: address.As16()}
+	network := "ip6:ipv6-icmp"
 	if p.v4 {
-		family, protocol, to = unix.AF_INET, unix.IPPROTO_ICMP, &unix.SockaddrInet4{Addr: address.As4()}
+		network = "ip4:icmp"
 	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address.String()) // The kernel drops what others send.
 	if err != nil {
-		return nil, fmt.Errorf("make socket: %w", err)
+		return nil, err
 	}
+	p.conn = conn
 	// Every answer to a flood of requests fits, on a machine that is too busy to take them for a while.
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
-	if err := unix.Connect(fd, to); err != nil { // The kernel gives it nothing from elsewhere then.
-		return nil, errors.Join(fmt.Errorf("connect: %w", err), unix.Close(fd))
+	raw, err := conn.(*net.IPConn).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
+		})
 	}
-	p.file = os.NewFile(uintptr(fd), "ping "+address.String())
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	var id [2]byte
 	_, _ = rand.Read(id[:])      // Neither this nor the next returns an error, ever.
 	_, _ = rand.Read(p.nonce[:]) // As the one above.
@@ -210,7 +215,7 @@ func (p *pinger) send() {
 	p.number++
 	p.sent++
 	for range 3 {
-		_, err := p.file.Write(packet)
+		_, err := p.conn.Write(packet)
 		if err == nil || errors.Is(err, unix.EPERM) { // That is the answer for a packet that a rule drops.
 			return
 		}
@@ -222,9 +227,9 @@ func (p *pinger) send() {
 func (p *pinger) listen(ctx context.Context) {
 	buf := make([]byte, 1500)
 	for missing := len(p.came); missing > 0 && ctx.Err() == nil; {
-		n, err := p.file.Read(buf)
+		n, err := p.conn.Read(buf)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // A request was rejected; the socket goes on.
 			continue

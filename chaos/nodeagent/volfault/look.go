@@ -31,34 +31,20 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r, err := look(v)
-	if err != nil {
-		return r, err
-	}
-	if root, err := v.root(); err == nil {
-		r.Synced, r.Unsynced = canary(root, owner, true), canary(root, owner, false)
-	}
-	r.At = bootclock.Now()
-	return r, nil
-}
-
-// look fills in what statfs and the tries tell.
-func look(v Volume) (Report, error) {
-	r := Report{
-		PV: v.PV, At: bootclock.Now(), Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source,
-	}
 	from, err := viewOf(v)
 	if err != nil {
-		return r, err
+		return Report{}, err
 	}
+	r := v.report(bootclock.Now())
 	var st unix.Statfs_t
 	if err := unix.Statfs(from.path, &st); err == nil { // A file system that is shut down may not tell.
 		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
 	}
-	r.Tries = []Access{
-		{By: from.by, Op: AccessRead, Error: ErrnoName(tryRead(from.path))},
-		{By: from.by, Op: AccessWrite, Error: ErrnoName(tryWrite(from.path))},
+	r.Tries = from.tries()
+	if root, err := v.root(); err == nil {
+		r.Synced, r.Unsynced = canary(root, owner, true), canary(root, owner, false)
 	}
+	r.At = bootclock.Now()
 	return r, nil
 }
 

@@ -80,8 +80,7 @@ func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 // user is a process of a pod that has the volume mounted.
 type user struct {
 	probe.Process
-	path string // Where it sees it, from here.
-	at   string // The same, as it says itself.
+	view
 }
 
 // users returns the processes of pods that see the device, in the order of their pids.
@@ -108,7 +107,10 @@ func users(dev string) ([]user, error) {
 		}
 		if v := volumeOf(mounts, dev); len(v.Mounts) > 0 {
 			at := v.Mounts[0].Path
-			found = append(found, user{Process: p, at: at, path: filepath.Join("/proc", strconv.Itoa(pid), "root", at)})
+			found = append(found, user{Process: p, view: view{
+				path: filepath.Join("/proc", strconv.Itoa(pid), "root", at),
+				by:   fmt.Sprintf("%s, pid %d, at %s", p.Name, pid, at),
+			}})
 		}
 	}
 	return found, nil
@@ -129,8 +131,16 @@ func kill(all []user) (int, error) {
 	return n, nil
 }
 
-// view is a place from which the file system is seen.
+// view is a place from which the file system is seen: its path on the node, and who sees it where (Access.By).
 type view struct{ path, by string }
+
+// tries reads and writes there.
+func (v view) tries() []Access {
+	return []Access{
+		{By: v.by, Op: AccessRead, Error: ErrnoName(tryRead(v.path))},
+		{By: v.by, Op: AccessWrite, Error: ErrnoName(tryWrite(v.path))},
+	}
+}
 
 // viewOf returns where the victim sees the volume: in the mount namespace of a process of a pod, or, while none runs,
 // at the mount that the kubelet has made for the pod's container.
@@ -140,8 +150,7 @@ func viewOf(v Volume) (view, error) {
 		return view{}, err
 	}
 	if len(all) > 0 {
-		u := all[0]
-		return view{path: u.path, by: fmt.Sprintf("%s, pid %d, at %s", u.Name, u.PID, u.at)}, nil
+		return all[0].view, nil
 	}
 	if len(v.Mounts) == 0 {
 		return view{}, fmt.Errorf("look at volume %q: %w", v.PV, ErrNotMounted)

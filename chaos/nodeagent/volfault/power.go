@@ -152,7 +152,7 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 	}
 	at := bootclock.Now()
 	for _, o := range all {
-		r := Report{PV: o.PV, At: at, Mounted: true, FileSystem: o.FileSystem, Device: o.Device, Source: o.Source}
+		r := o.report(at)
 		found, err := users(o.Device)
 		if err != nil {
 			return nil, err
@@ -160,11 +160,7 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 		if r.Killed, err = kill(found); err != nil {
 			return nil, err
 		}
-		by := "the node at " + o.root
-		r.Tries = []Access{
-			{By: by, Op: AccessRead, Error: ErrnoName(tryRead(o.root))},
-			{By: by, Op: AccessWrite, Error: ErrnoName(tryWrite(o.root))},
-		}
+		r.Tries = view{path: o.root, by: "the node at " + o.root}.tries()
 		reports = append(reports, r)
 	}
 	return reports, nil

@@ -54,6 +54,11 @@ func (v Volume) root() (string, error) {
 	return v.Mounts[i].Path, nil
 }
 
+// report begins a report on the volume.
+func (v Volume) report(at history.Time) Report {
+	return Report{PV: v.PV, At: at, Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source}
+}
+
 // ErrNotMounted is wrapped by the error for a volume that the node has not mounted.
 var ErrNotMounted = errors.New("it is not mounted on this node")
 

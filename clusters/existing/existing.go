@@ -94,7 +94,7 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	if err != nil {
 		return fail(err)
 	}
-	c.config, c.kube = config, kube
+	c.config, c.kube, c.exec = config, kube, c.execInto
 	if err := c.join(ctx); err != nil {
 		return fail(errors.Join(err, c.Close(ctx)))
 	}

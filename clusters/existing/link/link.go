@@ -124,15 +124,18 @@ type Streams struct {
 // because ctx ended. The connection is closed.
 func Exec(ctx context.Context, conn net.Conn, argv []string, s Streams) (code int, err error) {
 	defer func() { _ = conn.Close() }() // What it was used for has been answered.
-	out := &frames{to: conn}
-	if err := out.writeJSON(kindRequest, request{Op: opExec, Argv: argv, Stdin: s.Stdin != nil}); err != nil {
-		return 0, fmt.Errorf("ask the agent: %w", err)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
 	}
+	out := &frames{to: conn}
 	stop := context.AfterFunc(ctx, func() {
 		_ = conn.SetDeadline(time.Now().Add(killBound)) // It ends the reads and writes of an agent that is silent.
 		_ = out.write(kindKill, nil)                    // The answer, or its lack, tells.
 	})
 	defer stop()
+	if err := out.writeJSON(kindRequest, request{Op: opExec, Argv: argv, Stdin: s.Stdin != nil}); err != nil {
+		return 0, errors.Join(ctx.Err(), fmt.Errorf("ask the agent: %w", err))
+	}
 	taken, ended, fed := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	defer close(ended)
 	if s.Stdin != nil {

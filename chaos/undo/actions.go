@@ -63,8 +63,8 @@ func RemoveQdisc(owner Owner, device string) Action {
 // MendVolumes undoes the owner's damage to volumes of the node.
 func MendVolumes(owner Owner) Action { return askFor(owner, "damage", "mend") }
 
-// SetClock is the command that sets a node's wall clock ahead of its boot clock. It does nothing in another boot than the
-// given one, since the boot clock began again.
+// SetClock is the command that sets a node's wall clock ahead of its boot clock. It does nothing in another boot than
+// the given one, since the boot clock began again.
 func SetClock(ahead time.Duration, boot string) []string {
 	return []string{nodeagent.Path, "clock", "--ahead", ahead.String(), "--boot", boot}
 }
@@ -119,7 +119,8 @@ func ListQdiscs(ctx context.Context, run Runner, owner Owner) ([]Qdisc, error) {
 	return ours, nil
 }
 
-// QdiscGone removes the owner's queueing discipline from a device, if it is there. The kernel then restores its default.
+// QdiscGone removes the owner's queueing discipline from a device, if it is there. The kernel then restores its
+// default.
 func QdiscGone(ctx context.Context, run Runner, owner Owner, device string) error {
 	there := func() (bool, error) {
 		ours, err := ListQdiscs(ctx, run, owner)

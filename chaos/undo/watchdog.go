@@ -198,60 +198,48 @@ func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life ti
 // start starts the process of an order, in a session of its own so that it gets no signal for the harness's group or
 // terminal, and waits until it is armed.
 func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
-	said, err := os.Create(logOf(path))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, said.Close()) }()
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = read.Close() }() // Only the first line is of interest.
 	if len(d.Argv) == 0 {
 		return errors.New("no program is set")
 	}
+	log, err := os.Create(logOf(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
 	//nolint:noctx // It outlives this process, and so every context of it.
 	cmd := exec.Command(d.Argv[0], append(d.Argv[1:len(d.Argv):len(d.Argv)], path)...)
 	cmd.Dir = "/" // It must not keep a file system busy.
-	cmd.Stdout, cmd.Stderr = write, said
+	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	if err = errors.Join(err, write.Close()); err != nil {
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	if err := listen(ctx, read); err != nil {
-		killed := cmd.Process.Kill()
-		if errors.Is(killed, os.ErrProcessDone) {
-			killed = nil
-		}
-		<-ended //nolint:errcheck // It was killed, which is what it ends with.
-		text, unread := os.ReadFile(logOf(path))
-		return errors.Join(fmt.Errorf("%w; it said: %q", err, bytes.TrimSpace(text)), killed, unread)
-	}
-	return nil
-}
-
-// listen waits for armedLine.
-func listen(ctx context.Context, from *os.File) error {
+	printed, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		line, _ := bufio.NewReader(stdout).ReadString('\n') // Anything but armedLine is a failure.
+		printed <- line
+		_ = cmd.Wait() // Its log tells.
+	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, armBound, fmt.Errorf("not armed within %s", armBound))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		_ = from.SetReadDeadline(time.Unix(1, 0)) // A pipe takes one; if not, its other end ends the wait.
-	})
-	defer stop()
-	line, err := bufio.NewReader(from).ReadString('\n')
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("wait for %q to be said: %w", strings.TrimSpace(armedLine), context.Cause(ctx))
-	case err != nil:
-		return fmt.Errorf("it ended before it was armed: %w", err)
-	case line != armedLine:
-		return fmt.Errorf("it said %q in place of %q", line, armedLine)
+	select {
+	case line := <-printed:
+		if line == armedLine {
+			return nil
+		}
+		err = fmt.Errorf("it ended before it was armed, after printing %q", line)
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for %q: %w", strings.TrimSpace(armedLine), context.Cause(ctx))
 	}
-	return nil
+	_ = cmd.Process.Kill() // It may have ended by itself.
+	<-ended
+	text, unread := os.ReadFile(log.Name())
+	return errors.Join(fmt.Errorf("%w; its log: %q", err, bytes.TrimSpace(text)), unread)
 }
 
 // Disarm removes the order and waits until its process has released it.
@@ -304,9 +292,9 @@ func end(ctx context.Context, path string) error {
 // OpenNode opens the node of an order. The error for a cluster that does not exist wraps clusters.ErrNotFound.
 type OpenNode func(ctx context.Context, o Order) (clusters.Node, error)
 
-// Watch carries an order out: it prints armedLine, waits for the deadline, brings the node back, and carries out what the
-// owner has armed on it. It returns early if the order is removed or replaced. It removes the order once it is carried
-// out or the cluster is gone; after an error the order stays, for heal to see.
+// Watch carries an order out: it prints armedLine, waits for the deadline, brings the node back, and carries out what
+// the owner has armed on it. It returns early if the order is removed or replaced. It removes the order once it is
+// carried out or the cluster is gone; after an error the order stays, for heal to see.
 func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log *slog.Logger) (err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

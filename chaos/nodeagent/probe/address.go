@@ -13,18 +13,18 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// Connect is what came of one attempt to connect. Begin and End are on the boot clock.
+// Connect is the outcome of an attempt to connect.
 type Connect struct {
 	Address   string       `json:"address"`
 	Connected bool         `json:"connected"`
-	Refused   bool         `json:"refused,omitempty"` // A reset came for an answer.
+	Refused   bool         `json:"refused,omitempty"` // Answered by a reset.
 	Error     string       `json:"error,omitempty"`
 	Begin     history.Time `json:"begin" clock:"from"`
 	End       history.Time `json:"end" clock:"to"`
 }
 
-// TCP tries to connect to all addresses at the same time, each once and within timeout, and closes the connections.
-// The answers are in the order of the addresses.
+// TCP connects to all addresses concurrently, each once and within timeout, and closes the connections. The answers are
+// in the order of the addresses.
 func TCP(ctx context.Context, addresses []string, timeout time.Duration) []Connect {
 	answers := make([]Connect, len(addresses))
 	var all sync.WaitGroup
@@ -49,7 +49,7 @@ func connect(ctx context.Context, address string, timeout time.Duration) Connect
 	return c
 }
 
-// Answer is what came of asking one DNS server for a name. Begin and End are on the boot clock.
+// Answer is the outcome of asking a DNS server for a name.
 type Answer struct {
 	Address  string       `json:"address"`
 	Network  string       `json:"network"` // "udp" or "tcp".
@@ -59,8 +59,8 @@ type Answer struct {
 	End      history.Time `json:"end" clock:"to"`
 }
 
-// DNS asks all servers for a name, over UDP and over TCP, at the same time and within timeout. That there is no such
-// name is an answer, too. The answers are in the order of the addresses, UDP first.
+// DNS asks all servers for a name over UDP and TCP, concurrently and within timeout. NXDOMAIN is an answer too. The
+// answers are in the order of the addresses, UDP first.
 func DNS(ctx context.Context, name string, addresses []string, timeout time.Duration) []Answer {
 	var answers []Answer
 	for _, a := range addresses {
@@ -74,13 +74,13 @@ func DNS(ctx context.Context, name string, addresses []string, timeout time.Dura
 	return answers
 }
 
-// ask looks the name up by a resolver that knows this server alone.
+// ask looks the name up with a resolver that uses this server only.
 func (l *Answer) ask(ctx context.Context, name string, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resolver := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, l.Network, l.Address)
-		if err == nil { // The resolver has a timeout of its own, which is longer.
+		if err == nil { // The resolver's own timeout is longer.
 			context.AfterFunc(ctx, func() { _ = conn.Close() })
 		}
 		return conn, err

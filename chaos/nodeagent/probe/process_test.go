@@ -3,6 +3,7 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,8 +119,9 @@ func TestParseContainerID(t *testing.T) {
 func FuzzParsePodUID(f *testing.F) {
 	f.Add("0::/kubepods/besteffort/pod0b6e3c1a-2f4d-4e5f-8a9b-0c1d2e3f4a5b/abc\n")
 	f.Add("9:name=systemd:/kubepods.slice/kubepods-pod0b6e3c1a_2f4d_4e5f_8a9b_0c1d2e3f4a5b.slice/x.scope\n")
+	valid := regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 	f.Fuzz(func(t *testing.T, cgroup string) {
-		if uid := ParsePodUID(cgroup); uid != "" && validUID(uid) != uid {
+		if uid := ParsePodUID(cgroup); uid != "" && !valid.MatchString(uid) {
 			t.Errorf("ParsePodUID(%q) = %q, which is no UID", cgroup, uid)
 		}
 		if id := ParseContainerID(cgroup); id != "" && (len(id) != 64 || !strings.Contains(cgroup, id)) {

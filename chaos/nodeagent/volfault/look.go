@@ -15,14 +15,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// The names of files of ours begin with this; the owner's name follows what they are for.
+// ours begins the names of our files on a volume.
 const ours = ".seatrial-"
 
-// block is how much a write tries: the block of both file systems.
+// block is the size of a write: a block of ext4 and xfs.
 const block = 4096
 
-// Look tells how the volume is, from where its victim sees it, and what has become of the owner's files on it. That it
-// is not mounted is an answer, not an error.
+// Look reports the state of a volume from its victim's side, and of the owner's files on it. A volume that is not
+// mounted is no error.
 func Look(pv string, owner undo.Owner) (Report, error) {
 	v, err := Find(pv)
 	if errors.Is(err, ErrNotMounted) {
@@ -37,7 +37,7 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	}
 	r := v.report(bootclock.Now())
 	var st unix.Statfs_t
-	if err := unix.Statfs(from.path, &st); err == nil { // A file system that is shut down may not tell.
+	if err := unix.Statfs(from.path, &st); err == nil { // It may fail on a file system that is shut down.
 		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
 	}
 	r.Tries = from.tries()
@@ -48,8 +48,7 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	return r, nil
 }
 
-// ErrnoName is the kernel's name of the error number in an error, "" for none, and the error's text where there is no
-// number in it.
+// ErrnoName returns the name of an error's errno, the text of an error without one, and "" for nil.
 func ErrnoName(err error) string {
 	var number unix.Errno
 	switch {
@@ -61,7 +60,7 @@ func ErrnoName(err error) string {
 	return err.Error()
 }
 
-// tryRead reads a byte of the first file below a directory that has one.
+// tryRead reads a byte of the first file below a directory.
 func tryRead(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

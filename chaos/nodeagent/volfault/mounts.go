@@ -18,7 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// table reads the mounts that a process sees; 0 is this one.
+// table reads the mounts of a process; 0 is this thread.
 func table(pid int) ([]*mountinfo.Info, error) {
 	of := "thread-self"
 	if pid > 0 {
@@ -37,8 +37,8 @@ func table(pid int) ([]*mountinfo.Info, error) {
 
 func device(m *mountinfo.Info) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
 
-// bears reports that a mount point is one of the volume: the kubelet's for a local volume and for the harness's own end
-// with its name, those for a volume of a CSI driver with its name and "mount".
+// bears reports whether a mount point is one of the volume: its path ends with the volume's name or, of a CSI driver,
+// with the name and "mount".
 func bears(point, pv string) bool {
 	if path.Base(point) == "mount" {
 		point = path.Dir(point)
@@ -46,7 +46,7 @@ func bears(point, pv string) bool {
 	return path.Base(point) == pv
 }
 
-// Find returns the volume as this node has it mounted. The error wraps ErrNotMounted when it has not.
+// Find returns a volume as mounted on this node. The error wraps ErrNotMounted if it is not.
 func Find(pv string) (Volume, error) {
 	mounts, err := table(0)
 	if err != nil {
@@ -61,8 +61,7 @@ func Find(pv string) (Volume, error) {
 	return v, nil
 }
 
-// volumeOf returns what is mounted of a device. Those who asked for the device by its number get no mounts when there
-// are none.
+// volumeOf returns the mounts of a device, if any.
 func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 	v := Volume{Device: dev}
 	for _, m := range mounts {
@@ -77,13 +76,13 @@ func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 	return v
 }
 
-// user is a process of a pod that has the volume mounted.
+// user is a pod's process that has the volume mounted, and where it sees it.
 type user struct {
 	probe.Process
 	view
 }
 
-// users returns the processes of pods that see the device, in the order of their pids.
+// users returns the pods' processes that have the device mounted, sorted by pid.
 func users(dev string) ([]user, error) {
 	pids, err := probe.PIDs()
 	if err != nil {
@@ -116,7 +115,7 @@ func users(dev string) ([]user, error) {
 	return found, nil
 }
 
-// kill ends processes at once. One that has ended already is not counted.
+// kill sends SIGKILL and returns how many processes it reached.
 func kill(all []user) (int, error) {
 	n := 0
 	for _, u := range all {
@@ -142,8 +141,8 @@ func (v view) tries() []Access {
 	}
 }
 
-// viewOf returns where the victim sees the volume: in the mount namespace of a process of a pod, or, while none runs,
-// at the mount that the kubelet has made for the pod's container.
+// viewOf returns where the victim sees the volume: in the mount namespace of a pod's process or, if none runs, at the
+// kubelet's mount for the pod.
 func viewOf(v Volume) (view, error) {
 	all, err := users(v.Device)
 	if err != nil {
@@ -153,7 +152,7 @@ func viewOf(v Volume) (view, error) {
 		return all[0].view, nil
 	}
 	if len(v.Mounts) == 0 {
-		return view{}, fmt.Errorf("look at volume %q: %w", v.PV, ErrNotMounted)
+		return view{}, fmt.Errorf("inspect volume %q: %w", v.PV, ErrNotMounted)
 	}
 	at := v.Mounts[len(v.Mounts)-1].Path
 	for _, m := range v.Mounts {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,8 +142,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	if err := c.makeNamespace(ctx); err != nil {
 		return err
 	}
-	reached := c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) })
-	for name, err := range reached {
+	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) }) {
 		if err != nil {
 			c.log.Warn("node not reached", "node", name, "error", err)
 		}
@@ -176,6 +176,17 @@ func (c *Cluster) each(ctx context.Context, do func(context.Context, *node) erro
 	}
 	_ = g.Wait() // The errors are in out.
 	return out
+}
+
+// joined joins the errors of nodes, in the order of the nodes' names.
+func joined(found map[string]error) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if found[name] != nil {
+			errs = append(errs, fmt.Errorf("node %q: %w", name, found[name]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Capabilities returns what any cluster can do as far as is known before it is opened.
@@ -251,36 +262,22 @@ func firstOf(found map[string]error) string {
 // Close removes the agents and their pods. It ignores the end of ctx, and may be called again.
 func (c *Cluster) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove the agent from node %q: %w", name, err))
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, joinBound)
-	defer cancel()
-	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"="+string(c.session)))...)
+	err := joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }))
+	return errors.Join(err, c.removePods(ctx, sessionLabel+"="+string(c.session)))
 }
 
 // removeOthers removes what other sessions left.
 func (c *Cluster) removeOthers(ctx context.Context) error {
-	var errs []error
-	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error {
+	err := joined(c.each(ctx, func(ctx context.Context, n *node) error {
 		_, err := clusters.Run(ctx, n, c.session.Program(), "link", "stop-others", string(c.session))
 		return err
-	}) {
-		errs = append(errs, err)
-	}
-	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"!="+string(c.session)))...)
+	}))
+	return errors.Join(err, c.removePods(ctx, sessionLabel+"!="+string(c.session)))
 }
 
 // CollectLogs writes the journal of each node, and that of its kubelet and runtime, below dir.
 func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
-	var errs []error
-	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }))
 }
 
 func (n *node) collectLogs(ctx context.Context, dir string) error {

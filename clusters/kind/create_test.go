@@ -53,7 +53,7 @@ func aProvider(t *testing.T, list ...container) (*Provider, *fakeKind) {
 	state := filepath.Join(t.TempDir(), "state")
 	return &Provider{
 		engine: e, kind: k, kubeconfig: filepath.Join(state, "kubeconfig"),
-		log: slog.New(slog.DiscardHandler), marks: newMarks(), turn: semaphore.NewWeighted(1),
+		log: slog.New(slog.DiscardHandler), turn: semaphore.NewWeighted(1),
 		loops:  loopDevices{sys: t.TempDir()},
 		shared: sharedDirs{root: filepath.Join(state, sharedName)},
 		ready:  func(context.Context, *Cluster, int) error { return nil },

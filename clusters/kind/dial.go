@@ -17,16 +17,15 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// errNoNetns is wrapped when the node's network namespace cannot be entered from here: the engine's machine is another
-// one, or we are not root on it.
+// errNoNetns is wrapped if the node's network namespace cannot be entered: this is not the engine's machine, or we are
+// not root.
 var errNoNetns = errors.New("network namespace not within reach")
 
 // Dial connects from inside the node's network namespace to an address that is an IP and a port: nothing resolves names
 // here. Network is "tcp" or "udp", or one of them with "4" or "6".
 //
-// Where the harness is root on the engine's machine, the connection is a socket in the node's own network namespace:
-// what is true of the node's network is true of it, and it costs no process. Elsewhere TCP goes through socat in the
-// node, over the engine's exec; then an end of one direction ends the other after socatLinger.
+// For root on the engine's machine the connection is a socket in the node's network namespace. Elsewhere TCP goes
+// through socat in the node, by the engine's exec; then the end of one direction ends the other after socatLinger.
 func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, fmt.Errorf("dial %s %s from node %q: %w", network, address, n.name, err)
@@ -56,8 +55,7 @@ func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return socat, nil
 }
 
-// withFamily names the network with the family of the address, so that the resolver of this process, which knows only
-// its own namespace, has no say in it.
+// withFamily adds the address's family to the network, so that this process's resolver takes no part.
 func withFamily(network string, addr netip.Addr) (string, error) {
 	family := "6"
 	if addr.Unmap().Is4() {
@@ -73,16 +71,16 @@ func withFamily(network string, addr netip.Addr) (string, error) {
 	}
 }
 
-// netnsCache remembers a node's first process, whose network namespace is the node's. Asking the engine for each
-// connection would cost more than the connection.
+// netnsCache remembers a node's first process, whose network namespace is the node's: asking the engine costs more than
+// a connection.
 type netnsCache struct {
 	mu    sync.Mutex
 	pid   int
-	start string // The process's start time, by which another one with its number is told from it.
+	start string // The process's start time, which tells it from a later one with its pid.
 }
 
-// dialInNetns connects with a socket in the node's network namespace. The error wraps errNoNetns when that is not
-// possible here.
+// dialInNetns connects with a socket in the node's network namespace. The error wraps errNoNetns if it cannot be
+// entered.
 func (n *node) dialInNetns(ctx context.Context, network string, target netip.AddrPort) (net.Conn, error) {
 	ns, err := n.openNetns(ctx)
 	if err != nil {
@@ -98,8 +96,8 @@ func (n *node) dialInNetns(ctx context.Context, network string, target netip.Add
 	return conn, err
 }
 
-// inNetns lets a thread of its own enter another network namespace, do something there, and come back. One that cannot
-// come back ends with its goroutine, since it stays locked. The error wraps errNoNetns when nothing was done.
+// inNetns calls do on a thread that enters another network namespace and returns from it. A thread that cannot return
+// ends with its goroutine. The error wraps errNoNetns if do was not called.
 func inNetns(enter, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -136,14 +134,14 @@ func (n *node) openNetns(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoNetns, err)
 	}
-	// Had the process ended and its number been given away before the open, the start time tells.
+	// The pid may have been reused before the open.
 	if start, err := startTime(n.netns.pid); err != nil || start != n.netns.start {
 		return nil, errors.Join(fmt.Errorf("the node stopped meanwhile"), ns.Close())
 	}
 	return ns, nil
 }
 
-// findInit asks the engine for the node's first process and makes sure that the number means that process here.
+// findInit asks the engine for the node's first process and checks that its pid is valid on this machine.
 func (n *node) findInit(ctx context.Context) error {
 	c, err := n.inspect(ctx)
 	if err != nil {

@@ -74,7 +74,7 @@ func networks(c *container, addrs []string) {
 }
 
 func aNode(e engine, name string) *node {
-	return &node{engine: e, name: name, role: "worker", marks: newMarks(), netns: &netnsCache{}, turn: semaphore.NewWeighted(1)}
+	return &node{engine: e, name: name, role: "worker", netns: &netnsCache{}, turn: semaphore.NewWeighted(1)}
 }
 
 func must(t *testing.T, err error) {
@@ -153,7 +153,8 @@ func fakeDocker(dir string, args []string) int {
 	case "run", "rm":
 		text, err := os.ReadFile(filepath.Join(dir, "seat-addresses"))
 		if i := slices.Index(args, "--name"); err == nil && args[0] == "run" && strings.HasSuffix(args[i+1], "-seat") {
-			store(dir, append(list, made(args[i+1], "", "", "", clusters.StateRunning, strings.Fields(string(text))...)))
+			addrs := strings.Fields(string(text))
+			store(dir, append(list, made(args[i+1], "", "", "", clusters.StateRunning, addrs...)))
 		}
 		return 0
 	case "cp":

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +16,15 @@ import (
 )
 
 const (
-	// maxHolders is the most addresses that are held for one start; more than that is a network where many clusters
-	// come and go, and the start is tried without.
+	// maxHolders bounds the addresses held for one start. On a busier network the start is tried without.
 	maxHolders = 16
-	// holderLife is how many seconds a holder lives if nobody removes it, for instance because the harness died.
+	// holderLife is how many seconds a holder lives if the harness dies.
 	holderLife = "60"
-	// releaseHolders bounds their removal.
+	// releaseHolders bounds the removal of holders.
 	releaseHolders = 20 * time.Second
 )
 
-// network is what docker tells of a network.
+// network is what docker reports of a network.
 type network struct {
 	IPAM struct {
 		Config []struct {
@@ -37,10 +37,9 @@ type network struct {
 	} `json:"Containers"`
 }
 
-// hold makes the lowest free addresses those of the node, which docker will give to the container that starts next: it
-// takes all lower ones that are free with containers that do nothing. They go when release is called, and by
-// themselves after a while. With one cluster on the engine there are none to take. Other engines give addresses in
-// other ways, and nothing is held there.
+// hold occupies all free addresses below the node's with idle containers, since docker gives the lowest free address to
+// the next container. Release removes them; they also end after holderLife. Other engines assign addresses differently:
+// nothing is held there.
 func (n *node) hold(ctx context.Context, c container, known []netip.Addr) (release func() error, err error) {
 	none := func() error { return nil }
 	names := slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
@@ -64,7 +63,7 @@ func (n *node) hold(ctx context.Context, c container, known []netip.Addr) (relea
 	}
 	var holders []string
 	for range count {
-		holders = append(holders, n.name+"-hold-"+n.marks())
+		holders = append(holders, n.name+"-hold-"+rand.Text())
 	}
 	release = func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseHolders)

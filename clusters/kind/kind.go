@@ -27,12 +27,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster"
@@ -67,7 +64,6 @@ type Provider struct {
 	kind       kindAPI
 	kubeconfig string
 	log        *slog.Logger
-	marks      func() string
 	turn       *semaphore.Weighted
 	loops      loopDevices
 	shared     sharedDirs
@@ -125,20 +121,9 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		log: opts.Log, marks: newMarks(), turn: semaphore.NewWeighted(1), loops: hostLoops(),
+		log: opts.Log, turn: semaphore.NewWeighted(1), loops: hostLoops(),
 		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
-}
-
-// newMarks returns a function that makes marks of which no two are alike on this machine.
-func newMarks() func() string {
-	var count atomic.Uint64
-	start, err := startTime(os.Getpid())
-	if err != nil {
-		start = "0" // Without it two harnesses with the same process ID in different containers could collide.
-	}
-	prefix := strconv.Itoa(os.Getpid()) + "-" + start + "-"
-	return func() string { return prefix + strconv.FormatUint(count.Add(1), 10) }
 }
 
 // Name returns "kind".
@@ -166,7 +151,7 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	for _, one := range list {
 		if role, ok := roleOf(one); ok {
 			c.nodes = append(c.nodes, &node{
-				engine: p.engine, name: one.Name, role: role, marks: p.marks, netns: &netnsCache{}, turn: p.turn,
+				engine: p.engine, name: one.Name, role: role, netns: &netnsCache{}, turn: p.turn,
 			})
 		}
 	}

@@ -11,18 +11,16 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// seatLife is how many seconds a seat lasts if nobody removes it. A node that is away for longer is back for good, or
-// its cluster is gone.
+// seatLife is how many seconds a seat lasts if nobody removes it.
 const seatLife = "3600"
 
-// seatBound is how long it may take to make a seat, or to remove one.
+// seatBound bounds making or removing a seat.
 const seatBound = 20 * time.Second
 
-// seat is the name of the container that keeps the addresses of a node while it is down.
+// seat is the name of the container that occupies the addresses of a stopped node.
 func (n *node) seat() string { return n.name + "-seat" }
 
-// goDown does something that ends with the node down, and keeps its addresses for it then: on an engine that others use
-// too, the next container would be given them, and the node would come back as another.
+// goDown stops the node with do and then occupies its addresses, which docker would give to the next container.
 func (n *node) goDown(ctx context.Context, what string, states []string, do func() error) error {
 	before, err := n.inspect(ctx)
 	if err != nil {
@@ -38,9 +36,8 @@ func (n *node) goDown(ctx context.Context, what string, states []string, do func
 	return nil
 }
 
-// takeSeat has a container that does nothing take the addresses which the node had. It answers nobody, as the node
-// does: the first thing that is done in it is to take its interface down. A seat with other addresses is no use and is
-// removed. Nothing hangs on it: a node that comes back with other addresses is found when it is started.
+// takeSeat occupies the node's addresses with an idle container, whose interface is down so that nobody gets an answer.
+// A seat with other addresses is removed. No error is lost: Start compares the addresses.
 func (n *node) takeSeat(ctx context.Context, before container) {
 	known := before.addresses()
 	if n.engine.name != "docker" || len(known) == 0 || len(before.NetworkSettings.Networks) != 1 {
@@ -61,13 +58,13 @@ func (n *node) takeSeat(ctx context.Context, before container) {
 	}
 }
 
-// sitDown makes the seat.
+// sitDown starts the seat.
 func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr) error {
 	var network string
 	for name := range before.NetworkSettings.Networks {
 		network = name
 	}
-	// Find carries out one command after another, and the second only when the first went well: no shell is needed.
+	// Find runs the second command only after the first succeeded: no shell is needed.
 	_, err := n.engine.output(ctx, "run", "--detach", "--rm", "--name", n.seat(), "--network", network,
 		"--cap-add", "NET_ADMIN", "--entrypoint", "find", before.Image, "/", "-maxdepth", "0",
 		"-exec", "ip", "link", "set", "eth0", "down", ";", "-exec", "sleep", seatLife, ";")
@@ -84,7 +81,7 @@ func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr
 	return nil
 }
 
-// removeSeats removes the seats of nodes that are gone while they were down.
+// removeSeats removes the seats of deleted nodes that were stopped.
 func (p *Provider) removeSeats(ctx context.Context, nodes []container) error {
 	var errs []error
 	for _, c := range nodes {
@@ -95,7 +92,7 @@ func (p *Provider) removeSeats(ctx context.Context, nodes []container) error {
 	return errors.Join(errs...)
 }
 
-// leaveSeat removes the seat. One that is not there is no error.
+// leaveSeat removes the seat, if it exists.
 func (n *node) leaveSeat(ctx context.Context) error {
 	if n.engine.name != "docker" {
 		return nil
@@ -103,7 +100,7 @@ func (n *node) leaveSeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seatBound)
 	defer cancel()
 	if _, err := n.engine.output(ctx, "rm", "--force", "--volumes", n.seat()); err != nil && !notThere(err) {
-		return fmt.Errorf("give the kept addresses back: %w", err)
+		return fmt.Errorf("release the occupied addresses: %w", err)
 	}
 	return nil
 }

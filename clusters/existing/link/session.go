@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Session names what one process of the harness has on a node, so that two do not meet.
+// Session identifies what one process of the harness has on a node.
 type Session string
 
 var sessionForm = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
-// IsSession tells whether a text can name a session.
+// IsSession reports whether a text can name a session.
 func IsSession(text string) bool { return sessionForm.MatchString(text) }
 
 // Unit is the systemd unit that listens.
@@ -20,10 +20,10 @@ func (s Session) Unit() string { return "seatrial-link-" + string(s) + ".service
 // Sessions is the directory of the sessions' programs. /run may forbid to execute, /usr may be read-only.
 const Sessions = "/var/lib/seatrial/link"
 
-// Program is where the agent's binary lies.
+// Program is the path of the agent's binary.
 func (s Session) Program() string { return Sessions + "/" + string(s) + "/seatrial-agent" }
 
-// RunDir is the directory in memory of what the next boot must not find.
+// RunDir is the directory, in memory, of what a boot removes.
 func (s Session) RunDir() string { return "/run/seatrial/link/" + string(s) }
 
 // IdentityFile holds the unit's certificate and key.
@@ -32,7 +32,7 @@ func (s Session) IdentityFile() string { return s.RunDir() + "/identity.json" }
 // PortFile holds the port that the unit listens on.
 func (s Session) PortFile() string { return s.RunDir() + "/port" }
 
-// SessionsIn returns the sessions that have a directory below seatrial/link in one of the directories.
+// SessionsIn returns the sessions that have a directory below seatrial/link in any of dirs.
 func SessionsIn(dirs ...string) []Session {
 	var found []Session
 	for _, dir := range dirs {

@@ -39,9 +39,8 @@ type CSIGlobalMount struct {
 	Hash   string // SHA-256 of the volume handle, lower-case hex.
 }
 
-// ParseCSIGlobalMount takes a path like
-// /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume handle>/globalmount apart. It returns false
-// for every other path.
+// ParseCSIGlobalMount takes a path like /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume
+// handle>/globalmount apart. It returns false for every other path.
 func ParseCSIGlobalMount(path string) (CSIGlobalMount, bool) {
 	m := submatch(globalMountPath, path)
 	if m == nil || m[1] == "volumeDevices" {
@@ -102,8 +101,8 @@ type KubeletVolume struct {
 	Name   string // The volume's name: the PV's for a persistent volume.
 }
 
-// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. It returns false
-// for every other path.
+// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. It returns
+// false for every other path.
 func ParseKubeletPath(path string) (KubeletVolume, bool) {
 	m := submatch(volumePath, path)
 	if m == nil {

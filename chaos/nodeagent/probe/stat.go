@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -15,8 +14,7 @@ import (
 // Boot identifies a boot of a node. A kind node shares the host's kernel and its boot id, so the start of the node's
 // PID 1 identifies the boot.
 type Boot struct {
-	PID1Start    history.Time
-	KernelBootID string
+	PID1Start history.Time
 }
 
 // Name is the boot's name in facts: the start of PID 1 on the boot clock as a duration, "1353.010s".
@@ -34,11 +32,7 @@ func readBoot(proc string) (Boot, error) {
 	if err != nil {
 		return Boot{}, fmt.Errorf("read the start of pid 1: %w", err)
 	}
-	id, err := os.ReadFile(filepath.Join(proc, "sys/kernel/random/boot_id"))
-	if err != nil {
-		return Boot{}, fmt.Errorf("read the kernel's boot id: %w", err)
-	}
-	return Boot{PID1Start: stat.Start, KernelBootID: strings.TrimSpace(string(id))}, nil
+	return Boot{PID1Start: stat.Start}, nil
 }
 
 // Clock is a reading of a machine's clocks.

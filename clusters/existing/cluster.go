@@ -263,6 +263,9 @@ func firstOf(found map[string]error) string {
 func (c *Cluster) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	err := joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }))
+	if err != nil {
+		err = fmt.Errorf("remove the agents: %w", err)
+	}
 	return errors.Join(err, c.removePods(ctx, sessionLabel+"="+string(c.session)))
 }
 

@@ -151,20 +151,30 @@ func (h Host) stopTimer(ctx context.Context, owner Owner) error {
 // Armed returns the selected records, sorted by owner. One that cannot be read is an error beside the others, and is
 // returned with its owner alone.
 func (h Host) Armed(only Only) ([]Record, error) {
+	all := []Record{}
+	err := h.each(only, func(o Owner, r Record, err error) error {
+		r.Run, r.Step = o.Run, o.Step
+		all = append(all, r)
+		return err
+	})
+	return all, err
+}
+
+// each calls do for the selected owners, sorted by name, with the record of each or why it cannot be read, and returns
+// all errors.
+func (h Host) each(only Only, do func(Owner, Record, error) error) error {
 	owners, err := h.owners(only)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, errs := []Record{}, []error{}
+	var errs []error
 	for _, o := range owners {
 		r, err := h.read(o)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // Disarmed since.
+		if !errors.Is(err, fs.ErrNotExist) { // Else it was disarmed since.
+			errs = append(errs, do(o, r, err))
 		}
-		r.Run, r.Step = o.Run, o.Step
-		all, errs = append(all, r), append(errs, err)
 	}
-	return all, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // owners returns the selected owners of armed undos, sorted by name.
@@ -235,19 +245,9 @@ func (h Host) Undo(ctx context.Context, only Only, bound time.Duration) (Report,
 
 // undo carries out every record once.
 func (h Host) undo(ctx context.Context, only Only, report *Report) error {
-	owners, err := h.owners(only)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, o := range owners {
-		r, err := h.read(o)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // Disarmed since.
-		case err != nil:
-			errs = append(errs, await.Stop(err)) // Waiting does not help.
-			continue
+	return h.each(only, func(o Owner, r Record, err error) error {
+		if err != nil {
+			return await.Stop(err) // Waiting does not help.
 		}
 		did, err := h.carryOut(ctx, r)
 		report.Did = append(report.Did, did...)
@@ -255,12 +255,11 @@ func (h Host) undo(ctx context.Context, only Only, report *Report) error {
 			err = h.Disarm(ctx, o)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("carry out undo %s: %w", o.Name(), err))
-			continue
+			return fmt.Errorf("carry out undo %s: %w", o.Name(), err)
 		}
 		report.Undone = append(report.Undone, o.Name())
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
 // carryOut runs all actions of a record and returns the lines that they printed for the report.

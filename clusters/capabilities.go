@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What clusters can do or have. Faults name these in their needs.
+// What clusters can do or have. The needs of faults name these.
 const (
 	CanAPI        = "api"         // The harness reaches the API server.
 	CanClock      = "clock"       // Every node has a wall clock of its own, which can be set.
@@ -23,13 +23,13 @@ const (
 	OneKernel     = "one-kernel"  // All nodes share the kernel, and so the boot clock, of the harness.
 )
 
-// Capabilities say what a cluster can do and, where that is known, why it cannot do the rest.
+// Capabilities say what a cluster can do and, if known, why it cannot do the rest.
 type Capabilities struct {
 	Can    []string
 	Cannot map[string]string // The reason by capability.
 }
 
-// Lacks returns those of the needs that are not met, each with the reason.
+// Lacks returns the needs that are not met, with the reasons.
 func (c Capabilities) Lacks(needs []string) map[string]string {
 	lacks := map[string]string{}
 	for _, need := range needs {
@@ -44,8 +44,7 @@ func (c Capabilities) Lacks(needs []string) map[string]string {
 	return lacks
 }
 
-// NodeClock relates the boot clock of a node to that of the harness: what a node reads as t happened at t plus Offset
-// on the harness's clock, Error earlier at the earliest and Error later at the latest.
+// NodeClock relates the boot clock of a node to the harness's: a node's t is t plus Offset, plus or minus Error.
 type NodeClock struct {
 	Offset, Error time.Duration
 }
@@ -55,14 +54,13 @@ func (c NodeClock) Span(earliest, latest int64) (int64, int64) {
 	return earliest + int64(c.Offset-c.Error), latest + int64(c.Offset+c.Error)
 }
 
-// ClockedNode is a node that can tell how its boot clock relates to the harness's.
+// ClockedNode is a node whose boot clock can be related to the harness's.
 type ClockedNode interface {
 	Node
 	BootClock(ctx context.Context) (NodeClock, error)
 }
 
-// BootClock returns how the boot clock of a node of the cluster relates to the harness's. On one kernel they are the
-// same clock.
+// BootClock relates the boot clock of a node to the harness's. On one kernel they are the same.
 func BootClock(ctx context.Context, c Cluster, n Node) (NodeClock, error) {
 	if slices.Contains(c.Capabilities().Can, OneKernel) {
 		return NodeClock{}, nil

@@ -1,5 +1,5 @@
-// Package clusters declares where a trial runs: the ports Provider, Cluster and Node, and what a node can do beyond
-// running commands. Concrete providers are in its folders.
+// Package clusters declares where a trial runs: the ports Provider, Cluster and Node, and optional abilities of a node.
+// Providers are in its folders.
 package clusters
 
 import (
@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// SharedDir is a directory that all nodes of a cluster share: what one writes there the others see, on one file
-// system and so by the same inodes. It begins empty with each cluster, outlives reboots, and goes with the cluster.
-// Mounts made below it stay in the node that made them.
+// SharedDir is a directory, on one file system, that all nodes of a cluster share. It is empty in a new cluster,
+// survives reboots, and is deleted with the cluster. Mounts made below it are visible in one node only.
 const SharedDir = "/var/lib/seatrial/shared"
 
 // Spec is the cluster that a trial needs.
@@ -24,15 +23,15 @@ type Spec struct {
 	Workers           int
 	NodeImage         string // Reference of the node image, present in the engine.
 	KubernetesVersion string // "v1.37.0".
-	RunID             string // The run that makes it; kept as a label, so that clean finds it after a crash.
+	RunID             string // The run that makes it; a label, so that clean finds it after a crash.
 }
 
 // Owned is a cluster as found in the engine, running or not.
 type Owned struct {
 	Name  string
-	RunID string // Empty when it was not made by Seatrial, and when that is no longer known.
+	RunID string // Empty if Seatrial did not make it or that is unknown.
 	Ours  bool
-	Nodes []string // Empty when only what it leaves behind on the host is there; Delete removes that too.
+	Nodes []string // Empty if only leftovers on the host exist; Delete removes them too.
 }
 
 // Provider opens clusters.
@@ -42,24 +41,24 @@ type Provider interface {
 	Open(ctx context.Context, name string) (Cluster, error)
 }
 
-// Maker is a provider that makes, lists and deletes clusters too. All methods may be called again after a crash.
+// Maker is a provider that also makes, lists and deletes clusters. All methods may be called again after a crash.
 type Maker interface {
 	Provider
-	// Create makes a cluster and returns when it is shown to be ready: nodes Ready, DNS answers, pods reach pods
-	// across nodes. When ctx ends, what was made is deleted before it returns.
+	// Create makes a cluster and returns when it is ready: nodes Ready, DNS answers, pods reach pods across nodes. If
+	// ctx ends, it deletes what it made before it returns.
 	Create(ctx context.Context, spec Spec) (Cluster, error)
 	List(ctx context.Context) ([]Owned, error)
-	// Delete removes a cluster and what it leaves behind on the host; one that is not there is no error.
+	// Delete removes a cluster, if it exists, and what it leaves on the host.
 	Delete(ctx context.Context, name string) error
 }
 
 // Definition is a kind of provider.
 type Definition struct {
 	Name string
-	// Capabilities returns what every cluster of the provider on this machine can do. No engine and no cluster need be
-	// there.
+	// Capabilities returns what every cluster of the provider on this machine can do. It needs no engine and no
+	// cluster.
 	Capabilities func() Capabilities
-	// New returns the provider, with the client of a container engine, by its name or path, where it needs one.
+	// New returns the provider. Engine is the name or path of a container engine's client.
 	New func(engine string, log *slog.Logger) (Provider, error)
 }
 
@@ -75,15 +74,15 @@ type Cluster interface {
 	CollectLogs(ctx context.Context, dir string) error
 }
 
-// Stocker is a cluster whose nodes can be given the programs of another Kubernetes version.
+// Stocker is a cluster that provides the programs of another Kubernetes version to its nodes.
 type Stocker interface {
 	Cluster
-	// Stock puts kubeadm, kubelet and kubectl of a node image, and its container images as images.tar, into a directory
-	// that every node sees, and returns that. A second time it returns at once.
+	// Stock copies kubeadm, kubelet and kubectl of a node image, and its container images as images.tar, into a
+	// directory that every node sees, unless that was done before, and returns the directory.
 	Stock(ctx context.Context, nodeImage string) (dir string, err error)
 }
 
-// Closer is a cluster in which something was put to reach its nodes. Close removes that; it may be called again.
+// Closer is a cluster that had to be changed to reach its nodes. Close undoes that; it may be called again.
 type Closer interface {
 	Cluster
 	Close(ctx context.Context) error
@@ -98,60 +97,66 @@ const (
 	RoleWorker       Role = "worker"
 )
 
-// Command is a program to be run on a node. Argv is passed as it is: no shell reads it.
+// Command is a program to run on a node. No shell interprets Argv.
 type Command struct {
 	Argv   []string
 	Stdin  io.Reader // Optional.
 	Stdout io.Writer // Optional; Result.Stdout stays empty when set.
 }
 
-// Result is what a command that ran to its end left. Stderr is kept whole up to 64 KiB.
+// Result is the outcome of a command that ended. Stderr holds its last 64 KiB.
 type Result struct {
 	Stdout   []byte
 	Stderr   []byte
 	ExitCode int
 }
 
-// Node is a machine of the cluster that runs commands. Exec goes through the container runtime or a login, never
-// through the kubelet or the network that a fault may have cut.
+// Node is a machine of the cluster. Exec must not depend on what a fault may have cut, such as kubelet and pod network.
 type Node interface {
 	Name() string
 	Role() Role
 	// Addresses returns the node's current addresses, IPv4 first.
 	Addresses(ctx context.Context) ([]netip.Addr, error)
-	// Exec runs a command to its end. A command that could not be run, or was stopped because ctx ended, is an
-	// error; one that ran and exited non-zero is an *ExitError beside the Result.
+	// Exec runs a command to its end. It returns an error if the command could not be run or was stopped because ctx
+	// ended, and an *ExitError beside the Result if it exited non-zero.
 	Exec(ctx context.Context, cmd Command) (Result, error)
 	// Dial connects from inside the node's network namespace.
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Rebooter is a node that boots again by itself when it is told to.
+// Rebooter is a node that can be rebooted.
 type Rebooter interface {
 	Node
-	// Reboot stops the node in an orderly way within grace and starts it again; it returns when it was started.
+	// Reboot stops the node in order, within grace, and starts it; it returns when it was started.
 	Reboot(ctx context.Context, grace time.Duration) error
 }
+
+// The states of a PowerNode.
+const (
+	StateRunning = "running"
+	StatePaused  = "paused"
+	StateExited  = "exited"
+)
 
 // PowerNode is a node that can be stopped and started as a whole.
 type PowerNode interface {
 	Rebooter
-	// Stop stops it, killing what is left after grace. Start starts a stopped one.
+	// Stop stops it and kills what is left after grace. Start starts a stopped one.
 	Stop(ctx context.Context, grace time.Duration) error
 	Start(ctx context.Context) error
 	// Kill cuts the power: everything in it ends at once. Start brings it back.
 	Kill(ctx context.Context) error
-	// Pause freezes every process in it, Unpause thaws them. Both are no error when that is its state already.
+	// Pause freezes every process in it, Unpause thaws them. Both are idempotent.
 	Pause(ctx context.Context) error
 	Unpause(ctx context.Context) error
-	// State is "running", "paused" or "exited", as the runtime tells it.
+	// State is one of StateRunning, StatePaused and StateExited.
 	State(ctx context.Context) (string, error)
 }
 
-// ErrNotFound is wrapped by Open for a cluster that does not exist.
+// ErrNotFound is wrapped by Open's error for a cluster that does not exist.
 var ErrNotFound = fmt.Errorf("cluster not found")
 
-// ExitError is a command that ran and exited non-zero.
+// ExitError is the error for a command that exited non-zero.
 type ExitError struct {
 	Node     string
 	Argv     []string
@@ -159,7 +164,7 @@ type ExitError struct {
 	Stderr   string
 }
 
-// Error names the node, the command, the exit code and the last line the command said.
+// Error names the node, the command, the exit code and the last line of standard error.
 func (e *ExitError) Error() string {
 	lines := strings.Split(strings.TrimSpace(e.Stderr), "\n")
 	return fmt.Sprintf("run %q on node %q: exit code %d: %s",

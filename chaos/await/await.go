@@ -1,3 +1,5 @@
+// Package await waits for named conditions with a bound. The error of a wait says what was awaited, for how long, and
+// what was seen last. It imports the standard library only.
 package await
 
 import (
@@ -11,11 +13,11 @@ import (
 // ErrTimeout is wrapped by the error of a wait whose bound ran out.
 var ErrTimeout = errors.New("the bound ran out")
 
-// Condition looks once. It says whether what is awaited has come, and what it saw in a few words. An error ends the
-// wait only when it is made with Stop; others count as "not yet" and are reported when the bound runs out.
+// Condition checks once. It returns whether the wait is over, and the state that it saw in a few words. An error made
+// with Stop ends the wait; any other means "not yet", and is reported when the bound runs out.
 type Condition func(ctx context.Context) (done bool, state string, err error)
 
-// Stop marks an error that no further waiting can mend.
+// Stop marks an error that waiting cannot resolve.
 func Stop(err error) error { return &stopError{err} }
 
 type stopError struct{ err error }
@@ -23,8 +25,8 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-// Until looks at once and then every so often until cond is done, bound has passed, or ctx has ended. What is the
-// name of the condition, as in "kubelet active". Each look ends with the bound.
+// Until checks cond at once and then at intervals until it is done, bound has passed, or ctx has ended. What names the
+// condition, for example "kubelet active". The bound also ends a running check.
 func Until(ctx context.Context, what string, every, bound time.Duration, cond Condition) error {
 	begin := time.Now()
 	looking, cancel := context.WithTimeoutCause(ctx, bound, ErrTimeout)
@@ -42,7 +44,7 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 		switch {
-		case err != nil && (looking.Err() != nil || tooLate(err)): // The look itself was cut short; it saw nothing.
+		case err != nil && (looking.Err() != nil || tooLate(err)): // The check itself was cut short.
 		case err != nil:
 			seen = err.Error()
 		case state != "":
@@ -59,8 +61,8 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 	}
 }
 
-// tooLate reports whether a client did not even ask, since its turn would come after the bound. The rate limiter of
-// client-go has no other way to say so (golang.org/x/time/rate, Limiter.Wait).
+// tooLate reports whether client-go's rate limiter refused a request that would begin after the bound. It has no typed
+// error (golang.org/x/time/rate, Limiter.Wait).
 func tooLate(err error) bool { return strings.Contains(err.Error(), "would exceed context deadline") }
 
 // For waits for d or until ctx has ended; it returns the cause then.

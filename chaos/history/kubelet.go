@@ -1,12 +1,36 @@
 package history
 
 import (
-	"encoding/hex"
+	"path"
+	"regexp"
 	"strings"
 )
 
-// kubeletRoot is the kubelet's root directory on every node of kubeadm and kind, and the kubelet's own default.
-const kubeletRoot = "/var/lib/kubelet/"
+// The paths of volumes below the kubelet's root directory, which is the same on every node of kubeadm and kind. The
+// layout is that of k8s.io/kubernetes v1.37.0: pkg/volume/csi (makeDeviceMountPath, csi_block.go) and
+// pkg/kubelet/config (GetPodVolumeDir).
+const (
+	kubeletRoot = "/var/lib/kubelet/"
+	csiPlugin   = "kubernetes.io~csi"
+)
+
+var (
+	globalMountPath = regexp.MustCompile(`^plugins/kubernetes\.io/csi/([^/]+)/([0-9a-f]{64})/globalmount$`)
+	volumePath      = regexp.MustCompile(`^pods/([^/]+)/volumes/([^/]+)/([^/]+)(?:/mount)?$`)
+	devicePath      = regexp.MustCompile(`^plugins/kubernetes\.io/csi/volumeDevices/` +
+		`(?:staging/([^/]+)(?:/.*)?|publish/([^/]+)/([^/]+)|([^/]+)/dev/([^/]+))$`)
+	podDevicePath = regexp.MustCompile(`^pods/([^/]+)/volumeDevices/([^/]+)/([^/]+)$`)
+)
+
+// submatch returns the groups of a pattern in a path below the kubelet's root, nil for a path that does not match or
+// leads somewhere else.
+func submatch(pattern *regexp.Regexp, p string) []string {
+	rest, ok := strings.CutPrefix(p, kubeletRoot)
+	if !ok || path.Clean(p) != p {
+		return nil
+	}
+	return pattern.FindStringSubmatch(rest)
+}
 
 // CSIGlobalMount is what the path of a CSI volume's global mount says: the one mount of a volume on a node, made by
 // NodeStageVolume, of which each pod's is a bind mount.
@@ -15,24 +39,14 @@ type CSIGlobalMount struct {
 	Hash   string // SHA-256 of the volume handle, lower-case hex.
 }
 
-// ParseCSIGlobalMount takes a path like
-// /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume handle>/globalmount apart. The layout is
-// that of k8s.io/kubernetes v1.37.0 pkg/volume/csi (makeDeviceMountPath). It returns false for every other path.
+// ParseCSIGlobalMount takes a path like /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume
+// handle>/globalmount apart. It returns false for every other path.
 func ParseCSIGlobalMount(path string) (CSIGlobalMount, bool) {
-	const sha256Size = 32
-	rest, ok := strings.CutPrefix(path, kubeletRoot+"plugins/kubernetes.io/csi/")
-	if !ok {
+	m := submatch(globalMountPath, path)
+	if m == nil || m[1] == "volumeDevices" {
 		return CSIGlobalMount{}, false
 	}
-	parts := strings.Split(rest, "/")
-	if len(parts) != 3 || !isName(parts[0]) || parts[0] == "volumeDevices" || parts[2] != "globalmount" {
-		return CSIGlobalMount{}, false
-	}
-	sum, err := hex.DecodeString(parts[1])
-	if err != nil || len(sum) != sha256Size || strings.ToLower(parts[1]) != parts[1] {
-		return CSIGlobalMount{}, false
-	}
-	return CSIGlobalMount{Driver: parts[0], Hash: parts[1]}, true
+	return CSIGlobalMount{Driver: m[1], Hash: m[2]}, true
 }
 
 // BlockRole says what a path of a volume of volumeMode Block is for.
@@ -56,30 +70,22 @@ type KubeletBlock struct {
 
 // ParseKubeletBlockPath takes apart the paths that the kubelet has for block volumes. Below
 // /var/lib/kubelet/plugins/kubernetes.io/csi/volumeDevices they are staging/<name>, publish/<name>/<pod uid> and
-// <name>/dev/<pod uid>; and /var/lib/kubelet/pods/<uid>/volumeDevices/<plugin>/<name>. The layout is that of
-// k8s.io/kubernetes v1.37.0 pkg/volume/csi (csi_block.go) and pkg/kubelet/config. A CSI driver may stage below the
+// <name>/dev/<pod uid>; and /var/lib/kubelet/pods/<uid>/volumeDevices/<plugin>/<name>. A CSI driver may stage below the
 // staging path, so that is its prefix. It returns false for every other path.
 func ParseKubeletBlockPath(path string) (KubeletBlock, bool) {
-	const csi = "kubernetes.io~csi"
-	if rest, ok := strings.CutPrefix(path, kubeletRoot+"plugins/kubernetes.io/csi/volumeDevices/"); ok {
-		parts := strings.Split(rest, "/")
-		switch {
-		case len(parts) >= 2 && parts[0] == "staging" && allNames(parts):
-			return KubeletBlock{Role: BlockStaging, Plugin: csi, Name: parts[1]}, true
-		case len(parts) == 3 && parts[0] == "publish" && allNames(parts):
-			return KubeletBlock{Role: BlockPublish, Plugin: csi, Name: parts[1], PodUID: parts[2]}, true
-		case len(parts) == 3 && parts[1] == "dev" && allNames(parts):
-			return KubeletBlock{Role: BlockMap, Plugin: csi, Name: parts[0], PodUID: parts[2]}, true
-		}
+	if m := submatch(podDevicePath, path); m != nil {
+		return KubeletBlock{Role: BlockPod, Plugin: m[2], Name: m[3], PodUID: m[1]}, true
+	}
+	m := submatch(devicePath, path)
+	switch {
+	case m == nil:
 		return KubeletBlock{}, false
+	case m[1] != "":
+		return KubeletBlock{Role: BlockStaging, Plugin: csiPlugin, Name: m[1]}, true
+	case m[2] != "":
+		return KubeletBlock{Role: BlockPublish, Plugin: csiPlugin, Name: m[2], PodUID: m[3]}, true
 	}
-	if rest, ok := strings.CutPrefix(path, kubeletRoot+"pods/"); ok {
-		parts := strings.Split(rest, "/")
-		if len(parts) == 4 && parts[1] == "volumeDevices" && allNames(parts) {
-			return KubeletBlock{Role: BlockPod, Plugin: parts[2], Name: parts[3], PodUID: parts[0]}, true
-		}
-	}
-	return KubeletBlock{}, false
+	return KubeletBlock{Role: BlockMap, Plugin: csiPlugin, Name: m[4], PodUID: m[5]}, true
 }
 
 // IsKubeletBlockPath reports that a path is one of a volume of volumeMode Block.
@@ -88,14 +94,19 @@ func IsKubeletBlockPath(path string) bool {
 	return ok
 }
 
-// isName reports that a part of a path can be a file's name, and leads nowhere else.
-func isName(part string) bool { return part != "" && part != "." && part != ".." }
+// KubeletVolume is what a mount path below the kubelet's root directory says.
+type KubeletVolume struct {
+	PodUID string
+	Plugin string // As the kubelet escapes it, for example "kubernetes.io~local-volume".
+	Name   string // The volume's name: the PV's for a persistent volume.
+}
 
-func allNames(parts []string) bool {
-	for _, p := range parts {
-		if !isName(p) {
-			return false
-		}
+// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. It returns
+// false for every other path.
+func ParseKubeletPath(path string) (KubeletVolume, bool) {
+	m := submatch(volumePath, path)
+	if m == nil {
+		return KubeletVolume{}, false
 	}
-	return true
+	return KubeletVolume{PodUID: m[1], Plugin: m[2], Name: m[3]}, true
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -67,29 +66,4 @@ type Volume struct {
 	Node     string   `json:"node"` // The node that holds it (local) or where the fact was read.
 	Path     string   `json:"path"` // Where its file system is mounted for the kubelet to take it from.
 	Identity Identity `json:"identity"`
-}
-
-// KubeletVolume is what a mount path below the kubelet's root directory says.
-type KubeletVolume struct {
-	PodUID string
-	Plugin string // As the kubelet escapes it, for example "kubernetes.io~local-volume".
-	Name   string // The volume's name: the PV's for a persistent volume.
-}
-
-// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. The layout is
-// that of k8s.io/kubernetes pkg/kubelet/config (GetPodVolumeDir). It returns false for every other path.
-func ParseKubeletPath(path string) (KubeletVolume, bool) {
-	const pods = "/var/lib/kubelet/pods/"
-	rest, ok := strings.CutPrefix(path, pods)
-	if !ok {
-		return KubeletVolume{}, false
-	}
-	parts := strings.Split(rest, "/")
-	if len(parts) < 4 || parts[1] != "volumes" || parts[0] == "" || parts[2] == "" || parts[3] == "" {
-		return KubeletVolume{}, false
-	}
-	if len(parts) > 5 || len(parts) == 5 && parts[4] != "mount" {
-		return KubeletVolume{}, false
-	}
-	return KubeletVolume{PodUID: parts[0], Plugin: parts[2], Name: parts[3]}, true
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// stopBound is how long a command may take to end with its standard input; then its connection is cut.
+// stopBound is how long a command may take to end after its standard input; then its connection is cut.
 const stopBound = 10 * time.Second
 
-// Stream is a command of the agent that answers line by line until it ends. It outlives the context in which it was
-// started: stop it.
+// Stream is a command of the agent that answers line by line. It outlives the context that started it: stop it.
 type Stream[T any] struct {
-	input *io.PipeWriter // Nil for a command that does not end with its standard input.
+	input *io.PipeWriter // Of a held command, else nil.
 	cut   context.CancelFunc
 	lines chan T
 	ended chan struct{} // Closed when the command has ended; err is set then.
 	err   error
 }
 
-// start starts a command. One that is held ends with its standard input, and so with the harness.
+// start starts a command. A held one ends with its standard input, and so with the harness.
 func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stream[T] {
 	running, cut := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // G118: stop calls it.
 	s := &Stream[T]{cut: cut, lines: make(chan T, 4), ended: make(chan struct{})}
@@ -37,7 +36,7 @@ func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stre
 	go func() {
 		err := io.EOF
 		defer func() {
-			if p := recover(); p != nil { // Nobody else can catch it here, and a fault may be in place.
+			if p := recover(); p != nil { // A panic here would end the harness while a fault is active.
 				err = fmt.Errorf("panic: %v", p)
 			}
 			_ = write.CloseWithError(err) // Never fails.
@@ -54,8 +53,8 @@ func start[T any](ctx context.Context, a Agent, held bool, args ...string) *Stre
 	return s
 }
 
-// read passes the answers on until the command ends. The node's clock is read once, with the first answer: later ones
-// may come as the node is being cut off.
+// read passes the answers on until the command ends. It reads the node's clock with the first answer only: the node may
+// be cut off when later ones arrive.
 func (s *Stream[T]) read(ctx context.Context, a Agent, from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	var clock clusters.NodeClock
@@ -89,7 +88,7 @@ func (s *Stream[T]) Next(ctx context.Context) (answer T, err error) {
 	case <-s.ended:
 	}
 	select {
-	case answer = <-s.lines: // It came with the end, or before.
+	case answer = <-s.lines: // It came before the end.
 		return answer, nil
 	default:
 	}
@@ -101,12 +100,12 @@ func (s *Stream[T]) Next(ctx context.Context) (answer T, err error) {
 	}
 }
 
-// Stop ends the command and waits for its end. Answers that nobody took are dropped.
+// Stop ends the command, waits for its end and drops answers not read.
 func (s *Stream[T]) Stop() error {
 	if s.input == nil {
 		s.cut()
 		<-s.ended
-		return nil // What it ended with is that it was cut.
+		return nil // It ended because it was cut.
 	}
 	defer s.cut()
 	_ = s.input.Close() // Never fails.

@@ -11,8 +11,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// DiskPath is where the shared disk's program is on every node that has its CSI driver, and DiskStates is where the
-// driver keeps its state there: one directory for its node service, one for its controller.
+// DiskPath is the shared disk's program on nodes that have its CSI driver. DiskStates holds the driver's state: one
+// directory for its node service, one for its controller.
 const (
 	DiskPath   = "/usr/local/bin/seatrial-disk"
 	DiskStates = "/var/lib/seatrial/disk/"
@@ -21,14 +21,14 @@ const (
 // CSICallsPath is where the node service of the disk's CSI driver records its calls.
 const CSICallsPath = DiskStates + "node/calls.jsonl"
 
-// armedBound is how long a node may take to begin to wait.
+// armedBound is how long a node may take until it waits.
 const armedBound = 20 * time.Second
 
-// TriggerEvent is one line of what the agent says: first that it waits, then what it did.
+// TriggerEvent is a line of the agent's output: first that it waits, then what it did.
 type TriggerEvent struct {
 	Waits bool         `json:"waits,omitempty"`
-	Call  history.Time `json:"call,omitempty" clock:"from"` // When the call began or ended, as the driver tells it.
-	Seen  history.Time `json:"seen,omitempty" clock:"to"`   // When the agent had read of it.
+	Call  history.Time `json:"call,omitempty" clock:"from"` // When the call began or ended, recorded by the driver.
+	Seen  history.Time `json:"seen,omitempty" clock:"to"`   // When the agent had read that.
 	Done  history.Time `json:"done,omitempty" clock:"to"`   // When the command had ended.
 	Error string       `json:"error,omitempty"`
 }
@@ -47,8 +47,8 @@ type Trigger struct {
 	volume string
 }
 
-// Trigger has the node wait for the nth call for the volume, as the plan says, and for the delay after it, and then run
-// argv. It returns when the node waits.
+// Trigger makes the node wait for the plan's nth call for the volume and the delay after it, and then run argv. It
+// returns once the node waits.
 func (a Agent) Trigger(ctx context.Context, when plan.Await, volume string, argv ...string) (*Trigger, error) {
 	on := "begin"
 	if when.For == plan.AwaitCSIEnd {
@@ -68,12 +68,12 @@ func (a Agent) Trigger(ctx context.Context, when plan.Await, volume string, argv
 		err = fmt.Errorf("it said %+v first", event)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("have node %q wait for %s: %w", t.node, when.RPC, err), t.Stop())
+		return nil, errors.Join(fmt.Errorf("arm trigger on node %q for %s: %w", t.node, when.RPC, err), t.Stop())
 	}
 	return t, nil
 }
 
-// within returns the next event, which is an error if the agent says so.
+// within returns the next event and the error in it.
 func (t *Trigger) within(ctx context.Context, bound time.Duration) (TriggerEvent, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it said nothing for %s", bound))
 	defer cancel()
@@ -87,8 +87,7 @@ func (t *Trigger) within(ctx context.Context, bound time.Duration) (TriggerEvent
 // Volume is the handle of the volume that the call is for.
 func (t *Trigger) Volume() string { return t.volume }
 
-// Wait waits until the command was carried out and returns when what happened. The error says what was waited for. The
-// delay that the plan wants is not counted into the bound.
+// Wait waits until the command has run and returns when. The bound does not include the plan's delay.
 func (t *Trigger) Wait(ctx context.Context, bound time.Duration) (TriggerEvent, error) {
 	event, err := t.within(ctx, bound+t.when.Delay.D())
 	if err != nil {
@@ -97,7 +96,7 @@ func (t *Trigger) Wait(ctx context.Context, bound time.Duration) (TriggerEvent, 
 	return event, nil
 }
 
-// Stop has the node wait no longer. What was carried out stays.
+// Stop ends the wait. It does not undo the command.
 func (t *Trigger) Stop() error {
 	if err := t.Stream.Stop(); err != nil {
 		return fmt.Errorf("stop the trigger on node %q: %w", t.node, err)

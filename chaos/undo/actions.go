@@ -1,33 +1,36 @@
 package undo
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// ManifestDir is where kubeadm has the kubelet take static pods from. The kubelet reads every file in it, whatever its
-// name ends with.
+// ManifestDir is the kubelet's directory of static pods on a kubeadm node. It reads every file there, whatever its
+// extension.
 const ManifestDir = "/etc/kubernetes/manifests/"
 
-// BesideManifests is the path at which the owner makes a manifest ready: in the file system of ManifestDir, so that it
-// can be moved there at once, and where the kubelet does not look.
+// BesideManifests is where the owner prepares a manifest: in the file system of ManifestDir, so that a rename moves it
+// there, and outside of what the kubelet reads.
 func BesideManifests(owner Owner) string {
 	return path.Join(path.Dir(path.Clean(ManifestDir)), owner.Name()+".yaml")
 }
 
-// ask is an action that calls the agent, which looks first whether there is anything to undo.
+// ask is an action that calls the agent, which undoes nothing that is undone already.
 func ask(args ...string) Action { return Command(append([]string{nodeagent.Path}, args...)...) }
 
 func askFor(owner Owner, args ...string) Action { return ask(slices.Concat(args, owner.Flags())...) }
 
-// Thaw is the action after which none of the processes is stopped. A later process that has the pid of one is left
-// alone.
+// Thaw continues stopped processes. A later process with the pid of one is left alone.
 func Thaw(all ...probe.Process) Action {
 	args := []string{"thaw"}
 	for _, p := range all {
@@ -45,29 +48,28 @@ func Stop(all ...probe.Process) []string {
 	return argv
 }
 
-// Restore is the action after which a file has the content that it had, unless it has it already.
+// Restore gives a file its former content.
 func Restore(path, content string) Action {
 	return Action{Argv: []string{nodeagent.Path, "restore", path}, Stdin: content}
 }
 
-// RemoveQdisc is the action after which a device has no queueing discipline of the owner.
+// RemoveQdisc removes the owner's queueing discipline from a device.
 func RemoveQdisc(owner Owner, device string) Action {
 	action := askFor(owner, "qdisc")
 	action.Argv = append(action.Argv, device)
 	return action
 }
 
-// MendVolumes is the action that undoes the damage that the owner has done to volumes of the node.
+// MendVolumes undoes the owner's damage to volumes of the node.
 func MendVolumes(owner Owner) Action { return askFor(owner, "damage", "mend") }
 
-// SetClock is the command that puts a node's wall clock that much ahead of its boot clock, in the boot of that name. In
-// another boot it does nothing: the boot clock began again.
+// SetClock is the command that sets a node's wall clock ahead of its boot clock. It does nothing in another boot than
+// the given one, since the boot clock began again.
 func SetClock(ahead time.Duration, boot string) []string {
 	return []string{nodeagent.Path, "clock", "--ahead", ahead.String(), "--boot", boot}
 }
 
-// DeleteTable is the action after which the owner's nftables table is gone, whether it was there or not: adding a table
-// that is there changes nothing.
+// DeleteTable deletes the owner's nftables table. It adds the table first, so that deleting never fails.
 func DeleteTable(owner Owner) Action {
 	return Action{
 		Argv:  []string{"nft", "-f", "-"},
@@ -80,7 +82,61 @@ func ListPoints(service string) []string {
 	return []string{nodeagent.DiskPath, "points", "list", "--state", nodeagent.DiskStates + service}
 }
 
-// ClearPoint is the command after which the service has no fault point of that id, whether it had one or not.
+// ClearPoint is the command that clears a fault point of a service, if it is set.
 func ClearPoint(service, id string) []string {
 	return []string{nodeagent.DiskPath, "points", "clear", "--state", nodeagent.DiskStates + service, "--id", id}
+}
+
+// Qdisc is a queueing discipline as tc prints it.
+type Qdisc struct {
+	Kind       string `json:"kind"`
+	Handle     string `json:"handle"` // "5ea:".
+	Device     string `json:"dev"`
+	Root       bool   `json:"root"`
+	Bytes      uint64 `json:"bytes"`      // Sent.
+	Drops      uint64 `json:"drops"`      // Packets dropped.
+	Overlimits uint64 `json:"overlimits"` // How often it delayed a packet.
+}
+
+// ListQdiscs returns the owner's queueing disciplines on the node, told by handle and kind.
+func ListQdiscs(ctx context.Context, run Runner, owner Owner) ([]Qdisc, error) {
+	out, err := run(ctx, []string{"tc", "-s", "-json", "qdisc", "show"}, "")
+	if err != nil {
+		return nil, fmt.Errorf("list queueing disciplines: %w", err)
+	}
+	if strings.TrimSpace(out) == "" {
+		return nil, nil
+	}
+	var all, ours []Qdisc
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return nil, fmt.Errorf("list queueing disciplines: decode answer %.80q: %w", out, err)
+	}
+	for _, q := range all {
+		if q.Root && q.Handle == owner.Qdisc() && (q.Kind == "netem" || q.Kind == "tbf") {
+			ours = append(ours, q)
+		}
+	}
+	return ours, nil
+}
+
+// QdiscGone removes the owner's queueing discipline from a device, if it is there. The kernel then restores its
+// default.
+func QdiscGone(ctx context.Context, run Runner, owner Owner, device string) error {
+	there := func() (bool, error) {
+		ours, err := ListQdiscs(ctx, run, owner)
+		return slices.ContainsFunc(ours, func(q Qdisc) bool { return q.Device == device }), err
+	}
+	if is, err := there(); err != nil || !is {
+		return err
+	}
+	// The kernel refuses any handle but that of the present one.
+	_, err := run(ctx, []string{"tc", "qdisc", "del", "dev", device, "root", "handle", owner.Qdisc()}, "")
+	if err == nil {
+		return nil
+	}
+	is, again := there()
+	if again == nil && !is {
+		return nil // Another heal removed it.
+	}
+	return errors.Join(fmt.Errorf("remove queueing discipline %s of device %q: %w", owner.Qdisc(), device, err), again)
 }

@@ -19,42 +19,41 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
-// A node keeps the undo of each fault that may have something to undo there as one file, named after the owner: in
-// RecordDir, or in BootDir for what the next boot undoes by itself.
+// A node keeps each armed undo as a file named after the owner: in RecordDir, or in BootDir if a boot undoes it too.
 const (
 	RecordDir = "/var/lib/seatrial/undo/"
 	BootDir   = "/run/seatrial/undo/"
 )
 
-// recordSchema is the version of a record's format, recordExt the end of the name of its file.
 const (
 	recordSchema = 1
 	recordExt    = ".json"
 )
 
-// Record is an armed undo as it lies on its node.
+// Record is an armed undo as stored on its node.
 type Record struct {
 	Schema   int          `json:"schema"`
 	Run      string       `json:"run"`
 	Step     int          `json:"step"`
 	Deadline history.Time `json:"deadline" clock:"to"` // When the timer carries it out, on the node's boot clock.
-	// Actions are carried out in order; one that fails does not keep the others from it.
+	// Actions are carried out in order, also after one that failed.
 	Actions []Action `json:"actions"`
 }
 
-// Owner returns whose undo it is.
+// Owner returns the undo's owner.
 func (r Record) Owner() Owner { return Owner{Run: r.Run, Step: r.Step} }
 
-// Runner runs a command and returns what it printed, also beside an error. A command that exits non-zero is an error.
+// Runner runs a command and returns its standard output, also beside an error. A non-zero exit is an error.
 type Runner func(ctx context.Context, argv []string, stdin string) (stdout string, err error)
 
-// Report says what was undone on a node.
+// Report lists what was undone on a node.
 type Report struct {
 	Node   string   `json:"node,omitempty"`
-	Undone []string `json:"undone"`        // Armed undos that were carried out, by their owners' names.
-	Did    []string `json:"did,omitempty"` // What their actions say that they did.
+	Undone []string `json:"undone"`        // Armed undos that were carried out, by owner.
+	Did    []string `json:"did,omitempty"` // The lines that their actions printed.
 	Power  string   `json:"power,omitempty"`
 }
 
@@ -67,19 +66,19 @@ func (r Report) String() string {
 	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")
 }
 
-// Host is the node that this process runs on.
+// Host is the machine that this process runs on.
 type Host struct {
 	Root string // "/"; another directory in tests.
 	Run  Runner
 }
 
-// file is the path of the owner's record in a directory.
+// file returns the path of the owner's record in a directory.
 func (h Host) file(dir string, owner Owner) string {
 	return filepath.Join(h.Root, dir, owner.Name()+recordExt)
 }
 
-// Arm keeps an undo until its deadline, or until the next boot, and starts the timer that carries it out then. The
-// record is on disk before the timer runs; however long that takes, the timer is given the time that is left.
+// Arm stores an undo and then starts the timer that carries it out at its deadline. With untilBoot the next boot makes
+// the record void. The time it takes to store the record does not delay the undo.
 func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	r.Schema = recordSchema
 	if r.Actions == nil {
@@ -98,7 +97,7 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	left := max(r.Deadline.Sub(bootclock.Now()), time.Millisecond)
 	argv := append([]string{
 		"systemd-run", "--quiet",
-		"--collect", // An undo that failed must not keep the name of the unit.
+		"--collect", // A failed undo must not keep the unit's name.
 		"--unit=" + r.Owner().Unit(),
 		"--on-active=" + strconv.FormatFloat(left.Seconds(), 'f', 3, 64) + "s",
 		"--timer-property=AccuracySec=1ms", // The default is a minute.
@@ -118,16 +117,16 @@ func (h Host) write(path string, r Record) error {
 	if err != nil {
 		return err
 	}
-	// The lock of Undo is on RecordDir, whatever the directory of the record.
+	// Undo locks RecordDir, wherever the record is.
 	for _, dir := range []string{filepath.Dir(path), filepath.Join(h.Root, RecordDir)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	return replace(path, append(data, '\n'))
+	return durable.WriteMode(path, append(data, '\n'), 0o600) // What an action restores may be secret.
 }
 
-// Disarm stops the owner's timer and removes its undo. What is not there is no error.
+// Disarm stops the owner's timer and removes its record, if they exist.
 func (h Host) Disarm(ctx context.Context, owner Owner) error {
 	errs := []error{h.stopTimer(ctx, owner)}
 	for _, dir := range []string{RecordDir, BootDir} {
@@ -138,7 +137,7 @@ func (h Host) Disarm(ctx context.Context, owner Owner) error {
 	return errors.Join(errs...)
 }
 
-// stopTimer stops the owner's timer. One that has fired, or was never started, is not active.
+// stopTimer stops the owner's timer if it is active.
 func (h Host) stopTimer(ctx context.Context, owner Owner) error {
 	if _, err := h.Run(ctx, []string{"systemctl", "is-active", owner.Timer()}, ""); err != nil {
 		return ctx.Err()
@@ -149,32 +148,42 @@ func (h Host) stopTimer(ctx context.Context, owner Owner) error {
 	return nil
 }
 
-// Armed returns what is armed, in the order of the owners' names. A record that cannot be read is an error beside the
-// others, and is returned with its owner alone.
+// Armed returns the selected records, sorted by owner. One that cannot be read is an error beside the others, and is
+// returned with its owner alone.
 func (h Host) Armed(only Only) ([]Record, error) {
-	owners, err := h.owners(only)
-	if err != nil {
-		return nil, err
-	}
-	all, errs := []Record{}, []error{}
-	for _, o := range owners {
-		r, err := h.read(o)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // It was disarmed since.
-		}
+	all := []Record{}
+	err := h.each(only, func(o Owner, r Record, err error) error {
 		r.Run, r.Step = o.Run, o.Step
-		all, errs = append(all, r), append(errs, err)
-	}
-	return all, errors.Join(errs...)
+		all = append(all, r)
+		return err
+	})
+	return all, err
 }
 
-// owners returns whose undos are armed, in the order of their names.
+// each calls do for the selected owners, sorted by name, with the record of each or why it cannot be read, and returns
+// all errors.
+func (h Host) each(only Only, do func(Owner, Record, error) error) error {
+	owners, err := h.owners(only)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, o := range owners {
+		r, err := h.read(o)
+		if !errors.Is(err, fs.ErrNotExist) { // Else it was disarmed since.
+			errs = append(errs, do(o, r, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// owners returns the selected owners of armed undos, sorted by name.
 func (h Host) owners(only Only) ([]Owner, error) {
 	var all []Owner
 	for _, dir := range []string{RecordDir, BootDir} {
 		entries, err := os.ReadDir(filepath.Join(h.Root, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("look for what is armed: %w", err)
+			return nil, fmt.Errorf("list armed undos: %w", err)
 		}
 		for _, e := range entries {
 			name, isRecord := strings.CutSuffix(e.Name(), recordExt)
@@ -187,7 +196,7 @@ func (h Host) owners(only Only) ([]Owner, error) {
 	return slices.Compact(all), nil
 }
 
-// read returns the record of an owner.
+// read reads the record of an owner.
 func (h Host) read(owner Owner) (r Record, err error) {
 	for _, dir := range []string{RecordDir, BootDir} {
 		data, failed := os.ReadFile(h.file(dir, owner))
@@ -208,57 +217,37 @@ func (h Host) read(owner Owner) (r Record, err error) {
 	return r, nil
 }
 
-// Undo carries out what is armed, again until bound when something fails, and reports what it has carried out. One heal
-// is at work at a time; a second one finds nothing left. A record stays until it was carried out.
+// Undo carries out the selected undos and retries failed ones until bound. One process undoes at a time. A record stays
+// until it is carried out.
 func (h Host) Undo(ctx context.Context, only Only, bound time.Duration) (Report, error) {
 	report := Report{Undone: []string{}}
-	err := await.Until(ctx, "what is armed to be undone", time.Second, bound,
+	err := await.Until(ctx, "armed undos to be carried out", time.Second, bound,
 		func(ctx context.Context) (bool, string, error) {
 			owners, err := h.owners(only)
 			if err != nil || len(owners) == 0 {
 				return err == nil, "", err
 			}
-			unlock, free, err := h.lock()
-			if err != nil || !free {
-				return false, "another heal is at work", err
+			dir, err := os.Open(filepath.Join(h.Root, RecordDir))
+			if err != nil {
+				return false, "", fmt.Errorf("lock the armed undos: %w", err)
 			}
-			err = h.undo(ctx, only, &report)
-			return err == nil, "", errors.Join(err, unlock())
+			err = durable.Flock(dir, unix.LOCK_EX|unix.LOCK_NB)
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return false, "another heal holds the lock", dir.Close()
+			}
+			if err == nil {
+				err = h.undo(ctx, only, &report)
+			}
+			return err == nil, "", errors.Join(err, dir.Close())
 		})
 	return report, err
 }
 
-// lock lets one heal be at work. It goes with the process.
-func (h Host) lock() (unlock func() error, free bool, err error) {
-	dir, err := os.Open(filepath.Join(h.Root, RecordDir))
-	if err != nil {
-		return nil, false, fmt.Errorf("lock what is armed: %w", err)
-	}
-	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-		return nil, false, dir.Close()
-	}
-	if err != nil {
-		return nil, false, errors.Join(fmt.Errorf("lock %q: %w", dir.Name(), err), dir.Close())
-	}
-	return dir.Close, true, nil
-}
-
 // undo carries out every record once.
 func (h Host) undo(ctx context.Context, only Only, report *Report) error {
-	owners, err := h.owners(only)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, o := range owners {
-		r, err := h.read(o)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // It was disarmed since.
-		case err != nil:
-			errs = append(errs, await.Stop(err)) // No further waiting mends it.
-			continue
+	return h.each(only, func(o Owner, r Record, err error) error {
+		if err != nil {
+			return await.Stop(err) // Waiting does not help.
 		}
 		did, err := h.carryOut(ctx, r)
 		report.Did = append(report.Did, did...)
@@ -266,15 +255,14 @@ func (h Host) undo(ctx context.Context, only Only, report *Report) error {
 			err = h.Disarm(ctx, o)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("carry out undo %s: %w", o.Name(), err))
-			continue
+			return fmt.Errorf("carry out undo %s: %w", o.Name(), err)
 		}
 		report.Undone = append(report.Undone, o.Name())
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
-// carryOut runs all actions of a record and returns what they tell.
+// carryOut runs all actions of a record and returns the lines that they printed for the report.
 func (h Host) carryOut(ctx context.Context, r Record) (did []string, err error) {
 	var errs []error
 	for _, a := range r.Actions {
@@ -291,36 +279,10 @@ func (h Host) carryOut(ctx context.Context, r Record) (did []string, err error) 
 	return did, errors.Join(errs...)
 }
 
-// WriteFile puts content at path, durably and at once, unless it is there already.
+// WriteFile replaces the content of a file durably and atomically, unless it has that content.
 func WriteFile(path string, content []byte) error {
 	if now, err := os.ReadFile(path); err == nil && string(now) == string(content) {
 		return nil
 	}
-	return replace(path, content)
-}
-
-// replace replaces a file at once. The new one is made beside its directory, where no kubelet looks for static pods,
-// and removed when it cannot take the place of the old one.
-func replace(path string, content []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(filepath.Dir(path)), ".seatrial-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.WriteMode(path, content, 0o600)
 }

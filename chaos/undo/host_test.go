@@ -339,8 +339,8 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || before.Mode().Perm() != 0o600 {
+			t.Fatalf("its mode is %v, %v; want kubeadm's", before.Mode(), err)
 		}
 		if err := undo.WriteFile(path, []byte(content)); err != nil {
 			t.Fatal(err)
@@ -350,6 +350,9 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 		}
 		if got, err := os.ReadFile(path); string(got) != content || err != nil {
 			t.Errorf("got %q, %v", got, err)
+		}
+		if err := os.Chmod(path, 0o644); err != nil { // A fault's file may have another.
+			t.Fatal(err)
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); len(entries) != 1 || err != nil {

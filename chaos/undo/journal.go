@@ -2,24 +2,22 @@ package undo
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 
+	strictjson "sigs.k8s.io/json"
+
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// SchemaVersion is the version of an entry's JSON; a reader refuses a newer one.
-const SchemaVersion = 1
-
-// maxLine bounds one record; an entry is a few hundred bytes.
-const maxLine = 64 << 10
-
-// maxError bounds what an entry keeps of an error. Each of its bytes takes at most six in JSON.
-const maxError = 8 << 10
+const (
+	journalSchema = 1        // The version of an entry's JSON; a reader refuses any other.
+	maxLine       = 64 << 10 // Bytes of a record; an entry is a few hundred.
+	maxError      = 8 << 10  // Bytes of an entry's error. Each takes at most six in JSON.
+)
 
 // Entry says that a fault has come to a stage: for intent, that it is about to begin.
 type Entry struct {
@@ -53,19 +51,15 @@ func NewJournal(file File) *Journal { return &Journal{file: file} }
 // Append writes that the fault f of a run has come to its stage, and returns when that is on disk. After an error
 // every further Append fails with it: a record after a torn one would make the tear look like damage.
 func (j *Journal) Append(run string, at history.Time, f history.Fault) error {
-	return j.append(Entry{
-		Run: run, Step: f.Step, Fault: f.Name, Node: f.Node, Stage: f.Stage, At: at, Error: f.Error,
-	})
-}
-
-func (j *Journal) append(e Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.err != nil {
 		return j.err
 	}
-	e.Schema = SchemaVersion
-	e.Error = e.Error[:min(len(e.Error), maxError)]
+	e := Entry{
+		Schema: journalSchema, Run: run, Step: f.Step, Fault: f.Name, Node: f.Node, Stage: f.Stage, At: at,
+		Error: f.Error[:min(len(f.Error), maxError)],
+	}
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode journal entry of step %d: %w", e.Step, err)
@@ -110,15 +104,13 @@ func ReadJournal(r io.Reader) (JournalRecord, error) {
 	}
 }
 
-func decodeEntry(line []byte) (Entry, error) {
-	var e Entry
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&e); err != nil {
+func decodeEntry(line []byte) (e Entry, err error) {
+	strict, err := strictjson.UnmarshalStrict(line, &e)
+	if err = errors.Join(append(strict, err)...); err != nil {
 		return e, fmt.Errorf("decode entry: %w", err)
 	}
-	if e.Schema != SchemaVersion {
-		return e, fmt.Errorf("decode entry: schema %d, want %d", e.Schema, SchemaVersion)
+	if e.Schema != journalSchema {
+		return e, fmt.Errorf("decode entry: schema %d, want %d", e.Schema, journalSchema)
 	}
 	return e, nil
 }

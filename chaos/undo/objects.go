@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// AdminConf is where kubeadm leaves, on every node of the control plane, a kubeconfig that may do everything.
+// AdminConf is kubeadm's kubeconfig of an administrator on every control-plane node.
 const AdminConf = "/etc/kubernetes/admin.conf"
 
-// outOfServiceTaint is k8s.io/api core/v1 TaintNodeOutOfService: the agent does without the API's types.
+// outOfServiceTaint is k8s.io/api core/v1 TaintNodeOutOfService: the agent does not link the API's types.
 const outOfServiceTaint = "node.kubernetes.io/out-of-service"
 
-// NodeWas is what a Node object had that was deleted: what its kubelet does not bring back when it registers again.
+// NodeWas is the part of a deleted Node object that its kubelet does not restore when it registers again.
 type NodeWas struct {
 	Name        string            `json:"name"`
 	UID         string            `json:"uid"`
@@ -25,7 +25,7 @@ type NodeWas struct {
 	Taints      []Taint           `json:"taints,omitempty"`
 }
 
-// Taint is a Node's, with all fields that the API has.
+// Taint is a Node's taint with all fields of the API.
 type Taint struct {
 	Key       string `json:"key"`
 	Value     string `json:"value,omitempty"`
@@ -33,16 +33,15 @@ type Taint struct {
 	TimeAdded string `json:"timeAdded,omitempty"`
 }
 
-// RemoveMarks is the action, on a node of the control plane, after which no API object of a resource, by its name for
-// kubectl, bears the owner's mark: Nodes lose what the mark stands for, objects that are the owner's are deleted.
+// RemoveMarks removes the owner's marks from the API objects of a resource, on a control-plane node: changes to Nodes
+// are reverted, objects that the owner made are deleted.
 func RemoveMarks(owner Owner, resource string) Action {
 	action := askFor(owner, "marks")
 	action.Argv, action.Tells = append(action.Argv, resource), true
 	return action
 }
 
-// RestoreNode is the action, on a node of the control plane, after which a Node that was deleted and is registered
-// again has what it had.
+// RestoreNode restores a Node that was deleted and has registered again, on a control-plane node.
 func RestoreNode(was NodeWas) (Action, error) {
 	action := ask("restore-node")
 	text, err := json.Marshal(was)
@@ -53,14 +52,14 @@ func RestoreNode(was NodeWas) (Action, error) {
 	return action, nil
 }
 
-// kubectl is the beginning of every command. Its cache is where a reboot takes it away.
+// kubectl returns the argv of a command. Its cache does not survive a reboot.
 func kubectl(args ...string) []string {
 	return append([]string{
 		"kubectl", "--kubeconfig=" + AdminConf, "--cache-dir=/run/seatrial/kubectl", "--request-timeout=5s",
 	}, args...)
 }
 
-// object is as much of an API object as an undo has to know.
+// object is what an undo needs of an API object.
 type object struct {
 	Kind     string   `json:"kind"`
 	Metadata metadata `json:"metadata"`
@@ -89,7 +88,7 @@ func (o object) String() string {
 	return strings.ToLower(o.Kind) + " " + name
 }
 
-// listObjects lists all objects of a resource; none of one that the API server does not serve.
+// listObjects lists all objects of a resource, none if the API server does not serve it.
 func listObjects(ctx context.Context, run Runner, resource string) ([]object, error) {
 	out, err := run(ctx, kubectl("get", resource, "--all-namespaces", "--output=json"), "")
 	if err != nil && strings.Contains(err.Error(), "the server doesn't have a resource type") {
@@ -107,8 +106,8 @@ func listObjects(ctx context.Context, run Runner, resource string) ([]object, er
 	return list.Items, nil
 }
 
-// Unmark undoes what the owner's marks on objects of a resource stand for, through kubectl, and returns what that was.
-// An object that is being deleted and does not go is an error: what it did is still there.
+// Unmark undoes, through kubectl, what the owner's marks on objects of a resource stand for, and returns what it did.
+// An object whose deletion is stuck is an error: its effect goes on.
 func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did []string, err error) {
 	objects, err := listObjects(ctx, run, resource)
 	if err != nil {
@@ -137,8 +136,7 @@ func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did 
 	return did, errors.Join(errs...)
 }
 
-// unmark is the command after which the object does not bear the owner's mark, and what it does; nothing for one that
-// does not bear it.
+// unmark returns the command that undoes the owner's mark on the object and what that does, or nothing without a mark.
 func (o object) unmark(owner Owner, resource string) (argv []string, does string) {
 	mine := func(name string) bool { return name == owner.Name() }
 	if o.Kind == "ResourceQuota" && mine(o.Metadata.Name) || mine(o.Metadata.Labels[OwnerLabel]) {
@@ -163,7 +161,7 @@ func (o object) unmark(owner Owner, resource string) (argv []string, does string
 	return o.patch(map[string]any{"annotations": annotations}, spec), strings.Join(did, " and ")
 }
 
-// patch changes a Node on condition that nobody else has changed it since it was read.
+// patch changes a Node unless it was changed since it was read.
 func (o object) patch(meta, spec map[string]any) []string {
 	meta["resourceVersion"] = o.Metadata.ResourceVersion
 	whole := map[string]any{"metadata": meta}
@@ -174,8 +172,8 @@ func (o object) patch(meta, spec map[string]any) []string {
 	return kubectl("patch", "node", o.Metadata.Name, "--type=merge", "--patch="+string(text))
 }
 
-// Restore gives a Node that was deleted what it had, once it is registered again, and returns what it did. A Node that
-// was not deleted is left alone.
+// Restore restores a deleted Node once it is registered again, and returns what it did. A Node with the old UID was not
+// deleted and is left alone.
 func (w NodeWas) Restore(ctx context.Context, run Runner) (did string, err error) {
 	objects, err := listObjects(ctx, run, "nodes")
 	if err != nil {
@@ -197,7 +195,7 @@ func (w NodeWas) Restore(ctx context.Context, run Runner) (did string, err error
 	return fmt.Sprintf("node %s was registered again and has what it had", w.Name), nil
 }
 
-// lacks returns what has to be given back to a Node.
+// lacks returns what a Node lacks, as parts of a patch.
 func (w NodeWas) lacks(now object) (meta, spec map[string]any) {
 	meta, spec = map[string]any{}, map[string]any{}
 	for _, f := range []struct {
@@ -224,8 +222,8 @@ func (w NodeWas) lacks(now object) (meta, spec map[string]any) {
 	return meta, spec
 }
 
-// Missing returns the keys of before that now does not have, in order, but those that others are to bring back: marks
-// of faults, and what the kubelet says of CSI drivers when they register with it.
+// Missing returns the sorted keys of before that are not in now, without those that others restore: marks of faults,
+// and the kubelet's annotation of registered CSI drivers.
 func Missing(now, before map[string]string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(before)), func(key string) bool {
 		_, has := now[key]
@@ -233,6 +231,6 @@ func Missing(now, before map[string]string) []string {
 	})
 }
 
-// Returns reports whether a taint is to be given back to a Node that was registered again. Others are the control
-// plane's, which goes by the state of the node; or of another fault, which is over.
+// Returns reports whether a taint is restored on a Node that registered again. The control plane sets the others by the
+// state of the node.
 func Returns(taint string) bool { return !strings.HasPrefix(taint, "node.kubernetes.io/") }

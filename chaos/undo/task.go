@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// On returns a Runner for a node of a cluster, through the container runtime or a login.
+// On returns a Runner for a node, through the container runtime or a login.
 func On(node clusters.Node) Runner {
 	return func(ctx context.Context, argv []string, stdin string) (string, error) {
 		cmd := clusters.Command{Argv: argv}
@@ -29,7 +30,7 @@ func On(node clusters.Node) Runner {
 type Action struct {
 	Argv  []string `json:"argv"`
 	Stdin string   `json:"stdin,omitempty"`
-	Tells bool     `json:"tells,omitempty"` // It prints what it has undone, line by line, for the report.
+	Tells bool     `json:"tells,omitempty"` // It prints a line for the report for each thing that it undid.
 }
 
 // Command returns the action of a command without standard input.
@@ -37,17 +38,14 @@ func Command(argv ...string) Action { return Action{Argv: argv} }
 
 // Task is the undo of a fault on one node.
 type Task struct {
-	Node    clusters.Node
-	Actions []Action
-	// UntilBoot says that a boot of the node undoes it as well.
-	UntilBoot bool
-	// Power says that the node itself is brought back: no timer on the node could do that, so the watchdog does.
-	Power bool
-	// Longer is added to the life of the fault.
-	Longer time.Duration
+	Node      clusters.Node
+	Actions   []Action
+	UntilBoot bool          // A boot of the node undoes it as well.
+	Power     bool          // The node is brought back, by the watchdog: no timer on the node could do that.
+	Longer    time.Duration // Added to the life of the fault.
 }
 
-// OnControlPlane returns a task for each node of the control plane, where an undo reaches API objects.
+// OnControlPlane returns a task for each control-plane node, where kubectl reaches the API.
 func OnControlPlane(ctx context.Context, c clusters.Cluster, actions ...Action) ([]Task, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -65,28 +63,28 @@ func OnControlPlane(ctx context.Context, c clusters.Cluster, actions ...Action) 
 	return tasks, nil
 }
 
-// Arm keeps the undo on the node and starts the timer that carries it out when life is over. An undo of the same owner
-// that is armed already is replaced.
+// Arm stores the undo on the node and starts the timer that carries it out after life. It replaces an armed undo of the
+// same owner.
 func Arm(ctx context.Context, task Task, owner Owner, life time.Duration) error {
-	err := owner.Check()
-	if err == nil {
-		var actions []byte
-		if actions, err = json.Marshal(task.Actions); err == nil {
-			args := append([]string{"arm"}, owner.Flags()...)
-			args = append(args, "--life", (life + task.Longer).String())
-			if task.UntilBoot {
-				args = append(args, "--until-boot")
-			}
-			err = nodeagent.On(task.Node).Call(ctx, nil, actions, args...)
-		}
+	fail := func(err error) error { return fmt.Errorf("arm undo on node %q: %w", task.Node.Name(), err) }
+	if err := owner.Check(); err != nil {
+		return fail(err)
 	}
+	actions, err := json.Marshal(task.Actions)
 	if err != nil {
-		return fmt.Errorf("arm undo on node %q: %w", task.Node.Name(), err)
+		return fail(err)
+	}
+	args := slices.Concat([]string{"arm"}, owner.Flags(), []string{"--life", (life + task.Longer).String()})
+	if task.UntilBoot {
+		args = append(args, "--until-boot")
+	}
+	if err := nodeagent.On(task.Node).Call(ctx, nil, actions, args...); err != nil {
+		return fail(err)
 	}
 	return nil
 }
 
-// Disarm stops the owner's timer and removes its undo. What is not there is no error.
+// Disarm stops the owner's timer and removes its undo, if they exist.
 func Disarm(ctx context.Context, node clusters.Node, owner Owner) error {
 	if err := nodeagent.On(node).Call(ctx, nil, nil, append([]string{"disarm"}, owner.Flags()...)...); err != nil {
 		return fmt.Errorf("disarm undo: %w", err)
@@ -94,21 +92,20 @@ func Disarm(ctx context.Context, node clusters.Node, owner Owner) error {
 	return nil
 }
 
-// The time within which what is armed is carried out again after it has failed: an API server that does not answer, a
-// Node that is not registered, or systemd on a node that is coming up.
+// How long a failed undo is retried: the API server may not answer, a Node not be registered, systemd not be up yet.
 const (
-	healBound     = 45 * time.Second // By somebody who waits for it.
-	carryOutBound = 20 * time.Second // Within the guard's bound of a heal.
+	healBound     = 45 * time.Second // By heal.
+	carryOutBound = 20 * time.Second // By the guard, whose own bound is longer.
 )
 
-// CarryOut carries out what the owner has armed on a node. Nothing armed is no error.
+// CarryOut carries out what the owner has armed on a node, if anything.
 func CarryOut(ctx context.Context, node clusters.Node, owner Owner) error {
 	return nodeagent.On(node).Call(ctx, &Report{}, nil,
 		append([]string{"undo", "--bound", carryOutBound.String()}, owner.Flags()...)...)
 }
 
-// Node carries out what is armed on a node and returns what that was. It may run at any time, again, and beside
-// itself. A node without the agent has nothing armed.
+// Node carries out the selected undos armed on a node. It may run at any time, repeatedly and concurrently. A node
+// without the agent has nothing armed.
 func Node(ctx context.Context, node clusters.Node, only Only) (Report, error) {
 	report := Report{Undone: []string{}}
 	there, err := installed(ctx, node)
@@ -120,7 +117,7 @@ func Node(ctx context.Context, node clusters.Node, only Only) (Report, error) {
 	return report, err
 }
 
-// Armed returns what is armed on a node, in the order of the owners' names. It undoes nothing.
+// Armed lists the selected undos armed on a node, sorted by owner.
 func Armed(ctx context.Context, node clusters.Node, only Only) (armed []Record, err error) {
 	there, err := installed(ctx, node)
 	if err == nil && there {
@@ -139,10 +136,8 @@ func installed(ctx context.Context, node clusters.Node) (bool, error) {
 	return err == nil, err
 }
 
-// Cluster heals all nodes at once: one that is stopped is started and one that is paused is thawed first, since a fault
-// may have left it so. It goes on after an error, and returns all of them. The reports are in the order of the nodes.
-//
-// What it could not undo, because the API server does not answer, stays armed: the timers on the nodes undo it later.
+// Cluster heals all nodes concurrently, after starting those that are stopped and thawing those that are paused. It
+// returns a report for each node, in their order, and all errors. What it cannot undo stays armed for the timers.
 func Cluster(ctx context.Context, nodes []clusters.Node, only Only) ([]Report, error) {
 	reports, errs := make([]Report, len(nodes)), make([]error, len(nodes))
 	var all sync.WaitGroup
@@ -161,13 +156,7 @@ func Cluster(ctx context.Context, nodes []clusters.Node, only Only) ([]Report, e
 	return reports, errors.Join(errs...)
 }
 
-// The states of a node in which nothing on it goes on.
-const (
-	Paused = "paused"
-	Exited = "exited"
-)
-
-// BringBack starts a node that is down and thaws one that is paused, and says what it did. A node without power stays.
+// BringBack starts a stopped node or thaws a paused one, and returns which. It skips nodes that are no PowerNode.
 func BringBack(ctx context.Context, n clusters.Node) (did string, err error) {
 	node, ok := n.(clusters.PowerNode)
 	if !ok {
@@ -178,9 +167,9 @@ func BringBack(ctx context.Context, n clusters.Node) (did string, err error) {
 		return "", fmt.Errorf("get state: %w", err)
 	}
 	switch state {
-	case Exited:
+	case clusters.StateExited:
 		return "started", node.Start(ctx)
-	case Paused:
+	case clusters.StatePaused:
 		return "thawed", node.Unpause(ctx)
 	}
 	return "", nil

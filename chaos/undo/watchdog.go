@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,72 +16,59 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	strictjson "sigs.k8s.io/json"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
-// Watchdog undoes faults that take a whole node away: a timer on the node could not fire, so a process beside the
-// cluster brings the node back.
+// Watchdog undoes faults that stop a whole node: no timer on the node can fire then, so a process on the harness's host
+// starts the node again.
 type Watchdog interface {
-	// Arm has the node brought back after life, and sees that whoever does it is alive. One that is armed already is
-	// replaced.
+	// Arm starts a process that brings the node back after life, and returns when that is ready. It replaces one that
+	// is armed already.
 	Arm(ctx context.Context, node string, owner Owner, life time.Duration) error
-	// Disarm ends it, and returns when it can act no more. One that is not there is no error.
+	// Disarm ends the process and waits for its end. It is no error if there is none.
 	Disarm(ctx context.Context, node string, owner Owner) error
-	// Release disarms all that are selected, whichever harness has armed them, and returns their names.
+	// Release disarms all selected ones, whichever harness armed them, and returns their names.
 	Release(ctx context.Context, only Only) ([]string, error)
 }
 
-// HostWatchdog starts and ends the processes that watch over the nodes of one cluster. Each has an order, a file, which
-// it holds locked. It is safe for concurrent use.
+// HostWatchdog starts and ends a process for each armed node of a cluster. Each process holds a lock on its order, a
+// file. It is safe for concurrent use.
 type HostWatchdog struct {
-	// Argv is the program that calls Watch, and what is said to it before the path of the order.
+	// Argv is the command that calls Watch; the path of the order is appended to it.
 	Argv    []string
-	Dir     string // Where orders are; see WatchdogDir.
+	Dir     string // Of the orders; see WatchdogDir.
 	Engine  string // Name or path of the container engine's client.
 	Cluster string
 }
 
 var _ Watchdog = HostWatchdog{}
 
-// WatchdogDir is where the orders of all harnesses of a user are: seatrial/outside below $XDG_STATE_HOME, by default
-// ~/.local/state.
+// WatchdogDir is the directory of the orders of all harnesses of a user.
 func WatchdogDir() (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("find a place for what is armed beside the clusters: %w", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(state, "seatrial", "outside"), nil
+	dir, err := clusters.StateDir()
+	return filepath.Join(dir, "outside"), err
 }
 
 const (
-	armBound = 15 * time.Second // To start a program, and to ask the engine twice.
-	// endBound is how long a process may take to see that it was disarmed. One that is bringing its node back goes on
-	// until that is done.
-	endBound = 25 * time.Second
-	// lookEvery is how often a process looks whether it was disarmed.
+	armBound  = 15 * time.Second // To start a process and ask the engine twice.
+	endBound  = 25 * time.Second // To notice a disarm; bringing a node back is not interrupted.
 	lookEvery = 100 * time.Millisecond
-	// actBound is how long a process goes on trying to bring a node back, from the deadline on.
-	actBound = 10 * time.Minute
+	actBound  = 10 * time.Minute // From the deadline until the process gives up bringing its node back.
 
-	// armedLine is what a process says, once, when it has shown that it could do what it is to do.
-	armedLine = "armed\n"
+	armedLine = "armed\n" // Printed by a process once it has reached its node.
 
-	// orderSchema is the version of an order's format; the name of its file ends with orderExt, that of the file with
-	// what its process says with logExt.
 	orderSchema = 1
-	orderExt    = ".order"
+	orderExt    = ".order" // Of an order's file; logExt is that of its process's standard error.
 	logExt      = ".log"
 )
 
-// Order says which node is brought back, when, and for whom.
+// Order is the undo of one node that its process carries out.
 type Order struct {
 	Schema   int          `json:"schema"`
 	Run      string       `json:"run"`
@@ -93,10 +79,10 @@ type Order struct {
 	Deadline history.Time `json:"deadline"` // On the boot clock of this machine.
 }
 
-// Owner returns whose order it is.
+// Owner returns the order's owner.
 func (o Order) Owner() Owner { return Owner{Run: o.Run, Step: o.Step} }
 
-// check returns an error for an order that cannot be carried out, or whose file would be somewhere else.
+// check returns an error for an order that cannot be carried out, or whose file would be outside the directory.
 func (o Order) check() error {
 	switch {
 	case o.Schema != orderSchema:
@@ -111,40 +97,33 @@ func (o Order) check() error {
 	return o.Owner().Check()
 }
 
-// orderPath is the path of an order in dir; its name says whose it is and for which node.
+// orderPath is the path of an order in dir, named after owner and node.
 func orderPath(dir string, owner Owner, node string) string {
 	return filepath.Join(dir, owner.Name()+"@"+node+orderExt)
 }
 
-// write puts the order into dir, at once, and returns its path. What was there under its name is replaced.
+// write stores the order in dir and returns its path. It replaces an order of the same name.
 func (o Order) write(dir string) (string, error) {
 	if err := o.check(); err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(o)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
 	path := orderPath(dir, o.Owner(), o.Node)
-	if err == nil {
-		err = replace(path, append(data, '\n'))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
 	}
-	return path, err
+	return path, durable.WriteJSON(path, o)
 }
 
 // decodeOrder reads an order.
-func decodeOrder(data []byte) (Order, error) {
-	var o Order
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
+func decodeOrder(data []byte) (o Order, err error) {
+	strict, err := strictjson.UnmarshalStrict(data, &o)
+	if err = errors.Join(append(strict, err)...); err != nil {
 		return o, fmt.Errorf("decode it: %w", err)
 	}
 	return o, o.check()
 }
 
-// listOrders returns the paths of the orders in dir that are selected, in the order of their names; none when there is
-// no such directory.
+// listOrders returns the paths of the selected orders in dir, sorted; none if there is no such directory.
 func listOrders(dir string, only Only) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -161,19 +140,16 @@ func listOrders(dir string, only Only) ([]string, error) {
 	return out, nil
 }
 
-// lock takes the lock on an open order. It returns false when another process has it. It goes with the file.
+// lock locks an open order until it is closed. It returns false while another process holds the lock.
 func lock(file *os.File) (bool, error) {
-	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR):
+	err := durable.Flock(file, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
-	return true, nil
+	return err == nil, err
 }
 
-// there reports whether an open order is still the one at its path.
+// there reports whether an open order was neither removed nor replaced.
 func there(file *os.File) (bool, error) {
 	open, err := file.Stat()
 	if err != nil {
@@ -186,7 +162,7 @@ func there(file *os.File) (bool, error) {
 	return err == nil && os.SameFile(open, now), err
 }
 
-// discard removes an order, and what its process said. One that is gone is no error.
+// discard removes an order and its log, if they exist.
 func discard(path string) error {
 	var errs []error
 	for _, p := range []string{path, logOf(path)} {
@@ -199,7 +175,7 @@ func discard(path string) error {
 
 func logOf(path string) string { return strings.TrimSuffix(path, orderExt) + logExt }
 
-// Arm writes an order and starts its process, and returns when that has said that it is armed.
+// Arm writes an order, starts its process, and returns when that is armed.
 func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life time.Duration) error {
 	fail := func(err error) error { return fmt.Errorf("arm the watchdog of node %q: %w", node, err) }
 	deadline := bootclock.Now().Add(life)
@@ -219,66 +195,54 @@ func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life ti
 	return nil
 }
 
-// start starts the process of an order in a session of its own, so that no signal for the harness's group or terminal
-// is for it, and waits until it is armed.
+// start starts the process of an order, in a session of its own so that it gets no signal for the harness's group or
+// terminal, and waits until it is armed.
 func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
-	said, err := os.Create(logOf(path))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, said.Close()) }()
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = read.Close() }() // Whatever it says later is for its log.
 	if len(d.Argv) == 0 {
 		return errors.New("no program is set")
 	}
-	//nolint:noctx // It is to outlive this process, and so every context of it.
-	cmd := exec.Command(d.Argv[0], append(d.Argv[1:len(d.Argv):len(d.Argv)], path)...)
-	cmd.Dir = "/" // It must not keep a file system busy.
-	cmd.Stdout, cmd.Stderr = write, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	if err = errors.Join(err, write.Close()); err != nil {
+	log, err := os.Create(logOf(path))
+	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	if err := listen(ctx, read); err != nil {
-		killed := cmd.Process.Kill()
-		if errors.Is(killed, os.ErrProcessDone) {
-			killed = nil
-		}
-		<-ended //nolint:errcheck // It was killed, which is what it ends with.
-		text, unread := os.ReadFile(logOf(path))
-		return errors.Join(fmt.Errorf("%w; it said: %q", err, bytes.TrimSpace(text)), killed, unread)
+	defer func() { err = errors.Join(err, log.Close()) }()
+	//nolint:noctx // It outlives this process, and so every context of it.
+	cmd := exec.Command(d.Argv[0], append(d.Argv[1:len(d.Argv):len(d.Argv)], path)...)
+	cmd.Dir = "/" // It must not keep a file system busy.
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	return nil
-}
-
-// listen waits for a process to say that it is armed.
-func listen(ctx context.Context, from *os.File) error {
+	if err != nil {
+		return err
+	}
+	printed, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		line, _ := bufio.NewReader(stdout).ReadString('\n') // Anything but armedLine is a failure.
+		printed <- line
+		_ = cmd.Wait() // Its log tells.
+	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, armBound, fmt.Errorf("not armed within %s", armBound))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		_ = from.SetReadDeadline(time.Unix(1, 0)) // A pipe takes one; if not, its other end ends the wait.
-	})
-	defer stop()
-	line, err := bufio.NewReader(from).ReadString('\n')
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("wait for %q to be said: %w", strings.TrimSpace(armedLine), context.Cause(ctx))
-	case err != nil:
-		return fmt.Errorf("it ended before it was armed: %w", err)
-	case line != armedLine:
-		return fmt.Errorf("it said %q in place of %q", line, armedLine)
+	select {
+	case line := <-printed:
+		if line == armedLine {
+			return nil
+		}
+		err = fmt.Errorf("it ended before it was armed, after printing %q", line)
+	case <-ctx.Done():
+		err = fmt.Errorf("wait for %q: %w", strings.TrimSpace(armedLine), context.Cause(ctx))
 	}
-	return nil
+	_ = cmd.Process.Kill() // It may have ended by itself.
+	<-ended
+	text, unread := os.ReadFile(log.Name())
+	return errors.Join(fmt.Errorf("%w; its log: %q", err, bytes.TrimSpace(text)), unread)
 }
 
-// Disarm removes the order and waits until its process has let it go.
+// Disarm removes the order and waits until its process has released it.
 func (d HostWatchdog) Disarm(ctx context.Context, node string, owner Owner) error {
 	if err := end(ctx, orderPath(d.Dir, owner, node)); err != nil {
 		return fmt.Errorf("disarm the watchdog of node %q: %w", node, err)
@@ -286,7 +250,7 @@ func (d HostWatchdog) Disarm(ctx context.Context, node string, owner Owner) erro
 	return nil
 }
 
-// Release disarms all in the directory that are ours and selected, and returns their names.
+// Release disarms the selected orders in the directory and returns their names.
 func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) {
 	paths, err := listOrders(d.Dir, only)
 	if err != nil {
@@ -305,7 +269,7 @@ func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) 
 	return names, errors.Join(errs...)
 }
 
-// end removes an order and waits until its process has let go of it, if there is one.
+// end removes an order, if it exists, and waits until its process has released it.
 func end(ctx context.Context, path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -325,12 +289,12 @@ func end(ctx context.Context, path string) error {
 		})
 }
 
-// OpenNode finds the node of an order. A cluster that does not exist is an error that wraps clusters.ErrNotFound.
+// OpenNode opens the node of an order. The error for a cluster that does not exist wraps clusters.ErrNotFound.
 type OpenNode func(ctx context.Context, o Order) (clusters.Node, error)
 
-// Watch carries an order out: it says that it is armed, waits for the deadline, brings the node back, and undoes what
-// else the order's owner has left on it. It returns early, and does nothing, when the order is gone or replaced. The
-// order is removed when it was carried out, or when its cluster is gone; after an error it stays, for heal to see.
+// Watch carries an order out: it prints armedLine, waits for the deadline, brings the node back, and carries out what
+// the owner has armed on it. It returns early if the order is removed or replaced. It removes the order once it is
+// carried out or the cluster is gone; after an error the order stays, for heal to see.
 func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log *slog.Logger) (err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -365,7 +329,7 @@ func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log
 	if over, err := wait(ctx, file, o); err != nil || !over {
 		return err
 	}
-	log.Info("the time is over", "node", o.Node, "owner", o.Owner().Name())
+	log.Info("deadline reached", "node", o.Node, "owner", o.Owner().Name())
 	if err := act(ctx, file, o, open, log); err != nil {
 		return err
 	}
@@ -375,7 +339,7 @@ func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log
 	return discard(path)
 }
 
-// wait waits for the deadline. It returns false when the order was gone before.
+// wait waits for the deadline. It returns false if the order is removed before.
 func wait(ctx context.Context, file *os.File, o Order) (over bool, err error) {
 	for {
 		still, err := there(file)
@@ -392,7 +356,7 @@ func wait(ctx context.Context, file *os.File, o Order) (over bool, err error) {
 	}
 }
 
-// act brings the node back. What fails is tried again: an engine that was restarted answers after a while.
+// act brings the node back. It retries: an engine that was restarted answers after a while.
 func act(ctx context.Context, file *os.File, o Order, open OpenNode, log *slog.Logger) error {
 	what := fmt.Sprintf("node %q to be brought back", o.Node)
 	return await.Until(ctx, what, time.Second, actBound, func(ctx context.Context) (bool, string, error) {

@@ -1,5 +1,5 @@
-// Package upgrade brings a node to another version of Kubernetes, in place, by kubeadm: what a step of a plan asks for
-// (plan.Upgrade). Every part that begins and ends is recorded, so that it is known where an upgrade stood.
+// Package upgrade upgrades a node to another Kubernetes version in place with kubeadm (plan.Upgrade). It records the
+// begin and end of every part.
 package upgrade
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// readyBound is how long a kubelet of the new version may take to say that its node is Ready.
+	// readyBound is how long a node may take to be Ready at the new version.
 	readyBound = 2 * time.Minute
 	lookEvery  = 250 * time.Millisecond
-	// said is how many lines of a command that failed are told.
+	// said is how many lines of a failed command its error holds.
 	said = 12
 )
 
@@ -38,14 +38,14 @@ type Config struct {
 	NodeImage string           // Of the version to upgrade to.
 	// Drained drains the node, does something, and makes the node schedulable again whatever came of it.
 	Drained func(ctx context.Context, during func(context.Context) error) error
-	Settle  func(ctx context.Context) error // Waits until the workload is as it should be.
+	Settle  func(ctx context.Context) error // Waits until the workload has converged.
 	Record  func(history.Span, history.Upgrade)
-	// During is carried out from when the part begins that the plan names (plan.Upgrade.At), beside the upgrade.
+	// During runs beside the upgrade, from the begin of the part that the plan names (plan.Upgrade.At).
 	During func(ctx context.Context) error
 }
 
-// Run upgrades the node. On the control plane the components come first, and then the kubelet; what they are images of
-// is brought to all nodes before, since the addons run everywhere.
+// Run upgrades the node: on the control plane first the components, then the kubelet. It imports the images on all
+// nodes before, since addons run everywhere.
 func (c Config) Run(ctx context.Context) error {
 	nodes, err := c.Stocker.Nodes(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c Config) Run(ctx context.Context) error {
 	return c.part(ctx, history.UpgradeSettled, c.Settle)
 }
 
-// part records that a part begins and that it ends.
+// part carries a part out and records its begin and end.
 func (c Config) part(ctx context.Context, part history.UpgradePart, do func(context.Context) error) error {
 	u := history.Upgrade{Step: c.Step.N, Node: c.Node.Name(), Part: part, To: c.Step.Upgrade.To}
 	begin := c.Clock()
@@ -106,8 +106,8 @@ func (c Config) part(ctx context.Context, part history.UpgradePart, do func(cont
 	return err
 }
 
-// beside carries a part out, and what the plan has begin with it. The part comes to its end whatever becomes of the
-// rest, which is given up when the part fails.
+// beside carries a part out, beside During if the plan names the part. During is cancelled if the part fails; the part
+// goes on if During fails.
 func (c Config) beside(ctx context.Context, part history.UpgradePart, do func(context.Context) error) error {
 	if string(part) != c.Step.Upgrade.At {
 		return do(ctx)
@@ -123,7 +123,7 @@ func (c Config) beside(ctx context.Context, part history.UpgradePart, do func(co
 	return errors.Join(err, <-ended)
 }
 
-// emptied does something while the node is drained, unless the plan leaves its pods there.
+// emptied calls during while the node is drained, unless the plan leaves its pods there.
 func (c Config) emptied(ctx context.Context, during func(context.Context) error) error {
 	if c.Step.Upgrade.Undrained {
 		return during(ctx)
@@ -171,9 +171,9 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 	})
 }
 
-// kubeadm runs kubeadm upgrade as a part. Two preflight errors are ignored, by name: CreateJob runs the image of the
-// pause container with -v, which must end then, and ours goes on; SystemVerification refuses cgroup v1, which kind
-// nodes on such a host have. They are given as a flag: a file with an UpgradeConfiguration would be left on the node.
+// kubeadm runs kubeadm upgrade as a part. It ignores two preflight errors: CreateJob expects the pause image to end
+// when run with -v, which ours does not; SystemVerification refuses cgroup v1, which kind nodes on such a host have. A
+// flag leaves no file on the node, as an UpgradeConfiguration would.
 func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...string) error {
 	return c.part(ctx, part, func(ctx context.Context) error {
 		argv := append([]string{"kubeadm", "upgrade"}, args...)
@@ -181,14 +181,14 @@ func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...s
 	})
 }
 
-// importImages gives the images to a node's container runtime; what it has already is left as it is.
+// importImages imports the images into a node's container runtime.
 func (c Config) importImages(ctx context.Context, node clusters.Node, dir string) error {
 	_, err := clusters.Run(ctx, node, "ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack",
 		path.Join(dir, "images.tar"))
 	return err
 }
 
-// replace puts programs in the place of those that the node has, by rename: one that runs goes on.
+// replace replaces programs of the node by rename, so that running ones go on.
 func (c Config) replace(ctx context.Context, dir string, programs ...string) error {
 	for _, name := range programs {
 		at := path.Join("/usr/bin", name)
@@ -202,7 +202,7 @@ func (c Config) replace(ctx context.Context, dir string, programs ...string) err
 	return nil
 }
 
-// run runs a command on the node. The error of one that failed tells its last lines, and the log has all of them.
+// run runs a command on the node and logs its output. An error holds the last lines.
 func (c Config) run(ctx context.Context, argv ...string) error {
 	var out bytes.Buffer
 	res, err := c.Node.Exec(ctx, clusters.Command{Argv: argv, Stdout: &out})

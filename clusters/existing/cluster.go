@@ -1,12 +1,12 @@
 package existing
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,16 +27,17 @@ import (
 const (
 	// joinBound is how long one node may take to get the agent, its pod included.
 	joinBound = 90 * time.Second
-	// atOnce is on how many nodes something is done at a time.
+	// atOnce bounds how many nodes are worked on concurrently.
 	atOnce = 20
 )
 
-// Cluster is a cluster that was there. It is safe for concurrent use.
+// Cluster is an existing cluster. It is safe for concurrent use.
 type Cluster struct {
 	name       string
 	kubeconfig []byte
 	config     *rest.Config
 	kube       kubernetes.Interface
+	exec       podExec
 	opts       Options
 	log        *slog.Logger
 	binary     []byte // The agent.
@@ -72,7 +73,7 @@ func (c *Cluster) Name() string { return c.name }
 // Kubeconfig returns a kubeconfig with the one context.
 func (c *Cluster) Kubeconfig(context.Context) ([]byte, error) { return c.kubeconfig, nil }
 
-// Capabilities returns what the cluster can do, as its nodes were found.
+// Capabilities returns what the cluster can do, as found when it was opened.
 func (c *Cluster) Capabilities() clusters.Capabilities {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *Cluster) Capabilities() clusters.Capabilities {
 
 // Nodes returns the nodes that the cluster had when it was opened, and those that joined it since.
 func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
-	// Without an API server the nodes are those that are known: they are reached all the same.
+	// Known nodes are reached without an API server.
 	if err := c.listNodes(ctx); err != nil && len(c.known()) == 0 {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (c *Cluster) listNodes(ctx context.Context) error {
 	return nil
 }
 
-// roleOf reads what a node is for from its labels, as kubectl does.
+// roleOf reads a node's role from its labels, as kubectl does.
 func roleOf(n corev1.Node) clusters.Role {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
 		if _, ok := n.Labels[label]; ok {
@@ -133,7 +134,7 @@ func roleOf(n corev1.Node) clusters.Role {
 	return clusters.RoleWorker
 }
 
-// join brings the agent to all nodes and asks what they can do.
+// join installs the agent on all nodes and finds out what they can do.
 func (c *Cluster) join(ctx context.Context) error {
 	if err := c.listNodes(ctx); err != nil {
 		return err
@@ -141,8 +142,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	if err := c.makeNamespace(ctx); err != nil {
 		return err
 	}
-	reached := c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) })
-	for name, err := range reached {
+	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) }) {
 		if err != nil {
 			c.log.Warn("node not reached", "node", name, "error", err)
 		}
@@ -157,7 +157,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
-// each does something on all nodes, many at a time, and returns how it went on each.
+// each calls do for all nodes, atOnce at a time, and returns the errors by node.
 func (c *Cluster) each(ctx context.Context, do func(context.Context, *node) error) map[string]error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
@@ -174,18 +174,29 @@ func (c *Cluster) each(ctx context.Context, do func(context.Context, *node) erro
 			return nil
 		})
 	}
-	_ = g.Wait() // How it went is in out.
+	_ = g.Wait() // The errors are in out.
 	return out
 }
 
-// Capabilities returns what every cluster can do that is not known otherwise; Cluster.Capabilities knows more.
+// joined joins the errors of nodes, in the order of the nodes' names.
+func joined(found map[string]error) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if found[name] != nil {
+			errs = append(errs, fmt.Errorf("node %q: %w", name, found[name]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Capabilities returns what any cluster can do as far as is known before it is opened.
 func Capabilities() clusters.Capabilities {
 	return clusters.Capabilities{Can: []string{
 		clusters.CanAPI, clusters.CanNFTables, clusters.CanReboot, clusters.CanStaticPods, clusters.CanSystemd,
 	}, Cannot: never()}
 }
 
-// never is what no cluster can do that is reached by its kubeconfig alone.
+// never returns what no cluster reached by kubeconfig can do.
 func never() map[string]string {
 	return map[string]string{
 		clusters.CanClock:     "whether the nodes have wall clocks of their own is not known by a kubeconfig",
@@ -199,7 +210,7 @@ func never() map[string]string {
 	}
 }
 
-// ask finds out what this cluster can do: all of its nodes, or it cannot.
+// ask finds out what the cluster can do: a capability that one node lacks is the cluster's lack.
 func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	can := clusters.Capabilities{Can: []string{clusters.CanAPI}, Cannot: never()}
 	answers := c.each(ctx, func(ctx context.Context, n *node) error {
@@ -251,36 +262,25 @@ func firstOf(found map[string]error) string {
 // Close removes the agents and their pods. It ignores the end of ctx, and may be called again.
 func (c *Cluster) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove the agent from node %q: %w", name, err))
-		}
+	err := joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }))
+	if err != nil {
+		err = fmt.Errorf("remove the agents: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinBound)
-	defer cancel()
-	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"="+string(c.session)))...)
+	return errors.Join(err, c.removePods(ctx, sessionLabel+"="+string(c.session)))
 }
 
-// removeOthers removes what other sessions have left.
+// removeOthers removes what other sessions left.
 func (c *Cluster) removeOthers(ctx context.Context) error {
-	var errs []error
-	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error {
+	err := joined(c.each(ctx, func(ctx context.Context, n *node) error {
 		_, err := clusters.Run(ctx, n, c.session.Program(), "link", "stop-others", string(c.session))
 		return err
-	}) {
-		errs = append(errs, err)
-	}
-	return errors.Join(append(errs, c.removePods(ctx, sessionLabel+"!="+string(c.session)))...)
+	}))
+	return errors.Join(err, c.removePods(ctx, sessionLabel+"!="+string(c.session)))
 }
 
 // CollectLogs writes the journal of each node, and that of its kubelet and runtime, below dir.
 func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
-	var errs []error
-	for _, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }) {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }))
 }
 
 func (n *node) collectLogs(ctx context.Context, dir string) error {
@@ -288,17 +288,17 @@ func (n *node) collectLogs(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for file, args := range map[string][]string{
+	var errs []error
+	for name, args := range map[string][]string{
 		"journal.log": nil, "kubelet.log": {"--unit=kubelet"}, "containerd.log": {"--unit=containerd"},
 	} {
-		var text bytes.Buffer
+		file, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
 		argv := append([]string{"journalctl", "--no-pager", "--boot"}, args...)
-		if _, err := n.Exec(ctx, clusters.Command{Argv: argv, Stdout: &text}); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), text.Bytes(), 0o644); err != nil {
-			return err
-		}
+		_, err = n.Exec(ctx, clusters.Command{Argv: argv, Stdout: file}) // A journal can have gigabytes.
+		errs = append(errs, err, file.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -58,12 +58,12 @@ func TestRealCluster(t *testing.T) {
 		}
 	}
 	worker := nodes[1]
-	t.Run("B", func(t *testing.T) { conformance(t, nodes[0], worker, wayDirect) })
+	t.Run("B", func(t *testing.T) { conformance(t, nodes[0], worker, routeDirect) })
 	t.Run("A", func(t *testing.T) {
 		port := worker.port
 		worker.port, worker.noUnit = "", errors.New("not wanted in this test")
 		defer func() { worker.port, worker.noUnit = port, nil }()
-		conformance(t, nodes[0], worker, wayPod)
+		conformance(t, nodes[0], worker, routePod)
 	})
 	t.Run("host's namespaces", func(t *testing.T) {
 		out, err := clusters.Run(ctx, worker, "readlink", "/proc/self/ns/mnt", "/proc/1/ns/mnt")
@@ -78,7 +78,7 @@ func TestRealCluster(t *testing.T) {
 			"rm -rf "+c.session.RunDir()+"; systemctl stop --no-block "+c.session.Unit())
 		time.Sleep(time.Second)
 		worker.lastMend = time.Time{}
-		conformance(t, nodes[0], worker, wayDirect)
+		conformance(t, nodes[0], worker, routeDirect)
 	})
 	t.Run("logs", func(t *testing.T) {
 		dir := t.TempDir()
@@ -99,8 +99,8 @@ func conformance(t *testing.T, controlPlane, n *node, want string) {
 		t.Errorf("echo = %q, %v", out, err)
 	}
 	t.Logf("one command: %s", time.Since(begun).Round(time.Millisecond))
-	if n.lastWay != want {
-		t.Errorf("way = %q, want %q", n.lastWay, want)
+	if n.lastRoute != want {
+		t.Errorf("route = %q, want %q", n.lastRoute, want)
 	}
 	if out, err := clusters.Run(ctx, n, "cat", "/etc/hostname"); err != nil || strings.TrimSpace(out) != n.name {
 		t.Errorf("hostname = %q, %v", out, err)
@@ -182,7 +182,7 @@ func channelB(t *testing.T, nodes []*node) {
 		if !strings.Contains(out, "inactive") {
 			t.Errorf("kubelet: %q", out)
 		}
-		conformance(t, nodes[0], worker, wayDirect)
+		conformance(t, nodes[0], worker, routeDirect)
 	})
 	t.Run("cut from the harness, through another node", func(t *testing.T) {
 		gateway := strings.Fields(run(t, worker, "ip", "-4", "route", "show", "default"))[2] // This machine, to nodes.
@@ -193,13 +193,13 @@ func channelB(t *testing.T, nodes []*node) {
 		if out := run(t, worker, "cat", "/etc/hostname"); strings.TrimSpace(out) != worker.name {
 			t.Errorf("hostname %q", out)
 		}
-		if worker.lastWay != wayThrough {
-			t.Errorf("way = %q, want %q", worker.lastWay, wayThrough)
+		if worker.lastRoute != routeThrough {
+			t.Errorf("route = %q, want %q", worker.lastRoute, routeThrough)
 		}
 		run(t, worker, "nft", "delete", "table", "inet", "trial_cut")
-		worker.lastWay = ""
-		if run(t, worker, "true"); worker.lastWay != wayDirect {
-			t.Errorf("way = %q, want %q", worker.lastWay, wayDirect)
+		worker.lastRoute = ""
+		if run(t, worker, "true"); worker.lastRoute != routeDirect {
+			t.Errorf("route = %q, want %q", worker.lastRoute, routeDirect)
 		}
 	})
 	t.Run("API server gone", func(t *testing.T) {
@@ -217,7 +217,7 @@ func channelB(t *testing.T, nodes []*node) {
 				t.Fatal("the API server does not go")
 			}
 		}
-		conformance(t, nodes[0], nodes[2], wayDirect)
+		conformance(t, nodes[0], nodes[2], routeDirect)
 	})
 }
 

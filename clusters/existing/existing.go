@@ -1,18 +1,18 @@
-// Package existing opens any cluster by a kubeconfig, and never makes or deletes one. Its promise: a command runs in a
-// node's own namespaces, as argv and through no shell, and everything that was put into the cluster for that bears a
-// label and is removed by Close, or by Clean after a crash. It may import client-go and the ports in clusters.
+// Package existing opens any cluster by a kubeconfig, and never makes or deletes one. A command runs in a node's own
+// namespaces, as argv and through no shell. Everything put into the cluster for that bears a label and is removed by
+// Close, or by Clean after a crash.
 //
 // # Channels
 //
 // A node is reached through our agent, by one of two channels. Both speak the protocol of package link.
 //
 //   - A: pods/exec into a privileged pod, made from the pause image that the node has anyway, and from there into the
-//     namespaces of the node's first process. It needs API server, kubelet and runtime, and brings the agent's binary.
+//     namespaces of the node's first process. It needs API server, kubelet and runtime, and installs the agent.
 //   - B: the agent as a systemd unit of the node that listens with mutual TLS, reached at the node's address or through
-//     the agent of another node. It goes on while kubelet, runtime or API server are dead. The certificates are made
-//     for each session; their keys are in the memory of both sides, and nothing in the agent listens without them.
+//     the agent of another node. It works while kubelet, runtime or API server are dead. The certificates are made for
+//     each session, and their keys stay in the memory of both sides. A session lasts a day at most.
 //
-// B is used wherever it can be reached. A node that booted again has lost it, and gets it again over A.
+// B is used wherever it can be reached. After a reboot A starts it again.
 package existing
 
 import (
@@ -39,7 +39,7 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// Provider opens clusters that are there.
+// Provider opens existing clusters.
 type Provider struct {
 	opts Options
 }
@@ -57,8 +57,8 @@ func New(opts Options) (*Provider, error) {
 // Name returns "existing".
 func (p *Provider) Name() string { return "existing" }
 
-// Open reaches the cluster of a context of the kubeconfig, the current one when name is empty, and brings the agent to
-// its nodes. A node that could not be reached is no error: a command on it tries again. The cluster is to be closed.
+// Open opens the cluster of a context of the kubeconfig, by default the current one, and installs the agent on its
+// nodes. A node that cannot be reached is no error: a command on it tries again. The caller closes the cluster.
 func (p *Provider) Open(ctx context.Context, name string) (clusters.Cluster, error) {
 	c, err := p.open(ctx, name)
 	if err != nil {
@@ -94,15 +94,15 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	if err != nil {
 		return fail(err)
 	}
-	c.config, c.kube = config, kube
+	c.config, c.kube, c.exec = config, kube, c.execInto
 	if err := c.join(ctx); err != nil {
 		return fail(errors.Join(err, c.Close(ctx)))
 	}
 	return c, nil
 }
 
-// access reads a kubeconfig as kubectl does. It returns the name of the context, the current one when name is empty,
-// and a kubeconfig that has nothing else in it and needs no other file.
+// access reads a kubeconfig as kubectl does. It returns the name of the context, by default the current one, and a
+// kubeconfig of that context alone that needs no other file.
 func access(file, name string) (string, []byte, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
@@ -138,7 +138,7 @@ func ContextName(kubeconfig, name string) (string, error) {
 	return name, err
 }
 
-// Clean removes what other sessions have left in the cluster of a context, those that are still going on included.
+// Clean removes what other sessions left in the cluster of a context, also those that still run.
 func (p *Provider) Clean(ctx context.Context, name string) error {
 	c, err := p.open(ctx, name)
 	if err != nil {

@@ -13,31 +13,34 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	utilexec "k8s.io/client-go/util/exec"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/existing/link"
 )
 
 const (
-	// tryBound is how long one way to a node may take to answer; throughAtMost is how many other nodes are tried.
+	// tryBound is how long one route to a node may take to answer; at most throughAtMost other nodes are tried.
 	tryBound      = 4 * time.Second
 	throughAtMost = 3
-	// mendEvery is how soon after one attempt to bring the unit back the next may be made.
+	// mendEvery is the least time between two attempts to restart the unit.
 	mendEvery = 15 * time.Second
 	stderrCap = 64 << 10
 )
 
-// The ways to a node.
+// The routes to a node.
 const (
-	wayDirect  = "B: the node's agent, at its address"
-	wayThrough = "B: the node's agent, through that of another node"
-	wayPod     = "A: pods/exec into a privileged pod"
+	routeDirect  = "B: the node's agent, at its address"
+	routeThrough = "B: the node's agent, through that of another node"
+	routePod     = "A: pods/exec into a privileged pod"
 )
 
 // node is a node of the cluster.
@@ -47,26 +50,24 @@ type node struct {
 	role    clusters.Role
 	log     *slog.Logger
 
-	mu       sync.Mutex
-	addrs    []netip.Addr // As the API told last.
-	port     string       // Of the unit; empty as long as there is none.
-	noUnit   error        // Why there is none.
-	lastWay  string
-	lastMend time.Time
-	brought  bool // Something of ours may be on the node.
+	mu        sync.Mutex
+	addrs     []netip.Addr // As last read from the API.
+	port      string       // Of the unit; empty as long as there is none.
+	noUnit    error        // Why there is none.
+	lastRoute string
+	lastMend  time.Time
+	brought   bool // The session may have left something on the node.
 
 	delivering sync.Mutex
 }
 
 var _ clusters.ClockedNode = (*node)(nil)
 
-// Name returns the node's name.
 func (n *node) Name() string { return n.name }
 
-// Role returns what the node is for.
 func (n *node) Role() clusters.Role { return n.role }
 
-// Addresses returns the node's internal addresses, IPv4 first. Without an answer of the API they are the last known.
+// Addresses returns the node's internal addresses, IPv4 first; the last known ones while the API does not answer.
 func (n *node) Addresses(ctx context.Context) ([]netip.Addr, error) {
 	err := n.cluster.listNodes(ctx)
 	n.mu.Lock()
@@ -74,10 +75,10 @@ func (n *node) Addresses(ctx context.Context) ([]netip.Addr, error) {
 	if len(n.addrs) > 0 {
 		return slices.Clone(n.addrs), nil
 	}
-	return nil, errors.Join(fmt.Errorf("get addresses of node %q: it tells of none", n.name), err)
+	return nil, errors.Join(fmt.Errorf("get addresses of node %q: it has none", n.name), err)
 }
 
-// saw takes the node's addresses from its object.
+// saw updates the node's addresses from its object.
 func (n *node) saw(object corev1.Node) {
 	var addrs []netip.Addr
 	for _, a := range object.Status.Addresses {
@@ -97,12 +98,12 @@ func (n *node) podName() string {
 	return fmt.Sprintf("seatrial-link-%s-%x", n.cluster.session, sum.Sum64())
 }
 
-// inHost is an argv for the pod that runs one on the node.
+// inHost wraps an argv so that the pod runs it in the node's namespaces.
 func (n *node) inHost(argv ...string) []string {
 	return append([]string{hostMount + n.cluster.session.Program(), "enter"}, argv...)
 }
 
-// deliver makes the pod, brings the binary, and starts the unit. A node on which the unit cannot be is no error.
+// deliver makes the pod, copies the agent and starts its unit. A node that cannot run the unit is no error.
 func (n *node) deliver(ctx context.Context) error {
 	n.delivering.Lock()
 	defer n.delivering.Unlock()
@@ -116,7 +117,7 @@ func (n *node) deliver(ctx context.Context) error {
 	n.mu.Unlock()
 	install := []string{"/usr/bin/install", "-D", "-m", "0700", "/dev/stdin", hostMount + program}
 	if _, err := c.runIn(ctx, n.podName(), install, bytes.NewReader(c.binary)); err != nil {
-		return fmt.Errorf("bring the agent: %w", err)
+		return fmt.Errorf("copy the agent: %w", err)
 	}
 	identity, err := c.authority.Node(n.name)
 	if err != nil {
@@ -129,16 +130,22 @@ func (n *node) deliver(ctx context.Context) error {
 	port, err := c.runIn(ctx, n.podName(), n.inHost(program, "link", "start", string(c.session)),
 		bytes.NewReader(text))
 	n.log.Info("agent delivered", "image", image, "by", "standard input of pods/exec", "unit", err == nil)
-	if err != nil {
-		n.log.Warn("no agent that outlives kubelet and runtime", "error", err)
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.port, n.noUnit = strings.TrimSpace(port), err
+	var exit utilexec.CodeExitError
+	switch {
+	case err == nil:
+		n.port, n.noUnit = strings.TrimSpace(port), nil
+	case n.port != "" || !errors.As(err, &exit):
+		return fmt.Errorf("start the agent's unit: %w", err) // A node that boots, or was not heard: a later try may do.
+	default:
+		n.log.Warn("no agent that outlives kubelet and runtime", "error", err)
+		n.noUnit = err
+	}
 	return nil
 }
 
-// withoutUnit says why the node has no unit.
+// withoutUnit returns why the node has no unit.
 func (n *node) withoutUnit() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,64 +164,55 @@ func (n *node) leave(ctx context.Context) error {
 		return nil
 	}
 	argv := []string{n.cluster.session.Program(), "link", "stop", string(n.cluster.session)}
-	_, podErr := n.cluster.runIn(ctx, n.podName(), n.inHost(argv...), nil)
-	if podErr == nil {
-		return nil
-	}
-	conn, _, err := n.find(ctx)
-	if err != nil {
-		return errors.Join(podErr, err)
-	}
-	_, err = link.Exec(ctx, conn, argv, link.Streams{Stdout: io.Discard, Stderr: io.Discard})
-	if err != nil { // The unit may have ended with the answer on its way.
-		_, _, silent := n.find(ctx)
-		if silent == nil {
-			return errors.Join(podErr, err)
+	if _, err := n.cluster.runIn(ctx, n.podName(), n.inHost(argv...), nil); err != nil {
+		conn, _, findErr := n.find(ctx)
+		if findErr != nil {
+			return errors.Join(err, findErr)
+		}
+		_, execErr := link.Exec(ctx, conn, argv, link.Streams{Stdout: io.Discard, Stderr: io.Discard})
+		if execErr != nil { // The unit may have ended before its answer arrived.
+			if _, _, silent := n.find(ctx); silent == nil {
+				return errors.Join(err, execErr)
+			}
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.brought = false
 	return nil
 }
 
-// way is one way to the agent of a node.
-type way struct {
+// route is a connection to the agent of a node, by name.
+type route struct {
 	name string
 	open func(ctx context.Context) (net.Conn, error)
 }
 
-// ways lists them, the one that worked last first.
-func (n *node) ways() []way {
-	var list []way
-	direct, pod := n.ownWays()
+// routes lists them in the order in which they are tried: those through other nodes first if the last one was.
+func (n *node) routes() []route {
+	direct, pod := n.ownRoutes()
 	n.mu.Lock()
-	port, addrs, last := n.port, n.addrs, n.lastWay
+	listens, last := n.port != "" && len(n.addrs) > 0, n.lastRoute
 	n.mu.Unlock()
-	if port != "" && len(addrs) > 0 {
-		list = append(list, direct)
-		others := slices.DeleteFunc(n.cluster.known(), func(o *node) bool { return o == n })
-		for _, other := range others[:min(len(others), throughAtMost)] {
-			list = append(list, way{wayThrough, func(ctx context.Context) (net.Conn, error) {
-				return n.through(ctx, other)
-			}})
-		}
+	if !listens {
+		return []route{pod}
 	}
-	list = append(list, pod)
-	slices.SortStableFunc(list, func(a, b way) int {
-		switch {
-		case a.name == b.name || a.name != last && b.name != last:
-			return 0
-		case a.name == last && last != wayPod:
-			return -1
-		case b.name == last && last != wayPod:
-			return 1
-		}
-		return 0
-	})
-	return list
+	var through []route
+	others := slices.DeleteFunc(n.cluster.known(), func(o *node) bool { return o == n })
+	for _, other := range others[:min(len(others), throughAtMost)] {
+		through = append(through, route{routeThrough, func(ctx context.Context) (net.Conn, error) {
+			return n.through(ctx, other)
+		}})
+	}
+	if last == routeThrough {
+		return append(through, direct, pod)
+	}
+	return slices.Concat([]route{direct}, through, []route{pod})
 }
 
-// ownWays are those that need no other node.
-func (n *node) ownWays() (direct, pod way) {
-	direct = way{wayDirect, func(ctx context.Context) (net.Conn, error) {
+// ownRoutes are those that need no other node.
+func (n *node) ownRoutes() (direct, pod route) {
+	direct = route{routeDirect, func(ctx context.Context) (net.Conn, error) {
 		address, err := n.agentAddress()
 		if err != nil {
 			return nil, err
@@ -225,19 +223,19 @@ func (n *node) ownWays() (direct, pod way) {
 		}
 		return n.secure(ctx, conn)
 	}}
-	pod = way{wayPod, func(ctx context.Context) (net.Conn, error) {
+	pod = route{routePod, func(ctx context.Context) (net.Conn, error) {
 		argv := n.inHost(n.cluster.session.Program(), "link", "stdio")
 		return greet(ctx, n.cluster.connectIn(n.podName(), argv))
 	}}
 	return direct, pod
 }
 
-// agentAddress is where the unit listens.
+// agentAddress returns where the unit listens.
 func (n *node) agentAddress() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.port == "" || len(n.addrs) == 0 {
-		return "", fmt.Errorf("node %q has no agent that listens", n.name)
+		return "", fmt.Errorf("node %q has no listening agent", n.name)
 	}
 	return net.JoinHostPort(n.addrs[0].String(), n.port), nil
 }
@@ -248,7 +246,7 @@ func (n *node) through(ctx context.Context, other *node) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	direct, pod := other.ownWays()
+	direct, pod := other.ownRoutes()
 	conn, err := direct.open(ctx)
 	if err != nil {
 		var podErr error
@@ -262,7 +260,7 @@ func (n *node) through(ctx context.Context, other *node) (net.Conn, error) {
 	return n.secure(ctx, conn)
 }
 
-// secure speaks TLS with the node's agent.
+// secure wraps a connection to the node's agent in TLS.
 func (n *node) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	config, err := n.cluster.harness.Client(n.name)
 	if err != nil {
@@ -271,7 +269,7 @@ func (n *node) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return greet(ctx, tls.Client(conn, config))
 }
 
-// greet returns a connection whose far end has answered.
+// greet waits until the far end of a connection answers.
 func greet(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if err := link.Hello(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -279,10 +277,10 @@ func greet(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return conn, nil
 }
 
-// find connects to the node's agent by the first way on which it answers.
+// find connects to the node's agent by the first route on which it answers.
 func (n *node) find(ctx context.Context) (net.Conn, string, error) {
 	var errs []error
-	for _, w := range n.ways() {
+	for _, w := range n.routes() {
 		tried, cancel := context.WithTimeout(ctx, tryBound)
 		conn, err := w.open(tried)
 		cancel()
@@ -297,11 +295,11 @@ func (n *node) find(ctx context.Context) (net.Conn, string, error) {
 	return nil, "", errors.Join(errs...)
 }
 
-// connect finds the agent. Where it answers over the pod alone, or not at all, the unit is brought back first, but not
-// each time: the node may have booted again.
+// connect finds the agent. If it answers over the pod only, or not at all, the node may have rebooted: the unit is
+// started again first, at most every mendEvery.
 func (n *node) connect(ctx context.Context) (net.Conn, error) {
 	conn, name, err := n.find(ctx)
-	if (err != nil || name == wayPod) && ctx.Err() == nil && n.mayMend() {
+	if (err != nil || name == routePod) && ctx.Err() == nil && n.mayMend() {
 		if mendErr := n.mend(ctx); mendErr != nil {
 			err = errors.Join(err, mendErr)
 		} else if again, other, againErr := n.find(ctx); againErr == nil {
@@ -316,9 +314,9 @@ func (n *node) connect(ctx context.Context) (net.Conn, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.lastWay != name {
-		n.log.Info("channel", "way", name, "before", n.lastWay)
-		n.lastWay = name
+	if n.lastRoute != name {
+		n.log.Info("channel", "route", name, "before", n.lastRoute)
+		n.lastRoute = name
 	}
 	return conn, nil
 }
@@ -353,31 +351,20 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 		return fail(err)
 	}
 	var stdout bytes.Buffer
-	stderr := &lastBytes{}
+	stderr := &clusters.Tail{Max: stderrCap}
 	streams := link.Streams{Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: stderr}
 	if cmd.Stdout == nil {
 		streams.Stdout = &stdout
 	}
 	code, err := link.Exec(ctx, conn, cmd.Argv, streams)
-	res.Stdout, res.Stderr = stdout.Bytes(), stderr.data
+	res.Stdout, res.Stderr = stdout.Bytes(), stderr.Data
 	if err != nil {
 		return fail(err)
 	}
 	if res.ExitCode = code; code != 0 {
-		return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: code, Stderr: string(stderr.data)}
+		return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: code, Stderr: string(stderr.Data)}
 	}
 	return res, nil
-}
-
-// lastBytes keeps the last of what was written.
-type lastBytes struct{ data []byte }
-
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.data = append(l.data, p...)
-	if over := len(l.data) - stderrCap; over > 0 {
-		l.data = append(l.data[:0], l.data[over:]...)
-	}
-	return len(p), nil
 }
 
 // Dial connects over TCP from the node to an address that is an IP and a port: nothing resolves names there.
@@ -412,4 +399,47 @@ func (n *node) BootClock(ctx context.Context) (clusters.NodeClock, error) {
 		return clusters.NodeClock{}, fmt.Errorf("read boot clock of node %q: %w", n.name, err)
 	}
 	return clusters.NodeClock{Offset: offset, Error: margin}, nil
+}
+
+const (
+	// rebootBound is how long a node may take to boot again: firmware of real machines needs minutes.
+	rebootBound = 10 * time.Minute
+	// rebootScript is one unit of systemd, so that a harness that is killed leaves no node behind that is half stopped.
+	// With --force, what is left after the grace is killed, and file systems are unmounted (systemctl(1)).
+	rebootScript = `timeout "$1" systemctl stop kubelet.service containerd.service; systemctl reboot --force`
+)
+
+var _ clusters.Rebooter = (*node)(nil)
+
+// Reboot has systemd boot the node again: kubelet and runtime are stopped within grace, and then all else.
+func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
+	fail := func(err error) error { return fmt.Errorf("reboot node %q: %w", n.name, err) }
+	before, err := n.boot(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	_, err = clusters.Run(ctx, n, "systemd-run", "--quiet", "--no-block", "--collect", "--", "/bin/sh", "-c",
+		rebootScript, "reboot", strconv.FormatFloat(grace.Seconds(), 'f', 3, 64))
+	if err != nil {
+		return fail(err)
+	}
+	what := fmt.Sprintf("node %q to boot again", n.name)
+	return await.Until(ctx, what, askEvery, rebootBound, func(ctx context.Context) (bool, string, error) {
+		now, err := n.boot(ctx)
+		return err == nil && now != before, "it still runs", err
+	})
+}
+
+// boot names the node's boot: that of its kernel, and the start of its first process, since a node may be a container.
+func (n *node) boot(ctx context.Context) (string, error) {
+	out, err := clusters.Run(ctx, n, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat")
+	if err != nil {
+		return "", err
+	}
+	id, stat, _ := strings.Cut(out, "\n")
+	start := clusters.ProcessStart(stat)
+	if start == "" {
+		return "", errors.New("/proc/1/stat tells no start time")
+	}
+	return id + " " + start, nil
 }

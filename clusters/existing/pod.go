@@ -45,7 +45,7 @@ func (c *Cluster) namespace() string {
 	return "seatrial-link-" + string(c.session)
 }
 
-// makeNamespace makes the session's own namespace, in which pods may be privileged. One that the user named is theirs.
+// makeNamespace makes the session's namespace, which allows privileged pods. One named by the user is not changed.
 func (c *Cluster) makeNamespace(ctx context.Context) error {
 	if c.opts.Namespace != "" {
 		return nil
@@ -62,7 +62,7 @@ func (c *Cluster) makeNamespace(ctx context.Context) error {
 	return nil
 }
 
-// removePods removes the namespaces and pods of a selector of sessionLabel, and returns when they are gone.
+// removePods deletes the namespaces and pods that match a selector of sessionLabel and waits until they are gone.
 func (c *Cluster) removePods(ctx context.Context, selector string) error {
 	// A selector "label != value" also selects what has no such label.
 	list := metav1.ListOptions{LabelSelector: sessionLabel + "," + selector}
@@ -107,11 +107,11 @@ func imageOf(n corev1.Node, users string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("node %q tells of no pause image; name an image that runs until it is stopped: --agent-image",
+	return "", fmt.Errorf("node %q lists no pause image; name an image that runs until it is stopped: --agent-image",
 		n.Name)
 }
 
-// loaders are the directories of a node, beside /usr, in which the loader of its programs may be.
+// loaders are the directories beside /usr that may hold a node's dynamic loader.
 func loaders(architecture string) []string {
 	if architecture == "amd64" {
 		return []string{"/lib", "/lib64"}
@@ -119,8 +119,8 @@ func loaders(architecture string) []string {
 	return []string{"/lib"}
 }
 
-// agentPod is the pod on a node. It sees the node's directories of programs, since the image has none: with the node's
-// own install the agent's binary is written.
+// agentPod is the pod on a node. It mounts the node's programs, since its image has none: the node's own install writes
+// the agent's binary.
 func (c *Cluster) agentPod(n corev1.Node, name, image string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace(), Labels: c.labels()},
@@ -155,7 +155,7 @@ func (c *Cluster) agentPod(n corev1.Node, name, image string) *corev1.Pod {
 	return pod
 }
 
-// makePod makes the pod on a node, or finds it, and returns when it runs.
+// makePod makes the pod on a node unless it exists, and waits until it runs.
 func (c *Cluster) makePod(ctx context.Context, node, name string) (image string, err error) {
 	pods := c.kube.CoreV1().Pods(c.namespace())
 	return image, await.Until(ctx, fmt.Sprintf("pod %q on node %q to run", name, node), askEvery, joinBound,
@@ -197,6 +197,9 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 		})
 }
 
+// podExec runs a program in a pod to its end. Tests have one of their own.
+type podExec func(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error
+
 // execInto runs a program in a pod, over WebSockets or, with an API server that knows none, SPDY.
 func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error {
 	options := &corev1.PodExecOptions{
@@ -224,7 +227,7 @@ func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io
 // runIn runs a program in a pod to its end and returns what it wrote.
 func (c *Cluster) runIn(ctx context.Context, pod string, argv []string, in io.Reader) (string, error) {
 	var out, said bytes.Buffer
-	if err := c.execInto(ctx, pod, argv, in, &out, &said); err != nil {
+	if err := c.exec(ctx, pod, argv, in, &out, &said); err != nil {
 		return "", fmt.Errorf("run %q in pod %q: %w: %s", strings.Join(argv, " "), pod, err,
 			strings.TrimSpace(said.String()))
 	}
@@ -235,15 +238,15 @@ func (c *Cluster) runIn(ctx context.Context, pod string, argv []string, in io.Re
 type podConn struct {
 	net.Conn
 	cancel context.CancelFunc
-	ended  chan struct{} // Closed when the program has ended.
-	why    error         // Why it ended, once ended is closed.
+	ended  chan struct{} // Closed when the program has ended; why is set then.
+	why    error
 }
 
-// endBound is how long a program in a pod may take to end by itself when its connection is closed.
+// endBound is how long a program may take to end by itself after its connection was closed.
 const endBound = 2 * time.Second
 
-// connectIn makes the standard input and output of a program in a pod a connection. Whether the program runs is seen
-// in the first read.
+// connectIn returns the standard input and output of a program in a pod as a connection. A program that does not start
+// fails the first read.
 func (c *Cluster) connectIn(pod string, argv []string) net.Conn {
 	ctx, cancel := context.WithCancel(context.Background()) // It outlives its maker's context, and ends by Close.
 	near, far := net.Pipe()
@@ -251,7 +254,7 @@ func (c *Cluster) connectIn(pod string, argv []string) net.Conn {
 	go func() {
 		defer cancel()
 		var said bytes.Buffer
-		if err := c.execInto(ctx, pod, argv, far, far, &said); err != nil {
+		if err := c.exec(ctx, pod, argv, far, far, &said); err != nil {
 			conn.why = fmt.Errorf("exec into pod %q: %w: %s", pod, err, strings.TrimSpace(said.String()))
 		}
 		close(conn.ended)
@@ -270,7 +273,7 @@ func (p *podConn) Write(b []byte) (int, error) {
 	return n, p.explain(err)
 }
 
-// explain puts why the program failed in the place of the pipe's error. One that ended in order leaves io.EOF as it is.
+// explain replaces the pipe's error by the reason why the program failed, if it did.
 func (p *podConn) explain(err error) error {
 	if err == nil {
 		return nil

@@ -1,3 +1,6 @@
+// Package fake is a cluster in memory that does what a test scripted and keeps a transcript of what it was asked. It
+// can answer, refuse, crash half-way and hang. A node refuses every command without a scripted answer, so that code
+// which does the wrong thing fails.
 package fake
 
 import (
@@ -6,21 +9,17 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // Cluster is a cluster in memory. It is safe for concurrent use once it is made.
 type Cluster struct {
-	Transcript *Transcript // Shared by all nodes.
-	Config     []byte      // What Kubeconfig returns; nil makes it fail.
-	// Collect, when set, is what CollectLogs does.
-	Collect func(ctx context.Context, dir string) error
-	Able    clusters.Capabilities // What Capabilities returns; everything on one kernel unless it is set.
+	Transcript *Transcript           // Shared by all nodes.
+	Config     []byte                // What Kubeconfig returns; nil makes it fail.
+	Able       clusters.Capabilities // What Capabilities returns; by default everything, on one kernel.
 
 	name  string
-	runID string
 	nodes []*Node
 }
 
@@ -96,113 +95,5 @@ func (c *Cluster) On(pattern []string, replies ...Reply) {
 	}
 }
 
-// CollectLogs calls Collect.
-func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
-	if c.Collect == nil {
-		return ctx.Err()
-	}
-	return c.Collect(ctx, dir)
-}
-
-// Provider makes clusters in memory. The zero value is ready. It is safe for concurrent use.
-type Provider struct {
-	// CreateReply scripts Create. With Err set the cluster is not made, with AfterAct it is left behind half-made.
-	CreateReply Reply
-	// Prepare, when set, is called with each cluster that Create makes, to script it.
-	Prepare func(c *Cluster, spec clusters.Spec)
-
-	mu       sync.Mutex
-	clusters map[string]*Cluster
-	foreign  map[string]bool
-	deleted  []string
-}
-
-// Add puts a cluster there that a run made before; an empty run ID stands for one that Seatrial did not make.
-func (p *Provider) Add(c *Cluster, runID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.clusters == nil {
-		p.clusters, p.foreign = map[string]*Cluster{}, map[string]bool{}
-	}
-	c.runID = runID
-	p.clusters[c.name], p.foreign[c.name] = c, runID == ""
-}
-
-// Deleted returns the names of the clusters that were deleted, in order.
-func (p *Provider) Deleted() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.deleted)
-}
-
-// Name returns "fake".
-func (p *Provider) Name() string { return "fake" }
-
-// Create makes a cluster as scripted. A name that is taken is an error.
-func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
-	what := fmt.Sprintf("create cluster %q", spec.Name)
-	if err := p.CreateReply.before(ctx, what); err != nil {
-		return nil, err
-	}
-	if _, err := p.Open(ctx, spec.Name); err == nil {
-		return nil, fmt.Errorf("%s: it exists already", what)
-	}
-	c := NewCluster(spec.Name, spec.Workers)
-	if p.Prepare != nil {
-		p.Prepare(c, spec)
-	}
-	if p.CreateReply.Err == nil || p.CreateReply.AfterAct {
-		p.Add(c, spec.RunID)
-	}
-	if p.CreateReply.Err != nil {
-		return nil, fmt.Errorf("%s: %w", what, p.CreateReply.Err)
-	}
-	return c, nil
-}
-
-// Open returns a cluster that is there, or an error that wraps clusters.ErrNotFound.
-func (p *Provider) Open(ctx context.Context, name string) (clusters.Cluster, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("open cluster %q: %w", name, err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c, ok := p.clusters[name]
-	if !ok {
-		return nil, fmt.Errorf("open cluster %q: %w", name, clusters.ErrNotFound)
-	}
-	return c, nil
-}
-
-// List returns the clusters that are there, by name.
-func (p *Provider) List(ctx context.Context) ([]clusters.Owned, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("list clusters: %w", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := make([]clusters.Owned, 0, len(p.clusters))
-	for name, c := range p.clusters {
-		o := clusters.Owned{Name: name, RunID: c.runID, Ours: !p.foreign[name]}
-		for _, n := range c.nodes {
-			o.Nodes = append(o.Nodes, n.name)
-		}
-		out = append(out, o)
-	}
-	slices.SortFunc(out, func(a, b clusters.Owned) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
-}
-
-// Delete removes a cluster; one that is not there is no error.
-func (p *Provider) Delete(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("delete cluster %q: %w", name, err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, ok := p.clusters[name]; ok {
-		delete(p.clusters, name)
-		p.deleted = append(p.deleted, name)
-	}
-	return nil
-}
+// CollectLogs writes nothing.
+func (c *Cluster) CollectLogs(ctx context.Context, _ string) error { return ctx.Err() }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -32,14 +35,6 @@ type Node struct {
 	addresses []netip.Addr
 	execs     []*script
 	powers    []*script
-	dials     []*script
-	servers   map[*script]server
-}
-
-// server is the far end of the connections of one dial script.
-type server struct {
-	serve func(net.Conn)
-	to    string // When set: connect to this address for real, in place of serve.
 }
 
 // NewNode returns a running node that has been booted once. Acts go to the transcript, which may be nil.
@@ -48,8 +43,7 @@ func NewNode(name string, role clusters.Role, transcript *Transcript, addresses 
 		transcript = &Transcript{}
 	}
 	return &Node{
-		name: name, role: role, transcript: transcript, state: StateRunning, boots: 1,
-		addresses: addresses, servers: map[*script]server{},
+		name: name, role: role, transcript: transcript, state: StateRunning, boots: 1, addresses: addresses,
 	}
 }
 
@@ -68,35 +62,6 @@ func (n *Node) OnPower(act string, replies ...Reply) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.powers = set(n.powers, []string{act}, replies)
-}
-
-// OnDial scripts connections to an address, "*" for all. Each that a reply lets through gets one end of a net.Pipe;
-// serve runs with the other end, in a goroutine of its own; nil closes it.
-func (n *Node) OnDial(network, address string, serve func(net.Conn), replies ...Reply) {
-	if serve == nil {
-		serve = func(far net.Conn) { _ = far.Close() } // A pipe has no error on closing.
-	}
-	n.onDial(network, address, server{serve: serve}, replies)
-}
-
-// OnDialTo scripts connections to an address, "*" for all: each that a reply lets through is a real one to the address
-// to, over TCP.
-func (n *Node) OnDialTo(network, address, to string, replies ...Reply) {
-	n.onDial(network, address, server{to: to}, replies)
-}
-
-func (n *Node) onDial(network, address string, s server, replies []Reply) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dials = set(n.dials, []string{network, address}, replies)
-	n.servers[n.dials[0]] = s
-}
-
-// SetAddresses gives the node other addresses.
-func (n *Node) SetAddresses(addresses ...netip.Addr) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.addresses = addresses
 }
 
 // Boots returns how often the node was started.
@@ -175,51 +140,17 @@ func (n *Node) scripted(list *[]*script, argv []string) (Reply, string, bool) {
 	return s.next(), n.state, true
 }
 
-// Dial records the connection and does what was scripted.
+// Dial records the connection and refuses it.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	what := fmt.Sprintf("dial %s %s from node %q", network, address, n.name)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	before, after := n.transcript.record(Act{n.name, "dial", []string{network, address}, ""})
-	if err := cmpErr(before, after); err != nil {
+	if err := cmp.Or(before, after); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	argv := []string{network, address}
-	n.mu.Lock()
-	s := find(n.dials, argv)
-	srv := n.servers[s]
-	n.mu.Unlock()
-	reply, state, ok := n.scripted(&n.dials, argv)
-	if state != StateRunning {
-		return nil, fmt.Errorf("%s: the node's state is %s", what, state)
-	}
-	if !ok {
-		return nil, fmt.Errorf("%s: no answer is scripted for it", what)
-	}
-	if err := reply.before(ctx, what); err != nil {
-		return nil, err
-	}
-	if reply.Err != nil {
-		return nil, fmt.Errorf("%s: %w", what, reply.Err)
-	}
-	if srv.to != "" {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", srv.to)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		return conn, nil
-	}
-	near, far := net.Pipe()
-	go srv.serve(far)
-	return near, nil
-}
-
-func cmpErr(before, after error) error {
-	if before != nil {
-		return before
-	}
-	return after
+	return nil, fmt.Errorf("%s: %w", what, unix.ECONNREFUSED)
 }
 
 // Reboot stops and starts the node.
@@ -302,12 +233,12 @@ func (n *Node) power(ctx context.Context, act string, argv []string, do func()) 
 	if err := reply.before(ctx, what); err != nil {
 		return err
 	}
-	if reply.Err == nil || reply.AfterAct {
+	if reply.Err == nil {
 		n.mu.Lock()
 		do()
 		n.mu.Unlock()
 	}
-	if err := cmpErr(reply.Err, after); err != nil {
+	if err := cmp.Or(reply.Err, after); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

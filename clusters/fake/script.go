@@ -9,14 +9,10 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Reply is what a node does with one command, power act or connection. The parts happen in the order of the fields.
+// Reply is what a node does with one command or power act. The parts happen in the order of the fields.
 type Reply struct {
-	// Wait makes the answer late: the node waits until the channel is closed or the context ends.
-	Wait <-chan struct{}
 	// Hang makes the answer never come: the node waits for the end of the context.
 	Hang bool
-	// Panic, when set, is what the node panics with.
-	Panic any
 	// Do, when set, computes the answer of a command; Err, Stdout, Stderr and ExitCode are then not looked at.
 	Do func(ctx context.Context, cmd clusters.Command, stdin string) (clusters.Result, error)
 	// Stdout and Stderr are what a command says. They are said also when Err is set: that is a command that broke
@@ -24,10 +20,8 @@ type Reply struct {
 	Stdout, Stderr string
 	// ExitCode other than 0 makes the command end with a *clusters.ExitError.
 	ExitCode int
-	// Err is a command that could not be run, a power act that failed, a connection that was refused.
+	// Err is a command that could not be run, or a power act that failed.
 	Err error
-	// AfterAct, for power acts alone, lets the act happen before Err is returned: it is done but not reported.
-	AfterAct bool
 }
 
 // script is a list of answers to one pattern. The last answer is given again and again.
@@ -76,20 +70,11 @@ func find(scripts []*script, argv []string) *script {
 
 // before does the parts of a reply that come ahead of any answer.
 func (r Reply) before(ctx context.Context, what string) error {
-	if r.Wait != nil {
-		select {
-		case <-r.Wait:
-		case <-ctx.Done():
-		}
-	}
 	if r.Hang {
 		<-ctx.Done()
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
-	}
-	if r.Panic != nil {
-		panic(r.Panic)
 	}
 	return nil
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Capabilities returns what every kind cluster on this machine can do. It asks the kernel, by trying in a network
-// namespace of its own, which goes at once; where that is not permitted it reads what the kernel was built with. What
-// is not known counts as something that it can do.
+// Capabilities returns what every kind cluster on this machine can do. It tries queueing disciplines in a new network
+// namespace; where that is not permitted it reads the kernel's configuration. The unknown counts as possible.
 func Capabilities() clusters.Capabilities {
 	return host{getenv: os.Getenv, readFile: os.ReadFile, try: tryQdisc}.capabilities()
 }
@@ -22,7 +21,7 @@ func Capabilities() clusters.Capabilities {
 // Capabilities returns what the cluster can do.
 func (c *Cluster) Capabilities() clusters.Capabilities { return Capabilities() }
 
-// host is what is asked.
+// host is this machine.
 type host struct {
 	getenv   func(string) string
 	readFile func(string) ([]byte, error)
@@ -51,7 +50,7 @@ func (h host) capabilities() clusters.Capabilities {
 	return c
 }
 
-// lacksQdisc says why the kernel has no queueing discipline of a kind; empty is that it has, or that it is not known.
+// lacksQdisc returns why the kernel has no queueing discipline of a kind, "" if it has or that is unknown.
 func (h host) lacksQdisc(kind, option string) string {
 	for _, name := range []string{"DOCKER_HOST", "CONTAINER_HOST"} {
 		if at := h.getenv(name); at != "" && !strings.HasPrefix(at, "unix:") {
@@ -82,8 +81,8 @@ func (h host) line(file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// tryQdisc puts a queueing discipline on the loopback device of a new network namespace, which goes when its thread has
-// left it.
+// tryQdisc adds a queueing discipline to the loopback device of a new network namespace, which ends with its thread's
+// visit.
 func tryQdisc(kind string) error {
 	enter := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
 	return inNetns(enter, func() error { return addQdisc(kind) })

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	kinderrors "sigs.k8s.io/kind/pkg/errors"
@@ -26,8 +29,8 @@ type Cluster struct {
 // Name returns the cluster's name.
 func (c *Cluster) Name() string { return c.name }
 
-// Kubeconfig returns a kubeconfig that reaches the API server through its port on this machine, which stays the same
-// when nodes restart. It is read from the control plane once and then kept, so that it is there when that is down.
+// Kubeconfig returns a kubeconfig that reaches the API server through its port on this machine, which survives
+// restarts. It is read from the control plane once, so that it is available while that is down.
 func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +50,7 @@ func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	return c.kubeconfig, nil
 }
 
-// Nodes returns the nodes that were there when the cluster was opened, running or not: control plane first, then by
-// name. Each is a clusters.PowerNode.
+// Nodes returns the nodes in any state, control plane first, then by name. Each is a clusters.PowerNode.
 func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
@@ -60,8 +62,8 @@ func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
 	return out, nil
 }
 
-// CollectLogs writes the logs of all nodes below dir, as kind does it. What can be had is written also beside an error,
-// for instance one for a node that is down. An image without crictl is no error; its images.log says so.
+// CollectLogs writes the logs of all nodes below dir as kind does, also beside an error such as a node that is down. An
+// image without crictl is no error; its images.log says so.
 func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
 	err := within(ctx, func() error { return c.provider.kind.CollectLogs(c.name, dir) })
 	if err = withoutCrictl(err); err != nil {
@@ -70,7 +72,7 @@ func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// withoutCrictl takes the failures of one program, which node images made from source do not have, out of an error.
+// withoutCrictl removes the failures of crictl, which node images made from source do not have, from an error.
 func withoutCrictl(err error) error {
 	if err == nil {
 		return nil
@@ -94,4 +96,53 @@ func leaves(err error) []error {
 		out = append(out, leaves(one)...)
 	}
 	return out
+}
+
+var _ clusters.Stocker = (*Cluster)(nil)
+
+// stockName begins the names of what Stock makes in the shared directory.
+const stockName = "stock-"
+
+// stockScript runs in a container of a node image whose init was not started. The image's own containerd exports what
+// its directory holds; images of this host alone are left out, since the nodes have them.
+const stockScript = `set -eu
+cp /usr/bin/kubeadm /usr/bin/kubelet /usr/bin/kubectl /out/
+containerd >/tmp/containerd.log 2>&1 &
+tries=0
+until ctr version >/dev/null 2>&1; do
+  tries=$((tries + 1))
+  if [ "$tries" -gt 300 ]; then tail -n 5 /tmp/containerd.log >&2; exit 1; fi
+  sleep 0.1
+done
+names=$(ctr --namespace=k8s.io images list -q | grep -v -e '^localhost/' -e '^sha256:' -e '@')
+ctr --namespace=k8s.io images export /out/images.tar $names
+`
+
+// Stock runs the node image once and copies what an upgrade needs to a directory below clusters.SharedDir. It restarts
+// an interrupted copy.
+func (c *Cluster) Stock(ctx context.Context, nodeImage string) (string, error) {
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("stock cluster %q with node image %q: %w", c.name, nodeImage, err)
+	}
+	name := stockName + strings.NewReplacer("/", "-", ":", "-", "@", "-").Replace(nodeImage)
+	shared, inside := c.provider.shared.dir(c.name), filepath.Join(clusters.SharedDir, name)
+	if _, err := os.Stat(filepath.Join(shared, name)); err == nil {
+		return inside, nil
+	}
+	work := filepath.Join(shared, name+".part")
+	if err := os.RemoveAll(work); err != nil {
+		return fail(err)
+	}
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return fail(err)
+	}
+	_, err := c.provider.engine.output(ctx, "run", "--rm", "--privileged", "--network=none", "--volume", work+":/out",
+		"--entrypoint", "/bin/sh", nodeImage, "-c", stockScript)
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.Rename(work, filepath.Join(shared, name)); err != nil {
+		return fail(err)
+	}
+	return inside, nil
 }

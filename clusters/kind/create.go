@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	// cleanupBound is how long the deletion of what a failed or interrupted Create made may take.
+	// cleanupBound bounds the deletion of what a failed or interrupted Create made.
 	cleanupBound = time.Minute
-	// kindEndBound is how long kind may go on while its containers are removed under it. Its longest wait by itself is
-	// one of 30 seconds, for a container to start.
+	// kindEndBound is how long kind may go on while its containers are removed. Its longest wait is 30 seconds, for a
+	// container to start.
 	kindEndBound = 90 * time.Second
 )
 
-// Create makes a cluster and returns when it is shown to be ready. A name that is taken is an *ExistsError and is left
-// alone; after any other error the cluster is gone, or the error says that it is not.
+// Create makes a cluster and returns when it is ready. The error for a name that is taken is an *ExistsError. After any
+// other error the cluster is gone, or the error says that it is not.
 //
-// Kind's Create takes no context, so it runs in a goroutine. When ctx ends, the containers it made so far are removed,
-// upon which its next step fails and it ends; that is waited for, at most kindEndBound, and whatever it makes in
-// between is removed too.
+// Kind's Create takes no context, so it runs in a goroutine. When ctx ends, Create removes its containers, so that
+// kind's next step fails, waits at most kindEndBound for kind's end, and removes what kind made meanwhile.
 func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Cluster, error) {
 	fail := func(err error) (clusters.Cluster, error) {
 		return nil, fmt.Errorf("create cluster %q: %w", spec.Name, err)
@@ -46,7 +45,7 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 	if err := os.MkdirAll(filepath.Dir(p.kubeconfig), 0o700); err != nil {
 		return fail(err)
 	}
-	// A deletion that was broken off may have left something in the directory that the nodes will share.
+	// An interrupted deletion may have left something in the shared directory.
 	if err := p.removeShared(ctx, spec.Name, []string{p.shared.dir(spec.Name)}); err != nil {
 		return fail(err)
 	}
@@ -80,7 +79,7 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 	return fail(errors.Join(err, p.discard(ctx, spec.Name)))
 }
 
-// abort removes what an interrupted kind makes, again and again until kind has ended, and then once more.
+// abort removes what an interrupted kind makes until kind has ended, and then once more.
 func (p *Provider) abort(ctx context.Context, name string, made <-chan error) error {
 	look := func(ctx context.Context) (bool, string, error) {
 		select {
@@ -101,14 +100,14 @@ func (p *Provider) abort(ctx context.Context, name string, made <-chan error) er
 	return errors.Join(err, p.discard(ctx, name))
 }
 
-// discard deletes a cluster that was not finished, with a bound of its own, since the caller's context may have ended.
+// discard deletes an unfinished cluster, with a bound of its own since the caller's context may have ended.
 func (p *Provider) discard(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBound)
 	defer cancel()
 	return p.remove(ctx, name)
 }
 
-// withOutput adds to an error of kind what the command that failed had said at its end.
+// withOutput adds the last output of the failed command to an error of kind.
 func withOutput(err error) error {
 	const lines = 15
 	run := kindexec.RunErrorForError(err)

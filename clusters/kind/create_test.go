@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -52,7 +53,8 @@ func aProvider(t *testing.T, list ...container) (*Provider, *fakeKind) {
 	state := filepath.Join(t.TempDir(), "state")
 	return &Provider{
 		engine: e, kind: k, kubeconfig: filepath.Join(state, "kubeconfig"),
-		log: slog.New(slog.DiscardHandler), marks: newMarks(), turn: newTurn(), loops: loopDevices{sys: t.TempDir()},
+		log: slog.New(slog.DiscardHandler), turn: semaphore.NewWeighted(1),
+		loops:  loopDevices{sys: t.TempDir()},
 		shared: sharedDirs{root: filepath.Join(state, sharedName)},
 		ready:  func(context.Context, *Cluster, int) error { return nil },
 	}, k

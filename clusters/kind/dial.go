@@ -6,18 +6,26 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
-// errNoNetns is wrapped when the node's network namespace cannot be entered from here: the engine's machine is another
-// one, or we are not root on it.
+// errNoNetns is wrapped if the node's network namespace cannot be entered: this is not the engine's machine, or we are
+// not root.
 var errNoNetns = errors.New("network namespace not within reach")
 
 // Dial connects from inside the node's network namespace to an address that is an IP and a port: nothing resolves names
 // here. Network is "tcp" or "udp", or one of them with "4" or "6".
 //
-// Where the harness is root on the engine's machine, the connection is a socket in the node's own network namespace:
-// what is true of the node's network is true of it, and it costs no process. Elsewhere TCP goes through socat in the
-// node, over the engine's exec; then an end of one direction ends the other after socatLinger.
+// For root on the engine's machine the connection is a socket in the node's network namespace. Elsewhere TCP goes
+// through socat in the node, by the engine's exec; then the end of one direction ends the other after socatLinger.
 func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, fmt.Errorf("dial %s %s from node %q: %w", network, address, n.name, err)
@@ -37,10 +45,7 @@ func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	if err == nil {
 		return conn, nil
 	}
-	if !errors.Is(err, errNoNetns) {
-		return fail(err)
-	}
-	if family[:3] != "tcp" {
+	if !errors.Is(err, errNoNetns) || family[:3] != "tcp" {
 		return fail(err)
 	}
 	socat, err := n.dialSocat(ctx, family, target)
@@ -50,8 +55,7 @@ func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return socat, nil
 }
 
-// withFamily names the network with the family of the address, so that the resolver of this process, which knows only
-// its own namespace, has no say in it.
+// withFamily adds the address's family to the network, so that this process's resolver takes no part.
 func withFamily(network string, addr netip.Addr) (string, error) {
 	family := "6"
 	if addr.Unmap().Is4() {
@@ -65,4 +69,108 @@ func withFamily(network string, addr netip.Addr) (string, error) {
 	default:
 		return "", fmt.Errorf("network %q does not fit the address; want tcp or udp", network)
 	}
+}
+
+// netnsCache remembers a node's first process, whose network namespace is the node's: asking the engine costs more than
+// a connection.
+type netnsCache struct {
+	mu    sync.Mutex
+	pid   int
+	start string // The process's start time, which tells it from a later one with its pid.
+}
+
+// dialInNetns connects with a socket in the node's network namespace. The error wraps errNoNetns if it cannot be
+// entered.
+func (n *node) dialInNetns(ctx context.Context, network string, target netip.AddrPort) (net.Conn, error) {
+	ns, err := n.openNetns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ns.Close() }() // Nothing was written to it.
+	var conn net.Conn
+	enter := func() error { return unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET) }
+	err = inNetns(enter, func() (err error) { // Bounded by ctx, in the dialer.
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, target.String())
+		return err
+	})
+	return conn, err
+}
+
+// inNetns calls do on a thread that enters another network namespace and returns from it. A thread that cannot return
+// ends with its goroutine. The error wraps errNoNetns if do was not called.
+func inNetns(enter, do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err == nil {
+			defer func() { _ = home.Close() }() // Nothing was written to it.
+			err = enter()
+		}
+		if err != nil {
+			runtime.UnlockOSThread()
+			done <- fmt.Errorf("%w: %w", errNoNetns, err)
+			return
+		}
+		err = do()
+		if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// openNetns opens the node's network namespace.
+func (n *node) openNetns(ctx context.Context) (*os.File, error) {
+	n.netns.mu.Lock()
+	defer n.netns.mu.Unlock()
+	if start, err := startTime(n.netns.pid); err != nil || start != n.netns.start {
+		if err := n.findInit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", n.netns.pid))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoNetns, err)
+	}
+	// The pid may have been reused before the open.
+	if start, err := startTime(n.netns.pid); err != nil || start != n.netns.start {
+		return nil, errors.Join(fmt.Errorf("the node stopped meanwhile"), ns.Close())
+	}
+	return ns, nil
+}
+
+// findInit asks the engine for the node's first process and checks that its pid is valid on this machine.
+func (n *node) findInit(ctx context.Context) error {
+	c, err := n.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if c.state() == clusters.StateExited || c.State.Pid == 0 {
+		return fmt.Errorf("its state is %q", c.state())
+	}
+	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.State.Pid))
+	if err != nil || c.ID == "" || !strings.Contains(string(cgroups), c.ID) {
+		return fmt.Errorf("%w: process %d here is not the node's", errNoNetns, c.State.Pid)
+	}
+	start, err := startTime(c.State.Pid)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoNetns, err)
+	}
+	n.netns.pid, n.netns.start = c.State.Pid, start
+	return nil
+}
+
+// startTime returns when a process of this machine was started.
+func startTime(pid int) (string, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", err
+	}
+	start := clusters.ProcessStart(string(stat))
+	if start == "" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	return start, nil
 }

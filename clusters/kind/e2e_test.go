@@ -106,7 +106,7 @@ func listAndDelete(t *testing.T, p *Provider, spec clusters.Spec) {
 	if got := mine(t, p, spec.Name); got != nil {
 		t.Errorf("left: %v", got)
 	}
-	text, err := os.ReadFile(p.Kubeconfig())
+	text, err := os.ReadFile(p.kubeconfig)
 	if err != nil || strings.Contains(string(text), spec.Name) {
 		t.Errorf("kubeconfig still has the cluster: %v", err)
 	}
@@ -216,7 +216,7 @@ func power(t *testing.T, p *Provider, c *Cluster, n *node) {
 	first := boot()
 	must(t, n.Pause(ctx))
 	must(t, n.Pause(ctx))
-	if state, err := n.State(ctx); err != nil || state != statePaused {
+	if state, err := n.State(ctx); err != nil || state != clusters.StatePaused {
 		t.Errorf("state = %q, %v", state, err)
 	}
 	if _, err := clusters.Run(ctx, n, "true"); err == nil {

@@ -13,9 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
-// waitDelay bounds how long an ended command's output is waited for, should something else hold its pipes open.
+// waitDelay bounds the wait for the output of an ended command while something else holds its pipes open.
 const waitDelay = 5 * time.Second
 
 // engine is the command line of a container engine.
@@ -65,8 +67,8 @@ func findEngine(nameOrPath string) (engine, error) {
 	return e, nil
 }
 
-// command makes a call of the engine, in a process group of its own: a Ctrl-C in the terminal is for the harness, which
-// needs the engine to heal.
+// command makes a call of the engine in a process group of its own: a Ctrl-C in the terminal must not end the call,
+// which healing may need.
 func (e engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -79,11 +81,15 @@ func killGroup(cmd *exec.Cmd) error {
 	return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
+func (e engine) failed(args []string, cause error, stderr string) error {
+	return &engineError{argv: append([]string{e.name}, args...), cause: cause, stderr: stderr}
+}
+
 // output runs the engine to its end and returns its standard output, also beside an error.
 func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := e.command(ctx, args...)
 	var stdout bytes.Buffer
-	stderr := &tail{max: stderrCap}
+	stderr := &clusters.Tail{Max: stderrCap}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	err := cmd.Run()
 	switch {
@@ -92,14 +98,14 @@ func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
-	return stdout.Bytes(), &engineError{argv: append([]string{e.name}, args...), cause: err, stderr: stderr.String()}
+	return stdout.Bytes(), e.failed(args, err, string(stderr.Data))
 }
 
-// unattended runs the engine to its end even when ctx ends or the harness dies meanwhile; it then only stops waiting.
-// A restart that is begun must not end half-way, with the node down and nobody left to start it.
+// unattended runs the engine to its end even if ctx ends or the harness dies: it only stops waiting. A restart must not
+// end half-way and leave the node down.
 func (e engine) unattended(ctx context.Context, args ...string) error {
 	if err := ctx.Err(); err != nil {
-		return &engineError{argv: append([]string{e.name}, args...), cause: err}
+		return e.failed(args, err, "")
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -110,13 +116,11 @@ func (e engine) unattended(ctx context.Context, args ...string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return &engineError{
-			argv: append([]string{e.name}, args...), cause: ctx.Err(), stderr: "not waited for; it goes on by itself",
-		}
+		return e.failed(args, ctx.Err(), "not waited for; it goes on by itself")
 	}
 }
 
-// container is what the engines tell of a container, alike in docker, podman and nerdctl.
+// container is what docker, podman and nerdctl all report of a container.
 type container struct {
 	ID    string `json:"Id"`
 	Name  string `json:"Name"`
@@ -138,19 +142,19 @@ type container struct {
 	} `json:"NetworkSettings"`
 }
 
-// mount is what the engines tell of a container's mount.
+// mount is a mount of a container.
 type mount struct {
 	Source      string `json:"Source"` // On the engine's machine.
 	Destination string `json:"Destination"`
 }
 
-// state is the container's state in the words of clusters.PowerNode.
+// state is the container's state as a clusters.PowerNode names it.
 func (c container) state() string {
 	switch c.State.Status {
-	case "running", "paused":
+	case clusters.StateRunning, clusters.StatePaused:
 		return c.State.Status
 	default: // Created, stopped, exited, restarting, removing, dead: nothing runs in it.
-		return stateExited
+		return clusters.StateExited
 	}
 }
 
@@ -178,7 +182,7 @@ func (c container) run() (string, bool) {
 	return "", false
 }
 
-// inspect returns the containers of the given names. Those that are gone are left out.
+// inspect returns the containers of the given names, without those that do not exist.
 func (e engine) inspect(ctx context.Context, names ...string) ([]container, error) {
 	out, err := e.output(ctx, append([]string{"inspect", "--type", "container"}, names...)...)
 	var list []container
@@ -240,19 +244,3 @@ func (e engine) cgroupV1(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("get cgroup version: %s says %q, want 1 or 2", e.name, version)
 	}
 }
-
-// tail keeps the last max bytes that are written to it.
-type tail struct {
-	max  int
-	data []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - t.max; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return string(t.data) }

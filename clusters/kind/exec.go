@@ -3,6 +3,7 @@ package kind
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -18,17 +19,17 @@ import (
 const (
 	// stderrCap is how much of a command's standard error is kept: its last 64 KiB.
 	stderrCap = 64 << 10
-	// execMark is the environment variable that marks a command's processes on the node. An engine's exec leaves
-	// them running when its client ends; by the mark they are found and killed.
+	// execMark is the environment variable that marks a command's processes on the node. An engine's exec leaves them
+	// running when its client ends; the mark finds them.
 	execMark = "SEATRIAL_EXEC"
 	// sweepBound is how long the killing of a stopped command's processes may take.
 	sweepBound = 5 * time.Second
-	// killedBound is how long after a command's death by SIGKILL its node's death may become known.
+	// killedBound is how long after a command the death of its node may show.
 	killedBound = time.Second
 )
 
-// Exec runs a command through the engine's exec. When ctx ends, the command's processes on the node are killed, found
-// by a mark in their environment; what it handed to another process, such as systemd, goes on.
+// Exec runs a command through the engine's exec. When ctx ends, it kills the command's processes on the node, found by
+// a mark in their environment; what the command handed to another process, such as systemd, goes on.
 func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result, error) {
 	what := fmt.Sprintf("run %q on node %q", strings.Join(cmd.Argv, " "), n.name)
 	if len(cmd.Argv) == 0 {
@@ -37,7 +38,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	if err := ctx.Err(); err != nil {
 		return clusters.Result{}, fmt.Errorf("%s: %w", what, err)
 	}
-	mark := execMark + "=" + n.marks()
+	mark := execMark + "=" + rand.Text()
 	args := []string{"exec"}
 	if cmd.Stdin != nil {
 		args = append(args, "--interactive")
@@ -46,7 +47,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	c := n.engine.command(ctx, args...)
 
 	var stdout bytes.Buffer
-	stderr, head := &tail{max: stderrCap}, &headWriter{to: cmd.Stdout}
+	stderr, head := &clusters.Tail{Max: stderrCap}, &headWriter{to: cmd.Stdout}
 	if head.to == nil {
 		head.to = &stdout
 	}
@@ -54,7 +55,7 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	begun := time.Now()
 	stdinErr, err := runWithStdin(c, cmd.Stdin)
 
-	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.data}
+	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.Data}
 	if err == nil && stdinErr != nil {
 		err = fmt.Errorf("read standard input: %w", stdinErr)
 	}
@@ -73,11 +74,10 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	if why := n.notRun(ctx, res, string(head.seen), begun); why != "" {
 		return clusters.Result{Stdout: res.Stdout, Stderr: res.Stderr}, fmt.Errorf("%s: %s", what, why)
 	}
-	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: stderr.String()}
+	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: string(stderr.Data)}
 }
 
-// runWithStdin runs a command to its end. The reader is not waited for: one that blocks must not hold up a command that
-// does not read.
+// runWithStdin runs a command to its end. It does not wait for the reader, which may block without the command reading.
 func runWithStdin(c *exec.Cmd, stdin io.Reader) (stdinErr, err error) {
 	if file, ok := stdin.(*os.File); ok || stdin == nil {
 		if ok {
@@ -108,9 +108,8 @@ func runWithStdin(c *exec.Cmd, stdin io.Reader) (stdinErr, err error) {
 	return stdinErr, err
 }
 
-// notRun tells why a command that ended with a non-zero code did not run, or did not run to its own end; it is empty
-// when the code is the command's own. Engines report their own troubles with codes that commands use too, so the words
-// decide.
+// notRun returns why a command with a non-zero exit code did not run to its own end, "" if the code is its own. Engines
+// use the same codes for their own errors, so the output decides.
 func (n *node) notRun(ctx context.Context, res clusters.Result, stdout string, begun time.Time) string {
 	switch res.ExitCode {
 	case 1, 125, 126, 127, 255:
@@ -125,15 +124,15 @@ func (n *node) notRun(ctx context.Context, res clusters.Result, stdout string, b
 	return ""
 }
 
-// killedWith tells whether a command that was killed was so together with the node; it is empty when it was not. The
-// engine learns of the node's end a little after that of the command, so it is asked for a while.
+// killedWith returns how a command was killed together with its node, "" if it was not. The engine reports the node's
+// end a little after the command's.
 func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
 	look := func(ctx context.Context) (bool, string, error) {
 		c, err := n.inspect(ctx)
 		switch {
 		case err != nil:
 			return false, "", err
-		case c.state() == stateExited:
+		case c.state() == clusters.StateExited:
 			why = "killed together with the node"
 		case c.State.StartedAt.After(begun):
 			why = "killed when the node was restarted"
@@ -146,7 +145,7 @@ func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
 	return why
 }
 
-// engineSpeaks reports whether the output of an exec is the engine's and not the command's.
+// engineSpeaks reports whether an output is the engine's own and not the command's.
 func engineSpeaks(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, prefix := range []string{
@@ -162,8 +161,8 @@ func engineSpeaks(text string) bool {
 	return strings.HasPrefix(text, "time=") && strings.Contains(text, "level=fatal") // Nerdctl.
 }
 
-// sweep kills the processes on the node that carry the mark, again until none is left: one may have been forked while
-// the others were looked for. The caller's context has ended, so it has its own bound.
+// sweep kills the marked processes on the node until none is left: some may fork meanwhile. The caller's context has
+// ended, so it has its own bound.
 func (n *node) sweep(ctx context.Context, mark string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepBound)
 	defer cancel()
@@ -180,8 +179,8 @@ func (n *node) sweep(ctx context.Context, mark string) error {
 	}
 }
 
-// pidsWith returns the processes on the node, as the node numbers them, that have a variable in their environment. It
-// goes by the environment because that is inherited, and cannot be mistaken for anybody else's.
+// pidsWith returns the pids, in the node's namespace, of processes with a variable in their environment, which children
+// inherit.
 func (n *node) pidsWith(ctx context.Context, variable string) ([]string, error) {
 	out, err := n.engine.output(ctx, "exec", n.name, "find", "/proc", "-maxdepth", "2", "-name", "environ",
 		"-exec", "grep", "-lzsxF", variable, "{}", "+")

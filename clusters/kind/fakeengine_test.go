@@ -16,6 +16,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // The test binary is the container engine too: under the name docker it keeps its containers in a file beside that name
@@ -70,7 +74,7 @@ func networks(c *container, addrs []string) {
 }
 
 func aNode(e engine, name string) *node {
-	return &node{engine: e, name: name, role: "worker", marks: newMarks(), netns: &netnsCache{}, turn: newTurn()}
+	return &node{engine: e, name: name, role: "worker", netns: &netnsCache{}, turn: semaphore.NewWeighted(1)}
 }
 
 func must(t *testing.T, err error) {
@@ -149,7 +153,8 @@ func fakeDocker(dir string, args []string) int {
 	case "run", "rm":
 		text, err := os.ReadFile(filepath.Join(dir, "seat-addresses"))
 		if i := slices.Index(args, "--name"); err == nil && args[0] == "run" && strings.HasSuffix(args[i+1], "-seat") {
-			store(dir, append(list, made(args[i+1], "", "", "", stateRunning, strings.Fields(string(text))...)))
+			addrs := strings.Fields(string(text))
+			store(dir, append(list, made(args[i+1], "", "", "", clusters.StateRunning, addrs...)))
 		}
 		return 0
 	case "cp":
@@ -166,10 +171,11 @@ func fakeDocker(dir string, args []string) int {
 		"pause": "paused", "stop": "exited", "kill": "exited",
 	}
 	list[i].State.Status = states[args[0]]
-	if next, err := os.ReadFile(filepath.Join(dir, "next-addresses")); err == nil && list[i].state() == stateRunning {
+	next, err := os.ReadFile(filepath.Join(dir, "next-addresses"))
+	if err == nil && list[i].state() == clusters.StateRunning {
 		networks(&list[i], strings.Fields(string(next)))
 	}
-	if list[i].state() == stateExited {
+	if list[i].state() == clusters.StateExited {
 		networks(&list[i], nil)
 	}
 	store(dir, list)
@@ -216,7 +222,7 @@ func fakeExec(list []container, args []string) int {
 	if i < 0 {
 		return say(os.Stderr, 1, "Error response from daemon: No such container: %s", args[0])
 	}
-	if state := list[i].state(); state != stateRunning {
+	if state := list[i].state(); state != clusters.StateRunning {
 		return say(os.Stderr, 1, "Error response from daemon: Container %s is %s", args[0], state)
 	}
 	if args[1] == "socat" {

@@ -1,3 +1,20 @@
+// Package kind makes clusters with kind's Go API and operates their nodes through the command line of the container
+// engine that kind uses. A cluster is ready when Create returns, gone when Delete returns, and found by List after any
+// crash.
+//
+// # Ownership
+//
+// Every node container has a read-only bind mount of /dev/null at /etc/seatrial/run/<run ID>. The engine keeps it from
+// the moment the container exists, so a cluster that is half made, stopped, or without API server still tells its
+// owner, and the host keeps no file for it. The Kubernetes nodes have the label seatrial.dev/run with the run ID.
+//
+// # Addresses after a restart
+//
+// Docker gives a starting container the lowest free address of each family: a node gets its own back only if no lower
+// one is free. Start and Reboot therefore occupy all lower free addresses meanwhile, with idle containers that end by
+// themselves (addresses.go). If the addresses differ nevertheless, kind's entrypoint adapts the node's configuration
+// and the cluster goes on; but what a trial knows of addresses is wrong, so Start and Reboot return an *AddressError.
+// Podman and nerdctl hardly ever give an address twice: expect the error there.
 package kind
 
 import (
@@ -7,13 +24,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -24,11 +39,9 @@ const markDir = "/etc/seatrial/run/"
 
 // Options are what New needs.
 type Options struct {
-	// Engine is the name or path of docker, podman or nerdctl.
-	Engine string
-	// KubeconfigPath is the file into which kind writes how to reach a cluster, a file of our own. When empty it is
-	// seatrial/kubeconfig below $XDG_STATE_HOME, by default ~/.local/state. The directories that nodes share are beside
-	// it.
+	Engine string // Name or path of docker, podman or nerdctl.
+	// KubeconfigPath is the file, ours alone, into which kind writes how to reach a cluster; by default kubeconfig in
+	// clusters.StateDir. The directories that nodes share are beside it.
 	KubeconfigPath string
 	Log            *slog.Logger
 }
@@ -47,13 +60,12 @@ type Provider struct {
 	kind       kindAPI
 	kubeconfig string
 	log        *slog.Logger
-	marks      func() string
-	turn       chan struct{}
+	turn       *semaphore.Weighted
 	loops      loopDevices
 	shared     sharedDirs
-	// ready waits until a new cluster is shown to be ready.
+	// ready waits until a new cluster is ready.
 	ready func(ctx context.Context, c *Cluster, nodes int) error
-	// lacksResource tells that this process cannot raise limits; see config.
+	// lacksResource is set if this process lacks CAP_SYS_RESOURCE; see config.
 	lacksResource bool
 }
 
@@ -73,7 +85,7 @@ func Definition() clusters.Definition {
 	}
 }
 
-// New returns a provider that works through the given engine. It runs nothing.
+// New returns a provider for an engine. It runs nothing.
 func New(opts Options) (*Provider, error) {
 	if opts.Log == nil {
 		return nil, errors.New("make kind provider: Options.Log is nil; pass a logger")
@@ -83,9 +95,11 @@ func New(opts Options) (*Provider, error) {
 		return nil, err
 	}
 	if opts.KubeconfigPath == "" {
-		if opts.KubeconfigPath, err = defaultKubeconfig(); err != nil {
+		dir, err := clusters.StateDir()
+		if err != nil {
 			return nil, err
 		}
+		opts.KubeconfigPath = filepath.Join(dir, "kubeconfig")
 	}
 	kindLog := cluster.ProviderWithLogger(kindLogger{log: opts.Log.With("from", "kind")})
 	var runtime cluster.ProviderOption
@@ -103,44 +117,15 @@ func New(opts Options) (*Provider, error) {
 	}
 	return &Provider{
 		engine: eng, kind: cluster.NewProvider(kindLog, runtime), kubeconfig: opts.KubeconfigPath,
-		log: opts.Log, marks: newMarks(), turn: newTurn(), loops: hostLoops(),
+		log: opts.Log, turn: semaphore.NewWeighted(1), loops: hostLoops(),
 		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
-}
-
-func defaultKubeconfig() (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("find a place for the kubeconfig: %w; set Options.KubeconfigPath", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(state, "seatrial", "kubeconfig"), nil
-}
-
-// newMarks returns a function that makes marks of which no two are alike on this machine.
-func newMarks() func() string {
-	var count atomic.Uint64
-	start, err := startTime(os.Getpid())
-	if err != nil {
-		start = "0" // Without it two harnesses with the same process ID in different containers could collide.
-	}
-	prefix := strconv.Itoa(os.Getpid()) + "-" + start + "-"
-	return func() string { return prefix + strconv.FormatUint(count.Add(1), 10) }
-}
-
-func newTurn() chan struct{} {
-	turn := make(chan struct{}, 1)
-	turn <- struct{}{}
-	return turn
 }
 
 // Name returns "kind".
 func (p *Provider) Name() string { return "kind" }
 
-// Kubeconfig returns the path of the file with the way to each cluster.
+// Kubeconfig returns the path of the file that tells how to reach each cluster.
 func (p *Provider) Kubeconfig() string { return p.kubeconfig }
 
 // Open returns a cluster that exists, whoever made it and whatever its state, or an error that wraps
@@ -165,7 +150,7 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	for _, one := range list {
 		if role, ok := roleOf(one); ok {
 			c.nodes = append(c.nodes, &node{
-				engine: p.engine, name: one.Name, role: role, marks: p.marks, netns: &netnsCache{}, turn: p.turn,
+				engine: p.engine, name: one.Name, role: role, netns: &netnsCache{}, turn: p.turn,
 			})
 		}
 	}
@@ -179,8 +164,8 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 // compareNames orders worker, worker2, worker10: by length first.
 func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
-// List returns all kind clusters that the engine has containers of, running, stopped or half made, and those whose
-// deletion was broken off when their containers were gone, by name.
+// List returns all kind clusters with containers in any state, and those whose deletion was interrupted after their
+// containers were gone, by name.
 func (p *Provider) List(ctx context.Context) ([]clusters.Owned, error) {
 	list, err := p.engine.containers(ctx, clusterLabel)
 	if err != nil {
@@ -200,7 +185,7 @@ func (p *Provider) List(ctx context.Context) ([]clusters.Owned, error) {
 	return out, nil
 }
 
-// owned groups containers by cluster. A cluster is ours when a container of it says so.
+// owned groups containers by cluster. A cluster is ours if one of its containers has the mark.
 func owned(list []container) []clusters.Owned {
 	byName := map[string]clusters.Owned{}
 	for _, c := range list {
@@ -220,7 +205,7 @@ func owned(list []container) []clusters.Owned {
 	return out
 }
 
-// find returns the cluster of a name as List would, and false when there is none.
+// find returns a cluster as List does, and false if it has no containers.
 func (p *Provider) find(ctx context.Context, name string) (clusters.Owned, bool, error) {
 	list, err := p.engine.containers(ctx, clusterLabel+"="+name)
 	if err != nil || len(list) == 0 {
@@ -229,12 +214,12 @@ func (p *Provider) find(ctx context.Context, name string) (clusters.Owned, bool,
 	return owned(list)[0], true, nil
 }
 
-// ExistsError is a cluster that cannot be made because its name is taken.
+// ExistsError is the error of Create for a name that is taken.
 type ExistsError struct {
 	Found clusters.Owned
 }
 
-// Error says whose the cluster is and what to do.
+// Error names the owner of the cluster and what to do.
 func (e *ExistsError) Error() string {
 	if !e.Found.Ours {
 		return fmt.Sprintf("create cluster %q: there is one of that name that Seatrial did not make (%d nodes); "+
@@ -244,7 +229,7 @@ func (e *ExistsError) Error() string {
 		e.Found.Name, e.Found.RunID, len(e.Found.Nodes))
 }
 
-// ForeignError is a cluster that is not deleted because Seatrial did not make it.
+// ForeignError is the error of Delete for a cluster that Seatrial did not make.
 type ForeignError struct {
 	Found clusters.Owned
 }
@@ -255,8 +240,8 @@ func (e *ForeignError) Error() string {
 		e.Found.Name, e.Found.Name)
 }
 
-// Delete removes a cluster of ours, its entry in our kubeconfig, the loop devices that its nodes leave behind, and the
-// directory that they shared. One that is not there is no error; one that is not ours is a *ForeignError.
+// Delete removes a cluster of ours, its entry in our kubeconfig, the loop devices that its nodes leave, and the
+// directory that they shared. A missing cluster is no error; the error for one that is not ours is a *ForeignError.
 func (p *Provider) Delete(ctx context.Context, name string) error {
 	found, ok, err := p.find(ctx, name)
 	if err != nil {
@@ -268,8 +253,7 @@ func (p *Provider) Delete(ctx context.Context, name string) error {
 	return p.remove(ctx, name)
 }
 
-// remove deletes the cluster, whoever made it. The directory that its nodes shared goes last, since List finds by it
-// what an interrupted deletion left.
+// remove deletes a cluster, whoever made it. The shared directory goes last: List finds interrupted deletions by it.
 func (p *Provider) remove(ctx context.Context, name string) error {
 	fail := func(err error) error { return fmt.Errorf("delete cluster %q: %w", name, err) }
 	list, err := p.engine.containers(ctx, clusterLabel+"="+name)
@@ -295,8 +279,8 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// deleteNodes has kind delete them, and again when that failed: an engine on a busy machine gives up waiting for a
-// container that is still ending, and finds it ended the next time.
+// deleteNodes makes kind delete the nodes, with retries: the engine of a busy machine gives up on a container that is
+// still ending.
 func (p *Provider) deleteNodes(ctx context.Context, name string) error {
 	const attempts = 3
 	var err error
@@ -310,7 +294,7 @@ func (p *Provider) deleteNodes(ctx context.Context, name string) error {
 	return err
 }
 
-// within calls something that takes no context. When ctx ends first it returns at once; the call goes on by itself.
+// within bounds a call that takes no context. If ctx ends first, it returns at once and the call goes on.
 func within(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 // kindLogger passes kind's messages to slog. Kind announces each phase twice, at its begin with a bullet and at its end
 // with a tick or a cross: a begin is information, a tick is detail, a cross is a warning.
 type kindLogger struct {
-	log *slog.Logger
+	log    *slog.Logger
+	detail bool // Of the levels of InfoLogger above 0.
 }
 
 var _ kindlog.Logger = kindLogger{}
@@ -27,30 +28,25 @@ func (l kindLogger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(for
 
 // V returns the logger of a level: 0 is what kind tells its users, the others are detail.
 func (l kindLogger) V(level kindlog.Level) kindlog.InfoLogger {
-	return kindInfo{log: l.log, detail: level > 0}
+	return kindLogger{log: l.log, detail: level > 0}
 }
 
-type kindInfo struct {
-	log    *slog.Logger
-	detail bool
+func (l kindLogger) Enabled() bool {
+	return !l.detail || l.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
-func (i kindInfo) Enabled() bool {
-	return !i.detail || i.log.Enabled(context.Background(), slog.LevelDebug)
-}
+func (l kindLogger) Infof(format string, args ...any) { l.Info(fmt.Sprintf(format, args...)) }
 
-func (i kindInfo) Infof(format string, args ...any) { i.Info(fmt.Sprintf(format, args...)) }
-
-func (i kindInfo) Info(message string) {
+func (l kindLogger) Info(message string) {
 	level := slog.LevelInfo
 	switch trimmed := strings.TrimSpace(message); {
-	case i.detail, strings.HasPrefix(trimmed, "✓"):
+	case l.detail, strings.HasPrefix(trimmed, "✓"):
 		level = slog.LevelDebug
 	case strings.HasPrefix(trimmed, "✗"):
 		level = slog.LevelWarn
 	}
 	if text := plain(message); text != "" {
-		i.log.Log(context.Background(), level, text)
+		l.log.Log(context.Background(), level, text)
 	}
 }
 

@@ -17,11 +17,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 )
 
-// releaseBound is how long released loop devices may take to be free: the mounts of a removed container are undone in
-// the background.
+// releaseBound is how long released loop devices may stay busy: the mounts of a removed container go in the background.
 const releaseBound = 15 * time.Second
 
-// loopDevices are the loop devices of this machine. They outlive the containers that set them up.
+// loopDevices are those of this machine. They outlive the containers that set them up.
 type loopDevices struct {
 	sys    string // "/sys/block".
 	status func(name string) (loopStatus, error)
@@ -31,19 +30,19 @@ type loopDevices struct {
 // fileID identifies a file on this machine by its file system's device and its inode.
 type fileID struct{ dev, inode uint64 }
 
-// loopStatus is what the kernel says of a device.
+// loopStatus is the kernel's status of a device.
 type loopStatus struct {
 	label string // As it was set up; by default the path of the file.
 	file  fileID
 }
 
-// gone is what tells the loop devices of a cluster whose nodes are gone.
+// gone identifies the loop devices of a deleted cluster.
 type gone struct {
 	nodes *regexp.Regexp    // Matches labels that end in the name of one of its nodes.
 	files map[fileID]string // The files in the directory that they shared.
 }
 
-// goneWith returns what tells the loop devices of a cluster, with directories that its nodes shared.
+// goneWith identifies the loop devices of a cluster, given the directories that its nodes shared.
 func goneWith(cluster string, shared []string) (gone, error) {
 	files, err := filesIn(shared)
 	nodes := regexp.MustCompile(`/` + regexp.QuoteMeta(cluster) + `-(control-plane|worker)[0-9]*$`)
@@ -60,8 +59,7 @@ func hostLoops() loopDevices {
 	return loopDevices{sys: "/sys/block", status: statusOf, detach: detachLoop}
 }
 
-// release frees the loop devices whose backing file was one of ours on a node that is gone, and those of a cluster that
-// is gone. On another machine than the engine's there are none.
+// release frees the loop devices that orphans returns. Only the engine's own machine has any.
 func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) error {
 	left, err := l.orphans(of)
 	if err != nil || len(left) == 0 {
@@ -84,11 +82,10 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) err
 		})
 }
 
-// orphans returns the devices, by name, whose backing file is deleted and was ours, and those of a cluster that is
-// gone. While a node lives its volumes' files are seen as /var/lib/seatrial/...; once it is gone its /var is no longer
-// mounted anywhere, and they are seen as /lib/seatrial/... with " (deleted)" after it. Files that nodes shared may
-// still be there, and are seen by a path that begins at the directory that was shared. It says nothing, so these are
-// told by their inode, and by the label of the device, in which whoever set it up wrote the node's name.
+// orphans returns the devices, by name, over a deleted file of ours, and those of a deleted cluster. While a node
+// exists, the kernel shows its files as /var/lib/seatrial/...; once its /var is no longer mounted, as /lib/seatrial/...
+// followed by " (deleted)". Files that nodes shared may still exist and have a path that says nothing: they are
+// identified by inode, and by the label of the device, which holds the node's name.
 func (l loopDevices) orphans(of gone) (map[string]string, error) {
 	entries, err := filepath.Glob(filepath.Join(l.sys, "loop*", "loop", "backing_file"))
 	if err != nil {
@@ -111,7 +108,7 @@ func (l loopDevices) orphans(of gone) (map[string]string, error) {
 	return out, nil
 }
 
-// orphan returns the backing file of a device that is an orphan, and nothing for another.
+// orphan returns the backing file of an orphan, "" for any other device.
 func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	text, err := os.ReadFile(entry)
 	if err != nil {
@@ -123,7 +120,7 @@ func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	}
 	status, err := l.status(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return "", nil // Whoever may not open it could not have set it up, nor free it.
+		return "", nil // We cannot have set it up, nor can we free it.
 	}
 	if err != nil || !of.has(status) {
 		return "", err
@@ -131,7 +128,7 @@ func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	return backing, nil
 }
 
-// filesIn returns the paths of the files in directories, which need not be there, by their identity.
+// filesIn returns the paths of the files in directories, by identity. The directories need not exist.
 func filesIn(dirs []string) (map[fileID]string, error) {
 	files := map[fileID]string{}
 	for _, dir := range dirs {
@@ -153,7 +150,7 @@ func filesIn(dirs []string) (map[fileID]string, error) {
 	return files, nil
 }
 
-// statusOf asks the kernel about a device.
+// statusOf asks the kernel for the status of a device.
 func statusOf(name string) (loopStatus, error) {
 	f, err := os.Open("/dev/" + name)
 	if err != nil {
@@ -169,7 +166,7 @@ func statusOf(name string) (loopStatus, error) {
 	}, nil
 }
 
-// detachLoop frees a device as soon as nothing has it mounted. One that is free already is no error.
+// detachLoop frees a device, if it is set up, as soon as nothing has it mounted.
 func detachLoop(name string) error {
 	device := "/dev/" + name
 	f, err := os.Open(device)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/kind/pkg/cluster/constants"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -21,17 +22,15 @@ type node struct {
 	engine engine
 	name   string
 	role   clusters.Role
-	marks  func() string // Makes a new mark for each command. See execMark.
 	netns  *netnsCache
-	turn   chan struct{} // Holds one token: nodes of a provider come back one after the other. See hold.
+	turn   *semaphore.Weighted // Nodes of a provider come back one after the other. See hold.
 }
 
 var _ clusters.PowerNode = (*node)(nil)
 
-// Name returns the name of the container, which is that of the Kubernetes node.
+// Name returns the name of the container and of the Kubernetes node.
 func (n *node) Name() string { return n.name }
 
-// Role returns what the node is for.
 func (n *node) Role() clusters.Role { return n.role }
 
 // Addresses asks the engine for the container's current addresses, IPv4 first. A node that does not run has none; that

@@ -12,17 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
-// The states of a node, as clusters.PowerNode names them.
-const (
-	stateRunning = "running"
-	statePaused  = "paused"
-	stateExited  = "exited"
-)
-
-// AddressError is a node that was started and has other addresses than before. It runs, and kind's entrypoint has
-// rewritten its own configuration; what others know of its addresses is wrong.
+// AddressError is the error for a node that came back with other addresses. It runs, and kind's entrypoint has adapted
+// its configuration; what others know of its addresses is wrong.
 type AddressError struct {
 	Node          string
 	Before, After []netip.Addr
@@ -34,13 +29,12 @@ func (e *AddressError) Error() string {
 		"another container took one while it was down", e.Node, e.Before, e.After)
 }
 
-// Reboot restarts the container with one command of the engine, which goes on although ctx ends or the harness dies: a
-// node is never left down by half a reboot. Nodes of one provider reboot one after the other; for an outage of several
-// at once there are Kill and Start. A paused node is thawed first, a stopped one is started. The error is an
-// *AddressError when the node is up with other addresses.
+// Reboot restarts the container with one command of the engine, which goes on if ctx ends or the harness dies: a node
+// is never left down by half a reboot. Nodes of one provider reboot one after the other. A paused node is thawed first,
+// a stopped one is started. The error is an *AddressError if the node is up with other addresses.
 func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	return n.comeBack(ctx, "reboot", func(c container) error {
-		if c.state() == statePaused {
+		if c.state() == clusters.StatePaused {
 			if _, err := n.engine.output(ctx, "unpause", n.name); err != nil {
 				return err
 			}
@@ -49,14 +43,13 @@ func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	})
 }
 
-// Start starts a stopped container; one that runs is left alone. The error is an *AddressError when the node is up with
-// other addresses than it had.
+// Start starts a container if it is stopped. The error is an *AddressError if the node is up with other addresses.
 func (n *node) Start(ctx context.Context) error {
 	state, err := n.State(ctx)
 	if err != nil {
 		return fmt.Errorf("start node %q: %w", n.name, err)
 	}
-	if state != stateExited {
+	if state != clusters.StateExited {
 		return nil
 	}
 	return n.comeBack(ctx, "start", func(container) error {
@@ -64,16 +57,14 @@ func (n *node) Start(ctx context.Context) error {
 	})
 }
 
-// comeBack does something that ends with the node running, sees to it that its own addresses are the next to be given
-// out, and compares them before and after.
+// comeBack starts the node with do, holding lower addresses so that it gets its own, and compares its addresses before
+// and after.
 func (n *node) comeBack(ctx context.Context, what string, do func(container) error) error {
 	fail := func(err error) error { return fmt.Errorf("%s node %q: %w", what, n.name, err) }
-	select {
-	case token := <-n.turn:
-		defer func() { n.turn <- token }()
-	case <-ctx.Done():
-		return fail(ctx.Err())
+	if err := n.turn.Acquire(ctx, 1); err != nil {
+		return fail(err)
 	}
+	defer n.turn.Release(1)
 	before, err := n.inspect(ctx)
 	if err != nil {
 		return fail(err)
@@ -83,11 +74,11 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 		known = n.lastAddresses(ctx)
 	}
 	release, holdErr := n.hold(ctx, before, known)
-	if before.state() == stateExited {
+	if before.state() == clusters.StateExited {
 		holdErr = errors.Join(holdErr, n.leaveSeat(ctx))
 	}
 	err = do(before)
-	holdErr = errors.Join(holdErr, release()) // Of interest only if the addresses differ: no start is to fail for it.
+	holdErr = errors.Join(holdErr, release()) // Reported only if the addresses differ.
 	if err != nil {
 		return fail(err)
 	}
@@ -95,7 +86,7 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 	if err != nil {
 		return fail(err)
 	}
-	if after.state() == stateExited {
+	if after.state() == clusters.StateExited {
 		return fail(fmt.Errorf("it is not running after that: the engine says %q", after.State.Status))
 	}
 	addrs := after.addresses()
@@ -107,8 +98,7 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 	return nil
 }
 
-// lastAddresses returns the addresses that a stopped node had when it last ran. The engine has forgotten them, but
-// kind's entrypoint keeps them in files. Without these there is nothing to compare with, and that is no error.
+// lastAddresses returns the addresses of a stopped node, which kind's entrypoint keeps in files, or none.
 func (n *node) lastAddresses(ctx context.Context) []netip.Addr {
 	var out []netip.Addr
 	for _, file := range []string{"/kind/old-ipv4", "/kind/old-ipv6"} {
@@ -131,32 +121,32 @@ func (n *node) lastAddresses(ctx context.Context) []netip.Addr {
 	return out
 }
 
-// Stop stops the container; a paused one is thawed by the engine first. One that is stopped is left alone.
+// Stop stops the container unless it is stopped. The engine thaws a paused one first.
 func (n *node) Stop(ctx context.Context, grace time.Duration) error {
-	return n.goDown(ctx, "stop", []string{stateRunning, statePaused}, func() error {
+	return n.goDown(ctx, "stop", []string{clusters.StateRunning, clusters.StatePaused}, func() error {
 		return n.engine.unattended(ctx, "stop", "-t", seconds(grace), n.name)
 	})
 }
 
-// Kill ends all processes of the container with SIGKILL. One that is stopped is left alone.
+// Kill ends all processes of the container with SIGKILL.
 func (n *node) Kill(ctx context.Context) error {
-	return n.goDown(ctx, "kill", []string{stateRunning, statePaused}, func() error {
+	return n.goDown(ctx, "kill", []string{clusters.StateRunning, clusters.StatePaused}, func() error {
 		_, err := n.engine.output(ctx, "kill", "--signal", "KILL", n.name)
 		return err
 	})
 }
 
-// Pause freezes the container's processes. One that is paused is left alone; one that is stopped is an error.
+// Pause freezes the container's processes unless they are frozen. A stopped container is an error.
 func (n *node) Pause(ctx context.Context) error {
-	return n.change(ctx, "pause", []string{stateRunning, stateExited}, "pause")
+	return n.change(ctx, "pause", []string{clusters.StateRunning, clusters.StateExited}, "pause")
 }
 
-// Unpause thaws the container's processes. One that runs is left alone; one that is stopped is an error.
+// Unpause thaws the container's processes if they are frozen. A stopped container is an error.
 func (n *node) Unpause(ctx context.Context) error {
-	return n.change(ctx, "unpause", []string{statePaused, stateExited}, "unpause")
+	return n.change(ctx, "unpause", []string{clusters.StatePaused, clusters.StateExited}, "unpause")
 }
 
-// change runs the engine's command when the node's state is one of those given, and otherwise does nothing.
+// change runs the engine's command if the node's state is one of states.
 func (n *node) change(ctx context.Context, what string, states []string, args ...string) error {
 	state, err := n.State(ctx)
 	if err != nil {
@@ -170,12 +160,12 @@ func (n *node) change(ctx context.Context, what string, states []string, args ..
 		return nil
 	}
 	if now, again := n.State(ctx); again == nil && !slices.Contains(states, now) {
-		return nil // Somebody else did it at the same time.
+		return nil // Another process did it.
 	}
 	return fmt.Errorf("%s node %q: %w", what, n.name, err)
 }
 
-// State returns "running", "paused" or "exited", as the engine tells it.
+// State returns the container's state.
 func (n *node) State(ctx context.Context) (string, error) {
 	c, err := n.inspect(ctx)
 	if err != nil {
@@ -184,7 +174,7 @@ func (n *node) State(ctx context.Context) (string, error) {
 	return c.state(), nil
 }
 
-// seconds writes a grace the way engines take it: whole seconds, rounded up.
+// seconds formats a grace for engines: whole seconds, rounded up.
 func seconds(grace time.Duration) string {
 	return strconv.FormatInt(int64((max(grace, 0)+time.Second-1)/time.Second), 10)
 }

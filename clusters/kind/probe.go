@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,13 +19,12 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The probe pods are there while a new cluster is shown to be ready, one on each node. They run the cluster's own DNS
-// server, the one image that is surely on every node and answers on the network, with a configuration that makes it
-// answer "OK" over HTTP and nothing else of use.
+// The probe pods, one on each node, exist while Create waits for readiness. They run the cluster's DNS server, the one
+// image on every node that answers on the network, configured to answer "OK" over HTTP.
 const (
 	probeName = "seatrial-probe"
 	probePort = "18080"
-	// probeMark is the variable by whose value a probe's process is found on its node.
+	// probeMark is the environment variable by which a probe's process is found on its node.
 	probeMark = "SEATRIAL_PROBE"
 )
 
@@ -42,7 +42,7 @@ func probeObjects(image string) (*corev1.ConfigMap, *appsv1.DaemonSet, error) {
 	return config, set, nil
 }
 
-// makeProbes makes the DaemonSet. It is an ask of await: what exists already is no error.
+// makeProbes makes the DaemonSet unless it exists.
 func (r readiness) makeProbes(ctx context.Context) (bool, string, error) {
 	dns, err := r.kube.AppsV1().Deployments(systemNamespace).Get(ctx, dnsDeployment, metav1.GetOptions{})
 	if err != nil {
@@ -55,18 +55,18 @@ func (r readiness) makeProbes(ctx context.Context) (bool, string, error) {
 	if err != nil {
 		return false, "", await.Stop(err)
 	}
-	_, err = r.kube.CoreV1().ConfigMaps(systemNamespace).Create(ctx, config, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, "", err
-	}
-	_, err = r.kube.AppsV1().DaemonSets(systemNamespace).Create(ctx, set, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, "", err
-	}
-	return true, "", nil
+	_, mapErr := r.kube.CoreV1().ConfigMaps(systemNamespace).Create(ctx, config, metav1.CreateOptions{})
+	_, setErr := r.kube.AppsV1().DaemonSets(systemNamespace).Create(ctx, set, metav1.CreateOptions{})
+	err = errorsBut(apierrors.IsAlreadyExists, mapErr, setErr)
+	return err == nil, "", err
 }
 
-// probePods returns the probe pods that run and have an address, and a word on the others.
+// errorsBut joins errors without those that do not count.
+func errorsBut(harmless func(error) bool, errs ...error) error {
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil || harmless(err) })...)
+}
+
+// probePods returns the probe pods that run and have an address, and the state of the others.
 func (r readiness) probePods(ctx context.Context) (running []corev1.Pod, state string, err error) {
 	list, err := r.pods(ctx, "app="+probeName)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r readiness) probePods(ctx context.Context) (running []corev1.Pod, state s
 	return running, fmt.Sprintf("%d of %d run, not yet on: %v", len(running), r.nodes, others), nil
 }
 
-// podsReachPods connects from inside the probe pod of a node to those of all other nodes, and takes their answer.
+// podsReachPods waits until the probe pod of a node gets answers from those of all other nodes.
 func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.Pod) error {
 	var pid string
 	condition := fmt.Sprintf("the probe's process to be found on node %q", n.name)
@@ -123,19 +123,13 @@ func (r readiness) podsReachPods(ctx context.Context, n *node, probes []corev1.P
 	return nil
 }
 
-// removeProbes deletes the probe pods and waits until they are gone, so that the trial finds a quiet cluster.
+// removeProbes deletes the probe pods and waits until they are gone.
 func (r readiness) removeProbes(ctx context.Context) error {
 	condition := "the probe pods to be gone"
 	return r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {
-		err := r.kube.AppsV1().DaemonSets(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			err = nil
-		}
+		setErr := r.kube.AppsV1().DaemonSets(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
 		mapErr := r.kube.CoreV1().ConfigMaps(systemNamespace).Delete(ctx, probeName, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(mapErr) {
-			mapErr = nil
-		}
-		if err := errors.Join(err, mapErr); err != nil {
+		if err := errorsBut(apierrors.IsNotFound, setErr, mapErr); err != nil {
 			return false, "", err
 		}
 		list, err := r.pods(ctx, "app="+probeName)

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// stepBound is how long each condition of readiness may take. On two busy cores none takes a tenth of it.
+	// stepBound bounds each condition of readiness. On two busy cores none takes a tenth of it.
 	stepBound = 90 * time.Second
 	askEvery  = 200 * time.Millisecond
-	// tryBound is how long one connection or query may take before it is tried again.
+	// tryBound bounds one connection or query before it is tried again.
 	tryBound = 5 * time.Second
 
 	systemNamespace = "kube-system"
@@ -33,7 +33,7 @@ const (
 	apiName         = "kubernetes.default.svc.cluster.local."
 )
 
-// readiness shows that a cluster works, one condition after the other.
+// readiness waits until a cluster works, one condition after the other.
 type readiness struct {
 	cluster *Cluster
 	kube    kubernetes.Interface
@@ -42,8 +42,8 @@ type readiness struct {
 	bound   time.Duration // Of each condition.
 }
 
-// waitReady waits until the cluster is shown to be ready: all nodes Ready, DNS available, a pod on each node reaching a
-// pod on each other node, and from each node the API's name resolved by every DNS pod and by the DNS service.
+// waitReady waits until all nodes are Ready, DNS is available, a pod on each node reaches a pod on each other node, and
+// every DNS pod and the DNS service resolve the API's name for each node.
 func waitReady(ctx context.Context, c *Cluster, nodes int) error {
 	kubeconfig, err := c.Kubeconfig(ctx)
 	if err != nil {
@@ -61,12 +61,12 @@ func waitReady(ctx context.Context, c *Cluster, nodes int) error {
 	}
 	r := readiness{cluster: c, kube: kube, log: c.provider.log, nodes: nodes, bound: stepBound}
 	if err := r.run(ctx); err != nil {
-		return err // The probes go with the cluster.
+		return err // Deleting the cluster deletes the probes.
 	}
 	return r.removeProbes(ctx)
 }
 
-// run starts the probe pods first, so that they come up while the rest is waited for.
+// run starts the probe pods first, so that they start while other conditions are waited for.
 func (r readiness) run(ctx context.Context) error {
 	if err := r.wait(ctx, "the API server to take the probe pods", r.makeProbes); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (r readiness) dnsAvailable(ctx context.Context) (bool, string, error) {
 	return d.Status.AvailableReplicas == want && d.Status.ObservedGeneration >= d.Generation, state, nil
 }
 
-// dnsServers returns where DNS is to answer, pods and service, and what it is to answer for the API's name.
+// dnsServers returns the addresses of DNS, service and pods, and the expected answer for the API's name.
 func (r readiness) dnsServers(ctx context.Context) (servers []string, want netip.Addr, err error) {
 	api, err := r.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -170,7 +170,7 @@ func (r readiness) pods(ctx context.Context, selector string) (*corev1.PodList, 
 	return r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 }
 
-// dnsAnswers asks every server for the API's name from a node, over TCP, which Dial offers everywhere.
+// dnsAnswers waits until every server answers a node, over TCP, which Dial always offers.
 func (r readiness) dnsAnswers(ctx context.Context, n *node, servers []string, want netip.Addr) error {
 	for _, server := range servers {
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// sharedDirs are the directories on this machine that the nodes of each cluster share, in one directory of their own.
+// sharedDirs are the directories on this machine that the nodes of each cluster share, all in one directory.
 type sharedDirs struct {
 	root string
 }
 
-// sharedName is the last element of the directory of all of them.
+// sharedName is the name of the directory of all of them.
 const sharedName = "shared"
 
 func sharedBeside(kubeconfig string) sharedDirs {
@@ -26,7 +26,7 @@ func sharedBeside(kubeconfig string) sharedDirs {
 
 func (s sharedDirs) dir(cluster string) string { return filepath.Join(s.root, cluster) }
 
-// make makes the directory of a new cluster. What is in it must have been removed before.
+// make makes the directory of a new cluster. It must have been removed before.
 func (s sharedDirs) make(cluster string) error {
 	if err := os.MkdirAll(s.dir(cluster), 0o755); err != nil {
 		return fmt.Errorf("make the directory that nodes share: %w", err)
@@ -50,8 +50,8 @@ func (s sharedDirs) names() ([]string, error) {
 	return names, nil
 }
 
-// of returns the directories of a cluster: ours, and those that its nodes have, should another user or test have made
-// it with another kubeconfig. A mount that looks otherwise than we make it is nobody's to remove.
+// of returns the directories of a cluster: ours, and those mounted in its nodes if it was made with another kubeconfig.
+// It leaves out mounts that do not look like ours.
 func (s sharedDirs) of(cluster string, nodes []container) []string {
 	dirs := []string{s.dir(cluster)}
 	for _, c := range nodes {
@@ -65,8 +65,8 @@ func (s sharedDirs) of(cluster string, nodes []container) []string {
 	return dirs
 }
 
-// removeShared removes the directories of a cluster whose nodes are gone, after the loop devices over files in them:
-// once those are gone nothing tells that such a device is ours.
+// removeShared frees the loop devices over files in the directories of a deleted cluster and removes the directories.
+// The files identify the devices, so they go last.
 func (p *Provider) removeShared(ctx context.Context, cluster string, dirs []string) error {
 	of, err := goneWith(cluster, dirs)
 	if err != nil {

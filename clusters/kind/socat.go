@@ -3,6 +3,7 @@ package kind
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 	defer cancel()
 	// The notices of level 2 tell that the connection stands. Nothing in an address and a port needs quoting.
 	args := []string{
-		"exec", "--interactive", "--env", execMark + "=" + n.marks(), n.name, "socat", "-d", "-d", "-t", socatLinger,
+		"exec", "--interactive", "--env", execMark + "=" + rand.Text(), n.name, "socat", "-d", "-d", "-t", socatLinger,
 		"STDIO", fmt.Sprintf("%s:%s,connect-timeout=%d", strings.ToUpper(network), target, int(connectBound.Seconds())),
 	}
 	c, connected, err := startPaired(n.engine.command(context.WithoutCancel(ctx), args...))

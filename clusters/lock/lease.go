@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The Lease by which harnesses on other hosts know that a cluster is used.
+// The Lease that excludes harnesses on other hosts.
 const (
 	LeaseNamespace = "kube-system"
 	LeaseName      = "seatrial"
@@ -23,16 +23,15 @@ const (
 )
 
 const (
-	// leaseLasts is how long a Lease is believed that is not renewed. A harness whose process is known to have ended is
-	// not waited for.
+	// leaseLasts is how long a Lease that is not renewed is valid, unless its process is known to have ended.
 	leaseLasts = 60 * time.Second
 	renewEvery = 15 * time.Second
 	// apiBound is how long the API server may take to answer.
 	apiBound = 10 * time.Second
 )
 
-// Hold takes the Lease on the cluster, and renews it until Release. A cluster that another harness uses is a
-// *TakenError. That it cannot be renewed later is no error: a fault may have the API server.
+// Hold takes the Lease on the cluster and renews it until Release. The error for a cluster that another harness uses is
+// a *TakenError. A failed renewal is no error: a fault may have stopped the API server.
 func (b *Lock) Hold(ctx context.Context, kube kubernetes.Interface) error {
 	bounded, cancel := context.WithTimeout(ctx, apiBound)
 	defer cancel()
@@ -49,7 +48,7 @@ func (b *Lock) Hold(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// claim makes the Lease ours if nobody else has it.
+// claim creates or updates the Lease unless another harness holds it.
 func (b *Lock) claim(ctx context.Context, kube kubernetes.Interface) error {
 	leases := kube.CoordinationV1().Leases(LeaseNamespace)
 	fresh, err := b.lease()
@@ -70,7 +69,7 @@ func (b *Lock) claim(ctx context.Context, kube kubernetes.Interface) error {
 	fresh.ResourceVersion = there.ResourceVersion
 	_, err = leases.Update(ctx, fresh, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) {
-		return &TakenError{Cluster: b.cluster} // Somebody was quicker, a moment ago.
+		return &TakenError{Cluster: b.cluster} // Another harness took it first.
 	}
 	return err
 }
@@ -92,10 +91,10 @@ func (b *Lock) lease() (*coordinationv1.Lease, error) {
 	}, nil
 }
 
-// usedBy returns whose a Lease is; used is false when it is over, or when its harness is known to have ended.
+// usedBy returns the holder of a Lease; used is false if the Lease is over or its process is known to have ended.
 func usedBy(l *coordinationv1.Lease) (h Holder, used bool) {
 	if json.Unmarshal([]byte(l.Annotations[holderKey]), &h) != nil {
-		h = Holder{} // Made by hand, or by another version: it is believed as long as any.
+		h = Holder{} // Made by hand or by another version; it is valid all the same.
 	}
 	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Spec.RenewTime == nil {
 		return h, false
@@ -103,7 +102,7 @@ func usedBy(l *coordinationv1.Lease) (h Holder, used bool) {
 	return h, time.Since(l.Spec.RenewTime.Time) < leaseLasts && h.alive()
 }
 
-// UsedOn returns who uses the cluster with that API server by its Lease; ok is false when nobody does.
+// UsedOn returns who holds the Lease of a cluster; ok is false if nobody does.
 func UsedOn(ctx context.Context, kube kubernetes.Interface) (h Holder, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiBound)
 	defer cancel()
@@ -137,7 +136,7 @@ func (b *Lock) renew(ctx context.Context, kube kubernetes.Interface) {
 	}
 }
 
-// giveBack deletes the Lease if it is ours. The lock is held.
+// giveBack deletes our Lease. The mutex is held.
 func (b *Lock) giveBack(ctx context.Context) error {
 	if b.kube == nil {
 		return nil
@@ -152,22 +151,22 @@ func (b *Lock) giveBack(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("give cluster %q back: %w", b.cluster, err)
+		return fmt.Errorf("release cluster %q: %w", b.cluster, err)
 	}
 	var holder Holder
 	if err := json.Unmarshal([]byte(there.Annotations[holderKey]), &holder); err != nil || !holder.is(b.self) {
-		return errors.Join(err, fmt.Errorf("give cluster %q back: %s has it", b.cluster, holder))
+		return errors.Join(err, fmt.Errorf("release cluster %q: %s holds it", b.cluster, holder))
 	}
 	err = leases.Delete(ctx, LeaseName, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{ResourceVersion: &there.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("give cluster %q back: %w", b.cluster, err)
+		return fmt.Errorf("release cluster %q: %w", b.cluster, err)
 	}
 	return nil
 }
 
-// is reports whether two are the same process. Since goes through JSON with less than its clock reading.
+// is reports whether two are the same process. Since loses precision in JSON.
 func (h Holder) is(other Holder) bool {
 	return h.PID == other.PID && h.Boot == other.Boot && h.Host == other.Host
 }

@@ -1,5 +1,4 @@
-// Package lock lets one harness at a time use a cluster: two that hurt it beside each other would each find the
-// other's faults, and neither could say what came of its own.
+// Package lock lets one harness at a time use a cluster: two concurrent trials would see each other's faults.
 package lock
 
 import (
@@ -18,18 +17,20 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/clusters/durable"
 )
 
-// Holder is a harness that uses a cluster.
+// Holder identifies a harness that uses a cluster.
 type Holder struct {
 	Command string    `json:"command"` // Its command line.
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
-	Boot    string    `json:"boot"` // The kernel's id of the host's boot: a pid says nothing after another one.
+	Boot    string    `json:"boot"` // The kernel's boot id of the host: a pid is void after a reboot.
 	Since   time.Time `json:"since"`
 }
 
-// String names the harness, so that a person can find it.
+// String describes the harness so that a person can find it.
 func (h Holder) String() string {
 	if h.PID == 0 {
 		return "another harness"
@@ -38,22 +39,22 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d on host %q since %s: %s", h.PID, h.Host, since, h.Command)
 }
 
-// TakenError is the error of a cluster that another harness uses.
+// TakenError is the error for a cluster that another harness uses.
 type TakenError struct {
 	Cluster string
 	Holder  Holder
 }
 
-// Error names the harness and says what can be done.
+// Error names the harness and what can be done.
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("cluster %q is used by %s; wait for its end, or use a cluster of another name",
 		e.Cluster, e.Holder)
 }
 
-// Self is this harness.
+// Self returns the holder that is this process.
 func Self(command []string) Holder {
 	h := Holder{Command: strings.Join(command, " "), PID: os.Getpid(), Since: time.Now(), Boot: bootID()}
-	h.Host, _ = os.Hostname() // Without a name it is told by its boot alone.
+	h.Host, _ = os.Hostname() // Without a name the boot identifies it.
 	return h
 }
 
@@ -65,7 +66,7 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// alive reports whether the process may still be there: of one on another host, nothing is known here.
+// alive reports whether the process may still run; one on another host always may.
 func (h Holder) alive() bool {
 	if h.Boot == "" || h.Boot != bootID() || h.PID <= 0 {
 		return true
@@ -74,7 +75,7 @@ func (h Holder) alive() bool {
 	return err == nil
 }
 
-// Lock is a cluster that this harness uses. It ends with the process, at the latest.
+// Lock is held on a cluster by this process, until its end at the latest.
 type Lock struct {
 	cluster string
 	self    Holder
@@ -86,7 +87,7 @@ type Lock struct {
 	stop func()
 }
 
-// Dir is where the locks of this host are, one file for each name of a cluster.
+// Dir returns the directory of this host's locks, one file for each cluster name.
 func Dir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -95,11 +96,11 @@ func Dir() (string, error) {
 	return filepath.Join(cache, "seatrial", "locks"), nil
 }
 
-// Take takes a cluster by its name, whether there is one yet or not, against all others on this host. It does not wait:
-// a cluster that is used is a *TakenError. A lock whose process has ended is nobody's, however it ended.
+// Take locks the name of a cluster, which need not exist yet, against all harnesses on this host. It does not wait: the
+// error for a locked name is a *TakenError. The lock of a process that has ended is free.
 func Take(dir, cluster string, self Holder, log *slog.Logger) (*Lock, error) {
 	if filepath.Base(cluster) != cluster || cluster == "." || cluster == ".." {
-		return nil, fmt.Errorf("take cluster %q: its name is no name of a file", cluster)
+		return nil, fmt.Errorf("take cluster %q: its name cannot name a file", cluster)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("take cluster %q: %w", cluster, err)
@@ -108,7 +109,7 @@ func Take(dir, cluster string, self Holder, log *slog.Logger) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take cluster %q: %w", cluster, err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = durable.Flock(file, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = &TakenError{Cluster: cluster, Holder: holderIn(file)}
 	}
@@ -123,7 +124,7 @@ func Take(dir, cluster string, self Holder, log *slog.Logger) (*Lock, error) {
 
 func lockPath(dir, cluster string) string { return filepath.Join(dir, cluster+".lock") }
 
-// write keeps who holds the lock. The file is never removed: one that waits for a name that is gone holds nothing.
+// write stores the holder in the lock file, which is never removed: a lock on a removed file would exclude nobody.
 func write(file *os.File, self Holder) error {
 	data, err := json.Marshal(self)
 	if err != nil {
@@ -136,7 +137,7 @@ func write(file *os.File, self Holder) error {
 	return err
 }
 
-// holderIn returns who holds a lock. One that was taken a moment ago may not say so yet.
+// holderIn reads the holder of a lock; it is empty if the lock was taken a moment ago.
 func holderIn(file io.ReaderAt) Holder {
 	var h Holder
 	data, err := io.ReadAll(io.NewSectionReader(file, 0, 64<<10))
@@ -146,28 +147,28 @@ func holderIn(file io.ReaderAt) Holder {
 	return h
 }
 
-// Used returns who uses a cluster on this host; ok is false when nobody does.
+// Used returns who uses a cluster on this host; ok is false if nobody does.
 func Used(dir, cluster string) (h Holder, ok bool, err error) {
 	file, err := os.Open(lockPath(dir, cluster))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Holder{}, false, nil
 	}
 	if err != nil {
-		return Holder{}, false, fmt.Errorf("look who uses cluster %q: %w", cluster, err)
+		return Holder{}, false, fmt.Errorf("find the user of cluster %q: %w", cluster, err)
 	}
-	defer file.Close() //nolint:errcheck // It was only read.
-	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	defer file.Close() //nolint:errcheck // Only read.
+	err = durable.Flock(file, unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return holderIn(file), true, nil
 	}
 	if err != nil {
-		return Holder{}, false, fmt.Errorf("look who uses cluster %q: %w", cluster, err)
+		return Holder{}, false, fmt.Errorf("find the user of cluster %q: %w", cluster, err)
 	}
 	return Holder{}, false, nil
 }
 
-// Release gives the cluster back, and the Lease on it with a bound of its own: its API server may be gone. It may be
-// called again, and of a nil Lock.
+// Release releases the lock and deletes the Lease, with a bound of its own since the API server may be gone. It may be
+// called repeatedly and on a nil Lock.
 func (b *Lock) Release(ctx context.Context) error {
 	if b == nil {
 		return nil

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +77,6 @@ func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"nothing"}, {"leaks", "x"}, {"damage"}, {"volumes", "grow"}, {"tail"}, {"tail", "a", "b"},
 		{"tail", "--from", "x", "a"}, {"tail", "--from", "-1", "a"}, {"tail", "--what", "a"}, {"tail", "-h"},
-		{"dial"}, {"dial", "tcp"}, {"dial", "udp", "127.0.0.1:1"}, {"dial", "--timeout", "x", "tcp", "a:1"},
 		{"ledger"}, {"ledger", "--file", ""}, {"ledger", "--file", "a", "b"},
 		{"ledger", "--file", "a", "--method", "x"},
 	} {
@@ -147,58 +144,5 @@ func TestTailFollowsUntilStandardInputEnds(t *testing.T) {
 	}
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d, want 0", code)
-	}
-}
-
-func TestDialRelays(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		data, _ := io.ReadAll(conn)
-		_, _ = conn.Write(bytes.ToUpper(data))
-		_ = conn.Close()
-	}()
-	code, out, messages := runAgent(t, strings.NewReader("ahoy"), "dial", "unix", path)
-	if code != exitOK || out != "AHOY" {
-		t.Errorf("exit code %d, output %q, messages %q", code, out, messages)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	code, out, messages = runAgent(t, strings.NewReader(""), "dial", "unix", path)
-	if code != exitFailed || out != "" || strings.Count(messages, "\n") != 1 {
-		t.Errorf("nobody listens: exit code %d, output %q, messages %q; want one line", code, out, messages)
-	}
-}
-
-func TestDialEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	ctx, cancel := context.WithCancel(t.Context())
-	in, closeIn := io.Pipe()
-	defer func() { _ = closeIn.Close() }()
-	go func() {
-		if conn, err := listener.Accept(); err == nil {
-			defer func() { _ = conn.Close() }()
-			cancel()
-			_, _ = io.Copy(io.Discard, conn)
-		}
-	}()
-	std := stdio{in: in, out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
-	if code := run(ctx, std, []string{"dial", "unix", path}); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 }

@@ -11,12 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/seatrial/seatrial/clusters/existing/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 )
 
 func runLink(ctx context.Context, std stdio, args []string) error {
@@ -24,14 +29,19 @@ func runLink(ctx context.Context, std stdio, args []string) error {
 		link.ServeOne(ctx, pipes{std.in, std.out})
 		return nil
 	}
+	if len(args) == 3 && args[0] == "serve" && link.IsSession(args[1]) {
+		end, err := strconv.ParseInt(args[2], 10, 64)
+		if err != nil {
+			return badArguments("read the end on the boot clock, in nanoseconds: %w", err)
+		}
+		return serveLink(ctx, link.Session(args[1]), history.Time(end))
+	}
 	if len(args) != 2 || !link.IsSession(args[1]) {
 		return badArguments("link takes a command and a session, got %q", args)
 	}
 	switch s := link.Session(args[1]); args[0] {
 	case "start":
 		return startLink(ctx, std, s)
-	case "serve":
-		return serveLink(ctx, s)
 	case "stop":
 		return stopLink(ctx, s)
 	case "stop-others":
@@ -76,10 +86,12 @@ func startLink(ctx context.Context, std stdio, s link.Session) error {
 	if err := os.WriteFile(s.IdentityFile(), identity, 0o600); err != nil {
 		return err
 	}
-	if err := systemd(ctx, "is-active", "--quiet", s.Unit()); err != nil {
-		out, err := exec.CommandContext(ctx, "systemd-run", "--quiet", "--unit="+s.Unit(), "--property=Type=notify",
-			"--property=Restart=always", "--property=RestartSec=100ms", "--property=RuntimeMaxSec=1d",
-			s.Program(), "link", "serve", string(s)).CombinedOutput()
+	if _, err := systemd(ctx, "is-active", "--quiet", s.Unit()); err != nil {
+		_, _ = systemd(ctx, "stop", s.Unit()) // One that has failed, or waits for its restart, keeps the name.
+		end := bootclock.Now().Add(sessionLife)
+		out, err := exec.CommandContext(ctx, "systemd-run", "--quiet", "--collect", "--unit="+s.Unit(),
+			"--property=Type=notify", "--property=Restart=always", "--property=RestartSec=100ms",
+			s.Program(), "link", "serve", string(s), strconv.FormatInt(int64(end), 10)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("start unit %s: %w: %s", s.Unit(), err, strings.TrimSpace(string(out)))
 		}
@@ -92,8 +104,11 @@ func startLink(ctx context.Context, std stdio, s link.Session) error {
 	return err
 }
 
-// serveLink listens on the port that it had before, if it is a restart.
-func serveLink(ctx context.Context, s link.Session) error {
+// sessionLife is how long a unit serves at most: nobody else removes that of a harness that was killed.
+const sessionLife = 24 * time.Hour
+
+// serveLink serves until a time on the boot clock, then removes the session. A restart keeps the port.
+func serveLink(ctx context.Context, s link.Session, end history.Time) error {
 	text, err := os.ReadFile(s.IdentityFile())
 	if err != nil {
 		return err
@@ -121,7 +136,18 @@ func serveLink(ctx context.Context, s link.Session) error {
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return link.Serve(ctx, tls.NewListener(listener, config))
+	return serveUntil(ctx, tls.NewListener(listener, config), end,
+		func(ctx context.Context) error { return stopLink(ctx, s) })
+}
+
+// serveUntil serves until a time on the boot clock and then calls over, unless ctx ends before.
+func serveUntil(ctx context.Context, l net.Listener, end history.Time, over func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, end.Sub(bootclock.Now()))
+	defer cancel()
+	if err := link.Serve(bounded, l); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return over(ctx)
 }
 
 // stopLink removes everything of a session from the node. The unit goes last, since it may be what runs this.
@@ -129,10 +155,12 @@ func stopLink(ctx context.Context, s link.Session) error {
 	if err := errors.Join(os.RemoveAll(s.RunDir()), os.RemoveAll(filepath.Dir(s.Program()))); err != nil {
 		return err
 	}
-	if systemd(ctx, "is-active", "--quiet", s.Unit()) != nil {
-		return nil //nolint:nilerr // It says that the unit is not there.
+	state, err := systemd(ctx, "show", "--property=LoadState", "--value", s.Unit())
+	if err != nil || strings.TrimSpace(state) == "not-found" {
+		return nil //nolint:nilerr // A node without systemd has no unit.
 	}
-	return systemd(ctx, "stop", "--no-block", s.Unit())
+	_, err = systemd(ctx, "stop", "--no-block", s.Unit())
+	return err
 }
 
 // stopOtherLinks removes what sessions that were not ended in order have left.
@@ -146,10 +174,49 @@ func stopOtherLinks(ctx context.Context, own link.Session) error {
 	return errors.Join(errs...)
 }
 
-func systemd(ctx context.Context, args ...string) error {
+func systemd(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+		err = fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}
-	return nil
+	return string(out), err
+}
+
+// runEnter moves one thread into the namespaces of the node's first process and becomes the program there. No shell
+// reads its arguments.
+func runEnter(_ context.Context, _ stdio, args []string) error {
+	if len(args) == 0 {
+		return badArguments("enter takes a program and its arguments")
+	}
+	runtime.LockOSThread() // The namespaces are the thread's.
+	root, err := os.Open("/proc/1/root")
+	if err != nil {
+		return fmt.Errorf("open the node's root: %w", err)
+	}
+	spaces := []string{"net", "ipc", "uts", "cgroup", "mnt"} // Mounts last: /proc is another one then.
+	files := map[string]*os.File{}
+	for _, name := range spaces {
+		if files[name], err = os.Open("/proc/1/ns/" + name); err != nil {
+			return fmt.Errorf("open the node's namespace: %w", err)
+		}
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // A thread that shares its root may not change its mounts.
+		return fmt.Errorf("leave the shared root: %w", err)
+	}
+	for _, name := range spaces {
+		if err := unix.Setns(int(files[name].Fd()), 0); err != nil {
+			return fmt.Errorf("enter the node's %s namespace: %w", name, err)
+		}
+	}
+	if err := unix.Fchdir(int(root.Fd())); err != nil {
+		return fmt.Errorf("enter the node's root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("enter the node's root: %w", err)
+	}
+	program, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("run %q: %w", program, unix.Exec(program, args, os.Environ()))
 }

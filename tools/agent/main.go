@@ -1,9 +1,8 @@
 // Program seatrial-agent runs on a node: it keeps the ledger of mounts and processes, and answers the harness.
 //
-// It must run on any Linux node without anything beside it, so it is built with CGO_ENABLED=0 and imports
-// no client of the API: on a node of the control plane it calls kubectl. `link serve` alone opens a
-// listening socket, with mutual TLS. Data goes to standard output, messages to standard error; it exits 0 when done,
-// 1 when it failed and 254 for bad arguments.
+// It runs on any Linux node without further files, so it is built with CGO_ENABLED=0. It links no client of the API: on
+// a control-plane node it calls kubectl. Only `link serve` listens, with mutual TLS. Data goes to standard output,
+// messages to standard error; it exits 0 when done, 1 when it failed and 254 for bad arguments.
 package main
 
 import (
@@ -48,7 +47,7 @@ type stdio struct {
 // say prints an answer as JSON.
 func (s stdio) say(answer any) error { return json.NewEncoder(s.out).Encode(answer) }
 
-// commands lists what the agent can do, in the order of the alphabet.
+// commands lists the commands, sorted by name.
 func commands() []command {
 	return []command{
 		{"arm", "--run RUN --step N --life DURATION [--until-boot]",
@@ -64,8 +63,6 @@ func commands() []command {
 			runDamageLook},
 		{"damage mend", "--run RUN --step N [VOLUME...]", "undo the damage done to volumes; prints JSON",
 			runDamageMend},
-		{"dial", "[--timeout DURATION] NETWORK ADDRESS", "connect from this node and relay standard input and output",
-			runDial},
 		{"disarm", "--run RUN --step N", "stop the timer of an undo and remove the undo", runDisarm},
 		{"enter", "PROGRAM [ARGUMENT]...",
 			"from a privileged pod that sees the node's processes, become a program of the node's", runEnter},
@@ -74,7 +71,7 @@ func commands() []command {
 		{"leaks", "", "print as JSON what there is of the things that a fault can leave on a node", runLeaks},
 		{"ledger", "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
 			"write down mounts, processes and held volumes of this node until stopped", runLedger},
-		{"link", "stdio | start SESSION | serve SESSION | stop SESSION | stop-others SESSION",
+		{"link", "stdio | start SESSION | serve SESSION END | stop SESSION | stop-others SESSION",
 			"obey the harness: over standard input and output, or as a unit that listens with mutual TLS", runLink},
 		{"marks", "--run RUN --step N RESOURCE", "undo what the owner's marks on API objects stand for", runMarks},
 		{"probe dns", "[--timeout DURATION] --name NAME ADDRESS...",

@@ -65,27 +65,31 @@ func copyFrom(w io.Writer, file *os.File, offset int64) (int64, error) {
 // recheck bounds the time until a change is seen that inotify did not tell, such as the file's creation.
 const recheck = 500 * time.Millisecond
 
+// followFile waits for a file and copies it from an offset on, with what is appended, until ctx ends.
 func followFile(ctx context.Context, w io.Writer, path string, offset int64) error {
-	file, err := awaitFile(ctx, path)
-	if err != nil || file == nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // Read only: nothing can be lost.
 	changes, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}
 	defer func() { _ = changes.Close() }() // Nothing is written by it: nothing can be lost.
-	if err := changes.Add(path); err != nil {
-		return fmt.Errorf("follow %q: %w", path, err)
-	}
 	again := time.NewTicker(recheck)
 	defer again.Stop()
+	var file *os.File
 	for ctx.Err() == nil {
-		if offset, err = copyFrom(w, file, offset); err != nil {
+		if file == nil {
+			file, err = os.Open(path)
+			if err == nil {
+				defer func() { _ = file.Close() }() // As above.
+				err = changes.Add(path)
+			}
+		}
+		if file != nil && err == nil {
+			offset, err = copyFrom(w, file, offset)
+		}
+		if err != nil && (file != nil || !errors.Is(err, os.ErrNotExist)) {
 			return fmt.Errorf("follow %q: %w", path, err)
 		}
-		select { // That there was a change, or that some were lost, is all that counts.
+		select { // Any change counts, also one that was lost.
 		case <-changes.Events:
 		case <-changes.Errors: //nolint:errcheck // As it says above.
 		case <-again.C:
@@ -93,23 +97,6 @@ func followFile(ctx context.Context, w io.Writer, path string, offset int64) err
 		}
 	}
 	return nil
-}
-
-// awaitFile opens path when it is there; it returns nil when ctx ended first.
-func awaitFile(ctx context.Context, path string) (*os.File, error) {
-	again := time.NewTicker(recheck)
-	defer again.Stop()
-	for {
-		file, err := os.Open(path)
-		if err == nil || !errors.Is(err, os.ErrNotExist) {
-			return file, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-again.C:
-		}
-	}
 }
 
 // endOf returns the length of a file in bytes, 0 when it is not there.

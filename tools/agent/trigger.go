@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -51,8 +51,8 @@ func runTrigger(ctx context.Context, std stdio, args []string) error {
 	return want.then(ctx, std.out, rest[0], rest[2:])
 }
 
-// errSeen ends the reading of a file: what was waited for is in it.
-var errSeen = errors.New("seen")
+// maxCall bounds a line of the file of facts in bytes.
+const maxCall = 1 << 20
 
 // then waits until the call is written to the file, runs the command, and prints both.
 func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []string) error {
@@ -60,26 +60,26 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 	if err != nil {
 		return err
 	}
-	said := json.NewEncoder(out)
-	if err := said.Encode(nodeagent.TriggerEvent{Waits: true}); err != nil {
-		return fmt.Errorf("say that it waits: %w", err)
+	events := json.NewEncoder(out)
+	if err := events.Encode(nodeagent.TriggerEvent{Waits: true}); err != nil {
+		return fmt.Errorf("print that it waits: %w", err)
 	}
+	read, write := io.Pipe()
+	defer func() { _ = read.Close() }() // It ends the writer below; it never fails.
+	go func() { _ = write.CloseWithError(followFile(ctx, write, path, from)) }()
+	lines := bufio.NewScanner(read)
+	lines.Buffer(nil, maxCall)
 	var done nodeagent.TriggerEvent
-	left := a.count
-	seek := &lineSeeker{match: func(line []byte) bool {
-		at, ok := a.in(line)
-		if !ok {
-			return false
+	for left := a.count; left > 0; {
+		if !lines.Scan() {
+			return lines.Err() // None if the wait was ended.
 		}
-		left--
-		done.Call, done.Seen = at, bootclock.Now()
-		return left <= 0
-	}}
-	err = followFile(ctx, seek, path, from)
-	if !errors.Is(err, errSeen) {
-		return err // Also when it was told to wait no longer, which is no error.
+		if at, ok := a.in(lines.Bytes()); ok {
+			done.Call, done.Seen = at, bootclock.Now()
+			left--
+		}
 	}
-	if a.delay > 0 && await.For(ctx, a.delay) != nil {
+	if ctx.Err() != nil || a.delay > 0 && await.For(ctx, a.delay) != nil {
 		return nil //nolint:nilerr // As above.
 	}
 	text, err := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...).CombinedOutput()
@@ -87,8 +87,8 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 	if err != nil {
 		done.Error = fmt.Sprintf("run %q: %v: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(text)))
 	}
-	if err := said.Encode(done); err != nil {
-		return fmt.Errorf("say what was done: %w", err)
+	if err := events.Encode(done); err != nil {
+		return fmt.Errorf("print what was done: %w", err)
 	}
 	return nil
 }
@@ -104,26 +104,4 @@ func (a awaited) in(line []byte) (history.Time, bool) {
 	}
 	ok := e.CSI.RPC == a.rpc && e.CSI.Volume == a.volume && e.CSI.End == a.end && (!a.end || e.CSI.Code == "OK")
 	return e.Span.NotAfter, ok
-}
-
-// lineSeeker takes what is appended to a file, in whatever pieces, and ends the reading with errSeen at the first line
-// that matches.
-type lineSeeker struct {
-	match func(line []byte) bool
-	part  []byte
-}
-
-// Write looks at the lines that data completes.
-func (s *lineSeeker) Write(data []byte) (int, error) {
-	s.part = append(s.part, data...)
-	for {
-		line, rest, whole := bytes.Cut(s.part, []byte("\n"))
-		if !whole {
-			return len(data), nil
-		}
-		if s.match(line) {
-			return 0, errSeen
-		}
-		s.part = append(s.part[:0], rest...)
-	}
 }

@@ -50,32 +50,31 @@ func here(bound time.Duration) undo.Runner {
 	}
 }
 
-// ownerFlags adds the flags that name an owner.
-func ownerFlags(fs *flag.FlagSet) *undo.Owner {
-	var o undo.Owner
-	fs.StringVar(&o.Run, "run", "", "whose: the run")
-	fs.IntVar(&o.Step, "step", 0, "whose: the step of the run")
-	return &o
-}
-
-// parseOwner parses flags with those of an owner among them, who must be named.
-func parseOwner(fs *flag.FlagSet, owner *undo.Owner, args []string, least int, more bool) ([]string, error) {
-	operands, err := parse(fs, args, least, more)
+// parseOwned parses flags and those that name an owner, and returns the operands that follow them.
+func parseOwned(fs *flag.FlagSet, args []string, least int, more bool) (o undo.Owner, operands []string, err error) {
+	ownerFlags(fs, &o)
+	operands, err = parse(fs, args, least, more)
 	if err == nil {
-		if err = owner.Check(); err != nil {
+		if err = o.Check(); err != nil {
 			err = badArguments("%w", err)
 		}
 	}
-	return operands, err
+	return o, operands, err
+}
+
+func ownerFlags(fs *flag.FlagSet, o *undo.Owner) {
+	fs.StringVar(&o.Run, "run", "", "the owner's run")
+	fs.IntVar(&o.Step, "step", 0, "the owner's step of the run")
 }
 
 // parseOnly parses flags with those of an owner among them; without any, all owners are meant.
 func parseOnly(fs *flag.FlagSet, args []string) (undo.Only, error) {
-	owner := ownerFlags(fs)
+	var owner undo.Owner
+	ownerFlags(fs, &owner)
 	if _, err := parse(fs, args, 0, exactly); err != nil {
 		return nil, err
 	}
-	if *owner == (undo.Owner{}) {
+	if owner == (undo.Owner{}) {
 		return nil, nil
 	}
 	if err := owner.Check(); err != nil {
@@ -109,10 +108,10 @@ func runArmed(_ context.Context, std stdio, args []string) error {
 // runArm counts the life from its own start: what it takes to arm does not make the undo late.
 func runArm(ctx context.Context, std stdio, args []string) error {
 	begin, fs := bootclock.Now(), flags()
-	owner := ownerFlags(fs)
 	life := fs.Duration("life", 0, "how long until the undo is carried out")
 	untilBoot := fs.Bool("until-boot", false, "the next boot undoes it as well")
-	if _, err := parseOwner(fs, owner, args, 0, exactly); err != nil {
+	owner, _, err := parseOwned(fs, args, 0, exactly)
+	if err != nil {
 		return err
 	}
 	if *life <= 0 {
@@ -126,33 +125,28 @@ func runArm(ctx context.Context, std stdio, args []string) error {
 }
 
 func runDisarm(ctx context.Context, _ stdio, args []string) error {
-	fs := flags()
-	owner := ownerFlags(fs)
-	if _, err := parseOwner(fs, owner, args, 0, exactly); err != nil {
-		return err
-	}
-	return thisHost().Disarm(ctx, *owner)
-}
-
-func runQdisc(ctx context.Context, _ stdio, args []string) error {
-	fs := flags()
-	owner := ownerFlags(fs)
-	operands, err := parseOwner(fs, owner, args, 1, exactly)
+	owner, _, err := parseOwned(flags(), args, 0, exactly)
 	if err != nil {
 		return err
 	}
-	return undo.QdiscGone(ctx, here(commandBound), *owner, operands[0])
+	return thisHost().Disarm(ctx, owner)
+}
+
+func runQdisc(ctx context.Context, _ stdio, args []string) error {
+	owner, operands, err := parseOwned(flags(), args, 1, exactly)
+	if err != nil {
+		return err
+	}
+	return undo.QdiscGone(ctx, here(commandBound), owner, operands[0])
 }
 
 // runMarks prints a line for each thing that it has undone.
 func runMarks(ctx context.Context, std stdio, args []string) error {
-	fs := flags()
-	owner := ownerFlags(fs)
-	operands, err := parseOwner(fs, owner, args, 1, exactly)
+	owner, operands, err := parseOwned(flags(), args, 1, exactly)
 	if err != nil {
 		return err
 	}
-	did, err := undo.Unmark(ctx, here(commandBound), *owner, operands[0])
+	did, err := undo.Unmark(ctx, here(commandBound), owner, operands[0])
 	return errors.Join(err, printLines(std.out, did...))
 }
 

@@ -51,7 +51,7 @@ func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode
 	d.Needs = []string{"power"}
 	d.Takes = []plan.Part{plan.PartNode, plan.PartProcesses}
 	return fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-		a, err := newAway(env, undo.Exited)
+		a, err := newAway(env, clusters.StateExited)
 		return &down{away: a, act: act}, err
 	})
 }
@@ -71,7 +71,7 @@ func Pause() fault.Definition {
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "jepsen.io: process pause (SIGSTOP), here of a whole node; KEP-2268 non-graceful node shutdown",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-		a, err := newAway(env, undo.Paused)
+		a, err := newAway(env, clusters.StatePaused)
 		return &pause{away: a}, err
 	})
 }

@@ -1,26 +1,24 @@
-// Package leaks lists what there is on a node of the things that a fault can leave behind, whoever left them, for two
-// looks to be compared: history.Left. It runs on the node (seatrial-agent leaks); package undo/apileaks does the
-// same for API objects.
+// Package leaks lists what is on a node that a fault could have left there, whoever made it. Comparing a list from
+// before the trial with one from after it gives the leaks: history.Left. It runs on the node (seatrial-agent leaks);
+// package undo/apileaks lists API objects.
 //
-// The rule: a class of things is looked at when a fault can leave one of it. Of a class, what the cluster makes and
-// takes away by itself while nothing is wrong is left out, and everything else is listed, with its owner when it bears
-// a mark of ours.
+// A class is listed if a fault can leave one of it. What a healthy cluster makes and removes by itself is left out.
+// Everything else is listed, with its owner if it bears an owner's mark.
 //
-//   - nftables: every table by its name, but those that iptables makes when it is first asked for one.
-//   - iptables, both families: the policies of chains, and rules that name no chain of kube-proxy, of the network
-//     plugin, or of the container engine.
-//   - Routes, both families: those that lead nowhere (blackhole, unreachable, prohibit, throw). Others come and go with
-//     pods and nodes. Routing rules: all.
-//   - Qdiscs: those that are no kernel's default.
-//   - Mounts of the node: but those of the kubelet, the container runtime and systemd, and of the kernel's own file
-//     systems. What the kubelet leaves mounted is for the checks of mounts.
-//   - Loop devices: those over a file below /var/lib/seatrial of this node, but for the disks that nodes share: they
-//     are attached and detached as their pods move.
-//   - Processes: those that are stopped, or in a frozen cgroup.
-//   - Units: ours, but those that are installed by a file, which are looked at as files; those that have failed; timers
-//     that were started by hand; the kubelet and the container runtime when they are not active.
-//   - Files: what is armed and noted by faults, what is ours in the directories of the system, drop-ins of systemd, and
-//     the manifests of static pods by their content.
+//   - nftables: every table by name, except those that iptables makes on first use.
+//   - iptables, both families: policies of chains, and rules that name no chain of kube-proxy, the network plugin or
+//     the container engine.
+//   - Routes, both families: blackhole, unreachable, prohibit and throw; others change with pods and nodes. All routing
+//     rules.
+//   - Qdiscs: those that are no default of the kernel.
+//   - Mounts of the node, except those of the kubelet, the container runtime, systemd and the kernel's own file
+//     systems. The mount checks judge what the kubelet leaves mounted.
+//   - Loop devices over files below /var/lib/seatrial of this node, except shared disks: those move with their pods.
+//   - Processes that are stopped or in a frozen cgroup.
+//   - Units: ours without a unit file (files are listed as such), failed ones, transient timers, and the kubelet and
+//     containerd if they are not active.
+//   - Files: armed undos, notes of damage, our files in system directories, drop-ins of systemd, and static pod
+//     manifests by content.
 package leaks
 
 import (
@@ -35,18 +33,17 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Report is what there is on a node.
+// Report lists what is on a node.
 type Report struct {
 	Things []history.Thing `json:"things"` // Never null.
-	Blind  []history.Blind `json:"blind"`  // Never null: classes that could not be looked at, and why.
+	Blind  []history.Blind `json:"blind"`  // Never null: classes that could not be listed, and why.
 }
 
-// Node is where a look is made: a machine with its commands and its files.
+// Node is the machine to list.
 type Node struct {
-	Run  undo.Runner
-	Root string // "/"; another for tests.
-	// Loops returns the loop devices to list.
-	Loops func() ([]history.Thing, error)
+	Run   undo.Runner
+	Root  string                          // "/"; another for tests.
+	Loops func() ([]history.Thing, error) // Lists the loop devices.
 }
 
 // Of asks the agent on a node.
@@ -57,7 +54,7 @@ func Of(ctx context.Context, node clusters.Node) (report Report, err error) {
 // OnNode is the machine that this program runs on.
 func OnNode(run undo.Runner) Node { return Node{Run: run, Root: "/", Loops: loops} }
 
-// Look lists what there is. A class that could not be looked at is said to be, and does not keep the others from it.
+// Look lists all classes. One that cannot be listed is reported as blind.
 func (n Node) Look(ctx context.Context) Report {
 	report := Report{Things: []history.Thing{}, Blind: []history.Blind{}}
 	for _, c := range []struct {
@@ -87,8 +84,7 @@ func (n Node) Look(ctx context.Context) Report {
 	return report
 }
 
-// owned adds the owner, where the thing's name has one in it. Names of volumes are made of the run's as well, and have
-// no owner in this sense.
+// owned adds the owner that the name of a table, unit or file tells. Names of volumes hold a run too, but no owner.
 func owned(t history.Thing) history.Thing {
 	if t.Class != history.ThingTable && t.Class != history.ThingUnit && t.Class != history.ThingFile {
 		return t
@@ -108,7 +104,7 @@ func owned(t history.Thing) history.Thing {
 	return t
 }
 
-// lines runs a command and returns what it said, without empty lines.
+// lines runs a command and returns the lines it printed, without empty ones.
 func (n Node) lines(ctx context.Context, argv ...string) ([]string, error) {
 	out, err := n.Run(ctx, argv, "")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// lazyTables are made by iptables in nftables the first time that anybody asks for one of them.
+// lazyTables are those that iptables makes in nftables on first use.
 func lazyTables() []string { return []string{"filter", "mangle", "nat", "raw", "security"} }
 
 func (n Node) tables(ctx context.Context) ([]history.Thing, error) {
@@ -32,8 +32,7 @@ func (n Node) tables(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// others are the beginnings of the names of chains that kube-proxy, the network plugins and the container engine keep,
-// as pods and services come and go.
+// others are the prefixes of the chains that kube-proxy, network plugins and the container engine maintain.
 func others() []string { return []string{"KUBE-", "CNI-", "CNI", "DOCKER", "KIND-MASQ"} }
 
 func ofOthers(line string) bool {
@@ -58,7 +57,7 @@ func (n Node) filters(ctx context.Context) ([]history.Thing, error) {
 				word := append(strings.Fields(line[1:]), "", "")
 				t := named("%s %s chain %s", family, table, word[0])
 				t.Is = "policy " + word[1]
-				if t.Is != "policy ACCEPT" { // A table that nobody used before has only such.
+				if t.Is != "policy ACCEPT" { // An unused table has only these.
 					all = append(all, t)
 				}
 			case strings.HasPrefix(line, "-A ") && !ofOthers(line):
@@ -69,7 +68,7 @@ func (n Node) filters(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// decoded runs ip or tc and decodes what it says. Nothing at all is an empty list.
+// decoded runs ip or tc and decodes its output. No output is an empty list.
 func (n Node) decoded(ctx context.Context, argv ...string) ([]map[string]any, error) {
 	out, err := n.Run(ctx, argv, "")
 	if err != nil {
@@ -128,7 +127,7 @@ func (n Node) routeRules(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// plainQdiscs are those that the kernel gives a device by itself.
+// plainQdiscs are the kernel's defaults.
 func plainQdiscs() []string {
 	return []string{"noqueue", "mq", "fq_codel", "fq", "pfifo_fast", "pfifo", "noop"}
 }

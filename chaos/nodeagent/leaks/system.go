@@ -21,7 +21,7 @@ import (
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
-// comeAndGo are the directories below which mounts come and go with pods, containers and services.
+// comeAndGo are the directories whose mounts change with pods, containers and services.
 func comeAndGo() []string {
 	return []string{
 		"/dev", "/proc", "/run/containerd", "/run/credentials", "/run/docker", "/run/netns", "/run/user", "/sys",
@@ -29,8 +29,7 @@ func comeAndGo() []string {
 	}
 }
 
-// ourDir is where everything is that Seatrial keeps on a node, and sharedDir what nodes share of it
-// (clusters.SharedDir).
+// ourDir holds everything that Seatrial keeps on a node; the nodes share sharedDir (clusters.SharedDir).
 const (
 	ourDir    = "/var/lib/seatrial"
 	sharedDir = ourDir + "/shared"
@@ -38,7 +37,7 @@ const (
 
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// mounts reads the table of PID 1: the node's own.
+// mounts reads the mount table of PID 1.
 func (n Node) mounts(context.Context) ([]history.Thing, error) {
 	file, err := os.Open(filepath.Join(n.Root, "proc/1/mountinfo"))
 	if err != nil {
@@ -67,7 +66,7 @@ func loops() ([]history.Thing, error) {
 		case err != nil:
 			return err
 		case path == sharedDir || entry.IsDir() && strings.Count(path, "/") > 6:
-			return fs.SkipDir // The shared disks; and what is within a volume is no image.
+			return fs.SkipDir // Shared disks, and the content of volumes.
 		case !entry.Type().IsRegular():
 			return nil
 		}
@@ -91,7 +90,7 @@ func loops() ([]history.Thing, error) {
 	return all, nil
 }
 
-// processes lists those that do not run although they could: stopped by a signal, or in a cgroup that is frozen.
+// processes lists those that are stopped by a signal or in a frozen cgroup.
 func (n Node) processes(context.Context) ([]history.Thing, error) {
 	dirs, err := filepath.Glob(filepath.Join(n.Root, "proc/[0-9]*"))
 	if err != nil {
@@ -131,7 +130,7 @@ func (n Node) processes(context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// frozen reports whether a process that is in these cgroups is frozen, in either version of the kernel's interface.
+// frozen reports whether one of a process's cgroups is frozen, in cgroup v1 or v2.
 func (n Node) frozen(groups string) bool {
 	for line := range strings.Lines(groups) { // For example "7:freezer:/kubelet/pod1" and "0::/kubelet/pod1".
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -155,7 +154,7 @@ func (n Node) frozen(groups string) bool {
 	return false
 }
 
-// units lists those of ours, failed ones, timers by hand, and the kubelet and containerd when they do not run.
+// units lists ours, failed ones, transient timers, and the kubelet and containerd if they are not active.
 func (n Node) units(ctx context.Context) ([]history.Thing, error) {
 	lines, err := n.lines(ctx, "systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager")
 	if err != nil {
@@ -182,14 +181,13 @@ func (n Node) units(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// installed reports whether a unit has a file of its own, which is a thing by itself: the unit then comes and goes with
-// a boot. The undo of a fault has none.
+// installed reports whether a unit has a unit file, which is listed as a file. The undo of a fault has none.
 func (n Node) installed(unit string) bool {
 	_, err := os.Stat(filepath.Join(n.Root, "etc/systemd/system", unit))
 	return err == nil
 }
 
-// files lists what is armed, what is ours in the system's directories, drop-ins, and manifests.
+// files lists armed undos, notes, our files in system directories, drop-ins and manifests.
 func (n Node) files(context.Context) ([]history.Thing, error) {
 	var all []history.Thing
 	for _, pattern := range []string{
@@ -225,7 +223,7 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// path is how the node itself calls a file.
+// path returns the node's own path of a file.
 func (n Node) path(found string) string {
 	rel, err := filepath.Rel(n.Root, found)
 	if err != nil {

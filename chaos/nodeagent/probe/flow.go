@@ -13,22 +13,22 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// FlowState is what has become of an established flow.
+// FlowState is the state of a flow.
 type FlowState string
 
-// The states of a flow. Each but FlowOpen is the last word.
+// The states of a flow. All but FlowOpen are final.
 const (
-	FlowOpen   FlowState = "open"   // It is established, and the far side has acknowledged bytes.
-	FlowDead   FlowState = "dead"   // Bytes were written, and for some time no acknowledgement came.
-	FlowClosed FlowState = "closed" // The far side ended it: whatever else happened, its packets still come through.
-	FlowOver   FlowState = "over"   // It lived to the end of the watch.
+	FlowOpen   FlowState = "open"   // Established; the far side has acknowledged bytes.
+	FlowDead   FlowState = "dead"   // Written bytes were not acknowledged for some time.
+	FlowClosed FlowState = "closed" // The far side ended it, so its packets still arrive.
+	FlowOver   FlowState = "over"   // Still open at the end of the watch.
 )
 
-// FlowReport is one word on a flow.
+// FlowReport is the state of a flow at a time.
 type FlowReport struct {
 	Address string       `json:"address"`
 	State   FlowState    `json:"state"`
-	At      history.Time `json:"at" clock:"to"`      // When it was said.
+	At      history.Time `json:"at" clock:"to"`
 	LastAck history.Time `json:"lastAck" clock:"to"` // When the far side was last heard, to 1 ms.
 	Pending int          `json:"pending"`            // Bytes written and not acknowledged.
 	Reset   bool         `json:"reset,omitempty"`    // It was closed by a reset.
@@ -38,14 +38,13 @@ type FlowReport struct {
 // trickle is how often a byte is sent.
 const trickle = 200 * time.Millisecond
 
-// opening looks to a TLS server like the start of a record of 256 bytes, and to a MySQL server like the start of an
-// answer of 64 KiB to its greeting: either waits for the rest, and so keeps the connection open, the API server for
-// 32 s and a MySQL server for as long as a byte comes now and then. To any other server it is five bytes.
+// opening is the start of a TLS record of 256 bytes and, to a MySQL server, of a handshake response of 64 KiB. Either
+// server waits for the rest and so keeps the connection open: the API server for 32 s, MySQL as long as bytes arrive.
 const opening = "\x16\x03\x01\x01\x00"
 
-// Flow opens a TCP connection to address, sends a byte every 200 ms, and says when the far side has acknowledged some
-// (FlowOpen) and then when it has not been heard for silence although bytes are on the way (FlowDead). It returns
-// after the last word, at the latest after watch. An error is a flow that could not be opened, or of say.
+// Flow opens a TCP connection to address and sends a byte every 200 ms. It reports FlowOpen once bytes are
+// acknowledged, and then one final state, after watch at the latest. An error is a flow that could not be opened, or
+// one of say.
 func Flow(ctx context.Context, address string, silence, watch time.Duration, say func(FlowReport) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watch)
 	defer cancel()
@@ -67,10 +66,10 @@ type flow struct {
 	conn    *net.TCPConn
 	address string
 	silence time.Duration
-	ended   chan error // Takes what ended the far side's half.
+	ended   chan error // Receives the end of the far side's half.
 }
 
-// listen waits for the far side's end. It ends with the connection.
+// listen waits for the far side's end or the connection's.
 func (f *flow) listen() {
 	var buf [512]byte
 	for {
@@ -116,7 +115,7 @@ func (f *flow) watch(ctx context.Context, say func(FlowReport) error) error {
 	}
 }
 
-// cause returns what ended the connection, once a write has failed: the reader may have been told before.
+// cause returns what ended the connection after a failed write: the reader may know better.
 func (f *flow) cause(ctx context.Context, written error) error {
 	if errors.Is(written, unix.ECONNRESET) {
 		return written
@@ -129,7 +128,7 @@ func (f *flow) cause(ctx context.Context, written error) error {
 	}
 }
 
-// report asks the kernel how the flow is.
+// report asks the kernel for the state of the flow.
 func (f *flow) report(state FlowState, ended error) FlowReport {
 	r := FlowReport{Address: f.address, State: state, At: bootclock.Now()}
 	if ended != nil {
@@ -146,7 +145,7 @@ func (f *flow) report(state FlowState, ended error) FlowReport {
 	err = raw.Control(func(fd uintptr) {
 		info, asked = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if asked == nil {
-			// Not tcpi_unacked: a packet that the node's own firewall drops counts as never sent.
+			// Not tcpi_unacked: it leaves out packets that the node's own firewall drops.
 			r.Pending, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 		}
 	})

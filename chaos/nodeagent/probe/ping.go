@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -19,24 +20,24 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// Echo is what came of the ICMP echo requests to one address. A request that the node's own firewall drops is sent all
-// the same. Begin and End are on the boot clock.
+// Echo is the outcome of the ICMP echo requests to an address. Requests dropped by the node's own firewall count as
+// sent.
 type Echo struct {
 	Address  string       `json:"address"`
 	Sent     int          `json:"sent"`
 	Answered int          `json:"answered"`
-	Error    string       `json:"error,omitempty"` // The last one: what a reject said, or why nothing could be sent.
+	Error    string       `json:"error,omitempty"` // The last one: of a rejected request, or of sending.
 	Begin    history.Time `json:"begin" clock:"from"`
 	End      history.Time `json:"end" clock:"to"`
-	// Fastest and Median are round trips in nanoseconds, First and Last when the first and the last answer came; all
-	// are 0 when none did.
+	// Fastest and Median are round trips in nanoseconds, First and Last the times of the first and the last answer. All
+	// are 0 without an answer.
 	Fastest time.Duration `json:"fastest"`
 	Median  time.Duration `json:"median"`
 	First   history.Time  `json:"first" clock:"from"`
 	Last    history.Time  `json:"last" clock:"to"`
 }
 
-// MaxEchoes is how many echo requests one address can be sent: their numbers have 16 bits.
+// MaxEchoes bounds the echo requests to an address: their numbers have 16 bits.
 const MaxEchoes = 60000
 
 // The sizes of an ICMP message of an echo request, with its header of 8 bytes. The greatest fits into one packet of any
@@ -66,9 +67,8 @@ func (v Volley) Check() error {
 	return nil
 }
 
-// Ping sends a volley of ICMP echo requests to each address, all addresses at the same time, and counts the answers
-// that come until its timeout is over, or until all have come. It needs CAP_NET_RAW. The answers are in the order of
-// the addresses.
+// Ping sends a volley of ICMP echo requests to each address, concurrently, and counts the answers until its timeout or
+// until all have come. It needs CAP_NET_RAW. The answers are in the order of the addresses.
 func Ping(ctx context.Context, addresses []netip.Addr, v Volley) ([]Echo, error) {
 	if v.Size == 0 {
 		v.Size = MinEchoSize
@@ -88,7 +88,7 @@ func Ping(ctx context.Context, addresses []netip.Addr, v Volley) ([]Echo, error)
 
 // pinger is one socket that sends echo requests and takes the answers.
 type pinger struct {
-	file   *os.File
+	conn   net.Conn
 	v4     bool
 	id     uint16
 	nonce  [8]byte
@@ -102,7 +102,7 @@ type pinger struct {
 
 func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 	e := Echo{Address: address.String(), Begin: bootclock.Now()}
-	p, err := newPinger(address, v)
+	p, err := newPinger(ctx, address, v)
 	if err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
@@ -111,9 +111,9 @@ func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 		defer close(listened)
 		p.listen(ctx)
 	}()
-	err = errors.Join(p.volley(ctx, v), p.file.SetReadDeadline(time.Now().Add(v.Timeout)))
+	err = errors.Join(p.volley(ctx, v), p.conn.SetReadDeadline(time.Now().Add(v.Timeout)))
 	if ctx.Err() != nil || err != nil {
-		err = errors.Join(err, p.file.Close())
+		err = errors.Join(err, p.conn.Close())
 		<-listened
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
@@ -123,13 +123,13 @@ func ping(ctx context.Context, address netip.Addr, v Volley) (Echo, error) {
 	if p.last != nil {
 		e.Error = p.last.Error()
 	}
-	if err = errors.Join(err, p.file.Close()); err != nil {
+	if err = errors.Join(err, p.conn.Close()); err != nil {
 		return e, fmt.Errorf("ping %s: %w", address, err)
 	}
 	return e, nil
 }
 
-// volley sends the requests, each when it is due: one that a busy machine was late for does not put off the others.
+// volley sends each request when it is due: a late one does not delay the others.
 func (p *pinger) volley(ctx context.Context, v Volley) error {
 	begin := time.Now()
 	ticks := time.NewTicker(max(v.Interval, time.Millisecond))
@@ -147,7 +147,7 @@ func (p *pinger) volley(ctx context.Context, v Volley) error {
 	return nil
 }
 
-// measure counts the answers and says how long they took. All have been listened to.
+// measure fills in the number and times of the answers.
 func (p *pinger) measure(e *Echo) {
 	var took []time.Duration
 	for i, at := range p.came {
@@ -166,25 +166,29 @@ func (p *pinger) measure(e *Echo) {
 	}
 }
 
-func newPinger(address netip.Addr, v Volley) (*pinger, error) {
+func newPinger(ctx context.Context, address netip.Addr, v Volley) (*pinger, error) {
 	p := &pinger{
 		v4: address.Is4(), size: v.Size, sentAt: make([]atomic.Int64, v.Count), came: make([]history.Time, v.Count),
 	}
-	family, protocol := unix.AF_INET6, unix.IPPROTO_ICMPV6
-	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: address.As16()}
+	network := "ip6:ipv6-icmp"
 	if p.v4 {
-		family, protocol, to = unix.AF_INET, unix.IPPROTO_ICMP, &unix.SockaddrInet4{Addr: address.As4()}
+		network = "ip4:icmp"
 	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address.String()) // The kernel drops what others send.
 	if err != nil {
-		return nil, fmt.Errorf("make socket: %w", err)
+		return nil, err
 	}
+	p.conn = conn
 	// Every answer to a flood of requests fits, on a machine that is too busy to take them for a while.
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
-	if err := unix.Connect(fd, to); err != nil { // The kernel gives it nothing from elsewhere then.
-		return nil, errors.Join(fmt.Errorf("connect: %w", err), unix.Close(fd))
+	raw, err := conn.(*net.IPConn).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
+		})
 	}
-	p.file = os.NewFile(uintptr(fd), "ping "+address.String())
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	var id [2]byte
 	_, _ = rand.Read(id[:])      // Neither this nor the next returns an error, ever.
 	_, _ = rand.Read(p.nonce[:]) // As the one above.
@@ -192,7 +196,8 @@ func newPinger(address netip.Addr, v Volley) (*pinger, error) {
 	return p, nil
 }
 
-// send sends the next request. What an earlier one was told by ICMP is reported instead of sending, so it tries again.
+// send sends the next request. The kernel reports an ICMP error of an earlier request instead of sending, so it
+// retries.
 func (p *pinger) send() {
 	kind := byte(128) // RFC 4443, echo request.
 	if p.v4 {
@@ -210,23 +215,23 @@ func (p *pinger) send() {
 	p.number++
 	p.sent++
 	for range 3 {
-		_, err := p.file.Write(packet)
-		if err == nil || errors.Is(err, unix.EPERM) { // That is the answer for a packet that a rule drops.
+		_, err := p.conn.Write(packet)
+		if err == nil || errors.Is(err, unix.EPERM) { // EPERM: a rule of this node dropped it.
 			return
 		}
 		p.last = err
 	}
 }
 
-// listen takes answers until all have come, or the deadline of the file is over.
+// listen receives answers until all have come or the read deadline has passed.
 func (p *pinger) listen(ctx context.Context) {
 	buf := make([]byte, 1500)
 	for missing := len(p.came); missing > 0 && ctx.Err() == nil; {
-		n, err := p.file.Read(buf)
+		n, err := p.conn.Read(buf)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // A request was rejected; the socket goes on.
+		case err != nil: // A request was rejected.
 			continue
 		}
 		if number, ok := p.answer(buf[:n]); ok && number < len(p.came) && p.came[number] == 0 {

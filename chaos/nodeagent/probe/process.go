@@ -1,6 +1,5 @@
-// Package probe looks at the node it runs on: whether an address answers, when an established flow goes dead, which
-// processes run, since when on the boot clock and in which pod, which boot this is. It changes nothing and opens no
-// listening socket.
+// Package probe measures on the node it runs on: whether addresses answer, when an established flow goes dead, which
+// processes run since when and in which pod, which boot this is. It changes nothing and opens no listening socket.
 package probe
 
 import (
@@ -10,8 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -19,18 +20,18 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// Process is one running process. (PID, Start) is its identity, whatever it calls itself.
+// Process is a running process. (PID, Start) is its identity.
 type Process struct {
 	PID    int          `json:"pid"`                // In the PID namespace of the /proc that was read.
 	Start  history.Time `json:"start" clock:"node"` // At the resolution of a clock tick, 10 ms.
 	Name   string       `json:"name"`
-	State  string       `json:"state,omitempty"`  // A letter of proc_pid_stat(5): "R", "S", "D", "T" when stopped.
+	State  string       `json:"state,omitempty"`  // A letter of proc_pid_stat(5); "T" is stopped.
 	PodUID string       `json:"podUID,omitempty"` // Empty for a process of no pod.
 	// Container is the runtime's id of its container, 64 hexadecimal digits, and empty for a process of none.
 	Container string `json:"container,omitempty"`
 }
 
-// Frozen reports whether it is stopped by a signal, as SIGSTOP does.
+// Frozen reports whether it is stopped by a signal such as SIGSTOP.
 func (p Process) Frozen() bool { return p.State == "T" }
 
 // Ticks is its start time as the kernel counts it.
@@ -52,21 +53,20 @@ func (p Processes) Find(pid int) (Process, bool) {
 	return p.Processes[i], true
 }
 
-// Lives reports whether a process, and not a later one with its pid, is among them.
+// Lives reports whether a process, not a later one with its pid, is among them.
 func (p Processes) Lives(old Process) bool {
 	now, ok := p.Find(old.PID)
 	return ok && now.Start == old.Start
 }
 
-// Query says which processes to look for: those with one of the pids, those that were started as a program of one of
-// the names, and those of the pods with one of the UIDs.
+// Query selects processes by pid, by the program they were started as, or by pod.
 type Query struct {
 	PIDs     []int
 	Programs []string // The last part of the first argument, for example "etcd".
 	PodUIDs  []string
 }
 
-// Lookup finds processes in proc, which is /proc on a real node, in the order of their pids.
+// Lookup finds processes in proc, which is /proc on a node, sorted by pid.
 func Lookup(proc string, q Query) (Processes, error) {
 	found := Processes{At: bootclock.Now(), Processes: []Process{}}
 	boot, err := readBoot(proc)
@@ -74,20 +74,13 @@ func Lookup(proc string, q Query) (Processes, error) {
 		return found, err
 	}
 	found.PID1Start = boot.PID1Start
-	pids, err := readPIDs(proc)
-	if err != nil {
-		return found, err
-	}
-	for _, pid := range pids {
-		p, running, err := readProcess(proc, pid, nil)
-		if err != nil {
-			return found, err
-		}
-		if running && q.wants(proc, p) {
+	all, err := list(proc, nil)
+	for _, p := range all {
+		if q.wants(proc, p) {
 			found.Processes = append(found.Processes, p)
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 func (q Query) wants(proc string, p Process) bool {
@@ -95,7 +88,7 @@ func (q Query) wants(proc string, p Process) bool {
 		len(q.Programs) > 0 && slices.Contains(q.Programs, program(proc, p.PID))
 }
 
-// program returns the name of the program that a process was started as, empty for one that has ended.
+// program returns the program that a process was started as, "" for one that has ended.
 func program(proc string, pid int) string {
 	line, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
 	first, _, _ := bytes.Cut(line, []byte{0})
@@ -105,10 +98,11 @@ func program(proc string, pid int) string {
 	return path.Base(string(first))
 }
 
-// List returns the running processes that have one of the names, in the order of their pids. A process is known by
-// the kernel's name for it, which is the first 15 bytes of its program's base name.
+// List returns the running processes with one of the names, sorted by pid. The kernel's name of a process is the first
+// 15 bytes of its program's base name.
 func List(names ...string) ([]Process, error) { return list("/proc", append([]string{}, names...)) }
 
+// list lists processes by name; nil stands for all names.
 func list(proc string, names []string) ([]Process, error) {
 	pids, err := readPIDs(proc)
 	if err != nil {
@@ -127,10 +121,10 @@ func list(proc string, names []string) ([]Process, error) {
 	return found, nil
 }
 
-// PIDs returns the process ids of the /proc at hand, in their order.
+// PIDs returns the process ids in /proc, sorted.
 func PIDs() ([]int, error) { return readPIDs("/proc") }
 
-// Read reads one process; false means that it has ended. A zombie has.
+// Read reads a process; false means that it has ended, as a zombie has.
 func Read(pid int) (Process, bool, error) { return readProcess("/proc", pid, nil) }
 
 func readPIDs(proc string) ([]int, error) {
@@ -153,8 +147,7 @@ func readPIDs(proc string) ([]int, error) {
 	return pids, nil
 }
 
-// readProcess reads one process; false means that it has ended, or has another name than the given ones. Nil stands
-// for all names.
+// readProcess reads a process; false means that it has ended or has none of the names. Nil stands for all names.
 func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	data, err := readFile(filepath.Join(dir, "stat"))
@@ -187,8 +180,8 @@ func readProcess(proc string, pid int, names []string) (Process, bool, error) {
 	return p, true, nil
 }
 
-// readFile reads a small file with as few system calls as can be: a ledger does this for every process, several times a
-// second, and os.ReadFile takes more than twice as many.
+// readFile reads a small file with few system calls: the ledger reads every process several times a second, and
+// os.ReadFile takes more than twice as many.
 func readFile(path string) ([]byte, error) {
 	const most = 16 << 10 // Of a cgroup file with every controller of v1 at the longest paths seen, several times over.
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -210,10 +203,37 @@ func readFile(path string) ([]byte, error) {
 	return data, unix.Close(fd)
 }
 
-// ended reports that err is what /proc answers for a process that is gone.
+// ended reports whether err is /proc's for a process that is gone.
 func ended(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 func named(name string, names []string) bool {
 	const commLength = 15 // TASK_COMM_LEN less its closing zero.
 	return slices.ContainsFunc(names, func(n string) bool { return n[:min(len(n), commLength)] == name })
+}
+
+// The paths of pods and containers in /proc/PID/cgroup, for cgroup v1 and v2, also below another root such as kind's
+// "kubelet". The kubelet's cgroupfs driver makes ".../kubepods/burstable/pod<uid>/<container>", its systemd driver
+// ".../kubepods-burstable-pod<uid with _>.slice/cri-containerd-<container>.scope" (k8s.io/kubernetes pkg/kubelet/cm). A
+// UID is a UUID, or 32 hexadecimal digits for a static pod.
+var (
+	podPath = regexp.MustCompile(`(?m)kubepods(?:[^/\n]*-pod|[^\n]*?/pod)` +
+		`([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
+	containerPath = regexp.MustCompile(`(?m)kubepods[^\n]*?/(?:[^/\n]*[-:])?([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+)
+
+// ParsePodUID returns the UID of a process's pod from the content of its /proc/PID/cgroup, "" for a process of no pod.
+func ParsePodUID(cgroup string) string {
+	if m := podPath.FindStringSubmatch(cgroup); m != nil {
+		return strings.ReplaceAll(m[1], "_", "-")
+	}
+	return ""
+}
+
+// ParseContainerID returns the runtime's id of a process's container, 64 hexadecimal digits, from the content of its
+// /proc/PID/cgroup, "" for a process of none. Of nested groups, which a container may make, the outermost counts.
+func ParseContainerID(cgroup string) string {
+	if m := containerPath.FindStringSubmatch(cgroup); m != nil {
+		return m[1]
+	}
+	return ""
 }

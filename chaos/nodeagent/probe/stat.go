@@ -3,17 +3,56 @@ package probe
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
+// Boot identifies a boot of a node. A kind node shares the host's kernel and its boot id, so the start of the node's
+// PID 1 identifies the boot.
+type Boot struct {
+	PID1Start history.Time
+}
+
+// Name is the boot's name in facts: the start of PID 1 on the boot clock as a duration, "1353.010s".
+func (b Boot) Name() string { return b.PID1Start.String() }
+
+// ReadBoot reads the current boot from /proc.
+func ReadBoot() (Boot, error) { return readBoot("/proc") }
+
+func readBoot(proc string) (Boot, error) {
+	data, err := os.ReadFile(filepath.Join(proc, "1/stat"))
+	if err != nil {
+		return Boot{}, fmt.Errorf("read the start of pid 1: %w", err)
+	}
+	stat, err := ParseStat(data)
+	if err != nil {
+		return Boot{}, fmt.Errorf("read the start of pid 1: %w", err)
+	}
+	return Boot{PID1Start: stat.Start}, nil
+}
+
+// Clock is a reading of a machine's clocks.
+type Clock struct {
+	At   history.Time `json:"at" clock:"node"` // On the boot clock.
+	Wall int64        `json:"wall"`            // On the wall clock, in nanoseconds since 1970.
+	Boot string       `json:"boot"`            // The kernel's boot id. Nodes with the same id share a kernel.
+}
+
+// Ahead is how far the wall clock is ahead of the boot clock. Setting the wall clock changes it.
+func (c Clock) Ahead() time.Duration { return time.Duration(c.Wall - int64(c.At)) }
+
+// Time is the time on the wall clock.
+func (c Clock) Time() time.Time { return time.Unix(0, c.Wall).UTC() }
+
 // tick is the unit of start times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on
 // under Linux, whatever the kernel's own HZ (see proc_pid_stat(5), starttime).
 const tick = 10 * time.Millisecond
 
-// Stat is what /proc/PID/stat says of a process.
+// Stat is the content of /proc/PID/stat.
 type Stat struct {
 	PID     int
 	Name    string // The kernel's name of it (comm), at most 15 bytes, chosen by the process itself: any bytes.
@@ -22,12 +61,12 @@ type Stat struct {
 	Start   history.Time // Rounded down to 10 ms by the kernel.
 }
 
-// Ended reports that the process runs no more. One whose first thread has ended is shown as a zombie, and may go on for
-// as long as another thread waits for a disk.
+// Ended reports whether the process has ended. A zombie with other threads goes on until those end, for example after
+// they waited for a disk.
 func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// ParseStat takes the content of /proc/PID/stat apart. The name may hold spaces, parentheses and line feeds, so the
-// last closing parenthesis ends it.
+// ParseStat parses /proc/PID/stat. The name may hold spaces, parentheses and line feeds: the last closing parenthesis
+// ends it.
 func ParseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 1 || end < open {

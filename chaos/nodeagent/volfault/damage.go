@@ -14,21 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The page of InnoDB, and what of it is flipped: bytes in its middle, which are of records in a page that is half full.
+// The size of an InnoDB page, and the bytes flipped in it: they belong to records in a page that is half full.
 const (
 	pageSize   = 16384
 	flipOffset = pageSize / 4
 	flipLength = 64
 )
 
-// ErrFile is wrapped by the error for a path that is not one of a file of the volume.
-var ErrFile = errors.New("want a relative path without .. of a file of the volume")
-
-// openFile opens a file of a volume; its path is relative to the directory that the pod is given, which is "data" below
-// the root of a local volume.
+// openFile opens a file of a volume by its path in the pod's directory, which is "data" below the root of a local
+// volume.
 func openFile(root, file string, how int) (*os.File, error) {
 	if !filepath.IsLocal(file) || strings.ContainsAny(file, "\x00\n") {
-		return nil, fmt.Errorf("file %q: %w", file, ErrFile)
+		return nil, fmt.Errorf("file %q: want a relative path without .. of a file of the volume", file)
 	}
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -41,7 +38,7 @@ func openFile(root, file string, how int) (*os.File, error) {
 	return f, errors.Join(err, r.Close())
 }
 
-// ReadFile returns what the victim sees of a file of a volume, and of one page of it.
+// ReadFile reads a file of a volume, and one page of it, from the victim's side.
 func ReadFile(pv, file string, page int64) (seen FileView, err error) {
 	v, err := Find(pv)
 	if err != nil {
@@ -71,7 +68,7 @@ func ReadFile(pv, file string, page int64) (seen FileView, err error) {
 	return seen, nil
 }
 
-// flip flips bytes of the page in the middle of a file, and reads it back from the disk.
+// flip flips bytes of the page in the middle of a file and reads the page back from disk.
 func flip(root, file string) (_ *Damage, err error) {
 	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
 	if err != nil {
@@ -98,7 +95,7 @@ func flip(root, file string) (_ *Damage, err error) {
 	if err := f.Sync(); err != nil {
 		return nil, err
 	}
-	// What is read next is from the disk, not from what was written a moment ago.
+	// The next read must come from the disk.
 	if err := unix.Fadvise(int(f.Fd()), d.Offset-flipOffset, pageSize, unix.FADV_DONTNEED); err != nil {
 		return nil, fmt.Errorf("drop page %d of %q from the page cache: %w", number, file, err)
 	}
@@ -109,7 +106,7 @@ func flip(root, file string) (_ *Damage, err error) {
 	return d, nil
 }
 
-// middle returns the page nearest to the middle of a file, from there on, that has anything in it.
+// middle returns the first page with content from the middle of a file on.
 func middle(f io.ReaderAt, pages int64) (int64, []byte, error) {
 	page, empty := make([]byte, pageSize), make([]byte, pageSize)
 	for i := range pages {

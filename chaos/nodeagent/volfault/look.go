@@ -15,14 +15,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// The names of files of ours begin with this; the owner's name follows what they are for.
+// ours begins the names of our files on a volume.
 const ours = ".seatrial-"
 
-// block is how much a write tries: the block of both file systems.
+// block is the size of a write: a block of ext4 and xfs.
 const block = 4096
 
-// Look tells how the volume is, from where its victim sees it, and what has become of the owner's files on it. That it
-// is not mounted is an answer, not an error.
+// Look reports the state of a volume from its victim's side, and of the owner's files on it. A volume that is not
+// mounted is no error.
 func Look(pv string, owner undo.Owner) (Report, error) {
 	v, err := Find(pv)
 	if errors.Is(err, ErrNotMounted) {
@@ -31,10 +31,16 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r, err := look(v)
+	from, err := viewOf(v)
 	if err != nil {
-		return r, err
+		return Report{}, err
 	}
+	r := v.report(bootclock.Now())
+	var st unix.Statfs_t
+	if err := unix.Statfs(from.path, &st); err == nil { // It may fail on a file system that is shut down.
+		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
+	}
+	r.Tries = from.tries()
 	if root, err := v.root(); err == nil {
 		r.Synced, r.Unsynced = canary(root, owner, true), canary(root, owner, false)
 	}
@@ -42,28 +48,7 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	return r, nil
 }
 
-// look fills in what statfs and the tries tell.
-func look(v Volume) (Report, error) {
-	r := Report{
-		PV: v.PV, At: bootclock.Now(), Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source,
-	}
-	from, err := viewOf(v)
-	if err != nil {
-		return r, err
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(from.path, &st); err == nil { // A file system that is shut down may not tell.
-		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
-	}
-	r.Tries = []Access{
-		{By: from.by, Op: AccessRead, Error: ErrnoName(tryRead(from.path))},
-		{By: from.by, Op: AccessWrite, Error: ErrnoName(tryWrite(from.path))},
-	}
-	return r, nil
-}
-
-// ErrnoName is the kernel's name of the error number in an error, "" for none, and the error's text where there is no
-// number in it.
+// ErrnoName returns the name of an error's errno, the text of an error without one, and "" for nil.
 func ErrnoName(err error) string {
 	var number unix.Errno
 	switch {
@@ -75,7 +60,7 @@ func ErrnoName(err error) string {
 	return err.Error()
 }
 
-// tryRead reads a byte of the first file below a directory that has one.
+// tryRead reads a byte of the first file below a directory.
 func tryRead(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

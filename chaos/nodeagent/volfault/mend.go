@@ -17,14 +17,14 @@ import (
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
-// The bounds of making mounts anew.
+// The bounds of remounting.
 const (
-	emptyWithin = 10 * time.Second // Until no process of a pod and no mount holds the file system any more.
+	emptyWithin = 10 * time.Second // Until no process and no mount uses the file system.
 	emptyPoll   = 50 * time.Millisecond
 )
 
-// idle carries something out while the kubelet is stopped, so that no container is started on what is not mounted. A
-// kubelet that was stopped by somebody else stays so. The mark says to whoever comes later that we have stopped it.
+// idle calls do while the kubelet is stopped, so that no container starts on a missing mount. A kubelet that was
+// stopped before stays stopped. A note tells a later process that we stopped it.
 func (n *Node) idle(ctx context.Context, owner undo.Owner, do func() error) error {
 	kubelet := filepath.Join(n.Notes, owner.Name(), noteKubelet)
 	_, statErr := os.Stat(kubelet)
@@ -36,7 +36,7 @@ func (n *Node) idle(ctx context.Context, owner undo.Owner, do func() error) erro
 		return do()
 	}
 	if err := os.MkdirAll(kubelet, 0o755); err != nil {
-		return fmt.Errorf("leave a mark: %w", err)
+		return fmt.Errorf("note that the kubelet is stopped: %w", err)
 	}
 	if _, err := n.Run(ctx, []string{"systemctl", "stop", "kubelet"}, ""); err != nil {
 		return fmt.Errorf("stop the kubelet: %w", err)
@@ -48,9 +48,9 @@ func (n *Node) idle(ctx context.Context, owner undo.Owner, do func() error) erro
 	return errors.Join(done, os.Remove(kubelet))
 }
 
-// empty kills the processes of pods that have the volume mounted and waits until they are gone.
+// empty kills the pods' processes that have the volume mounted and waits until they are gone.
 func empty(ctx context.Context, dev string) (killed int, err error) {
-	err = await.Until(ctx, "nobody to have the volume open", emptyPoll, emptyWithin,
+	err = await.Until(ctx, "no process to have the volume open", emptyPoll, emptyWithin,
 		func(context.Context) (bool, string, error) {
 			found, err := users(dev)
 			if err != nil {
@@ -66,8 +66,8 @@ func empty(ctx context.Context, dev string) (killed int, err error) {
 	return killed, err
 }
 
-// remake mounts the file system anew wherever it is mounted: what was shut down is only ever good again so. Its log is
-// replayed then.
+// remake remounts the file system wherever it is mounted: nothing else revives one that was shut down. Mounting replays
+// its log.
 func (n *Node) remake(ctx context.Context, owner undo.Owner, note Note) error {
 	if !note.Remaking {
 		now, err := Find(note.Volume.PV) // The pod may have gone, or be another one.
@@ -86,7 +86,7 @@ func (n *Node) remake(ctx context.Context, owner undo.Owner, note Note) error {
 		if _, err := empty(ctx, note.Volume.Device); err != nil {
 			return err
 		}
-		// It would free itself between the last mount and the first, and its number go to another.
+		// The open file keeps the device from freeing itself between the last unmount and the first mount.
 		dev, err := n.open(note)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (n *Node) remake(ctx context.Context, owner undo.Owner, note Note) error {
 	})
 }
 
-// open opens the device, which is set up again if it has freed itself.
+// open opens the device, and sets it up first if it has freed itself.
 func (n *Node) open(note Note) (*os.File, error) {
 	if note.Backing != "" {
 		devices, err := loopdev.Over(note.Backing)
@@ -115,7 +115,7 @@ func (n *Node) open(note Note) (*os.File, error) {
 	return dev, nil
 }
 
-// unmountAll takes every mount of the device away that this namespace has, the last one first.
+// unmountAll removes every mount of the device in this namespace, the last one first.
 func unmountAll(ctx context.Context, v Volume) error {
 	return await.Until(ctx, fmt.Sprintf("volume %q to be unmounted", v.PV), emptyPoll, emptyWithin,
 		func(context.Context) (bool, string, error) {
@@ -133,8 +133,8 @@ func unmountAll(ctx context.Context, v Volume) error {
 		})
 }
 
-// mountAll mounts the file system where it was. As long as any namespace holds the old one, the kernel would mount that
-// again: it lets a mounted device be opened by nobody who wants it alone.
+// mountAll mounts the file system where it was. It waits until the device can be opened exclusively: while any
+// namespace still has the old mount, the kernel would mount the dead file system again.
 func mountAll(ctx context.Context, v Volume, dev *os.File) error {
 	err := await.Until(ctx, fmt.Sprintf("%s to be free", dev.Name()), emptyPoll, emptyWithin,
 		func(context.Context) (bool, string, error) {
@@ -152,7 +152,7 @@ func mountAll(ctx context.Context, v Volume, dev *os.File) error {
 		return err
 	}
 	data := ""
-	if slices.Contains(strings.Split(v.Options, ","), "nouuid") { // Xfs of which another node has its own mount.
+	if slices.Contains(strings.Split(v.Options, ","), "nouuid") { // Another node has the same xfs mounted.
 		data = "nouuid"
 	}
 	if err := unix.Mount(dev.Name(), root, v.FileSystem, 0, data); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// table reads the mounts that a process sees; 0 is this one.
+// table reads the mounts of a process; 0 is this thread.
 func table(pid int) ([]*mountinfo.Info, error) {
 	of := "thread-self"
 	if pid > 0 {
@@ -37,8 +37,8 @@ func table(pid int) ([]*mountinfo.Info, error) {
 
 func device(m *mountinfo.Info) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
 
-// bears reports that a mount point is one of the volume: the kubelet's for a local volume and for the harness's own end
-// with its name, those for a volume of a CSI driver with its name and "mount".
+// bears reports whether a mount point is one of the volume: its path ends with the volume's name or, of a CSI driver,
+// with the name and "mount".
 func bears(point, pv string) bool {
 	if path.Base(point) == "mount" {
 		point = path.Dir(point)
@@ -46,7 +46,7 @@ func bears(point, pv string) bool {
 	return path.Base(point) == pv
 }
 
-// Find returns the volume as this node has it mounted. The error wraps ErrNotMounted when it has not.
+// Find returns a volume as mounted on this node. The error wraps ErrNotMounted if it is not.
 func Find(pv string) (Volume, error) {
 	mounts, err := table(0)
 	if err != nil {
@@ -61,8 +61,7 @@ func Find(pv string) (Volume, error) {
 	return v, nil
 }
 
-// volumeOf returns what is mounted of a device. Those who asked for the device by its number get no mounts when there
-// are none.
+// volumeOf returns the mounts of a device, if any.
 func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 	v := Volume{Device: dev}
 	for _, m := range mounts {
@@ -77,14 +76,13 @@ func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 	return v
 }
 
-// user is a process of a pod that has the volume mounted.
+// user is a pod's process that has the volume mounted, and where it sees it.
 type user struct {
 	probe.Process
-	path string // Where it sees it, from here.
-	at   string // The same, as it says itself.
+	view
 }
 
-// users returns the processes of pods that see the device, in the order of their pids.
+// users returns the pods' processes that have the device mounted, sorted by pid.
 func users(dev string) ([]user, error) {
 	pids, err := probe.PIDs()
 	if err != nil {
@@ -108,13 +106,16 @@ func users(dev string) ([]user, error) {
 		}
 		if v := volumeOf(mounts, dev); len(v.Mounts) > 0 {
 			at := v.Mounts[0].Path
-			found = append(found, user{Process: p, at: at, path: filepath.Join("/proc", strconv.Itoa(pid), "root", at)})
+			found = append(found, user{Process: p, view: view{
+				path: filepath.Join("/proc", strconv.Itoa(pid), "root", at),
+				by:   fmt.Sprintf("%s, pid %d, at %s", p.Name, pid, at),
+			}})
 		}
 	}
 	return found, nil
 }
 
-// kill ends processes at once. One that has ended already is not counted.
+// kill sends SIGKILL and returns how many processes it reached.
 func kill(all []user) (int, error) {
 	n := 0
 	for _, u := range all {
@@ -129,22 +130,29 @@ func kill(all []user) (int, error) {
 	return n, nil
 }
 
-// view is a place from which the file system is seen.
+// view is a place from which the file system is seen: its path on the node, and who sees it where (Access.By).
 type view struct{ path, by string }
 
-// viewOf returns where the victim sees the volume: in the mount namespace of a process of a pod, or, while none runs,
-// at the mount that the kubelet has made for the pod's container.
+// tries reads and writes there.
+func (v view) tries() []Access {
+	return []Access{
+		{By: v.by, Op: AccessRead, Error: ErrnoName(tryRead(v.path))},
+		{By: v.by, Op: AccessWrite, Error: ErrnoName(tryWrite(v.path))},
+	}
+}
+
+// viewOf returns where the victim sees the volume: in the mount namespace of a pod's process or, if none runs, at the
+// kubelet's mount for the pod.
 func viewOf(v Volume) (view, error) {
 	all, err := users(v.Device)
 	if err != nil {
 		return view{}, err
 	}
 	if len(all) > 0 {
-		u := all[0]
-		return view{path: u.path, by: fmt.Sprintf("%s, pid %d, at %s", u.Name, u.PID, u.at)}, nil
+		return all[0].view, nil
 	}
 	if len(v.Mounts) == 0 {
-		return view{}, fmt.Errorf("look at volume %q: %w", v.PV, ErrNotMounted)
+		return view{}, fmt.Errorf("inspect volume %q: %w", v.PV, ErrNotMounted)
 	}
 	at := v.Mounts[len(v.Mounts)-1].Path
 	for _, m := range v.Mounts {

@@ -2,16 +2,22 @@ package volfault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/durable"
+	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
-// The directories where a node keeps notes, one directory for each owner.
+// The directories of notes, with one directory for each owner.
 const (
 	NotesDir     = "/var/lib/seatrial/volfault/"
 	BootNotesDir = "/run/seatrial/volfault/"
@@ -19,19 +25,19 @@ const (
 
 // The names of notes.
 const (
-	noteVolume  = "volume-" // Harm was done to the volume whose name follows.
-	noteKubelet = "kubelet" // The kubelet is stopped until mounts are made again.
+	noteVolume  = "volume-" // Followed by the volume's name.
+	noteKubelet = "kubelet" // The kubelet is stopped while mounts are made anew.
 )
 
-// Node is the node that this process runs on.
+// Node is the machine that this process runs on.
 type Node struct {
-	Notes     string // Directory of the notes: NotesDir.
-	BootNotes string // Directory of those that the next boot makes void: BootNotesDir.
+	Notes     string // NotesDir, or another directory in tests.
+	BootNotes string // BootNotesDir: of notes that the next boot makes void.
 	Run       undo.Runner
 }
 
-// Inflict does harm to volumes, each of which gets a note first. Of all kinds but Power there is one volume; file is
-// for those that damage one.
+// Inflict damages volumes after writing a note for each. Kinds other than Power take one volume; those that stay take a
+// file of it.
 func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file string, pvs ...string) (
 	reports []Report, err error,
 ) {
@@ -40,13 +46,11 @@ func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	volumes := make([]Volume, 0, len(pvs))
-	for _, pv := range pvs {
-		v, err := Find(pv)
-		if err != nil {
+	volumes := make([]Volume, len(pvs))
+	for i, pv := range pvs {
+		if volumes[i], err = Find(pv); err != nil {
 			return nil, err
 		}
-		volumes = append(volumes, v)
 	}
 	for _, v := range volumes {
 		if kind.Stays() {
@@ -62,7 +66,7 @@ func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 	for _, v := range volumes {
 		r, err := n.inflict(ctx, kind, owner, file, v)
 		if err != nil {
-			return reports, fmt.Errorf("do harm to volume %q (%s): %w", v.PV, kind, err)
+			return reports, fmt.Errorf("damage volume %q (%s): %w", v.PV, kind, err)
 		}
 		reports = append(reports, r)
 	}
@@ -70,7 +74,7 @@ func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 }
 
 func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file string, v Volume) (Report, error) {
-	r := Report{PV: v.PV, Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source}
+	r := v.report(0)
 	root, err := v.root()
 	if err != nil {
 		return r, err
@@ -103,9 +107,8 @@ func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 	return r, err
 }
 
-// Mend undoes what the owner's notes say was done to volumes, reports what that was, and removes the notes. From the
-// volumes that are named the owner's files are removed, whether there is a note of them or not: after a boot there is
-// none.
+// Mend undoes the damage in the owner's notes and removes the notes. It also removes the owner's files from the named
+// volumes, which have no note after a boot.
 func (n *Node) Mend(ctx context.Context, owner undo.Owner, pvs ...string) (reports []Report, err error) {
 	unlock, err := n.lock()
 	if err != nil {
@@ -135,7 +138,7 @@ func (n *Node) Mend(ctx context.Context, owner undo.Owner, pvs ...string) (repor
 	return reports, n.forget(ctx, owner)
 }
 
-// forget removes the owner's notes. A kubelet that an earlier process stopped and did not start again is started.
+// forget removes the owner's notes, and starts the kubelet if an earlier process left it stopped.
 func (n *Node) forget(ctx context.Context, owner undo.Owner) error {
 	if _, err := os.Stat(filepath.Join(n.Notes, owner.Name(), noteKubelet)); err == nil {
 		if _, err := n.Run(ctx, []string{"systemctl", "start", "kubelet"}, ""); err != nil {
@@ -149,7 +152,7 @@ func (n *Node) forget(ctx context.Context, owner undo.Owner) error {
 	return errors.Join(errs...)
 }
 
-// clean removes the files that tell what a loss of power has lost.
+// clean removes the canaries of a loss of power.
 func clean(pv string, owner undo.Owner) error {
 	v, err := Find(pv)
 	if errors.Is(err, ErrNotMounted) {
@@ -200,4 +203,86 @@ func (n *Node) mend(ctx context.Context, owner undo.Owner, note Note) (string, e
 		done = "emptied"
 	}
 	return done, errors.Join(err, removeCanaries(root, owner))
+}
+
+// path returns the path of the note on a volume. That of a loss of power is void after the next boot.
+func (n *Node) path(kind Kind, owner undo.Owner, pv string) string {
+	dir := n.Notes
+	if kind == Power {
+		dir = n.BootNotes
+	}
+	return filepath.Join(dir, owner.Name(), noteVolume+pv)
+}
+
+// keep writes a note durably.
+func (n *Node) keep(owner undo.Owner, note Note) error {
+	path := n.path(note.Kind, owner, note.Volume.PV)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make directory of notes: %w", err)
+	}
+	if err := durable.WriteJSON(path, note); err != nil {
+		return fmt.Errorf("write note: %w", err)
+	}
+	return nil
+}
+
+// notes returns those of an owner, sorted by volume within each directory.
+func (n *Node) notes(owner undo.Owner) ([]Note, error) {
+	var paths []string
+	for _, kind := range []Kind{Power, Gone} {
+		found, err := filepath.Glob(n.path(kind, owner, "*"))
+		if err != nil {
+			return nil, err // Only a malformed pattern.
+		}
+		paths = append(paths, found...)
+	}
+	var all []Note
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Undone by another process.
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read note: %w", err)
+		}
+		var note Note
+		if err := json.Unmarshal(data, &note); err != nil {
+			return nil, fmt.Errorf("read note %q: %w", path, err)
+		}
+		all = append(all, note)
+	}
+	return all, nil
+}
+
+// lock excludes other processes that damage or mend volumes here. The kernel releases it when this one ends.
+func (n *Node) lock() (unlock func() error, err error) {
+	path := filepath.Dir(filepath.Clean(n.Notes)) // It always exists.
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock volumes: %w", err)
+	}
+	if err := durable.Flock(f, unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock volumes: %w", err), f.Close())
+	}
+	return f.Close, nil
+}
+
+// backing returns the path of the file behind a loop device that frees itself with its last user, "" if it is unknown.
+func backing(source string) (string, error) {
+	var number int
+	if _, err := fmt.Sscanf(source, "/dev/loop%d", &number); err != nil {
+		return "", nil //nolint:nilerr // Not a loop device.
+	}
+	dev, err := loopdev.Open(number)
+	if err != nil {
+		return "", err
+	}
+	status, err := loopdev.StatusThrough(dev)
+	if err = errors.Join(err, dev.Close()); err != nil {
+		return "", err
+	}
+	if same, err := loopdev.IdentityOf(status.Label); err == nil && same.Key() == status.Identity.Key() {
+		return status.Label, nil
+	}
+	return "", nil // Its label is no path: its driver keeps it set up.
 }

@@ -25,8 +25,8 @@ const (
 	shutdownNoFlush = 2 // FS_SHUTDOWN_FLAGS_NOLOGFLUSH.
 )
 
-// Shutdown stops a file system, without anything being written that it still has to write: from then on every access is
-// an I/O error. Dir is a directory of it. One that is shut down already is no error.
+// Shutdown shuts the file system of a directory down without flushing it: every later access is an I/O error. One that
+// is shut down already is no error.
 func Shutdown(dir *os.File) error {
 	err := unix.IoctlSetPointerInt(int(dir.Fd()), iocShutdown, shutdownNoFlush)
 	if err != nil && !errors.Is(err, unix.EIO) {
@@ -35,14 +35,13 @@ func Shutdown(dir *os.File) error {
 	return nil
 }
 
-// isShutdown reports that a file system is shut down: neither a file nor a directory can be made in it, and that is for
-// an I/O error. One that is only read-only or full is not.
+// isShutdown reports whether writing fails with an I/O error, as it does not on a read-only or full file system.
 func isShutdown(root string) bool {
 	err := tryWrite(root)
 	return errors.Is(err, unix.EIO) || errors.Is(err, unix.ESHUTDOWN)
 }
 
-// canaryPath is where the owner's file is that was synced before a loss of power, or the one that was not.
+// canaryPath returns the path of the owner's synced or unsynced file.
 func canaryPath(root string, owner undo.Owner, synced bool) string {
 	name := "unsynced-"
 	if synced {
@@ -51,7 +50,7 @@ func canaryPath(root string, owner undo.Owner, synced bool) string {
 	return filepath.Join(root, ours+name+owner.Name())
 }
 
-// canaryBlocks is the size of these files.
+// canaryBlocks is the size of a canary in blocks.
 const canaryBlocks = 4
 
 func canaryContent(owner undo.Owner) []byte {
@@ -63,7 +62,7 @@ func writeCanary(root string, owner undo.Owner, synced bool) error {
 	f, err := os.OpenFile(canaryPath(root, owner, synced),
 		os.O_CREATE|os.O_TRUNC|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return fmt.Errorf("write a file to tell what is lost: %w", err)
+		return fmt.Errorf("write a canary: %w", err)
 	}
 	_, err = f.Write(canaryContent(owner))
 	if err == nil && synced {
@@ -73,12 +72,12 @@ func writeCanary(root string, owner undo.Owner, synced bool) error {
 		err = durable.SyncDir(root)
 	}
 	if err != nil {
-		return fmt.Errorf("write a file to tell what is lost: %w", err)
+		return fmt.Errorf("write a canary: %w", err)
 	}
 	return nil
 }
 
-// canary tells what has become of one of the two files.
+// canary returns the state of one of the two files.
 func canary(root string, owner undo.Owner, synced bool) string {
 	data, err := os.ReadFile(canaryPath(root, owner, synced))
 	switch {
@@ -96,25 +95,25 @@ func removeCanaries(root string, owner undo.Owner) error {
 	for _, synced := range []bool{true, false} {
 		err := os.Remove(canaryPath(root, owner, synced))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove a file of ours: %w", err)
+			return fmt.Errorf("remove a canary: %w", err)
 		}
 	}
 	return nil
 }
 
-// outage is one volume of a loss of power.
+// outage is a volume that loses its power.
 type outage struct {
 	Volume
 	root string
 	dir  *os.File
 }
 
-// lead is a deliberate pause between the syncs of our own files and the loss, for the disk to be done with them: while
-// it is busy, nobody else commits, and what a database syncs once a second would be synced. It asks nobody.
+// lead separates the syncs of our canaries from the loss of power: right after them the disk is busy, nobody commits,
+// and what a database syncs once a second would be synced.
 const lead = 2 * time.Second
 
-// losePower writes two files into each volume and syncs the one. Then it shuts all of the file systems down within
-// milliseconds, and kills every process of a pod that has one of them mounted: whatever ran on the node ends here.
+// losePower writes two canaries into each volume and syncs one. Then it shuts all file systems down within milliseconds
+// and kills the pods' processes that have one of them mounted.
 func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports []Report, err error) {
 	all := make([]outage, 0, len(volumes))
 	defer func() {
@@ -152,7 +151,7 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 	}
 	at := bootclock.Now()
 	for _, o := range all {
-		r := Report{PV: o.PV, At: at, Mounted: true, FileSystem: o.FileSystem, Device: o.Device, Source: o.Source}
+		r := o.report(at)
 		found, err := users(o.Device)
 		if err != nil {
 			return nil, err
@@ -160,11 +159,7 @@ func losePower(ctx context.Context, volumes []Volume, owner undo.Owner) (reports
 		if r.Killed, err = kill(found); err != nil {
 			return nil, err
 		}
-		by := "the node at " + o.root
-		r.Tries = []Access{
-			{By: by, Op: AccessRead, Error: ErrnoName(tryRead(o.root))},
-			{By: by, Op: AccessWrite, Error: ErrnoName(tryWrite(o.root))},
-		}
+		r.Tries = view{path: o.root, by: "the node at " + o.root}.tries()
 		reports = append(reports, r)
 	}
 	return reports, nil

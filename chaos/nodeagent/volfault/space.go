@@ -14,17 +14,16 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// filler is the path of the file that takes every block.
+// filler is the path of the owner's file that fills the volume.
 func filler(root string, owner undo.Owner) string {
 	return filepath.Join(root, ours+"full-"+owner.Name())
 }
 
-// fill takes every block that root can have, in ever smaller pieces. Others write meanwhile and may free blocks, so it
-// goes on until none is left.
+// fill allocates every block that root may use, in ever smaller pieces until none is left: others may free blocks.
 func fill(root string, owner undo.Owner) error {
 	f, err := os.OpenFile(filler(root, owner), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return fmt.Errorf("make a file to fill the volume with: %w", err)
+		return fmt.Errorf("create the file that fills the volume: %w", err)
 	}
 	size, piece := int64(0), int64(1)<<30
 	for err == nil && piece >= block {
@@ -45,7 +44,7 @@ func fill(root string, owner undo.Owner) error {
 	return nil
 }
 
-// empties removes the file that takes every block, and reports whether there was one.
+// empties removes the filler and reports whether there was one.
 func empties(root string, owner undo.Owner) (bool, error) {
 	err := os.Remove(filler(root, owner))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +53,8 @@ func empties(root string, owner undo.Owner) (bool, error) {
 	return err == nil, err
 }
 
-// makeReadOnly makes the file system read-only. The kernel refuses that while a file of it is open for writing, so the
-// processes of pods that have it mounted are killed, and the kubelet is kept from starting them again meanwhile.
+// makeReadOnly remounts the file system read-only. The kernel refuses that while a file is open for writing, so it
+// kills the pods' processes first and keeps the kubelet from restarting them meanwhile.
 func (n *Node) makeReadOnly(ctx context.Context, owner undo.Owner, v Volume) (killed int, err error) {
 	root, err := v.root()
 	if err != nil {
@@ -74,11 +73,11 @@ func (n *Node) makeReadOnly(ctx context.Context, owner undo.Owner, v Volume) (ki
 	return killed, err
 }
 
-// makeWritable makes a file system writable that is read-only, and says so if it was.
+// makeWritable remounts a read-only file system writable and reports what it did.
 func makeWritable(root string) (string, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(root, &st); err != nil {
-		return "", fmt.Errorf("look at %q: %w", root, err)
+		return "", fmt.Errorf("statfs %q: %w", root, err)
 	}
 	if st.Flags&unix.ST_RDONLY == 0 {
 		return "", nil

@@ -1,13 +1,14 @@
-// Package apileaks lists the API objects that a fault can leave behind; package leaks does the same for a node.
+// Package apileaks lists the API objects that a fault can leave behind, as package leaks does for a node.
 //
-// It lists of every Node whether it is registered and Ready, its taints, its labels, and whether it is cordoned;
-// annotations that faults leave; finalizers of others than Kubernetes; ResourceQuotas and Chaos Mesh experiments that
-// bear an owner mark; VolumeAttachments that no pod on their node needs, or whose node is gone; PersistentVolumes that
-// have failed, or that should be deleted and are not.
+// It lists for every Node whether it is registered, Ready and cordoned, its taints, labels and annotations of faults;
+// finalizers of others than Kubernetes; ResourceQuotas and Chaos Mesh experiments with an owner's mark;
+// VolumeAttachments without a pod that needs them or whose node is gone; PersistentVolumes that have failed or whose
+// deletion is stuck.
 package apileaks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +26,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// state is what there is at one look.
+// state is a snapshot of the API.
 type state struct {
 	nodes       []corev1.Node
 	pods        []corev1.Pod
@@ -40,7 +42,7 @@ type named struct {
 	finalizers []string
 }
 
-// Look lists what there is. Nodes are the names of the cluster's nodes, whether or not the API has a Node of each.
+// Look lists what is there. Nodes names the cluster's nodes, whether or not the API has a Node for each.
 func Look(ctx context.Context, kube kubernetes.Interface, nodes []string) ([]history.Thing, error) {
 	s, err := read(ctx, kube)
 	if err != nil {
@@ -104,7 +106,7 @@ func read(ctx context.Context, kube kubernetes.Interface) (*state, error) {
 	return s, nil
 }
 
-// things lists what counts, class by class.
+// things lists all classes.
 func (s *state) things(nodes []string) []history.Thing {
 	all := []history.Thing{}
 	for _, name := range nodes {
@@ -131,7 +133,7 @@ func (s *state) things(nodes []string) []history.Thing {
 	return append(all, s.storage()...)
 }
 
-// by gives a thing its owner, if it has one.
+// by sets the owner of a thing, if it has one.
 func by(o undo.Owner, t history.Thing) history.Thing {
 	t.Run, t.Step = o.Run, o.Step
 	return t
@@ -174,7 +176,7 @@ func ofNode(n *corev1.Node) []history.Thing {
 	return all
 }
 
-// kubernetesOwn reports whether a finalizer is one of Kubernetes itself, or of the sidecars of CSI drivers.
+// kubernetesOwn reports whether a finalizer is Kubernetes' or a CSI sidecar's.
 func kubernetesOwn(finalizer string) bool {
 	domain, _, qualified := strings.Cut(finalizer, "/")
 	switch {
@@ -186,7 +188,7 @@ func kubernetesOwn(finalizer string) bool {
 	return domain == "external-attacher" || domain == "external-provisioner"
 }
 
-// storage lists the attachments that nobody needs, and the volumes that are stuck.
+// storage lists attachments that no pod needs, and stuck volumes.
 func (s *state) storage() []history.Thing {
 	var all []history.Thing
 	for _, a := range s.attachments {
@@ -233,4 +235,52 @@ func (s *state) needed(pv, node string) bool {
 				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == ref.Name
 			})
 	})
+}
+
+// MeshGroup and MeshVersion are those of Chaos Mesh's API.
+const (
+	MeshGroup   = "chaos-mesh.org"
+	MeshVersion = "v1alpha1"
+)
+
+// MeshKinds are the Chaos Mesh resources that faults create.
+func MeshKinds() []string {
+	return []string{"iochaos", "networkchaos", "podchaos", "stresschaos", "timechaos"}
+}
+
+// experiments lists the Chaos Mesh objects with our label; none if there is no Chaos Mesh.
+func experiments(ctx context.Context, kube kubernetes.Interface) ([]history.Thing, error) {
+	version := MeshGroup + "/" + MeshVersion
+	served, err := kube.Discovery().ServerResourcesForGroupVersion(version)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for %s: %w", version, err)
+	}
+	var all []history.Thing
+	for _, r := range served.APIResources {
+		if !slices.Contains(MeshKinds(), r.Name) {
+			continue
+		}
+		data, err := kube.Discovery().RESTClient().Get().AbsPath("apis", MeshGroup, MeshVersion, r.Name).
+			Param("labelSelector", undo.OwnerLabel).DoRaw(ctx)
+		var list metav1.PartialObjectMetadataList
+		if err == nil {
+			err = json.Unmarshal(data, &list)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", r.Name, err)
+		}
+		for _, o := range list.Items {
+			owner, _ := undo.FromName(o.Labels[undo.OwnerLabel])
+			name := fmt.Sprintf("%s %s/%s", r.Kind, o.Namespace, o.Name)
+			t := history.Thing{Class: history.ThingExperiment, Name: name}
+			if o.DeletionTimestamp != nil {
+				t.Is = "being deleted"
+			}
+			all = append(all, by(owner, t))
+		}
+	}
+	return all, nil
 }

@@ -1,6 +1,6 @@
-// Package link is what the harness and its agent on a node say to each other: one operation per connection, in frames,
-// over any byte stream. Its promise: a command whose caller goes away is killed, with all that it started and did not
-// hand to another process. It needs no API, no shell and no name of a node.
+// Package link is the protocol between the harness and its agent on a node: one operation per connection, in frames,
+// over any byte stream. A command whose caller goes away is killed with everything it started, except what it handed to
+// another process such as systemd.
 package link
 
 import (
@@ -20,8 +20,8 @@ const (
 	kindRequest  = 'R' // JSON of a request; the first frame of an operation.
 	kindStdin    = 'I' // A piece of standard input; the next one waits for kindTaken.
 	kindStdinEnd = 'E'
-	kindKill     = 'K' // The command is to be killed; kindDone follows when that is done.
-	kindTaken    = 'A' // The command has taken the last piece of standard input.
+	kindKill     = 'K' // Kill the command; kindDone follows.
+	kindTaken    = 'A' // The command has read the last piece of standard input.
 	kindStdout   = '1'
 	kindStderr   = '2'
 	kindDone     = 'X' // JSON of an answer; the last frame.
@@ -29,8 +29,8 @@ const (
 
 const (
 	chunk    = 256 << 10 // Of standard input.
-	maxFrame = 4 << 20   // An argv of two megabytes is what Linux takes.
-	// killBound is how long the killing of a command may take, on the node and for the caller who waits for it.
+	maxFrame = 4 << 20   // Linux accepts an argv of two megabytes.
+	// killBound is how long killing a command may take, on the node and for its caller.
 	killBound = 5 * time.Second
 )
 
@@ -50,12 +50,12 @@ type request struct {
 }
 
 type answer struct {
-	Error string `json:"error,omitempty"` // The operation could not be carried out.
-	Code  int    `json:"code,omitempty"`  // Exit code of the command; 128 and the signal for one that was killed.
+	Error string `json:"error,omitempty"` // Why the operation failed.
+	Code  int    `json:"code,omitempty"`  // Exit code of the command; 128 plus the signal that killed it.
 	Boot  int64  `json:"boot,omitempty"`  // The boot clock, in nanoseconds.
 }
 
-// frames writes whole frames; several goroutines may do so.
+// frames writes whole frames. It is safe for concurrent use.
 type frames struct {
 	mu sync.Mutex
 	to io.Writer
@@ -120,19 +120,22 @@ type Streams struct {
 	Stdout, Stderr io.Writer
 }
 
-// Exec runs argv to its end and returns its exit code. An error is a command that could not be run, or was killed
-// because ctx ended. The connection is closed.
+// Exec runs argv to its end and returns its exit code. It returns an error if the command could not be run, or was
+// killed because ctx ended. It closes the connection.
 func Exec(ctx context.Context, conn net.Conn, argv []string, s Streams) (code int, err error) {
-	defer func() { _ = conn.Close() }() // What it was used for has been answered.
-	out := &frames{to: conn}
-	if err := out.writeJSON(kindRequest, request{Op: opExec, Argv: argv, Stdin: s.Stdin != nil}); err != nil {
-		return 0, fmt.Errorf("ask the agent: %w", err)
+	defer func() { _ = conn.Close() }() // The answer was read.
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
 	}
+	out := &frames{to: conn}
 	stop := context.AfterFunc(ctx, func() {
-		_ = conn.SetDeadline(time.Now().Add(killBound)) // It ends the reads and writes of an agent that is silent.
-		_ = out.write(kindKill, nil)                    // The answer, or its lack, tells.
+		_ = conn.SetDeadline(time.Now().Add(killBound)) // The agent may be silent.
+		_ = out.write(kindKill, nil)                    // A failure shows in the answer.
 	})
 	defer stop()
+	if err := out.writeJSON(kindRequest, request{Op: opExec, Argv: argv, Stdin: s.Stdin != nil}); err != nil {
+		return 0, errors.Join(ctx.Err(), fmt.Errorf("ask the agent: %w", err))
+	}
 	taken, ended, fed := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	defer close(ended)
 	if s.Stdin != nil {
@@ -143,7 +146,7 @@ func Exec(ctx context.Context, conn net.Conn, argv []string, s Streams) (code in
 		return 0, ctx.Err()
 	}
 	if err == nil && code == 0 {
-		select { // A reader that blocks must not hold up a command that did not read.
+		select { // A blocked reader must not delay a command that did not read.
 		case err = <-fed:
 		default:
 		}
@@ -151,7 +154,7 @@ func Exec(ctx context.Context, conn net.Conn, argv []string, s Streams) (code in
 	return code, err
 }
 
-// receive passes on what the command writes until it has ended.
+// receive passes the command's output on until it has ended.
 func receive(conn io.Reader, s Streams, taken chan<- struct{}) (int, error) {
 	for {
 		kind, data, err := readFrame(conn)
@@ -176,8 +179,8 @@ func receive(conn io.Reader, s Streams, taken chan<- struct{}) (int, error) {
 	}
 }
 
-// feed sends standard input, one piece at a time, so that the agent never has to hold back what it reads: it would not
-// see that its caller has gone.
+// feed sends standard input one piece at a time, so that the agent never stops reading the connection: it would not
+// notice that its caller has gone.
 func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
 	buf := make([]byte, chunk)
 	for {
@@ -202,7 +205,7 @@ func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
 	}
 }
 
-// Dial makes conn a connection from the agent to an address. It closes conn when it fails.
+// Dial turns conn into a connection from the agent to an address. It closes conn if it fails.
 func Dial(ctx context.Context, conn net.Conn, network, address string) error {
 	err := within(ctx, conn, func() error {
 		out := &frames{to: conn}
@@ -218,8 +221,8 @@ func Dial(ctx context.Context, conn net.Conn, network, address string) error {
 	return nil
 }
 
-// Clock relates the node's boot clock to now, a clock of the caller's: what the node reads as t is t plus offset there,
-// give or take half the time of the quickest of some round trips. The connection is closed.
+// Clock relates the node's boot clock to now, a clock of the caller: the node's t is t plus offset, give or take
+// margin, which is half the time of the fastest of some round trips. It closes the connection.
 func Clock(ctx context.Context, conn net.Conn, now func() int64) (offset, margin time.Duration, err error) {
 	const rounds = 16
 	margin = -1
@@ -241,7 +244,7 @@ func Clock(ctx context.Context, conn net.Conn, now func() int64) (offset, margin
 	return offset, margin, errors.Join(err, conn.Close())
 }
 
-// Hello returns when the agent has answered; the connection then serves one operation.
+// Hello waits for an answer of the agent. The connection then serves one operation.
 func Hello(ctx context.Context, conn net.Conn) error {
 	return within(ctx, conn, func() error {
 		_, err := askClock(conn)
@@ -257,7 +260,7 @@ func askClock(conn io.ReadWriter) (boot int64, err error) {
 	return a.Boot, err
 }
 
-// within bounds the reads and writes of do by ctx.
+// within ends the reads and writes of do when ctx ends.
 func within(ctx context.Context, conn net.Conn, do func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // Ends what do waits for.
 	err := do()

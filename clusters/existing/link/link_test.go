@@ -248,6 +248,18 @@ func TestSilentAgentIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// A command is not begun for a caller that has gone, though the agent takes no request.
+func TestEndedContextRunsNothing(t *testing.T) {
+	near, far := net.Pipe() // Nobody reads from it.
+	defer func() { _ = far.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Exec(ctx, near, []string{"true"}, Streams{Stdout: io.Discard, Stderr: io.Discard})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("exec = %v, want the context's error", err)
+	}
+}
+
 func TestSessions(t *testing.T) {
 	for text, want := range map[string]bool{
 		"abc123": true, "": false, "../x": false, "a b": false, "A": false, strings.Repeat("a", 21): false,

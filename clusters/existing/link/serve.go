@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -21,18 +22,18 @@ import (
 )
 
 const (
-	// markName is the variable by which the processes of a command are found.
+	// markName is the environment variable that marks the processes of a command.
 	markName = "SEATRIAL_EXEC"
-	// path is where commands are looked for.
+	// path is the PATH of commands.
 	path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// helloBound is how long a new connection may take until its first request; dialBound bounds a dial.
 	helloBound = 30 * time.Second
 	dialBound  = 10 * time.Second
-	// pipeBound is how long what a command leaves running may keep its output open.
+	// pipeBound is how long processes left by a command may keep its output open.
 	pipeBound = 5 * time.Second
 )
 
-// Serve answers on every connection that the listener takes, until ctx ends.
+// Serve serves the listener's connections until ctx ends.
 func Serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Ends Accept.
 	defer stop()
@@ -44,12 +45,12 @@ func Serve(ctx context.Context, listener net.Listener) error {
 		if err != nil {
 			return fmt.Errorf("accept: %w", err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(helloBound)) // A closed connection shows in the read.
+		_ = conn.SetDeadline(time.Now().Add(helloBound)) // A failure shows in the read.
 		go ServeOne(ctx, conn)
 	}
 }
 
-// ServeOne answers on one connection and closes it.
+// ServeOne serves one connection and closes it.
 func ServeOne(ctx context.Context, conn io.ReadWriteCloser) {
 	defer func() { _ = conn.Close() }() // The other end has its answer.
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,7 +69,7 @@ func ServeOne(ctx context.Context, conn io.ReadWriteCloser) {
 			return
 		}
 		switch r.Op {
-		case opClock: // The one that may be followed by another.
+		case opClock: // Another operation may follow on the connection.
 			if out.writeJSON(kindDone, answer{Boot: int64(bootclock.Now())}) != nil {
 				return
 			}
@@ -100,7 +101,7 @@ func (s stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// runCommand runs a command to its end, or kills it when the caller says so or goes away.
+// runCommand runs a command to its end, or kills it if the caller asks for that or goes away.
 func runCommand(ctx context.Context, conn io.Reader, out *frames, r request) answer {
 	if len(r.Argv) == 0 {
 		return answer{Error: "the argv is empty"}
@@ -151,7 +152,7 @@ func runCommand(ctx context.Context, conn io.Reader, out *frames, r request) ans
 	return answer{Code: exit.ExitCode()}
 }
 
-// find looks a program up where commands are, whatever the agent's own environment says.
+// find looks a program up in path, whatever the agent's own PATH is.
 func find(name string) (string, error) {
 	if filepath.Base(name) != name {
 		return name, nil
@@ -164,7 +165,7 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("%q: %w", name, exec.ErrNotFound)
 }
 
-// control hands standard input to the command; it returns when the caller wants the command killed or has gone.
+// control passes standard input to the command. It returns if the caller wants the command killed or has gone.
 func control(conn io.Reader, out *frames, stdin io.WriteCloser) {
 	pieces := make(chan []byte, 1) // The caller sends the next one when this one is taken.
 	defer func() {
@@ -197,8 +198,7 @@ func control(conn io.Reader, out *frames, stdin io.WriteCloser) {
 	}
 }
 
-// sweep kills the processes that carry the mark in their environment until none is left: one may be forked while the
-// others are looked for.
+// sweep kills the processes with the mark in their environment until none is left: some may fork meanwhile.
 func sweep(mark string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -247,8 +247,8 @@ func relay(ctx context.Context, conn io.ReadWriteCloser, out *frames, r request)
 	<-returned
 }
 
-// pass copies one direction. Its end is passed on; where an end cannot be told without closing, and where the copy
-// failed, everything is closed.
+// pass copies one direction and then closes the receiver's sending half. Without such a half, and if the copy failed,
+// it closes both connections.
 func pass(to io.WriteCloser, from io.ReadCloser) {
 	_, err := io.Copy(to, from)
 	half, ok := to.(interface{ CloseWrite() error })
@@ -258,4 +258,44 @@ func pass(to io.WriteCloser, from io.ReadCloser) {
 	if !ok || err != nil {
 		_, _ = to.Close(), from.Close() // Nothing more can be passed.
 	}
+}
+
+// Session identifies what one process of the harness has on a node.
+type Session string
+
+var sessionForm = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+
+// IsSession reports whether a text can name a session.
+func IsSession(text string) bool { return sessionForm.MatchString(text) }
+
+// Unit is the systemd unit that listens.
+func (s Session) Unit() string { return "seatrial-link-" + string(s) + ".service" }
+
+// Sessions is the directory of the sessions' programs. /run may forbid to execute, /usr may be read-only.
+const Sessions = "/var/lib/seatrial/link"
+
+// Program is the path of the agent's binary.
+func (s Session) Program() string { return Sessions + "/" + string(s) + "/seatrial-agent" }
+
+// RunDir is the directory, in memory, of what a boot removes.
+func (s Session) RunDir() string { return "/run/seatrial/link/" + string(s) }
+
+// IdentityFile holds the unit's certificate and key.
+func (s Session) IdentityFile() string { return s.RunDir() + "/identity.json" }
+
+// PortFile holds the port that the unit listens on.
+func (s Session) PortFile() string { return s.RunDir() + "/port" }
+
+// SessionsIn returns the sessions that have a directory below seatrial/link in any of dirs.
+func SessionsIn(dirs ...string) []Session {
+	var found []Session
+	for _, dir := range dirs {
+		list, _ := filepath.Glob(dir + "/seatrial/link/*") // The pattern is a good one.
+		for _, one := range list {
+			if name := filepath.Base(one); IsSession(name) && !slices.Contains(found, Session(name)) {
+				found = append(found, Session(name))
+			}
+		}
+	}
+	return found
 }

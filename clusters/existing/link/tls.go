@@ -19,14 +19,14 @@ type Authority struct {
 	key  ed25519.PrivateKey
 }
 
-// Identity is a certificate with its key, and the authority that others must be of; each is PEM.
+// Identity is a certificate with its key, and the authority that peers must be certified by; each is PEM.
 type Identity struct {
 	CA   []byte `json:"ca"`
 	Cert []byte `json:"cert"`
 	Key  []byte `json:"key"`
 }
 
-// validity is how long certificates say that they are valid.
+// validity is the nominal validity of certificates; see config.
 const validity = 24 * time.Hour
 
 // NewAuthority makes an authority.
@@ -48,7 +48,7 @@ func NewAuthority(now time.Time) (*Authority, error) {
 	return &Authority{cert: cert, key: key}, err
 }
 
-// Node makes the identity of the agent on a node. It cannot be used towards other agents.
+// Node makes the identity of the agent on a node. Other agents refuse it.
 func (a *Authority) Node(name string) (Identity, error) {
 	return a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
@@ -56,7 +56,7 @@ func (a *Authority) Node(name string) (Identity, error) {
 	})
 }
 
-// Harness makes the identity that agents obey.
+// Harness makes the identity that agents accept.
 func (a *Authority) Harness() (Identity, error) {
 	return a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "harness"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -89,10 +89,10 @@ func (a *Authority) issue(template *x509.Certificate) (Identity, error) {
 	}, nil
 }
 
-// Server is the configuration of an agent.
+// Server returns the configuration of an agent.
 func (i Identity) Server() (*tls.Config, error) { return i.config() }
 
-// Client is the configuration of the harness towards the agent on a node.
+// Client returns the configuration of the harness for the agent on a node.
 func (i Identity) Client(node string) (*tls.Config, error) {
 	config, err := i.config()
 	if err != nil {
@@ -102,8 +102,8 @@ func (i Identity) Client(node string) (*tls.Config, error) {
 	return config, nil
 }
 
-// config holds certificates to the time at which they were made: faults set the clocks of nodes, and what ends an
-// identity is the end of its session.
+// config verifies certificates at the time when they were made, since faults set the clocks of nodes. An identity is
+// valid as long as its session.
 func (i Identity) config() (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(i.Cert, i.Key)
 	if err != nil {

@@ -1,0 +1,156 @@
+package existing
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	utilexec "k8s.io/client-go/util/exec"
+
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing/link"
+)
+
+// pod stands for the agent's pod of a node; what runs in it runs on this machine.
+type pod struct {
+	mu      sync.Mutex
+	started []error // How each "link start" ends; those after the last succeed.
+	gone    bool
+}
+
+func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, out, _ io.Writer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := strings.Join(argv, " ")
+	switch {
+	case p.gone:
+		return errors.New("pods not found")
+	case strings.HasSuffix(line, " link stdio"):
+		p.mu.Unlock()
+		defer p.mu.Lock()
+		link.ServeOne(ctx, in.(io.ReadWriteCloser))
+	case strings.Contains(line, " link start "):
+		if len(p.started) > 0 {
+			err := p.started[0]
+			p.started = p.started[1:]
+			return err
+		}
+		_, err := io.WriteString(out, "1\n") // Nobody listens on this port.
+		return err
+	case strings.Contains(line, " link stop "):
+		p.gone = true
+	}
+	return nil
+}
+
+// nodeWith returns a node whose pod runs.
+func nodeWith(t *testing.T, p *pod) *node {
+	t.Helper()
+	c, err := newCluster("c", nil, Options{Log: slog.New(slog.DiscardHandler)}, []byte("agent"))
+	must(t, err)
+	n := &node{cluster: c, name: "n", log: c.log, addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
+	c.nodes, c.exec = []*node{n}, p.exec
+	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: n.podName(), Namespace: c.namespace()}}
+	running.Spec.Containers = []corev1.Container{{Image: "pause"}}
+	running.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	c.kube = fake.NewClientset(running)
+	return n
+}
+
+// A node is without the unit for good only if the agent itself says so, and has never had one there.
+func TestUnitIsStartedAgain(t *testing.T) {
+	no := utilexec.CodeExitError{Err: errors.New("no systemd"), Code: 1}
+	for _, c := range []struct {
+		name    string
+		started []error
+		again   bool
+	}{
+		{"started", []error{nil}, true},
+		{"the connection was lost", []error{errors.New("connection reset")}, true},
+		{"no systemd", []error{no}, false},
+		{"systemd not up yet after a boot", []error{nil, no}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := nodeWith(t, &pod{started: c.started})
+			for _, want := range c.started {
+				err := n.deliver(t.Context())
+				if (err == nil) != (want == nil || !c.again) {
+					t.Errorf("deliver = %v", err)
+				}
+				if n.noUnit == nil && want == nil {
+					n.port = "1" // The empty answer of a start that is scripted.
+				}
+			}
+			if n.mayMend() != c.again {
+				t.Errorf("the unit is started again: %t, want %t", !c.again, c.again)
+			}
+		})
+	}
+}
+
+func TestNodeIsLeftOnce(t *testing.T) {
+	p := &pod{}
+	n := nodeWith(t, p)
+	must(t, n.deliver(t.Context()))
+	for range 2 {
+		if err := n.leave(t.Context()); err != nil || !p.gone {
+			t.Fatalf("leave = %v; the session was removed: %t", err, p.gone)
+		}
+	}
+}
+
+// A command through the pod ends with its caller's context, and so does what it started.
+func TestCommandThroughPod(t *testing.T) {
+	n := nodeWith(t, &pod{})
+	n.noUnit = errors.New("not wanted in this test")
+	if out, err := clusters.Run(t.Context(), n, "echo", "a  $b", "*"); err != nil || out != "a  $b *\n" {
+		t.Errorf("echo = %q, %v", out, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := clusters.Run(ctx, n, "sh", "-c", "setsid sleep 4712 & sleep 4712")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("sleep = %v, want the context's error", err)
+	}
+	if out, _ := exec.Command("pgrep", "-f", "^sleep 4712$").Output(); len(out) > 0 {
+		t.Errorf("left: process %s", out)
+	}
+}
+
+func TestRoutesToANode(t *testing.T) {
+	n := nodeWith(t, &pod{})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		n.cluster.nodes = append(n.cluster.nodes, &node{cluster: n.cluster, name: name})
+	}
+	through := []string{routeThrough, routeThrough, routeThrough}
+	for _, c := range []struct {
+		port, last string
+		want       []string
+	}{
+		{"", routeDirect, []string{routePod}},
+		{"1", "", append(append([]string{routeDirect}, through...), routePod)},
+		{"1", routePod, append(append([]string{routeDirect}, through...), routePod)},
+		{"1", routeThrough, append(append([]string{}, through...), routeDirect, routePod)},
+	} {
+		n.port, n.lastRoute = c.port, c.last
+		var got []string
+		for _, w := range n.routes() {
+			got = append(got, w.name)
+		}
+		if strings.Join(got, "; ") != strings.Join(c.want, "; ") {
+			t.Errorf("port %q, last route %q: %q, want %q", c.port, c.last, got, c.want)
+		}
+	}
+}

@@ -3,16 +3,13 @@ package chaosmesh
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent"
@@ -42,38 +39,36 @@ func newProbe(obj client.Object, env fault.Env) (probe, error) {
 	return nil, fmt.Errorf("read the manifest: there is no probe for %T", obj)
 }
 
-func durationValue(d time.Duration) reflect.Value { return reflect.ValueOf(new(d.String())) }
-
 // stressors are the programs that Chaos Mesh stresses with, as the kernel has their names.
 func stressors() []string { return []string{"stress-ng", "memStress"} }
 
-// stressed says whether a program that stresses runs in the pod.
-func stressed(_, now []nodeprobe.Process) (sentence, state string) {
+// stressed looks for a program that stresses among the processes of the pod.
+func stressed(_, now []nodeprobe.Process) (string, error) {
 	for _, p := range now {
 		if slices.ContainsFunc(stressors(), func(name string) bool { return strings.HasPrefix(p.Name, name) }) {
-			return fmt.Sprintf("%s, pid %d, runs in the pod since %s", p.Name, p.PID, p.Start), ""
+			return fmt.Sprintf("%s, pid %d, runs in the pod since %s", p.Name, p.PID, p.Start), nil
 		}
 	}
-	return "", fmt.Sprintf("none of %d processes in the pod is one of %q", len(now), stressors())
+	return "", fault.NotYet("none of %d processes in the pod is one of %q", len(now), stressors())
 }
 
-// failed says whether none of the processes that ran in the pod before is left.
-func failed(before, now []nodeprobe.Process) (sentence, state string) {
+// failed checks that none of the processes that ran in the pod before is left.
+func failed(before, now []nodeprobe.Process) (string, error) {
 	if len(before) == 0 {
-		return "", "there was no process in the pod"
+		return "", fault.NotYet("there was no process in the pod")
 	}
 	for _, p := range now {
 		if slices.ContainsFunc(before, func(q nodeprobe.Process) bool { return q.PID == p.PID && q.Start == p.Start }) {
-			return "", fmt.Sprintf("%s, pid %d, runs in the pod as before", p.Name, p.PID)
+			return "", fault.NotYet("%s, pid %d, runs in the pod as before", p.Name, p.PID)
 		}
 	}
-	return fmt.Sprintf("none of the %d processes that ran in the pod is left", len(before)), ""
+	return fmt.Sprintf("none of the %d processes that ran in the pod is left", len(before)), nil
 }
 
 // processes is a probe that looks at the processes of the victim's pod on its node.
 type processes struct {
 	env   fault.Env
-	judge func(before, now []nodeprobe.Process) (sentence, state string)
+	judge func(before, now []nodeprobe.Process) (string, error)
 	old   []nodeprobe.Process // Those of before.
 }
 
@@ -98,7 +93,7 @@ func (p *processes) before(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if sentence, _ := p.judge(nil, found.Processes); sentence != "" {
+	if sentence, err := p.judge(nil, found.Processes); err == nil {
 		return fmt.Errorf("the effect is there already: %s", sentence)
 	}
 	if !fault.Ready(&pod) || len(found.Processes) == 0 {
@@ -110,35 +105,35 @@ func (p *processes) before(ctx context.Context) error {
 }
 
 func (p *processes) seen(ctx context.Context) ([]fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, "effect to be seen in the pod", look, injectBound/3,
-		func(ctx context.Context) (bool, string, error) {
+	return fault.Until(ctx, "effect to be seen in the pod", look, injectBound/3,
+		func(ctx context.Context) ([]fault.Fact, error) {
 			found, _, err := p.look(ctx)
 			if err != nil {
-				return false, "", err
+				return nil, err
 			}
-			sentence, state := p.judge(p.old, found.Processes)
-			fact = fault.Fact{Span: history.At(found.At), Sentence: sentence}
-			return sentence != "", state, nil
+			sentence, err := p.judge(p.old, found.Processes)
+			if err != nil {
+				return nil, err
+			}
+			return fault.Seen(history.At(found.At), "%s", sentence), nil
 		})
-	return []fault.Fact{fact}, err
 }
 
-// gone waits until the pod is Ready, and none of its processes is of the experiment's making.
+// gone waits until the pod is Ready, and no program of the experiment runs in it.
 func (p *processes) gone(ctx context.Context) ([]fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, "pod to be Ready without the effect", look, recoverBound,
-		func(ctx context.Context) (bool, string, error) {
+	return fault.Until(ctx, "pod to be Ready without the effect", look, recoverBound,
+		func(ctx context.Context) ([]fault.Fact, error) {
 			found, pod, err := p.look(ctx)
 			if err != nil {
-				return false, "", err
+				return nil, err
 			}
-			if sentence, _ := stressed(nil, found.Processes); sentence != "" {
-				return false, sentence, nil
+			if sentence, err := stressed(nil, found.Processes); err == nil {
+				return nil, fault.NotYet("%s", sentence)
 			}
-			fact = fault.Fact{Span: history.At(found.At), Sentence: fmt.Sprintf(
-				"pod %q is Ready with %d processes, none of which stresses", pod.Name, len(found.Processes))}
-			return fault.Ready(&pod) && len(found.Processes) > 0, fmt.Sprintf("Ready is %t", fault.Ready(&pod)), nil
+			if !fault.Ready(&pod) || len(found.Processes) == 0 {
+				return nil, fault.NotYet("Ready is %t", fault.Ready(&pod))
+			}
+			return fault.Seen(history.At(found.At), "pod %q is Ready with %d processes, none of which stresses",
+				pod.Name, len(found.Processes)), nil
 		})
-	return []fault.Fact{fact}, err
 }

@@ -12,9 +12,7 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -181,37 +179,36 @@ func (f *files) seen(ctx context.Context) ([]fault.Fact, error) {
 	if len(f.paths) == 0 {
 		return nil, errors.New("no file was chosen before")
 	}
-	var fact fault.Fact
-	err := await.Until(ctx, "files of the volume to show the effect", look, injectBound/3,
-		func(ctx context.Context) (bool, string, error) {
+	return fault.Until(ctx, "files of the volume to show the effect", look, injectBound/3,
+		func(ctx context.Context) ([]fault.Fact, error) {
 			begin := f.env.Clock()
 			r, err := f.round(ctx, f.attempts(), f.needed())
-			fact = fault.Fact{Span: history.Between(begin, f.env.Clock()), Sentence: fmt.Sprintf(
-				"%d of %d calls for attributes of files of %s show the effect: %s", r.shown, r.asked, f.volume, r.last)}
-			state := fmt.Sprintf("%d of %d calls did, want %d", r.shown, r.asked, f.needed())
-			return r.shown >= f.needed(), state, err
+			if err == nil && r.shown < f.needed() {
+				err = fault.NotYet("%d of %d calls did, want %d", r.shown, r.asked, f.needed())
+			}
+			if err != nil {
+				return nil, err
+			}
+			return f.env.Saw(begin, "%d of %d calls for attributes of files of %s show the effect: %s", r.shown,
+				r.asked, f.volume, r.last), nil
 		})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }
 
 func (f *files) gone(ctx context.Context) ([]fault.Fact, error) {
-	var fact fault.Fact
-	err := await.Until(ctx, "files of the volume not to show the effect", look, recoverBound,
-		func(ctx context.Context) (bool, string, error) {
+	return fault.Until(ctx, "files of the volume not to show the effect", look, recoverBound,
+		func(ctx context.Context) ([]fault.Fact, error) {
 			if err := f.find(ctx); err != nil { // The pod may be another by now.
-				return false, "", err
+				return nil, err
 			}
 			begin, n := f.env.Clock(), max(f.attempts(), maxFiles)
 			r, err := f.round(ctx, n, 1)
-			fact = fault.Fact{Span: history.Between(begin, f.env.Clock()), Sentence: fmt.Sprintf(
-				"none of %d calls for attributes of %d files of %s shows the effect", n, len(f.paths), f.volume)}
-			return r.shown == 0, r.last, err
+			if err == nil && r.shown > 0 {
+				err = fault.NotYet("%s", r.last)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return f.env.Saw(begin, "none of %d calls for attributes of %d files of %s shows the effect", n,
+				len(f.paths), f.volume), nil
 		})
-	if err != nil {
-		return nil, err
-	}
-	return []fault.Fact{fact}, nil
 }

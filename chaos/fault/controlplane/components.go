@@ -108,16 +108,15 @@ func (k *kill) Inject(ctx context.Context) error {
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
-	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, error) {
 		found, err := k.now(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if p, there := k.among(found); there {
-			return nil, p.String() + " is still there", nil
+			return nil, fault.NotYet("%s is still there", p)
 		}
-		return k.each(history.Between(begin, k.Clock()), "is gone"), "", nil
+		return k.each(history.Between(begin, k.Clock()), "is gone"), nil
 	})
 }
 
@@ -166,28 +165,28 @@ func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // frozen looks whether all that were frozen are there and frozen, and nothing beside them.
-func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
+func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 	begin := f.Clock()
 	found, err := f.now(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, p := range found {
 		if _, old := f.among([]victim{p}); !old {
-			return nil, fmt.Sprintf("%s %s, a later one, runs", f.of.name, p), nil
+			return nil, fault.NotYet("%s %s, a later one, runs", f.of.name, p)
 		}
 		if !p.Frozen() {
-			return nil, fmt.Sprintf("%s %s is in state %q, want T", f.of.name, p, p.State), nil
+			return nil, fault.NotYet("%s %s is in state %q, want T", f.of.name, p, p.State)
 		}
 	}
 	if n := len(f.old) - len(found); n > 0 {
-		return nil, fmt.Sprintf("%d of the %d frozen processes of %s have ended", n, len(f.old), f.of.name), nil
+		return nil, fault.NotYet("%d of the %d frozen processes of %s have ended", n, len(f.old), f.of.name)
 	}
-	return f.each(history.Between(begin, f.Clock()), "is frozen (state T)"), "", nil
+	return f.each(history.Between(begin, f.Clock()), "is frozen (state T)"), nil
 }
 
 // Held shows that they are frozen still.
-func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, f.frozen) }
+func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
 // Heal carries out what is armed.
 func (f *freeze) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
@@ -222,31 +221,31 @@ func (s *stop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // down looks whether there is no process and no running container.
-func (s *stop) down(ctx context.Context) (facts []fault.Fact, state string, err error) {
+func (s *stop) down(ctx context.Context) (facts []fault.Fact, err error) {
 	for _, n := range s.nodes() {
 		begin := s.Clock()
 		found, err := s.of.processes(ctx, n)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(found) > 0 {
-			return nil, fmt.Sprintf("%s %s runs", s.of.name, victim{n, found[0]}), nil
+			return nil, fault.NotYet("%s %s runs", s.of.name, victim{n, found[0]})
 		}
 		running, err := s.of.containers(ctx, n)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(running) > 0 {
-			return nil, fmt.Sprintf("container %.12s of %s runs on node %q", running[0], s.of.name, n.Name()), nil
+			return nil, fault.NotYet("container %.12s of %s runs on node %q", running[0], s.of.name, n.Name())
 		}
 		facts = append(facts, s.Saw(begin, "no process and no running container of %s is on node %q", s.of.name,
 			n.Name())...)
 	}
-	return facts, "", nil
+	return facts, nil
 }
 
 // Held shows that there still is none.
-func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, s.down) }
+func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return s.down(ctx) }
 
 // Heal carries out what is armed.
 func (s *stop) Heal(ctx context.Context) error { return s.CarryOutOnControlPlane(ctx) }

@@ -122,7 +122,7 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 }
 
 // missing waits until a look shows what was done to the component, its health endpoints are silent, and it is missed.
-func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact,
+func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Show) ([]fault.Fact,
 	error) {
 	missed := v.leaderless
 	if v.of.serves {
@@ -136,23 +136,23 @@ const quietBound = 20 * time.Second
 // quiet waits until the health of the component is told at no address any longer where it was told before.
 func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, v.of.name+" not to tell its health", 200*time.Millisecond, quietBound,
-		func(ctx context.Context) (facts []fault.Fact, state string, err error) {
+		func(ctx context.Context) (facts []fault.Fact, err error) {
 			for _, n := range v.nodes() {
 				begin := v.Clock()
 				answers, err := v.of.health(ctx, n)
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
 				heard := v.heard[n.Name()]
 				for _, url := range heard {
 					if answers[url] != 0 {
-						return nil, fmt.Sprintf("%s answers %d on node %q", url, answers[url], n.Name()), nil
+						return nil, fault.NotYet("%s answers %d on node %q", url, answers[url], n.Name())
 					}
 				}
 				facts = append(facts, v.Saw(begin, "nothing answers on node %q at %s", n.Name(),
 					strings.Join(heard, ", "))...)
 			}
-			return facts, "", nil
+			return facts, nil
 		})
 }
 
@@ -172,18 +172,18 @@ const unansweredBound = 25 * time.Second
 // unanswered waits until the API server answers no request of the harness.
 func (v *victims) unanswered(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "a request to the API server not to be answered", 200*time.Millisecond, unansweredBound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
+		func(ctx context.Context) ([]fault.Fact, error) {
 			begin := v.Clock()
 			failure := v.request(ctx)
 			switch {
 			case failure == nil:
-				return nil, "the last was answered", nil
+				return nil, fault.NotYet("the last was answered")
 			case ctx.Err() != nil:
-				return nil, "", failure
+				return nil, failure
 			case refusal(failure):
-				return nil, fmt.Sprintf("the last was answered: %.300s", failure), nil
+				return nil, fault.NotYet("the last was answered: %.300s", failure)
 			}
-			return v.Saw(begin, "the API server did not answer a request: %.300s", failure), "", nil
+			return v.Saw(begin, "the API server did not answer a request: %.300s", failure), nil
 		})
 }
 
@@ -209,23 +209,22 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	var last leadership
 	since := v.Clock()
 	what := fmt.Sprintf("the lease of %s not to be renewed", v.of.name)
-	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
+	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := v.Clock()
 		now, err := readLeadership(ctx, v.Kube, v.of.name)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if !now.renewed.Equal(last.renewed) {
 			last, since = now, v.Clock()
 		}
 		silent := begin.Sub(since) // Both readings bound it from within.
 		if silent <= leaderSilence {
-			return nil, fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond),
-				leaderSilence), nil
+			return nil, fault.NotYet("silent for %s of more than %s", silent.Round(100*time.Millisecond),
+				leaderSilence)
 		}
 		return v.Saw(since, "the lease %s/%s of %q was not renewed for %s", managerNamespace, v.of.name, now.holder,
-			silent.Round(100*time.Millisecond)), "", nil
+			silent.Round(100*time.Millisecond)), nil
 	})
 }
 
@@ -252,7 +251,7 @@ func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 
 // running looks at the processes of a component: the victims of now, and what they show, or a state that says what is
 // not as wanted.
-type running func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error)
+type running func(ctx context.Context) (now []victim, facts []fault.Fact, err error)
 
 // atWork waits until the processes are as wanted, and until the leases that depend on them were renewed so many times
 // while they were. One that was to end and renewed for the last time is told from those that came after: leases are
@@ -263,74 +262,74 @@ func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, 
 	var seen []victim
 	var leases *renewed
 	var since history.Time
-	return fault.Until(ctx, what, lookEvery/2, bound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, lookEvery/2, bound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := v.Clock()
-		now, shown, state, err := look(ctx)
-		if err != nil || state != "" {
+		now, shown, err := look(ctx)
+		if err != nil {
 			seen = nil
-			return nil, state, err
+			return nil, err
 		}
 		if !slices.EqualFunc(seen, now, victim.is) {
 			seen, leases, since = now, newRenewed(v.of.leaders()), begin
 		}
-		if state, err = v.renewed(ctx, leases, times); err != nil || state != "" {
-			return nil, state, err
+		if err := v.renewed(ctx, leases, times); err != nil {
+			return nil, err
 		}
-		return append(shown, v.Saw(since, "the API server answers, and leases are renewed: %s", leases)...), "", nil
+		return append(shown, v.Saw(since, "the API server answers, and leases are renewed: %s", leases)...), nil
 	})
 }
 
 // well looks once whether one that is not a victim of a kill runs on every node, is not frozen, and tells that it is
 // well at every address where it was heard before, at one at least. A state that is not empty says what is not so.
-func (v *victims) well(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error) {
+func (v *victims) well(ctx context.Context) (now []victim, facts []fault.Fact, err error) {
 	nodes, err := v.ControlPlane(ctx)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
 	for _, n := range nodes {
 		begin := v.Clock()
 		found, err := v.of.processes(ctx, n)
 		if err != nil {
-			return nil, nil, "", err
+			return nil, nil, err
 		}
 		if len(found) == 0 {
-			return nil, nil, fmt.Sprintf("no %s runs on node %q", v.of.name, n.Name()), nil
+			return nil, nil, fault.NotYet("no %s runs on node %q", v.of.name, n.Name())
 		}
 		for _, p := range found {
 			if p.Frozen() {
-				return nil, nil, fmt.Sprintf("%s %s is frozen", v.of.name, victim{n, p}), nil
+				return nil, nil, fault.NotYet("%s %s is frozen", v.of.name, victim{n, p})
 			}
 			now = append(now, victim{n, p})
 		}
-		told, state, err := v.told(ctx, n)
-		if err != nil || state != "" {
-			return nil, nil, state, err
+		urls, err := v.healthy(ctx, n)
+		if err != nil {
+			return nil, nil, err
 		}
 		facts = append(facts, v.Saw(begin, "%s pid %d, started at %s, on node %q tells that it is well at %s",
 			v.of.name,
-			found[0].PID, found[0].Start, n.Name(), strings.Join(told, ", "))...)
+			found[0].PID, found[0].Start, n.Name(), strings.Join(urls, ", "))...)
 	}
-	return now, facts, "", nil
+	return now, facts, nil
 }
 
-// told returns the URLs at which the component of a node tells that it is well.
-func (v *victims) told(ctx context.Context, n clusters.Node) (told []string, state string, err error) {
+// healthy returns the URLs at which the component says on a node that it is healthy.
+func (v *victims) healthy(ctx context.Context, n clusters.Node) (urls []string, err error) {
 	answers, err := v.of.health(ctx, n)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, url := range v.of.urls() {
 		switch status := answers[url]; {
-		case status == healthOK:
-			told = append(told, url)
+		case status == http.StatusOK:
+			urls = append(urls, url)
 		case status != 0 || slices.Contains(v.heard[n.Name()], url):
-			return nil, fmt.Sprintf("%s on node %q answers %d", url, n.Name(), status), nil
+			return nil, fault.NotYet("%s on node %q answers %d", url, n.Name(), status)
 		}
 	}
-	if len(told) == 0 {
-		return nil, fmt.Sprintf("nothing answers for %s on node %q", v.of.name, n.Name()), nil
+	if len(urls) == 0 {
+		return nil, fault.NotYet("nothing answers for %s on node %q", v.of.name, n.Name())
 	}
-	return told, "", nil
+	return urls, nil
 }
 
 // renewed counts how often leases were renewed.
@@ -353,14 +352,15 @@ func (r *renewed) String() string {
 	return strings.Join(all, ", ")
 }
 
-// renewed looks once whether all leases were renewed often enough.
-func (v *victims) renewed(ctx context.Context, r *renewed, times int) (state string, err error) {
+// renewed looks whether all leases were renewed often enough.
+func (v *victims) renewed(ctx context.Context, r *renewed, times int) error {
 	ctx, cancel := context.WithTimeout(ctx, requestBound)
 	defer cancel()
+	var missing error
 	for _, name := range r.names {
 		now, err := readLeadership(ctx, v.Kube, name)
 		if err != nil {
-			return "", err
+			return err
 		}
 		last, known := r.last[name]
 		if known && !now.renewed.Equal(last.renewed) {
@@ -368,9 +368,9 @@ func (v *victims) renewed(ctx context.Context, r *renewed, times int) (state str
 		}
 		r.last[name] = now
 		if r.count[name] < times {
-			state = fmt.Sprintf("the lease %s of %q was renewed %d times, want %d", name, now.holder, r.count[name],
-				times)
+			missing = fault.NotYet("the lease %s of %q was renewed %d times, want %d", name, now.holder,
+				r.count[name], times)
 		}
 	}
-	return state, nil
+	return missing
 }

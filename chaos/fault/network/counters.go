@@ -3,7 +3,6 @@ package network
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -78,52 +77,4 @@ func (t counters) String() string {
 		words = append(words, fmt.Sprintf("%sbound %d cut, %d passed", direction, lost, went))
 	}
 	return strings.Join(words, "; ")
-}
-
-// echoes is how many ICMP echo requests a network namespace has received: those that were cut on the way are not in it.
-type echoes struct{ v4, v6 uint64 }
-
-// of returns the number of one family.
-func (e echoes) of(v4 bool) uint64 {
-	if v4 {
-		return e.v4
-	}
-	return e.v6
-}
-
-// decodeEchoes reads /proc/net/snmp and /proc/net/snmp6, one after the other: "Icmp: InMsgs ... InEchos ..." above a
-// line of numbers, and "Icmp6InEchos 3" (kernel Documentation/networking/snmp_counter.rst).
-func decodeEchoes(text string) (echoes, error) {
-	var e echoes
-	var names []string
-	found4, found6 := false, false
-	for line := range strings.Lines(text) {
-		word := strings.Fields(line)
-		switch {
-		case len(word) == 2 && word[0] == "Icmp6InEchos":
-			n, err := strconv.ParseUint(word[1], 10, 64)
-			if err != nil {
-				return e, fmt.Errorf("read echo requests: %q: %w", line, err)
-			}
-			e.v6, found6 = n, true
-		case len(word) > 1 && word[0] == "Icmp:" && names == nil:
-			names = word
-		case len(word) > 1 && word[0] == "Icmp:":
-			for i, name := range names {
-				if name != "InEchos" || i >= len(word) {
-					continue
-				}
-				n, err := strconv.ParseUint(word[i], 10, 64)
-				if err != nil {
-					return e, fmt.Errorf("read echo requests: %q: %w", line, err)
-				}
-				e.v4, found4 = n, true
-			}
-		}
-	}
-	if !found4 || !found6 {
-		return e, fmt.Errorf("read echo requests: no counter of IPv4 (found: %t) or IPv6 (found: %t) in %.80q",
-			found4, found6, text)
-	}
-	return e, nil
 }

@@ -86,9 +86,8 @@ func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 func (d *delay) judge(h heard) reading {
 	whole := h.Answered == h.Sent
 	return reading{
-		span: h.seen(),
-		text: fmt.Sprintf("%s: %d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.path,
-			h.Answered, h.Sent, brief(h.Fastest), brief(h.Median), d.by),
+		Fact: h.fact("%d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.Answered,
+			h.Sent, brief(h.Fastest), brief(h.Median), d.by),
 		free: whole && h.Fastest < d.by/2,
 		hurt: whole && h.Fastest >= d.by-d.by/100-time.Millisecond && h.Median <= d.by+d.by/4+delaySlack,
 	}

@@ -102,7 +102,7 @@ func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 
 // Inject sees that the clocks agree, and sets the victim's.
 func (c *clockStep) Inject(ctx context.Context) error {
-	if _, err := fault.Once(ctx, c.off(0)); err != nil {
+	if _, err := c.off(0)(ctx); err != nil {
 		return fmt.Errorf("a clock that is off cannot be shown to be put off: %w", err)
 	}
 	_, err := clusters.Run(ctx, c.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
@@ -110,11 +110,11 @@ func (c *clockStep) Inject(ctx context.Context) error {
 }
 
 // off looks whether the victim's wall clock is that much off those of the others. Each other is read before and after.
-func (c *clockStep) off(want time.Duration) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
+func (c *clockStep) off(want time.Duration) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
 		others, err := c.others(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		var facts []fault.Fact
 		for _, n := range others {
@@ -122,18 +122,18 @@ func (c *clockStep) off(want time.Duration) fault.Look {
 			var read [3]probe.Clock
 			for i, node := range []clusters.Node{n, c.Node, n} {
 				if read[i], err = nodeagent.On(node).Clock(ctx); err != nil {
-					return facts, "", err
+					return facts, err
 				}
 			}
 			least, most := time.Duration(read[1].Wall-read[2].Wall), time.Duration(read[1].Wall-read[0].Wall)
 			text := fmt.Sprintf("its wall clock is between %s and %s off that of node %q", round(least), round(most),
 				n.Name())
 			if least > want+clockSlack || most < want-clockSlack {
-				return facts, text, nil
+				return facts, fault.NotYet("%s", text)
 			}
 			facts = append(facts, c.Saw(begin, "%s", text)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	}
 }
 
@@ -173,9 +173,7 @@ func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // Held shows that it is still off: a time service of the node may have mended it.
-func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, c.off(c.by))
-}
+func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) { return c.off(c.by)(ctx) }
 
 // Heal puts back a clock that bears our mark.
 func (c *clockStep) Heal(ctx context.Context) error { return c.CarryOut(ctx) }

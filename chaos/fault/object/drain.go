@@ -144,7 +144,7 @@ func (d *drain) Confirm(ctx context.Context) ([]fault.Fact, error) {
 func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.Node.Name())
 	last := d.Clock() // When evictions were last asked for.
-	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, error) {
 		if d.Clock().Sub(last) >= evictEvery {
 			last = d.Clock()
 			for _, p := range d.pods {
@@ -152,7 +152,7 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 					continue
 				}
 				if err := d.evict(ctx, p); err != nil {
-					return nil, "", err
+					return nil, err
 				}
 			}
 		}
@@ -175,35 +175,28 @@ func (e *evicted) told(a answer) string {
 }
 
 // empty looks whether the evicted pods are gone from the node.
-func (d *drain) empty(ctx context.Context) ([]fault.Fact, string, error) {
+func (d *drain) empty(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.pods) == 0 {
-		return nil, "", errors.New("no pod was evicted yet")
+		return nil, errors.New("no pod was evicted yet")
 	}
 	begin := d.Clock()
 	now, err := d.Evictable(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, p := range d.pods {
 		if !slices.ContainsFunc(now, func(q corev1.Pod) bool { return q.UID == p.uid }) {
 			continue
 		}
-		state := fmt.Sprintf("%s is there", p)
 		if n := len(p.answers); n > 0 {
-			state = fmt.Sprintf("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
+			return nil, fault.NotYet("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
 		}
-		return nil, state, nil
+		return nil, fault.NotYet("%s is there", p)
 	}
-	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()),
-		"", nil
+	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()), nil
 }
 
 // Held shows that the Node is cordoned still, and that no evicted pod is on it.
 func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := d.mark.Held(ctx)
-	if err != nil {
-		return facts, err
-	}
-	empty, err := fault.Once(ctx, d.empty)
-	return append(facts, empty...), err
+	return fault.All(ctx, d.mark.Held, d.empty)
 }

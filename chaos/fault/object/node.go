@@ -18,35 +18,33 @@ import (
 // changeBound is how long others may be quicker in changing a Node, again and again.
 const changeBound = 10 * time.Second
 
-// changeNode changes the victim's Node, again when somebody else did so in between. It waits for an API server that
-// does not answer when it asks for the Node; of a change that was sent, nobody knows then what became of it, and that
-// is an error. A change that returns false is none; without a Node, it is called with nil.
-func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) (bool, error)) error {
+// changeNode changes the victim's Node, again when somebody else did so in between. It asks again for the Node while
+// the API server does not answer. An update that is not answered is an error: nobody knows whether it was carried out.
+// Change is called with nil if there is no Node.
+func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) error) error {
 	what := fmt.Sprintf("change of Node %q to be taken", env.Node.Name())
-	return await.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) (bool, string, error) {
+	_, err := fault.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) ([]fault.Fact,
+		error) {
 		node, err := env.ReadNode(ctx)
-		if err != nil { // The API server may be back in a moment; nothing was changed yet.
-			return false, "", err
-		}
-		changed, err := change(node)
 		if err != nil {
-			return false, "", await.Stop(err)
+			return nil, err
 		}
-		if !changed {
-			return true, "", nil
+		if err := change(node); err != nil {
+			return nil, await.Stop(err)
 		}
 		_, err = env.Kube.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
 		if err != nil && !apierrors.IsConflict(err) {
 			err = await.Stop(fmt.Errorf("update: %w", err))
 		}
-		return true, "", err
+		return nil, err
 	})
+	return err
 }
 
 // awaitNode waits until the victim's Node is as wanted.
-func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration, is fault.Judge[*corev1.Node]) (
-	[]fault.Fact, error,
-) {
+func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration,
+	is func(*corev1.Node) (string, error),
+) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, every, bound, fault.Judged(env, env.ReadNode, is))
 }
 
@@ -69,12 +67,12 @@ func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
 
 // Inject sets it with the annotation in one update.
 func (m *mark) Inject(ctx context.Context) error {
-	return changeNode(ctx, m.Env, func(node *corev1.Node) (bool, error) {
+	return changeNode(ctx, m.Env, func(node *corev1.Node) error {
 		if node == nil {
-			return false, fmt.Errorf("there is no Node %q", m.Node.Name())
+			return fmt.Errorf("there is no Node %q", m.Node.Name())
 		}
 		if m.foreign = m.isSet(node); m.foreign {
-			return false, fmt.Errorf("change Node %q: it is %s already, with mark %q; undo that first", node.Name,
+			return fmt.Errorf("change Node %q: it is %s already, with mark %q; undo that first", node.Name,
 				m.what,
 				node.Annotations[m.annotation])
 		}
@@ -83,7 +81,7 @@ func (m *mark) Inject(ctx context.Context) error {
 		}
 		node.Annotations[m.annotation] = m.Owner.Name()
 		m.set(node)
-		return true, nil
+		return nil
 	})
 }
 
@@ -100,20 +98,20 @@ func (m *mark) state(node *corev1.Node) string {
 }
 
 // marked judges whether the Node has all of it.
-func (m *mark) marked(node *corev1.Node) (sentence, state string) {
+func (m *mark) marked(node *corev1.Node) (string, error) {
 	if node == nil {
-		return "", "there is none"
+		return "", fault.NotYet("there is none")
 	}
 	taint, tainted := taintOf(node, m.taint)
 	if !m.isSet(node) || !tainted || node.Annotations[m.annotation] != m.Owner.Name() {
-		return "", m.state(node)
+		return "", fault.NotYet("%s", m.state(node))
 	}
-	return fmt.Sprintf("Node %q is %s and has the taint %s", node.Name, m.what, taint.ToString()), ""
+	return fmt.Sprintf("Node %q is %s and has the taint %s", node.Name, m.what, taint.ToString()), nil
 }
 
 // Held looks once.
 func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, fault.Judged(m.Env, m.ReadNode, m.marked))
+	return fault.Judged(m.Env, m.ReadNode, m.marked)(ctx)
 }
 
 // Heal has the control plane take away what bears our mark.
@@ -122,18 +120,18 @@ func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane
 // ConfirmHealed shows that nothing of it is there. What was there before stays.
 func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q not to be %s any more", m.Node.Name(), m.what)
-	return awaitNode(ctx, m.Env, what, actBound, func(node *corev1.Node) (string, string) {
+	return awaitNode(ctx, m.Env, what, actBound, func(node *corev1.Node) (string, error) {
 		if node == nil {
-			return "", "there is none"
+			return "", fault.NotYet("there is none")
 		}
 		_, tainted := taintOf(node, m.taint)
 		switch there := m.isSet(node) || tainted; {
 		case node.Annotations[m.annotation] == m.Owner.Name() || there && !m.foreign:
-			return "", m.state(node)
+			return "", fault.NotYet("%s", m.state(node))
 		case there:
-			return fmt.Sprintf("Node %q does not bear our mark; it was %s before", node.Name, m.what), ""
+			return fmt.Sprintf("Node %q does not bear our mark; it was %s before", node.Name, m.what), nil
 		}
-		return fmt.Sprintf("Node %q is not %s, and has no taint that says so", node.Name, m.what), ""
+		return fmt.Sprintf("Node %q is not %s, and has no taint that says so", node.Name, m.what), nil
 	})
 }
 

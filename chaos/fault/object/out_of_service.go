@@ -72,17 +72,17 @@ func (o *outOfService) evicted(ctx context.Context) ([]fault.Fact, error) {
 	}
 	ready, text := fault.NodeIsReady(node)
 	what := fmt.Sprintf("%s to be taken out of the API (Ready of its node is %s)", &o.pod, text)
-	return o.pod.await(ctx, what, collectBound, func(pod *corev1.Pod) (string, string) {
+	return o.pod.await(ctx, what, collectBound, func(pod *corev1.Pod) (string, error) {
 		state := "is not being deleted"
 		switch gone := o.pod.gone(pod); {
 		case gone != "":
-			return fmt.Sprintf("%s; Ready of its node is %s", gone, text), ""
+			return fmt.Sprintf("%s; Ready of its node is %s", gone, text), nil
 		case pod.DeletionTimestamp != nil:
 			state = "is being deleted"
 		}
 		if ready {
-			return fmt.Sprintf("%s %s; Ready of its node is %s", &o.pod, state, text), ""
+			return fmt.Sprintf("%s %s; Ready of its node is %s", &o.pod, state, text), nil
 		}
-		return "", "it " + state
+		return "", fault.NotYet("it %s", state)
 	})
 }

@@ -91,21 +91,21 @@ func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.force {
 		what = "to be gone from the API"
 	}
-	return d.await(ctx, fmt.Sprintf("%s %s", &d.victim, what), actBound, func(pod *corev1.Pod) (string, string) {
+	return d.await(ctx, fmt.Sprintf("%s %s", &d.victim, what), actBound, func(pod *corev1.Pod) (string, error) {
 		gone := d.gone(pod)
 		switch {
 		case gone != "":
-			return gone, ""
+			return gone, nil
 		case d.force:
-			return "", fmt.Sprintf("it is there, %s, with finalizers %q", pod.Status.Phase, pod.Finalizers)
+			return "", fault.NotYet("it is there, %s, with finalizers %q", pod.Status.Phase, pod.Finalizers)
 		case pod.DeletionTimestamp == nil:
-			return "", "it is there, and is not being deleted"
+			return "", fault.NotYet("it is there, and is not being deleted")
 		}
 		seconds := int64(0)
 		if pod.DeletionGracePeriodSeconds != nil {
 			seconds = *pod.DeletionGracePeriodSeconds
 		}
-		return fmt.Sprintf("%s is being deleted with a grace of %d s", &d.victim, seconds), ""
+		return fmt.Sprintf("%s is being deleted with a grace of %d s", &d.victim, seconds), nil
 	})
 }
 

@@ -176,13 +176,13 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 // Confirm waits until the running driver has read the point.
 func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.Owner.Name())
-	return c.until(ctx, what, func(list listing) (sentence, state string) {
+	return c.until(ctx, what, func(list listing) (string, error) {
 		p, ok := list.find(c.Owner.Name())
 		if !p.Read {
-			return "", fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error)
+			return "", fault.NotYet("it is set: %t; no running driver has read it: %s", ok, list.Error)
 		}
 		return fmt.Sprintf("the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
-			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), ""
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), nil
 	})
 }
 
@@ -225,12 +225,12 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.Owner.Name())
-	return c.until(ctx, what, func(list listing) (sentence, state string) {
+	return c.until(ctx, what, func(list listing) (string, error) {
 		if p, there := list.find(c.Owner.Name()); there {
-			return "", fmt.Sprintf("it is there, and holds %d calls", len(p.Holding))
+			return "", fault.NotYet("it is there, and holds %d calls", len(p.Holding))
 		}
 		return fmt.Sprintf("the disk's %s service on node %q has no fault point %q, and holds no call by it",
-			c.service, c.node.Name(), c.Owner.Name()), ""
+			c.service, c.node.Name(), c.Owner.Name()), nil
 	})
 }
 
@@ -258,7 +258,7 @@ type heldCall struct {
 }
 
 // until waits until the fault points of the service are as wanted.
-func (c *csiPoint) until(ctx context.Context, what string, is fault.Judge[listing]) ([]fault.Fact, error) {
+func (c *csiPoint) until(ctx context.Context, what string, is func(listing) (string, error)) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, 100*time.Millisecond, readBound, fault.Judged(c.Env, c.list, is))
 }
 

@@ -156,21 +156,21 @@ func (h *harm) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // Held looks whether the harm is still there: a node's timer may have undone it, or the victim made room.
-func (h *harm) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, h.seen) }
+func (h *harm) Held(ctx context.Context) ([]fault.Fact, error) { return h.seen(ctx) }
 
 // seen looks whether the harm is to be seen.
-func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err error) {
+func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 	begin := h.Clock()
 	reports, err := look(ctx, h.Env, names(h.volumes)...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for i, r := range reports {
 		if !r.Mounted {
-			return nil, fmt.Sprintf("volume %s is not mounted", r.PV), nil
+			return nil, fault.NotYet("volume %s is not mounted", r.PV)
 		}
 		if why := h.amiss(r); why != "" {
-			return nil, fmt.Sprintf("volume %s: %s", r.PV, why), nil
+			return nil, fault.NotYet("volume %s: %s", r.PV, why)
 		}
 		words := []string{fmt.Sprintf("volume %s of %s, %s on %s", r.PV, h.volumes[i].Pod, r.FileSystem, r.Source)}
 		for _, t := range r.Tries {
@@ -178,7 +178,7 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err er
 		}
 		facts = append(facts, h.Saw(begin, "%s", strings.Join(words, ": "))...)
 	}
-	return facts, "", nil
+	return facts, nil
 }
 
 // Heal undoes the harm.
@@ -201,28 +201,28 @@ func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 // usableAgain waits until the victim can read and write its volumes.
 func usableAgain(env fault.Env) fault.Show {
 	what := fmt.Sprintf("the volume of pod %q to be readable and writable", env.Pod)
-	return fault.Await(what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Await(what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := env.Clock()
 		volumes, err := victims(ctx, env)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(volumes) == 0 {
-			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), "", nil
+			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), nil
 		}
 		reports, err := look(ctx, env, names(volumes)...)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		var facts []fault.Fact
 		for _, r := range reports {
 			if why := usable(r); why != "" {
-				return nil, why, nil
+				return nil, fault.NotYet("%s", why)
 			}
 			write, _ := tried(r, volfault.AccessWrite)
 			facts = append(facts, env.Saw(begin, "volume %s can be read and written: %s", r.PV, write)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	})
 }
 

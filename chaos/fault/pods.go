@@ -65,21 +65,14 @@ func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (prob
 	return nodeagent.On(e.Node).Processes(ctx, q)
 }
 
-// PodsBack waits until each of the pods that were on the victim is Ready again with new containers: until the kubelet
-// has looked, the API server still shows the pod as it was. It names the pods that are gone. The pod by which the victim
-// was chosen must not be among them, unless it was being deleted before.
-func (e Env) PodsBack(before *[]corev1.Pod, bound time.Duration) Show {
-	return e.podsAre("Ready with new containers", before, sharesContainer, bound)
-}
-
-// PodsReady is PodsBack for pods whose containers may have gone on.
-func (e Env) PodsReady(before *[]corev1.Pod, bound time.Duration) Show {
-	return e.podsAre("Ready", before, func(_, _ corev1.Pod) bool { return false }, bound)
-}
-
-func (e Env) podsAre(how string, before *[]corev1.Pod, stale func(old, now corev1.Pod) bool,
-	bound time.Duration,
-) Show {
+// PodsBack waits until each of the pods that were on the victim is Ready; if they were restarted, with new containers,
+// since the API server shows the old ones until the kubelet has looked. It names the pods that are gone. The pod by
+// which the victim was chosen must not be among them, unless it was being deleted before.
+func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration) Show {
+	how := "Ready"
+	if restarted {
+		how = "Ready with new containers"
+	}
 	what := fmt.Sprintf("pods of node %q to be %s", e.Node.Name(), how)
 	return Await(what, askEvery, bound, Judged(e, e.PodsOn, func(pods []corev1.Pod) (string, error) {
 		var back, gone, missing []string
@@ -93,7 +86,7 @@ func (e Env) podsAre(how string, before *[]corev1.Pod, stale func(old, now corev
 				gone = append(gone, name)
 			case !Ready(&pods[i]):
 				missing = append(missing, name+" is not Ready")
-			case stale(old, pods[i]):
+			case restarted && sharesContainer(old, pods[i]):
 				missing = append(missing, name+" is shown with a container of before")
 			default:
 				back = append(back, name)

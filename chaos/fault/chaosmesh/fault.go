@@ -65,7 +65,6 @@ type params struct {
 	Manifest json.RawMessage `json:"manifest,omitempty"` // One object of chaos-mesh.org/v1alpha1.
 }
 
-// Validate implements fault.Validator.
 func (p params) Validate(s plan.Setting) plan.FieldErrors {
 	var errs plan.FieldErrors
 	if len(p.Manifest) == 0 {
@@ -283,8 +282,8 @@ func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, erro
 		case err == nil && now.UID == uid:
 			return nil, fault.NotYet("it is there")
 		}
-		return e.env.Saw(begin, "Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it ended "+
-			"with it", e.env.Pod, uid), nil
+		return e.env.Saw(begin, "Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it "+
+			"ended with it", e.env.Pod, uid), nil
 	})
 	if err != nil {
 		return nil, err

@@ -167,8 +167,9 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 
 // leadership is the lease of the component's process that leads.
 type leadership struct {
-	holder  string
-	renewed time.Time
+	holder   string
+	renewed  time.Time
+	renewals int // Seen so far; see victims.renewed.
 }
 
 func readLeadership(ctx context.Context, kube kubernetes.Interface, name string) (leadership, error) {

@@ -51,7 +51,6 @@ const (
 	maxKbits = 50_000
 )
 
-// Validate implements fault.Validator.
 func (p bandwidthParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	errs.Range("kbits", p.Kbits, minKbits, maxKbits)
 	return errs

@@ -46,7 +46,6 @@ const (
 	maxDelay = 5 * time.Second
 )
 
-// Validate implements fault.Validator.
 func (p delayParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if p.Delay.D() < minDelay || p.Delay.D() > maxDelay {
 		errs.Add("delay", fmt.Sprintf("use %s to %s", minDelay, maxDelay), "%s is out of range", p.Delay)

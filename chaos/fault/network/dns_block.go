@@ -146,7 +146,6 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 	return d.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-// Held shows that the cut is there to the end.
 func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.asked(false)(ctx) }
 
 // ConfirmHealed shows that the table is gone and that every server of now answers.

@@ -132,7 +132,6 @@ func (l *line) free(ctx context.Context) ([]fault.Fact, error) {
 	return judge(all, func(m reading) bool { return m.free })
 }
 
-// Confirm measures the line.
 func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
 // Held measures the line again.

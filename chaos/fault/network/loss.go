@@ -40,7 +40,6 @@ type lossParams struct {
 	Percent   int    `json:"percent"`             // The share of packets that are lost, 1 to 99.
 }
 
-// Validate implements fault.Validator.
 func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	validateDirection(&errs, p.Direction)
 	errs.Range("percent", p.Percent, 1, 99)
@@ -98,7 +97,6 @@ func (s sample) observation(span history.Span) observation {
 	return observation{fault.Fact{Span: span, Sentence: sentence}, ok}
 }
 
-// Confirm measures the share.
 func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
 // Held sends many echo requests and compares the share that is lost with the planned one.

@@ -92,10 +92,8 @@ func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 		f.name, f.old, len(f.all), f.process.Name, f.process.PID, f.process.Start), nil
 }
 
-// Held shows that they are still stopped.
 func (f *containerFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
-// Heal carries out what is armed.
 func (f *containerFreeze) Heal(ctx context.Context) error { return f.CarryOut(ctx) }
 
 // ConfirmHealed shows that the container, or the one that took its place, runs in a pod that is Ready, and that nothing

@@ -117,7 +117,7 @@ func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		fault.Await("the kubelet to see that its container ended", 500*time.Millisecond, restartBound, ended))
 }
 
-// Heal leaves it to the kubelet, which starts it again.
+// Heal leaves it to the kubelet to start kube-proxy.
 func (k *kubeProxyKill) Heal(context.Context) error { return nil }
 
 // ConfirmHealed shows that a later one runs, in another container, and that it is well.

@@ -95,10 +95,8 @@ func (k *kubeletFreeze) silent(ctx context.Context) ([]fault.Fact, error) {
 	return nil, err
 }
 
-// Held shows that it is still stopped.
 func (k *kubeletFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return k.frozen(ctx) }
 
-// Heal carries out what is armed.
 func (k *kubeletFreeze) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
 // ConfirmHealed shows that the kubelet is healthy and its node Ready.

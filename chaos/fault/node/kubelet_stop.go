@@ -67,7 +67,6 @@ func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return k.UnitDown(kubelet)(ctx)
 }
 
-// Heal carries out what is armed.
 func (k *kubeletStop) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
 // ConfirmHealed shows that the kubelet is active and its node Ready.

@@ -151,7 +151,6 @@ func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		a.witness.silence, a.LeaseSilent(&a.leases))
 }
 
-// Held shows that the node is still away.
 func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return a.look()(ctx) }
 
 // Heal brings the node back.
@@ -327,7 +326,8 @@ func (s snapshot) back(env fault.Env, since *fault.Leases) fault.Show {
 	routes := func(ctx context.Context) ([]string, error) { return podRoutes(ctx, env) }
 	mounts := func(ctx context.Context) ([]string, error) { return volumeMounts(ctx, env.Node) }
 	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.All(ctx, env.UnitActive(kubelet, bootBound), env.NodeBack(since), env.PodsBack(&s.pods, backBound),
+		return fault.All(ctx, env.UnitActive(kubelet, bootBound), env.NodeBack(since),
+			env.PodsBack(&s.pods, true, backBound),
 			again(env, "routes to the pods of other nodes", s.routes, routes),
 			again(env, "mounts of local volumes", s.mounts, mounts))
 	}

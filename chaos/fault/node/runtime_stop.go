@@ -90,7 +90,6 @@ func (k *runtimeStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return k.UnitDown(containerd)(ctx)
 }
 
-// Heal carries out what is armed.
 func (k *runtimeStop) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
 // ConfirmHealed shows that containerd answers, the kubelet is healthy, and the node Ready.

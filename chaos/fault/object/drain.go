@@ -161,17 +161,14 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	var facts []fault.Fact
 	for _, p := range d.pods {
 		for _, a := range p.answers {
-			facts = append(facts, fault.Fact{Span: a.span, Sentence: p.told(a)})
+			who := fmt.Sprintf("the eviction of %s was", p)
+			if a.times > 1 {
+				who = fmt.Sprintf("%d evictions of %s were", a.times, p)
+			}
+			facts = append(facts, fault.Seen(a.span, "%s answered: %s", who, a.text)...)
 		}
 	}
 	return append(facts, empty...), err
-}
-
-func (e *evicted) told(a answer) string {
-	if a.times > 1 {
-		return fmt.Sprintf("%d evictions of %s were answered: %s", a.times, e, a.text)
-	}
-	return fmt.Sprintf("the eviction of %s was answered: %s", e, a.text)
 }
 
 // empty looks whether the evicted pods are gone from the node.

@@ -32,7 +32,6 @@ type podDeleteParams struct {
 	Grace *plan.Duration `json:"grace,omitempty"` // The grace period in whole seconds; nil is the pod's own.
 }
 
-// Validate implements fault.Validator.
 func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if p.Grace != nil && (*p.Grace < 0 || p.Grace.D() > time.Hour || p.Grace.D()%time.Second != 0) {
 		errs.Add("grace", "use whole seconds, 0s to 1h0m0s", "%s is out of range", *p.Grace)
@@ -112,5 +111,4 @@ func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // Heal has nothing to undo: a deletion cannot be taken back.
 func (d *podDelete) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows the pod that took its place.
 func (d *podDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return d.replaced(ctx) }

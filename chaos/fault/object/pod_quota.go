@@ -103,7 +103,6 @@ func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 	})(ctx)
 }
 
-// Heal has the control plane delete the quota.
 func (q *podQuota) Heal(ctx context.Context) error { return q.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that it is gone.

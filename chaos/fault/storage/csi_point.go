@@ -65,7 +65,6 @@ func codes() []string {
 	}
 }
 
-// Validate implements fault.Validator.
 func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	if p.CSI == nil {
 		errs.Add("csi", "set it", "is missing for fault %q", s.Fault.Name)
@@ -84,12 +83,8 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	case c.Act != "delay" && c.Delay != 0:
 		errs.Add("csi.delay", "leave it out", "act %q has no delay", c.Act)
 	case c.Act == "delay" && (c.Delay <= 0 || c.Delay.D() > plan.MaxBound):
-		errs.Add(
-			"csi.delay",
-			fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound),
-			"%s is out of range",
-			c.Delay,
-		)
+		errs.Add("csi.delay", fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound), "%s is out of range",
+			c.Delay)
 	}
 	errs.Range("csi.times", c.Times, 0, 1000)
 	return errs
@@ -245,16 +240,13 @@ type listing struct {
 
 // point is one fault point.
 type point struct {
-	ID      string     `json:"id"`
-	Read    bool       `json:"read"` // The running driver has it.
-	Hits    int        `json:"hits"` // Calls that it took part in.
-	Holding []heldCall `json:"holding"`
-}
-
-// heldCall is one call that a point holds now.
-type heldCall struct {
-	Call  string       `json:"call"`  // As in history.CSI.
-	Since history.Time `json:"since"` // Boot clock.
+	ID      string `json:"id"`
+	Read    bool   `json:"read"` // The running driver has it.
+	Hits    int    `json:"hits"` // Calls that it took part in.
+	Holding []struct {
+		Call  string       `json:"call"`  // As in history.CSI.
+		Since history.Time `json:"since"` // Boot clock.
+	} `json:"holding"`
 }
 
 // until waits until the fault points of the service are as wanted.

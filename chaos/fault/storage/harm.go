@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -181,19 +182,14 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 	return facts, nil
 }
 
-// Heal undoes the harm.
 func (h *harm) Heal(ctx context.Context) error { return h.CarryOut(ctx) }
 
 // ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready: with new containers,
 // where those of before have ended.
 func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	shows := []fault.Show{usableAgain(h.Env)}
-	switch {
-	case len(h.pods) == 0:
-	case h.kills:
-		shows = append(shows, h.PodsBack(&h.pods, podsBound))
-	default:
-		shows = append(shows, h.PodsReady(&h.pods, podsBound))
+	if len(h.pods) > 0 {
+		shows = append(shows, h.PodsBack(&h.pods, h.kills, podsBound))
 	}
 	return fault.All(ctx, shows...)
 }
@@ -234,6 +230,49 @@ func unlike(r volfault.Report, op string, want ...string) string {
 		return fmt.Sprintf("no %s was tried", op)
 	case len(want) == 0 && t.Error != "", len(want) > 0 && !slices.Contains(want, t.Error):
 		return t.String()
+	}
+	return ""
+}
+
+// onVolumes asks the agent on the victim for something about volumes.
+func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (answer T, err error) {
+	command := slices.Concat([]string{"damage", verb}, env.Owner.Flags(), args)
+	return answer, nodeagent.On(env.Node).Call(ctx, &answer, nil, command...)
+}
+
+// inflict does harm to volumes. Each of them must be in the answer.
+func inflict(ctx context.Context, env fault.Env, kind volfault.Kind, args ...string) ([]volfault.Report, error) {
+	return onVolumes[[]volfault.Report](ctx, env, "inflict", append([]string{"--kind", string(kind)}, args...)...)
+}
+
+// look has volumes looked at as their victims see them.
+func look(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report, error) {
+	reports, err := onVolumes[[]volfault.Report](ctx, env, "look", pvs...)
+	if err == nil && len(reports) != len(pvs) {
+		return nil, fmt.Errorf("look volumes: asked for %d, %d are in the answer", len(pvs), len(reports))
+	}
+	return reports, err
+}
+
+// tried returns what came of an access, and whether it was tried.
+func tried(r volfault.Report, op string) (volfault.Access, bool) {
+	for _, t := range r.Tries {
+		if t.Op == op {
+			return t, true
+		}
+	}
+	return volfault.Access{}, false
+}
+
+// usable returns why a volume can not be read and written by its victim, "" when it can.
+func usable(r volfault.Report) string {
+	if !r.Mounted {
+		return fmt.Sprintf("volume %s is not mounted", r.PV)
+	}
+	for _, op := range []string{volfault.AccessRead, volfault.AccessWrite} {
+		if t, ok := tried(r, op); !ok || t.Error != "" {
+			return fmt.Sprintf("volume %s: %s", r.PV, t)
+		}
 	}
 	return ""
 }

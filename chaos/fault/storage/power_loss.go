@@ -130,8 +130,8 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 					return nil, await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
 						r.Synced))
 				case r.Unsynced == volfault.Whole:
-					return nil, await.Stop(fmt.Errorf("volume %q has lost nothing: the file that was not synced is whole",
-						r.PV))
+					return nil, await.Stop(fmt.Errorf(
+						"volume %q has lost nothing: the file that was not synced is whole", r.PV))
 				}
 				facts = append(facts, p.Saw(begin,
 					"volume %s is mounted again: the file that was synced is %s, the one that was not is %s", r.PV,
@@ -151,8 +151,8 @@ func (p *powerLoss) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that the node, its pods and the volumes are back.
 func (p *powerLoss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, p.UnitActive("kubelet", bootBound), p.NodeBack(&p.leases), p.PodsBack(&p.pods, podsBound),
-		p.back)
+	return fault.All(ctx, p.UnitActive("kubelet", bootBound), p.NodeBack(&p.leases),
+		p.PodsBack(&p.pods, true, podsBound), p.back)
 }
 
 // back waits until every volume that the workload has on the node can be read and written. What was written there to

@@ -22,12 +22,11 @@ import (
 func Bandwidth() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-bandwidth",
-		Summary: "Lets only so many bits leave the victim's node in a second, IPv4 and IPv6.",
-		Shown: "Echo requests sent at twice the rate to each node and over each family are answered at the rate, at " +
-			"most 15 % above it; before, at more than one and a half times as much; and the kernel has held packets " +
-			"back.",
-		Healed: "The queueing discipline is removed; the same requests are answered at more than one and a half " +
-			"times the rate, the lease is renewed, and the node is Ready.",
+		Summary: "Limits what leaves the victim's node to a rate, IPv4 and IPv6.",
+		Shown: "Echo requests sent at twice the rate are answered at the rate, at most 15 % above it, on each path " +
+			"and family; before, at more than 1.5 times the rate; and the kernel has held packets back.",
+		Healed: "The queueing discipline is removed; the requests are answered at more than 1.5 times the rate, the " +
+			"lease is renewed, and the node is Ready.",
 		Needs:    []string{"tbf", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "NetworkChaos bandwidth",

@@ -19,9 +19,9 @@ import (
 func Delay() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-delay",
-		Summary: "Lets every packet leave the victim's node later, IPv4 and IPv6.",
-		Shown: "Echo requests between the node and the others take at least the delay in either direction and over " +
-			"each family, and half of them not much more; before, they took less than half of it.",
+		Summary: "Delays every packet that leaves the victim's node, IPv4 and IPv6.",
+		Shown: "Echo requests between the node and the others take at least the delay in each direction and " +
+			"family, and half of them not much more; before, less than half of it.",
 		Healed: "The queueing discipline is removed; round trips take less than half of the delay, the lease is " +
 			"renewed, and the node is Ready.",
 		Needs:    []string{"netem", "systemd"},

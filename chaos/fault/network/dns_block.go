@@ -22,8 +22,8 @@ func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",
 		Summary: "Cuts the victim's pod off from the cluster's DNS, UDP and TCP, IPv4 and IPv6.",
-		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules have " +
-			"counted what was dropped over each family.",
+		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules " +
+			"count dropped packets of each family.",
 		Healed:   "The nftables table is deleted; from within the pod, every DNS server answers over UDP and TCP.",
 		Needs:    []string{"api", "nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},

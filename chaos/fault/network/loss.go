@@ -22,10 +22,9 @@ import (
 func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
-		Summary: "Loses a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
-		Shown: "Of a thousand echo requests to each address, and of all packets by the counters of our own rules, " +
-			"the planned share is lost, each family and direction by itself, within four standard deviations and a " +
-			"point.",
+		Summary: "Drops a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
+		Shown: "Of a thousand echo requests to each address, and of all packets that our rules count, the planned " +
+			"share is lost, within four standard deviations and one point, in each family and direction.",
 		Healed: "The nftables table is deleted; all probes connect, 200 of 200 echo requests are answered, the lease " +
 			"is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},

@@ -22,10 +22,10 @@ import (
 func ClockStep() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "clock-step",
-		Summary: "Puts the wall clock of the victim's node forward, or back.",
-		Shown: "The wall clock is off its boot clock, and off the wall clocks of the other nodes, by what was " +
-			"planned; theirs are where they were.",
-		Healed:   "The wall clock is put back by the boot clock, and agrees with those of the other nodes.",
+		Summary: "Sets the wall clock of the victim's node forward or back.",
+		Shown: "The wall clock differs by the offset from the boot clock and from the other nodes' wall clocks, " +
+			"which are unchanged.",
+		Healed:   "The wall clock is set back by the boot clock, and agrees with those of the other nodes.",
 		Needs:    []string{"clock", "systemd"},
 		Takes:    []plan.Part{plan.PartClock},
 		Upstream: "client-go#448",

@@ -23,9 +23,9 @@ import (
 func ContainerFreeze() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-freeze",
-		Summary: "Freezes a container of the victim's pod with SIGSTOP; the pod stays, its connections too.",
-		Shown:   "The kernel says that every process of the container is stopped, and its runtime still has the task.",
-		Healed: "Its processes go on, as far as they bear our mark; the container, or a later one of the pod, runs, " +
+		Summary: "Freezes a container of the victim's pod with SIGSTOP; the pod and its connections stay.",
+		Shown:   "Every process of the container is stopped (state T), and the runtime still has its task.",
+		Healed: "Its processes get SIGCONT if they bear our mark; the container, or a later one of the pod, runs, " +
 			"and the pod is Ready.",
 		Needs: []string{"systemd"},
 		// The database does nothing, as if it were gone, and later acts on what it knew before.

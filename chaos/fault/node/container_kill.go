@@ -18,10 +18,9 @@ func ContainerKill() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-kill",
 		Summary: "Kills a container of the victim's pod with SIGKILL; the pod stays.",
-		Shown: "The container's first process is gone by pid and start time, and the container runtime runs no task " +
-			"of it.",
-		Healed: "The kubelet starts another container in the same pod: another id, a later process, a restart more; " +
-			"the pod is Ready.",
+		Shown:   "The container's first process is gone by pid and start time, and the runtime has no task of it.",
+		Healed: "The kubelet starts another container in the same pod, with another id, a later process and one " +
+			"restart more; the pod is Ready.",
 		Needs: []string{"systemd"},
 		// What Chaos Mesh calls container-kill.
 		Takes:    []plan.Part{plan.PartContainer},

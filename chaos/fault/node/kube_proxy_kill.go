@@ -24,9 +24,9 @@ func KubeProxyKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kube-proxy-kill",
 		Summary: "Kills kube-proxy on the victim's node with SIGKILL; the rules that it wrote stay.",
-		Shown:   "The old process is gone, and the kubelet has seen its container end.",
-		Healed: "The kubelet starts it again: a later process and another container, and it says that it is well " +
-			"wherever it did, over either family.",
+		Shown:   "The old process is gone, and the kubelet reports that its container ended.",
+		Healed: "The kubelet starts it again: a later process in another container, healthy on every address that " +
+			"answered before.",
 		Needs: []string{"api", "systemd"},
 		// Services must work on afterwards as before.
 		Takes:    []plan.Part{plan.PartProxy},

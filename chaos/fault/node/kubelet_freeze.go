@@ -20,10 +20,11 @@ func KubeletFreeze() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kubelet-freeze",
 		Summary: "Freezes the kubelet of the victim's node with SIGSTOP; its pods go on.",
-		Shown: "Its process is stopped, its health endpoint and its port answer nobody over either family, and the " +
-			"node's lease is not renewed while that of another node is.",
-		Healed: "It goes on if it bears our mark; it is active and healthy, the node's lease renewed, the node Ready.",
-		Needs:  []string{"systemd"},
+		Shown: "Its process is stopped (state T), its health endpoint and its port do not answer over any family, " +
+			"and the node's lease is not renewed while that of another node is.",
+		Healed: "Its process gets SIGCONT if it bears our mark; it is active and healthy, the node's lease renewed, " +
+			"the node Ready.",
+		Needs: []string{"systemd"},
 		// A kubelet that acts on what it knew before it was frozen.
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",

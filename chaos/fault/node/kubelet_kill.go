@@ -17,8 +17,8 @@ func KubeletKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:     "kubelet-kill",
 		Summary:  "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
-		Shown:    "The old process is gone, systemd counts a restart more, and a later process answers for its health.",
-		Healed:   "Systemd starts it again; the kubelet is active, the node's lease renewed by it, and the node Ready.",
+		Shown:    "The old process is gone, systemd counts one restart more, and a later process is healthy.",
+		Healed:   "Systemd starts it again: it is active, the node's lease renewed by it, and the node Ready.",
 		Needs:    []string{"systemd"},
 		Triggers: true,
 		// What a restarted kubelet has forgotten: volumes that are still mounted.

@@ -22,9 +22,9 @@ func RuntimeKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "runtime-kill",
 		Summary: "Kills containerd on the victim's node with SIGKILL; containers and their shims go on.",
-		Shown: "The old process is gone, systemd counts a restart more, a later process answers, and the workload's " +
-			"processes and their shims are those of before.",
-		Healed: "Systemd starts it again; containerd is active, the kubelet healthy, the node's lease renewed, and " +
+		Shown: "The old process is gone, systemd counts one restart more, a later process answers, and the " +
+			"workload's processes and their shims go on.",
+		Healed: "Systemd starts it again: containerd is active, the kubelet healthy, the node's lease renewed, and " +
 			"the node Ready.",
 		Needs: []string{"systemd"},
 		// A runtime that comes back finds its containers by their shims.

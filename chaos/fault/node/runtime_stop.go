@@ -18,10 +18,10 @@ func RuntimeStop() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "runtime-stop",
 		Summary: "Stops containerd on the victim's node and keeps it stopped; containers and their shims go on.",
-		Shown: "The unit is inactive, its process is gone, it answers nobody, and the workload's processes and their " +
-			"shims are those of before.",
-		Healed: "It is started; it is active and answers, the kubelet healthy, the node's lease " +
-			"renewed, and the node Ready.",
+		Shown: "The unit is inactive, its process is gone, it does not answer, and the workload's processes and " +
+			"their shims go on.",
+		Healed: "It is started: it is active and answers, the kubelet healthy, the node's lease renewed, and the " +
+			"node Ready.",
 		Needs: []string{"systemd"},
 		// A kubelet without a runtime: nothing can be started or ended, and its node is not ready.
 		Takes:    []plan.Part{plan.PartRuntime},

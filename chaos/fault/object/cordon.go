@@ -149,7 +149,7 @@ func Cordon() fault.Definition {
 		Name:    "cordon",
 		Summary: "Makes the victim's node unschedulable; its pods go on.",
 		Shown:   "spec.unschedulable is true, and the Node has the taint that the control plane adds for it.",
-		Healed:  "It is taken back if it bears our mark; neither the field nor the taint is set.",
+		Healed:  "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:   []string{"api", "systemd"},
 		// What kubectl drain begins with; a pod that comes back must come up elsewhere.
 		Takes:    []plan.Part{plan.PartSchedulable},

@@ -26,9 +26,9 @@ import (
 func Drain() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "drain",
-		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets; budgets are respected.",
-		Shown: "The Node is unschedulable; how every eviction was answered; and none of the evicted pods is on the " +
-			"node any more.",
+		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets, within their budgets.",
+		Shown: "The Node is unschedulable, every eviction was answered, and no evicted pod is on the node any " +
+			"more.",
 		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:  []string{"api", "systemd"},
 		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.

@@ -17,11 +17,12 @@ import (
 // are only evicted, each with its own grace, and what became of the victim's is told.
 func OutOfService() fault.Definition {
 	return fault.Plain(fault.Definition{
-		Name:    "out-of-service",
-		Summary: "Taints the victim's node out of service, as is done for one that is known to be off.",
-		Shown:   "The taint is there; if the node is not Ready, the API server has the victim's pod no more.",
-		Healed:  "The taint is taken away if it bears our mark, and is not there.",
-		Needs:   []string{"api", "systemd"},
+		Name: "out-of-service",
+		Summary: "Taints the victim's node out of service, as an administrator does with a node that is known to be " +
+			"off.",
+		Shown:  "The taint is there; if the node is not Ready, the victim's pod is gone from the API.",
+		Healed: "The taint is removed if it bears our mark, and is gone.",
+		Needs:  []string{"api", "systemd"},
 		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",

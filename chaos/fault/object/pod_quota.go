@@ -19,9 +19,9 @@ import (
 func PodQuota() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-quota",
-		Summary: "Gives the workload's namespace a quota of one pod less than there are, whatever the victim.",
-		Shown:   "The ResourceQuota's status has the limit, and as many pods or more are counted against it.",
-		Healed:  "The ResourceQuota that bears our name is deleted, and there is none of that name.",
+		Summary: "Limits the pods of the workload's namespace to one less than there are.",
+		Shown:   "The ResourceQuota's status has the limit, and counts at least as many pods.",
+		Healed:  "The ResourceQuota of our name is deleted and gone.",
 		Needs:   []string{"api", "systemd"},
 		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},

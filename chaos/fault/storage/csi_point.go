@@ -24,10 +24,10 @@ import (
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "csi-point",
-		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume.",
-		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
-			"least.",
-		Healed:  "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
+		Summary: "Makes the CSI driver fail, delay, hold or fake the calls of one method for the victim's volume.",
+		Shown: "The running driver has read the fault point, and by the end of the hold it took part in at least " +
+			"one call.",
+		Healed:  "The fault point is cleared, and the driver lists no point of ours and holds no call by it.",
 		Needs:   []string{"systemd"},
 		Storage: plan.StorageSharedDisk,
 		// A detach that fails although the disk stays attached; a kubelet killed between two calls.

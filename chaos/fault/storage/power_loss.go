@@ -27,11 +27,11 @@ import (
 func PowerLoss() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "power-loss",
-		Summary: "Takes the power from the victim's node: what was not synced on the workload's volumes there is gone.",
-		Shown: "Every access to the volumes fails, the node has a later boot without a process of the old one, and " +
-			"on each volume a file that was synced is whole, and one that was not is gone.",
-		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, volumes " +
-			"readable and writable.",
+		Summary: "Cuts the power of the victim's node: what was not synced on the workload's volumes there is lost.",
+		Shown: "Every access to the volumes fails, the node has a later boot without the old processes, and on " +
+			"each volume a synced file is whole and an unsynced one is gone.",
+		Healed: "It is up: kubelet active, lease renewed, node and pods Ready with new containers, volumes readable " +
+			"and writable.",
 		Needs: []string{"power", "systemd"},
 		Takes: []plan.Part{plan.PartNode},
 		// Databases that trust a setting, and file systems that lose what was renamed and not synced.

@@ -95,65 +95,71 @@ func (e Env) nodes(ctx context.Context, keep func(clusters.Node) bool) ([]cluste
 	return slices.DeleteFunc(slices.Clone(all), func(n clusters.Node) bool { return !keep(n) }), nil
 }
 
-// Saw is the fact of something that was seen between begin and now.
-func (e Env) Saw(begin history.Time, format string, args ...any) []Fact {
-	return []Fact{{Span: history.Between(begin, e.Clock()), Sentence: fmt.Sprintf(format, args...)}}
+// Show returns what was seen. It either looks once or waits; a look whose answer may still change returns NotYet.
+type Show = func(ctx context.Context) ([]Fact, error)
+
+// NotYet is the error of a look that saw another state than the wanted one, and says which.
+func NotYet(format string, args ...any) error { return stateError(fmt.Sprintf(format, args...)) }
+
+type stateError string
+
+func (e stateError) Error() string { return string(e) }
+
+// Seen returns one fact.
+func Seen(span history.Span, format string, args ...any) []Fact {
+	return []Fact{{Span: span, Sentence: fmt.Sprintf(format, args...)}}
 }
 
-// Look looks once. It returns what it saw, or a state that is not empty and says what is not as wanted.
-type Look func(ctx context.Context) (facts []Fact, state string, err error)
+// Saw returns one fact, seen between begin and now.
+func (e Env) Saw(begin history.Time, format string, args ...any) []Fact {
+	return Seen(history.Between(begin, e.Clock()), format, args...)
+}
 
-// Until looks until there is no state left to tell, and returns what it saw last.
-func Until(ctx context.Context, what string, every, bound time.Duration, look Look) ([]Fact, error) {
-	var facts []Fact
-	err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
-		seen, state, err := look(ctx)
-		facts = seen
-		return err == nil && state == "", state, err
+// Until repeats looks, one after the other, until none returns an error. It returns the facts of the last time.
+func Until(ctx context.Context, what string, every, bound time.Duration, looks ...Show) (facts []Fact, err error) {
+	err = await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
+		var looked error
+		facts, looked = All(ctx, looks...)
+		var state stateError
+		if errors.As(looked, &state) {
+			return false, looked.Error(), nil
+		}
+		return looked == nil, "", looked
 	})
 	return facts, err
 }
 
-// Once looks once; a state is an error.
-func Once(ctx context.Context, look Look) ([]Fact, error) {
-	facts, state, err := look(ctx)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	return facts, err
+// Await is Until as a step of All.
+func Await(what string, every, bound time.Duration, looks ...Show) Show {
+	return func(ctx context.Context) ([]Fact, error) { return Until(ctx, what, every, bound, looks...) }
 }
 
-// Each looks at one thing after the other, as far as the first that is not as wanted.
-func Each(looks ...Look) Look {
-	return func(ctx context.Context) ([]Fact, string, error) {
-		var facts []Fact
-		for _, look := range looks {
-			seen, state, err := look(ctx)
-			facts = append(facts, seen...)
-			if err != nil || state != "" {
-				return facts, state, err
-			}
+// All calls one Show after the other up to the first error, and returns the facts of all.
+func All(ctx context.Context, shows ...Show) ([]Fact, error) {
+	var facts []Fact
+	for _, show := range shows {
+		seen, err := show(ctx)
+		facts = append(facts, seen...)
+		if err != nil {
+			return facts, err
 		}
-		return facts, "", nil
 	}
+	return facts, nil
 }
 
-// Judge gives a sentence about what was read if it is as wanted, and otherwise says in what state it is.
-type Judge[T any] func(T) (sentence, state string)
-
-// Judged is a look that reads something and judges it.
-func Judged[T any](env Env, read func(context.Context) (T, error), is Judge[T]) Look {
-	return func(ctx context.Context) ([]Fact, string, error) {
+// Judged is a look that reads something and has it judged: by a sentence about it, or by an error such as NotYet.
+func Judged[T any](env Env, read func(context.Context) (T, error), judge func(T) (string, error)) Show {
+	return func(ctx context.Context) ([]Fact, error) {
 		begin := env.Clock()
 		now, err := read(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		sentence, state := is(now)
-		if sentence == "" {
-			return nil, state, nil
+		sentence, err := judge(now)
+		if err != nil {
+			return nil, err
 		}
-		return env.Saw(begin, "%s", sentence), "", nil
+		return env.Saw(begin, "%s", sentence), nil
 	}
 }
 
@@ -166,27 +172,6 @@ func Optional[T any](what string, object *T, err error) (*T, error) {
 		return nil, fmt.Errorf("get %s: %w", what, err)
 	}
 	return object, nil
-}
-
-// Show shows something, or says why it cannot.
-type Show = func(ctx context.Context) ([]Fact, error)
-
-// Await is Until as a step between others.
-func Await(what string, every, bound time.Duration, look Look) Show {
-	return func(ctx context.Context) ([]Fact, error) { return Until(ctx, what, every, bound, look) }
-}
-
-// All shows one thing after the other, as far as the first error.
-func All(ctx context.Context, shows ...Show) ([]Fact, error) {
-	var facts []Fact
-	for _, show := range shows {
-		seen, err := show(ctx)
-		facts = append(facts, seen...)
-		if err != nil {
-			return facts, err
-		}
-	}
-	return facts, nil
 }
 
 // Ask runs a command on a node and decodes its answer, which is JSON.

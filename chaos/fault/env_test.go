@@ -205,7 +205,7 @@ func TestPodsBack(t *testing.T) {
 				}
 				env = w.env()
 				create(t, env, tc.now...)
-				facts, err := env.PodsBack(&before, time.Minute)(t.Context())
+				facts, err := env.PodsBack(&before, true, time.Minute)(t.Context())
 				got := fmt.Sprint(facts)
 				if err != nil {
 					got = err.Error()

@@ -202,8 +202,8 @@ func evident(facts []Fact, err error) ([]Fact, error) {
 func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage, limit time.Duration,
 	act func(ctx context.Context) ([]Fact, error),
 ) error {
-	arrow := arrows(verb)
-	if !arrow.legal(g.state) {
+	from, to := transition(verb)
+	if !slices.Contains(from, g.state) {
 		return g.wrap(verb, fmt.Errorf("state is %q: %w", g.state, ErrOrder))
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the limit of %s is over", limit))
@@ -217,7 +217,7 @@ func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage,
 	if err == nil {
 		err = g.record(stage, span, facts, nil)
 		if err != nil && (verb == verbHeal || verb == verbConfirmHealed) {
-			g.state = arrow.to // It was done; only the journal does not know.
+			g.state = to // It was done; only the journal does not know.
 			return g.wrap(verb, err)
 		}
 	}
@@ -226,7 +226,7 @@ func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage,
 		err = g.wrap(verb, err)
 		return errors.Join(err, g.record(history.StageFaultFailed, span, facts, err))
 	}
-	g.state = arrow.to
+	g.state = to
 	g.cfg.Env.Log.Info(verb, "fault", g.cfg.Step.Fault.Name, "node", g.node(), "took", span.Length())
 	return nil
 }
@@ -290,3 +290,75 @@ func (f Fact) String() string {
 	}
 	return fmt.Sprintf("%s (between %s and %s)", f.Sentence, f.Span.NotBefore, f.Span.NotAfter)
 }
+
+// State is where a guarded fault is in its life.
+//
+//	fresh --Begin--> clean --Arm--> armed --Inject--> injected --Confirm--> shown (hold)
+//	                   |              |                  |                   |
+//	                   +------Heal----+-------Heal-------+--------Heal-------+---> healed --ConfirmHealed--> over
+//	                                                                              ^  |
+//	any state --error--> hurt ------------------------Heal------------------------+  +--Heal--> healed
+//
+// Heal is legal everywhere but before the beginning and after the end. A fault that was hurt once stays failed, also
+// when it is over.
+type State string
+
+// The states of a guarded fault.
+const (
+	StateFresh    State = "fresh"    // Nothing was done.
+	StateClean    State = "clean"    // Healed to begin with, and the intent is in the journal.
+	StateArmed    State = "armed"    // The undo is armed, or the fault has none to arm.
+	StateInjected State = "injected" // The act was carried out.
+	StateShown    State = "shown"    // The effect was shown.
+	StateHurt     State = "hurt"     // Something went wrong; anything may be left.
+	StateHealed   State = "healed"   // The undo was carried out.
+	StateOver     State = "over"     // The effect was shown to be gone.
+)
+
+// ErrOrder is wrapped by the error of a call that is not legal in the guard's state. Nothing was done then.
+var ErrOrder = errors.New("not legal in this state")
+
+// transition returns the states in which a verb is legal, and the state it leads to. Every error leads to StateHurt.
+func transition(verb string) (from []State, to State) {
+	switch verb {
+	case verbBegin:
+		return []State{StateFresh}, StateClean
+	case verbArm:
+		return []State{StateClean}, StateArmed
+	case verbInject:
+		return []State{StateArmed}, StateInjected
+	case verbConfirm:
+		return []State{StateInjected}, StateShown
+	case verbHeal:
+		return []State{StateClean, StateArmed, StateInjected, StateShown, StateHurt, StateHealed}, StateHealed
+	}
+	return []State{StateHealed}, StateOver // verbConfirmHealed.
+}
+
+const (
+	verbBegin         = "begin"
+	verbArm           = "arm"
+	verbInject        = "inject"
+	verbConfirm       = "confirm"
+	verbDuring        = "carry out the steps within"
+	verbProvoke       = "carry out the steps that provoke"
+	verbHold          = "hold"
+	verbHeal          = "heal"
+	verbConfirmHealed = "confirm healed"
+)
+
+// StageError is an error with the stage of a fault's life that could not be reached.
+type StageError struct {
+	Fault string
+	Node  string
+	Stage string // "begin", "arm", "inject", "confirm", "hold", "heal", "confirm healed".
+	Err   error
+}
+
+// Error names the stage, the fault and its node.
+func (e *StageError) Error() string {
+	return fmt.Sprintf("%s fault %q on node %q: %v", e.Stage, e.Fault, e.Node, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StageError) Unwrap() error { return e.Err }

@@ -3,7 +3,9 @@ package fault
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
@@ -75,41 +78,39 @@ func (e Env) LeaseSilent(since *Leases) Show {
 			return nil, fmt.Errorf("node %q had no lease to begin with", node)
 		}
 		what := fmt.Sprintf("lease of node %q not to be renewed", node)
-		return Until(ctx, what, askEvery, SilenceBound, func(ctx context.Context) ([]Fact, string, error) {
+		return Until(ctx, what, askEvery, SilenceBound, func(ctx context.Context) ([]Fact, error) {
 			now, err := e.ReadLeases(ctx)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			if renewed := now.Renewed[node]; !renewed.Equal(begin.Renewed[node]) {
 				begin = now
-				return nil, fmt.Sprintf("it was renewed at %s", renewed.Format(time.StampMilli)), nil
+				return nil, NotYet("it was renewed at %s", renewed.Format(time.StampMilli))
 			}
-			silent := now.At.Sub(begin.At)
+			silent, least := now.At.Sub(begin.At), now.Every+leaseMargin
 			other := renewedSince(begin, now, node)
-			state := fmt.Sprintf("silent for %s of more than %s", silent.Round(time.Second), now.Every+leaseMargin)
-			if other == "" {
-				return nil, state + ", that of no other node renewed", nil
+			switch {
+			case other == "":
+				return nil, NotYet("silent for %s of more than %s, that of no other node renewed",
+					silent.Round(time.Second), least)
+			case silent <= least:
+				return nil, NotYet("silent for %s of more than %s", silent.Round(time.Second), least)
 			}
-			if silent <= now.Every+leaseMargin {
-				return nil, state, nil
-			}
-			return []Fact{{Span: history.Between(begin.At, now.At), Sentence: fmt.Sprintf(
-				"the lease of node %q was not renewed for %s, that of node %q was",
-				node, silent.Round(100*time.Millisecond), other)}}, "", nil
+			return Seen(history.Between(begin.At, now.At),
+				"the lease of node %q was not renewed for %s, that of node %q was", node,
+				silent.Round(100*time.Millisecond), other), nil
 		})
 	}
 }
 
-// renewedSince returns the first node but one, by name, whose lease was renewed between two readings.
-func renewedSince(before, after Leases, but string) string {
-	first := ""
-	for name, renewed := range after.Renewed {
-		old, known := before.Renewed[name]
-		if name != but && known && !renewed.Equal(old) && (first == "" || name < first) {
-			first = name
+// renewedSince returns the first node by name, other than except, whose lease was renewed between two readings.
+func renewedSince(before, after Leases, except string) string {
+	for _, name := range slices.Sorted(maps.Keys(after.Renewed)) {
+		if old, known := before.Renewed[name]; name != except && known && !after.Renewed[name].Equal(old) {
+			return name
 		}
 	}
-	return first
+	return ""
 }
 
 // LeaseRenewed waits until the victim's lease is renewed after since was read. When since is zero, nothing was read
@@ -118,20 +119,19 @@ func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		node, before := e.Node.Name(), *since
 		what := fmt.Sprintf("lease of node %q to be renewed", node)
-		return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
+		return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, error) {
 			now, err := e.ReadLeases(ctx)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			if before.At == 0 {
 				before = now
 			}
 			renewed, ok := now.Renewed[node]
 			if !ok || renewed.Equal(before.Renewed[node]) {
-				return nil, fmt.Sprintf("last renewed at %s", renewed.Format(time.StampMilli)), nil
+				return nil, NotYet("last renewed at %s", renewed.Format(time.StampMilli))
 			}
-			return []Fact{{Span: history.Between(before.At, now.At),
-				Sentence: fmt.Sprintf("the lease of node %q was renewed again", node)}}, "", nil
+			return Seen(history.Between(before.At, now.At), "the lease of node %q was renewed again", node), nil
 		})
 	}
 }
@@ -156,14 +156,14 @@ func NodeIsReady(node *corev1.Node) (ready bool, text string) {
 func (e Env) NodeReady(bound time.Duration) Show {
 	name := e.Node.Name()
 	return Await(fmt.Sprintf("node %q to be Ready", name), askEvery, bound,
-		Judged(e, e.ReadNode, func(node *corev1.Node) (sentence, state string) {
+		Judged(e, e.ReadNode, func(node *corev1.Node) (string, error) {
 			if node == nil {
-				return "", "there is no Node of that name"
+				return "", NotYet("there is no Node of that name")
 			}
 			if ready, text := NodeIsReady(node); !ready {
-				return "", "Ready is " + text
+				return "", NotYet("Ready is %s", text)
 			}
-			return fmt.Sprintf("node %q is Ready", name), ""
+			return fmt.Sprintf("node %q is Ready", name), nil
 		}))
 }
 
@@ -206,28 +206,28 @@ func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error
 // Running reports whether it runs.
 func (u Unit) Running() bool { return u.PID > 0 && u.State == "active (running)" }
 
-// unit is a look at a service of the victim.
-func (e Env) unit(name string, is Judge[Unit]) Look {
-	return Judged(e, func(ctx context.Context) (Unit, error) { return ReadUnit(ctx, e.Node, name) }, is)
+// unit reads what systemd knows of a service of the victim.
+func (e Env) unit(name string) func(context.Context) (Unit, error) {
+	return func(ctx context.Context) (Unit, error) { return ReadUnit(ctx, e.Node, name) }
 }
 
 // UnitActive waits until a service of the victim runs.
 func (e Env) UnitActive(name string, bound time.Duration) Show {
-	return Await(name+" to be active", askEvery, bound, e.unit(name, func(u Unit) (sentence, state string) {
+	return Await(name+" to be active", askEvery, bound, Judged(e, e.unit(name), func(u Unit) (string, error) {
 		if !u.Running() {
-			return "", u.State
+			return "", NotYet("%s", u.State)
 		}
-		return fmt.Sprintf("the %s is active with pid %d", name, u.PID), ""
+		return fmt.Sprintf("the %s is active with pid %d", name, u.PID), nil
 	}))
 }
 
 // UnitDown looks whether a service of the victim is inactive.
-func (e Env) UnitDown(name string) Look {
-	return e.unit(name, func(u Unit) (sentence, state string) {
+func (e Env) UnitDown(name string) Show {
+	return Judged(e, e.unit(name), func(u Unit) (string, error) {
 		if u.PID > 0 || u.State != "inactive (dead)" {
-			return "", fmt.Sprintf("%s is %s with pid %d", name, u.State, u.PID)
+			return "", NotYet("%s is %s with pid %d", name, u.State, u.PID)
 		}
-		return fmt.Sprintf("%s is %s", name, u.State), ""
+		return fmt.Sprintf("%s is %s", name, u.State), nil
 	})
 }
 
@@ -262,45 +262,62 @@ func (e Env) Again(ctx context.Context, before ...probe.Process) (probe.Processe
 	return nodeagent.On(e.Node).Processes(ctx, probe.Query{PIDs: PIDs(before...)})
 }
 
-// Gone looks whether none of some processes of a node is there any more. Begin is when that is first expected.
-func (e Env) Gone(begin history.Time, old ...probe.Process) Look {
-	return func(ctx context.Context) ([]Fact, string, error) {
+// Gone looks whether all the given processes have ended. Begin is the earliest time at which they can have.
+func (e Env) Gone(begin history.Time, old ...probe.Process) Show {
+	return func(ctx context.Context) ([]Fact, error) {
 		now, err := e.Again(ctx, old...)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		var facts []Fact
 		for _, p := range old {
 			if now.Lives(p) {
-				return nil, fmt.Sprintf("%s, pid %d, is still there", p.Name, p.PID), nil
+				return nil, NotYet("%s, pid %d, is still there", p.Name, p.PID)
 			}
-			facts = append(facts, Fact{Span: history.Between(begin, now.At),
-				Sentence: fmt.Sprintf("%s pid %d, started at %s, is gone", p.Name, p.PID, p.Start)})
+			facts = append(facts, Seen(history.Between(begin, now.At), "%s pid %d, started at %s, is gone", p.Name,
+				p.PID, p.Start)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	}
 }
 
+// Frozen looks whether every given process is there and stopped. One that has ended is an error that ends the wait.
+func (e Env) Frozen(ctx context.Context, old ...probe.Process) (probe.Processes, error) {
+	now, err := e.Again(ctx, old...)
+	if err != nil {
+		return now, err
+	}
+	for _, p := range old {
+		if !now.Lives(p) {
+			return now, await.Stop(fmt.Errorf("%s, pid %d, is gone: it was not just frozen", p.Name, p.PID))
+		}
+		if is, _ := now.Find(p.PID); !is.Frozen() {
+			return now, NotYet("%s, pid %d, is in state %s, not stopped", p.Name, p.PID, is.State)
+		}
+	}
+	return now, nil
+}
+
 // LaterBoot looks whether the victim was booted after some processes were seen, and none of them is there any more.
-// Begin is when that is first expected.
-func (e Env) LaterBoot(begin history.Time, before probe.Processes) Look {
-	return func(ctx context.Context) ([]Fact, string, error) {
+// Begin is the earliest time at which they can have ended.
+func (e Env) LaterBoot(begin history.Time, before probe.Processes) Show {
+	return func(ctx context.Context) ([]Fact, error) {
 		now, err := e.Again(ctx, before.Processes...)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if now.PID1Start <= before.PID1Start {
-			return nil, fmt.Sprintf("the first process was started at %s, as before", now.PID1Start), nil
+			return nil, NotYet("the first process was started at %s, as before", now.PID1Start)
 		}
-		facts := []Fact{{Span: history.Between(now.PID1Start, now.At), Sentence: fmt.Sprintf(
-			"the node was booted at %s, the boot before at %s", now.PID1Start, before.PID1Start)}}
+		facts := Seen(history.Between(now.PID1Start, now.At), "the node was booted at %s, the boot before at %s",
+			now.PID1Start, before.PID1Start)
 		for _, p := range before.Processes {
 			if now.Lives(p) {
-				return nil, fmt.Sprintf("%s, pid %d of the old boot, is still there", p.Name, p.PID), nil
+				return nil, NotYet("%s, pid %d of the old boot, is still there", p.Name, p.PID)
 			}
-			facts = append(facts, Fact{Span: history.Between(begin, now.At), Sentence: fmt.Sprintf(
-				"%s, pid %d of the old boot, started at %s, is gone", p.Name, p.PID, p.Start)})
+			facts = append(facts, Seen(history.Between(begin, now.At),
+				"%s, pid %d of the old boot, started at %s, is gone", p.Name, p.PID, p.Start)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	}
 }

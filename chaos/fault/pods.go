@@ -65,36 +65,18 @@ func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (prob
 	return nodeagent.On(e.Node).Processes(ctx, q)
 }
 
-// PodsBack waits until each of the pods that were on the victim is Ready again, with none of the containers that ran
-// before: until the kubelet has looked, the API server still shows the pod as it was. Pods that are gone are named;
-// the pod by which the victim was chosen must not be among them, unless it was to end before. Of one that was to end,
-// nothing more is awaited than that it has ended, or another of its name is Ready: what is left of it is judged by the
-// checks.
-func (e Env) PodsBack(before *[]corev1.Pod, bound time.Duration) Show {
-	return func(ctx context.Context) ([]Fact, error) {
-		return e.podsAre(ctx, "Ready with new containers", *before, sharesContainer, bound)
+// PodsBack waits until each of the pods that were on the victim is Ready; if they were restarted, with new containers,
+// since the API server shows the old ones until the kubelet has looked. It names the pods that are gone. The pod by
+// which the victim was chosen must not be among them, unless it was being deleted before.
+func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration) Show {
+	how := "Ready"
+	if restarted {
+		how = "Ready with new containers"
 	}
-}
-
-// PodsReady is PodsBack for pods whose containers may have gone on.
-func (e Env) PodsReady(before *[]corev1.Pod, bound time.Duration) Show {
-	return func(ctx context.Context) ([]Fact, error) {
-		return e.podsAre(ctx, "Ready", *before, func(_, _ corev1.Pod) bool { return false }, bound)
-	}
-}
-
-func (e Env) podsAre(ctx context.Context, how string, before []corev1.Pod, stale func(old, now corev1.Pod) bool,
-	bound time.Duration,
-) ([]Fact, error) {
 	what := fmt.Sprintf("pods of node %q to be %s", e.Node.Name(), how)
-	return Until(ctx, what, askEvery, bound, func(ctx context.Context) ([]Fact, string, error) {
-		begin := e.Clock()
-		pods, err := e.PodsOn(ctx)
-		if err != nil {
-			return nil, "", err
-		}
+	return Await(what, askEvery, bound, Judged(e, e.PodsOn, func(pods []corev1.Pod) (string, error) {
 		var back, gone, missing []string
-		for _, old := range before {
+		for _, old := range *before {
 			name := fullName(old)
 			i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return fullName(p) == name })
 			switch victim := name == e.Namespace+"/"+e.Pod && old.DeletionTimestamp == nil; {
@@ -104,21 +86,21 @@ func (e Env) podsAre(ctx context.Context, how string, before []corev1.Pod, stale
 				gone = append(gone, name)
 			case !Ready(&pods[i]):
 				missing = append(missing, name+" is not Ready")
-			case stale(old, pods[i]):
+			case restarted && sharesContainer(old, pods[i]):
 				missing = append(missing, name+" is shown with a container of before")
 			default:
 				back = append(back, name)
 			}
 		}
 		if len(missing) > 0 {
-			return nil, strings.Join(missing, "; "), nil
+			return "", NotYet("%s", strings.Join(missing, "; "))
 		}
 		sentence := fmt.Sprintf("%d pods are %s: %s", len(back), how, strings.Join(back, ", "))
 		if len(gone) > 0 {
 			sentence += "; gone from the node: " + strings.Join(gone, ", ")
 		}
-		return e.Saw(begin, "%s", sentence), "", nil
-	})
+		return sentence, nil
+	}))
 }
 
 // sharesContainer reports whether a container that ran before is shown to run now.

@@ -5,19 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
@@ -66,7 +65,6 @@ type params struct {
 	Manifest json.RawMessage `json:"manifest,omitempty"` // One object of chaos-mesh.org/v1alpha1.
 }
 
-// Validate implements fault.Validator.
 func (p params) Validate(s plan.Setting) plan.FieldErrors {
 	var errs plan.FieldErrors
 	if len(p.Manifest) == 0 {
@@ -129,7 +127,7 @@ func (e *experiment) read(manifest json.RawMessage) error {
 	obj.SetNamespace(e.env.Namespace)
 	obj.SetLabels(map[string]string{undo.OwnerLabel: e.env.Owner.Name()})
 	podsOf(obj).Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
-	specOf(obj).FieldByName("Duration").Set(durationValue(e.env.Life))
+	specOf(obj).FieldByName("Duration").Set(reflect.ValueOf(new(e.env.Life.String())))
 	e.body, err = encode(obj)
 	return err
 }
@@ -162,64 +160,47 @@ func (e *experiment) Inject(ctx context.Context) error {
 	return o.create(ctx, e.body)
 }
 
-// Confirm shows what Chaos Mesh says of it, and then what our probe does.
+// Confirm shows what Chaos Mesh says of the experiment, and then what our probe sees.
 func (e *experiment) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
 		return nil, err
 	}
-	var fact fault.Fact
 	what := fmt.Sprintf("%s %q to be Selected and AllInjected", e.kind, e.name())
-	err = await.Until(ctx, what, look, injectBound, func(ctx context.Context) (bool, string, error) {
-		var state string
-		fact, state, err = e.injected(ctx, o)
-		return err == nil && state == "", state, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	seen, err := e.probe.seen(ctx)
-	return append([]fault.Fact{fact}, seen...), err
+	return fault.All(ctx, fault.Await(what, look, injectBound, e.injected(o)), e.probe.seen)
 }
 
-// injected looks once at what Chaos Mesh says. A state that is not empty says what is missing.
-func (e *experiment) injected(ctx context.Context, o objects) (fault.Fact, string, error) {
-	begin := e.env.Clock()
-	s, there, err := o.get(ctx, e.name())
-	if err != nil {
-		return fault.Fact{}, "", err
+// injected looks whether Chaos Mesh says that the victim, and nobody else, is injected.
+func (e *experiment) injected(o objects) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
+		begin := e.env.Clock()
+		s, there, err := o.get(ctx, e.name())
+		if err != nil {
+			return nil, err
+		}
+		done, missing := s.injected()
+		want := []string{e.env.Namespace + "/" + e.env.Pod}
+		selected, all := s.condition(v1alpha1.ConditionSelected), s.condition(v1alpha1.ConditionAllInjected)
+		switch {
+		case !there:
+			return nil, await.Stop(errors.New("it is not there any more"))
+		case !selected, !all, len(missing) > 0:
+			return nil, fault.NotYet("Selected is %t, AllInjected %t, not injected %q, last failure %q", selected, all,
+				missing, s.failure())
+		case !slices.Equal(done, want):
+			return nil, await.Stop(fmt.Errorf("injected are %q, says Chaos Mesh; planned were %q", done, want))
+		}
+		return e.env.Saw(begin, "%s %q says Selected and AllInjected, of %s alone", e.kind, e.name(), done[0]), nil
 	}
-	done, missing := s.injected()
-	want := []string{e.env.Namespace + "/" + e.env.Pod}
-	switch {
-	case !there:
-		return fault.Fact{}, "", await.Stop(errors.New("it is not there any more"))
-	case !s.condition(v1alpha1.ConditionSelected), !s.condition(v1alpha1.ConditionAllInjected), len(missing) > 0:
-		return fault.Fact{}, fmt.Sprintf("Selected is %t, AllInjected %t, not injected %q, last failure %q",
-			s.condition(v1alpha1.ConditionSelected), s.condition(v1alpha1.ConditionAllInjected), missing,
-			s.failure()), nil
-	case !slices.Equal(done, want):
-		return fault.Fact{}, "", await.Stop(fmt.Errorf("injected are %q, says Chaos Mesh; planned were %q", done, want))
-	}
-	return fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
-		"%s %q says Selected and AllInjected, of %s alone", e.kind, e.name(), done[0])}, "", nil
 }
 
-// Held shows that both still say so.
+// Held shows that Chaos Mesh and our probe still say so.
 func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
 		return nil, err
 	}
-	fact, state, err := e.injected(ctx, o)
-	if err == nil && state != "" {
-		err = errors.New(state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	seen, err := e.probe.seen(ctx)
-	return append([]fault.Fact{fact}, seen...), err
+	return fault.All(ctx, e.injected(o), e.probe.seen)
 }
 
 // Heal deletes the object; that it goes is for ConfirmHealed to wait for. A cluster without the kind has none.
@@ -240,14 +221,13 @@ func (e *experiment) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := e.gone(ctx, o, recoverBound)
-	facts := []fault.Fact{gone}
+	facts, err := e.gone(o, recoverBound)(ctx)
 	if errors.Is(err, await.ErrTimeout) {
-		undone, failed := e.byForce(ctx, o)
-		if failed != nil {
+		var failed error
+		if facts, failed = e.byForce(ctx, o); failed != nil {
 			return nil, errors.Join(err, failed)
 		}
-		facts, err = undone, nil
+		err = nil
 	}
 	if err != nil {
 		return nil, err
@@ -256,24 +236,28 @@ func (e *experiment) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return append(facts, seen...), err
 }
 
-// gone waits until the object is.
-func (e *experiment) gone(ctx context.Context, o objects, bound time.Duration) (fault.Fact, error) {
-	begin, recovered := e.env.Clock(), false
-	what := fmt.Sprintf("%s %q to be recovered and gone", e.kind, e.name())
-	err := await.Until(ctx, what, look, bound, func(ctx context.Context) (bool, string, error) {
-		s, there, err := o.get(ctx, e.name())
-		recovered = recovered || s.condition(v1alpha1.ConditionAllRecovered)
-		return !there && err == nil, fmt.Sprintf("AllRecovered is %t, last failure %q", recovered, s.failure()), err
-	})
-	sentence := fmt.Sprintf("the API server has no %s %q any more", e.kind, e.name())
-	if recovered {
-		sentence += "; before, it said AllRecovered"
+// gone waits until the object is gone.
+func (e *experiment) gone(o objects, bound time.Duration) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
+		begin, recovered := e.env.Clock(), ""
+		what := fmt.Sprintf("%s %q to be recovered and gone", e.kind, e.name())
+		return fault.Until(ctx, what, look, bound, func(ctx context.Context) ([]fault.Fact, error) {
+			s, there, err := o.get(ctx, e.name())
+			if s.condition(v1alpha1.ConditionAllRecovered) {
+				recovered = "; before, it said AllRecovered"
+			}
+			switch {
+			case err != nil:
+				return nil, err
+			case there:
+				return nil, fault.NotYet("AllRecovered is %t, last failure %q", recovered != "", s.failure())
+			}
+			return e.env.Saw(begin, "the API server has no %s %q any more%s", e.kind, e.name(), recovered), nil
+		})
 	}
-	return fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: sentence}, err
 }
 
-// byForce undoes natively what Chaos Mesh does not recover, and has it let the object go then, and not before: what it
-// has done to a pod ends with the pod.
+// byForce deletes the pod, with which everything ends that was done to it, and then has Chaos Mesh let the object go.
 func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, error) {
 	pods := e.env.Kube.CoreV1().Pods(e.env.Namespace)
 	begin := e.env.Clock()
@@ -290,22 +274,23 @@ func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, erro
 		}
 	}
 	what := fmt.Sprintf("pod %q (uid %s) to be gone", e.env.Pod, uid)
-	err = await.Until(ctx, what, look, undoBound, func(ctx context.Context) (bool, string, error) {
+	undone, err := fault.Until(ctx, what, look, undoBound, func(ctx context.Context) ([]fault.Fact, error) {
 		now, err := pods.Get(ctx, e.env.Pod, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, "", nil
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		case err == nil && now.UID == uid:
+			return nil, fault.NotYet("it is there")
 		}
-		return err == nil && now.UID != uid, "it is there", err
+		return e.env.Saw(begin, "Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it "+
+			"ended with it", e.env.Pod, uid), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	undone := fault.Fact{Span: history.Between(begin, e.env.Clock()), Sentence: fmt.Sprintf(
-		"Chaos Mesh did not recover it: pod %q (uid %q) is gone, and what was done to it ended with it", e.env.Pod,
-		uid)}
 	if err := o.force(ctx, e.name()); err != nil {
 		return nil, err
 	}
-	gone, err := e.gone(ctx, o, recoverBound/2)
-	return []fault.Fact{undone, gone}, err
+	gone, err := e.gone(o, recoverBound/2)(ctx)
+	return append(undone, gone...), err
 }

@@ -1,9 +1,18 @@
 package chaosmesh
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
@@ -103,4 +112,108 @@ func shorten(steps []plan.Step, most time.Duration) {
 		share := float64(steps[i].Bound) / float64(all)
 		steps[i].Bound = plan.Duration(time.Duration(float64(most) * share).Truncate(time.Second))
 	}
+}
+
+// The limits of what is read. They keep a file of hostile size from filling the memory.
+const (
+	maxBytes     = 1 << 20
+	maxDocuments = 64
+)
+
+// Is reports whether data looks like a manifest of Chaos Mesh, and not like a plan.
+func Is(data []byte) bool {
+	var plan struct {
+		APIVersion string `json:"apiVersion"`
+		Schema     int    `json:"schema"`
+	}
+	if json.Unmarshal(data, &plan) == nil {
+		return plan.APIVersion != "" && plan.Schema == 0
+	}
+	return slices.ContainsFunc(documents(data), func(doc []byte) bool {
+		var head struct {
+			APIVersion string `json:"apiVersion"`
+		}
+		return yaml.Unmarshal(doc, &head) == nil && head.APIVersion != ""
+	})
+}
+
+// documents splits YAML at its separators, and leaves out what is empty or all comments.
+func documents(data []byte) [][]byte {
+	var docs [][]byte
+	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for len(docs) <= maxDocuments {
+		doc, err := reader.Read()
+		if err != nil {
+			return docs // The reader fails at the end alone: it only looks at lines.
+		}
+		for line := range bytes.Lines(doc) {
+			line = bytes.TrimSpace(line)
+			if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+				docs = append(docs, doc)
+				break
+			}
+		}
+	}
+	return docs
+}
+
+// Parse decodes manifests in YAML or JSON, one document each. It returns plan.FieldErrors with all that is wrong.
+func Parse(data []byte) ([]client.Object, error) {
+	var errs plan.FieldErrors
+	docs := documents(data)
+	switch {
+	case len(data) > maxBytes:
+		errs.Add("manifests", "split the file", "they are longer than %d bytes", maxBytes)
+	case len(docs) == 0:
+		errs.Add("manifests", "add objects of chaos-mesh.org/v1alpha1", "there is none")
+	case len(docs) > maxDocuments:
+		errs.Add("manifests", "split the file", "there are more than %d", maxDocuments)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	objects := make([]client.Object, len(docs))
+	for i, doc := range docs {
+		obj, wrong := decode(doc)
+		objects[i] = obj
+		errs = append(errs, wrong.Under(fmt.Sprintf("manifests[%d]", i))...)
+	}
+	return objects, errs.Err()
+}
+
+// decode decodes one document strictly, and validates what the API server would of its metadata.
+func decode(doc []byte) (obj client.Object, errs plan.FieldErrors) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := yaml.Unmarshal(doc, &head); err != nil {
+		errs.Add("", "correct the YAML", "it cannot be decoded: %v", err)
+		return nil, errs
+	}
+	if group := v1alpha1.SchemeGroupVersion.String(); head.APIVersion != group {
+		errs.Add("apiVersion", "use "+group, "%q is not of Chaos Mesh", head.APIVersion)
+		return nil, errs
+	}
+	if !errs.OneOf("kind", "usable kind of Chaos Mesh", head.Kind, kinds()...) {
+		return nil, errs
+	}
+	obj = v1alpha1.AllKindsIncludeScheduleAndWorkflow()[head.Kind].SpawnObject()
+	if errs = plan.Unmarshal(doc, obj); len(errs) > 0 {
+		return nil, errs
+	}
+	if name := obj.GetName(); len(validation.IsDNS1123Subdomain(name)) > 0 {
+		errs.Add("metadata.name", "use lower-case letters, digits, hyphens and dots", "%q is not a name", name)
+	}
+	if ns := obj.GetNamespace(); ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
+		errs.Add("metadata.namespace", "use lower-case letters, digits and hyphens", "%q is not a name", ns)
+	}
+	if obj.GetAnnotations()[v1alpha1.PauseAnnotationKey] == "true" {
+		errs.Add("metadata.annotations["+v1alpha1.PauseAnnotationKey+"]", "leave it out",
+			"a paused experiment does nothing")
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		errs.Add("metadata.deletionTimestamp", "leave it out", "an object that is being deleted cannot be created")
+	}
+	return obj, errs
 }

@@ -22,7 +22,7 @@ type row struct {
 	refused string // Why it is not carried out; everything else is empty then.
 }
 
-// rows are the actions that are known. Every other kind is refused.
+// rows are the known actions. Every other kind is refused.
 func rows() []row {
 	const (
 		files  = " volumePath path methods percent"

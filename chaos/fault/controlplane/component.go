@@ -101,8 +101,6 @@ func (c component) urls() []string {
 	return all
 }
 
-const healthOK = 200
-
 // health asks for its health on a node and returns the answers by their URLs: the HTTP status, or 0 where none came
 // within 2 s. The node asks itself, so no network is in between.
 func (c component) health(ctx context.Context, node clusters.Node) (map[string]int, error) {
@@ -169,8 +167,9 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 
 // leadership is the lease of the component's process that leads.
 type leadership struct {
-	holder  string
-	renewed time.Time
+	holder   string
+	renewed  time.Time
+	renewals int // Seen so far; see victims.renewed.
 }
 
 func readLeadership(ctx context.Context, kube kubernetes.Interface, name string) (leadership, error) {

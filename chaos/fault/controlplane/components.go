@@ -31,54 +31,43 @@ import (
 // All of them show at the end that the program, or a later process of it, says it is healthy, that the API server
 // answers, and that the leases that depend on it are renewed twice after that.
 func Components() []fault.Definition {
-	const renewed = "requests to the API server are answered, and the leases that depend on it are renewed " +
-		"again and again."
+	const renewed = "the API server answers requests, and the leases that depend on it are renewed."
 	var all []fault.Definition
 	for _, c := range components() {
-		lack := "its lease is not renewed"
+		missed := "its lease is not renewed."
 		if c.serves {
-			lack = "a request to the API server is not answered"
+			missed = "a request to the API server is not answered."
 		}
-		for _, d := range []struct {
-			fault.Definition
-			build func(victims) fault.Fault
-		}{
-			{fault.Definition{
-				Name:    c.prefix + "-freeze",
-				Summary: "Freezes " + c.title + " with SIGSTOP for the hold, whatever the victim.",
-				Shown: "The kernel says that its process is stopped, its health endpoint is silent, and " +
-					"" + lack + ".",
-				Healed:   "The process goes on; it, or a later one, tells that it is well, " + renewed,
-				Upstream: c.freeze,
-				// The kubelet kills a container whose liveness probe was not answered 8 times in a row, at 10 s to 15 s
-				// each.
-				Longest: time.Minute,
-			}, func(v victims) fault.Fault { return &freeze{v} }},
-			{fault.Definition{
-				Name:     c.prefix + "-kill",
-				Summary:  "Kills " + c.title + " with SIGKILL, whatever the victim.",
-				Shown:    "No process with the old pid and start time is there.",
-				Healed:   "The kubelet starts it again: a later one tells that it is well, " + renewed,
-				Upstream: c.kill,
-			}, func(v victims) fault.Fault { return &kill{v} }},
-			{fault.Definition{
-				Name:    c.prefix + "-stop",
-				Summary: "Takes " + c.title + " away for the hold by its manifest, whatever the victim.",
-				Shown: "No process and no running container of it is there, its health endpoint is silent, and " +
-					"" + lack +
-					".",
-				Healed: "The manifest is put back, and the kubelet starts it; it tells that it is well, " +
-					renewed,
-				Upstream: c.stop,
-				Manifest: true,
-			}, func(v victims) fault.Fault { return &stop{v} }},
-		} {
-			d.Needs = []string{"api", "static-pods", "systemd"}
-			d.Takes = []plan.Part{c.part}
-			all = append(all, fault.Plain(d.Definition, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
-				return d.build(victims{Env: env, of: c}), nil
+		add := func(d fault.Definition, build func(victims) fault.Fault) {
+			d.Needs, d.Takes = []string{"api", "static-pods", "systemd"}, []plan.Part{c.part}
+			all = append(all, fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+				return build(victims{Env: env, of: c}), nil
 			}))
 		}
+		add(fault.Definition{
+			Name:     c.prefix + "-freeze",
+			Summary:  "Freezes " + c.title + " with SIGSTOP on every node of the control plane.",
+			Shown:    "Its processes are stopped (state T), its health endpoint does not answer, and " + missed,
+			Healed:   "Its processes get SIGCONT; it, or a later process of it, is healthy, " + renewed,
+			Upstream: c.freeze,
+			// The kubelet kills a container whose liveness probe fails 8 times in a row, at 10 s to 15 s each.
+			Longest: time.Minute,
+		}, func(v victims) fault.Fault { return &freeze{v} })
+		add(fault.Definition{
+			Name:     c.prefix + "-kill",
+			Summary:  "Kills " + c.title + " with SIGKILL on every node of the control plane.",
+			Shown:    "No process with an old pid and start time is there.",
+			Healed:   "The kubelet starts it again: a later process is healthy, " + renewed,
+			Upstream: c.kill,
+		}, func(v victims) fault.Fault { return &kill{v} })
+		add(fault.Definition{
+			Name:     c.prefix + "-stop",
+			Summary:  "Stops " + c.title + " for the hold by its manifest, on every node of the control plane.",
+			Shown:    "It has no process and no running container, its health endpoint does not answer, and " + missed,
+			Healed:   "The manifest is put back, and the kubelet starts it; it is healthy, " + renewed,
+			Upstream: c.stop,
+			Manifest: true,
+		}, func(v victims) fault.Fault { return &stop{v} })
 	}
 	return all
 }
@@ -91,7 +80,7 @@ const (
 // kill is SIGKILL to a component. Nothing is armed: the kubelet starts static pods again.
 type kill struct{ victims }
 
-// Inject notes which processes there are, and kills them.
+// Inject records the processes, and kills them.
 func (k *kill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -108,20 +97,19 @@ func (k *kill) Inject(ctx context.Context) error {
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
-	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
+	return fault.Until(ctx, what, 100*time.Millisecond, goneBound, func(ctx context.Context) ([]fault.Fact, error) {
 		found, err := k.now(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if p, there := k.among(found); there {
-			return nil, p.String() + " is still there", nil
+			return nil, fault.NotYet("%s is still there", p)
 		}
-		return k.each(history.Between(begin, k.Clock()), "is gone"), "", nil
+		return k.each(history.Between(begin, k.Clock()), "is gone"), nil
 	})
 }
 
-// Heal leaves it to the kubelet.
+// Heal leaves it to the kubelet to start the component.
 func (k *kill) Heal(context.Context) error { return nil }
 
 // freeze is SIGSTOP to a component.
@@ -166,30 +154,28 @@ func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // frozen looks whether all that were frozen are there and frozen, and nothing beside them.
-func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
+func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 	begin := f.Clock()
 	found, err := f.now(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, p := range found {
 		if _, old := f.among([]victim{p}); !old {
-			return nil, fmt.Sprintf("%s %s, a later one, runs", f.of.name, p), nil
+			return nil, fault.NotYet("%s %s, a later one, runs", f.of.name, p)
 		}
 		if !p.Frozen() {
-			return nil, fmt.Sprintf("%s %s is in state %q, want T", f.of.name, p, p.State), nil
+			return nil, fault.NotYet("%s %s is in state %q, want T", f.of.name, p, p.State)
 		}
 	}
 	if n := len(f.old) - len(found); n > 0 {
-		return nil, fmt.Sprintf("%d of the %d frozen processes of %s have ended", n, len(f.old), f.of.name), nil
+		return nil, fault.NotYet("%d of the %d frozen processes of %s have ended", n, len(f.old), f.of.name)
 	}
-	return f.each(history.Between(begin, f.Clock()), "is frozen (state T)"), "", nil
+	return f.each(history.Between(begin, f.Clock()), "is frozen (state T)"), nil
 }
 
-// Held shows that they are frozen still.
-func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, f.frozen) }
+func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
-// Heal carries out what is armed.
 func (f *freeze) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
 // stop is the manifest of a component replaced by one of a pod that runs nothing.
@@ -222,31 +208,29 @@ func (s *stop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // down looks whether there is no process and no running container.
-func (s *stop) down(ctx context.Context) (facts []fault.Fact, state string, err error) {
+func (s *stop) down(ctx context.Context) (facts []fault.Fact, err error) {
 	for _, n := range s.nodes() {
 		begin := s.Clock()
 		found, err := s.of.processes(ctx, n)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(found) > 0 {
-			return nil, fmt.Sprintf("%s %s runs", s.of.name, victim{n, found[0]}), nil
+			return nil, fault.NotYet("%s %s runs", s.of.name, victim{n, found[0]})
 		}
 		running, err := s.of.containers(ctx, n)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(running) > 0 {
-			return nil, fmt.Sprintf("container %.12s of %s runs on node %q", running[0], s.of.name, n.Name()), nil
+			return nil, fault.NotYet("container %.12s of %s runs on node %q", running[0], s.of.name, n.Name())
 		}
 		facts = append(facts, s.Saw(begin, "no process and no running container of %s is on node %q", s.of.name,
 			n.Name())...)
 	}
-	return facts, "", nil
+	return facts, nil
 }
 
-// Held shows that there still is none.
-func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, s.down) }
+func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return s.down(ctx) }
 
-// Heal carries out what is armed.
 func (s *stop) Heal(ctx context.Context) error { return s.CarryOutOnControlPlane(ctx) }

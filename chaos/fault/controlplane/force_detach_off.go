@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -72,13 +73,10 @@ func (f *forceDetachOff) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held shows that it still runs with the flag.
 func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, func(ctx context.Context) ([]fault.Fact, string, error) {
-		_, facts, state, err := f.runs(true)(ctx)
-		return facts, state, err
-	})
+	_, facts, err := f.runs(true)(ctx)
+	return facts, err
 }
 
-// Heal carries out what is armed.
 func (f *forceDetachOff) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.
@@ -101,33 +99,19 @@ func with(set bool) string {
 
 // runs looks whether each node has one, and all of them run with the flag, or without it.
 func (f *forceDetachOff) runs(want bool) running {
-	return func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error) {
-		nodes, err := f.ControlPlane(ctx)
-		if err != nil {
-			return nil, nil, "", err
-		}
-		for _, n := range nodes {
-			begin := f.Clock()
-			found, err := f.of.processes(ctx, n)
+	return f.onNodes(func(ctx context.Context, n clusters.Node, found []probe.Process) (sentences []string, err error) {
+		for _, p := range found {
+			line, err := clusters.Run(ctx, n, "cat", fmt.Sprintf("/proc/%d/cmdline", p.PID))
 			if err != nil {
-				return nil, nil, "", err
+				return nil, fmt.Errorf("read the command line of %s: %w", manager, err)
 			}
-			if len(found) == 0 {
-				return nil, nil, fmt.Sprintf("no %s runs on node %q", manager, n.Name()), nil
+			set := slices.Contains(strings.Split(line, "\x00"), flagSet)
+			sentence := fmt.Sprintf("%s pid %d on node %q runs %s", manager, p.PID, n.Name(), with(set))
+			if set != want {
+				return nil, fault.NotYet("%s", sentence)
 			}
-			for _, p := range found {
-				line, err := clusters.Run(ctx, n, "cat", fmt.Sprintf("/proc/%d/cmdline", p.PID))
-				if err != nil {
-					return nil, nil, "", fmt.Errorf("read the command line of %s: %w", manager, err)
-				}
-				set := slices.Contains(strings.Split(line, "\x00"), flagSet)
-				sentence := fmt.Sprintf("%s pid %d on node %q runs %s", manager, p.PID, n.Name(), with(set))
-				if set != want {
-					return nil, nil, sentence, nil
-				}
-				now, facts = append(now, victim{n, p}), append(facts, f.Saw(begin, "%s", sentence)...)
-			}
+			sentences = append(sentences, sentence)
 		}
-		return now, facts, "", nil
-	}
+		return sentences, nil
+	})
 }

@@ -35,8 +35,8 @@ func (v victim) is(o victim) bool {
 type victims struct {
 	fault.Env
 	of    component
-	old   []victim            // Those of before.
-	heard map[string][]string // By node: the URLs at which they told their health.
+	old   []victim            // The processes before the act.
+	heard map[string][]string // By node: the URLs that answered then.
 }
 
 // now returns the processes that there are.
@@ -52,7 +52,8 @@ func (v *victims) now(ctx context.Context) ([]victim, error) {
 	return all, err
 }
 
-// note takes down what there is before the act. What is not well cannot be shown to be hurt: that is an error.
+// note records the processes and their health endpoints before the act. A component that is not at work is an error:
+// its absence could not be shown.
 func (v *victims) note(ctx context.Context) error {
 	found, err := v.now(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (v *victims) request(ctx context.Context) error {
 	return err
 }
 
-// among reports whether one of the victims of before is among some.
+// among returns the first of some processes that is one of the victims.
 func (v *victims) among(some []victim) (victim, bool) {
 	i := slices.IndexFunc(some, func(p victim) bool { return slices.ContainsFunc(v.old, p.is) })
 	if i < 0 {
@@ -111,7 +112,7 @@ func (v *victims) among(some []victim) (victim, bool) {
 	return some[i], true
 }
 
-// each returns a fact about each of the victims of before.
+// each returns a fact about each victim.
 func (v *victims) each(span history.Span, what string) []fault.Fact {
 	facts := make([]fault.Fact, len(v.old))
 	for i, p := range v.old {
@@ -121,8 +122,8 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 	return facts
 }
 
-// missing waits until a look shows what was done to the component, its health endpoints are silent, and it is missed.
-func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Look) ([]fault.Fact,
+// missing waits until the look succeeds, the health endpoints are silent, and the component is missed.
+func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Show) ([]fault.Fact,
 	error) {
 	missed := v.leaderless
 	if v.of.serves {
@@ -133,26 +134,26 @@ func (v *victims) missing(ctx context.Context, what string, bound time.Duration,
 
 const quietBound = 20 * time.Second
 
-// quiet waits until the health of the component is told at no address any longer where it was told before.
+// quiet waits until no health endpoint answers that did before.
 func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, v.of.name+" not to tell its health", 200*time.Millisecond, quietBound,
-		func(ctx context.Context) (facts []fault.Fact, state string, err error) {
+		func(ctx context.Context) (facts []fault.Fact, err error) {
 			for _, n := range v.nodes() {
 				begin := v.Clock()
 				answers, err := v.of.health(ctx, n)
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
 				heard := v.heard[n.Name()]
 				for _, url := range heard {
 					if answers[url] != 0 {
-						return nil, fmt.Sprintf("%s answers %d on node %q", url, answers[url], n.Name()), nil
+						return nil, fault.NotYet("%s answers %d on node %q", url, answers[url], n.Name())
 					}
 				}
 				facts = append(facts, v.Saw(begin, "nothing answers on node %q at %s", n.Name(),
 					strings.Join(heard, ", "))...)
 			}
-			return facts, "", nil
+			return facts, nil
 		})
 }
 
@@ -172,23 +173,23 @@ const unansweredBound = 25 * time.Second
 // unanswered waits until the API server answers no request of the harness.
 func (v *victims) unanswered(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "a request to the API server not to be answered", 200*time.Millisecond, unansweredBound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
+		func(ctx context.Context) ([]fault.Fact, error) {
 			begin := v.Clock()
 			failure := v.request(ctx)
 			switch {
 			case failure == nil:
-				return nil, "the last was answered", nil
+				return nil, fault.NotYet("the last was answered")
 			case ctx.Err() != nil:
-				return nil, "", failure
+				return nil, failure
 			case refusal(failure):
-				return nil, fmt.Sprintf("the last was answered: %.300s", failure), nil
+				return nil, fault.NotYet("the last was answered: %.300s", failure)
 			}
-			return v.Saw(begin, "the API server did not answer a request: %.300s", failure), "", nil
+			return v.Saw(begin, "the API server did not answer a request: %.300s", failure), nil
 		})
 }
 
-// refusal reports whether an error is an answer of an API server that is at work: it has looked, and says no. That it
-// cannot look, in whatever words, is none.
+// refusal reports whether an error is the answer of an API server at work, which looked and says no. An answer that it
+// cannot look is none.
 func refusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -209,23 +210,22 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	var last leadership
 	since := v.Clock()
 	what := fmt.Sprintf("the lease of %s not to be renewed", v.of.name)
-	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, string,
-		error) {
+	return fault.Until(ctx, what, lookEvery/2, leaderlessBound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := v.Clock()
 		now, err := readLeadership(ctx, v.Kube, v.of.name)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if !now.renewed.Equal(last.renewed) {
 			last, since = now, v.Clock()
 		}
 		silent := begin.Sub(since) // Both readings bound it from within.
 		if silent <= leaderSilence {
-			return nil, fmt.Sprintf("silent for %s of more than %s", silent.Round(100*time.Millisecond),
-				leaderSilence), nil
+			return nil, fault.NotYet("silent for %s of more than %s", silent.Round(100*time.Millisecond),
+				leaderSilence)
 		}
 		return v.Saw(since, "the lease %s/%s of %q was not renewed for %s", managerNamespace, v.of.name, now.holder,
-			silent.Round(100*time.Millisecond)), "", nil
+			silent.Round(100*time.Millisecond)), nil
 	})
 }
 
@@ -237,11 +237,11 @@ const (
 	renewals     = 2                // One that was let go on may renew its lease once before it finds that it is over.
 )
 
-// ConfirmHealed shows that the component is at work again: one that was not killed runs on every node and tells that it
-// is well, requests are answered, and the leases are renewed that depend on it.
+// ConfirmHealed shows that the component runs on every node and is healthy, that requests are answered, and that the
+// leases that depend on it are renewed.
 func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	shows := []fault.Show{func(ctx context.Context) ([]fault.Fact, error) {
-		return v.atWork(ctx, v.of.name+" to be at work", backBound, renewals, v.well)
+		return v.atWork(ctx, v.of.name+" to be at work", backBound, renewals, v.onNodes(v.well))
 	}}
 	if v.of.serves {
 		var read fault.Leases
@@ -250,127 +250,120 @@ func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, shows...)
 }
 
-// running looks at the processes of a component: the victims of now, and what they show, or a state that says what is
-// not as wanted.
-type running func(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error)
+// running looks at the processes of a component and returns those of now, with what they show.
+type running func(ctx context.Context) (now []victim, facts []fault.Fact, err error)
+
+// onNodes looks at the processes on every node of the control plane. Each must run one; judge says what they show.
+func (v *victims) onNodes(judge func(ctx context.Context, n clusters.Node, found []probe.Process) ([]string, error),
+) running {
+	return func(ctx context.Context) (now []victim, facts []fault.Fact, err error) {
+		nodes, err := v.ControlPlane(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, n := range nodes {
+			begin := v.Clock()
+			found, err := v.of.processes(ctx, n)
+			if err == nil && len(found) == 0 {
+				err = fault.NotYet("no %s runs on node %q", v.of.name, n.Name())
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			sentences, err := judge(ctx, n, found)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, p := range found {
+				now = append(now, victim{n, p})
+			}
+			for _, sentence := range sentences {
+				facts = append(facts, v.Saw(begin, "%s", sentence)...)
+			}
+		}
+		return now, facts, nil
+	}
+}
 
 // atWork waits until the processes are as wanted, and until the leases that depend on them were renewed so many times
-// while they were. One that was to end and renewed for the last time is told from those that came after: leases are
-// first read when none but those is there.
+// meanwhile. Renewals count from when only the processes of now were there: the last one of an old process does not.
 func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, times int, look running) (
 	[]fault.Fact, error,
 ) {
 	var seen []victim
-	var leases *renewed
+	var leases map[string]leadership
 	var since history.Time
-	return fault.Until(ctx, what, lookEvery/2, bound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Until(ctx, what, lookEvery/2, bound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := v.Clock()
-		now, shown, state, err := look(ctx)
-		if err != nil || state != "" {
+		now, shown, err := look(ctx)
+		if err != nil {
 			seen = nil
-			return nil, state, err
+			return nil, err
 		}
 		if !slices.EqualFunc(seen, now, victim.is) {
-			seen, leases, since = now, newRenewed(v.of.leaders()), begin
+			seen, leases, since = now, map[string]leadership{}, begin
 		}
-		if state, err = v.renewed(ctx, leases, times); err != nil || state != "" {
-			return nil, state, err
+		if err := v.renewed(ctx, leases, times); err != nil {
+			return nil, err
 		}
-		return append(shown, v.Saw(since, "the API server answers, and leases are renewed: %s", leases)...), "", nil
+		var holders []string
+		for _, name := range v.of.leaders() {
+			holders = append(holders, fmt.Sprintf("%s by %q", name, leases[name].holder))
+		}
+		return append(shown, v.Saw(since, "the API server answers, and leases are renewed: %s",
+			strings.Join(holders, ", "))...), nil
 	})
 }
 
-// well looks once whether one that is not a victim of a kill runs on every node, is not frozen, and tells that it is
-// well at every address where it was heard before, at one at least. A state that is not empty says what is not so.
-func (v *victims) well(ctx context.Context) (now []victim, facts []fault.Fact, state string, err error) {
-	nodes, err := v.ControlPlane(ctx)
-	if err != nil {
-		return nil, nil, "", err
+// well judges whether the component on a node is not frozen, and says that it is healthy at every address where it did
+// before and at one at least.
+func (v *victims) well(ctx context.Context, n clusters.Node, found []probe.Process) ([]string, error) {
+	for _, p := range found {
+		if p.Frozen() {
+			return nil, fault.NotYet("%s %s is frozen", v.of.name, victim{n, p})
+		}
 	}
-	for _, n := range nodes {
-		begin := v.Clock()
-		found, err := v.of.processes(ctx, n)
-		if err != nil {
-			return nil, nil, "", err
-		}
-		if len(found) == 0 {
-			return nil, nil, fmt.Sprintf("no %s runs on node %q", v.of.name, n.Name()), nil
-		}
-		for _, p := range found {
-			if p.Frozen() {
-				return nil, nil, fmt.Sprintf("%s %s is frozen", v.of.name, victim{n, p}), nil
-			}
-			now = append(now, victim{n, p})
-		}
-		told, state, err := v.told(ctx, n)
-		if err != nil || state != "" {
-			return nil, nil, state, err
-		}
-		facts = append(facts, v.Saw(begin, "%s pid %d, started at %s, on node %q tells that it is well at %s",
-			v.of.name,
-			found[0].PID, found[0].Start, n.Name(), strings.Join(told, ", "))...)
-	}
-	return now, facts, "", nil
-}
-
-// told returns the URLs at which the component of a node tells that it is well.
-func (v *victims) told(ctx context.Context, n clusters.Node) (told []string, state string, err error) {
 	answers, err := v.of.health(ctx, n)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
+	var healthy []string
 	for _, url := range v.of.urls() {
 		switch status := answers[url]; {
-		case status == healthOK:
-			told = append(told, url)
+		case status == http.StatusOK:
+			healthy = append(healthy, url)
 		case status != 0 || slices.Contains(v.heard[n.Name()], url):
-			return nil, fmt.Sprintf("%s on node %q answers %d", url, n.Name(), status), nil
+			return nil, fault.NotYet("%s on node %q answers %d", url, n.Name(), status)
 		}
 	}
-	if len(told) == 0 {
-		return nil, fmt.Sprintf("nothing answers for %s on node %q", v.of.name, n.Name()), nil
+	if len(healthy) == 0 {
+		return nil, fault.NotYet("nothing answers for %s on node %q", v.of.name, n.Name())
 	}
-	return told, "", nil
+	return []string{fmt.Sprintf("%s pid %d, started at %s, on node %q tells that it is well at %s", v.of.name,
+		found[0].PID, found[0].Start, n.Name(), strings.Join(healthy, ", "))}, nil
 }
 
-// renewed counts how often leases were renewed.
-type renewed struct {
-	names []string
-	last  map[string]leadership
-	count map[string]int
-}
-
-func newRenewed(names []string) *renewed {
-	return &renewed{names: names, last: map[string]leadership{}, count: map[string]int{}}
-}
-
-// String names the leases and their holders.
-func (r *renewed) String() string {
-	var all []string
-	for _, name := range r.names {
-		all = append(all, fmt.Sprintf("%s by %q", name, r.last[name].holder))
-	}
-	return strings.Join(all, ", ")
-}
-
-// renewed looks once whether all leases were renewed often enough.
-func (v *victims) renewed(ctx context.Context, r *renewed, times int) (state string, err error) {
+// renewed reads the leases that depend on the component, and looks whether all were renewed often enough since the
+// first reading.
+func (v *victims) renewed(ctx context.Context, leases map[string]leadership, times int) error {
 	ctx, cancel := context.WithTimeout(ctx, requestBound)
 	defer cancel()
-	for _, name := range r.names {
+	var missing error
+	for _, name := range v.of.leaders() {
 		now, err := readLeadership(ctx, v.Kube, name)
 		if err != nil {
-			return "", err
+			return err
 		}
-		last, known := r.last[name]
+		last, known := leases[name]
+		now.renewals = last.renewals
 		if known && !now.renewed.Equal(last.renewed) {
-			r.count[name]++
+			now.renewals++
 		}
-		r.last[name] = now
-		if r.count[name] < times {
-			state = fmt.Sprintf("the lease %s of %q was renewed %d times, want %d", name, now.holder, r.count[name],
+		leases[name] = now
+		if now.renewals < times {
+			missing = fault.NotYet("the lease %s of %q was renewed %d times, want %d", name, now.holder, now.renewals,
 				times)
 		}
 	}
-	return state, nil
+	return missing
 }

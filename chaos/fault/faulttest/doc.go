@@ -1,5 +1,3 @@
-// Package faulttest holds every fault to the port: it is to faults what testing/fstest is to file systems. The checks
-// run on any cluster, in memory or real.
-//
-// It imports the ports and chaos/undo, and returns errors: a Go test and a spec can both call it.
+// Package faulttest is the conformance suite of faults: what every fault must do, checked on a fake cluster, and on a
+// real one when SEATRIAL_LONG is set. Only its own tests use it, so all of it is in test files.
 package faulttest

@@ -22,12 +22,11 @@ import (
 func Bandwidth() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-bandwidth",
-		Summary: "Lets only so many bits leave the victim's node in a second, IPv4 and IPv6.",
-		Shown: "Echo requests sent at twice the rate to each node and over each family are answered at the rate, at " +
-			"most 15 % above it; before, at more than one and a half times as much; and the kernel has held packets " +
-			"back.",
-		Healed: "The queueing discipline is removed; the same requests are answered at more than one and a half " +
-			"times the rate, the lease is renewed, and the node is Ready.",
+		Summary: "Limits what leaves the victim's node to a rate, IPv4 and IPv6.",
+		Shown: "Echo requests sent at twice the rate are answered at the rate, at most 15 % above it, on each path " +
+			"and family; before, at more than 1.5 times the rate; and the kernel has held packets back.",
+		Healed: "The queueing discipline is removed; the requests are answered at more than 1.5 times the rate, the " +
+			"lease is renewed, and the node is Ready.",
 		Needs:    []string{"tbf", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "NetworkChaos bandwidth",
@@ -51,7 +50,6 @@ const (
 	maxKbits = 50_000
 )
 
-// Validate implements fault.Validator.
 func (p bandwidthParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	errs.Range("kbits", p.Kbits, minKbits, maxKbits)
 	return errs
@@ -91,7 +89,7 @@ func (b *bandwidth) floods(ctx context.Context) ([]reading, error) {
 			m := b.judge(some[0])
 			all = append(all, m)
 			if some[0].Answered < 10 {
-				return all, fmt.Errorf("too few echo requests are answered to measure anything: %s", m)
+				return all, fmt.Errorf("too few echo requests are answered to measure anything: %s", m.Sentence)
 			}
 		}
 	}
@@ -104,36 +102,32 @@ func (b *bandwidth) judge(h heard) reading {
 	if h.path.to.Addr().Is4() {
 		each = probe.MaxEchoSize + beside4
 	}
-	m := reading{span: h.seen(), bytes: h.Answered * each}
-	rate, planned := 0.0, float64(b.bits)
+	bytes, rate, planned := h.Answered*each, 0.0, float64(b.bits)
 	if took := h.Last.Sub(h.First).Seconds(); took > 0 {
-		rate = float64(m.bytes-b.burst()) * 8 / took
+		rate = float64(bytes-b.burst()) * 8 / took
 	}
-	m.text = fmt.Sprintf("%s: %d of %d answered, %.0f kbit/s (planned %d)", h.path, h.Answered, h.Sent, rate/1000,
-		b.bits/1000)
-	m.free, m.hurt = rate > 1.5*planned, rate < 1.15*planned && rate > 0.5*planned
-	return m
+	return reading{
+		Fact: h.fact("%d of %d answered, %.0f kbit/s (planned %d)", h.Answered, h.Sent, rate/1000, b.bits/1000),
+		free: rate > 1.5*planned, hurt: rate < 1.15*planned && rate > 0.5*planned, bytes: bytes,
+	}
 }
 
-// heldBack holds that our queueing disciplines have let as many bytes go as were answered, and have held packets back.
+// heldBack checks that our queueing disciplines let pass as many bytes as were answered, and held packets back.
 func heldBack(before, after []undo.Qdisc, all []reading) error {
-	sent := 0
+	answered := 0
 	for _, m := range all {
-		sent += m.bytes
+		answered += m.bytes
 	}
-	was, is := sum(before), sum(after)
-	if is.Bytes-min(is.Bytes, was.Bytes) < uint64(sent) || is.Overlimits <= was.Overlimits {
+	var bytes, held int64
+	for _, q := range after {
+		bytes, held = bytes+int64(q.Bytes), held+int64(q.Overlimits)
+	}
+	for _, q := range before {
+		bytes, held = bytes-int64(q.Bytes), held-int64(q.Overlimits)
+	}
+	if bytes < int64(answered) || held <= 0 {
 		return fmt.Errorf("%d bytes were answered, and our queueing disciplines have let %d go and held %d packets "+
-			"back: they went another way", sent, is.Bytes-was.Bytes, is.Overlimits-was.Overlimits)
+			"back: they went another way", answered, bytes, held)
 	}
 	return nil
-}
-
-// sum adds the counters up.
-func sum(all []undo.Qdisc) undo.Qdisc {
-	var s undo.Qdisc
-	for _, q := range all {
-		s.Bytes, s.Overlimits = s.Bytes+q.Bytes, s.Overlimits+q.Overlimits
-	}
-	return s
 }

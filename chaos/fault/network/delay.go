@@ -19,9 +19,9 @@ import (
 func Delay() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-delay",
-		Summary: "Lets every packet leave the victim's node later, IPv4 and IPv6.",
-		Shown: "Echo requests between the node and the others take at least the delay in either direction and over " +
-			"each family, and half of them not much more; before, they took less than half of it.",
+		Summary: "Delays every packet that leaves the victim's node, IPv4 and IPv6.",
+		Shown: "Echo requests between the node and the others take at least the delay in each direction and " +
+			"family, and half of them not much more; before, less than half of it.",
 		Healed: "The queueing discipline is removed; round trips take less than half of the delay, the lease is " +
 			"renewed, and the node is Ready.",
 		Needs:    []string{"netem", "systemd"},
@@ -46,7 +46,6 @@ const (
 	maxDelay = 5 * time.Second
 )
 
-// Validate implements fault.Validator.
 func (p delayParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if p.Delay.D() < minDelay || p.Delay.D() > maxDelay {
 		errs.Add("delay", fmt.Sprintf("use %s to %s", minDelay, maxDelay), "%s is out of range", p.Delay)
@@ -86,9 +85,8 @@ func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 func (d *delay) judge(h heard) reading {
 	whole := h.Answered == h.Sent
 	return reading{
-		span: h.seen(),
-		text: fmt.Sprintf("%s: %d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.path,
-			h.Answered, h.Sent, brief(h.Fastest), brief(h.Median), d.by),
+		Fact: h.fact("%d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.Answered,
+			h.Sent, brief(h.Fastest), brief(h.Median), d.by),
 		free: whole && h.Fastest < d.by/2,
 		hurt: whole && h.Fastest >= d.by-d.by/100-time.Millisecond && h.Median <= d.by+d.by/4+delaySlack,
 	}

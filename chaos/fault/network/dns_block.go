@@ -13,7 +13,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
@@ -23,8 +22,8 @@ func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",
 		Summary: "Cuts the victim's pod off from the cluster's DNS, UDP and TCP, IPv4 and IPv6.",
-		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules have " +
-			"counted what was dropped over each family.",
+		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules " +
+			"count dropped packets of each family.",
 		Healed:   "The nftables table is deleted; from within the pod, every DNS server answers over UDP and TCP.",
 		Needs:    []string{"api", "nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
@@ -83,55 +82,40 @@ func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	return sides{mine: mine, others: []end{dns}}, nil
 }
 
-// question is what came of asking one server over one protocol.
-type question struct {
-	from string
-	probe.Answer
-}
-
-// String says what was asked: "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
-func (q question) String() string {
-	came := "is answered"
-	if !q.Answered {
-		came = "is not answered"
-	}
-	return fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(q.Network), q.from, q.Address, came)
-}
-
-func (q question) seen() history.Span { return history.Between(q.Begin, q.End) }
-
 // asked looks whether every server answers, or none does.
-func (d *dnsBlock) asked(answer bool) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
+func (d *dnsBlock) asked(answer bool) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
 		mine := d.sides.mine
 		servers := d.sides.out()[0].targets()
 		if len(servers) == 0 {
-			return nil, "", errors.New("there is no DNS server to ask")
+			return nil, errors.New("there is no DNS server to ask")
 		}
 		lookups, err := mine.agent().DNS(ctx, dnsTimeout, dnsAsked, servers)
 		if err != nil {
-			return nil, "", fmt.Errorf("probe from %s: %w", mine.name, err)
+			return nil, fmt.Errorf("probe from %s: %w", mine.name, err)
 		}
-		var all []question
-		for _, l := range lookups {
-			all = append(all, question{mine.name, l})
+		var all []observation
+		for _, l := range lookups { // For example "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
+			came := map[bool]string{true: "is answered", false: "is not answered"}[l.Answered]
+			sentence := fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(l.Network), mine.name, l.Address, came)
+			all = append(all, observation{fault.Fact{Span: history.Between(l.Begin, l.End), Sentence: sentence},
+				l.Answered == answer})
 		}
-		facts, wrong := told(all, func(q question) bool { return q.Answered == answer })
-		return facts, wrong, nil
+		return observed(all)
 	}
 }
 
 // open finds the servers of now, and looks whether all of them answer.
-func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, string, error) {
+func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := d.locate(ctx); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	return d.asked(true)(ctx)
 }
 
 // Inject shows that every server answers, and drops what the pod asks from then on.
 func (d *dnsBlock) Inject(ctx context.Context) error {
-	if _, err := fault.Once(ctx, d.open); err != nil {
+	if _, err := d.open(ctx); err != nil {
 		return fmt.Errorf("what is not answered before cannot be shown to be cut: %w", err)
 	}
 	return d.apply(ctx)
@@ -162,10 +146,7 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 	return d.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-// Held shows that the cut is there to the end.
-func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, d.asked(false))
-}
+func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.asked(false)(ctx) }
 
 // ConfirmHealed shows that the table is gone and that every server of now answers.
 func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters"
@@ -27,7 +30,11 @@ type heard struct {
 	probe.Echo
 }
 
-func (h heard) seen() history.Span { return history.Between(h.Begin, h.End) }
+// fact says what was seen on the path.
+func (h heard) fact(format string, args ...any) fault.Fact {
+	return fault.Fact{Span: history.Between(h.Begin, h.End), Sentence: fmt.Sprintf("%s: "+format,
+		append([]any{h.path}, args...)...)}
+}
 
 // echoed sends a volley on a way, to some of its addresses at once.
 func echoed(ctx context.Context, w way, addresses []netip.Addr, v probe.Volley) ([]heard, error) {
@@ -42,27 +49,27 @@ func echoed(ctx context.Context, w way, addresses []netip.Addr, v probe.Volley) 
 	return all, nil
 }
 
-// ping is what came of the ICMP echo requests on one path. Arrived is what the far end has counted itself: packets that
-// go are told from those whose answers are cut.
+// ping is what came of the echo requests on one path. Arrived is what the far end counted: it tells requests that
+// arrive from those that are cut.
 type ping struct {
 	heard
 	direction string
 	arrived   int
 }
 
-// String says what was seen: "ICMP worker -> 172.18.0.2: 5 sent, 5 arrived, 0 answered".
-func (p ping) String() string {
-	return fmt.Sprintf("%s: %d sent, %d arrived, %d answered", p.path, p.Sent, p.arrived, p.Answered)
+// observation says for example "ICMP worker -> 172.18.0.2: 5 sent, 5 arrived, 0 answered".
+func (p ping) observation(ok bool) observation {
+	return observation{p.fact("%d sent, %d arrived, %d answered", p.Sent, p.arrived, p.Answered), ok}
 }
 
-// asWanted reports whether all of the requests and answers went that should, and none that should not.
-func (p ping) asWanted(s filter) bool {
-	all := s.someFlows() || p.direction == "" // TCP alone is cut, or nothing.
+// asCut reports whether exactly the requests and answers arrived that s lets pass.
+func (p ping) asCut(s filter) bool {
+	all := s.someFlows() || p.direction == "" // Only TCP is cut, or nothing.
 	arrive := all || !s.cuts(p.direction)
 	return whole(p.arrived, p.Sent, arrive) && whole(p.Answered, p.Sent, all)
 }
 
-// whole reports whether n is all of them, or, if it should not be, none. More than all were sent by others.
+// whole reports whether n is all of them if it should be, and none otherwise. More than all means that others sent too.
 func whole(n, all int, should bool) bool {
 	if should {
 		return n >= all
@@ -70,65 +77,69 @@ func whole(n, all int, should bool) bool {
 	return n == 0
 }
 
-// pings sends a volley on every path of all ways, one way after the other: what arrives is counted by the far end as a
-// whole.
+// pings sends a volley on every path of all ways, one way after the other: an end counts all that arrives.
 func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 	var all []ping
 	for _, w := range ways {
-		seen, err := pingWay(ctx, w, v)
+		addresses := w.addresses()
+		before, err := readEchoes(ctx, w.to)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, seen...)
+		answers, err := echoed(ctx, w, addresses, v)
+		if err != nil {
+			return nil, err
+		}
+		after, err := readEchoes(ctx, w.to)
+		if err != nil {
+			return nil, err
+		}
+		paths := map[bool]uint64{} // How many share one counter.
+		for _, a := range addresses {
+			paths[a.Is4()]++
+		}
+		for i, a := range addresses {
+			v4 := a.Is4()
+			arrived := after[v4] - min(before[v4], after[v4])
+			if paths[v4] > 1 && arrived > 0 { // Each has an equal share, as they were sent.
+				arrived = max(arrived/paths[v4], 1)
+			}
+			all = append(all, ping{heard: answers[i], direction: w.direction, arrived: int(min(arrived, 1<<30))})
+		}
 	}
 	return all, nil
 }
 
-func pingWay(ctx context.Context, w way, v probe.Volley) ([]ping, error) {
-	addresses := w.addresses()
-	before, err := readEchoes(ctx, w.to)
-	if err != nil {
-		return nil, err
-	}
-	answers, err := echoed(ctx, w, addresses, v)
-	if err != nil {
-		return nil, err
-	}
-	after, err := readEchoes(ctx, w.to)
-	if err != nil {
-		return nil, err
-	}
-	seen := make([]ping, len(addresses))
-	for i, a := range addresses {
-		arrived := after.of(a.Is4()) - min(before.of(a.Is4()), after.of(a.Is4()))
-		beside := uint64(0)
-		for _, b := range addresses {
-			if b.Is4() == a.Is4() {
-				beside++
-			}
-		}
-		// One counter for all of them: a share each, as they were sent.
-		if beside > 1 && arrived > 0 {
-			arrived = max(arrived/beside, 1)
-		}
-		seen[i] = ping{heard: answers[i], direction: w.direction, arrived: int(min(arrived, 1<<30))}
-	}
-	return seen, nil
-}
-
-// readEchoes reads how many echo requests an end has received.
-func readEchoes(ctx context.Context, e end) (echoes, error) {
+// readEchoes returns how many echo requests an end has received, by whether they are IPv4.
+func readEchoes(ctx context.Context, e end) (map[bool]uint64, error) {
 	pid := "1"
 	if e.pid > 0 {
 		pid = strconv.Itoa(e.pid)
 	}
 	out, err := clusters.Run(ctx, e.node, "cat", "/proc/"+pid+"/net/snmp", "/proc/"+pid+"/net/snmp6")
 	if err != nil {
-		return echoes{}, fmt.Errorf("count echo requests at %s: %w", e.name, err)
+		return nil, fmt.Errorf("count echo requests at %s: %w", e.name, err)
 	}
-	n, err := decodeEchoes(out)
-	if err != nil {
-		return echoes{}, fmt.Errorf("count echo requests at %s: %w", e.name, err)
+	found := map[bool]string{}
+	var names []string
+	for line := range strings.Lines(out) { // Kernel Documentation/networking/snmp_counter.rst.
+		switch word := strings.Fields(line); {
+		case len(word) == 2 && word[0] == "Icmp6InEchos":
+			found[false] = word[1]
+		case len(word) > 1 && word[0] == "Icmp:" && names == nil:
+			names = word // Above a line with the values.
+		case len(word) > 1 && word[0] == "Icmp:" && len(word) == len(names):
+			if i := slices.Index(names, "InEchos"); i > 0 {
+				found[true] = word[i]
+			}
+		}
 	}
-	return n, nil
+	echoes := map[bool]uint64{}
+	for _, v4 := range []bool{true, false} {
+		if echoes[v4], err = strconv.ParseUint(found[v4], 10, 64); err != nil {
+			return nil, fmt.Errorf("count echo requests at %s: counter of %s is %q in %.80q: %w", e.name,
+				familyName(v4), found[v4], out, err)
+		}
+	}
+	return echoes, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -89,11 +91,10 @@ func (s *filtered) Inject(ctx context.Context) error {
 
 // openBefore finds both sides, and shows that everything goes between them.
 func (s *filtered) openBefore(ctx context.Context) error {
-	_, state, err := s.open(ctx)
-	if err == nil && state != "" {
-		err = fmt.Errorf("what does not connect before cannot be shown to be cut: %s", state)
+	if _, err := s.open(ctx); err != nil {
+		return fmt.Errorf("what does not connect before cannot be shown to be cut: %w", err)
 	}
-	return err
+	return nil
 }
 
 // apply makes the owner's table.
@@ -106,35 +107,48 @@ func (s *filtered) apply(ctx context.Context) error {
 }
 
 // open finds both sides, and looks whether everything connects and every echo request is answered.
-func (s *filtered) open(ctx context.Context) ([]fault.Fact, string, error) {
+func (s *filtered) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := s.locate(ctx); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	ways := append(s.sides.ways(), s.sides.beside...)
 	for i := range ways {
 		ways[i].direction = "" // None of them is cut.
 	}
-	return fault.Each(s.connects(ways, 1), s.answers(ways))(ctx)
+	return fault.All(ctx, s.connects(ways, 1), s.answers(ways))
 }
 
 // all are the ways that are cut, and those that must be left alone.
 func (s *filtered) all() []way { return append(s.sides.ways(), s.sides.beside...) }
 
-// connects looks whether attempts to connect come to what is wanted.
-func (s *filtered) connects(ways []way, rounds int) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
+// connects looks whether attempts to connect have the outcome that the rules give them.
+func (s *filtered) connects(ways []way, rounds int) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
 		seen, err := connectAll(ctx, ways, rounds, s.rules.opens)
-		facts, wrong := told(seen, attempts.asWanted)
-		return facts, wrong, err
+		if err != nil {
+			return nil, err
+		}
+		return observed(seen)
 	}
 }
 
-// answers looks whether echo requests arrive and are answered as is wanted.
-func (s *filtered) answers(ways []way) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
-		heard, err := pings(ctx, ways, fewEchoes())
-		facts, wrong := told(heard, func(p ping) bool { return p.asWanted(s.rules) })
-		return facts, wrong, err
+// answers looks whether echo requests arrive and are answered as the rules have it.
+func (s *filtered) answers(ways []way) fault.Show {
+	return pinged(func() []way { return ways }, fewEchoes(), func(p ping) bool { return p.asCut(s.rules) })
+}
+
+// pinged looks whether all paths of the ways answer a volley as ok has it.
+func pinged(ways func() []way, v probe.Volley, ok func(ping) bool) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
+		all, err := pings(ctx, ways(), v)
+		if err != nil {
+			return nil, err
+		}
+		seen := make([]observation, len(all))
+		for i, p := range all {
+			seen[i] = p.observation(ok(p))
+		}
+		return observed(seen)
 	}
 }
 
@@ -202,14 +216,12 @@ func (s *filtered) explain(cause error) error {
 // Held shows that the cut is there to the end. Where established flows alone were cut, they are dead by now: that our
 // table is there is all that can be shown.
 func (s *filtered) Held(ctx context.Context) ([]fault.Fact, error) {
-	lasts := func(ctx context.Context) ([]fault.Fact, error) {
-		facts, state, err := fault.Each(s.connects(s.all(), 1), s.answers(s.all()))(ctx)
-		if err == nil && state != "" {
-			err = fmt.Errorf("the cut has ended by itself: %s", state)
-		}
-		return facts, err
+	facts, err := fault.All(ctx, s.connects(s.all(), 1), s.answers(s.all()))
+	if err != nil {
+		return facts, fmt.Errorf("the cut has ended by itself: %w", err)
 	}
-	return fault.All(ctx, lasts, s.counted)
+	counted, err := s.counted(ctx)
+	return append(facts, counted...), err
 }
 
 // Heal deletes our table, whether it is there or not, and ends the watches of flows then.
@@ -263,4 +275,56 @@ func (s *filtered) tableGone(ctx context.Context) ([]fault.Fact, error) {
 		}
 	}
 	return s.Saw(begin, "the nftables table %q is gone", s.Owner.Table()), nil
+}
+
+// The directions and the flows of a fault that cuts, beside the empty ones, which are all of them.
+const (
+	directionIn      = "in"
+	directionOut     = "out"
+	flowsEstablished = "established"
+	flowsNew         = "new"
+)
+
+// packets are the parameters that say which packets a fault cuts.
+type packets struct {
+	// Direction is as seen from the victim: "in" are packets that come to it, "out" those that leave it; empty is both.
+	Direction string `json:"direction,omitempty"`
+	// Flows is which TCP connections are cut: those that were "established" when it began, or "new" ones; empty is all,
+	// and every other packet as well.
+	Flows  string `json:"flows,omitempty"`
+	Reject bool   `json:"reject,omitempty"` // What is cut is answered with a reset, or by ICMP.
+}
+
+func (p packets) validate(errs *plan.FieldErrors) {
+	validateDirection(errs, p.Direction)
+	if p.Flows != "" {
+		errs.OneOf("flows", "flows", p.Flows, "all", flowsEstablished, flowsNew)
+	}
+}
+
+func validateDirection(errs *plan.FieldErrors, direction string) {
+	if direction != "" {
+		errs.OneOf("direction", "direction", direction, "both", directionIn, directionOut)
+	}
+}
+
+// betweenParams are those of faults between the victim and another pod.
+type betweenParams struct {
+	packets
+	Peer *int `json:"peer,omitempty"` // The ordinal of the other side.
+}
+
+func (p betweenParams) Other() *int { return p.Peer }
+
+func (p betweenParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
+	p.validate(&errs)
+	switch {
+	case p.Peer == nil:
+		errs.Add("peer", "set it to the ordinal of the other side", "is missing for fault %q", s.Fault.Name)
+	case *p.Peer == s.Fault.Ordinal:
+		errs.Add("peer", "use another ordinal than the victim's", "%d is the victim itself", *p.Peer)
+	default:
+		s.Ordinal(&errs, "peer", *p.Peer)
+	}
+	return errs
 }

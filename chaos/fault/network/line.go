@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -31,19 +30,22 @@ type line struct {
 	leases  fault.Leases // When it was healed.
 }
 
-// reading is what came of a volley on one path.
+// reading is what a volley on one path showed.
 type reading struct {
-	span  history.Span
-	text  string
+	fault.Fact
 	bytes int  // What was answered, as it is on the line.
 	free  bool // It is as without the fault.
 	hurt  bool // It is as the fault makes it.
 }
 
-// String tells what was measured.
-func (m reading) String() string { return m.text }
-
-func (m reading) seen() history.Span { return m.span }
+// judge returns what was measured, and an error that names the paths that are not ok.
+func judge(all []reading, ok func(reading) bool) ([]fault.Fact, error) {
+	seen := make([]observation, len(all))
+	for i, m := range all {
+		seen[i] = observation{m.Fact, ok(m)}
+	}
+	return observed(seen)
+}
 
 func newLine(env fault.Env, qdisc ...string) *line {
 	return &line{Env: env, qdisc: qdisc, find: to(env, func(ctx context.Context) ([]clusters.Node, error) {
@@ -106,12 +108,8 @@ func (l *line) Inject(ctx context.Context) error {
 	if len(l.devices) == 0 {
 		return errors.New("no device is known by which the node reaches the others: Undo notes them first")
 	}
-	_, state, err := l.free(ctx)
-	if err != nil {
-		return err
-	}
-	if state != "" {
-		return fmt.Errorf("what is slow before cannot be shown to be slowed: %s", state)
+	if _, err := l.free(ctx); err != nil {
+		return fmt.Errorf("what is slow before cannot be shown to be slowed: %w", err)
 	}
 	for _, d := range l.devices {
 		add := append([]string{"tc", "qdisc", "add", "dev", d, "root", "handle", l.Owner.Qdisc()}, l.qdisc...)
@@ -123,33 +121,32 @@ func (l *line) Inject(ctx context.Context) error {
 }
 
 // free looks whether nothing holds packets back.
-func (l *line) free(ctx context.Context) ([]fault.Fact, string, error) {
+func (l *line) free(ctx context.Context) ([]fault.Fact, error) {
 	if err := l.locate(ctx); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	all, err := l.measure(ctx)
-	facts, slow := told(all, func(m reading) bool { return m.free })
-	return facts, slow, err
+	if err != nil {
+		return nil, err
+	}
+	return judge(all, func(m reading) bool { return m.free })
 }
 
-// Confirm measures what the fault makes of the line.
-func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.shown(ctx) }
+func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
-// Held measures it again.
-func (l *line) Held(ctx context.Context) ([]fault.Fact, error) { return l.shown(ctx) }
-
-func (l *line) shown(ctx context.Context) ([]fault.Fact, error) {
+// Held measures the line again.
+func (l *line) Held(ctx context.Context) ([]fault.Fact, error) {
 	before, err := l.there(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := l.measure(ctx)
-	facts, wrong := told(all, func(m reading) bool { return m.hurt })
-	if err == nil && wrong != "" {
-		err = fmt.Errorf("packets do not leave as planned: %s", wrong)
-	}
 	if err != nil {
-		return facts, err
+		return nil, err
+	}
+	facts, err := judge(all, func(m reading) bool { return m.hurt })
+	if err != nil {
+		return facts, fmt.Errorf("packets do not leave as planned: %w", err)
 	}
 	after, err := l.there(ctx)
 	if err == nil && l.through != nil {

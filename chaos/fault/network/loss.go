@@ -22,10 +22,9 @@ import (
 func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
-		Summary: "Loses a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
-		Shown: "Of a thousand echo requests to each address, and of all packets by the counters of our own rules, " +
-			"the planned share is lost, each family and direction by itself, within four standard deviations and a " +
-			"point.",
+		Summary: "Drops a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
+		Shown: "Of a thousand echo requests to each address, and of all packets that our rules count, the planned " +
+			"share is lost, within four standard deviations and one point, in each family and direction.",
 		Healed: "The nftables table is deleted; all probes connect, 200 of 200 echo requests are answered, the lease " +
 			"is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
@@ -40,7 +39,6 @@ type lossParams struct {
 	Percent   int    `json:"percent"`             // The share of packets that are lost, 1 to 99.
 }
 
-// Validate implements fault.Validator.
 func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	validateDirection(&errs, p.Direction)
 	errs.Range("percent", p.Percent, 1, 99)
@@ -78,49 +76,30 @@ func (l *loss) Inject(ctx context.Context) error {
 	return l.apply(ctx)
 }
 
-// Confirm measures the share.
-func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.measure(ctx) }
-
-// Held measures it again.
-func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) { return l.measure(ctx) }
-
 // sample is how many packets of one direction and family there were, and how many of them were lost.
 type sample struct {
-	span     history.Span
 	what     string
 	lost, of uint64
 	planned  int // Percent.
 }
 
-// share is the lost ones among all, and tolerance how far it may be from what was planned.
-func (s sample) share() float64 { return float64(s.lost) / float64(s.of) }
-
-func (s sample) tolerance() float64 {
-	p := float64(s.planned) / 100
-	return 4*math.Sqrt(p*(1-p)/float64(s.of)) + 0.01
-}
-
-func (s sample) seen() history.Span { return s.span }
-
-// asPlanned reports whether the share is what was planned.
-func (s sample) asPlanned() bool {
-	if s.of == 0 || s.planned > 0 && s.lost == 0 {
-		return false
-	}
-	return math.Abs(s.share()-float64(s.planned)/100) <= s.tolerance()
-}
-
-// String gives the share with its tolerance.
-func (s sample) String() string {
+// observation compares the share that was lost with the planned one.
+func (s sample) observation(span history.Span) observation {
 	if s.of == 0 {
-		return s.what + ": there were no packets"
+		return observation{fault.Fact{Span: span, Sentence: s.what + ": there were no packets"}, false}
 	}
-	return fmt.Sprintf("%s: %d of %d lost, %.1f %% (planned %d %%, within %.1f points)", s.what, s.lost, s.of,
-		100*s.share(), s.planned, 100*s.tolerance())
+	planned, share := float64(s.planned)/100, float64(s.lost)/float64(s.of)
+	tolerance := 4*math.Sqrt(planned*(1-planned)/float64(s.of)) + 0.01
+	sentence := fmt.Sprintf("%s: %d of %d lost, %.1f %% (planned %d %%, within %.1f points)", s.what, s.lost, s.of,
+		100*share, s.planned, 100*tolerance)
+	ok := (s.lost > 0 || s.planned == 0) && math.Abs(share-planned) <= tolerance
+	return observation{fault.Fact{Span: span, Sentence: sentence}, ok}
 }
 
-// measure sends many echo requests and compares what is lost with what was planned.
-func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
+func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
+
+// Held sends many echo requests and compares the share that is lost with the planned one.
+func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
 	before, err := readCounters(ctx, l.Node, l.Owner)
 	if err != nil {
@@ -134,13 +113,13 @@ func (l *loss) measure(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...)
-	for i := range all {
-		all[i].span = history.Between(begin, l.Clock())
+	var all []observation
+	for _, s := range append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...) {
+		all = append(all, s.observation(history.Between(begin, l.Clock())))
 	}
-	facts, wrong := told(all, sample.asPlanned)
-	if wrong != "" {
-		return facts, fmt.Errorf("the share that is lost is not what was planned: %s", wrong)
+	facts, err := observed(all)
+	if err != nil {
+		return facts, fmt.Errorf("the share that is lost is not what was planned: %w", err)
 	}
 	return facts, nil
 }
@@ -206,9 +185,5 @@ func familyName(v4 bool) string {
 // ConfirmHealed shows that the table is gone, that nothing is lost any more, and that the node is back.
 func (l *loss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return l.healed(ctx, fault.Await("no packet to be lost any more", time.Second, healedBound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
-			heard, err := pings(ctx, l.outward(), sparseEchoes())
-			facts, lost := told(heard, func(p ping) bool { return p.Answered >= p.Sent })
-			return facts, lost, err
-		}))
+		pinged(l.outward, sparseEchoes(), func(p ping) bool { return p.Answered >= p.Sent })))
 }

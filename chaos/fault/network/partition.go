@@ -48,7 +48,6 @@ type partitionParams struct {
 	packets
 }
 
-// Validate implements fault.Validator.
 func (p partitionParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	for i, family := range p.Families {
 		at := fmt.Sprintf("families[%d]", i)

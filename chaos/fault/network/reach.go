@@ -14,17 +14,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// reach is what an attempt to connect comes to.
+// reach is the outcome of an attempt to connect.
 type reach string
 
 const (
 	connects reach = "connects"
-	refused  reach = "is refused"       // A reset comes for an answer.
-	silent   reach = "does not connect" // Whatever comes.
+	refused  reach = "is refused"       // A reset is the answer.
+	silent   reach = "does not connect" // Whatever the answer.
 )
 
-// opens returns what a connection comes to that is opened in a direction, while s is done: every connection needs
-// packets of both directions, and the one who opens it sees a reset only for its own.
+// opens returns the outcome of a connection that is opened in a direction while s is in place. Every connection needs
+// packets of both directions, and its client sees a reset for its own packets only.
 func (s filter) opens(direction string) reach {
 	switch {
 	case direction == "", s.Flows == flowsEstablished, s.percent > 0:
@@ -37,7 +37,7 @@ func (s filter) opens(direction string) reach {
 	return silent
 }
 
-// attempts counts the attempts on one path. Of those Tried, some Connected and some were Refused.
+// attempts counts the attempts to connect on one path: of those tried, some connected and some were refused.
 type attempts struct {
 	path      path
 	want      reach
@@ -47,91 +47,90 @@ type attempts struct {
 	span      history.Span
 }
 
-// asWanted reports whether every attempt came to what is wanted.
-func (t attempts) asWanted() bool {
-	switch t.want {
-	case connects:
-		return t.connected == t.tried
-	case refused:
-		return t.refused == t.tried
-	}
-	return t.connected == 0
-}
-
-// String says what was seen: "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
-func (t attempts) String() string {
+// observation says what was seen, for example "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
+func (t attempts) observation() observation {
+	var came string
 	switch {
 	case t.refused == t.tried:
-		return fmt.Sprintf("%s is refused (%d of %d probes)", t.path, t.refused, t.tried)
-	case t.connected == 0:
-		return fmt.Sprintf("%s does not connect (%d of %d probes)", t.path, t.connected, t.tried)
-	case t.connected == t.tried:
-		return fmt.Sprintf("%s connects (%d of %d probes)", t.path, t.connected, t.tried)
+		came = fmt.Sprintf("is refused (%d of %d probes)", t.refused, t.tried)
+	case t.connected == 0 || t.connected == t.tried:
+		came = fmt.Sprintf("%s (%d of %d probes)", map[bool]reach{true: silent, false: connects}[t.connected == 0],
+			t.connected, t.tried)
+	default:
+		came = fmt.Sprintf("connects at times (%d of %d probes)", t.connected, t.tried)
 	}
-	return fmt.Sprintf("%s connects at times (%d of %d probes)", t.path, t.connected, t.tried)
+	ok := map[reach]bool{
+		connects: t.connected == t.tried, refused: t.refused == t.tried, silent: t.connected == 0,
+	}[t.want]
+	return observation{fault.Fact{Span: t.span, Sentence: fmt.Sprintf("%s %s", t.path, came)}, ok}
 }
 
 // probeTimeout is long enough for a second SYN, which goes out after 1 s: one lost packet is not a cut.
 const probeTimeout = 1500 * time.Millisecond
 
-// connectAll probes every path of all ways, rounds times one after the other. Want says what each way is to come to.
-func connectAll(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]attempts, error) {
-	var results []attempts
-	asks := map[string][]asked{} // By node.
+// connectAll probes every path of all ways, rounds times one after the other. Want says what each way should come to.
+func connectAll(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]observation, error) {
+	var all []*attempts
+	ends := map[string][]probedEnd{} // By node.
 	for _, w := range ways {
 		node := w.from.node.Name()
-		i := slices.IndexFunc(asks[node], func(a asked) bool { return a.from.name == w.from.name })
+		i := slices.IndexFunc(ends[node], func(p probedEnd) bool { return p.name == w.from.name })
 		if i < 0 {
-			i = len(asks[node])
-			asks[node] = append(asks[node], asked{from: w.from})
+			i = len(ends[node])
+			ends[node] = append(ends[node], probedEnd{end: w.from})
 		}
-		a := &asks[node][i]
 		for _, to := range w.targets() {
-			a.targets, a.results = append(a.targets, to), append(a.results, len(results))
-			results = append(results, attempts{path: path{from: w.from.name, to: to}, want: want(w.direction)})
+			t := &attempts{path: path{from: w.from.name, to: to}, want: want(w.direction)}
+			ends[node][i].attempts, all = append(ends[node][i].attempts, t), append(all, t)
 		}
 	}
 	for range rounds {
-		errs := make(chan error, len(asks))
-		for _, all := range asks { // The nodes beside each other: a cut costs the whole timeout of a probe.
-			go func() { errs <- connectFromNode(ctx, all, results) }()
+		errs := make(chan error, len(ends))
+		for _, some := range ends { // All nodes at once: a cut costs the whole timeout of a probe.
+			go func() { errs <- connectFromNode(ctx, some) }()
 		}
 		var failed error
-		for range asks {
+		for range ends {
 			failed = errors.Join(failed, <-errs)
 		}
 		if failed != nil {
 			return nil, failed
 		}
 	}
-	return results, nil
+	seen := make([]observation, len(all))
+	for i, t := range all {
+		seen[i] = t.observation()
+	}
+	return seen, nil
 }
 
-// asked is what one end is asked in a round: all that is to be reached from it, and which results the answers belong
-// to.
-type asked struct {
-	from    end
-	targets []netip.AddrPort
-	results []int
+// probedEnd is an end with the attempts to connect from it.
+type probedEnd struct {
+	end
+	attempts []*attempts
 }
 
-// connectFromNode asks the ends of one node, one after the other.
-func connectFromNode(ctx context.Context, all []asked, results []attempts) (err error) {
+// connectFromNode makes one attempt on every path from the ends on a node, one end after the other.
+func connectFromNode(ctx context.Context, ends []probedEnd) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // The guard cannot catch it here, and a fault is in place.
-			err = fmt.Errorf("probe from %s: panic: %v", all[0].from.name, p)
+		if p := recover(); p != nil { // The guard cannot recover it here, and a fault is in place.
+			err = fmt.Errorf("probe from %s: panic: %v", ends[0].name, p)
 		}
 	}()
-	for _, a := range all {
-		if len(a.targets) == 0 {
+	for _, e := range ends {
+		if len(e.attempts) == 0 {
 			continue
 		}
-		answers, err := a.from.agent().Connect(ctx, probeTimeout, a.targets)
-		if err != nil {
-			return fmt.Errorf("probe from %s: %w", a.from.name, err)
+		targets := make([]netip.AddrPort, len(e.attempts))
+		for i, t := range e.attempts {
+			targets[i] = t.path.to
 		}
-		for i, n := range a.results {
-			results[n].add(answers[i])
+		answers, err := e.agent().Connect(ctx, probeTimeout, targets)
+		if err != nil {
+			return fmt.Errorf("probe from %s: %w", e.name, err)
+		}
+		for i, t := range e.attempts {
+			t.add(answers[i])
 		}
 	}
 	return nil
@@ -152,22 +151,23 @@ func (t *attempts) add(c probe.Connect) {
 	t.span.NotAfter = c.End
 }
 
-func (t attempts) seen() history.Span { return t.span }
-
-// observed is something that was seen in a time.
-type observed interface {
-	fmt.Stringer
-	seen() history.Span
+// observation is what one probe or counter showed, and whether that is as it should be.
+type observation struct {
+	fault.Fact
+	ok bool
 }
 
-// told returns a fact for each of what was seen, and a state that lists what is not as wanted.
-func told[T observed](all []T, asWanted func(T) bool) (facts []fault.Fact, state string) {
+// observed returns the facts of all observations, and an error that names those that are not as they should be.
+func observed(all []observation) (facts []fault.Fact, err error) {
 	var wrong []string
 	for _, o := range all {
-		facts = append(facts, fault.Fact{Span: o.seen(), Sentence: o.String()})
-		if !asWanted(o) {
-			wrong = append(wrong, o.String())
+		facts = append(facts, o.Fact)
+		if !o.ok {
+			wrong = append(wrong, o.Sentence)
 		}
 	}
-	return facts, strings.Join(wrong, "; ")
+	if len(wrong) > 0 {
+		err = fault.NotYet("%s", strings.Join(wrong, "; "))
+	}
+	return facts, err
 }

@@ -22,10 +22,10 @@ import (
 func ClockStep() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "clock-step",
-		Summary: "Puts the wall clock of the victim's node forward, or back.",
-		Shown: "The wall clock is off its boot clock, and off the wall clocks of the other nodes, by what was " +
-			"planned; theirs are where they were.",
-		Healed:   "The wall clock is put back by the boot clock, and agrees with those of the other nodes.",
+		Summary: "Sets the wall clock of the victim's node forward or back.",
+		Shown: "The wall clock differs by the offset from the boot clock and from the other nodes' wall clocks, " +
+			"which are unchanged.",
+		Healed:   "The wall clock is set back by the boot clock, and agrees with those of the other nodes.",
 		Needs:    []string{"clock", "systemd"},
 		Takes:    []plan.Part{plan.PartClock},
 		Upstream: "client-go#448",
@@ -45,7 +45,6 @@ const (
 	maxOffset = 12 * time.Hour
 )
 
-// Validate implements fault.Validator.
 func (p clockStepParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if by := p.Offset.D(); by < -maxOffset || by > maxOffset || by > -minOffset && by < minOffset {
 		errs.Add("offset", fmt.Sprintf("use %s to %s, or as much with a minus", minOffset, maxOffset),
@@ -76,45 +75,54 @@ func (c *clockStep) others(ctx context.Context) ([]clusters.Node, error) {
 	return others, err
 }
 
-// Undo notes the clocks, and sees that they are the nodes' own.
-func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
+// clocks reads the clocks of the other nodes, by their names.
+func (c *clockStep) clocks(ctx context.Context) (map[string]probe.Clock, error) {
 	others, err := c.others(ctx)
 	if err != nil {
 		return nil, err
 	}
+	clocks := map[string]probe.Clock{}
+	for _, n := range others {
+		if clocks[n.Name()], err = nodeagent.On(n).Clock(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return clocks, nil
+}
+
+// Undo records all clocks, and fails if the victim shares its clock with another node.
+func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
+	var err error
 	if c.mine, err = nodeagent.On(c.Node).Clock(ctx); err != nil {
 		return nil, err
 	}
-	c.other = map[string]probe.Clock{}
-	for _, n := range others {
-		read, err := nodeagent.On(n).Clock(ctx)
-		if err != nil {
-			return nil, err
-		}
+	if c.other, err = c.clocks(ctx); err != nil {
+		return nil, err
+	}
+	for name, read := range c.other {
 		if read.Boot == c.mine.Boot {
 			return nil, fmt.Errorf("step the clock of node %q: it shares its kernel, and so its clock, with node %q "+
-				"(boot %s)", c.Node.Name(), n.Name(), read.Boot)
+				"(boot %s)", c.Node.Name(), name, read.Boot)
 		}
-		c.other[n.Name()] = read
 	}
 	return c.Here(undo.Command(undo.SetClock(c.mine.Ahead(), c.mine.Boot)...)), nil
 }
 
-// Inject sees that the clocks agree, and sets the victim's.
+// Inject checks that the clocks agree, and sets the victim's.
 func (c *clockStep) Inject(ctx context.Context) error {
-	if _, err := fault.Once(ctx, c.off(0)); err != nil {
+	if _, err := c.off(0)(ctx); err != nil {
 		return fmt.Errorf("a clock that is off cannot be shown to be put off: %w", err)
 	}
 	_, err := clusters.Run(ctx, c.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
 	return err
 }
 
-// off looks whether the victim's wall clock is that much off those of the others. Each other is read before and after.
-func (c *clockStep) off(want time.Duration) fault.Look {
-	return func(ctx context.Context) ([]fault.Fact, string, error) {
+// off looks whether the victim's wall clock differs by want from those of the others, each read before and after it.
+func (c *clockStep) off(want time.Duration) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
 		others, err := c.others(ctx)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		var facts []fault.Fact
 		for _, n := range others {
@@ -122,18 +130,18 @@ func (c *clockStep) off(want time.Duration) fault.Look {
 			var read [3]probe.Clock
 			for i, node := range []clusters.Node{n, c.Node, n} {
 				if read[i], err = nodeagent.On(node).Clock(ctx); err != nil {
-					return facts, "", err
+					return facts, err
 				}
 			}
 			least, most := time.Duration(read[1].Wall-read[2].Wall), time.Duration(read[1].Wall-read[0].Wall)
 			text := fmt.Sprintf("its wall clock is between %s and %s off that of node %q", round(least), round(most),
 				n.Name())
 			if least > want+clockSlack || most < want-clockSlack {
-				return facts, text, nil
+				return facts, fault.NotYet("%s", text)
 			}
 			facts = append(facts, c.Saw(begin, "%s", text)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	}
 }
 
@@ -156,28 +164,21 @@ func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 		return nil, fmt.Errorf("the wall clock was set by %s, not by %s", round(stepped), c.by)
 	}
 	facts := c.Saw(begin, "the wall clock was set by %s, to %s", round(stepped), now.Time().Format(time.RFC3339))
-	others, err := c.others(ctx)
+	others, err := c.clocks(ctx)
 	if err != nil {
 		return facts, err
 	}
-	for _, n := range others {
-		read, err := nodeagent.On(n).Clock(ctx)
-		if err != nil {
-			return facts, err
-		}
-		if moved := read.Ahead() - c.other[n.Name()].Ahead(); moved.Abs() > clockSlack {
-			return facts, fmt.Errorf("the wall clock of node %q was set by %s as well", n.Name(), round(moved))
+	for name, read := range others {
+		if moved := read.Ahead() - c.other[name].Ahead(); moved.Abs() > clockSlack {
+			return facts, fmt.Errorf("the wall clock of node %q was set by %s as well", name, round(moved))
 		}
 	}
 	return facts, nil
 }
 
 // Held shows that it is still off: a time service of the node may have mended it.
-func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, c.off(c.by))
-}
+func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) { return c.off(c.by)(ctx) }
 
-// Heal puts back a clock that bears our mark.
 func (c *clockStep) Heal(ctx context.Context) error { return c.CarryOut(ctx) }
 
 // ConfirmHealed shows that all clocks agree.

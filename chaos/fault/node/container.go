@@ -23,7 +23,6 @@ type containerParams struct {
 	Container string `json:"container,omitempty"` // Its name; empty is the first of the pod.
 }
 
-// Validate implements fault.Validator.
 func (p containerParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if p.Container != "" && len(validation.IsDNS1123Label(p.Container)) > 0 {
 		errs.Add("container", "use the name of a container of the pod", "%q is not a name", p.Container)

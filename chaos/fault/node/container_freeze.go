@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent"
@@ -24,9 +23,9 @@ import (
 func ContainerFreeze() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-freeze",
-		Summary: "Freezes a container of the victim's pod with SIGSTOP; the pod stays, its connections too.",
-		Shown:   "The kernel says that every process of the container is stopped, and its runtime still has the task.",
-		Healed: "Its processes go on, as far as they bear our mark; the container, or a later one of the pod, runs, " +
+		Summary: "Freezes a container of the victim's pod with SIGSTOP; the pod and its connections stay.",
+		Shown:   "Every process of the container is stopped (state T), and the runtime still has its task.",
+		Healed: "Its processes get SIGCONT if they bear our mark; the container, or a later one of the pod, runs, " +
 			"and the pod is Ready.",
 		Needs: []string{"systemd"},
 		// The database does nothing, as if it were gone, and later acts on what it knew before.
@@ -42,7 +41,7 @@ type containerFreeze struct {
 	all []probe.Process // The container's, when it was frozen.
 }
 
-// Undo notes the processes of the container; one that others have frozen is an error.
+// Undo records the processes of the container, and fails if one is stopped already.
 func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := f.note(ctx); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	return f.Here(undo.Thaw(f.all...)), nil
 }
 
-// Inject freezes them at once.
+// Inject stops them all with one command.
 func (f *containerFreeze) Inject(ctx context.Context) error {
 	_, err := clusters.Run(ctx, f.Node, undo.Stop(f.all...)...)
 	return err
@@ -75,52 +74,43 @@ func (f *containerFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, 100*time.Millisecond, stopBound, f.frozen)
 }
 
-// frozen looks whether the processes of before are there and stopped, and the first is the runtime's task.
-func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, string, error) {
-	found, err := f.Again(ctx, f.all...)
+// frozen looks whether all processes are there and stopped, and the first is the runtime's task.
+func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
+	found, err := f.Frozen(ctx, f.all...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	for _, old := range f.all {
-		if !found.Lives(old) {
-			return nil, "", await.Stop(fmt.Errorf("pid %d of container %q is gone: it was not just frozen", old.PID,
-				f.name))
-		}
-		if p, _ := found.Find(old.PID); !p.Frozen() {
-			return nil, fmt.Sprintf("pid %d of container %q is in state %s, not stopped", p.PID, f.name, p.State), nil
-		}
+	pid, err := f.task(ctx, f.old)
+	if err == nil && pid != f.process.PID {
+		err = fault.NotYet("containerd runs container %q with pid %d, not %d", f.name, pid, f.process.PID)
 	}
-	if pid, err := f.task(ctx, f.old); err != nil || pid != f.process.PID {
-		return nil, fmt.Sprintf("containerd runs container %q with pid %d, not %d", f.name, pid, f.process.PID), err
+	if err != nil {
+		return nil, err
 	}
-	return []fault.Fact{{Span: history.At(found.At), Sentence: fmt.Sprintf(
+	return fault.Seen(history.At(found.At),
 		"every process of container %q, id %.12s, is stopped (state T): %d in all, the first %s pid %d, started at %s",
-		f.name, f.old, len(f.all), f.process.Name, f.process.PID, f.process.Start)}}, "", nil
+		f.name, f.old, len(f.all), f.process.Name, f.process.PID, f.process.Start), nil
 }
 
-// Held shows that they are still stopped.
-func (f *containerFreeze) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, f.frozen)
-}
+func (f *containerFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
-// Heal carries out what is armed.
 func (f *containerFreeze) Heal(ctx context.Context) error { return f.CarryOut(ctx) }
 
 // ConfirmHealed shows that the container, or the one that took its place, runs in a pod that is Ready, and that nothing
 // of it is stopped.
 func (f *containerFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q of pod %q to go on and be Ready", f.name, f.Namespace+"/"+f.Pod)
-	return fault.Until(ctx, what, 500*time.Millisecond, againBound, fault.Each(f.thawed, f.well))
+	return fault.Until(ctx, what, 500*time.Millisecond, againBound, f.thawed, f.well)
 }
 
 // thawed looks whether any of the processes is still stopped.
-func (f *containerFreeze) thawed(ctx context.Context) ([]fault.Fact, string, error) {
+func (f *containerFreeze) thawed(ctx context.Context) ([]fault.Fact, error) {
 	if len(f.all) == 0 {
-		return nil, "", nil
+		return nil, nil
 	}
 	found, err := f.Again(ctx, f.all...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	live := 0
 	for _, old := range f.all {
@@ -128,30 +118,29 @@ func (f *containerFreeze) thawed(ctx context.Context) ([]fault.Fact, string, err
 			continue
 		}
 		if p, _ := found.Find(old.PID); p.Frozen() {
-			return nil, fmt.Sprintf("pid %d is still stopped", p.PID), nil
+			return nil, fault.NotYet("pid %d is still stopped", p.PID)
 		}
 		live++
 	}
-	return []fault.Fact{{Span: history.At(found.At), Sentence: fmt.Sprintf(
-		"%d of %d stopped processes go on", live, len(f.all))}}, "", nil
+	return fault.Seen(history.At(found.At), "%d of %d stopped processes go on", live, len(f.all)), nil
 }
 
 // well looks whether the container runs in a pod that is Ready.
-func (f *containerFreeze) well(ctx context.Context) ([]fault.Fact, string, error) {
+func (f *containerFreeze) well(ctx context.Context) ([]fault.Fact, error) {
 	begin := f.Clock()
 	c, pod, err := f.status(ctx)
 	switch {
 	case err != nil:
-		return nil, "", err
+		return nil, err
 	case c.State.Running == nil:
-		return nil, fmt.Sprintf("container %q does not run", c.Name), nil
+		return nil, fault.NotYet("container %q does not run", c.Name)
 	case !fault.Ready(pod):
-		return nil, "its pod is not Ready", nil
+		return nil, fault.NotYet("its pod is not Ready")
 	}
 	id, p, err := f.running(ctx, c)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	return f.Saw(begin, "container %q, id %.12s, runs as %s pid %d, and pod %q (uid %s) is Ready", c.Name, id, p.Name,
-		p.PID, pod.Namespace+"/"+pod.Name, pod.UID), "", nil
+		p.PID, pod.Namespace+"/"+pod.Name, pod.UID), nil
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -20,10 +18,9 @@ func ContainerKill() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-kill",
 		Summary: "Kills a container of the victim's pod with SIGKILL; the pod stays.",
-		Shown: "The container's first process is gone by pid and start time, and the container runtime runs no task " +
-			"of it.",
-		Healed: "The kubelet starts another container in the same pod: another id, a later process, a restart more; " +
-			"the pod is Ready.",
+		Shown:   "The container's first process is gone by pid and start time, and the runtime has no task of it.",
+		Healed: "The kubelet starts another container in the same pod, with another id, a later process and one " +
+			"restart more; the pod is Ready.",
 		Needs: []string{"systemd"},
 		// What Chaos Mesh calls container-kill.
 		Takes:    []plan.Part{plan.PartContainer},
@@ -56,20 +53,15 @@ func (k *containerKill) Inject(ctx context.Context) error {
 func (k *containerKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q, id %.12s, pid %d, to be gone", k.name, k.old, k.process.PID)
 	begin := k.Clock()
-	ended := k.Gone(begin, k.process)
-	return fault.Until(ctx, what, 100*time.Millisecond, taskBound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
-			facts, state, err := ended(ctx)
-			if err != nil || state != "" {
-				return nil, state, err
-			}
-			pid, err := k.task(ctx, k.old)
-			if err != nil || pid != 0 {
-				return nil, fmt.Sprintf("containerd runs it with pid %d", pid), err
-			}
-			return append(facts, k.Saw(begin, "containerd runs no task of container %q, id %.12s", k.name, k.old)...),
-				"", nil
-		})
+	task := func(ctx context.Context) (int, error) { return k.task(ctx, k.old) }
+	none := func(pid int) (string, error) {
+		if pid != 0 {
+			return "", fault.NotYet("containerd runs it with pid %d", pid)
+		}
+		return fmt.Sprintf("containerd runs no task of container %q, id %.12s", k.name, k.old), nil
+	}
+	return fault.Until(ctx, what, 100*time.Millisecond, taskBound, k.Gone(begin, k.process),
+		fault.Judged(k.Env, task, none))
 }
 
 // Heal has nothing to undo: the kubelet starts what its pods need.
@@ -82,40 +74,32 @@ func (k *containerKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error)
 }
 
 // again looks whether another container runs in the pod.
-func (k *containerKill) again(ctx context.Context) ([]fault.Fact, string, error) {
+func (k *containerKill) again(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	c, pod, err := k.status(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if state := k.notBack(c, pod); state != "" {
-		return nil, state, nil
+	_, id, _ := strings.Cut(c.ContainerID, "://")
+	switch {
+	case k.old != "" && string(pod.UID) == k.pod && (id == k.old || c.RestartCount <= k.restarts):
+		return nil, fault.NotYet("id %.12s, %d restarts, %d before", id, c.RestartCount, k.restarts)
+	case c.State.Running == nil && c.State.Waiting != nil:
+		return nil, fault.NotYet("it waits: %s", c.State.Waiting.Reason)
+	case c.State.Running == nil:
+		return nil, fault.NotYet("it does not run")
+	case !fault.Ready(pod):
+		return nil, fault.NotYet("its pod is not Ready")
 	}
 	id, p, err := k.running(ctx, c)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if k.old != "" && p.Start < k.process.Start {
-		return nil, fmt.Sprintf("pid %d was started before the one that was killed", p.PID), nil
+		return nil, fault.NotYet("pid %d was started before the one that was killed", p.PID)
 	}
 	return append(k.Saw(p.Start, "container %q is id %.12s, %s pid %d, started at %s", c.Name, id, p.Name, p.PID,
 		p.Start),
 		k.Saw(begin, "pod %q (uid %s) is Ready; its container was restarted %d times, %d before",
-			pod.Namespace+"/"+pod.Name, pod.UID, c.RestartCount, k.restarts)...), "", nil
-}
-
-// notBack says why the container is not back yet; empty when it is.
-func (k *containerKill) notBack(c corev1.ContainerStatus, pod *corev1.Pod) string {
-	_, id, _ := strings.Cut(c.ContainerID, "://")
-	switch {
-	case k.old != "" && string(pod.UID) == k.pod && (id == k.old || c.RestartCount <= k.restarts):
-		return fmt.Sprintf("id %.12s, %d restarts, %d before", id, c.RestartCount, k.restarts)
-	case c.State.Running == nil && c.State.Waiting != nil:
-		return "it waits: " + c.State.Waiting.Reason
-	case c.State.Running == nil:
-		return "it does not run"
-	case !fault.Ready(pod):
-		return "its pod is not Ready"
-	}
-	return ""
+			pod.Namespace+"/"+pod.Name, pod.UID, c.RestartCount, k.restarts)...), nil
 }

@@ -24,9 +24,9 @@ func KubeProxyKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kube-proxy-kill",
 		Summary: "Kills kube-proxy on the victim's node with SIGKILL; the rules that it wrote stay.",
-		Shown:   "The old process is gone, and the kubelet has seen its container end.",
-		Healed: "The kubelet starts it again: a later process and another container, and it says that it is well " +
-			"wherever it did, over either family.",
+		Shown:   "The old process is gone, and the kubelet reports that its container ended.",
+		Healed: "The kubelet starts it again: a later process in another container, healthy on every address that " +
+			"answered before.",
 		Needs: []string{"api", "systemd"},
 		// Services must work on afterwards as before.
 		Takes:    []plan.Part{plan.PartProxy},
@@ -105,11 +105,11 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 // Confirm shows that the old process is gone, and that the kubelet has seen it.
 func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
-	ended := fault.Judged(k.Env, k.running, func(now string) (sentence, state string) {
+	ended := fault.Judged(k.Env, k.running, func(now string) (string, error) {
 		if now == k.container {
-			return "", "it is shown to run"
+			return "", fault.NotYet("it is shown to run")
 		}
-		return fmt.Sprintf("container %.24s of %s does not run any more", k.container, kubeProxy), ""
+		return fmt.Sprintf("container %.24s of %s does not run any more", k.container, kubeProxy), nil
 	})
 	return fault.All(ctx,
 		fault.Await("the killed "+kubeProxy+" to be gone", 100*time.Millisecond, stopBound,
@@ -117,7 +117,7 @@ func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		fault.Await("the kubelet to see that its container ended", 500*time.Millisecond, restartBound, ended))
 }
 
-// Heal leaves it to the kubelet, which starts it again.
+// Heal leaves it to the kubelet to start kube-proxy.
 func (k *kubeProxyKill) Heal(context.Context) error { return nil }
 
 // ConfirmHealed shows that a later one runs, in another container, and that it is well.
@@ -127,27 +127,30 @@ func (k *kubeProxyKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error)
 }
 
 // again looks whether a later one runs in another container.
-func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, string, error) {
+func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	now, err := k.running(ctx)
-	if err != nil || now == "" || now == k.container {
-		return nil, fmt.Sprintf("its container is %q", now), err
+	switch {
+	case err != nil:
+		return nil, err
+	case now == "" || now == k.container:
+		return nil, fault.NotYet("its container is %q", now)
 	}
 	found, err := k.proxies(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	var facts []fault.Fact
 	for _, p := range found.Processes {
 		if k.old.Lives(p) {
-			return nil, fmt.Sprintf("pid %d is still there", p.PID), nil
+			return nil, fault.NotYet("pid %d is still there", p.PID)
 		}
 		facts = append(facts, k.Saw(begin, "%s pid %d, started at %s, runs in container %.24s", kubeProxy, p.PID,
 			p.Start,
 			now)...)
 	}
 	if len(facts) == 0 {
-		return nil, "no process of it runs", nil
+		return nil, fault.NotYet("no process of it runs")
 	}
-	return facts, "", nil
+	return facts, nil
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
@@ -18,8 +17,8 @@ func KubeletKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:     "kubelet-kill",
 		Summary:  "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
-		Shown:    "The old process is gone, systemd counts a restart more, and a later process answers for its health.",
-		Healed:   "Systemd starts it again; the kubelet is active, the node's lease renewed by it, and the node Ready.",
+		Shown:    "The old process is gone, systemd counts one restart more, and a later process is healthy.",
+		Healed:   "Systemd starts it again: it is active, the node's lease renewed by it, and the node Ready.",
 		Needs:    []string{"systemd"},
 		Triggers: true,
 		// What a restarted kubelet has forgotten: volumes that are still mounted.
@@ -37,7 +36,7 @@ type kubeletKill struct {
 	fired   []fault.Fact       // When and how the trigger did it.
 }
 
-// Inject notes which process is the kubelet, and kills it.
+// Inject records the kubelet's process, and kills it or arms the trigger that does.
 func (k *kubeletKill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (k *kubeletKill) Inject(ctx context.Context) error {
 	return err
 }
 
-// triggered waits until the trigger has done it.
+// triggered waits until the trigger has fired.
 func (k *kubeletKill) triggered(ctx context.Context) ([]fault.Fact, error) {
 	if k.trigger == nil || k.fired != nil {
 		return k.fired, nil
@@ -64,24 +63,20 @@ func (k *kubeletKill) triggered(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.fired = []fault.Fact{{Span: history.Between(said.Seen, said.Done),
-		Sentence: fmt.Sprintf("SIGKILL was sent to the kubelet when %s of volume %s was seen on the node: %s",
-			k.when.RPC, k.trigger.Volume(), said)}}
+	k.fired = fault.Seen(history.Between(said.Seen, said.Done),
+		"SIGKILL was sent to the kubelet when %s of volume %s was seen on the node: %s", k.when.RPC,
+		k.trigger.Volume(), said)
 	return k.fired, nil
 }
 
 // Confirm shows that the old process is gone and that a later one serves.
 func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, k.triggered, k.restarted(k.healthy))
+	healthy := fault.Judged(k.Env, kubeletHealth(k.Env), isHealthy("the new kubelet"))
+	return fault.All(ctx, k.triggered,
+		k.restarted(func(ctx context.Context, _ probe.Processes) ([]fault.Fact, error) { return healthy(ctx) }))
 }
 
-// healthy shows that the kubelet says that it is healthy.
-func (k *kubeletKill) healthy(ctx context.Context, _ probe.Processes) ([]fault.Fact, string, error) {
-	state, err := unhealthy(ctx, k.Node)
-	return k.Saw(k.Clock(), "the new kubelet says that it is healthy"), state, err
-}
-
-// Heal has the node wait for nothing any more, and starts the kubelet if systemd does not do it.
+// Heal stops the trigger, and starts the kubelet if systemd does not.
 func (k *kubeletKill) Heal(ctx context.Context) error {
 	if k.trigger != nil {
 		if err := k.trigger.Stop(); err != nil {
@@ -92,7 +87,7 @@ func (k *kubeletKill) Heal(ctx context.Context) error {
 	return k.restart.Heal(ctx)
 }
 
-// ConfirmHealed shows that the kubelet is back and that the node is.
+// ConfirmHealed shows that the kubelet is active and its node Ready.
 func (k *kubeletKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return kubeletBack(k.Env, &k.leases)(ctx)
+	return fault.All(ctx, kubeletActive(k.Env), k.NodeBack(&k.leases))
 }

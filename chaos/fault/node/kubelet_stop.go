@@ -35,13 +35,13 @@ type kubeletStop struct {
 	leases fault.Leases    // When the old one was gone.
 }
 
-// Undo notes which process is the kubelet; one that others have stopped is an error.
+// Undo records the kubelet's process, and fails if there is none.
 func (k *kubeletStop) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	_, k.old, err = mainProcess(ctx, k.Node, kubelet)
 	return k.Here(undo.Command("systemctl", "start", kubelet)), err
 }
 
-// Inject notes what runs beside the kubelet, and stops it.
+// Inject records the workload's processes, and stops the kubelet.
 func (k *kubeletStop) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.Env); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (k *kubeletStop) Inject(ctx context.Context) (err error) {
 	return err
 }
 
-// Confirm shows that it is gone, then that the node is silent, and then that its pods go on.
+// Confirm shows that the kubelet is gone, then that its lease is not renewed, and then that its pods go on.
 func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, stopped(k.Env, kubelet, k.old, stopBound), k.NoteLeases(&k.leases),
 		k.LeaseSilent(&k.leases), podsGoOn(k.Env, &k.pods))
@@ -59,19 +59,17 @@ func (k *kubeletStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // stopped waits until a service is inactive and its process of before is gone.
 func stopped(env fault.Env, service string, old probe.Process, bound time.Duration) fault.Show {
 	what := fmt.Sprintf("%s pid %d to be gone and none in its place", service, old.PID)
-	return fault.Await(what, 200*time.Millisecond, bound,
-		fault.Each(env.UnitDown(service), env.Gone(env.Clock(), old)))
+	return fault.Await(what, 200*time.Millisecond, bound, env.UnitDown(service), env.Gone(env.Clock(), old))
 }
 
 // Held shows that it is still inactive.
 func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, k.UnitDown(kubelet))
+	return k.UnitDown(kubelet)(ctx)
 }
 
-// Heal carries out what is armed.
 func (k *kubeletStop) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
-// ConfirmHealed shows that the kubelet is back and that the node is.
+// ConfirmHealed shows that the kubelet is active and its node Ready.
 func (k *kubeletStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return kubeletBack(k.Env, &k.leases)(ctx)
+	return fault.All(ctx, kubeletActive(k.Env), k.NodeBack(&k.leases))
 }

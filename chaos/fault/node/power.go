@@ -133,13 +133,13 @@ func (a *away) Undo(context.Context) ([]undo.Task, error) {
 	return []undo.Task{{Node: a.node, Power: true}}, nil
 }
 
-// look looks whether the node has the state that is wanted.
-func (a *away) look() fault.Look {
-	return fault.Judged(a.Env, a.node.State, func(now string) (sentence, state string) {
+// look looks whether the node has the wanted state.
+func (a *away) look() fault.Show {
+	return fault.Judged(a.Env, a.node.State, func(now string) (string, error) {
 		if now != a.want {
-			return "", fmt.Sprintf("node %q is %s, not %s", a.node.Name(), now, a.want)
+			return "", fault.NotYet("node %q is %s, not %s", a.node.Name(), now, a.want)
 		}
-		return fmt.Sprintf("node %q is %s, as the container runtime has it", a.node.Name(), now), ""
+		return fmt.Sprintf("node %q is %s, as the container runtime has it", a.node.Name(), now), nil
 	})
 }
 
@@ -151,8 +151,7 @@ func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		a.witness.silence, a.LeaseSilent(&a.leases))
 }
 
-// Held shows that the node is still away.
-func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, a.look()) }
+func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return a.look()(ctx) }
 
 // Heal brings the node back.
 func (a *away) Heal(ctx context.Context) error {
@@ -219,7 +218,7 @@ func (p *pause) Inject(ctx context.Context) error {
 
 // ConfirmHealed shows that the node goes on.
 func (p *pause) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, p.witness.answers, p.sameBoot, kubeletBack(p.Env, &p.leases))
+	return fault.All(ctx, p.witness.answers, p.sameBoot, kubeletActive(p.Env), p.NodeBack(&p.leases))
 }
 
 // sameBoot shows that the node was not booted since it was paused.
@@ -236,8 +235,8 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 		return nil, fmt.Errorf("node %q was booted at %s, and at %s before it was paused: it did not just go on",
 			p.node.Name(), now.PID1Start, p.boot)
 	}
-	return []fault.Fact{{Span: history.Between(begin, now.At), Sentence: fmt.Sprintf(
-		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot)}}, nil
+	return fault.Seen(history.Between(begin, now.At),
+		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot), nil
 }
 
 type reboot struct {
@@ -327,7 +326,8 @@ func (s snapshot) back(env fault.Env, since *fault.Leases) fault.Show {
 	routes := func(ctx context.Context) ([]string, error) { return podRoutes(ctx, env) }
 	mounts := func(ctx context.Context) ([]string, error) { return volumeMounts(ctx, env.Node) }
 	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.All(ctx, env.UnitActive(kubelet, bootBound), env.NodeBack(since), env.PodsBack(&s.pods, backBound),
+		return fault.All(ctx, env.UnitActive(kubelet, bootBound), env.NodeBack(since),
+			env.PodsBack(&s.pods, true, backBound),
 			again(env, "routes to the pods of other nodes", s.routes, routes),
 			again(env, "mounts of local volumes", s.mounts, mounts))
 	}

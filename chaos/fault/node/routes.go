@@ -21,15 +21,15 @@ const volumeRoot = "/mnt/seatrial/"
 // again waits until everything of before is there again.
 func again(env fault.Env, what string, before []string, read func(context.Context) ([]string, error)) fault.Show {
 	return fault.Await(what+" to be back", 500*time.Millisecond, time.Minute,
-		fault.Judged(env, read, func(now []string) (sentence, state string) {
+		fault.Judged(env, read, func(now []string) (string, error) {
 			missing := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(now, s) })
 			switch {
 			case len(missing) > 0:
-				return "", "missing: " + strings.Join(missing, ", ")
+				return "", fault.NotYet("missing: %s", strings.Join(missing, ", "))
 			case len(before) == 0:
-				return fmt.Sprintf("there were no %s before", what), ""
+				return fmt.Sprintf("there were no %s before", what), nil
 			}
-			return fmt.Sprintf("%d %s are back: %s", len(before), what, strings.Join(before, ", ")), ""
+			return fmt.Sprintf("%d %s are back: %s", len(before), what, strings.Join(before, ", ")), nil
 		}))
 }
 

@@ -22,9 +22,9 @@ func RuntimeKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "runtime-kill",
 		Summary: "Kills containerd on the victim's node with SIGKILL; containers and their shims go on.",
-		Shown: "The old process is gone, systemd counts a restart more, a later process answers, and the workload's " +
-			"processes and their shims are those of before.",
-		Healed: "Systemd starts it again; containerd is active, the kubelet healthy, the node's lease renewed, and " +
+		Shown: "The old process is gone, systemd counts one restart more, a later process answers, and the " +
+			"workload's processes and their shims go on.",
+		Healed: "Systemd starts it again: containerd is active, the kubelet healthy, the node's lease renewed, and " +
 			"the node Ready.",
 		Needs: []string{"systemd"},
 		// A runtime that comes back finds its containers by their shims.
@@ -108,15 +108,15 @@ func (k *runtimeKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // carries shows that containerd answers, and that the workload's containers go on.
-func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fault.Fact, string, error) {
+func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fault.Fact, error) {
 	live, err := k.containers(found)
 	if err != nil {
-		return nil, "", await.Stop(err)
+		return nil, await.Stop(err)
 	}
 	if _, err := clusters.Run(ctx, k.Node, "ctr", "version"); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return append(live, k.Saw(k.Clock(), "the new containerd tells its version")...), "", nil
+	return append(live, k.Saw(k.Clock(), "the new containerd tells its version")...), nil
 }
 
 // containers shows that the workload's containers go on; the error names one that has ended.
@@ -130,12 +130,12 @@ func (k *runtimeKill) containers(now probe.Processes) ([]fault.Fact, error) {
 	if ended != nil {
 		return nil, fmt.Errorf("%s, pid %d, ended with containerd: the containers did not go on", ended.Name, ended.PID)
 	}
-	return []fault.Fact{{Span: history.At(now.At), Sentence: fmt.Sprintf(
-		"%d of %d processes of the workload's pods go on, and all of their %d shims", live, len(k.pods.Processes),
-		len(k.shims))}}, nil
+	return fault.Seen(history.At(now.At), "%d of %d processes of the workload's pods go on, and all of their %d shims",
+		live, len(k.pods.Processes), len(k.shims)), nil
 }
 
-// ConfirmHealed shows that containerd is back, and that the kubelet and the node have got over it.
+// ConfirmHealed shows that containerd is active, the kubelet healthy, and the node Ready.
 func (k *runtimeKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, k.UnitActive(containerd, restartBound), kubeletHealthy(k.Env), kubeletBack(k.Env, &k.leases))
+	return fault.All(ctx, k.UnitActive(containerd, restartBound), kubeletHealthy(k.Env), kubeletActive(k.Env),
+		k.NodeBack(&k.leases))
 }

@@ -18,10 +18,10 @@ func RuntimeStop() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "runtime-stop",
 		Summary: "Stops containerd on the victim's node and keeps it stopped; containers and their shims go on.",
-		Shown: "The unit is inactive, its process is gone, it answers nobody, and the workload's processes and their " +
-			"shims are those of before.",
-		Healed: "It is started; it is active and answers, the kubelet healthy, the node's lease " +
-			"renewed, and the node Ready.",
+		Shown: "The unit is inactive, its process is gone, it does not answer, and the workload's processes and " +
+			"their shims go on.",
+		Healed: "It is started: it is active and answers, the kubelet healthy, the node's lease renewed, and the " +
+			"node Ready.",
 		Needs: []string{"systemd"},
 		// A kubelet without a runtime: nothing can be started or ended, and its node is not ready.
 		Takes:    []plan.Part{plan.PartRuntime},
@@ -33,22 +33,28 @@ type runtimeStop struct {
 	*runtimeKill // What runs, and how it is shown to go on and to be back.
 }
 
-// Undo notes what runs; a containerd that others have stopped is an error.
+// Undo records what runs, and fails if containerd does not.
 func (k *runtimeStop) Undo(ctx context.Context) ([]undo.Task, error) {
 	return k.Here(undo.Command("systemctl", "start", containerd)), k.noteAll(ctx)
 }
 
 // Inject stops containerd.
 func (k *runtimeStop) Inject(ctx context.Context) error {
-	out, answers, err := version(ctx, k.Node)
-	if err != nil {
-		return fmt.Errorf("ask containerd for its version: %w", err)
+	if _, err := k.version(ctx); err != nil {
+		return fmt.Errorf("containerd does not tell its version, so no silence could be shown: %w", err)
 	}
-	if !answers {
-		return fmt.Errorf("containerd does not tell its version, it says %.80q: no silence could be shown", out)
-	}
-	_, err = clusters.Run(ctx, k.Node, "systemctl", "stop", containerd)
+	_, err := clusters.Run(ctx, k.Node, "systemctl", "stop", containerd)
 	return err
+}
+
+// version looks whether containerd tells its version.
+func (k *runtimeStop) version(ctx context.Context) ([]fault.Fact, error) {
+	begin := k.Clock()
+	_, err := clusters.Run(ctx, k.Node, "timeout", "5", "ctr", "version")
+	if err != nil {
+		return nil, err
+	}
+	return k.Saw(begin, "containerd tells its version"), nil
 }
 
 // Confirm shows that it is gone and answers nobody, and that the containers go on.
@@ -56,7 +62,7 @@ func (k *runtimeStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, stopped(k.Env, containerd, k.old, restartBound), k.goOn, k.silent, k.NoteLeases(&k.leases))
 }
 
-// goOn shows that the containers do.
+// goOn shows that the containers go on.
 func (k *runtimeStop) goOn(ctx context.Context) ([]fault.Fact, error) {
 	now, err := k.Again(ctx, k.watched()...)
 	if err != nil {
@@ -68,35 +74,27 @@ func (k *runtimeStop) goOn(ctx context.Context) ([]fault.Fact, error) {
 // silent shows that containerd gives no answer.
 func (k *runtimeStop) silent(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
-	_, answers, err := version(ctx, k.Node)
-	if err != nil {
-		return nil, fmt.Errorf("ask containerd for its version: %w", err)
+	_, err := k.version(ctx)
+	var exit *clusters.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return k.Saw(begin, "containerd tells nobody its version"), nil
+	case err == nil:
+		err = errors.New("containerd tells its version although it is stopped")
 	}
-	if answers {
-		return nil, errors.New("containerd tells its version although it is stopped")
-	}
-	return k.Saw(begin, "containerd tells nobody its version"), nil
+	return nil, err
 }
 
 // Held shows that it is still gone.
 func (k *runtimeStop) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, k.UnitDown(containerd))
+	return k.UnitDown(containerd)(ctx)
 }
 
-// Heal carries out what is armed.
 func (k *runtimeStop) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
-// ConfirmHealed shows that containerd is back and answers, and that the kubelet and the node have got over it.
+// ConfirmHealed shows that containerd answers, the kubelet is healthy, and the node Ready.
 func (k *runtimeStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	answers := func(ctx context.Context) ([]fault.Fact, string, error) {
-		begin := k.Clock()
-		said, answers, err := version(ctx, k.Node)
-		if !answers {
-			return nil, fmt.Sprintf("it says %.80q", said), err
-		}
-		return k.Saw(begin, "containerd tells its version"), "", err
-	}
 	return fault.All(ctx,
-		fault.Await("containerd to tell its version", 500*time.Millisecond, restartBound, answers),
+		fault.Await("containerd to tell its version", 500*time.Millisecond, restartBound, k.version),
 		k.runtimeKill.ConfirmHealed)
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -81,8 +80,8 @@ func podsGoOn(env fault.Env, before *probe.Processes) fault.Show {
 		}
 		now, err := env.Again(ctx, before.Processes...)
 		live, _ := goOn(*before, now)
-		return []fault.Fact{{Span: history.At(now.At), Sentence: fmt.Sprintf(
-			"%d of %d processes of the workload's pods go on", live, len(before.Processes))}}, err
+		return fault.Seen(history.At(now.At), "%d of %d processes of the workload's pods go on", live,
+			len(before.Processes)), err
 	}
 }
 
@@ -109,7 +108,7 @@ func (r *restart) Heal(ctx context.Context) error {
 }
 
 // serves looks whether a service that runs is at work, among the processes that were looked for.
-type serves func(ctx context.Context, found probe.Processes) (facts []fault.Fact, state string, err error)
+type serves func(ctx context.Context, found probe.Processes) (facts []fault.Fact, err error)
 
 // restarted waits until the old process is gone, and a later one is the service and at work. The other pids are looked
 // for with it.
@@ -118,38 +117,37 @@ func (r *restart) restarted(work serves, others ...int) fault.Show {
 		begin := r.Clock()
 		what := fmt.Sprintf("%s pid %d to be gone and a later one to serve", r.service, r.old.PID)
 		return fault.Until(ctx, what, 200*time.Millisecond, restartBound,
-			func(ctx context.Context) ([]fault.Fact, string, error) { return r.look(ctx, begin, work, others) })
+			func(ctx context.Context) ([]fault.Fact, error) { return r.look(ctx, begin, work, others) })
 	}
 }
 
-func (r *restart) look(ctx context.Context, begin history.Time, work serves, others []int) ([]fault.Fact, string,
-	error) {
+func (r *restart) look(ctx context.Context, begin history.Time, work serves, others []int) ([]fault.Fact, error) {
 	now, err := fault.ReadUnit(ctx, r.Node, r.service)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	found, err := nodeagent.On(r.Node).Processes(ctx, probe.Query{PIDs: append([]int{r.old.PID, now.PID}, others...)})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if found.Lives(r.old) {
-		return nil, fmt.Sprintf("pid %d is still there", r.old.PID), nil
+		return nil, fault.NotYet("pid %d is still there", r.old.PID)
 	}
 	if r.leases.At == 0 {
 		if r.leases, err = r.ReadLeases(ctx); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
 	later, ok := found.Find(now.PID)
 	switch {
 	case !ok || later.Start < r.old.Start:
-		return nil, fmt.Sprintf("%s is %s with pid %d, which is no later process", r.service, now.State, now.PID), nil
+		return nil, fault.NotYet("%s is %s with pid %d, which is no later process", r.service, now.State, now.PID)
 	case now.Restarts <= r.count:
-		return nil, fmt.Sprintf("systemd counts %d restarts as before", now.Restarts), nil
+		return nil, fault.NotYet("systemd counts %d restarts as before", now.Restarts)
 	}
-	atWork, state, err := work(ctx, found)
-	if err != nil || state != "" {
-		return nil, state, err
+	atWork, err := work(ctx, found)
+	if err != nil {
+		return nil, err
 	}
 	span := history.Between(begin, found.At)
 	return append([]fault.Fact{
@@ -157,42 +155,30 @@ func (r *restart) look(ctx context.Context, begin history.Time, work serves, oth
 		{Span: history.Between(later.Start, found.At),
 			Sentence: fmt.Sprintf("%s pid %d was started at %s", r.service, later.PID, later.Start)},
 		{Span: span, Sentence: fmt.Sprintf("systemd counts %d restarts, %d before", now.Restarts, r.count)},
-	}, atWork...), "", nil
+	}, atWork...), nil
 }
 
-// unhealthy asks the kubelet for its health, and returns what it says when it is not healthy.
-func unhealthy(ctx context.Context, node clusters.Node) (state string, err error) {
-	health, err := clusters.Run(ctx, node, "curl", "-fsS", "--max-time", "2", "http://127.0.0.1:10248/healthz")
-	if err != nil || strings.TrimSpace(health) == "ok" {
-		return "", err
+// kubeletHealth asks the kubelet for its health.
+func kubeletHealth(env fault.Env) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return clusters.Run(ctx, env.Node, "curl", "-fsS", "--max-time", "2", "http://127.0.0.1:10248/healthz")
 	}
-	return fmt.Sprintf("the kubelet's health is %.40q", health), nil
+}
+
+// isHealthy judges an answer of kubeletHealth; who names the kubelet in the sentence.
+func isHealthy(who string) func(string) (string, error) {
+	return func(health string) (string, error) {
+		if strings.TrimSpace(health) != "ok" {
+			return "", fault.NotYet("the kubelet's health is %.40q", health)
+		}
+		return who + " says that it is healthy", nil
+	}
 }
 
 // kubeletHealthy waits until the kubelet says that it is healthy.
 func kubeletHealthy(env fault.Env) fault.Show {
 	return fault.Await("kubelet to be healthy", time.Second, time.Minute,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
-			begin := env.Clock()
-			state, err := unhealthy(ctx, env.Node)
-			return env.Saw(begin, "the kubelet says that it is healthy"), state, err
-		})
+		fault.Judged(env, kubeletHealth(env), isHealthy("the kubelet")))
 }
 
-// kubeletBack shows that the kubelet is back and that the node is. Since is of a moment at which the old kubelet was
-// gone; when there was none, whatever is renewed from now on is good enough.
-func kubeletBack(env fault.Env, since *fault.Leases) fault.Show {
-	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.All(ctx, env.UnitActive(kubelet, restartBound), env.NodeBack(since))
-	}
-}
-
-// version asks containerd for its version, and reports whether it answers.
-func version(ctx context.Context, node clusters.Node) (out string, answers bool, err error) {
-	out, err = clusters.Run(ctx, node, "timeout", "5", "ctr", "version")
-	var exit *clusters.ExitError
-	if errors.As(err, &exit) {
-		return exit.Stderr, false, nil
-	}
-	return out, err == nil, err
-}
+func kubeletActive(env fault.Env) fault.Show { return env.UnitActive(kubelet, restartBound) }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -26,9 +25,9 @@ const silentBound = 15 * time.Second
 // witness is another node that asks the victim for an answer, by each of its addresses. A connection would show
 // nothing: the kernel takes it also when the process behind the port is frozen. One without URLs shows nothing.
 type witness struct {
-	node  clusters.Node
-	urls  []string
-	clock func() history.Time
+	fault.Env
+	node clusters.Node
+	urls []string
 }
 
 // newWitness returns the first other node that is given an answer by every URL. All says whether each must answer;
@@ -44,7 +43,7 @@ func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, 
 	}
 	var missed []string
 	for _, n := range nodes {
-		w := witness{node: n, clock: env.Clock}
+		w := witness{Env: env, node: n}
 		for _, a := range addresses {
 			url := fmt.Sprintf("%s://%s/healthz", scheme, netip.AddrPortFrom(a, port))
 			r, err := w.ask(ctx, url)
@@ -52,7 +51,7 @@ func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, 
 			case err != nil:
 				missed = append(missed, err.Error())
 			case r.code == "":
-				missed = append(missed, r.String())
+				missed = append(missed, r.Sentence)
 			default:
 				w.urls = append(w.urls, url)
 			}
@@ -68,20 +67,10 @@ func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, 
 		addresses, strings.Join(missed, "; "))
 }
 
-// reply is what came of one question.
+// reply is the answer to one request, or that there was none.
 type reply struct {
-	from, url string
-	code      string // The status; empty when there was no answer.
-	exit      int    // Of curl.
-	span      history.Span
-}
-
-// String says what was asked and what came of it.
-func (r reply) String() string {
-	if r.code == "" {
-		return fmt.Sprintf("%s does not answer node %s (curl exits with %d)", r.url, r.from, r.exit)
-	}
-	return fmt.Sprintf("%s answers node %s with status %s", r.url, r.from, r.code)
+	fault.Fact
+	code string // The HTTP status; empty without an answer.
 }
 
 // unanswered are the exit codes of curl for a question without an answer: no connection, a timeout, an end within TLS,
@@ -90,21 +79,20 @@ func unanswered() []int { return []int{7, curlTimeout, 35, 52, 56} }
 
 // ask asks once. Any status is an answer: a kubelet tells strangers that they are not allowed to ask.
 func (w witness) ask(ctx context.Context, url string) (reply, error) {
-	r := reply{from: w.node.Name(), url: url}
-	begin := w.clock()
+	begin := w.Clock()
 	argv := []string{"curl", "-sk", "-o", "/dev/null", "--max-time", "2", "-w", "%{http_code}", url}
 	out, err := clusters.Run(ctx, w.node, argv...)
-	r.span = history.Between(begin, w.clock())
+	code := strings.TrimSpace(out)
+	sentence := fmt.Sprintf("%s answers node %s with status %s", url, w.node.Name(), code)
 	var exit *clusters.ExitError
 	switch {
 	case errors.As(err, &exit) && slices.Contains(unanswered(), exit.ExitCode):
-		r.exit = exit.ExitCode
+		code = ""
+		sentence = fmt.Sprintf("%s does not answer node %s (curl exits with %d)", url, w.node.Name(), exit.ExitCode)
 	case err != nil:
-		return r, fmt.Errorf("ask %s: %w", url, err)
-	default:
-		r.code = strings.TrimSpace(out)
+		return reply{}, fmt.Errorf("ask %s: %w", url, err)
 	}
-	return r, nil
+	return reply{w.Saw(begin, "%s", sentence)[0], code}, nil
 }
 
 // silence waits until no URL answers.
@@ -129,18 +117,18 @@ func (w *witness) until(ctx context.Context, bound time.Duration, what string, g
 		return nil, nil
 	}
 	return fault.Until(ctx, strings.Join(w.urls, ", ")+" "+what, 500*time.Millisecond, bound,
-		func(ctx context.Context) ([]fault.Fact, string, error) {
+		func(ctx context.Context) ([]fault.Fact, error) {
 			var facts []fault.Fact
 			for _, url := range w.urls {
 				r, err := w.ask(ctx, url)
 				if err != nil {
-					return nil, "", err
+					return nil, err
 				}
 				if !good(r) {
-					return nil, r.String(), nil
+					return nil, fault.NotYet("%s", r.Sentence)
 				}
-				facts = append(facts, fault.Fact{Span: r.span, Sentence: r.String()})
+				facts = append(facts, r.Fact)
 			}
-			return facts, "", nil
+			return facts, nil
 		})
 }

@@ -110,25 +110,28 @@ func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // each waits until every claim, nil when there is none of that uid, gives a sentence. The pod is looked at last: one
 // that is there then was there when its claim was seen to be gone.
 func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration,
-	judge func(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (sentence, state string),
+	judge func(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error),
 ) ([]fault.Fact, error) {
 	var shows []fault.Show
 	for _, c := range d.claims {
-		look := func(ctx context.Context) ([]fault.Fact, string, error) {
+		look := func(ctx context.Context) ([]fault.Fact, error) {
 			begin := d.Clock()
 			claim, err := d.lookClaim(ctx, c.name)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			pod, err := d.look(ctx)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			if claim != nil && claim.UID != c.uid {
 				claim = nil
 			}
-			sentence, state := judge(c, claim, pod)
-			return d.Saw(begin, "%s", sentence), state, nil
+			sentence, err := judge(c, claim, pod)
+			if err != nil {
+				return nil, err
+			}
+			return d.Saw(begin, "%s", sentence), nil
 		}
 		shows = append(shows, fault.Await(fmt.Sprintf("%s %s", c, what), every, bound, look))
 	}
@@ -139,19 +142,19 @@ func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration
 func (c deletedClaim) String() string { return fmt.Sprintf("claim %q (uid %s)", c.name, c.uid) }
 
 // kept gives a sentence for a claim that is being deleted, and kept by its protection for a pod that is there.
-func (d *claimDelete) kept(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, string) {
+func (d *claimDelete) kept(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error) {
 	switch {
 	case claim == nil:
-		return "", "it is gone"
+		return "", fault.NotYet("it is gone")
 	case claim.DeletionTimestamp == nil:
-		return "", "it is not being deleted"
+		return "", fault.NotYet("it is not being deleted")
 	case !slices.Contains(claim.Finalizers, protection):
-		return "", fmt.Sprintf("its finalizers are %q, without %s", claim.Finalizers, protection)
+		return "", fault.NotYet("its finalizers are %q, without %s", claim.Finalizers, protection)
 	case d.gone(pod) != "":
-		return "", d.gone(pod)
+		return "", fault.NotYet("%s", d.gone(pod))
 	}
 	return fmt.Sprintf("%s is being deleted since %s, and kept by %s while %s is there", c,
-		claim.DeletionTimestamp.UTC().Format(time.TimeOnly), protection, &d.victim), ""
+		claim.DeletionTimestamp.UTC().Format(time.TimeOnly), protection, &d.victim), nil
 }
 
 // Held shows that the protection holds, or that the pod of before is gone and there is nothing left to protect.
@@ -160,17 +163,15 @@ func (d *claimDelete) Held(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // keptOrOver is kept, and goes on when the pod of before is gone.
-func (d *claimDelete) keptOrOver(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (
-	string, string,
-) {
+func (d *claimDelete) keptOrOver(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error) {
 	gone := d.gone(pod)
 	switch {
 	case gone == "":
 		return d.kept(c, claim, pod)
 	case claim == nil:
-		return fmt.Sprintf("%s is gone, and %s", c, gone), ""
+		return fmt.Sprintf("%s is gone, and %s", c, gone), nil
 	}
-	return fmt.Sprintf("%s is there still, and %s", c, gone), ""
+	return fmt.Sprintf("%s is there still, and %s", c, gone), nil
 }
 
 // Heal has nothing to undo: a deletion cannot be taken back.

@@ -26,9 +26,9 @@ import (
 func Drain() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "drain",
-		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets; budgets are respected.",
-		Shown: "The Node is unschedulable; how every eviction was answered; and none of the evicted pods is on the " +
-			"node any more.",
+		Summary: "Cordons the victim's node and evicts every pod but those of DaemonSets, within their budgets.",
+		Shown: "The Node is unschedulable, every eviction was answered, and no evicted pod is on the node any " +
+			"more.",
 		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:  []string{"api", "systemd"},
 		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.
@@ -144,7 +144,7 @@ func (d *drain) Confirm(ctx context.Context) ([]fault.Fact, error) {
 func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.Node.Name())
 	last := d.Clock() // When evictions were last asked for.
-	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, error) {
 		if d.Clock().Sub(last) >= evictEvery {
 			last = d.Clock()
 			for _, p := range d.pods {
@@ -152,7 +152,7 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 					continue
 				}
 				if err := d.evict(ctx, p); err != nil {
-					return nil, "", err
+					return nil, err
 				}
 			}
 		}
@@ -161,49 +161,39 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	var facts []fault.Fact
 	for _, p := range d.pods {
 		for _, a := range p.answers {
-			facts = append(facts, fault.Fact{Span: a.span, Sentence: p.told(a)})
+			who := fmt.Sprintf("the eviction of %s was", p)
+			if a.times > 1 {
+				who = fmt.Sprintf("%d evictions of %s were", a.times, p)
+			}
+			facts = append(facts, fault.Seen(a.span, "%s answered: %s", who, a.text)...)
 		}
 	}
 	return append(facts, empty...), err
 }
 
-func (e *evicted) told(a answer) string {
-	if a.times > 1 {
-		return fmt.Sprintf("%d evictions of %s were answered: %s", a.times, e, a.text)
-	}
-	return fmt.Sprintf("the eviction of %s was answered: %s", e, a.text)
-}
-
 // empty looks whether the evicted pods are gone from the node.
-func (d *drain) empty(ctx context.Context) ([]fault.Fact, string, error) {
+func (d *drain) empty(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.pods) == 0 {
-		return nil, "", errors.New("no pod was evicted yet")
+		return nil, errors.New("no pod was evicted yet")
 	}
 	begin := d.Clock()
 	now, err := d.Evictable(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, p := range d.pods {
 		if !slices.ContainsFunc(now, func(q corev1.Pod) bool { return q.UID == p.uid }) {
 			continue
 		}
-		state := fmt.Sprintf("%s is there", p)
 		if n := len(p.answers); n > 0 {
-			state = fmt.Sprintf("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
+			return nil, fault.NotYet("%s is there, and its eviction was answered: %s", p, p.answers[n-1].text)
 		}
-		return nil, state, nil
+		return nil, fault.NotYet("%s is there", p)
 	}
-	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()),
-		"", nil
+	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()), nil
 }
 
 // Held shows that the Node is cordoned still, and that no evicted pod is on it.
 func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := d.mark.Held(ctx)
-	if err != nil {
-		return facts, err
-	}
-	empty, err := fault.Once(ctx, d.empty)
-	return append(facts, empty...), err
+	return fault.All(ctx, d.mark.Held, d.empty)
 }

@@ -130,16 +130,16 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		return nil, errors.New("no Node was deleted yet")
 	}
 	what := fmt.Sprintf("Node %q (uid %s) to be gone from the API", d.before.Name, d.before.UID)
-	return awaitNode(ctx, d.Env, what, actBound, func(node *corev1.Node) (string, string) {
+	return awaitNode(ctx, d.Env, what, actBound, func(node *corev1.Node) (string, error) {
 		switch {
 		case node == nil:
 			return fmt.Sprintf("the API server has no Node %q any more; its uid was %s", d.before.Name,
-				d.before.UID), ""
+				d.before.UID), nil
 		case node.UID != d.before.UID:
 			return fmt.Sprintf("the API server has no Node %q with uid %s any more, but one with uid %s", node.Name,
-				d.before.UID, node.UID), ""
+				d.before.UID, node.UID), nil
 		}
-		return "", fmt.Sprintf("it is there, with finalizers %q", node.Finalizers)
+		return "", fault.NotYet("it is there, with finalizers %q", node.Finalizers)
 	})
 }
 
@@ -164,35 +164,35 @@ func (d *nodeDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // back gives a sentence for a Node that is.
-func (d *nodeDelete) back(node *corev1.Node) (sentence, state string) {
+func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	if node == nil {
-		return "", "there is none"
+		return "", fault.NotYet("there is none")
 	}
 	ready, text := fault.NodeIsReady(node)
 	if !ready || node.Spec.PodCIDR == "" {
-		return "", fmt.Sprintf("Ready is %s, pod range %q", text, node.Spec.PodCIDR)
+		return "", fault.NotYet("Ready is %s, pod range %q", text, node.Spec.PodCIDR)
 	}
 	now := strings.Join(node.Spec.PodCIDRs, ", ")
-	sentence = fmt.Sprintf("Node %q is Ready with uid %s and the pod range %s", node.Name, node.UID, now)
+	sentence := fmt.Sprintf("Node %q is Ready with uid %s and the pod range %s", node.Name, node.UID, now)
 	if d.before == nil {
-		return sentence, ""
+		return sentence, nil
 	}
 	gone := append(undo.Missing(node.Labels, d.before.Labels), undo.Missing(node.Annotations, d.before.Annotations)...)
 	for _, taint := range missingTaints(node, d.before) {
 		gone = append(gone, "the taint "+taint.ToString())
 	}
 	if len(gone) > 0 {
-		return "", "it lacks " + strings.Join(gone, ", ")
+		return "", fault.NotYet("it lacks %s", strings.Join(gone, ", "))
 	}
 	if node.UID == d.before.UID {
-		return sentence + ": it was never deleted", ""
+		return sentence + ": it was never deleted", nil
 	}
 	if was := strings.Join(d.before.Spec.PodCIDRs, ", "); was != now {
 		sentence += fmt.Sprintf("; the range was %s before, and pods of then keep their addresses", was)
 	} else {
 		sentence += ", as before"
 	}
-	return sentence, ""
+	return sentence, nil
 }
 
 // driversBack waits for the CSI drivers of before, when there were any.
@@ -202,10 +202,10 @@ func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
 	}
 	want := strings.Join(d.drivers, ", ")
 	return fault.Until(ctx, "CSI drivers "+want+" to be registered again", every, backBound,
-		fault.Judged(d.Env, d.registered, func(now []string) (sentence, state string) {
+		fault.Judged(d.Env, d.registered, func(now []string) (string, error) {
 			if slices.ContainsFunc(d.drivers, func(name string) bool { return !slices.Contains(now, name) }) {
-				return "", fmt.Sprintf("registered are %q", now)
+				return "", fault.NotYet("registered are %q", now)
 			}
-			return "the CSI drivers of before are registered: " + want, ""
+			return "the CSI drivers of before are registered: " + want, nil
 		}))
 }

@@ -17,11 +17,12 @@ import (
 // are only evicted, each with its own grace, and what became of the victim's is told.
 func OutOfService() fault.Definition {
 	return fault.Plain(fault.Definition{
-		Name:    "out-of-service",
-		Summary: "Taints the victim's node out of service, as is done for one that is known to be off.",
-		Shown:   "The taint is there; if the node is not Ready, the API server has the victim's pod no more.",
-		Healed:  "The taint is taken away if it bears our mark, and is not there.",
-		Needs:   []string{"api", "systemd"},
+		Name: "out-of-service",
+		Summary: "Taints the victim's node out of service, as an administrator does with a node that is known to be " +
+			"off.",
+		Shown:  "The taint is there; if the node is not Ready, the victim's pod is gone from the API.",
+		Healed: "The taint is removed if it bears our mark, and is gone.",
+		Needs:  []string{"api", "systemd"},
 		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
@@ -72,17 +73,17 @@ func (o *outOfService) evicted(ctx context.Context) ([]fault.Fact, error) {
 	}
 	ready, text := fault.NodeIsReady(node)
 	what := fmt.Sprintf("%s to be taken out of the API (Ready of its node is %s)", &o.pod, text)
-	return o.pod.await(ctx, what, collectBound, func(pod *corev1.Pod) (string, string) {
+	return o.pod.await(ctx, what, collectBound, func(pod *corev1.Pod) (string, error) {
 		state := "is not being deleted"
 		switch gone := o.pod.gone(pod); {
 		case gone != "":
-			return fmt.Sprintf("%s; Ready of its node is %s", gone, text), ""
+			return fmt.Sprintf("%s; Ready of its node is %s", gone, text), nil
 		case pod.DeletionTimestamp != nil:
 			state = "is being deleted"
 		}
 		if ready {
-			return fmt.Sprintf("%s %s; Ready of its node is %s", &o.pod, state, text), ""
+			return fmt.Sprintf("%s %s; Ready of its node is %s", &o.pod, state, text), nil
 		}
-		return "", "it " + state
+		return "", fault.NotYet("it %s", state)
 	})
 }

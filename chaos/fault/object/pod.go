@@ -73,9 +73,9 @@ func (v *victim) String() string {
 }
 
 // await waits until the pod of the victim's name is as wanted.
-func (v *victim) await(ctx context.Context, what string, bound time.Duration, is fault.Judge[*corev1.Pod]) (
-	[]fault.Fact, error,
-) {
+func (v *victim) await(ctx context.Context, what string, bound time.Duration,
+	is func(*corev1.Pod) (string, error),
+) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, every, bound, fault.Judged(v.Env, v.look, is))
 }
 
@@ -94,18 +94,18 @@ func (v *victim) gone(pod *corev1.Pod) string {
 // or the victim itself when it was never deleted.
 func (v *victim) replaced(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("%s to be there again", v)
-	return v.await(ctx, what, 2*time.Minute+v.grace, func(pod *corev1.Pod) (string, string) {
+	return v.await(ctx, what, 2*time.Minute+v.grace, func(pod *corev1.Pod) (string, error) {
 		switch {
 		case pod == nil:
-			return "", "there is none"
+			return "", fault.NotYet("there is none")
 		case v.uid != "" && pod.UID != v.uid:
 			return fmt.Sprintf("in place of %s there is one with uid %s, %s on node %q", v, pod.UID, pod.Status.Phase,
-				pod.Spec.NodeName), ""
+				pod.Spec.NodeName), nil
 		case pod.DeletionTimestamp != nil:
-			return "", fmt.Sprintf("the one with uid %s is still being deleted", pod.UID)
+			return "", fault.NotYet("the one with uid %s is still being deleted", pod.UID)
 		case v.uid != "":
-			return fmt.Sprintf("%s was never deleted", v), ""
+			return fmt.Sprintf("%s was never deleted", v), nil
 		}
-		return fmt.Sprintf("%s is there with uid %s and is not being deleted", v, pod.UID), ""
+		return fmt.Sprintf("%s is there with uid %s and is not being deleted", v, pod.UID), nil
 	})
 }

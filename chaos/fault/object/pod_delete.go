@@ -32,7 +32,6 @@ type podDeleteParams struct {
 	Grace *plan.Duration `json:"grace,omitempty"` // The grace period in whole seconds; nil is the pod's own.
 }
 
-// Validate implements fault.Validator.
 func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	if p.Grace != nil && (*p.Grace < 0 || p.Grace.D() > time.Hour || p.Grace.D()%time.Second != 0) {
 		errs.Add("grace", "use whole seconds, 0s to 1h0m0s", "%s is out of range", *p.Grace)
@@ -91,26 +90,25 @@ func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.force {
 		what = "to be gone from the API"
 	}
-	return d.await(ctx, fmt.Sprintf("%s %s", &d.victim, what), actBound, func(pod *corev1.Pod) (string, string) {
+	return d.await(ctx, fmt.Sprintf("%s %s", &d.victim, what), actBound, func(pod *corev1.Pod) (string, error) {
 		gone := d.gone(pod)
 		switch {
 		case gone != "":
-			return gone, ""
+			return gone, nil
 		case d.force:
-			return "", fmt.Sprintf("it is there, %s, with finalizers %q", pod.Status.Phase, pod.Finalizers)
+			return "", fault.NotYet("it is there, %s, with finalizers %q", pod.Status.Phase, pod.Finalizers)
 		case pod.DeletionTimestamp == nil:
-			return "", "it is there, and is not being deleted"
+			return "", fault.NotYet("it is there, and is not being deleted")
 		}
 		seconds := int64(0)
 		if pod.DeletionGracePeriodSeconds != nil {
 			seconds = *pod.DeletionGracePeriodSeconds
 		}
-		return fmt.Sprintf("%s is being deleted with a grace of %d s", &d.victim, seconds), ""
+		return fmt.Sprintf("%s is being deleted with a grace of %d s", &d.victim, seconds), nil
 	})
 }
 
 // Heal has nothing to undo: a deletion cannot be taken back.
 func (d *podDelete) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows the pod that took its place.
 func (d *podDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return d.replaced(ctx) }

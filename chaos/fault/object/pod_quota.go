@@ -19,9 +19,9 @@ import (
 func PodQuota() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-quota",
-		Summary: "Gives the workload's namespace a quota of one pod less than there are, whatever the victim.",
-		Shown:   "The ResourceQuota's status has the limit, and as many pods or more are counted against it.",
-		Healed:  "The ResourceQuota that bears our name is deleted, and there is none of that name.",
+		Summary: "Limits the pods of the workload's namespace to one less than there are.",
+		Shown:   "The ResourceQuota's status has the limit, and counts at least as many pods.",
+		Healed:  "The ResourceQuota of our name is deleted and gone.",
 		Needs:   []string{"api", "systemd"},
 		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
@@ -70,7 +70,7 @@ func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
 }
 
 // until waits until the quota is as wanted.
-func (q *podQuota) until(ctx context.Context, what string, is fault.Judge[*corev1.ResourceQuota]) (
+func (q *podQuota) until(ctx context.Context, what string, is func(*corev1.ResourceQuota) (string, error)) (
 	[]fault.Fact, error,
 ) {
 	what = fmt.Sprintf("ResourceQuota %q %s", q.Owner.Name(), what)
@@ -79,39 +79,38 @@ func (q *podQuota) until(ctx context.Context, what string, is fault.Judge[*corev
 
 // Confirm shows that pods are counted against the quota.
 func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return q.until(ctx, "to count pods", func(quota *corev1.ResourceQuota) (string, string) {
+	return q.until(ctx, "to count pods", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
-			return "", "there is none"
+			return "", fault.NotYet("there is none")
 		}
 		hard, limited := quota.Status.Hard[corev1.ResourcePods]
 		used, counted := quota.Status.Used[corev1.ResourcePods]
 		if !limited || !counted || used.Cmp(hard) < 0 {
-			return "", fmt.Sprintf("its limit is %s, and %s are counted", hard.String(), used.String())
+			return "", fault.NotYet("its limit is %s, and %s are counted", hard.String(), used.String())
 		}
 		return fmt.Sprintf("namespace %q may have %s pods and has %s: no other can be made", q.Namespace, hard.String(),
-			used.String()), ""
+			used.String()), nil
 	})
 }
 
 // Held shows that the quota is still there.
 func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Once(ctx, fault.Judged(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, string) {
+	return fault.Judged(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
-			return "", "the ResourceQuota is there no more"
+			return "", fault.NotYet("the ResourceQuota is there no more")
 		}
-		return fmt.Sprintf("ResourceQuota %q is there", quota.Name), ""
-	}))
+		return fmt.Sprintf("ResourceQuota %q is there", quota.Name), nil
+	})(ctx)
 }
 
-// Heal has the control plane delete the quota.
 func (q *podQuota) Heal(ctx context.Context) error { return q.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that it is gone.
 func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return q.until(ctx, "to be gone", func(quota *corev1.ResourceQuota) (string, string) {
+	return q.until(ctx, "to be gone", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota != nil {
-			return "", "it is there"
+			return "", fault.NotYet("it is there")
 		}
-		return fmt.Sprintf("namespace %q has no ResourceQuota %q", q.Namespace, q.Owner.Name()), ""
+		return fmt.Sprintf("namespace %q has no ResourceQuota %q", q.Namespace, q.Owner.Name()), nil
 	})
 }

@@ -24,11 +24,11 @@ import (
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name: "csi-point",
-		Summary: "Makes the CSI driver fail, delay, hold or lie in the calls of one method for the victim's volume, or " +
-			"find its disk unreadable.",
-		Shown: "The running driver has read the fault point; at the end of the hold, it has taken part in a call at " +
-			"least.",
-		Healed:  "The fault point is cleared, and what it held goes on; the driver lists no point of ours.",
+		Summary: "Makes the CSI driver fail, delay, hold or fake the calls of one method for the victim's volume, or " +
+			"stage a disk that is not readable yet.",
+		Shown: "The running driver has read the fault point, and by the end of the hold it took part in at least " +
+			"one call.",
+		Healed:  "The fault point is cleared, and the driver lists no point of ours and holds no call by it.",
 		Needs:   []string{"systemd"},
 		Storage: plan.StorageSharedDisk,
 		// A detach that fails although the disk stays attached; a kubelet killed between two calls.
@@ -69,7 +69,6 @@ func codes() []string {
 	}
 }
 
-// Validate implements fault.Validator.
 func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	if p.CSI == nil {
 		errs.Add("csi", "set it", "is missing for fault %q", s.Fault.Name)
@@ -91,12 +90,8 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	case c.Act != "delay" && c.Delay != 0:
 		errs.Add("csi.delay", "leave it out", "act %q has no delay", c.Act)
 	case c.Act == "delay" && (c.Delay <= 0 || c.Delay.D() > plan.MaxBound):
-		errs.Add(
-			"csi.delay",
-			fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound),
-			"%s is out of range",
-			c.Delay,
-		)
+		errs.Add("csi.delay", fmt.Sprintf("use more than 0s and at most %s", plan.MaxBound), "%s is out of range",
+			c.Delay)
 	}
 	errs.Range("csi.times", c.Times, 0, 1000)
 	return errs
@@ -183,13 +178,13 @@ func (c *csiPoint) Inject(ctx context.Context) error {
 // Confirm waits until the running driver has read the point.
 func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("disk's %s service on node %q to read fault point %q", c.service, c.node.Name(), c.Owner.Name())
-	return c.until(ctx, what, func(list listing) (sentence, state string) {
+	return c.until(ctx, what, func(list listing) (string, error) {
 		p, ok := list.find(c.Owner.Name())
 		if !p.Read {
-			return "", fmt.Sprintf("it is set: %t; no running driver has read it: %s", ok, list.Error)
+			return "", fault.NotYet("it is set: %t; no running driver has read it: %s", ok, list.Error)
 		}
 		return fmt.Sprintf("the disk's %s service on node %q, pid %d, has read the fault point: %s at %s of %s",
-			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), ""
+			c.service, c.node.Name(), list.Driver.PID, c.spec.Act, c.spec.RPC, c.volumes), nil
 	})
 }
 
@@ -232,12 +227,12 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("fault point %q to be gone and to hold no call", c.Owner.Name())
-	return c.until(ctx, what, func(list listing) (sentence, state string) {
+	return c.until(ctx, what, func(list listing) (string, error) {
 		if p, there := list.find(c.Owner.Name()); there {
-			return "", fmt.Sprintf("it is there, and holds %d calls", len(p.Holding))
+			return "", fault.NotYet("it is there, and holds %d calls", len(p.Holding))
 		}
 		return fmt.Sprintf("the disk's %s service on node %q has no fault point %q, and holds no call by it",
-			c.service, c.node.Name(), c.Owner.Name()), ""
+			c.service, c.node.Name(), c.Owner.Name()), nil
 	})
 }
 
@@ -252,20 +247,17 @@ type listing struct {
 
 // point is one fault point.
 type point struct {
-	ID      string     `json:"id"`
-	Read    bool       `json:"read"` // The running driver has it.
-	Hits    int        `json:"hits"` // Calls that it took part in.
-	Holding []heldCall `json:"holding"`
-}
-
-// heldCall is one call that a point holds now.
-type heldCall struct {
-	Call  string       `json:"call"`  // As in history.CSI.
-	Since history.Time `json:"since"` // Boot clock.
+	ID      string `json:"id"`
+	Read    bool   `json:"read"` // The running driver has it.
+	Hits    int    `json:"hits"` // Calls that it took part in.
+	Holding []struct {
+		Call  string       `json:"call"`  // As in history.CSI.
+		Since history.Time `json:"since"` // Boot clock.
+	} `json:"holding"`
 }
 
 // until waits until the fault points of the service are as wanted.
-func (c *csiPoint) until(ctx context.Context, what string, is fault.Judge[listing]) ([]fault.Fact, error) {
+func (c *csiPoint) until(ctx context.Context, what string, is func(listing) (string, error)) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, 100*time.Millisecond, readBound, fault.Judged(c.Env, c.list, is))
 }
 

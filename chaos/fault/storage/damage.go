@@ -104,7 +104,6 @@ func (d *damage) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Confirm shows the damage as the victim reads the file.
 func (d *damage) Confirm(ctx context.Context) ([]fault.Fact, error) { return d.Held(ctx) }
 
 // Held looks at the file again: its victim may have written it since.
@@ -143,7 +142,6 @@ type damageParams struct {
 	File string `json:"file"`
 }
 
-// Validate implements fault.Validator.
 func (p damageParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
 	if !fs.ValidPath(p.File) || p.File == "." || len(p.File) > 255 || strings.ContainsFunc(p.File, unprintable) {

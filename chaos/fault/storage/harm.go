@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -156,21 +157,21 @@ func (h *harm) Confirm(ctx context.Context) ([]fault.Fact, error) {
 }
 
 // Held looks whether the harm is still there: a node's timer may have undone it, or the victim made room.
-func (h *harm) Held(ctx context.Context) ([]fault.Fact, error) { return fault.Once(ctx, h.seen) }
+func (h *harm) Held(ctx context.Context) ([]fault.Fact, error) { return h.seen(ctx) }
 
 // seen looks whether the harm is to be seen.
-func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err error) {
+func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 	begin := h.Clock()
 	reports, err := look(ctx, h.Env, names(h.volumes)...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for i, r := range reports {
 		if !r.Mounted {
-			return nil, fmt.Sprintf("volume %s is not mounted", r.PV), nil
+			return nil, fault.NotYet("volume %s is not mounted", r.PV)
 		}
 		if why := h.amiss(r); why != "" {
-			return nil, fmt.Sprintf("volume %s: %s", r.PV, why), nil
+			return nil, fault.NotYet("volume %s: %s", r.PV, why)
 		}
 		words := []string{fmt.Sprintf("volume %s of %s, %s on %s", r.PV, h.volumes[i].Pod, r.FileSystem, r.Source)}
 		for _, t := range r.Tries {
@@ -178,22 +179,17 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, why string, err er
 		}
 		facts = append(facts, h.Saw(begin, "%s", strings.Join(words, ": "))...)
 	}
-	return facts, "", nil
+	return facts, nil
 }
 
-// Heal undoes the harm.
 func (h *harm) Heal(ctx context.Context) error { return h.CarryOut(ctx) }
 
 // ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready: with new containers,
 // where those of before have ended.
 func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	shows := []fault.Show{usableAgain(h.Env)}
-	switch {
-	case len(h.pods) == 0:
-	case h.kills:
-		shows = append(shows, h.PodsBack(&h.pods, podsBound))
-	default:
-		shows = append(shows, h.PodsReady(&h.pods, podsBound))
+	if len(h.pods) > 0 {
+		shows = append(shows, h.PodsBack(&h.pods, h.kills, podsBound))
 	}
 	return fault.All(ctx, shows...)
 }
@@ -201,28 +197,28 @@ func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 // usableAgain waits until the victim can read and write its volumes.
 func usableAgain(env fault.Env) fault.Show {
 	what := fmt.Sprintf("the volume of pod %q to be readable and writable", env.Pod)
-	return fault.Await(what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, string, error) {
+	return fault.Await(what, bootedPoll, mendBound, func(ctx context.Context) ([]fault.Fact, error) {
 		begin := env.Clock()
 		volumes, err := victims(ctx, env)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if len(volumes) == 0 {
-			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), "", nil
+			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), nil
 		}
 		reports, err := look(ctx, env, names(volumes)...)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		var facts []fault.Fact
 		for _, r := range reports {
 			if why := usable(r); why != "" {
-				return nil, why, nil
+				return nil, fault.NotYet("%s", why)
 			}
 			write, _ := tried(r, volfault.AccessWrite)
 			facts = append(facts, env.Saw(begin, "volume %s can be read and written: %s", r.PV, write)...)
 		}
-		return facts, "", nil
+		return facts, nil
 	})
 }
 
@@ -234,6 +230,49 @@ func unlike(r volfault.Report, op string, want ...string) string {
 		return fmt.Sprintf("no %s was tried", op)
 	case len(want) == 0 && t.Error != "", len(want) > 0 && !slices.Contains(want, t.Error):
 		return t.String()
+	}
+	return ""
+}
+
+// onVolumes asks the agent on the victim for something about volumes.
+func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (answer T, err error) {
+	command := slices.Concat([]string{"damage", verb}, env.Owner.Flags(), args)
+	return answer, nodeagent.On(env.Node).Call(ctx, &answer, nil, command...)
+}
+
+// inflict does harm to volumes. Each of them must be in the answer.
+func inflict(ctx context.Context, env fault.Env, kind volfault.Kind, args ...string) ([]volfault.Report, error) {
+	return onVolumes[[]volfault.Report](ctx, env, "inflict", append([]string{"--kind", string(kind)}, args...)...)
+}
+
+// look has volumes looked at as their victims see them.
+func look(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report, error) {
+	reports, err := onVolumes[[]volfault.Report](ctx, env, "look", pvs...)
+	if err == nil && len(reports) != len(pvs) {
+		return nil, fmt.Errorf("look volumes: asked for %d, %d are in the answer", len(pvs), len(reports))
+	}
+	return reports, err
+}
+
+// tried returns what came of an access, and whether it was tried.
+func tried(r volfault.Report, op string) (volfault.Access, bool) {
+	for _, t := range r.Tries {
+		if t.Op == op {
+			return t, true
+		}
+	}
+	return volfault.Access{}, false
+}
+
+// usable returns why a volume can not be read and written by its victim, "" when it can.
+func usable(r volfault.Report) string {
+	if !r.Mounted {
+		return fmt.Sprintf("volume %s is not mounted", r.PV)
+	}
+	for _, op := range []string{volfault.AccessRead, volfault.AccessWrite} {
+		if t, ok := tried(r, op); !ok || t.Error != "" {
+			return fmt.Sprintf("volume %s: %s", r.PV, t)
+		}
 	}
 	return ""
 }

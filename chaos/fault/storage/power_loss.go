@@ -27,11 +27,11 @@ import (
 func PowerLoss() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "power-loss",
-		Summary: "Takes the power from the victim's node: what was not synced on the workload's volumes there is gone.",
-		Shown: "Every access to the volumes fails, the node has a later boot without a process of the old one, and " +
-			"on each volume a file that was synced is whole, and one that was not is gone.",
-		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, volumes " +
-			"readable and writable.",
+		Summary: "Cuts the power of the victim's node: what was not synced on the workload's volumes there is lost.",
+		Shown: "Every access to the volumes fails, the node has a later boot without the old processes, and on " +
+			"each volume a synced file is whole and an unsynced one is gone.",
+		Healed: "It is up: kubelet active, lease renewed, node and pods Ready with new containers, volumes readable " +
+			"and writable.",
 		Needs: []string{"power", "systemd"},
 		Takes: []plan.Part{plan.PartNode},
 		// Databases that trust a setting, and file systems that lose what was renamed and not synced.
@@ -115,31 +115,29 @@ func (p *powerLoss) failed(context.Context) ([]fault.Fact, error) {
 // shown waits until the volumes are mounted again, and shows what is lost on each.
 func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the volumes to be mounted again", bootedPoll, bootBound,
-		func(ctx context.Context) (facts []fault.Fact, state string, err error) {
+		func(ctx context.Context) (facts []fault.Fact, err error) {
 			begin := p.Clock()
 			reports, err := look(ctx, p.Env, names(p.volumes)...)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			for _, r := range reports {
 				if why := usable(r); why != "" {
-					return nil, why, nil
+					return nil, fault.NotYet("%s", why)
 				}
 				switch {
 				case r.Synced != volfault.Whole:
-					return nil, "", await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
+					return nil, await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
 						r.Synced))
 				case r.Unsynced == volfault.Whole:
-					return nil, "",
-						await.Stop(fmt.Errorf("volume %q has lost nothing: the file that was not synced is whole",
-							r.PV))
+					return nil, await.Stop(fmt.Errorf(
+						"volume %q has lost nothing: the file that was not synced is whole", r.PV))
 				}
 				facts = append(facts, p.Saw(begin,
 					"volume %s is mounted again: the file that was synced is %s, the one that was not is %s", r.PV,
-					r.Synced,
-					r.Unsynced)...)
+					r.Synced, r.Unsynced)...)
 			}
-			return facts, "", nil
+			return facts, nil
 		})
 }
 
@@ -153,39 +151,38 @@ func (p *powerLoss) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that the node, its pods and the volumes are back.
 func (p *powerLoss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, p.UnitActive("kubelet", bootBound), p.NodeBack(&p.leases), p.PodsBack(&p.pods, podsBound),
-		p.back)
+	return fault.All(ctx, p.UnitActive("kubelet", bootBound), p.NodeBack(&p.leases),
+		p.PodsBack(&p.pods, true, podsBound), p.back)
 }
 
 // back waits until every volume that the workload has on the node can be read and written. What was written there to
 // tell what is lost is removed.
 func (p *powerLoss) back(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the volumes to be readable and writable", bootedPoll, bootBound,
-		func(ctx context.Context) (_ []fault.Fact, state string, err error) {
+		func(ctx context.Context) (_ []fault.Fact, err error) {
 			begin := p.Clock()
 			if p.volumes, err = p.Volumes(ctx); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			pvs := names(p.volumes)
 			if len(pvs) == 0 {
-				return p.Saw(begin, "no volume of the workload is on the node"), "", nil
+				return p.Saw(begin, "no volume of the workload is on the node"), nil
 			}
 			if _, err := onVolumes[[]volfault.Report](ctx, p.Env, "mend", pvs...); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			reports, err := look(ctx, p.Env, pvs...)
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			for _, r := range reports {
 				if why := usable(r); why != "" {
-					return nil, why, nil
+					return nil, fault.NotYet("%s", why)
 				}
 				if r.Synced != volfault.Missing || r.Unsynced != volfault.Missing {
-					return nil, fmt.Sprintf("volume %q still has a file of ours", r.PV), nil
+					return nil, fault.NotYet("volume %q still has a file of ours", r.PV)
 				}
 			}
-			return p.Saw(begin, "%d volumes can be read and written: %s", len(reports), strings.Join(pvs, ", ")), "",
-				nil
+			return p.Saw(begin, "%d volumes can be read and written: %s", len(reports), strings.Join(pvs, ", ")), nil
 		})
 }

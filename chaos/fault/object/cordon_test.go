@@ -38,9 +38,9 @@ func TestAnAPIServerThatIsBackInAMomentIsWaitedFor(t *testing.T) {
 			return away >= 0, nil, errors.New("connection refused")
 		})
 		env := fault.Env{Kube: kube, Node: fakecluster.NewNode("worker", clusters.RoleWorker, nil)}
-		cordon := func(n *corev1.Node) (bool, error) {
+		cordon := func(n *corev1.Node) error {
 			n.Spec.Unschedulable = true
-			return true, nil
+			return nil
 		}
 		if err := changeNode(t.Context(), env, cordon); err != nil {
 			t.Error(err)
@@ -63,10 +63,10 @@ func TestANodeWithoutItsTaintIsNotBack(t *testing.T) {
 	before := ready(own, of)
 	before.UID = "u1"
 	d := nodeDelete{before: before}
-	if said, state := d.back(ready()); said != "" || !strings.Contains(state, "the taint dedicated=db:NoSchedule") {
-		t.Errorf("got %q, %q", said, state)
+	if _, err := d.back(ready()); err == nil || !strings.Contains(err.Error(), "the taint dedicated=db:NoSchedule") {
+		t.Errorf("got %v", err)
 	}
-	if said, state := d.back(ready(own)); said == "" || state != "" {
-		t.Errorf("got %q, %q", said, state)
+	if sentence, err := d.back(ready(own)); sentence == "" || err != nil {
+		t.Errorf("got %q, %v", sentence, err)
 	}
 }

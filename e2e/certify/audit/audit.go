@@ -184,7 +184,7 @@ func Audit(c Cluster, u Upgrade) Report {
 		}
 	}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return a.Severity.rank() - b.Severity.rank() })
-	report.judge()
+	report.Verdict = report.Judge()
 	return report
 }
 
@@ -198,8 +198,8 @@ func (c Cluster) lacks(p Part) (why string, lacks bool) {
 
 func (s Severity) rank() int { return slices.Index([]Severity{Danger, Warning, Note}, s) }
 
-// judge sets the verdict from findings and what was not looked at: FAIL over UNKNOWN over PASS.
-func (r *Report) judge() {
+// Judge derives the verdict from findings and what was not looked at: FAIL over UNKNOWN over PASS.
+func (r *Report) Judge() check.Verdict {
 	verdicts := []check.Verdict{check.Pass}
 	if r.Count(Danger) > 0 {
 		verdicts = append(verdicts, check.Fail)
@@ -207,7 +207,7 @@ func (r *Report) judge() {
 	if len(r.Unseen) > 0 {
 		verdicts = append(verdicts, check.Unknown)
 	}
-	r.Verdict = check.Worst(verdicts...)
+	return check.Worst(verdicts...)
 }
 
 // Count returns how many findings have a severity.
@@ -251,7 +251,7 @@ func Confirm(earlier, later Report) Report {
 		same := func(e Finding) bool { return e.Rule == f.Rule && slices.Equal(e.Where, f.Where) }
 		return f.moving() && !slices.ContainsFunc(earlier.Findings, same)
 	})
-	later.judge()
+	later.Verdict = later.Judge()
 	return later
 }
 

@@ -27,6 +27,7 @@ type Head struct {
 	Changed []string     `json:"changed,omitempty"` // Objects that were new, or gone, after them; see audit.Inventory.
 	Audit   audit.Report `json:"audit"`
 	Refused []Refused    `json:"refused,omitempty"`
+	Stopped string       `json:"stopped,omitempty"` // Why trials are refused that the cluster could have carried out.
 }
 
 // Refused is a trial of the profile that was not carried out.
@@ -92,7 +93,7 @@ type Judged struct {
 // runs; a cluster that changed meanwhile makes it UNKNOWN at best.
 func Make(head Head, runs []Judged, checks []check.Check) Certificate {
 	c := Certificate{Head: head, Promises: []Promise{}, Runs: []Run{}}
-	verdicts := []check.Verdict{head.Audit.Verdict}
+	verdicts := []check.Verdict{head.Audit.Verdict, head.Audit.Judge()}
 	if head.Audit.Verdict != check.Pass {
 		c.because("audit: %s", head.Audit.Because())
 	}
@@ -113,6 +114,10 @@ func Make(head Head, runs []Judged, checks []check.Check) Certificate {
 			verdicts = append(verdicts, check.Unknown)
 			c.because("%s during the trials: %s", in.what, strings.Join(in.lines, "; "))
 		}
+	}
+	if head.Stopped != "" {
+		verdicts = append(verdicts, check.Unknown)
+		c.because("trials were left out: %s", head.Stopped)
 	}
 	if len(runs) == 0 {
 		verdicts = append(verdicts, check.Unknown)

@@ -177,6 +177,18 @@ func Judge(c plan.Case, r check.Report) check.Verdict {
 	return check.Fail
 }
 
+// Conclusive reports whether a trial that may have been cut short says as much as a whole one: it passed, it shows
+// the expected finding, or it broke a promise of a scenario that is expected to pass.
+func Conclusive(c plan.Case, r check.Report) bool {
+	switch {
+	case r.Verdict == check.Unknown || r.Verdict == check.Fail && c.Control:
+		return false
+	case r.Verdict == check.Pass || c.Report == "" && c.Expect == string(check.Pass):
+		return true
+	}
+	return Judge(c, r) == check.Pass
+}
+
 // List is what has to have a verdict in the morning.
 type List struct {
 	Build

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -123,14 +122,9 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 	if err := f.audit.check(); err != nil {
 		return err
 	}
-	if !f.run.cluster.access.given() {
-		from, err := f.run.cluster.version(plan.Plan{})
-		if err != nil {
-			return err
-		}
-		if _, err := audit.ParseUpgrade(from, f.audit.to); err != nil {
-			return badArguments("--to: %w", err)
-		}
+	upgrade, err := f.upgrade(ctx)
+	if err != nil {
+		return err
 	}
 	if f.run.seed, err = seedOrNew(f.run.seed); err != nil {
 		return err
@@ -144,15 +138,17 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 		plans = append(plans, p)
 	}
 	say(stderr, "profile %s, seed %d: %s", profile.Name, f.run.seed, strings.Join(profile.Scenarios, ", "))
-	most := slices.MaxFunc(plans, func(a, b plan.Plan) int { return a.Workers - b.Workers })
-	options, err := f.run.cluster.options(ctx, most, stderr)
+	if _, err := audit.ParseTarget(upgrade.To()); err != nil {
+		say(stderr, "warning: the verdict is UNKNOWN at best, since what the target changes cannot be audited: %v; "+
+			"--to names another target", err)
+	}
+	options, err := f.run.cluster.options(ctx, stderr, plans...)
 	if err != nil {
 		return err
 	}
-	options.Storages = nil
-	for _, p := range plans {
-		if name := p.Workload.StorageName(); !slices.Contains(options.Storages, name) {
-			options.Storages = append(options.Storages, name)
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil { // Hours later it would be too late.
+			return fmt.Errorf("--out: %w", err)
 		}
 	}
 	place, err := prepare(ctx, options)
@@ -166,6 +162,31 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 		return err
 	}
 	return t.write(key, stdout)
+}
+
+// upgrade returns the upgrade that is audited. An existing cluster is asked for its version, and nothing else.
+func (f *certifyFlags) upgrade(ctx context.Context) (audit.Upgrade, error) {
+	access := f.run.cluster.access
+	version, err := f.run.cluster.version(plan.Plan{})
+	if err != nil {
+		return audit.Upgrade{}, err
+	}
+	if access.given() {
+		config, err := clientConfig(access.kubeconfig, access.context)
+		if err != nil {
+			return audit.Upgrade{}, err
+		}
+		r, err := reader.Open(ctx, config)
+		if err != nil {
+			return audit.Upgrade{}, err
+		}
+		version = r.Version
+	}
+	upgrade, err := audit.ParseUpgrade(version, f.audit.to)
+	if err != nil {
+		return upgrade, badArguments("--to: %w", err)
+	}
+	return upgrade, nil
 }
 
 // certifying is a certificate in the making.
@@ -241,6 +262,7 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 		}
 		if why != "" {
 			t.head.Refused = append(t.head.Refused, certificate.Refused{Scenario: p.Scenario, Seed: p.Seed, Why: why})
+			t.head.Stopped = stop
 			continue
 		}
 		out, err := t.place.Run(ctx, trial.RunOptions{
@@ -318,9 +340,19 @@ func (t *certifying) write(key *seal.Key, stdout io.Writer) error {
 		return err
 	}
 	file := filepath.Join(dir, certificateFile)
-	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s.pub", file,
-		filepath.Join(dir, certificatePage), file, t.flags.run.runs, t.flags.key)
+	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s", file,
+		filepath.Join(dir, certificatePage), file, t.flags.run.runs, publicFile(t.flags.key))
 	return verdictExit(c.Verdict)
+}
+
+// publicFile guesses the file with the public key that belongs to a private one: ssh-keygen and cosign write it beside.
+func publicFile(private string) string {
+	for _, file := range []string{private + ".pub", strings.TrimSuffix(private, ".key") + ".pub"} {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return "PUBLIC_KEY"
 }
 
 // writeCertificate writes the files of a certificate into dir.

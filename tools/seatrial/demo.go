@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures/recorded"
 )
 
@@ -28,14 +29,12 @@ cut off and its pods were force-deleted; six minutes later two MySQL servers wro
 			if err != nil {
 				return fmt.Errorf("place the recorded run: %w", err)
 			}
-			if !open { // The browser reads the page later.
-				defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-			}
 			carried, err := fs.Sub(recorded.Demo, recorded.DemoDir)
 			if err != nil {
 				return err
 			}
 			run := filepath.Join(dir, recorded.DemoDir)
+			defer func() { err = errors.Join(err, removeRun(dir, run)) }()
 			if err := os.CopyFS(run, carried); err != nil {
 				return fmt.Errorf("place the recorded run: %w", err)
 			}
@@ -44,4 +43,21 @@ cut off and its pods were force-deleted; six minutes later two MySQL servers wro
 	}
 	showFlags(cmd, &output, "chronicle", &all, &open)
 	return cmd
+}
+
+// removeRun removes a directory with a run. A page of the run stays: a browser reads it later.
+func removeRun(dir, run string) error {
+	files, err := os.ReadDir(run)
+	page := false
+	for _, f := range files {
+		if f.Name() == rundir.PageFile {
+			page = true
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(run, f.Name())))
+	}
+	if page {
+		return err
+	}
+	return os.RemoveAll(dir)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -56,14 +57,16 @@ A trial that would not fit the rest of the budget is not begun; one that was beg
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, part, err := f.parts()
+			list, i, n, err := f.parts()
 			if err != nil {
 				return err
 			}
+			part := list.Shards(n)[i-1]
 			if f.list {
 				return writeUnits(cmd.OutOrStdout(), part)
 			}
-			return f.night(cmd.Context(), list, part, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			name := fmt.Sprintf("%d-of-%d", i, n)
+			return f.night(cmd.Context(), list, part, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.run.cluster.registerImages(cmd)
@@ -82,35 +85,33 @@ A trial that would not fit the rest of the budget is not begun; one that was beg
 	return cmd
 }
 
-// parts returns the list of the night and this shard's part of it.
-func (f *nightlyFlags) parts() (list, part nightly.List, err error) {
+// parts returns the list of the night, this shard's part of it, from 1 on, and the number of parts.
+func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	if f.budget <= 0 {
-		return list, part, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
+		return list, 0, 0, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
 	}
 	if f.run.seed == 0 {
-		return list, part, badArguments("--seed is 0: give 1 or more; a night is the same for all of its shards")
+		return list, 0, 0, badArguments("--seed is 0: give 1 or more; all shards of a night have the same seed")
 	}
-	i, n, err := shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX"))
-	if err != nil {
-		return list, part, err
+	if i, n, err = shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX")); err != nil {
+		return list, i, n, err
 	}
-	kubernetes, err := f.run.cluster.version(plan.Plan{})
-	if err != nil {
-		return list, part, err
+	if list.Kubernetes, err = f.run.cluster.version(plan.Plan{}); err != nil {
+		return list, i, n, err
 	}
-	commit, err := commitOrProgram()
-	if err != nil {
-		return list, part, err
+	if list.Commit, err = commitOrProgram(); err != nil {
+		return list, i, n, err
 	}
-	list.Build = nightly.Build{Commit: commit, Kubernetes: kubernetes}
 	list.Units, err = units(list.Build, f.selection, func(string) uint64 { return f.run.seed })
-	if err != nil {
-		return list, part, err
+	switch {
+	case err != nil:
+	case len(list.Units) == 0:
+		err = badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
+	case n > len(list.Units): // A part without units would end UNKNOWN.
+		err = badArguments("--shard is %q, and the list has %d units: give at most that many parts", f.shard,
+			len(list.Units))
 	}
-	if len(list.Units) == 0 {
-		return list, part, badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
-	}
-	return list, list.Shards(n)[i-1], nil
+	return list, i, n, err
 }
 
 // shardOf reads part and number of parts.
@@ -183,19 +184,32 @@ func writeUnits(w io.Writer, part nightly.List) error {
 	return tab.Flush()
 }
 
-// night carries the part out, writes what it came to, and returns the exit code.
-func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdout, stderr io.Writer) error {
+// night carries the part out, writes what it came to, and returns the exit code. A night that another one excludes is
+// refused before anything is touched.
+func (f *nightlyFlags) night(
+	ctx context.Context, list, part nightly.List, name string, stdout, stderr io.Writer,
+) error {
 	begin := time.Now()
-	m, err := f.run.cluster.options(ctx, plan.Plan{}, stderr)
-	if err != nil {
+	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
 	store := rundir.OpenNight(f.run.runs)
-	unlock, err := store.Begin(list, strings.ReplaceAll(f.shard, "/", "-of-"))
+	unlock, err := store.Begin(list, name)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return badArguments("--runs: %w; wait for it, or give another directory", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	plans := make([]plan.Plan, len(part.Units))
+	for i, u := range part.Units { // Only the storages are common; workers and version are those of each unit.
+		plans[i].Workload = u.Plan.Workload
+	}
+	m, err := f.run.cluster.options(ctx, stderr, plans...)
+	if err != nil {
+		return err
+	}
 	known, err := knownResults(f.run.runs, store, list.Build)
 	if err != nil {
 		return err
@@ -215,16 +229,11 @@ func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdou
 		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
 	}
-	runner.options.Storages = nil
-	for _, u := range part.Units {
-		if !slices.Contains(runner.options.Storages, u.Storage) {
-			runner.options.Storages = append(runner.options.Storages, u.Storage)
-		}
-	}
 	nightErr := n.Sleep(ctx)
 	runner.leave(ctx)
 	s, err := writeNight(store, part, []string{f.run.runs})
 	if err := errors.Join(nightErr, err); err != nil {
+		say(stderr, "page so far: %s", store.Path(rundir.IndexFile))
 		return err
 	}
 	took := time.Since(begin)
@@ -245,8 +254,8 @@ func (f *nightlyFlags) soak(part nightly.List, round int) ([]nightly.Unit, error
 	return slices.DeleteFunc(all, func(u nightly.Unit) bool { return !mine[u.Name] }), err
 }
 
-// knownResults returns what was kept, and adds the trials whose harness was killed between verdict and result. One that
-// ended UNKNOWN may have been interrupted: it is carried out again.
+// knownResults returns the results that were kept, and adds the trials whose harness was killed between verdict and
+// result. A trial that may have been cut short is added only if it is conclusive; otherwise it is carried out again.
 func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.Result, error) {
 	known, err := store.Results()
 	if err != nil {
@@ -269,7 +278,8 @@ func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.R
 		at, err := d.Judged()
 		err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged))
 		c, ok := trial.AllParts().Named(run.Scenario)
-		if err != nil || !ok || run.Unit == "" || kept[runOf(d)] || judged.Verdict == check.Unknown {
+		if err != nil || !ok || run.Unit == "" || kept[runOf(d)] || !nightly.Conclusive(c, judged) ||
+			run.CutShort != "" && judged.Verdict == check.Pass {
 			continue
 		}
 		u, err := nightly.NewUnit(c, b, run.Seed)
@@ -340,8 +350,8 @@ func writeNight(store rundir.Night, part nightly.List, roots []string) (nightly.
 	s := nightly.Merge(part, results)
 	link := func(run string) string {
 		to := filepath.Join(at[run], filepath.FromSlash(run), rundir.PageFile)
-		if rel, err := filepath.Rel(store.Path("."), to); err == nil {
-			to = rel
+		if rel, err := relative(store.Path("."), to); err == nil {
+			return rel
 		}
 		return filepath.ToSlash(to)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -38,9 +39,11 @@ func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
 	return n.making
 }
 
-// fits tells whether there is a cluster with the workers and the version that a unit wants.
+// fits reports whether there is a cluster with the workers, the version and the images to upgrade to of a unit.
 func (n *nightRunner) fits(u nightly.Unit) bool {
-	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u)
+	upgrades := u.Plan.Upgrades()
+	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u) &&
+		(len(upgrades) == 0 || slices.Equal(n.options.Upgrades, upgrades))
 }
 
 // version is that of the unit's cluster: the night's, unless its plan begins with another one.
@@ -48,38 +51,29 @@ func (n *nightRunner) version(u nightly.Unit) string { return cmp.Or(u.Plan.Kube
 
 // run carries a unit out once.
 func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
-	parts := trial.AllParts()
-	err := trial.ValidateHere(parts, u.Plan)
-	if err == nil {
-		err = trial.ValidateNew(parts, u.Plan)
-	}
-	if err != nil {
+	if err := n.flags.validate(u.Plan); err != nil {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}
 	if !n.fits(u) {
 		n.leave(ctx)
 	}
 	begin := time.Now()
-	lost := func(what string, err error) (nightly.Attempt, error) {
-		if ctx.Err() != nil {
-			return nightly.Attempt{}, fmt.Errorf("%s, seed %d: %w", u.Name, u.Seed, err)
-		}
-		return nightly.Attempt{Verdict: check.Unknown, Trial: check.Unknown, Why: fmt.Sprintf("%s: %v", what, err),
-			Started: begin.UTC().Round(0), Seconds: time.Since(begin).Round(100 * time.Millisecond).Seconds()}, nil
-	}
 	if n.place == nil {
 		if err := n.make(ctx, u); err != nil {
 			const most = 3
 			if n.failed++; n.failed == most {
 				return nightly.Attempt{}, fmt.Errorf("no cluster could be made %d times in a row: %w", most, err)
 			}
-			return lost("no cluster", err)
+			if ctx.Err() != nil {
+				return nightly.Attempt{}, fmt.Errorf("%s, seed %d: %w", u.Name, u.Seed, err)
+			}
+			return lostAttempt("no cluster", err, "", begin, time.Since(begin)), nil
 		}
 		n.failed, n.making = 0, time.Since(begin)
 		begin = time.Now()
 	}
 	var fields plan.FieldErrors
-	if err := trial.ValidateOn(ctx, parts, u.Plan, n.place.Cluster); errors.As(err, &fields) {
+	if err := trial.ValidateOn(ctx, trial.AllParts(), u.Plan, n.place.Cluster); errors.As(err, &fields) {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}
 	header := n.flags.header(u.Plan)
@@ -89,19 +83,42 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 		Debug: n.flags.level(),
 	})
 	n.trials++
-	took := time.Since(begin)
-	if err != nil {
-		n.leave(ctx)
-		return lost("the harness failed", err)
-	}
-	if out.Interrupted && out.Report.Verdict != check.Fail {
-		return nightly.Attempt{}, fmt.Errorf("%s, seed %d was interrupted: %w", u.Name, u.Seed, context.Cause(ctx))
-	}
-	if !out.Clean || len(u.Plan.Upgrades()) > 0 {
-		say(n.stderr, "something may be left on the cluster, or it was upgraded: the next trial gets a new one")
+	a, counts := outcomeOf(u, out, err, begin, time.Since(begin))
+	if err != nil || !out.Clean || len(u.Plan.Upgrades()) > 0 {
+		say(n.stderr, "the cluster is not shown to be as it was: the next trial gets a new one")
 		n.leave(ctx)
 	}
-	return attemptOf(u, out.Report, begin, took, runOf(out.Dir)), nil
+	if !counts {
+		return a, fmt.Errorf("%s, seed %d was interrupted: %w", u.Name, u.Seed, errors.Join(context.Cause(ctx), err))
+	}
+	return a, nil
+}
+
+// outcomeOf returns the attempt that a trial is. One that was interrupted counts only if it is conclusive; of one whose
+// harness failed only a FAIL is believed.
+func outcomeOf(
+	u nightly.Unit, out trial.Outcome, harness error, began time.Time, took time.Duration,
+) (a nightly.Attempt, counts bool) {
+	run, conclusive := "", false
+	if out.Dir != nil {
+		run = runOf(out.Dir)
+		conclusive = nightly.Conclusive(u.Case, out.Report) && (harness == nil || out.Report.Verdict == check.Fail)
+	}
+	switch {
+	case conclusive || harness == nil && !out.Interrupted:
+		return attemptOf(u, out.Report, began, took, run), true
+	case out.Interrupted:
+		return a, false
+	}
+	return lostAttempt("the harness failed", harness, run, began, took), true
+}
+
+// lostAttempt is an attempt without a verdict of its own.
+func lostAttempt(what string, err error, run string, began time.Time, took time.Duration) nightly.Attempt {
+	return nightly.Attempt{
+		Verdict: check.Unknown, Trial: check.Unknown, Why: fmt.Sprintf("%s: %v", what, err), Run: run,
+		Started: began.UTC().Round(0), Seconds: took.Round(100 * time.Millisecond).Seconds(),
+	}
 }
 
 // make makes a cluster for a unit. One of that name that is there was left by a process that was killed: nothing

@@ -54,21 +54,19 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	if err != nil {
 		return err
 	}
-	wish := plan.Plan{}
+	var plans []plan.Plan
+	var names []string
 	for _, v := range all {
 		p := plan.Make(v.cases[0].Scenario, seed)
-		if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
+		if err := f.run.validate(p); err != nil {
 			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
 		}
 		if err := p.Render(stderr); err != nil {
 			return fmt.Errorf("print plan: %w", err)
 		}
-		wish.Workers = max(wish.Workers, p.Workers)
-		if p.Workload.StorageName() == plan.StorageSharedDisk { // The only storage with programs to build.
-			wish.Workload.Storage = plan.StorageSharedDisk
-		}
+		plans, names = append(plans, p), append(names, v.cases[0].Name)
 	}
-	m, err := f.run.cluster.options(ctx, wish, stderr)
+	m, err := f.run.cluster.options(ctx, stderr, plans...)
 	if err != nil {
 		return err
 	}
@@ -77,14 +75,11 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 		return err
 	}
 	var runErr error
-	for i, v := range all {
-		if runErr = f.repeat(ctx, place, v, seed, i == len(all)-1, stderr); runErr != nil {
-			break
+	for i := 0; i < len(all) && runErr == nil; i++ {
+		runErr = cannot(trial.ValidateOn(ctx, trial.AllParts(), plans[i], place.Cluster))
+		if runErr == nil {
+			runErr = f.repeat(ctx, place, all[i], seed, i == len(all)-1, stderr)
 		}
-	}
-	var names []string
-	for _, v := range all {
-		names = append(names, v.cases[0].Name)
 	}
 	f.run.leave(ctx, place, "reproduce "+strings.Join(names, " "), stderr)
 	writeBatches(stdout, all)

@@ -104,25 +104,13 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
-	validate := trial.ValidateHere
-	if f.cluster.access.given() {
-		validate = trial.ValidateExisting
-	}
-	if !f.cluster.access.given() && f.cluster.yes != "" {
-		return badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
-	}
-	if err := validate(trial.AllParts(), p); err != nil {
+	if err := f.validate(p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
-	}
-	if !f.cluster.reuse && !f.cluster.access.given() {
-		if err := trial.ValidateNew(trial.AllParts(), p); err != nil {
-			return badArguments("the plan is not legal:\n%w", err)
-		}
 	}
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
-	m, err := f.cluster.options(ctx, p, stderr)
+	m, err := f.cluster.options(ctx, stderr, p)
 	if err != nil {
 		return err
 	}
@@ -145,6 +133,18 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		return f.concludeHurt(out, err, stdout, stderr)
 	}
 	return f.conclude(out, stdout)
+}
+
+// validate holds a plan against what the cluster that the flags name cannot do. Nothing is touched.
+func (f *runFlags) validate(p plan.Plan) error {
+	parts := trial.AllParts()
+	if f.cluster.access.given() {
+		return trial.ValidateExisting(parts, p)
+	}
+	if err := trial.ValidateHere(parts, p); err != nil || f.cluster.reuse {
+		return err
+	}
+	return trial.ValidateNew(parts, p)
 }
 
 // lookAt holds an external workload on an existing cluster against the plan, before anything is put there.

@@ -36,6 +36,9 @@ another host, which then needs no Go and no compiler.`,
 			if into, err := os.Stat(filepath.Dir(save)); err != nil || !into.IsDir() {
 				return badArguments("--save: %q is not a directory", filepath.Dir(save))
 			}
+			if info, err := os.Stat(save); err == nil && info.IsDir() {
+				return badArguments("--save: %q is a directory; name a file in it", save)
+			}
 			images, m, err := f.setup(cmd.Context(), save, load, cmd.ErrOrStderr())
 			var bad *offline.BadFileError
 			if errors.As(err, &bad) {
@@ -73,7 +76,7 @@ func (f *clusterFlags) setup(
 			return offline.Images{}, trial.ClusterOptions{}, err
 		}
 	}
-	m, err := f.options(ctx, plan.Plan{}, stderr)
+	m, err := f.options(ctx, stderr)
 	if err != nil {
 		return offline.Images{}, m, err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
@@ -70,15 +72,12 @@ Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could 
 	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "look at the nodes too, by a pod on each; asks for --yes-context")
 	cmd.Flags().StringVar(&f.yes, "yes-context", "", "put the pods of --with-pod on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	outputFlag(cmd, &f.output, "text", "json", "markdown")
 	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs, and ask no cluster")
 	return cmd
 }
 
 func (f *auditFlags) check() error {
-	if f.output != "text" && f.output != "json" && f.output != "markdown" {
-		return badArguments("output %q is not known; give text, json or markdown", f.output)
-	}
 	if f.to == "" {
 		return nil
 	}
@@ -185,4 +184,44 @@ func writeAudit(w io.Writer, found audit.Report, output string) error {
 		return report.WriteAuditMarkdown(w, found)
 	}
 	return report.WriteAudit(w, found)
+}
+
+// newCertifyUpgrade runs the scenario upgrade with versions of the user's.
+func newCertifyUpgrade() *cobra.Command {
+	var f runFlags
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "upgrade --to VERSION",
+		Short: "Upgrade a cluster by kubeadm under MySQL load, node by node, and judge it",
+		Long: `Upgrade makes a kind cluster of the version --from, with three MySQL instances that clients write to all
+through, upgrades it in place to the version --to, judges the record and deletes the cluster unless --keep is given: the
+control plane first, then each worker, drained by eviction. It is the scenario "upgrade".
+
+The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. 254: a version is not known, is not later, or skips a minor
+version; nothing was touched.`,
+		Example: "  seatrial certify upgrade --to " + scenarios.UpgradeTo + " --seed 42",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to == "" {
+				return badArguments("--to is missing: give the version to upgrade to, for example %s",
+					scenarios.UpgradeTo)
+			}
+			if why, fix := plan.UpgradeRefused(from, to); why != "" {
+				return badArguments("--to: %s; %s", why, fix)
+			}
+			seed, err := seedOrNew(f.seed)
+			if err != nil {
+				return err
+			}
+			p := plan.Make(scenarios.Upgrade(from, to), seed)
+			if _, err := f.cluster.version(p); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&from, "from", scenarios.UpgradeFrom, "version that the cluster is made with")
+	cmd.Flags().StringVar(&to, "to", "", "version to upgrade to")
+	return cmd
 }

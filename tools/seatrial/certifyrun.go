@@ -48,7 +48,7 @@ type certifyFlags struct {
 }
 
 func newCertifyRun() *cobra.Command {
-	f := certifyFlags{audit: auditFlags{again: secondLook, output: "text"}}
+	f := certifyFlags{audit: auditFlags{again: secondLook}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Audit a cluster, carry out the trials of a profile on it, and sign what was shown",
@@ -56,9 +56,8 @@ func newCertifyRun() *cobra.Command {
 cluster with what it was. Of all that it writes a signed certificate, which seatrial verify checks by judging the runs
 again. Where the audit finds danger no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
 An interrupted run gives no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
-		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n" +
-			"  seatrial certify run --key seatrial.key\n" +
-			"  seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
+		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n  seatrial certify run --key seatrial.key\n  " +
+			"seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.certify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -167,4 +168,31 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 		say(stderr, "every started fault was shown to be gone; looking for marks anyway")
 	}
 	return record.Entries[0].Run, nil
+}
+
+// releaseOutside ends what is armed beside the clusters.
+func releaseOutside(ctx context.Context, only undo.Only, stdout io.Writer) error {
+	dir, err := undo.WatchdogDir()
+	if err != nil {
+		return err
+	}
+	names, err := undo.HostWatchdog{Dir: dir}.Release(ctx, only)
+	for _, name := range names {
+		say(stdout, "ended the dead-man %s beside its cluster", name)
+	}
+	return err
+}
+
+// newDeadman is started by a trial, for a fault that takes a whole node away, and outlives it when it must.
+func newDeadman() *cobra.Command {
+	return &cobra.Command{
+		Use:    trial.OutsideCommand + " ORDER",
+		Short:  "Bring a node back when its time is over, as a file says",
+		Hidden: true, // Trials call it.
+		Args:   exactly("ORDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			return undo.Watch(cmd.Context(), args[0], trial.OpenOrdered(log), cmd.OutOrStdout(), log)
+		},
+	}
 }

@@ -27,9 +27,6 @@ another host, which then needs no Go and no compiler.`,
 		Example: "  seatrial setup\n  seatrial setup --save images.tar\n  seatrial setup --load images.tar",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "env" {
-				return badArguments("output %q is not known; give text or env", output)
-			}
 			if save != "" && load != "" {
 				return badArguments("--save and --load exclude each other")
 			}
@@ -62,7 +59,7 @@ another host, which then needs no Go and no compiler.`,
 	f.registerImages(cmd)
 	cmd.Flags().StringVar(&save, "save", "", "write all that was made, except the engine, to this file (about 1 GB)")
 	cmd.Flags().StringVar(&load, "load", "", "take it from this file in place of making it")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env (NAME=value lines)")
+	outputFlag(cmd, &output, "text", "env").Usage = "text, or env (NAME=value lines)"
 	return cmd
 }
 

@@ -20,8 +20,7 @@ func attachmentRules() []Rule {
 			Source: "Persistent Volumes, Access Modes (docs/concepts/storage/persistent-volumes/); kubernetes PR " +
 				"124334",
 			Fix: "stop the writers on all nodes but one, check the file system, and find out why the first detach " +
-				"was " +
-				"taken for done before the volume is used again",
+				"was taken for done before the volume is used again",
 			Needs:  []Part{Attachments, Volumes},
 			Moving: true, find: twoAttachments,
 		},
@@ -40,16 +39,13 @@ func attachmentRules() []Rule {
 		{
 			Name: "volumes-in-use",
 			Looks: "pods, VolumeAttachments and the node's status (volumesInUse, volumesAttached) disagree about a " +
-				"volume: " +
-				"mounted but not attached, attached but not in use, in use without a pod",
-			Why: "the attach-detach controller waits with a detach until the node takes the volume off " +
-				"volumesInUse; if " +
-				"the lists are wrong, it detaches a mounted disk, or another node gets it while it is still mounted " +
-				"here",
+				"volume: mounted but not attached, attached but not in use, in use without a pod",
+			Why: "the attach-detach controller waits with a detach until the node takes the volume off volumesInUse; " +
+				"if the lists are wrong, it detaches a mounted disk, or another node gets it while it is still " +
+				"mounted here",
 			Source: "kubernetes issue 121937; NodeStatus (docs/reference/kubernetes-api/cluster-resources/node-v1/)",
-			Fix: "drain the node and look for the mount on it; reboot the node when the volume stays mounted " +
-				"without a " +
-				"pod; do not move the pod to another node before that",
+			Fix: "drain the node and look for the mount on it; reboot the node when the volume stays mounted without " +
+				"a pod; do not move the pod to another node before that",
 			Needs:  []Part{Attachments, Claims, Drivers, Nodes, Pods, Volumes},
 			Moving: true, find: volumesInUse,
 		},

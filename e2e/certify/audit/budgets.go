@@ -30,8 +30,7 @@ func budgetRules() []Rule {
 				"consent, and can have two of its pods write to one volume",
 			Source: drain,
 			Fix: "allow one disruption (maxUnavailable: 1) with at least two replicas; for a single replica, agree " +
-				"on a " +
-				"time and raise the budget for it",
+				"on a time and raise the budget for it",
 			Needs: []Part{Budgets, Pods},
 			find:  budgetBlocks,
 		},
@@ -39,8 +38,7 @@ func budgetRules() []Rule {
 			Name:  "budgets-overlap",
 			Looks: "two PodDisruptionBudgets are over one pod",
 			Why: "the API server refuses every eviction of such a pod with an error: the drain of its node never " +
-				"ends, " +
-				"and is then forced",
+				"ends, and is then forced",
 			Source: "API-initiated Eviction (docs/concepts/scheduling-eviction/api-eviction/)",
 			Fix:    "change the selectors so that every pod has one budget",
 			Needs:  []Part{Budgets, Pods},

@@ -88,8 +88,7 @@ func concerned() map[string]concern {
 		},
 		"SELinuxMount": {
 			"volumes are mounted with the pod's SELinux label: two pods of different labels cannot share one any " +
-				"more " +
-				"(KEP-1710)",
+				"more (KEP-1710)",
 			podsWithSELinuxMount,
 		},
 		"StaleControllerConsistencyStatefulSet": {

@@ -30,8 +30,7 @@ func setRules() []Rule {
 			Name:  "local-volumes",
 			Looks: "a pod uses a volume that is on its node only (local, hostPath)",
 			Why: "the drain evicts the pod and it stays Pending until its node is back: if the node is replaced " +
-				"instead " +
-				"of upgraded in place, the data is gone",
+				"instead of upgraded in place, the data is gone",
 			Source: "Volumes, local (docs/concepts/storage/volumes/)",
 			Fix: "upgrade these nodes in place, one at a time, and never while another copy of the data is missing; " +
 				"have a backup",

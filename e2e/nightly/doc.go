@@ -1,6 +1,6 @@
-// Package nightly is one night of trials: the list of what is carried out, which part of it a shard takes and in which
-// order, how often a seed is tried again, and what all results come to.
+// Package nightly plans one night of trials: the list of units, the part and order of a shard, how often a seed is
+// tried again, and the summary of all results.
 //
-// It is pure: it does no I/O, and the clock, the runner and the store are handed in. The same results give the same
-// summary, wherever and in however many parts they were made.
+// It does no I/O: clock, runner and store are passed in. The same results give the same summary, in however many parts
+// they were made.
 package nightly

@@ -43,7 +43,7 @@ const passwordVariable = "SEATRIAL_KEY_PASSWORD" //nolint:gosec // A name, not a
 // certifyFlags are the flags of certify run.
 type certifyFlags struct {
 	run               runFlags
-	audit             auditFlags // Only its target and its second look.
+	audit             auditFlags // Only target and second look are used.
 	profile, key, out string
 }
 
@@ -52,12 +52,13 @@ func newCertifyRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Audit a cluster, carry out the trials of a profile on it, and sign what was shown",
-		Long: `Run audits the cluster with a look at its nodes, carries out the trials of a profile, and compares the
-cluster with what it was. Of all that it writes a signed certificate, which seatrial verify checks by judging the runs
-again. Where the audit finds danger no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-An interrupted run gives no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
-		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n  seatrial certify run --key seatrial.key\n  " +
-			"seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
+		Long: `Run audits the cluster and its nodes, carries out the trials of a profile, and compares the cluster
+with what it was before. It writes a signed certificate, which seatrial verify checks by judging the runs again. If the
+audit finds danger, no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. An interrupted run
+writes no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
+		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n" +
+			"  seatrial certify run --key seatrial.key --to v1.37\n" +
+			"  seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.certify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -108,7 +109,7 @@ func signingKey(path string) (*seal.Key, error) {
 	return key, nil
 }
 
-// certify checks all that can be checked before anything is touched, then carries out what was asked for.
+// certify checks its arguments before anything is touched, then audits, carries out the trials and signs.
 func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) error {
 	profile, err := profileOf(f.profile)
 	if err != nil {
@@ -225,7 +226,7 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	}
 	after, err := read(ctx)
 	if err != nil {
-		return fmt.Errorf("no certificate: look at the cluster after the trials: %w", err)
+		return fmt.Errorf("no certificate: read the cluster after the trials: %w", err)
 	}
 	now, err := fingerprint(after)
 	if err != nil {
@@ -236,12 +237,12 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	return nil
 }
 
-// fingerprint is that of a cluster without what Seatrial installs on it for its trials: it is not the cluster's.
+// fingerprint returns the fingerprint of a cluster without what Seatrial installs for its trials.
 func fingerprint(c audit.Cluster) ([]string, error) {
 	return audit.Fingerprint(c.Without(fixtures.RunLabel))
 }
 
-// trials carries plans out one after the other, as long as the cluster is clean after each.
+// trials carries out the plans one after the other, until one does not leave the cluster clean.
 func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 	stop := ""
 	if t.head.Audit.Verdict == check.Fail {
@@ -287,7 +288,7 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 	return nil
 }
 
-// judgedRun judges a run below root by what is on disk.
+// judgedRun judges a run below root from disk.
 func judgedRun(root string, dir *rundir.Dir) (certificate.Judged, error) {
 	j, err := trial.Judge(dir, trial.AllParts().Checks)
 	if err != nil {

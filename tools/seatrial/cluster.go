@@ -35,7 +35,7 @@ type clusterFlags struct {
 	yes        string // The context whose cluster may be broken.
 }
 
-// accessFlags reach a cluster that is there already, as kubectl does.
+// accessFlags reach an existing cluster, as kubectl does.
 type accessFlags struct {
 	kubeconfig, context, namespace, agentImage string
 }
@@ -56,10 +56,10 @@ func (f *accessFlags) registerContext(cmd *cobra.Command) {
 		"use the existing cluster of this context of the kubeconfig (default: the current one)")
 }
 
-// given tells whether a cluster is used that is there already.
+// given reports whether an existing cluster is used.
 func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "" }
 
-// access returns how it is reached, and the name of the context.
+// access returns how the cluster is reached, and the name of the context.
 func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})) // Tells the channels.
 	a := trial.Access{Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, Log: log}

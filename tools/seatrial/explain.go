@@ -35,16 +35,17 @@ type explainFlags struct {
 // explained is what explain prints with -o json.
 type explained struct {
 	StatefulSets []explain.Diagnosis `json:"statefulSets"`
-	Longest      *explain.Spell      `json:"longest,omitempty"` // Of a run only: the longest time in which nothing moved.
+	Longest      *explain.Spell      `json:"longest,omitempty"` // Of a run: when nothing moved for the longest time.
 }
 
 func newExplain() *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [RUNDIR]",
-		Short: "Say what a StatefulSet waits for: which pod blocks it, since when, why, and whether it will pass",
-		Long: `Explain says what the controller of each StatefulSet wants to do next, which rule makes it wait, which pod
-blocks it, since when and why, with the events or fields that show it, and whether that looks transient or permanent.
+		Short: "Say what a StatefulSet waits for: which pod blocks it, since when, why, and for how long",
+		Long: `Explain says what the controller of each StatefulSet wants to do next, which rule makes it wait,
+which pod blocks it, since when and why, with the events or fields that show it, and whether that looks transient or
+permanent.
 
 With RUNDIR it explains a saved run: at the end of the load or at the moment --at, and for the longest time in which
 nothing moved; it needs no cluster. With --statefulset it reads a cluster as it is now and changes nothing there.

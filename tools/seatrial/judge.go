@@ -84,9 +84,9 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 
 // showFlags are the flags of the commands that show a run.
 func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
-	outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle").Usage = "text, summary (for a chat " +
-		"message), html (a page with a timeline), json (the verdict), junit, or chronicle (what happened to one " +
-		"volume, and when, in about 60 lines)"
+	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle")
+	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, or " +
+		"chronicle (what happened to one volume, and when, in about 60 lines)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -277,25 +278,19 @@ func describe(w io.Writer, kind string, e entry) error {
 
 // faultDetails describes a fault and gives an example step.
 func faultDetails(d fault.Definition) [][2]string {
-	needs := "nothing"
-	if len(d.Needs) > 0 {
-		needs = strings.Join(d.Needs, ", ")
+	var takes []string
+	for _, p := range d.Takes {
+		takes = append(takes, string(p))
 	}
-	takes := "nothing"
-	if len(d.Takes) > 0 {
-		var parts []string
-		for _, p := range d.Takes {
-			parts = append(parts, string(p))
-		}
-		takes = strings.Join(parts, ", ")
-	}
+	or := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "nothing") }
 	details := [][2]string{
-		{"shown", d.Shown}, {"healed", d.Healed}, {"needs", needs}, {"takes", takes}, {"upstream", d.Upstream},
+		{"shown", d.Shown}, {"healed", d.Healed}, {"needs", or(d.Needs)}, {"takes", or(takes)},
+		{"upstream", d.Upstream},
 	}
 	if fields := faultFields(d); fields != "" {
 		details = append(details, [2]string{"fields", fields})
 	}
-	example, err := json.MarshalIndent(exampleStep(d), "", "  ")
+	example, err := json.MarshalIndent(examplePlan(d).Steps[0], "", "  ")
 	if err != nil {
 		return details // Cannot happen: a step can always be encoded.
 	}
@@ -315,11 +310,6 @@ func faultFields(d fault.Definition) string {
 		names[i] = "fault." + names[i]
 	}
 	return strings.Join(names, ", ")
-}
-
-// exampleStep is a legal step with the fault.
-func exampleStep(d fault.Definition) plan.Step {
-	return examplePlan(d).Steps[0]
 }
 
 // examplePlan is a legal plan with the fault.

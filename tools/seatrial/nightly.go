@@ -47,11 +47,11 @@ func newNightly() *cobra.Command {
 		Use:   "nightly",
 		Short: "Run every scenario and case that has no verdict yet, then new seeds, until the budget ends",
 		Long: `Nightly carries out every scenario and every case once for a commit and a Kubernetes version: first
-what was not as expected when it last ran, then what has not run for the longest time, and among equals the shortest.
-What is left of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more.
-The same command with the same --runs goes on where the last one ended, however it ended. The exit code is the verdict:
+what was not as expected when it last ran, then what has not run for the longest time, the shortest first among equals.
+The rest of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more. The
+same command with the same --runs continues where the last one ended, however it ended. The exit code is the verdict:
 1 if an outcome was certainly not as expected, 2 if one is missing or could not be shown, 0 if all were as expected.
-A trial that would not fit the rest of the budget is not begun; one that was begun is not cut short.`,
+A trial that does not fit into the rest of the budget is not begun; one that was begun is not cut short.`,
 		Example: "  seatrial nightly --budget 8h\n" +
 			"  seatrial nightly --budget 1h --select 'light+!node-reboot,smoke*'\n" +
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
@@ -72,14 +72,14 @@ A trial that would not fit the rest of the budget is not begun; one that was beg
 	f.run.cluster.registerImages(cmd)
 	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
 		"name of the kind clusters, one at a time")
-	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, with the making of clusters")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including the making of clusters")
 	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
 	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names or labels with commas between; "+
-		"+ joins what must match together, ! turns it round")
+		"+ joins what must all match, ! negates")
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
-	cmd.Flags().BoolVar(&f.list, "list", false, "print what would be carried out and touch nothing")
+	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
 	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	cmd.AddCommand(newNightlyMerge())
 	return cmd
@@ -135,7 +135,7 @@ func shardOf(text, index string) (i, n int, err error) {
 	return i, n, nil
 }
 
-// commitOrProgram names what is tested: the commit, or the program itself where it has changes that are in no commit.
+// commitOrProgram names the tested build: the commit, and a digest of the program if it has changes in no commit.
 func commitOrProgram() (string, error) {
 	b := readBuild()
 	if !b.Dirty && b.Commit != "unknown" {
@@ -184,8 +184,8 @@ func writeUnits(w io.Writer, part nightly.List) error {
 	return tab.Flush()
 }
 
-// night carries the part out, writes what it came to, and returns the exit code. A night that another one excludes is
-// refused before anything is touched.
+// night carries out the part, writes the results and returns the exit code. It is refused before anything is touched
+// while another night has the part.
 func (f *nightlyFlags) night(
 	ctx context.Context, list, part nightly.List, name string, stdout, stderr io.Writer,
 ) error {
@@ -224,7 +224,7 @@ func (f *nightlyFlags) night(
 			if err := store.Keep(r); err != nil {
 				return err
 			}
-			_, err := writeNight(store, part, []string{f.run.runs}) // What kills the job leaves a page.
+			_, err := writeNight(store, part, []string{f.run.runs}) // A killed job leaves a page.
 			return err
 		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
@@ -414,8 +414,8 @@ files alone count: a unit of the list that no shard has a result of is UNKNOWN. 
 	return cmd
 }
 
-// nightRunner carries units out, one after another on one cluster as long as that has the right number of workers and
-// is shown to be clean.
+// nightRunner carries out units one after another. They share a cluster as long as it fits the unit and is shown to be
+// clean.
 type nightRunner struct {
 	options trial.ClusterOptions
 
@@ -424,13 +424,13 @@ type nightRunner struct {
 	stderr     io.Writer
 
 	place    *trial.Place
-	making   time.Duration // How long the last cluster took, or one usually does.
+	making   time.Duration // How long the last cluster took; at first a usual time.
 	failed   int           // Clusters in a row that could not be made.
 	trials   int
 	clusters int
 }
 
-// ahead is how long a trial of the unit has to wait for its cluster.
+// ahead returns how long a trial of the unit waits for its cluster.
 func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
 	if n.fits(u) {
 		return 0
@@ -520,8 +520,8 @@ func lostAttempt(what string, err error, run string, began time.Time, took time.
 	}
 }
 
-// make makes a cluster for a unit. One of that name that is there was left by a process that was killed: nothing
-// shows that it is clean, so it is deleted.
+// make makes a cluster for a unit. An existing one of that name was left by a killed process and is deleted: nothing
+// shows that it is clean.
 func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 	if _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
 		return err
@@ -537,7 +537,7 @@ func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 	return nil
 }
 
-// leave deletes the cluster.
+// leave deletes the cluster, if there is one.
 func (n *nightRunner) leave(ctx context.Context) {
 	if n.place != nil {
 		n.flags.leave(ctx, n.place, "", n.stderr)

@@ -36,8 +36,8 @@ func newRun() *cobra.Command {
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-With --kubeconfig or --context it uses a cluster that is there already and leaves it as it was; it prints the plan and
-touches nothing until --yes-context names that cluster.`,
+With --kubeconfig or --context it uses an existing cluster and leaves it as it was; it prints the plan and touches
+nothing until --yes-context names that cluster.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
 		Args: scenarioOrPlan,
@@ -135,7 +135,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	return f.conclude(out, stdout)
 }
 
-// validate holds a plan against what the cluster that the flags name cannot do. Nothing is touched.
+// validate returns an error for a plan that the cluster of the flags cannot carry out. Nothing is touched.
 func (f *runFlags) validate(p plan.Plan) error {
 	parts := trial.AllParts()
 	if f.cluster.access.given() {
@@ -147,7 +147,7 @@ func (f *runFlags) validate(p plan.Plan) error {
 	return trial.ValidateNew(parts, p)
 }
 
-// lookAt holds an external workload on an existing cluster against the plan, before anything is put there.
+// lookAt compares an external workload on an existing cluster with the plan before anything is put there.
 func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 	if p.Workload.External == nil {
 		return nil
@@ -178,7 +178,7 @@ func cannot(err error) error {
 	return badArguments("the plan cannot be carried out:\n%w", err)
 }
 
-// concludeHurt reports a trial whose record is incomplete. It is judged anyway, but never succeeds.
+// concludeHurt reports a trial whose harness failed. It is judged anyway, but never succeeds.
 func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io.Writer) error {
 	if out.Dir == nil {
 		return hurt

@@ -97,7 +97,7 @@ func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr
 		return err
 	}
 	id, _ := key.KeyID()
-	say(stderr, "genuine: signed by %s, and %d runs judged again come to the same", id, len(c.Runs))
+	say(stderr, "genuine: signed by %s; %d runs judged again give the same verdict", id, len(c.Runs))
 	return verdictExit(made.Verdict)
 }
 
@@ -187,7 +187,7 @@ func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, st
 	}
 	r, err := reader.Open(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("look at the cluster of context %q: %w", name, err)
+		return nil, fmt.Errorf("read the cluster of context %q: %w", name, err)
 	}
 	cluster, err := r.Read(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package audit judges a cluster before an upgrade from what its API shows: today's trouble with volumes, budgets and
-// nodes, and what the next minor version changes. Its promise: it judges a Cluster, which others have read, and never
-// calls good what could not be looked at. It is pure: no I/O, no clock.
+// Package audit judges a cluster before an upgrade: today's trouble with volumes, budgets and nodes, and what the next
+// minor version changes. It judges a Cluster that others have read, and never calls good what was not read. It is pure:
+// no I/O, no clock.
 package audit
 
 import (
@@ -70,7 +70,7 @@ type OnNode struct {
 	Node            string
 	Mounts          []Mount
 	Gates           map[string]bool // The feature gates of the kubelet.
-	CertificateEnds time.Time       // Of the kubelet's client; zero if the kubelet tells none.
+	CertificateEnds time.Time       // Of the kubelet's client; zero if it is not known.
 }
 
 // Mount is one line of a node's mount table.
@@ -138,8 +138,8 @@ type Rule struct {
 	Source string
 	Fix    string
 	Needs  []Part // Without any of them the rule is not asked.
-	// Moving marks a rule that compares objects which never change at the same moment: what it finds once may be a
-	// cluster at work. What it finds twice, some seconds apart, is not.
+	// Moving marks a rule that compares objects which do not change at one moment: on a busy cluster it can find what
+	// is gone some seconds later.
 	Moving bool
 	find   func(*ruling)
 }
@@ -242,10 +242,10 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Moving tells whether something was found that a second look, some seconds later, may not find again.
+// Moving reports whether there is a finding that a second audit, some seconds later, may not confirm.
 func (r *Report) Moving() bool { return slices.ContainsFunc(r.Findings, Finding.moving) }
 
-// Confirm returns the later of two reports without what only it found, of the rules that are Moving.
+// Confirm returns the later of two reports without the findings of Moving rules that only the later one has.
 func Confirm(earlier, later Report) Report {
 	later.Findings = slices.DeleteFunc(slices.Clone(later.Findings), func(f Finding) bool {
 		same := func(e Finding) bool { return e.Rule == f.Rule && slices.Equal(e.Where, f.Where) }

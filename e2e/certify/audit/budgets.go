@@ -14,10 +14,9 @@ func budgetRules() []Rule {
 	const drain = "Safely Drain a Node (docs/tasks/administer-cluster/safely-drain-node/)"
 	return []Rule{
 		{
-			Name:  "budget-missing",
-			Looks: "a StatefulSet of several replicas has no PodDisruptionBudget",
-			Why: "two nodes that are drained at once, or a drain during a failure, can take away the majority of a " +
-				"database: it stops, or fails over to a copy that lacks writes",
+			Name:   "budget-missing",
+			Looks:  "a StatefulSet of several replicas has no PodDisruptionBudget",
+			Why:    "two nodes drained at once, or a drain during a failure, can take away the majority of a database",
 			Source: "Specifying a Disruption Budget (docs/tasks/run-application/configure-pdb/)",
 			Fix:    "give it a PodDisruptionBudget with maxUnavailable: 1",
 			Needs:  []Part{Budgets, StatefulSets},
@@ -26,21 +25,21 @@ func budgetRules() []Rule {
 		{
 			Name:  "budget-blocks",
 			Looks: "a PodDisruptionBudget allows no eviction although its pods are healthy",
-			Why: "the drain of a node never ends; who then deletes the pods by force ends a database without its " +
-				"consent, and can have two of its pods write to one volume",
+			Why: "the drain of a node never ends; pods that are then deleted by force can write beside their " +
+				"successors",
 			Source: drain,
-			Fix: "allow one disruption (maxUnavailable: 1) with at least two replicas; for a single replica, agree " +
-				"on a time and raise the budget for it",
+			Fix: "allow one disruption (maxUnavailable: 1) with two replicas or more; for a single replica, agree " +
+				"on a time",
 			Needs: []Part{Budgets, Pods},
 			find:  budgetBlocks,
 		},
 		{
 			Name:  "budgets-overlap",
-			Looks: "two PodDisruptionBudgets are over one pod",
+			Looks: "several PodDisruptionBudgets cover one pod",
 			Why: "the API server refuses every eviction of such a pod with an error: the drain of its node never " +
-				"ends, and is then forced",
+				"ends",
 			Source: "API-initiated Eviction (docs/concepts/scheduling-eviction/api-eviction/)",
-			Fix:    "change the selectors so that every pod has one budget",
+			Fix:    "change the selectors so that one budget covers each pod",
 			Needs:  []Part{Budgets, Pods},
 			find:   budgetsOverlap,
 		},
@@ -98,7 +97,7 @@ func budgetBlocks(r *ruling) {
 	}
 }
 
-// blocksAlways says why a budget allows nothing whatever its pods do, empty when it allows something.
+// blocksAlways says why a budget never allows an eviction, empty if it does.
 func blocksAlways(b *policyv1.PodDisruptionBudget, expected int) string {
 	scaled := func(v *intstr.IntOrString) int {
 		n, err := intstr.GetScaledValueFromIntOrPercent(v, expected, true)
@@ -116,7 +115,7 @@ func blocksAlways(b *policyv1.PodDisruptionBudget, expected int) string {
 	return ""
 }
 
-// syncFailed returns what a budget's controller says that it cannot do.
+// syncFailed returns the error of a budget's controller, empty without one.
 func syncFailed(b *policyv1.PodDisruptionBudget) string {
 	for _, c := range b.Status.Conditions {
 		if c.Type == policyv1.DisruptionAllowedCondition && c.Reason == policyv1.SyncFailedReason {

@@ -22,32 +22,29 @@ const (
 func nodeRules() []Rule {
 	return []Rule{
 		{
-			Name:  "nodes",
-			Looks: "a node is not Ready, under pressure or cordoned",
-			Why: "the pods of a drained node have less room, and pods on a node that is not Ready may still run and " +
-				"write where nobody can stop them",
+			Name:   "nodes",
+			Looks:  "a node is not Ready, under pressure or cordoned",
+			Why:    "drained pods have less room, and pods on a node that is not Ready may still run and write",
 			Source: "Node Status (docs/reference/node/node-status/)",
-			Fix:    "mend the node before the upgrade, or power it off and remove it",
+			Fix:    "repair the node before the upgrade, or power it off and remove it",
 			Needs:  []Part{Nodes},
 			find:   unfitNodes,
 		},
 		{
 			Name:  "force-detach",
-			Looks: "the controller manager detaches volumes by force from nodes that are not Ready for 6 minutes",
-			Why: "a node that is cut off but alive still has the volume mounted and writes to it when another node " +
-				"gets it: both writers corrupt the file system",
+			Looks: "the controller manager force-detaches volumes from nodes that are not Ready for 6 minutes",
+			Why:   "a node that is cut off but alive still writes to the volume when another node gets it",
 			Source: "kubernetes issue 61832; Node Shutdowns, Force storage detach on timeout " +
 				"(docs/concepts/cluster-administration/node-shutdown/)",
 			Fix: "start kube-controller-manager with --disable-force-detach-on-timeout=true, and taint nodes that " +
-				"are certainly off with node.kubernetes.io/out-of-service",
+				"are off with node.kubernetes.io/out-of-service",
 			Needs: []Part{Attachments, Pods},
 			find:  forceDetachable,
 		},
 		{
-			Name:  "certificates",
-			Looks: "the certificate of the API server's address ends within 30 days",
-			Why: "once it has ended no client, kubelet or controller reaches the API server: nothing fails over " +
-				"any more",
+			Name:   "certificates",
+			Looks:  "the certificate of the API server's address ends within 30 days",
+			Why:    "after its end no client, kubelet or controller reaches the API server: nothing fails over",
 			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
 			Fix:    "renew it (`kubeadm certs renew apiserver`; kubeadm upgrade renews it too), restart the API server",
 			Needs:  []Part{Certificate},
@@ -165,7 +162,7 @@ func onNodeRules() []Rule {
 		{
 			Name:   "node-mounts",
 			Looks:  "a volume mounted for a pod that is gone, staged for no pod, or mounted on two nodes",
-			Why:    "a mount that is left behind writes to a disk that another node has",
+			Why:    "a mount left behind writes to a disk that another node has",
 			Source: "kubernetes issue 121937",
 			Fix:    "compare `findmnt` on the node with its pods; restart the kubelet, or drain and reboot the node",
 			Needs:  []Part{NodeData, Pods, Volumes},
@@ -174,9 +171,9 @@ func onNodeRules() []Rule {
 		},
 		{
 			Name:  "node-kubelets",
-			Looks: "kubelets of one version with different feature gates, or with a client certificate that ends",
-			Why: "a kubelet whose certificate has ended does not come back; kubelets that differ treat the same " +
-				"volume in different ways",
+			Looks: "kubelets of one version with different feature gates, or with a client certificate about to end",
+			Why: "a kubelet with an ended certificate does not come back; kubelets that differ treat one volume " +
+				"differently",
 			Source: "Certificate Management with kubeadm (docs/tasks/administer-cluster/kubeadm/kubeadm-certs/)",
 			Fix:    "on each node: `openssl x509 -enddate -noout -in /var/lib/kubelet/pki/kubelet-client-current.pem`",
 			Needs:  []Part{NodeData, Nodes},

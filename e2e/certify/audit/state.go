@@ -148,12 +148,12 @@ func (s *state) volumesOf(p *corev1.Pod) []*corev1.PersistentVolume {
 	return volumes
 }
 
-// ended tells whether a pod will run no more.
+// ended reports whether a pod is Succeeded or Failed.
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// running tells whether a container of the pod runs: then its volumes are mounted.
+// running reports whether a container of the pod runs: then its volumes are mounted.
 func running(p *corev1.Pod) bool {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.State.Running != nil {
@@ -163,7 +163,7 @@ func running(p *corev1.Pod) bool {
 	return false
 }
 
-// ready tells whether a pod is Ready.
+// ready reports whether a pod is Ready.
 func ready(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -181,7 +181,7 @@ func replicas(set *appsv1.StatefulSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// withData tells whether a StatefulSet keeps data in claims.
+// withData reports whether a StatefulSet keeps data in claims.
 func withData(set *appsv1.StatefulSet) bool {
 	for _, v := range set.Spec.Template.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {

@@ -13,10 +13,9 @@ import (
 func versionRules() []Rule {
 	return []Rule{
 		{
-			Name:  "version-skew",
-			Looks: "a kubelet or a component is newer than the API server, or too old for it or for the target",
-			Why: "a component outside the supported range may read fields wrongly or not at all: an attachment, a " +
-				"finalizer or a budget that it does not know is not honoured",
+			Name:   "version-skew",
+			Looks:  "a kubelet or component is newer than the API server, or too old for it or for the target",
+			Why:    "a component outside the supported range may ignore an attachment, a finalizer or a budget",
 			Source: "Version Skew Policy (releases/version-skew-policy/)",
 			Fix:    "upgrade the component first, or to a version within the range",
 			Needs:  []Part{Nodes, Pods},
@@ -24,9 +23,9 @@ func versionRules() []Rule {
 		},
 		{
 			Name:  "deprecated-apis",
-			Looks: "somebody asks the API server for a deprecated API, by apiserver_requested_deprecated_apis",
-			Why: "an operator or backup tool whose API is gone stops working in the upgrade, often without a word: " +
-				"failover and backups stop with it",
+			Looks: "a client uses a deprecated API, by apiserver_requested_deprecated_apis",
+			Why: "an operator or backup tool whose API is gone stops working, often silently; failover and " +
+				"backups stop too",
 			Source: "KEP-1693; Deprecated API Migration Guide (docs/reference/using-api/deprecation-guide/)",
 			Fix:    "find the client in the API server's audit log (annotation k8s.io/deprecated) and upgrade it first",
 			Needs:  []Part{Metrics, Pods},
@@ -35,11 +34,11 @@ func versionRules() []Rule {
 		{
 			Name:  "feature-gates",
 			Looks: "feature gates that change their default or are locked between the two versions",
-			Why: "the same manifest behaves differently after the upgrade: how many pods of a StatefulSet go down at " +
-				"once, how a volume is mounted, what the kubelet kills",
+			Why: "one manifest behaves differently after the upgrade: pods down at once, how a volume is mounted, " +
+				"what is killed",
 			Source: "Feature Gates (docs/reference/command-line-tools-reference/feature-gates/); " +
 				"test/compatibility_lifecycle/reference/versioned_feature_list.yaml of v1.37.0",
-			Fix: "read about each gate, try the upgrade on a copy of the cluster; take gates that are locked off the " +
+			Fix: "read about each gate and try the upgrade on a copy of the cluster; remove locked gates from " +
 				"command lines, or the component does not start",
 			Needs: []Part{Claims, Drivers, Metrics, Pods, StatefulSets, Volumes},
 			find:  featureGates,
@@ -53,8 +52,8 @@ const mostBehind = 3
 func versionSkew(r *ruling) {
 	for i := range r.Nodes {
 		node := &r.Nodes[i]
-		judgeSkew(r, object("Node", node), "kubelet of node "+
-			""+node.Name, node.Status.NodeInfo.KubeletVersion, mostBehind)
+		kubelet := node.Status.NodeInfo.KubeletVersion
+		judgeSkew(r, object("Node", node), "kubelet of node "+node.Name, kubelet, mostBehind)
 	}
 	for _, name := range []string{"kube-controller-manager", "kube-proxy", "kube-scheduler"} {
 		behind := 1
@@ -195,7 +194,7 @@ type Upgrade struct {
 func (u Upgrade) To() string { return fmt.Sprintf("v1.%d", u.to) }
 
 // ParseUpgrade returns the upgrade of an API server of version from to version to, "v1.37". An empty to is the next
-// minor version, known or not: what changes in an unknown one is then not looked at.
+// minor version, known or not; what an unknown one changes is not audited.
 func ParseUpgrade(from, to string) (Upgrade, error) {
 	have, err := minor(from)
 	if err != nil {

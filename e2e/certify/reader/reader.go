@@ -1,5 +1,5 @@
-// Package reader reads of a cluster what package audit judges. Its promise: it sends GET requests only, to the
-// resources that Role names, never for a Secret, and no more of them in a second than QPS.
+// Package reader reads what package audit judges. It sends GET requests only, to the resources in the role of
+// WriteRole, never for a Secret, and at most QPS of them in a second.
 package reader
 
 import (

@@ -1,5 +1,4 @@
-// Package seal signs certificates and opens signed ones. Its promise: what Open returns is what the key's owner signed,
-// byte for byte.
+// Package seal signs certificates and opens signed ones: Open returns what the key's owner signed, byte for byte.
 package seal
 
 import (
@@ -102,7 +101,7 @@ func sign(c certificate.Certificate, kind string, predicate []byte, key *Key) ([
 	return encode(envelope)
 }
 
-// encode is the only form of an envelope that Open takes, so that no byte of a certificate can be changed unseen.
+// encode returns the only form of an envelope that Open accepts, so that no byte can be changed unnoticed.
 func encode(e *dsse.Envelope) ([]byte, error) {
 	text, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
@@ -111,26 +110,19 @@ func encode(e *dsse.Envelope) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Open returns the certificate of which the key's owner signed each byte. What it says is not checked.
-func Open(data []byte, key *Key) (certificate.Certificate, error) {
-	c, err := open(data, key)
-	if err != nil {
-		return certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
-	}
-	return c, nil
-}
-
-func open(data []byte, key *Key) (certificate.Certificate, error) {
-	var c certificate.Certificate
+// Open returns the certificate that the key's owner signed, byte for byte. It does not judge the content.
+func Open(data []byte, key *Key) (c certificate.Certificate, err error) {
+	defer func() {
+		if err != nil {
+			c, err = certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
+		}
+	}()
 	body, err := payload(data, key)
 	if err != nil {
 		return c, err
 	}
 	var s intoto.Statement
-	if err := protojson.Unmarshal(body, &s); err != nil {
-		return c, fmt.Errorf("it is no in-toto statement: %w", err)
-	}
-	if err := s.Validate(); err != nil {
+	if err := errors.Join(protojson.Unmarshal(body, &s), s.Validate()); err != nil {
 		return c, fmt.Errorf("it is no in-toto statement: %w", err)
 	}
 	if s.GetPredicateType() != PredicateType {
@@ -189,30 +181,33 @@ type Key struct {
 	signer crypto.Signer // Nil if it only verifies.
 }
 
-// errKind says which keys are taken. RSA is left out: its signatures come in several forms.
+// errKind says which keys are accepted. RSA is not: its signatures come in several forms.
 var errKind = errors.New("it is neither an Ed25519 nor an ECDSA P-256 key; make one: " +
 	"ssh-keygen -t ed25519 -f seatrial.key")
 
-// ParsePrivateKey reads a private key: of OpenSSH, PKCS #8 or SEC 1 as PEM, or of cosign. The password is for one that
-// is encrypted.
-func ParsePrivateKey(data, password []byte) (*Key, error) {
+// ParsePrivateKey reads a private key: of OpenSSH, PKCS #8 or SEC 1 as PEM, or of cosign. The password is for an
+// encrypted one.
+func ParsePrivateKey(data, password []byte) (key *Key, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the private key: %w", err)
+		}
+	}()
 	raw, err := privateKey(data, password)
 	if err != nil {
-		return nil, fmt.Errorf("read the private key: %w", err)
+		return nil, err
 	}
 	if pointer, ok := raw.(*ed25519.PrivateKey); ok { // As OpenSSH's form gives it.
 		raw = *pointer
 	}
 	signer, ok := raw.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("read the private key: %w", errKind)
+		return nil, errKind
 	}
-	key, err := publicKey(signer.Public())
-	if err != nil {
-		return nil, fmt.Errorf("read the private key: %w", err)
+	if key, err = publicKey(signer.Public()); err == nil {
+		key.signer = signer
 	}
-	key.signer = signer
-	return key, nil
+	return key, err
 }
 
 func privateKey(data, password []byte) (any, error) {
@@ -234,21 +229,26 @@ func privateKey(data, password []byte) (any, error) {
 }
 
 // ParsePublicKey reads a public key: PKIX as PEM, or a line as in authorized_keys of OpenSSH.
-func ParsePublicKey(data []byte) (*Key, error) {
+func ParsePublicKey(data []byte) (key *Key, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the public key: %w", err)
+		}
+	}()
 	if block, _ := pem.Decode(data); block != nil {
 		public, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("read the public key: %w", err)
+			return nil, err
 		}
 		return publicKey(public)
 	}
 	line, _, _, _, err := ssh.ParseAuthorizedKey(data)
 	if err != nil {
-		return nil, fmt.Errorf("read the public key: it is neither PEM nor a line of OpenSSH: %w", err)
+		return nil, fmt.Errorf("it is neither PEM nor a line of OpenSSH: %w", err)
 	}
 	public, ok := line.(ssh.CryptoPublicKey)
 	if !ok {
-		return nil, fmt.Errorf("read the public key: %w", errKind)
+		return nil, errKind
 	}
 	return publicKey(public.CryptoPublicKey())
 }

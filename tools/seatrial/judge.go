@@ -210,15 +210,6 @@ func wantsColor(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// unknownScenario is the error for a scenario that is not listed.
-func unknownScenario(name string) error {
-	var names []string
-	for _, s := range trial.AllParts().Scenarios {
-		names = append(names, s.Name)
-	}
-	return badArguments("scenario %q is not known%s; see `seatrial list scenarios`", name, didYouMean(name, names))
-}
-
 // say writes a message for people.
 func say(w io.Writer, format string, args ...any) {
 	fmt.Fprint(w, visible(fmt.Sprintf(format+"\n", args...)))

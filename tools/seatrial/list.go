@@ -92,7 +92,7 @@ func newList() *cobra.Command {
 		Short:     "List what there is: of one kind, or of all",
 		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
 		ValidArgs: kinds(),
-		Args:      cobra.MaximumNArgs(1),
+		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := cmd.OutOrStdout()
 			if len(args) == 0 && output == "markdown" {

@@ -77,6 +77,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"nightly", "merge"}, "DIR is missing"},
 		{[]string{"nightly", "merge", "/no/such/dir"}, "/no/such/dir"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
+		{[]string{"list", "faults", "checks"}, `"checks" is one argument too many`},
 		{[]string{"list", "fault"}, `did you mean "faults"?`},
 		{[]string{"list", "-o", "csv"}, `output "csv" is not known`},
 		{[]string{"list", "-o", "markdown"}, "output markdown is of one kind"},

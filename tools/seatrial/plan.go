@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func newPlan() *cobra.Command {
 		Short: "Print the plan of a scenario and seed; needs no cluster and touches nothing",
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
-		Args: scenarioOrPlan,
+		Args: atMost("SCENARIO"),
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +58,8 @@ func seedFlag(cmd *cobra.Command, seed *uint64) {
 func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 	c, ok := trial.AllParts().Named(scenario)
 	if !ok {
-		return plan.Plan{}, unknownScenario(scenario)
+		return plan.Plan{}, badArguments("scenario %q is not known%s; see `seatrial list scenarios`", scenario,
+			didYouMean(scenario, namesOf("scenarios")))
 	}
 	seed, err := seedOrNew(seed)
 	return plan.Make(c.Scenario, seed), err
@@ -250,13 +252,13 @@ func readManifests(dir, name string) (string, error) {
 	}
 	files := []string{name}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		files = nil
 		entries, err := os.ReadDir(name)
 		if err != nil {
 			return "", err
 		}
+		files = nil
 		for _, e := range entries {
-			if isManifest(e) {
+			if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
 				files = append(files, filepath.Join(name, e.Name()))
 			}
 		}
@@ -275,12 +277,4 @@ func readManifests(dir, name string) (string, error) {
 			all.Len(), maxManifests)
 	}
 	return all.String(), nil
-}
-
-func isManifest(e fs.DirEntry) bool {
-	switch filepath.Ext(e.Name()) {
-	case ".yaml", ".yml", ".json":
-		return !e.IsDir()
-	}
-	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -172,9 +173,7 @@ func (v *batch) good(c plan.Case) int {
 func samePlan(a, b plan.Case) bool {
 	pa, pb := plan.Make(a.Scenario, 1), plan.Make(b.Scenario, 1)
 	pb.Scenario = pa.Scenario
-	ta, errA := encode(pa)
-	tb, errB := encode(pb)
-	return errA == nil && errB == nil && ta == tb
+	return reflect.DeepEqual(pa, pb)
 }
 
 // attempt is the outcome of one run.
@@ -260,11 +259,8 @@ func casesNamed(names []string) ([]plan.Case, error) {
 	for _, name := range names {
 		c, ok := parts.Case(name)
 		if !ok {
-			var known []string
-			for _, k := range parts.Cases {
-				known = append(known, k.Name)
-			}
-			return nil, badArguments("case %q is not known%s; see `seatrial list cases`", name, didYouMean(name, known))
+			return nil, badArguments("case %q is not known%s; see `seatrial list cases`", name,
+				didYouMean(name, namesOf("cases")))
 		}
 		out = append(out, c)
 	}

@@ -40,7 +40,7 @@ With --kubeconfig or --context it uses an existing cluster and leaves it as it w
 nothing until --yes-context names that cluster.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
-		Args: scenarioOrPlan,
+		Args: atMost("SCENARIO"),
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,14 +66,6 @@ func (f *runFlags) register(cmd *cobra.Command) {
 		"parent of the run directories ($ARTIFACTS/runs if that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
-}
-
-// scenarioOrPlan allows at most a scenario; plan checks that there is one, or a plan file.
-func scenarioOrPlan(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return exactly("SCENARIO")(cmd, args)
 }
 
 // defaultRunsDir honours $ARTIFACTS, as Prow and others set it.

@@ -51,8 +51,7 @@ func attachmentRules() []Rule {
 
 func twoAttachments(r *ruling) {
 	of := map[string][]*storagev1.VolumeAttachment{}
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		if name := a.Spec.Source.PersistentVolumeName; name != nil {
 			of[*name] = append(of[*name], a)
 		}
@@ -102,8 +101,7 @@ func modes(v *corev1.PersistentVolume) string {
 }
 
 func orphanAttachment(r *ruling) {
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		where := []Object{object("VolumeAttachment", a)}
 		if r.nodes[a.Spec.NodeName] == nil {
 			r.found(Warning, where, "VolumeAttachment %s (attached: %t) is of node %s, which is gone",
@@ -145,8 +143,7 @@ type onNode struct {
 
 func volumesInUse(r *ruling) {
 	attachments := map[string][]*storagev1.VolumeAttachment{} // By node.
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		attachments[a.Spec.NodeName] = append(attachments[a.Spec.NodeName], a)
 	}
 	called := map[string]*corev1.PersistentVolume{}
@@ -156,8 +153,7 @@ func volumesInUse(r *ruling) {
 		}
 	}
 	var others []string
-	for i := range r.Nodes {
-		node := &r.Nodes[i]
+	for node := range each(r.Nodes) {
 		on := r.volumesOn(node, attachments[node.Name], called)
 		for _, name := range slices.Sorted(maps.Keys(on)) {
 			if on[name].object.Name == "" && !strings.HasPrefix(name, csiPrefix) {

@@ -48,12 +48,10 @@ func budgetRules() []Rule {
 
 func budgetMissing(r *ruling) {
 	selectors := map[string][]labels.Selector{} // By namespace.
-	for i := range r.Budgets {
-		b := &r.Budgets[i]
+	for b := range each(r.Budgets) {
 		selectors[b.Namespace] = append(selectors[b.Namespace], selectorOf(b))
 	}
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		covers := func(s labels.Selector) bool { return s.Matches(labels.Set(set.Spec.Template.Labels)) }
 		if replicas(set) > 1 && !slices.ContainsFunc(selectors[set.Namespace], covers) {
 			r.found(Warning, []Object{setObject(set)}, "StatefulSet %s/%s of %d replicas has no PodDisruptionBudget",
@@ -63,8 +61,7 @@ func budgetMissing(r *ruling) {
 }
 
 func budgetBlocks(r *ruling) {
-	for i := range r.Budgets {
-		b := &r.Budgets[i]
+	for b := range each(r.Budgets) {
 		expected := len(r.covered(b))
 		current := b.Status.ObservedGeneration == b.Generation
 		if current && b.Status.ExpectedPods > 0 {
@@ -129,8 +126,7 @@ func budgetsOverlap(r *ruling) {
 	pods := map[string][]string{} // The names of the budgets → their pods.
 	where := map[string][]Object{}
 	var order []string
-	for i := range r.Pods {
-		p := &r.Pods[i]
+	for p := range each(r.Pods) {
 		if len(r.budgetOf[p]) < 2 {
 			continue
 		}

@@ -56,8 +56,7 @@ func nodeRules() []Rule {
 func unfitNodes(r *ruling) {
 	unfit := []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 		corev1.NodeNetworkUnavailable}
-	for i := range r.Nodes {
-		node := &r.Nodes[i]
+	for node := range each(r.Nodes) {
 		where := []Object{object("Node", node)}
 		isReady := false
 		var pressure []string

@@ -71,8 +71,7 @@ func setRules() []Rule {
 }
 
 func notSteady(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		where := []Object{setObject(set)}
 		var pods []string
 		for _, p := range r.podsOf[owner{"StatefulSet", set.Namespace, set.Name}] {
@@ -133,8 +132,7 @@ func localVolumes(r *ruling) {
 	type local struct{ pods, volumes []string }
 	of := map[owner]*local{}
 	var order []owner
-	for i := range r.Pods {
-		p := &r.Pods[i]
+	for p := range each(r.Pods) {
 		o := ownerOf(p)
 		if ended(p) || o.kind == "DaemonSet" || o.kind == "Node" { // Pods that a drain leaves alone.
 			continue
@@ -176,8 +174,7 @@ func (s *state) localOf(p *corev1.Pod, paths bool) []string {
 }
 
 func gracePeriod(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		grace := set.Spec.Template.Spec.TerminationGracePeriodSeconds
 		if !withData(set) || grace == nil || *grace >= shortGrace {
 			continue
@@ -192,8 +189,7 @@ func gracePeriod(r *ruling) {
 }
 
 func reclaimDelete(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		where := []Object{setObject(set)}
 		var volumes []string
 		for _, claim := range r.claimsOf[key(set)] {
@@ -210,8 +206,7 @@ func reclaimDelete(r *ruling) {
 }
 
 func claimRetention(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 		if policy == nil || len(set.Spec.VolumeClaimTemplates) == 0 {
 			continue

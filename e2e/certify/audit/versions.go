@@ -50,8 +50,7 @@ func versionRules() []Rule {
 const mostBehind = 3
 
 func versionSkew(r *ruling) {
-	for i := range r.Nodes {
-		node := &r.Nodes[i]
+	for node := range each(r.Nodes) {
 		kubelet := node.Status.NodeInfo.KubeletVersion
 		judgeSkew(r, object("Node", node), "kubelet of node "+node.Name, kubelet, mostBehind)
 	}

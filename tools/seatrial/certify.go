@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -175,12 +174,10 @@ func (f *auditFlags) look(
 }
 
 func writeAudit(w io.Writer, found audit.Report, output string) error {
-	switch output {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(found)
-	case "markdown":
+	if done, err := writeData(w, found, output); done {
+		return err
+	}
+	if output == "markdown" {
 		return report.WriteAuditMarkdown(w, found)
 	}
 	return report.WriteAudit(w, found)

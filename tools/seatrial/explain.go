@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -147,10 +146,8 @@ func (f *explainFlags) moment(w *world.World) (history.Time, error) {
 }
 
 func writeExplained(w io.Writer, found explained, output string) error {
-	if output == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(found)
+	if done, err := writeData(w, found, output); done {
+		return err
 	}
 	if len(found.StatefulSets) == 0 {
 		say(w, "No StatefulSet was there at that moment, as far as is known.")

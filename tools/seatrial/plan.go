@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,23 +77,10 @@ func seedOrNew(seed uint64) (uint64, error) {
 }
 
 func writePlan(w io.Writer, p plan.Plan, output string) error {
-	if output == "text" {
-		return p.Render(w)
-	}
-	text, err := encode(p)
-	if err != nil {
+	if done, err := writeData(w, p, output); done {
 		return err
 	}
-	_, err = fmt.Fprintln(w, text)
-	return err
-}
-
-func encode(p plan.Plan) (string, error) {
-	data, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("encode plan: %w", err)
-	}
-	return string(data), nil
+	return p.Render(w)
 }
 
 // maxPlanFile bounds how much is read: the file may be an endless device.

@@ -16,9 +16,9 @@ type Night struct {
 	List  List                                         // The shard's part.
 	Soak  func(round int) ([]Unit, error)              // The units of a round with new seeds, from 1; none ends it.
 	Known []Result                                     // Of any commit and version.
-	Keep  func(Result) error                           // Keeps a result so that a crash does not lose it.
+	Keep  func(Result) error                           // Stores a result durably.
 	Run   func(context.Context, Unit) (Attempt, error) // One trial; a CannotError where there can be none.
-	Ahead func(Unit) time.Duration                     // What comes before a trial: the making of a cluster.
+	Ahead func(Unit) time.Duration                     // Time to make a cluster before the trial.
 	Now   func() time.Time
 	Until time.Time
 	Tell  func(format string, args ...any)
@@ -32,8 +32,8 @@ type CannotError struct{ Why string }
 
 func (e *CannotError) Error() string { return e.Why }
 
-// Sleep carries out the list, what has no verdict yet, and then rounds of new seeds. An error means that a trial could
-// not be started or a result not be kept; what was kept before is found by the next night.
+// Sleep carries out the units of the list that have no verdict yet, and then rounds of new seeds. An error means that a
+// trial could not start or a result not be kept; the next night continues from the results kept so far.
 func (n *Night) Sleep(ctx context.Context) error {
 	n.byID, n.latest = map[string]Result{}, map[string]Result{}
 	for _, r := range n.Known {
@@ -55,7 +55,7 @@ func (n *Night) Sleep(ctx context.Context) error {
 	}
 }
 
-// learn takes a result in.
+// learn adds a known result.
 func (n *Night) learn(r Result) {
 	if r.Build == n.List.Build {
 		n.byID[r.ID] = r
@@ -65,7 +65,7 @@ func (n *Night) learn(r Result) {
 	}
 }
 
-// all carries units out that have no verdict yet, the most telling first, and returns how many were begun.
+// all carries out the units that have no verdict yet and returns how many were begun.
 func (n *Night) all(ctx context.Context, units []Unit) (begun int, err error) {
 	for _, u := range n.Order(units) {
 		one, err := n.one(ctx, u)
@@ -79,8 +79,8 @@ func (n *Night) all(ctx context.Context, units []Unit) (begun int, err error) {
 	return begun, nil
 }
 
-// Order puts the most telling first: what was not as expected when it last ran, then what has not run for the longest
-// time, on whatever commit, and among equals the shortest.
+// Order sorts units: first what was not as expected when it last ran, then what has not run for the longest time on any
+// commit, the shortest first among equals.
 func (n *Night) Order(units []Unit) []Unit {
 	calm := func(u Unit) int {
 		if last, ok := n.latest[u.Name]; ok && last.Verdict() != check.Pass {
@@ -96,10 +96,10 @@ func (n *Night) Order(units []Unit) []Unit {
 	return order
 }
 
-// takes is how long a trial of a unit takes: as long as the last did, or what its plan lets expect.
+// takes returns the longest attempt in the last result of the unit, or the estimate from its plan.
 func (n *Night) takes(u Unit) time.Duration { return cmp.Or(n.latest[u.Name].Took(), u.Estimate.D()) }
 
-// one carries a unit out until its verdict is known; it reports whether a trial was begun.
+// one carries out a unit until its verdict is known and reports whether a trial was begun.
 func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
 	r, ok := n.byID[u.ID]
 	if !ok {
@@ -133,8 +133,8 @@ func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
 	return begun, nil
 }
 
-// not keeps why there is no attempt, or no further one. Of a unit that is not in the list, without an attempt, nothing
-// is kept: nobody waits for it.
+// not keeps the reason why there is no attempt, or no further one. Nothing is kept of a unit outside the list that has
+// no attempt.
 func (n *Night) not(r *Result, why string) error {
 	listed := slices.ContainsFunc(n.List.Units, func(u Unit) bool { return u.ID == r.ID })
 	if !listed && len(r.Attempts) == 0 {

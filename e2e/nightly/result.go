@@ -9,8 +9,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
-// Retries is how often a seed whose outcome was not as expected is tried again. The first attempt that is as expected
-// ends them: it is a flake then.
+// Retries is how often a seed is tried again whose outcome was not as expected. An attempt that is as expected ends the
+// retries: the unit is a flake.
 const Retries = 5
 
 // Attempt is one trial of a unit.
@@ -32,7 +32,7 @@ type Result struct {
 	NotRun   string    `json:"notRun,omitempty"` // Why there is no attempt, or no further one.
 }
 
-// Kind is what the attempts of a unit come to.
+// Kind sums up the attempts of a unit.
 type Kind string
 
 // The kinds, the most urgent first.
@@ -58,7 +58,7 @@ func (r Result) Good() int {
 	return n
 }
 
-// Done reports whether another attempt would tell nothing more.
+// Done reports whether no further attempt is needed.
 func (r Result) Done() bool { return r.Good() > 0 || len(r.Attempts) > Retries }
 
 // Verdict is the worst of the attempts, of a race the best, and UNKNOWN without any.
@@ -73,7 +73,7 @@ func (r Result) Verdict() check.Verdict {
 	return check.Worst(all...)
 }
 
-// Kind says what the attempts come to.
+// Kind sums up the attempts.
 func (r Result) Kind() Kind {
 	switch v := r.Verdict(); {
 	case len(r.Attempts) == 0:
@@ -88,7 +88,7 @@ func (r Result) Kind() Kind {
 	return Unshown
 }
 
-// Worst returns the first attempt with the verdict of the unit; it tells why. A unit without attempts has none.
+// Worst returns the first attempt with the verdict of the unit, or one that says why there is none.
 func (r Result) Worst() Attempt {
 	i := slices.IndexFunc(r.Attempts, func(a Attempt) bool { return a.Verdict == r.Verdict() })
 	if i < 0 {
@@ -97,7 +97,7 @@ func (r Result) Worst() Attempt {
 	return r.Attempts[i]
 }
 
-// Tally tells in a few words what the attempts came to.
+// Tally counts the attempts in a few words.
 func (r Result) Tally() string {
 	if len(r.Attempts) == 0 {
 		return "no attempt"
@@ -132,7 +132,7 @@ func (r Result) Took() time.Duration {
 // Urgent reports whether there are attempts that somebody should look at.
 func (r Result) Urgent() bool { return r.Kind() != Expected && r.Kind() != Missing }
 
-// join puts two results of one unit together: shards that overlap, or attempts of two places.
+// join merges two results of one unit, as overlapping shards have them.
 func (r Result) join(other Result) Result {
 	for _, a := range other.Attempts {
 		if !slices.Contains(r.Attempts, a) {

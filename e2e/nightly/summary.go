@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
-// Summary is what a night came to.
+// Summary is the result of a night.
 type Summary struct {
 	Verdict check.Verdict `json:"verdict"`
 	Build
@@ -23,15 +23,15 @@ type Summary struct {
 	Results []Outcome    `json:"results"` // The most urgent first, by check.
 }
 
-// Outcome is a result with what it comes to.
+// Outcome is a result with its verdict and kind.
 type Outcome struct {
 	Verdict check.Verdict `json:"verdict"`
 	Kind    Kind          `json:"kind"`
 	Result
 }
 
-// Merge makes the summary of a list out of results, in any order and from any number of places. Those of other commits
-// and versions do not count; a unit of the list without a result is UNKNOWN.
+// Merge summarizes the results of a list, in any order and from any number of shards. Results of other commits and
+// versions do not count; a unit of the list without a result is UNKNOWN.
 func Merge(l List, results []Result) Summary {
 	byID := map[string]Result{}
 	for _, u := range l.Units {

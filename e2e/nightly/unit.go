@@ -1,3 +1,8 @@
+// Package nightly plans one night of trials: the list of units, the part and order of a shard, how often a seed is
+// tried again, and the summary of all results.
+//
+// It does no I/O: clock, runner and store are passed in. The same results give the same summary, in however many parts
+// they were made.
 package nightly
 
 import (
@@ -16,13 +21,13 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
-// Build is what the trials of a night are about.
+// Build is what a night tests.
 type Build struct {
 	Commit     string `json:"commit"` // Of Seatrial, with a digest of the program where that has changes in no commit.
 	Kubernetes string `json:"kubernetes"`
 }
 
-// Unit is a plan that is carried out until its verdict is known, and the verdict that is expected of it.
+// Unit is a plan and the outcome that is expected of it.
 type Unit struct {
 	ID       string        `json:"id"`   // Digest of plan, commit and Kubernetes version.
 	Name     string        `json:"name"` // The scenario's or the case's.
@@ -127,8 +132,8 @@ func estimate(p plan.Plan) time.Duration {
 	return sum + detach
 }
 
-// Selects reports whether a selection names the unit. It is terms with commas between, of which one must match: globs
-// of names, or labels; "+" joins what must match together, "!" turns it round. The empty one selects all.
+// Selects reports whether a selection names the unit: comma-separated terms, of which one must match. A term is a label
+// or a glob of names; "+" joins what must all match, "!" negates. The empty selection selects all.
 func (u Unit) Selects(selection string) (bool, error) {
 	if selection == "" {
 		return true, nil
@@ -151,7 +156,7 @@ func (u Unit) Selects(selection string) (bool, error) {
 	return selected, nil
 }
 
-// Judge compares the verdict of a trial with what is expected: PASS is as expected, FAIL is certainly not.
+// Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not.
 func Judge(c plan.Case, r check.Report) check.Verdict {
 	var expected bool
 	switch {
@@ -177,7 +182,19 @@ func Judge(c plan.Case, r check.Report) check.Verdict {
 	return check.Fail
 }
 
-// List is what has to have a verdict in the morning.
+// Conclusive reports whether a trial that may have been cut short says as much as a whole one: it passed, it shows
+// the expected finding, or it broke a promise of a scenario that is expected to pass.
+func Conclusive(c plan.Case, r check.Report) bool {
+	switch {
+	case r.Verdict == check.Unknown || r.Verdict == check.Fail && c.Control:
+		return false
+	case r.Verdict == check.Pass || c.Report == "" && c.Expect == string(check.Pass):
+		return true
+	}
+	return Judge(c, r) == check.Pass
+}
+
+// List is all that must have a verdict at the end of the night.
 type List struct {
 	Build
 	Units []Unit `json:"units"`
@@ -192,8 +209,8 @@ func (l List) Digest() string {
 	return digest(texts...)
 }
 
-// Shards returns the list in n parts that take about equally long: the longest unit first, each goes to the part that
-// has the least to do. Nothing but the list and n counts.
+// Shards splits the list into n parts of about equal time: the longest unit first, each to the part with the least to
+// do. It is a pure function of the list and n.
 func (l List) Shards(n int) []List {
 	order := slices.Clone(l.Units)
 	slices.SortFunc(order, func(a, b Unit) int {

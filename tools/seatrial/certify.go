@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
@@ -17,8 +18,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// secondLook is how long after the first look the cluster is read again, when objects disagreed that do not change at
-// one moment: a cluster at work agrees again by then.
+// secondLook is how long after the first audit the cluster is read again if objects disagree that do not change at one
+// moment: on a busy cluster they agree by then.
 const secondLook = 15 * time.Second
 
 func newCertify() *cobra.Command {
@@ -46,10 +47,10 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Look for what endangers data in an upgrade of a cluster; writes nothing",
-		Long: fmt.Sprintf(`Audit says what endangers the data of a cluster, and what an upgrade by one minor version
-changes. It sends GET requests only, at most %d in a second, and reads no Secret. What only a node shows (mounts,
-kubelets) is listed as not looked at, so the exit code is not 0, unless --with-pod puts a privileged pod on each node
-for as long as the audit takes.
+		Long: fmt.Sprintf(`Audit finds what endangers the data of a cluster, and what an upgrade by one minor version
+changes. It sends GET requests only, at most %d in a second, and reads no Secret. Mounts and kubelets are seen only with
+--with-pod, which puts a privileged pod on each node while the audit runs; without it they are listed as not looked at,
+and the exit code is not 0.
 
 Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be looked at, 254 bad arguments,
 255 the cluster could not be read.`, reader.QPS),
@@ -67,18 +68,15 @@ Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could 
 		},
 	}
 	f.access.register(cmd)
-	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "look at the nodes too, by a pod on each; asks for --yes-context")
+	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "read the nodes too, through a pod on each; requires --yes-context")
 	cmd.Flags().StringVar(&f.yes, "yes-context", "", "put the pods of --with-pod on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	outputFlag(cmd, &f.output, "text", "json", "markdown")
 	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs, and ask no cluster")
 	return cmd
 }
 
 func (f *auditFlags) check() error {
-	if f.output != "text" && f.output != "json" && f.output != "markdown" {
-		return badArguments("output %q is not known; give text, json or markdown", f.output)
-	}
 	if f.to == "" {
 		return nil
 	}
@@ -153,7 +151,7 @@ func withNodes(r *reader.Reader, cluster clusters.Cluster) func(context.Context)
 	}
 }
 
-// look reads and audits the cluster, twice if the first look found what may only be a cluster at work.
+// look reads and audits the cluster, twice if a finding of the first audit may be gone seconds later.
 func (f *auditFlags) look(
 	ctx context.Context, read func(context.Context) (audit.Cluster, error), upgrade audit.Upgrade, stderr io.Writer,
 ) (audit.Cluster, audit.Report, error) {
@@ -176,13 +174,51 @@ func (f *auditFlags) look(
 }
 
 func writeAudit(w io.Writer, found audit.Report, output string) error {
-	switch output {
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(found)
-	case "markdown":
+	if done, err := writeData(w, found, output); done {
+		return err
+	}
+	if output == "markdown" {
 		return report.WriteAuditMarkdown(w, found)
 	}
 	return report.WriteAudit(w, found)
+}
+
+// newCertifyUpgrade runs the scenario upgrade with versions of the user's.
+func newCertifyUpgrade() *cobra.Command {
+	var f runFlags
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "upgrade --to VERSION",
+		Short: "Upgrade a cluster by kubeadm under MySQL load, node by node, and judge it",
+		Long: `Upgrade makes a kind cluster of the version --from with three MySQL instances, upgrades it in place to
+the version --to while clients write, and judges the record: the control plane first, then each worker, drained by
+eviction. The cluster is deleted unless --keep is given. It is the scenario "upgrade".
+
+The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. 254: a version is not known, is not later, or skips a minor
+version; nothing was touched.`,
+		Example: "  seatrial certify upgrade --to " + scenarios.UpgradeTo + " --seed 42",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to == "" {
+				return badArguments("--to is missing: give the version to upgrade to, for example %s",
+					scenarios.UpgradeTo)
+			}
+			if why, fix := plan.UpgradeRefused(from, to); why != "" {
+				return badArguments("--to: %s; %s", why, fix)
+			}
+			seed, err := seedOrNew(f.seed)
+			if err != nil {
+				return err
+			}
+			p := plan.Make(scenarios.Upgrade(from, to), seed)
+			if _, err := f.cluster.version(p); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&from, "from", scenarios.UpgradeFrom, "version that the cluster is made with")
+	cmd.Flags().StringVar(&to, "to", "", "version to upgrade to")
+	return cmd
 }

@@ -47,8 +47,7 @@ func TestAudit(t *testing.T) {
 			"nothing was touched: to look at the nodes " + `of the cluster of context "test"`},
 		{"pods on another", []string{"--with-pod", "--yes-context", "prod"}, nothing, exitArguments,
 			`--yes-context is "prod", and the context is "test": nothing was touched`},
-		{"within the version", []string{"--to", "v1.36"}, nothing, exitUnknown, "to be upgraded to " +
-			"v1.36"},
+		{"within the version", []string{"--to", "v1.36"}, nothing, exitUnknown, "to be upgraded to v1.36"},
 		{"downgrade", []string{"--to", "v1.35"}, nothing, exitArguments, `--to: "v1.35" is a downgrade`},
 		{"skipped", []string{"--to", "v1.37"}, func(s *apitest.Server) { s.Version = "v1.35.9" }, exitArguments,
 			`--to: "v1.37" skips a minor version of v1.35.9, which no upgrade may; give v1.36`},

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,21 +43,21 @@ const passwordVariable = "SEATRIAL_KEY_PASSWORD" //nolint:gosec // A name, not a
 // certifyFlags are the flags of certify run.
 type certifyFlags struct {
 	run               runFlags
-	audit             auditFlags // Only its target and its second look.
+	audit             auditFlags // Only target and second look are used.
 	profile, key, out string
 }
 
 func newCertifyRun() *cobra.Command {
-	f := certifyFlags{audit: auditFlags{again: secondLook, output: "text"}}
+	f := certifyFlags{audit: auditFlags{again: secondLook}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Audit a cluster, carry out the trials of a profile on it, and sign what was shown",
-		Long: `Run audits the cluster with a look at its nodes, carries out the trials of a profile, and compares the
-cluster with what it was. Of all that it writes a signed certificate, which seatrial verify checks by judging the runs
-again. Where the audit finds danger no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-An interrupted run gives no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
+		Long: `Run audits the cluster and its nodes, carries out the trials of a profile, and compares the cluster
+with what it was before. It writes a signed certificate, which seatrial verify checks by judging the runs again. If the
+audit finds danger, no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. An interrupted run
+writes no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
 		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n" +
-			"  seatrial certify run --key seatrial.key\n" +
+			"  seatrial certify run --key seatrial.key --to v1.37\n" +
 			"  seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -110,7 +109,7 @@ func signingKey(path string) (*seal.Key, error) {
 	return key, nil
 }
 
-// certify checks all that can be checked before anything is touched, then carries out what was asked for.
+// certify checks its arguments before anything is touched, then audits, carries out the trials and signs.
 func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) error {
 	profile, err := profileOf(f.profile)
 	if err != nil {
@@ -123,14 +122,9 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 	if err := f.audit.check(); err != nil {
 		return err
 	}
-	if !f.run.cluster.access.given() {
-		from, err := f.run.cluster.version(plan.Plan{})
-		if err != nil {
-			return err
-		}
-		if _, err := audit.ParseUpgrade(from, f.audit.to); err != nil {
-			return badArguments("--to: %w", err)
-		}
+	upgrade, err := f.upgrade(ctx)
+	if err != nil {
+		return err
 	}
 	if f.run.seed, err = seedOrNew(f.run.seed); err != nil {
 		return err
@@ -144,15 +138,17 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 		plans = append(plans, p)
 	}
 	say(stderr, "profile %s, seed %d: %s", profile.Name, f.run.seed, strings.Join(profile.Scenarios, ", "))
-	most := slices.MaxFunc(plans, func(a, b plan.Plan) int { return a.Workers - b.Workers })
-	options, err := f.run.cluster.options(ctx, most, stderr)
+	if _, err := audit.ParseTarget(upgrade.To()); err != nil {
+		say(stderr, "warning: the verdict is UNKNOWN at best, since what the target changes cannot be audited: %v; "+
+			"--to names another target", err)
+	}
+	options, err := f.run.cluster.options(ctx, stderr, plans...)
 	if err != nil {
 		return err
 	}
-	options.Storages = nil
-	for _, p := range plans {
-		if name := p.Workload.StorageName(); !slices.Contains(options.Storages, name) {
-			options.Storages = append(options.Storages, name)
+	if f.out != "" {
+		if err := os.MkdirAll(f.out, 0o755); err != nil { // Hours later it would be too late.
+			return fmt.Errorf("--out: %w", err)
 		}
 	}
 	place, err := prepare(ctx, options)
@@ -166,6 +162,31 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 		return err
 	}
 	return t.write(key, stdout)
+}
+
+// upgrade returns the upgrade that is audited. An existing cluster is asked for its version, and nothing else.
+func (f *certifyFlags) upgrade(ctx context.Context) (audit.Upgrade, error) {
+	access := f.run.cluster.access
+	version, err := f.run.cluster.version(plan.Plan{})
+	if err != nil {
+		return audit.Upgrade{}, err
+	}
+	if access.given() {
+		config, err := clientConfig(access.kubeconfig, access.context)
+		if err != nil {
+			return audit.Upgrade{}, err
+		}
+		r, err := reader.Open(ctx, config)
+		if err != nil {
+			return audit.Upgrade{}, err
+		}
+		version = r.Version
+	}
+	upgrade, err := audit.ParseUpgrade(version, f.audit.to)
+	if err != nil {
+		return upgrade, badArguments("--to: %w", err)
+	}
+	return upgrade, nil
 }
 
 // certifying is a certificate in the making.
@@ -205,7 +226,7 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	}
 	after, err := read(ctx)
 	if err != nil {
-		return fmt.Errorf("no certificate: look at the cluster after the trials: %w", err)
+		return fmt.Errorf("no certificate: read the cluster after the trials: %w", err)
 	}
 	now, err := fingerprint(after)
 	if err != nil {
@@ -216,12 +237,12 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	return nil
 }
 
-// fingerprint is that of a cluster without what Seatrial installs on it for its trials: it is not the cluster's.
+// fingerprint returns the fingerprint of a cluster without what Seatrial installs for its trials.
 func fingerprint(c audit.Cluster) ([]string, error) {
 	return audit.Fingerprint(c.Without(fixtures.RunLabel))
 }
 
-// trials carries plans out one after the other, as long as the cluster is clean after each.
+// trials carries out the plans one after the other, until one does not leave the cluster clean.
 func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 	stop := ""
 	if t.head.Audit.Verdict == check.Fail {
@@ -241,6 +262,7 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 		}
 		if why != "" {
 			t.head.Refused = append(t.head.Refused, certificate.Refused{Scenario: p.Scenario, Seed: p.Seed, Why: why})
+			t.head.Stopped = stop
 			continue
 		}
 		out, err := t.place.Run(ctx, trial.RunOptions{
@@ -266,7 +288,7 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 	return nil
 }
 
-// judgedRun judges a run below root by what is on disk.
+// judgedRun judges a run below root from disk.
 func judgedRun(root string, dir *rundir.Dir) (certificate.Judged, error) {
 	j, err := trial.Judge(dir, trial.AllParts().Checks)
 	if err != nil {
@@ -318,9 +340,19 @@ func (t *certifying) write(key *seal.Key, stdout io.Writer) error {
 		return err
 	}
 	file := filepath.Join(dir, certificateFile)
-	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s.pub", file,
-		filepath.Join(dir, certificatePage), file, t.flags.run.runs, t.flags.key)
+	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s", file,
+		filepath.Join(dir, certificatePage), file, t.flags.run.runs, publicFile(t.flags.key))
 	return verdictExit(c.Verdict)
+}
+
+// publicFile guesses the file with the public key that belongs to a private one: ssh-keygen and cosign write it beside.
+func publicFile(private string) string {
+	for _, file := range []string{private + ".pub", strings.TrimSuffix(private, ".key") + ".pub"} {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return "PUBLIC_KEY"
 }
 
 // writeCertificate writes the files of a certificate into dir.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -34,7 +35,7 @@ type clusterFlags struct {
 	yes        string // The context whose cluster may be broken.
 }
 
-// accessFlags reach a cluster that is there already, as kubectl does.
+// accessFlags reach an existing cluster, as kubectl does.
 type accessFlags struct {
 	kubeconfig, context, namespace, agentImage string
 }
@@ -55,10 +56,10 @@ func (f *accessFlags) registerContext(cmd *cobra.Command) {
 		"use the existing cluster of this context of the kubeconfig (default: the current one)")
 }
 
-// given tells whether a cluster is used that is there already.
+// given reports whether an existing cluster is used.
 func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "" }
 
-// access returns how it is reached, and the name of the context.
+// access returns how the cluster is reached, and the name of the context.
 func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})) // Tells the channels.
 	a := trial.Access{Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, Log: log}
@@ -99,38 +100,53 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 		"where builds are kept (default: seatrial below the user's cache directory)")
 }
 
-// options finds or makes the container engine and returns the options of the cluster.
-func (f *clusterFlags) options(ctx context.Context, p plan.Plan, stderr io.Writer) (trial.ClusterOptions, error) {
+// options finds or makes the container engine and returns the options of a cluster that all plans fit on; only the
+// first may name a Kubernetes version.
+func (f *clusterFlags) options(
+	ctx context.Context, stderr io.Writer, plans ...plan.Plan,
+) (m trial.ClusterOptions, err error) {
+	var first plan.Plan
+	for i, p := range plans {
+		if i == 0 {
+			first, m.NoDatabase = p, true
+		}
+		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), m.NoDatabase && p.Workload.External != nil
+		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
+			m.Storages = append(m.Storages, name)
+		}
+	}
+	m.CacheDir, m.Progress = f.cache, stderr
+	if m.Program, err = os.Executable(); err != nil { // Its watchdog outlives the trial.
+		return m, fmt.Errorf("find this program: %w", err)
+	}
 	if err := offline.ValidateImages(f.kubernetes, f.image); err != nil {
-		return trial.ClusterOptions{}, badArguments("%w", err)
+		return m, badArguments("%w", err)
 	}
 	if f.access.given() {
-		return f.existing(p, stderr)
+		err := f.existing(&m, stderr)
+		return m, err
 	}
-	kubernetes, err := f.version(p)
-	if err != nil {
-		return trial.ClusterOptions{}, err
+	if f.yes != "" {
+		return m, badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
+	}
+	if m.KubernetesVersion, err = f.version(first); err != nil {
+		return m, err
 	}
 	if err := unused(f.name); err != nil {
-		return trial.ClusterOptions{}, err
+		return m, err
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	found, err := offline.Tool{Progress: stderr, Log: log}.EnsureEngine(ctx)
+	m.Log = quiet(stderr)
+	found, err := offline.Tool{Progress: stderr, Log: m.Log}.EnsureEngine(ctx)
 	if err != nil {
-		return trial.ClusterOptions{}, fmt.Errorf("set up the host: %w", err)
+		return m, fmt.Errorf("set up the host: %w", err)
 	}
-	self, err := os.Executable() // Its watchdog outlives the trial.
-	if err != nil {
-		return trial.ClusterOptions{}, fmt.Errorf("find this program: %w", err)
-	}
-	return trial.ClusterOptions{
-		Engine: found.Path, ClusterName: f.name, Workers: p.Workers, KubernetesVersion: kubernetes,
-		Upgrades: p.Upgrades(), Storages: []string{p.Workload.StorageName()}, ImageSource: f.image, CacheDir: f.cache,
-		Reuse: f.reuse, Progress: stderr, Log: log, Program: self, NoDatabase: p.Workload.External != nil,
-	}, nil
+	m.Engine, m.ClusterName, m.ImageSource, m.Reuse = found.Path, f.name, f.image, f.reuse
+	m.Upgrades = first.Upgrades()
+	return m, nil
 }
 
-// version returns that of the cluster: the plan's, where it has one. Versions that the plan upgrades to must be known.
+// version returns the version of the cluster: the plan's, if it has one. Versions that the plan upgrades to must be
+// known.
 func (f *clusterFlags) version(p plan.Plan) (string, error) {
 	if p.Kubernetes != "" && f.kubernetes != "" && f.kubernetes != p.Kubernetes {
 		return "", badArguments("--kubernetes-version is %s, and the plan begins with %s: give one of them",
@@ -144,26 +160,17 @@ func (f *clusterFlags) version(p plan.Plan) (string, error) {
 	return cmp.Or(p.Kubernetes, f.kubernetes, offline.DefaultKubernetesVersion), nil
 }
 
-// existing returns the options of a cluster that is there already. No container engine is asked for.
-func (f *clusterFlags) existing(p plan.Plan, stderr io.Writer) (trial.ClusterOptions, error) {
+// existing completes the options of a cluster that exists. No container engine is needed.
+func (f *clusterFlags) existing(m *trial.ClusterOptions, stderr io.Writer) error {
 	access, name, err := f.access.access(stderr)
 	if err != nil {
-		return trial.ClusterOptions{}, err
+		return err
 	}
 	if err := confirmed(f.yes, name, "carry this plan out on"); err != nil {
-		return trial.ClusterOptions{}, err
+		return err
 	}
-	if err := unused(url.PathEscape(name)); err != nil {
-		return trial.ClusterOptions{}, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return trial.ClusterOptions{}, fmt.Errorf("find this program: %w", err)
-	}
-	return trial.ClusterOptions{
-		Access: &access, ClusterName: name, Workers: p.Workers, Storages: []string{p.Workload.StorageName()},
-		CacheDir: f.cache, Progress: stderr, Log: access.Log, Program: self, NoDatabase: p.Workload.External != nil,
-	}, nil
+	m.Access, m.ClusterName, m.Log = &access, name, access.Log
+	return unused(url.PathEscape(name))
 }
 
 // confirmed returns an error unless yes names the context whose cluster is touched.

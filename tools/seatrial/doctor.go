@@ -14,9 +14,6 @@ func newDoctor() *cobra.Command {
 		Short: "Check whether this host can run a trial, and say how to add what is missing; changes nothing",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return badArguments("output %q is not known; give text or json", output)
-			}
 			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{
 				{Ref: offline.NodeImageRepository, Fix: "seatrial setup"},
 			}})
@@ -36,7 +33,7 @@ func newDoctor() *cobra.Command {
 			return nil
 		},
 	}
-	outputFlag(cmd, &output)
+	outputFlag(cmd, &output, "text", "json")
 	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories; checks its disk")
 	return cmd
 }

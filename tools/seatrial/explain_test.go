@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/seatrial/seatrial/e2e/explain"
@@ -78,7 +79,7 @@ func TestExplainRun(t *testing.T) {
 }
 
 // stuckCluster has a StatefulSet the second pod of which cannot pull its image.
-func stuckCluster(now time.Time) *fake.Clientset {
+func stuckCluster(now time.Time) *fake.FakeDynamicClient {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7",
 			CreationTimestamp: metav1.NewTime(now.Add(-3 * time.Minute))}
@@ -95,7 +96,7 @@ func stuckCluster(now time.Time) *fake.Clientset {
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", ResourceVersion: "7"}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
-	return fake.NewClientset(
+	return fake.NewSimpleDynamicClient(scheme.Scheme,
 		&appsv1.StatefulSet{ObjectMeta: meta("web"), Spec: appsv1.StatefulSetSpec{Replicas: &replicas},
 			Status: appsv1.StatefulSetStatus{CurrentRevision: "web-a", UpdateRevision: "web-a"}},
 		pod("web-0", corev1.ConditionTrue, nil),
@@ -131,7 +132,7 @@ func TestExplainLive(t *testing.T) {
 
 func TestExplainLiveWithoutTheSet(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	_, err := askCluster(t.Context(), fake.NewClientset(), "shop", "web", now)
+	_, err := askCluster(t.Context(), fake.NewSimpleDynamicClient(scheme.Scheme), "shop", "web", now)
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.code != exitArguments || !strings.Contains(err.Error(), `"web"`) {
 		t.Errorf("error %v", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -43,10 +44,18 @@ reports what it could not do; timers on the control plane keep trying.`,
 					return err
 				}
 			}
-			if access.given() {
-				return healExisting(cmd.Context(), access, run, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			var only undo.Only
+			if run != "" {
+				if err := (undo.Owner{Run: run}).Check(); err != nil {
+					return badArguments("--run: %w", err)
+				}
+				only = undo.Of(run, 0)
 			}
-			return healClusters(cmd.Context(), run, one, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if access.given() {
+				return healExisting(cmd.Context(), access, only, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			every := one == "" || run != ""
+			return healClusters(cmd.Context(), only, one, every, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	access.register(cmd)
@@ -57,13 +66,11 @@ reports what it could not do; timers on the control plane keep trying.`,
 	return cmd
 }
 
-// healClusters heals Seatrial's clusters, or only the named one.
-func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer) error {
-	if run != "" {
-		if err := (undo.Owner{Run: run}).Check(); err != nil {
-			return badArguments("--run: %w", err)
-		}
-	}
+// healClusters heals Seatrial's clusters, or only the named one, and, if beside is set, ends the watchdogs beside them:
+// those do not say for which cluster they are.
+func healClusters(
+	ctx context.Context, only undo.Only, one string, beside bool, stdout, stderr io.Writer,
+) error {
 	p, ok, err := maker(ctx, stderr)
 	if !ok {
 		return err
@@ -76,34 +83,33 @@ func healClusters(ctx context.Context, run, one string, stdout, stderr io.Writer
 	if one != "" && !slices.ContainsFunc(owned, ours) {
 		return badArguments("--cluster: Seatrial has no cluster %q", one)
 	}
-	var only undo.Only
-	if run != "" {
-		only = undo.Of(run, 0)
-	}
 	var errs []error
 	for _, o := range owned {
-		if ours(o) {
-			errs = append(errs, healCluster(ctx, p, o.Name, only, stdout))
+		if !ours(o) {
+			continue
 		}
+		c, err := p.Open(ctx, o.Name)
+		if err == nil {
+			err = healNodes(ctx, c, only, stdout)
+		}
+		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err // What is armed beside the clusters may still bring a node back.
+	if err := errors.Join(errs...); err != nil || !beside {
+		return err // After an error a watchdog may still bring a node back.
 	}
-	if one != "" && run == "" {
-		return nil // What is armed beside the clusters does not say for which one it is.
+	dir, err := undo.WatchdogDir()
+	if err != nil {
+		return err
 	}
-	return releaseOutside(ctx, only, stdout)
+	names, err := undo.HostWatchdog{Dir: dir}.Release(ctx, only)
+	for _, name := range names {
+		say(stdout, "ended the watchdog %s beside its cluster", name)
+	}
+	return err
 }
 
-// healExisting heals a cluster that was there before, over agents of its own.
-func healExisting(ctx context.Context, f accessFlags, run string, stdout, stderr io.Writer) error {
-	var only undo.Only
-	if run != "" {
-		if err := (undo.Owner{Run: run}).Check(); err != nil {
-			return badArguments("--run: %w", err)
-		}
-		only = undo.Of(run, 0)
-	}
+// healExisting heals an existing cluster through agents of its own.
+func healExisting(ctx context.Context, f accessFlags, only undo.Only, stdout, stderr io.Writer) error {
 	access, name, err := f.access(stderr)
 	if err != nil {
 		return err
@@ -113,14 +119,6 @@ func healExisting(ctx context.Context, f accessFlags, run string, stdout, stderr
 		return err
 	}
 	return errors.Join(healNodes(ctx, c, only, stdout), c.Close(ctx))
-}
-
-func healCluster(ctx context.Context, p clusters.Provider, name string, only undo.Only, stdout io.Writer) error {
-	c, err := p.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	return healNodes(ctx, c, only, stdout)
 }
 
 func healNodes(ctx context.Context, c clusters.Cluster, only undo.Only, stdout io.Writer) error {
@@ -167,4 +165,18 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 		say(stderr, "every started fault was shown to be gone; looking for marks anyway")
 	}
 	return record.Entries[0].Run, nil
+}
+
+// newDeadman makes the command that a trial starts for a fault that takes a whole node away; it outlives the trial.
+func newDeadman() *cobra.Command {
+	return &cobra.Command{
+		Use:    trial.OutsideCommand + " ORDER",
+		Short:  "Bring a node back at the deadline that a file names",
+		Hidden: true, // Trials call it.
+		Args:   exactly("ORDER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			return undo.Watch(cmd.Context(), args[0], trial.OpenOrdered(log), cmd.OutOrStdout(), log)
+		},
+	}
 }

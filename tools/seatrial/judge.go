@@ -3,18 +3,25 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/report/page"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/fixtures/recorded"
 )
 
 func newJudge() *cobra.Command {
@@ -40,7 +47,7 @@ judged is the one in the history; a plan.json that is missing or contradicts it 
 			return verdictExit(j.Report.Verdict)
 		},
 	}
-	outputFlag(cmd, &output)
+	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle")
 	allFlag(cmd, &all)
 	return cmd
 }
@@ -58,7 +65,7 @@ func newReport() *cobra.Command {
 			return show(cmd, args[0], output, all, open)
 		},
 	}
-	showFlags(cmd, &output, "text", &all, &open)
+	showFlags(cmd, &output, &all, &open)
 	return cmd
 }
 
@@ -76,21 +83,17 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 }
 
 // showFlags are the flags of the commands that show a run.
-func showFlags(cmd *cobra.Command, output *string, form string, all, open *bool) {
-	cmd.Flags().StringVarP(output, "output", "o", form, "text, summary (for a chat message), html (a page with a "+
-		"timeline), json (the verdict), junit, or chronicle (what happened to one volume, and when, in about 60 lines)")
+func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
+	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle")
+	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, or " +
+		"chronicle (what happened to one volume, and when, in about 60 lines)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }
 
 func allFlag(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVar(
-		all,
-		"all",
-		false,
-		"in text: tell each finding with a timeline of its own instead of those of one cause as one, "+
-			"and list all checksums",
-	)
+	cmd.Flags().BoolVar(all, "all", false, "in text: print each finding with its own timeline instead of one for all "+
+		"findings with the same cause, and list all checksums")
 }
 
 // warn says where the files of a run contradict each other.
@@ -100,8 +103,39 @@ func warn(w io.Writer, j report.Judged) {
 	}
 }
 
-func outputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "text", "text or json")
+// choice is the value of a flag that takes one of some words.
+type choice struct {
+	value *string
+	words []string
+}
+
+func (c choice) String() string {
+	if c.value == nil { // As pflag asks for the zero value.
+		return ""
+	}
+	return *c.value
+}
+
+func (c choice) Type() string { return "string" }
+
+func (c choice) Set(word string) error {
+	if !slices.Contains(c.words, word) {
+		return fmt.Errorf("output %q is not known; give %s", word, listed(c.words))
+	}
+	*c.value = word
+	return nil
+}
+
+// listed joins words as in a sentence.
+func listed(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// outputFlag adds the flag that says how to print; the first word is the default.
+func outputFlag(cmd *cobra.Command, output *string, words ...string) *pflag.Flag {
+	*output = words[0]
+	return cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
 }
 
 func load(path string) (report.Judged, error) {
@@ -125,10 +159,8 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 		return report.WriteJUnit(w, j)
 	case "chronicle":
 		return report.WriteChronicle(w, j, o)
-	case "html":
-		return page.Write(w, j)
 	}
-	return badArguments("output %q is not known; give text, summary, html, json, junit or chronicle", output)
+	return page.Write(w, j)
 }
 
 // openPage writes the page of a run and opens it with the desktop's own program.
@@ -178,16 +210,57 @@ func wantsColor(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// unknownScenario is the error for a scenario that is not listed.
-func unknownScenario(name string) error {
-	var names []string
-	for _, s := range trial.AllParts().Scenarios {
-		names = append(names, s.Name)
-	}
-	return badArguments("scenario %q is not known%s; see `seatrial list scenarios`", name, didYouMean(name, names))
-}
-
 // say writes a message for people.
 func say(w io.Writer, format string, args ...any) {
 	fmt.Fprint(w, visible(fmt.Sprintf(format+"\n", args...)))
+}
+
+func newDemo() *cobra.Command {
+	var output string
+	var all, open bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a recorded run: two nodes on one volume, and the rows lost; needs no cluster",
+		Long: `Demo judges a recorded run that seatrial carries, and shows it as report shows a saved run. A node was
+cut off and its pods were force-deleted; six minutes later two MySQL servers wrote to one volume
+(kubernetes/kubernetes issue 61832). The exit code is 0.`,
+		Example: "  seatrial demo\n  seatrial demo --open\n  seatrial demo -o html > demo.html",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			dir, err := os.MkdirTemp("", "seatrial-demo-")
+			if err != nil {
+				return fmt.Errorf("place the recorded run: %w", err)
+			}
+			carried, err := fs.Sub(recorded.Demo, recorded.DemoDir)
+			if err != nil {
+				return err
+			}
+			run := filepath.Join(dir, recorded.DemoDir)
+			defer func() { err = errors.Join(err, removeRun(dir, run)) }()
+			if err := os.CopyFS(run, carried); err != nil {
+				return fmt.Errorf("place the recorded run: %w", err)
+			}
+			return show(cmd, run, output, all, open)
+		},
+	}
+	showFlags(cmd, &output, &all, &open)
+	cmd.Flag("output").DefValue, output = "chronicle", "chronicle"
+	return cmd
+}
+
+// removeRun removes a directory with a run. A page of the run stays: a browser reads it later.
+func removeRun(dir, run string) error {
+	files, err := os.ReadDir(run)
+	page := false
+	for _, f := range files {
+		if f.Name() == rundir.PageFile {
+			page = true
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(run, f.Name())))
+	}
+	if page {
+		return err
+	}
+	return os.RemoveAll(dir)
 }

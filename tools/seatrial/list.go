@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -89,9 +92,12 @@ func newList() *cobra.Command {
 		Short:     "List what there is: of one kind, or of all",
 		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
 		ValidArgs: kinds(),
-		Args:      cobra.MaximumNArgs(1),
+		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := cmd.OutOrStdout()
+			if len(args) == 0 && output == "markdown" {
+				return badArguments("output markdown is of one kind; give %s", what)
+			}
 			if len(args) == 0 {
 				return writeAll(w, output)
 			}
@@ -105,7 +111,7 @@ func newList() *cobra.Command {
 			return writeEntries(w, list, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, name, json, yaml or, of one kind, markdown")
+	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
 	return cmd
 }
 
@@ -138,20 +144,15 @@ func writeEntries(w io.Writer, list []entry, output string) error {
 	if done, err := writeData(w, list, output); done {
 		return err
 	}
-	switch output {
-	case "name":
-		for _, e := range list {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range list {
+		if output == "name" {
 			fmt.Fprintln(w, e.Name)
+			continue
 		}
-		return nil
-	case "text":
-		tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, e := range list {
-			fmt.Fprintf(tab, "%s\t%s\n", e.Name, e.Summary)
-		}
-		return tab.Flush()
+		fmt.Fprintf(tab, "%s\t%s\n", e.Name, e.Summary)
 	}
-	return badArguments("output %q is not known; give text, name, json, yaml or, of one kind, markdown", output)
+	return tab.Flush()
 }
 
 // writeData writes a value for programs, and reports whether that is what was asked for.
@@ -235,13 +236,10 @@ func newDescribe() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), list[i], output); done {
 				return err
 			}
-			if output != "text" {
-				return badArguments("output %q is not known; give text, json or yaml", output)
-			}
 			return describe(cmd.OutOrStdout(), args[0], list[i])
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	return cmd
 }
 
@@ -276,4 +274,45 @@ func describe(w io.Writer, kind string, e entry) error {
 		}
 	}
 	return tab.Flush()
+}
+
+// faultDetails describes a fault and gives an example step.
+func faultDetails(d fault.Definition) [][2]string {
+	var takes []string
+	for _, p := range d.Takes {
+		takes = append(takes, string(p))
+	}
+	or := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "nothing") }
+	details := [][2]string{
+		{"shown", d.Shown}, {"healed", d.Healed}, {"needs", or(d.Needs)}, {"takes", or(takes)},
+		{"upstream", d.Upstream},
+	}
+	if fields := faultFields(d); fields != "" {
+		details = append(details, [2]string{"fields", fields})
+	}
+	example, err := json.MarshalIndent(examplePlan(d).Steps[0], "", "  ")
+	if err != nil {
+		return details // Cannot happen: a step can always be encoded.
+	}
+	return append(details, [2]string{"example", string(example)})
+}
+
+// faultFields names the optional fields that the fault takes.
+func faultFields(d fault.Definition) string {
+	names := slices.Clone(d.Params)
+	if d.Triggers {
+		names = append(names, "when", "provoke")
+	}
+	if d.Outlasts {
+		names = append(names, "outlast")
+	}
+	for i := range names {
+		names[i] = "fault." + names[i]
+	}
+	return strings.Join(names, ", ")
+}
+
+// examplePlan is a legal plan with the fault.
+func examplePlan(d fault.Definition) plan.Plan {
+	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
 }

@@ -57,10 +57,17 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 			`--yes-context is "shop-test", and the context is "shop": nothing was touched`},
 		{[]string{"run", "set-node-gone", "--kubeconfig", config, "--yes-context", "shop"}, "power"},
 		{[]string{"setup", "--save", "a", "--load", "b"}, "exclude each other"},
+		{[]string{"certify", "upgrade", "--to", "v1.37.0", "--kubeconfig", config, "--yes-context", "shop"},
+			"upgrade"},
+		{[]string{"reproduce", "k8s-121937", "--yes-context", "x"},
+			"--yes-context is for a cluster named by --kubeconfig"},
+		{[]string{"setup", "--save", "."}, `--save: "." is a directory; name a file in it`},
 		{[]string{"setup", "--save", "/no/such/file"}, `"/no/such" is not a directory`},
 		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"nightly", "--shard", "4/3"}, `--shard is "4/3": the part is not from 1 to 3`},
+		{[]string{"nightly", "--shard", "1/2", "--select", "smoke"},
+			"the list has 1 units: give at most that many parts"},
 		{[]string{"nightly", "--shard", "job/3"}, "JOB_COMPLETION_INDEX"},
 		{[]string{"nightly", "--budget", "0"}, "--budget"},
 		{[]string{"nightly", "--budget", "-1h"}, "--budget is -1h0m0s: give a time to run"},
@@ -70,9 +77,10 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"nightly", "merge"}, "DIR is missing"},
 		{[]string{"nightly", "merge", "/no/such/dir"}, "/no/such/dir"},
 		{[]string{"judge", "/no/such/run"}, "/no/such/run"},
+		{[]string{"list", "faults", "checks"}, `"checks" is one argument too many`},
 		{[]string{"list", "fault"}, `did you mean "faults"?`},
 		{[]string{"list", "-o", "csv"}, `output "csv" is not known`},
-		{[]string{"list", "-o", "markdown"}, `output "markdown" is not known`},
+		{[]string{"list", "-o", "markdown"}, "output markdown is of one kind"},
 		{[]string{"describe", "check", "rows", "-o", "name"}, `output "name" is not known`},
 		{[]string{"version", "-o", "name"}, `output "name" is not known`},
 		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
@@ -175,7 +183,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestSummary is what goes into a chat message.
 // TestDemo shows the recorded run that the program carries, from a directory without the source tree.
 func TestDemo(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -190,13 +197,24 @@ func TestDemo(t *testing.T) {
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("PATH", temp)
+	if err := os.WriteFile(filepath.Join(temp, "xdg-open"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got = ask(t, "demo", "--open")
+	left, err := filepath.Glob(filepath.Join(temp, "seatrial-demo-*", "*", "*"))
+	if got.code != 0 || err != nil || len(left) != 1 || filepath.Base(left[0]) != "report.html" {
+		t.Errorf("demo --open: %+v, leaves %v, %v", got, left, err)
+	}
 }
 
+// TestSummary is what goes into a chat message.
 func TestSummary(t *testing.T) {
 	got := ask(t, "report", "-o", "summary", "../../fixtures/recorded/smoke-861908-pass").stdout
-	want := "PASS  smoke, seed 861908\n" +
-		"because:   Every promise held: 16 checks, each with enough evidence.\n" +
-		"reproduce: seatrial run smoke --seed 861908\n"
+	want := "PASS  smoke, seed 861908\nbecause:   Every promise held: 16 checks, each with enough " +
+		"evidence.\nreproduce: seatrial run smoke --seed 861908\n"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

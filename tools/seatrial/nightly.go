@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -46,71 +47,71 @@ func newNightly() *cobra.Command {
 		Use:   "nightly",
 		Short: "Run every scenario and case that has no verdict yet, then new seeds, until the budget ends",
 		Long: `Nightly carries out every scenario and every case once for a commit and a Kubernetes version: first
-what was not as expected when it last ran, then what has not run for the longest time, and among equals the shortest.
-What is left of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more.
-The same command with the same --runs goes on where the last one ended, however it ended. The exit code is the verdict:
+what was not as expected when it last ran, then what has not run for the longest time, the shortest first among equals.
+The rest of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more. The
+same command with the same --runs continues where the last one ended, however it ended. The exit code is the verdict:
 1 if an outcome was certainly not as expected, 2 if one is missing or could not be shown, 0 if all were as expected.
-A trial that would not fit the rest of the budget is not begun; one that was begun is not cut short.`,
+A trial that does not fit into the rest of the budget is not begun; one that was begun is not cut short.`,
 		Example: "  seatrial nightly --budget 8h\n" +
 			"  seatrial nightly --budget 1h --select 'light+!node-reboot,smoke*'\n" +
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, part, err := f.parts()
+			list, i, n, err := f.parts()
 			if err != nil {
 				return err
 			}
+			part := list.Shards(n)[i-1]
 			if f.list {
 				return writeUnits(cmd.OutOrStdout(), part)
 			}
-			return f.night(cmd.Context(), list, part, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			name := fmt.Sprintf("%d-of-%d", i, n)
+			return f.night(cmd.Context(), list, part, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f.run.cluster.registerImages(cmd)
 	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
 		"name of the kind clusters, one at a time")
-	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, with the making of clusters")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including the making of clusters")
 	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
 	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names or labels with commas between; "+
-		"+ joins what must match together, ! turns it round")
+		"+ joins what must all match, ! negates")
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
-	cmd.Flags().BoolVar(&f.list, "list", false, "print what would be carried out and touch nothing")
+	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
 	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	cmd.AddCommand(newNightlyMerge())
 	return cmd
 }
 
-// parts returns the list of the night and this shard's part of it.
-func (f *nightlyFlags) parts() (list, part nightly.List, err error) {
+// parts returns the list of the night, this shard's part of it, from 1 on, and the number of parts.
+func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	if f.budget <= 0 {
-		return list, part, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
+		return list, 0, 0, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
 	}
 	if f.run.seed == 0 {
-		return list, part, badArguments("--seed is 0: give 1 or more; a night is the same for all of its shards")
+		return list, 0, 0, badArguments("--seed is 0: give 1 or more; all shards of a night have the same seed")
 	}
-	i, n, err := shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX"))
-	if err != nil {
-		return list, part, err
+	if i, n, err = shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX")); err != nil {
+		return list, i, n, err
 	}
-	kubernetes, err := f.run.cluster.version(plan.Plan{})
-	if err != nil {
-		return list, part, err
+	if list.Kubernetes, err = f.run.cluster.version(plan.Plan{}); err != nil {
+		return list, i, n, err
 	}
-	commit, err := commitOrProgram()
-	if err != nil {
-		return list, part, err
+	if list.Commit, err = commitOrProgram(); err != nil {
+		return list, i, n, err
 	}
-	list.Build = nightly.Build{Commit: commit, Kubernetes: kubernetes}
 	list.Units, err = units(list.Build, f.selection, func(string) uint64 { return f.run.seed })
-	if err != nil {
-		return list, part, err
+	switch {
+	case err != nil:
+	case len(list.Units) == 0:
+		err = badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
+	case n > len(list.Units): // A part without units would end UNKNOWN.
+		err = badArguments("--shard is %q, and the list has %d units: give at most that many parts", f.shard,
+			len(list.Units))
 	}
-	if len(list.Units) == 0 {
-		return list, part, badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
-	}
-	return list, list.Shards(n)[i-1], nil
+	return list, i, n, err
 }
 
 // shardOf reads part and number of parts.
@@ -134,7 +135,7 @@ func shardOf(text, index string) (i, n int, err error) {
 	return i, n, nil
 }
 
-// commitOrProgram names what is tested: the commit, or the program itself where it has changes that are in no commit.
+// commitOrProgram names the tested build: the commit, and a digest of the program if it has changes in no commit.
 func commitOrProgram() (string, error) {
 	b := readBuild()
 	if !b.Dirty && b.Commit != "unknown" {
@@ -183,19 +184,32 @@ func writeUnits(w io.Writer, part nightly.List) error {
 	return tab.Flush()
 }
 
-// night carries the part out, writes what it came to, and returns the exit code.
-func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdout, stderr io.Writer) error {
+// night carries out the part, writes the results and returns the exit code. It is refused before anything is touched
+// while another night has the part.
+func (f *nightlyFlags) night(
+	ctx context.Context, list, part nightly.List, name string, stdout, stderr io.Writer,
+) error {
 	begin := time.Now()
-	m, err := f.run.cluster.options(ctx, plan.Plan{}, stderr)
-	if err != nil {
+	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
 	store := rundir.OpenNight(f.run.runs)
-	unlock, err := store.Begin(list, strings.ReplaceAll(f.shard, "/", "-of-"))
+	unlock, err := store.Begin(list, name)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return badArguments("--runs: %w; wait for it, or give another directory", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	plans := make([]plan.Plan, len(part.Units))
+	for i, u := range part.Units { // Only the storages are common; workers and version are those of each unit.
+		plans[i].Workload = u.Plan.Workload
+	}
+	m, err := f.run.cluster.options(ctx, stderr, plans...)
+	if err != nil {
+		return err
+	}
 	known, err := knownResults(f.run.runs, store, list.Build)
 	if err != nil {
 		return err
@@ -210,21 +224,16 @@ func (f *nightlyFlags) night(ctx context.Context, list, part nightly.List, stdou
 			if err := store.Keep(r); err != nil {
 				return err
 			}
-			_, err := writeNight(store, part, []string{f.run.runs}) // What kills the job leaves a page.
+			_, err := writeNight(store, part, []string{f.run.runs}) // A killed job leaves a page.
 			return err
 		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
-	}
-	runner.options.Storages = nil
-	for _, u := range part.Units {
-		if !slices.Contains(runner.options.Storages, u.Storage) {
-			runner.options.Storages = append(runner.options.Storages, u.Storage)
-		}
 	}
 	nightErr := n.Sleep(ctx)
 	runner.leave(ctx)
 	s, err := writeNight(store, part, []string{f.run.runs})
 	if err := errors.Join(nightErr, err); err != nil {
+		say(stderr, "page so far: %s", store.Path(rundir.IndexFile))
 		return err
 	}
 	took := time.Since(begin)
@@ -245,8 +254,8 @@ func (f *nightlyFlags) soak(part nightly.List, round int) ([]nightly.Unit, error
 	return slices.DeleteFunc(all, func(u nightly.Unit) bool { return !mine[u.Name] }), err
 }
 
-// knownResults returns what was kept, and adds the trials whose harness was killed between verdict and result. One that
-// ended UNKNOWN may have been interrupted: it is carried out again.
+// knownResults returns the results that were kept, and adds the trials whose harness was killed between verdict and
+// result. A trial that may have been cut short is added only if it is conclusive; otherwise it is carried out again.
 func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.Result, error) {
 	known, err := store.Results()
 	if err != nil {
@@ -269,7 +278,8 @@ func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.R
 		at, err := d.Judged()
 		err = errors.Join(err, d.ReadJSON(rundir.RunFile, &run), d.ReadJSON(rundir.VerdictFile, &judged))
 		c, ok := trial.AllParts().Named(run.Scenario)
-		if err != nil || !ok || run.Unit == "" || kept[runOf(d)] || judged.Verdict == check.Unknown {
+		if err != nil || !ok || run.Unit == "" || kept[runOf(d)] || !nightly.Conclusive(c, judged) ||
+			run.CutShort != "" && judged.Verdict == check.Pass {
 			continue
 		}
 		u, err := nightly.NewUnit(c, b, run.Seed)
@@ -340,8 +350,8 @@ func writeNight(store rundir.Night, part nightly.List, roots []string) (nightly.
 	s := nightly.Merge(part, results)
 	link := func(run string) string {
 		to := filepath.Join(at[run], filepath.FromSlash(run), rundir.PageFile)
-		if rel, err := filepath.Rel(store.Path("."), to); err == nil {
-			to = rel
+		if rel, err := relative(store.Path("."), to); err == nil {
+			return rel
 		}
 		return filepath.ToSlash(to)
 	}
@@ -402,4 +412,135 @@ files alone count: a unit of the list that no shard has a result of is UNKNOWN. 
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write below this directory, in nightly/ (default: the first DIR)")
 	return cmd
+}
+
+// nightRunner carries out units one after another. They share a cluster as long as it fits the unit and is shown to be
+// clean.
+type nightRunner struct {
+	options trial.ClusterOptions
+
+	kubernetes string // The version of the night.
+	flags      runFlags
+	stderr     io.Writer
+
+	place    *trial.Place
+	making   time.Duration // How long the last cluster took; at first a usual time.
+	failed   int           // Clusters in a row that could not be made.
+	trials   int
+	clusters int
+}
+
+// ahead returns how long a trial of the unit waits for its cluster.
+func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
+	if n.fits(u) {
+		return 0
+	}
+	return n.making
+}
+
+// fits reports whether there is a cluster with the workers, the version and the images to upgrade to of a unit.
+func (n *nightRunner) fits(u nightly.Unit) bool {
+	upgrades := u.Plan.Upgrades()
+	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u) &&
+		(len(upgrades) == 0 || slices.Equal(n.options.Upgrades, upgrades))
+}
+
+// version is that of the unit's cluster: the night's, unless its plan begins with another one.
+func (n *nightRunner) version(u nightly.Unit) string { return cmp.Or(u.Plan.Kubernetes, n.kubernetes) }
+
+// run carries a unit out once.
+func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
+	if err := n.flags.validate(u.Plan); err != nil {
+		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
+	}
+	if !n.fits(u) {
+		n.leave(ctx)
+	}
+	begin := time.Now()
+	if n.place == nil {
+		if err := n.make(ctx, u); err != nil {
+			const most = 3
+			if n.failed++; n.failed == most {
+				return nightly.Attempt{}, fmt.Errorf("no cluster could be made %d times in a row: %w", most, err)
+			}
+			if ctx.Err() != nil {
+				return nightly.Attempt{}, fmt.Errorf("%s, seed %d: %w", u.Name, u.Seed, err)
+			}
+			return lostAttempt("no cluster", err, "", begin, time.Since(begin)), nil
+		}
+		n.failed, n.making = 0, time.Since(begin)
+		begin = time.Now()
+	}
+	var fields plan.FieldErrors
+	if err := trial.ValidateOn(ctx, trial.AllParts(), u.Plan, n.place.Cluster); errors.As(err, &fields) {
+		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
+	}
+	header := n.flags.header(u.Plan)
+	header.Unit = u.ID
+	out, err := n.place.Run(ctx, trial.RunOptions{
+		Plan: u.Plan, RunsDir: n.flags.runs, Header: header, Progress: plainly{n.stderr},
+		Debug: n.flags.level(),
+	})
+	n.trials++
+	a, counts := outcomeOf(u, out, err, begin, time.Since(begin))
+	if err != nil || !out.Clean || len(u.Plan.Upgrades()) > 0 {
+		say(n.stderr, "the cluster is not shown to be as it was: the next trial gets a new one")
+		n.leave(ctx)
+	}
+	if !counts {
+		return a, fmt.Errorf("%s, seed %d was interrupted: %w", u.Name, u.Seed, errors.Join(context.Cause(ctx), err))
+	}
+	return a, nil
+}
+
+// outcomeOf returns the attempt that a trial is. One that was interrupted counts only if it is conclusive; of one whose
+// harness failed only a FAIL is believed.
+func outcomeOf(
+	u nightly.Unit, out trial.Outcome, harness error, began time.Time, took time.Duration,
+) (a nightly.Attempt, counts bool) {
+	run, conclusive := "", false
+	if out.Dir != nil {
+		run = runOf(out.Dir)
+		conclusive = nightly.Conclusive(u.Case, out.Report) && (harness == nil || out.Report.Verdict == check.Fail)
+	}
+	switch {
+	case conclusive || harness == nil && !out.Interrupted:
+		return attemptOf(u, out.Report, began, took, run), true
+	case out.Interrupted:
+		return a, false
+	}
+	return lostAttempt("the harness failed", harness, run, began, took), true
+}
+
+// lostAttempt is an attempt without a verdict of its own.
+func lostAttempt(what string, err error, run string, began time.Time, took time.Duration) nightly.Attempt {
+	return nightly.Attempt{
+		Verdict: check.Unknown, Trial: check.Unknown, Why: fmt.Sprintf("%s: %v", what, err), Run: run,
+		Started: began.UTC().Round(0), Seconds: took.Round(100 * time.Millisecond).Seconds(),
+	}
+}
+
+// make makes a cluster for a unit. An existing one of that name was left by a killed process and is deleted: nothing
+// shows that it is clean.
+func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
+	if _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
+		return err
+	}
+	n.options.Workers, n.options.KubernetesVersion = u.Workers, n.version(u)
+	n.options.Upgrades = u.Plan.Upgrades()
+	place, err := prepare(ctx, n.options)
+	if err != nil {
+		return err
+	}
+	n.place = place
+	n.clusters++
+	return nil
+}
+
+// leave deletes the cluster, if there is one.
+func (n *nightRunner) leave(ctx context.Context) {
+	if n.place != nil {
+		n.flags.leave(ctx, n.place, "", n.stderr)
+		n.place = nil
+	}
 }

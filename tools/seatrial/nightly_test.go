@@ -243,6 +243,142 @@ func madeUp(u nightly.Unit) nightly.Result {
 	return r
 }
 
+// TestOnlyAConclusiveTrialCountsWhenCutShort, in the night itself and when the next one finds its run directory.
+func TestOnlyAConclusiveTrialCountsWhenCutShort(t *testing.T) {
+	report := func(v check.Verdict, results ...check.Result) check.Report {
+		return check.Report{Verdict: v, Results: results}
+	}
+	scenario, crash := "set-scale-light", errors.New("disk full")
+	all := trial.AllParts().Cases
+	reported := all[slices.IndexFunc(all, func(c plan.Case) bool { return !c.Control })]
+	finding := check.Result{Check: reported.Finding.Check, Verdict: check.Fail,
+		Findings: []check.Finding{{Sentence: reported.Finding.Says}}}
+	for name, c := range map[string]struct {
+		unit        string
+		report      check.Report
+		interrupted bool
+		harness     error
+		counts      bool
+		want        check.Verdict
+	}{
+		"whole":                         {scenario, report(check.Pass), false, nil, true, check.Pass},
+		"interrupted, nothing shown":    {scenario, report(check.Unknown), true, nil, false, ""},
+		"interrupted, a broken promise": {scenario, report(check.Fail), true, nil, true, check.Fail},
+		"a case, before its finding":    {reported.Name, report(check.Fail), true, nil, false, ""},
+		"a case, after its finding":     {reported.Name, report(check.Fail, finding), true, nil, true, check.Pass},
+		"the harness failed":            {scenario, report(check.Pass), false, crash, true, check.Unknown},
+		"the harness failed, a FAIL":    {scenario, report(check.Fail), false, crash, true, check.Fail},
+	} {
+		h := &harness{root: t.TempDir(), now: time.Now(), whole: map[string]int{}}
+		u := nightList(t, c.unit).Units[0]
+		d, err := rundir.Create(h.root, u.Name, u.Seed, h.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := trial.Outcome{Dir: d, Report: c.report, Interrupted: c.interrupted}
+		a, counts := outcomeOf(u, out, c.harness, h.now, time.Minute)
+		if counts != c.counts || a.Verdict != c.want || counts && a.Run != runOf(d) {
+			t.Errorf("%s: counts %t, %+v", name, counts, a)
+		}
+		h.leave(t, d, u, c.report, c.harness)
+		store := rundir.OpenNight(h.root)
+		unlock, err := store.Begin(nightly.List{}, "1-of-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		known, err := knownResults(h.root, store, nightBuild())
+		found := len(known) == 1 && len(known[0].Attempts) == 1
+		if believed := counts && a.Verdict != check.Unknown; err != nil || found != believed {
+			t.Errorf("%s: the next night finds %+v, %v", name, known, err)
+		}
+		if counts { // Kept and found again: still one attempt.
+			r := nightly.Result{Unit: u, Build: nightBuild(), Attempts: []nightly.Attempt{a}}
+			if err := store.Keep(r); err != nil {
+				t.Fatal(err)
+			}
+			known, err := knownResults(h.root, store, nightBuild())
+			if err != nil || len(known) != 1 || len(known[0].Attempts) != 1 {
+				t.Errorf("%s: kept, and the next night finds %+v, %v", name, known, err)
+			}
+		}
+	}
+}
+
+// leave writes what a trial leaves in its run directory.
+func (h *harness) leave(t *testing.T, d *rundir.Dir, u nightly.Unit, r check.Report, harness error) {
+	t.Helper()
+	run := report.Run{Scenario: u.Name, Seed: u.Seed, Unit: u.ID, Started: h.now}
+	if harness != nil {
+		run.CutShort = harness.Error()
+	}
+	if err := errors.Join(d.WriteJSON(rundir.RunFile, run), d.WriteJSON(rundir.VerdictFile, r)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAClusterFitsOnlyWithTheImagesToUpgradeTo: a cluster of the right version may have been made without them.
+func TestAClusterFitsOnlyWithTheImagesToUpgradeTo(t *testing.T) {
+	u := nightList(t, "upgrade").Units[0]
+	n := nightRunner{place: &trial.Place{}, kubernetes: u.Plan.Kubernetes}
+	n.options.Workers, n.options.KubernetesVersion = u.Workers, u.Plan.Kubernetes
+	if n.fits(u) {
+		t.Error("a cluster without the images fits")
+	}
+	n.options.Upgrades = u.Plan.Upgrades()
+	if !n.fits(u) {
+		t.Error("the cluster that was made for the unit does not fit")
+	}
+}
+
+// TestASecondNightIsRefusedBeforeAnythingIsTouched: two nights on one part would carry out each trial twice.
+func TestASecondNightIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	u := newUntouched(t)
+	unlock, err := rundir.OpenNight(u.runs).Begin(nightly.List{}, "1-of-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	got := u.program(t, "nightly", "--runs", u.runs, "--cluster", "seatrial-never", "--shard", "01/1")
+	if got.code != exitArguments || !strings.Contains(got.stderr, "another night is at work") {
+		t.Errorf("%+v", got)
+	}
+	for _, trace := range u.traces(t) {
+		if strings.HasPrefix(trace, "called-") {
+			t.Errorf("an engine was called: %s", trace)
+		}
+	}
+}
+
+// TestMergeLinksToRuns whether its directories are given as absolute or as relative paths.
+func TestMergeLinksToRuns(t *testing.T) {
+	l := nightList(t, "set-scale-light")
+	t.Chdir(t.TempDir())
+	store := rundir.OpenNight("shard")
+	unlock, err := store.Begin(l, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := store.Keep(madeUp(l.Units[0])); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	ask(t, "nightly", "merge", "--out", out, "shard")
+	html, err := os.ReadFile(rundir.OpenNight(out).Path(rundir.IndexFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := filepath.Rel(filepath.Join(out, "nightly"), filepath.Join(here, "shard"))
+	if err != nil || !strings.Contains(string(html), to+"/set-scale-light/") {
+		t.Errorf("the page has no link below %s, %v", to, err)
+	}
+}
+
 func TestShardOf(t *testing.T) {
 	for _, tt := range []struct {
 		text, index string

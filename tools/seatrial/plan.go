@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +27,7 @@ func newPlan() *cobra.Command {
 		Short: "Print the plan of a scenario and seed; needs no cluster and touches nothing",
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
-		Args: scenarioOrPlan,
+		Args: atMost("SCENARIO"),
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +41,7 @@ func newPlan() *cobra.Command {
 			return writePlan(cmd.OutOrStdout(), p, output)
 		},
 	}
-	outputFlag(cmd, &output)
+	outputFlag(cmd, &output, "text", "json")
 	seedFlag(cmd, &f.seed)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
 	cmd.Flags().StringVar(&f.workload, "workload", "", "put the StatefulSet that this file describes into the plan")
@@ -51,7 +57,8 @@ func seedFlag(cmd *cobra.Command, seed *uint64) {
 func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 	c, ok := trial.AllParts().Named(scenario)
 	if !ok {
-		return plan.Plan{}, unknownScenario(scenario)
+		return plan.Plan{}, badArguments("scenario %q is not known%s; see `seatrial list scenarios`", scenario,
+			didYouMean(scenario, namesOf("scenarios")))
 	}
 	seed, err := seedOrNew(seed)
 	return plan.Make(c.Scenario, seed), err
@@ -70,24 +77,190 @@ func seedOrNew(seed uint64) (uint64, error) {
 }
 
 func writePlan(w io.Writer, p plan.Plan, output string) error {
-	switch output {
-	case "text":
-		return p.Render(w)
-	case "json":
-		text, err := encode(p)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(w, text)
+	if done, err := writeData(w, p, output); done {
 		return err
 	}
-	return badArguments("output %q is not known; give text or json", output)
+	return p.Render(w)
 }
 
-func encode(p plan.Plan) (string, error) {
-	data, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("encode plan: %w", err)
+// maxPlanFile bounds how much is read: the file may be an endless device.
+const maxPlanFile = 8 << 20
+
+const noManifests = "the manifests cannot be carried out:"
+
+func newPlanImport() *cobra.Command {
+	var output string
+	var around trial.Around
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Convert Chaos Mesh manifests to a plan and print it; needs no cluster",
+		Long: `Import reads objects of chaos-mesh.org/v1alpha1, validates them by the rules of Chaos Mesh and its
+documentation, and prints an equivalent plan. Seatrial's own faults are used if they can do the same; the rest needs
+Chaos Mesh in the cluster, or is refused. The manifests of a file run one after the other. Their namespace stands for
+the namespace of the trial.`,
+		Example: "  seatrial plan import partition.yaml --labels app=mysql\n" +
+			"  seatrial plan import kill.yaml --seed 42 -o json > plan.json && seatrial run --plan plan.json\n" +
+			"  seatrial plan import machines.yaml --machine worker-1=0",
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := readFile(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			p, err := importPlan(data, around)
+			if err != nil {
+				return err
+			}
+			return writePlan(cmd.OutOrStdout(), p, output)
+		},
 	}
-	return string(data), nil
+	outputFlag(cmd, &output, "text", "json")
+	seedFlag(cmd, &around.Seed)
+	flags := cmd.Flags()
+	flags.IntVar(&around.Replicas, "replicas", 3, "replicas of the database")
+	flags.IntVar(&around.Workers, "workers", 2, "worker nodes of the cluster")
+	flags.StringToStringVar(&around.Labels, "labels", nil, "labels by which the manifests select the database's pods")
+	flags.StringToIntVar(&around.Machines, "machine", nil,
+		"machine of the manifests and the ordinal of the pod on its node: NAME=ORDINAL")
+	flags.IntVar(&around.Times, "times", 0, "how often a Schedule fires (0: three times)")
+	flags.BoolVar(&around.Together, "together", false, "run the manifests at the same time")
+	return cmd
+}
+
+// importPlan converts manifests to a plan and validates it.
+func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
+	seed, err := seedOrNew(around.Seed)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	around.Seed = seed
+	p, err := trial.ImportMesh(trial.AllParts(), manifests, around)
+	if err != nil {
+		return plan.Plan{}, illegal(noManifests, err)
+	}
+	if err := trial.Validate(trial.AllParts(), p); err != nil {
+		return plan.Plan{}, badArguments("the plan of the manifests is not legal:\n%w", err)
+	}
+	return p, nil
+}
+
+// illegal turns errors in the user's file into bad arguments; what says what cannot be done.
+func illegal(what string, err error) error {
+	var fields plan.FieldErrors
+	if !errors.As(err, &fields) {
+		return badArguments("%w", err)
+	}
+	for _, e := range fields {
+		what += "\n  " + e.Field + ": " + e.Detail
+	}
+	return badArguments("%s", what)
+}
+
+// readFile reads a file; "-" is the standard input.
+func readFile(stdin io.Reader, name string) ([]byte, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			var reason *fs.PathError
+			if errors.As(err, &reason) {
+				err = reason.Err // The message already quotes the name.
+			}
+			return nil, badArguments("%q: %w", name, err)
+		}
+		defer file.Close() //nolint:errcheck // It was only read.
+		stdin = file
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxPlanFile+1))
+	if err != nil {
+		return nil, badArguments("read %q: %w", name, err)
+	}
+	if len(data) > maxPlanFile {
+		return nil, badArguments("read %q: it is longer than %d bytes", name, maxPlanFile)
+	}
+	return data, nil
+}
+
+// readPlan reads a plan, or imports Chaos Mesh manifests with the seed.
+func readPlan(name string, seed uint64) (plan.Plan, error) {
+	data, err := readFile(os.Stdin, name)
+	if err != nil {
+		return plan.Plan{}, badArguments("--plan %w", err)
+	}
+	drawn, err := seedOrNew(seed)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	p, err := trial.ReadPlan(trial.AllParts(), data, trial.Around{Seed: drawn})
+	if err != nil {
+		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal(noManifests, err))
+	}
+	if seed != 0 && p.Seed != seed {
+		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
+	}
+	return p, nil
+}
+
+// maxManifests bounds the manifests of a workload: a plan holds them.
+const maxManifests = 1 << 20
+
+// putWorkload puts the workload of a file, and the manifests that it names, into a plan; it touches nothing.
+func putWorkload(p plan.Plan, name string) (plan.Plan, error) {
+	const cannot = "the workload cannot be tried:"
+	data, err := readFile(os.Stdin, name)
+	if err != nil {
+		return p, badArguments("--workload %w", err)
+	}
+	f, err := plan.DecodeWorkload(data)
+	if err != nil {
+		return p, badArguments("--workload %q: %w", name, illegal(cannot, err))
+	}
+	text, err := readManifests(filepath.Dir(name), f.Manifests)
+	if err != nil {
+		return p, badArguments("--workload %q: manifests: %w", name, err)
+	}
+	p, err = f.Put(p, text)
+	if err == nil {
+		err = trial.Validate(trial.AllParts(), p)
+	}
+	if err != nil {
+		return p, badArguments("--workload %q: %w", name, illegal(cannot, err))
+	}
+	return p, nil
+}
+
+// readManifests reads a file, or every file of a folder that ends in .yaml, .yml or .json, in the order of their names.
+func readManifests(dir, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	files := []string{name}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return "", err
+		}
+		files = nil
+		for _, e := range entries {
+			if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+				files = append(files, filepath.Join(name, e.Name()))
+			}
+		}
+	}
+	var all bytes.Buffer
+	for _, file := range files {
+		data, err := readFile(strings.NewReader(""), file)
+		if err != nil {
+			return "", err
+		}
+		all.Write(data)
+		all.WriteString("\n---\n")
+	}
+	if len(files) == 0 || all.Len() > maxManifests {
+		return "", badArguments("%q: %d files, %d bytes; give at least one, and at most %d bytes", name, len(files),
+			all.Len(), maxManifests)
+	}
+	return all.String(), nil
 }

@@ -91,6 +91,16 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atMost allows the positional argument of the usage line to be left out.
+func atMost(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return exactly(name)(cmd, args)
+	}
+}
+
 func didYouMean(got string, known []string) string {
 	near, ok := plan.Nearest(got, known)
 	if !ok {

@@ -36,11 +36,11 @@ func newRun() *cobra.Command {
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-With --kubeconfig or --context it uses a cluster that is there already and leaves it as it was; it prints the plan and
-touches nothing until --yes-context names that cluster.`,
+With --kubeconfig or --context it uses an existing cluster and leaves it as it was; it prints the plan and touches
+nothing until --yes-context names that cluster.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
-		Args: scenarioOrPlan,
+		Args: atMost("SCENARIO"),
 
 		ValidArgsFunction: complete("scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,14 +66,6 @@ func (f *runFlags) register(cmd *cobra.Command) {
 		"parent of the run directories ($ARTIFACTS/runs if that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
-}
-
-// scenarioOrPlan allows at most a scenario; plan checks that there is one, or a plan file.
-func scenarioOrPlan(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return exactly("SCENARIO")(cmd, args)
 }
 
 // defaultRunsDir honours $ARTIFACTS, as Prow and others set it.
@@ -104,25 +96,13 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
-	validate := trial.ValidateHere
-	if f.cluster.access.given() {
-		validate = trial.ValidateExisting
-	}
-	if !f.cluster.access.given() && f.cluster.yes != "" {
-		return badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
-	}
-	if err := validate(trial.AllParts(), p); err != nil {
+	if err := f.validate(p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
-	}
-	if !f.cluster.reuse && !f.cluster.access.given() {
-		if err := trial.ValidateNew(trial.AllParts(), p); err != nil {
-			return badArguments("the plan is not legal:\n%w", err)
-		}
 	}
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
-	m, err := f.cluster.options(ctx, p, stderr)
+	m, err := f.cluster.options(ctx, stderr, p)
 	if err != nil {
 		return err
 	}
@@ -147,7 +127,19 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	return f.conclude(out, stdout)
 }
 
-// lookAt holds an external workload on an existing cluster against the plan, before anything is put there.
+// validate returns an error for a plan that the cluster of the flags cannot carry out. Nothing is touched.
+func (f *runFlags) validate(p plan.Plan) error {
+	parts := trial.AllParts()
+	if f.cluster.access.given() {
+		return trial.ValidateExisting(parts, p)
+	}
+	if err := trial.ValidateHere(parts, p); err != nil || f.cluster.reuse {
+		return err
+	}
+	return trial.ValidateNew(parts, p)
+}
+
+// lookAt compares an external workload on an existing cluster with the plan before anything is put there.
 func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 	if p.Workload.External == nil {
 		return nil
@@ -178,7 +170,7 @@ func cannot(err error) error {
 	return badArguments("the plan cannot be carried out:\n%w", err)
 }
 
-// concludeHurt reports a trial whose record is incomplete. It is judged anyway, but never succeeds.
+// concludeHurt reports a trial whose harness failed. It is judged anyway, but never succeeds.
 func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io.Writer) error {
 	if out.Dir == nil {
 		return hurt

@@ -22,19 +22,19 @@ func newSetup() *cobra.Command {
 		Short: "Make what a trial needs: a container engine, the node image, the database image",
 		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched.
 Images are built only if their inputs changed; an interrupted build continues where it stopped.
-With --save they are written to a file as well, and with --load taken from one that the same seatrial has saved on
-another host, which then needs no Go and no compiler.`,
+--save also writes them to a file; --load takes them from a file that the same build of seatrial saved on another host,
+and then needs no Go and no compiler.`,
 		Example: "  seatrial setup\n  seatrial setup --save images.tar\n  seatrial setup --load images.tar",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "env" {
-				return badArguments("output %q is not known; give text or env", output)
-			}
 			if save != "" && load != "" {
 				return badArguments("--save and --load exclude each other")
 			}
 			if into, err := os.Stat(filepath.Dir(save)); err != nil || !into.IsDir() {
 				return badArguments("--save: %q is not a directory", filepath.Dir(save))
+			}
+			if info, err := os.Stat(save); err == nil && info.IsDir() {
+				return badArguments("--save: %q is a directory; name a file in it", save)
 			}
 			images, m, err := f.setup(cmd.Context(), save, load, cmd.ErrOrStderr())
 			var bad *offline.BadFileError
@@ -58,8 +58,8 @@ another host, which then needs no Go and no compiler.`,
 	}
 	f.registerImages(cmd)
 	cmd.Flags().StringVar(&save, "save", "", "write all that was made, except the engine, to this file (about 1 GB)")
-	cmd.Flags().StringVar(&load, "load", "", "take it from this file in place of making it")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or env (NAME=value lines)")
+	cmd.Flags().StringVar(&load, "load", "", "take all of it from this file instead of making it")
+	outputFlag(cmd, &output, "text", "env").Usage = "text, or env (NAME=value lines)"
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (f *clusterFlags) setup(
 			return offline.Images{}, trial.ClusterOptions{}, err
 		}
 	}
-	m, err := f.options(ctx, plan.Plan{}, stderr)
+	m, err := f.options(ctx, stderr)
 	if err != nil {
 		return offline.Images{}, m, err
 	}

@@ -36,8 +36,8 @@ func newVerify() *cobra.Command {
 		Short: "Check a certificate: its signature, and its runs, which are judged again",
 		Long: `Verify checks the signature of a certificate, compares the files of its runs, below the directory RUNS,
 with their digests, judges the runs again, and derives the certificate again. With --kubeconfig or --context it also
-compares the cluster, reading only, with the one that was certified: a certificate is void once its cluster is another
-one. What the signer alone vouches for is the audit, the fingerprint, and that no run was left out.
+reads the cluster and compares it with the one that was certified: a certificate is void once the cluster has changed.
+The signer alone vouches for the audit, for the fingerprint, and that the runs are of that cluster and none is left out.
 
 Exit codes: 0 genuine, and the verdict is PASS; 1 rejected, or the verdict is FAIL; 2 genuine, and the verdict is
 UNKNOWN; 254 bad arguments.`,
@@ -97,22 +97,29 @@ func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr
 		return err
 	}
 	id, _ := key.KeyID()
-	say(stderr, "genuine: signed by %s, and %d runs judged again come to the same", id, len(c.Runs))
+	say(stderr, "genuine: signed by %s; %d runs judged again give the same verdict", id, len(c.Runs))
 	return verdictExit(made.Verdict)
 }
 
-// again derives the certificate again from its runs, with the checks that it names: it may be older than others.
+// again derives the certificate again from its runs, with the checks that it names: this version may have more.
 func again(c certificate.Certificate, runs string, stderr io.Writer) (certificate.Certificate, error) {
 	var none certificate.Certificate
+	names := c.Checks()
 	checks := slices.DeleteFunc(trial.AllParts().Checks, func(one check.Check) bool {
-		return !slices.Contains(c.Checks(), one.Name)
+		return !slices.Contains(names, one.Name)
 	})
 	var all []certificate.Judged
+	pathOf := map[string]string{} // By the digest of the history.
 	for _, r := range c.Runs {
 		path := filepath.FromSlash(r.Path)
 		if !filepath.IsLocal(path) {
 			return none, fmt.Errorf("run %q is not below the directory of the runs", r.Path)
 		}
+		history := r.Files[rundir.HistoryFile]
+		if first, twice := pathOf[history]; twice {
+			return none, fmt.Errorf("runs %s and %s are the same trial, counted twice", first, r.Path)
+		}
+		pathOf[history] = r.Path
 		dir, err := rundir.Open(filepath.Join(runs, path))
 		if err != nil {
 			return none, err
@@ -128,18 +135,9 @@ func again(c certificate.Certificate, runs string, stderr io.Writer) (certificat
 		if err != nil {
 			return none, err
 		}
-		for _, res := range judged.Report.Results {
-			if slices.Contains(c.Checks(), res.Check) || res.Verdict == check.Pass {
-				continue
-			}
-			what := fmt.Sprintf("run %s: check %s, which the certificate leaves out, is %s", r.Path, res.Check,
-				res.Verdict)
-			if res.Verdict == check.Fail {
-				return none, errors.New(what)
-			}
-			say(stderr, "warning: %s", what)
+		if judged.Report, err = only(judged.Report, names, r.Path, stderr); err != nil {
+			return none, err
 		}
-		judged.Report = check.Judge(judged.World, checks)
 		all = append(all, judged)
 	}
 	made := certificate.Make(c.Head, all, checks)
@@ -154,6 +152,29 @@ func again(c certificate.Certificate, runs string, stderr io.Writer) (certificat
 	return none, err
 }
 
+// only returns the report of a run without the checks that a certificate does not name. A FAIL of one of those is an
+// error.
+func only(r check.Report, names []string, run string, stderr io.Writer) (check.Report, error) {
+	kept := check.Report{}
+	var verdicts []check.Verdict
+	for _, res := range r.Results {
+		if slices.Contains(names, res.Check) {
+			kept.Results, verdicts = append(kept.Results, res), append(verdicts, res.Verdict)
+			continue
+		}
+		what := fmt.Sprintf("run %s: check %s, which the certificate leaves out, is %s", run, res.Check, res.Verdict)
+		switch res.Verdict {
+		case check.Fail:
+			return kept, errors.New(what)
+		case check.Unknown:
+			say(stderr, "warning: %s", what)
+		case check.Pass:
+		}
+	}
+	kept.Verdict = check.Worst(verdicts...)
+	return kept, nil
+}
+
 // differs compares a cluster with the one that was certified.
 func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, stderr io.Writer) ([]string, error) {
 	_, name, err := f.access.access(stderr)
@@ -166,7 +187,7 @@ func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, st
 	}
 	r, err := reader.Open(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("look at the cluster of context %q: %w", name, err)
+		return nil, fmt.Errorf("read the cluster of context %q: %w", name, err)
 	}
 	cluster, err := r.Read(ctx)
 	if err != nil {

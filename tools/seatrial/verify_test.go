@@ -128,6 +128,20 @@ func TestVerify(t *testing.T) {
 		"evidence made up": {good, func(c *certificate.Certificate) {
 			c.Promises[0].Evidence += 1000
 		}, nil, exitViolated, "REJECTED: the runs do not show what it says: promise "},
+		"a run counted twice": {good, func(c *certificate.Certificate) {
+			c.Runs = append(c.Runs, c.Runs[0])
+			for i := range c.Promises {
+				c.Promises[i].Evidence, c.Promises[i].Runs = 2*c.Promises[i].Evidence, 2
+			}
+			for i := range c.Faults {
+				f := &c.Faults[i]
+				f.Planned, f.Shown, f.Seconds = 2*f.Planned, 2*f.Shown, 2*f.Seconds
+			}
+		}, nil, exitViolated, "REJECTED: runs smoke/a-run and smoke/a-run are the same trial, counted twice"},
+		"an audit that contradicts itself": {good, func(c *certificate.Certificate) {
+			c.Audit.Findings = []audit.Finding{{Rule: "two-attachments", Severity: audit.Danger}}
+		}, nil, exitViolated, "REJECTED: the runs do not show what it says: verdict: signed is PASS, and judged " +
+			"again it is FAIL"},
 		"a run elsewhere": {good, func(c *certificate.Certificate) {
 			c.Runs[0].Path = "../../etc"
 		}, nil, exitViolated, `REJECTED: run "../../etc" is not below the directory of the runs`},
@@ -232,6 +246,37 @@ func TestVerifyComparesTheCluster(t *testing.T) {
 	}
 }
 
+// TestCertifyRunRefusesATargetBeforeItTouchesTheCluster: only the version of an existing cluster is read.
+func TestCertifyRunRefusesATargetBeforeItTouchesTheCluster(t *testing.T) {
+	i, s := issue(t, "smoke-861908-pass", nil, nil), apitest.Serve(t)
+	got := ask(t, "certify", "run", "--key", i.private, "--to", "v1.35", "--kubeconfig", s.Kubeconfig(t),
+		"--yes-context", "test", "--runs", i.runs)
+	if got.code != exitArguments || !strings.Contains(got.stderr, `--to: "v1.35" is a downgrade of v1.36.3`) {
+		t.Errorf("%+v", got)
+	}
+	if asked := s.Asked(); len(asked) != 1 || !strings.HasPrefix(asked[0], "GET /version") {
+		t.Errorf("requests %v", asked)
+	}
+}
+
+// TestPublicFile: the hint names the public key that ssh-keygen or cosign wrote.
+func TestPublicFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"seatrial.key.pub", "cosign.pub"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for private, want := range map[string]string{"seatrial.key": "seatrial.key.pub", "cosign.key": "cosign.pub"} {
+		if got := publicFile(filepath.Join(dir, private)); got != filepath.Join(dir, want) {
+			t.Errorf("%s: %s, want %s", private, got, want)
+		}
+	}
+	if got := publicFile(filepath.Join(dir, "pkcs8.pem")); got != "PUBLIC_KEY" {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestCertifyRefuses: nothing is touched, neither an engine nor a cluster.
 func TestCertifyRefuses(t *testing.T) {
 	i := issue(t, "smoke-861908-pass", nil, nil)
@@ -245,6 +290,8 @@ func TestCertifyRefuses(t *testing.T) {
 		`--to: "v1.36" is a downgrade of v1.37.0`: {"certify", "run", "--key", i.private, "--to", "v1.36"},
 		"nothing was touched: to carry this plan out": {"certify", "run", "--key", i.private, "--kubeconfig",
 			apitest.Serve(t).Kubeconfig(t)},
+		"--yes-context is for a cluster named": {"certify", "run", "--key", i.private, "--to", "v1.37",
+			"--yes-context", "prod"},
 		"--key is missing: give the public key":   {"verify", i.file, i.runs},
 		"RUNS is missing":                         {"verify", i.file},
 		"read the public key":                     {"verify", i.file, i.runs, "--key", i.private},

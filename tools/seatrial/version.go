@@ -51,13 +51,10 @@ func newVersion() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), readBuild(), output); done {
 				return err
 			}
-			if output != "text" {
-				return badArguments("output %q is not known; give text, json or yaml", output)
-			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), readBuild())
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	return cmd
 }

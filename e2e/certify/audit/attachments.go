@@ -14,22 +14,19 @@ func attachmentRules() []Rule {
 	return []Rule{
 		{
 			Name:  "two-attachments",
-			Looks: "a volume that may be on one node only is attached, or is to be attached, to several",
-			Why: "two nodes that write to one disk each keep their own picture of the file system: both lose writes, " +
-				"and the file system is damaged",
+			Looks: "a volume for one node only is attached, or is to be attached, to several",
+			Why:   "two nodes that write to one disk damage its file system, and both lose writes",
 			Source: "Persistent Volumes, Access Modes (docs/concepts/storage/persistent-volumes/); kubernetes PR " +
 				"124334",
 			Fix: "stop the writers on all nodes but one, check the file system, and find out why the first detach " +
-				"was " +
-				"taken for done before the volume is used again",
+				"seemed done",
 			Needs:  []Part{Attachments, Volumes},
 			Moving: true, find: twoAttachments,
 		},
 		{
 			Name:  "orphan-attachment",
 			Looks: "a VolumeAttachment whose node or volume is gone",
-			Why: "nobody detaches it in an orderly way any more: the disk can stay attached to a machine that still " +
-				"writes, or cannot be attached where the data is needed",
+			Why:   "nobody detaches the disk any more: it stays attached to a machine that may still write",
 			Source: "VolumeAttachment " +
 				"(docs/reference/kubernetes-api/config-and-storage-resources/volume-attachment-v1/)",
 			Fix: "make sure that the machine is off, that the storage itself shows the disk as detached, then delete " +
@@ -39,17 +36,13 @@ func attachmentRules() []Rule {
 		},
 		{
 			Name: "volumes-in-use",
-			Looks: "pods, VolumeAttachments and the node's status (volumesInUse, volumesAttached) disagree about a " +
-				"volume: " +
-				"mounted but not attached, attached but not in use, in use without a pod",
-			Why: "the attach-detach controller waits with a detach until the node takes the volume off " +
-				"volumesInUse; if " +
-				"the lists are wrong, it detaches a mounted disk, or another node gets it while it is still mounted " +
-				"here",
+			Looks: "pods, VolumeAttachments and the node's status disagree about a volume: mounted but not " +
+				"attached, attached but not in volumesInUse or volumesAttached, in use without a pod",
+			Why: "the attach-detach controller detaches a volume once it is not in volumesInUse: if the list is " +
+				"wrong, the volume is still mounted then, and another node gets it",
 			Source: "kubernetes issue 121937; NodeStatus (docs/reference/kubernetes-api/cluster-resources/node-v1/)",
-			Fix: "drain the node and look for the mount on it; reboot the node when the volume stays mounted " +
-				"without a " +
-				"pod; do not move the pod to another node before that",
+			Fix: "drain the node and look for the mount on it; reboot the node if the volume stays mounted " +
+				"without a pod; do not move the pod to another node before that",
 			Needs:  []Part{Attachments, Claims, Drivers, Nodes, Pods, Volumes},
 			Moving: true, find: volumesInUse,
 		},
@@ -58,8 +51,7 @@ func attachmentRules() []Rule {
 
 func twoAttachments(r *ruling) {
 	of := map[string][]*storagev1.VolumeAttachment{}
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		if name := a.Spec.Source.PersistentVolumeName; name != nil {
 			of[*name] = append(of[*name], a)
 		}
@@ -94,7 +86,7 @@ func twoAttachments(r *ruling) {
 	}
 }
 
-// onManyNodes tells whether a volume may be attached to several nodes.
+// onManyNodes reports whether a volume may be attached to several nodes.
 func onManyNodes(v *corev1.PersistentVolume) bool {
 	return slices.Contains(v.Spec.AccessModes, corev1.ReadWriteMany) ||
 		slices.Contains(v.Spec.AccessModes, corev1.ReadOnlyMany)
@@ -109,8 +101,7 @@ func modes(v *corev1.PersistentVolume) string {
 }
 
 func orphanAttachment(r *ruling) {
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		where := []Object{object("VolumeAttachment", a)}
 		if r.nodes[a.Spec.NodeName] == nil {
 			r.found(Warning, where, "VolumeAttachment %s (attached: %t) is of node %s, which is gone",
@@ -152,8 +143,7 @@ type onNode struct {
 
 func volumesInUse(r *ruling) {
 	attachments := map[string][]*storagev1.VolumeAttachment{} // By node.
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
+	for a := range each(r.Attachments) {
 		attachments[a.Spec.NodeName] = append(attachments[a.Spec.NodeName], a)
 	}
 	called := map[string]*corev1.PersistentVolume{}
@@ -163,8 +153,7 @@ func volumesInUse(r *ruling) {
 		}
 	}
 	var others []string
-	for i := range r.Nodes {
-		node := &r.Nodes[i]
+	for node := range each(r.Nodes) {
 		on := r.volumesOn(node, attachments[node.Name], called)
 		for _, name := range slices.Sorted(maps.Keys(on)) {
 			if on[name].object.Name == "" && !strings.HasPrefix(name, csiPrefix) {

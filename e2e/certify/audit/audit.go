@@ -1,6 +1,6 @@
-// Package audit judges a cluster before an upgrade from what its API shows: today's trouble with volumes, budgets and
-// nodes, and what the next minor version changes. Its promise: it judges a Cluster, which others have read, and never
-// calls good what could not be looked at. It is pure: no I/O, no clock.
+// Package audit judges a cluster before an upgrade: today's trouble with volumes, budgets and nodes, and what the next
+// minor version changes. It judges a Cluster that others have read, and never calls good what was not read. It is pure:
+// no I/O, no clock.
 package audit
 
 import (
@@ -70,7 +70,7 @@ type OnNode struct {
 	Node            string
 	Mounts          []Mount
 	Gates           map[string]bool // The feature gates of the kubelet.
-	CertificateEnds time.Time       // Of the kubelet's client; zero if the kubelet tells none.
+	CertificateEnds time.Time       // Of the kubelet's client; zero if it is not known.
 }
 
 // Mount is one line of a node's mount table.
@@ -138,8 +138,8 @@ type Rule struct {
 	Source string
 	Fix    string
 	Needs  []Part // Without any of them the rule is not asked.
-	// Moving marks a rule that compares objects which never change at the same moment: what it finds once may be a
-	// cluster at work. What it finds twice, some seconds apart, is not.
+	// Moving marks a rule that compares objects which do not change at one moment: on a busy cluster it can find what
+	// is gone some seconds later.
 	Moving bool
 	find   func(*ruling)
 }
@@ -184,7 +184,7 @@ func Audit(c Cluster, u Upgrade) Report {
 		}
 	}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return a.Severity.rank() - b.Severity.rank() })
-	report.judge()
+	report.Verdict = report.Judge()
 	return report
 }
 
@@ -198,8 +198,8 @@ func (c Cluster) lacks(p Part) (why string, lacks bool) {
 
 func (s Severity) rank() int { return slices.Index([]Severity{Danger, Warning, Note}, s) }
 
-// judge sets the verdict from findings and what was not looked at: FAIL over UNKNOWN over PASS.
-func (r *Report) judge() {
+// Judge derives the verdict from findings and what was not looked at: FAIL over UNKNOWN over PASS.
+func (r *Report) Judge() check.Verdict {
 	verdicts := []check.Verdict{check.Pass}
 	if r.Count(Danger) > 0 {
 		verdicts = append(verdicts, check.Fail)
@@ -207,7 +207,7 @@ func (r *Report) judge() {
 	if len(r.Unseen) > 0 {
 		verdicts = append(verdicts, check.Unknown)
 	}
-	r.Verdict = check.Worst(verdicts...)
+	return check.Worst(verdicts...)
 }
 
 // Count returns how many findings have a severity.
@@ -242,16 +242,16 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Moving tells whether something was found that a second look, some seconds later, may not find again.
+// Moving reports whether there is a finding that a second audit, some seconds later, may not confirm.
 func (r *Report) Moving() bool { return slices.ContainsFunc(r.Findings, Finding.moving) }
 
-// Confirm returns the later of two reports without what only it found, of the rules that are Moving.
+// Confirm returns the later of two reports without the findings of Moving rules that only the later one has.
 func Confirm(earlier, later Report) Report {
 	later.Findings = slices.DeleteFunc(slices.Clone(later.Findings), func(f Finding) bool {
 		same := func(e Finding) bool { return e.Rule == f.Rule && slices.Equal(e.Where, f.Where) }
 		return f.moving() && !slices.ContainsFunc(earlier.Findings, same)
 	})
-	later.judge()
+	later.Verdict = later.Judge()
 	return later
 }
 

@@ -358,17 +358,14 @@ func TestGates(t *testing.T) {
 			c.StatefulSets[0].Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{
 				MaxUnavailable: ptr(intstr.FromInt32(2))}
 		}, "warning: feature gate MaxUnavailableStatefulSet becomes true by default in v1.37: a rolling update may " +
-			"take " +
-			"several pods"},
+			"take several pods"},
 		{"flip that concerns nobody", toNext(), func(*Cluster) {}, "MaxUnavailableStatefulSet=true"},
 		{"flip of a gate that is on", toNext(), func(c *Cluster) { c.Gates["MaxUnavailableStatefulSet"] = true },
 			"-MaxUnavailableStatefulSet"},
 		{"driver that mounts with a label", toNext(), func(c *Cluster) { c.Drivers[0].Spec.SELinuxMount = ptr(true) },
-			"warning: feature gate SELinuxMount becomes true by default in v1.37: volumes are mounted with the " +
-				"pod's SELinux " +
-				"label: two " +
-				"pods of different labels cannot share one any more (KEP-1710); this concerns Pod shop/mysql-0, Pod " +
-				"shop/mysql-1"},
+			"warning: feature gate SELinuxMount becomes true by default in v1.37: volumes are mounted with the pod's " +
+				"SELinux label: two pods of different labels cannot share one any more (KEP-1710); this concerns Pod " +
+				"shop/mysql-0, Pod shop/mysql-1"},
 		{"memory", toNext(), func(c *Cluster) {
 			limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 			c.StatefulSets[0].Spec.Template.Spec.Containers = []corev1.Container{

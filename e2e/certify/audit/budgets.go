@@ -14,10 +14,9 @@ func budgetRules() []Rule {
 	const drain = "Safely Drain a Node (docs/tasks/administer-cluster/safely-drain-node/)"
 	return []Rule{
 		{
-			Name:  "budget-missing",
-			Looks: "a StatefulSet of several replicas has no PodDisruptionBudget",
-			Why: "two nodes that are drained at once, or a drain during a failure, can take away the majority of a " +
-				"database: it stops, or fails over to a copy that lacks writes",
+			Name:   "budget-missing",
+			Looks:  "a StatefulSet of several replicas has no PodDisruptionBudget",
+			Why:    "two nodes drained at once, or a drain during a failure, can take away the majority of a database",
 			Source: "Specifying a Disruption Budget (docs/tasks/run-application/configure-pdb/)",
 			Fix:    "give it a PodDisruptionBudget with maxUnavailable: 1",
 			Needs:  []Part{Budgets, StatefulSets},
@@ -26,23 +25,21 @@ func budgetRules() []Rule {
 		{
 			Name:  "budget-blocks",
 			Looks: "a PodDisruptionBudget allows no eviction although its pods are healthy",
-			Why: "the drain of a node never ends; who then deletes the pods by force ends a database without its " +
-				"consent, and can have two of its pods write to one volume",
+			Why: "the drain of a node never ends; pods that are then deleted by force can write beside their " +
+				"successors",
 			Source: drain,
-			Fix: "allow one disruption (maxUnavailable: 1) with at least two replicas; for a single replica, agree " +
-				"on a " +
-				"time and raise the budget for it",
+			Fix: "allow one disruption (maxUnavailable: 1) with two replicas or more; for a single replica, agree " +
+				"on a time",
 			Needs: []Part{Budgets, Pods},
 			find:  budgetBlocks,
 		},
 		{
 			Name:  "budgets-overlap",
-			Looks: "two PodDisruptionBudgets are over one pod",
+			Looks: "several PodDisruptionBudgets cover one pod",
 			Why: "the API server refuses every eviction of such a pod with an error: the drain of its node never " +
-				"ends, " +
-				"and is then forced",
+				"ends",
 			Source: "API-initiated Eviction (docs/concepts/scheduling-eviction/api-eviction/)",
-			Fix:    "change the selectors so that every pod has one budget",
+			Fix:    "change the selectors so that one budget covers each pod",
 			Needs:  []Part{Budgets, Pods},
 			find:   budgetsOverlap,
 		},
@@ -51,12 +48,10 @@ func budgetRules() []Rule {
 
 func budgetMissing(r *ruling) {
 	selectors := map[string][]labels.Selector{} // By namespace.
-	for i := range r.Budgets {
-		b := &r.Budgets[i]
+	for b := range each(r.Budgets) {
 		selectors[b.Namespace] = append(selectors[b.Namespace], selectorOf(b))
 	}
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		covers := func(s labels.Selector) bool { return s.Matches(labels.Set(set.Spec.Template.Labels)) }
 		if replicas(set) > 1 && !slices.ContainsFunc(selectors[set.Namespace], covers) {
 			r.found(Warning, []Object{setObject(set)}, "StatefulSet %s/%s of %d replicas has no PodDisruptionBudget",
@@ -66,8 +61,7 @@ func budgetMissing(r *ruling) {
 }
 
 func budgetBlocks(r *ruling) {
-	for i := range r.Budgets {
-		b := &r.Budgets[i]
+	for b := range each(r.Budgets) {
 		expected := len(r.covered(b))
 		current := b.Status.ObservedGeneration == b.Generation
 		if current && b.Status.ExpectedPods > 0 {
@@ -100,7 +94,7 @@ func budgetBlocks(r *ruling) {
 	}
 }
 
-// blocksAlways says why a budget allows nothing whatever its pods do, empty when it allows something.
+// blocksAlways says why a budget never allows an eviction, empty if it does.
 func blocksAlways(b *policyv1.PodDisruptionBudget, expected int) string {
 	scaled := func(v *intstr.IntOrString) int {
 		n, err := intstr.GetScaledValueFromIntOrPercent(v, expected, true)
@@ -118,7 +112,7 @@ func blocksAlways(b *policyv1.PodDisruptionBudget, expected int) string {
 	return ""
 }
 
-// syncFailed returns what a budget's controller says that it cannot do.
+// syncFailed returns the error of a budget's controller, empty without one.
 func syncFailed(b *policyv1.PodDisruptionBudget) string {
 	for _, c := range b.Status.Conditions {
 		if c.Type == policyv1.DisruptionAllowedCondition && c.Reason == policyv1.SyncFailedReason {
@@ -132,8 +126,7 @@ func budgetsOverlap(r *ruling) {
 	pods := map[string][]string{} // The names of the budgets → their pods.
 	where := map[string][]Object{}
 	var order []string
-	for i := range r.Pods {
-		p := &r.Pods[i]
+	for p := range each(r.Pods) {
 		if len(r.budgetOf[p]) < 2 {
 			continue
 		}

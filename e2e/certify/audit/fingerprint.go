@@ -11,8 +11,8 @@ import (
 )
 
 // Fingerprint says what a cluster is, in sorted lines, so that two of them can be compared: versions, feature gates,
-// nodes, drivers, classes, StatefulSets and budgets. What changes while a cluster is merely at work is not in it: pods,
-// volumes, claims, replicas, conditions. A part that could not be read is an error.
+// nodes, drivers, classes, StatefulSets and budgets. What changes in normal operation is not in it: pods, volumes,
+// claims, replicas, conditions. A part that could not be read is an error.
 func Fingerprint(c Cluster) ([]string, error) {
 	for _, part := range []Part{Budgets, Classes, Drivers, Metrics, Nodes, StatefulSets} {
 		if why, ok := c.lacks(part); ok {
@@ -24,7 +24,7 @@ func Fingerprint(c Cluster) ([]string, error) {
 	add := func(what string, spec any) {
 		text, err := json.Marshal(spec) // Sorts the keys of maps.
 		wrong = append(wrong, err)
-		// Short enough to be read in a line, and long enough that two specs have the same by chance never.
+		// Short enough for a line, and long enough that two specs never have the same by chance.
 		lines = append(lines, fmt.Sprintf("%s sha256:%.16x", what, sha256.Sum256(text)))
 	}
 	add("feature gates", c.Gates)

@@ -88,8 +88,7 @@ func concerned() map[string]concern {
 		},
 		"SELinuxMount": {
 			"volumes are mounted with the pod's SELinux label: two pods of different labels cannot share one any " +
-				"more " +
-				"(KEP-1710)",
+				"more (KEP-1710)",
 			podsWithSELinuxMount,
 		},
 		"StaleControllerConsistencyStatefulSet": {
@@ -153,9 +152,9 @@ func objectsWhere[T any, P interface {
 	metav1.Object
 }](all []T, kind string, holds func(P) bool) []Object {
 	var found []Object
-	for i := range all {
-		if p := P(&all[i]); holds(p) {
-			found = append(found, object(kind, p))
+	for one := range each(all) {
+		if holds(P(one)) {
+			found = append(found, object(kind, P(one)))
 		}
 	}
 	return found

@@ -15,44 +15,41 @@ const shortGrace = 30
 func setRules() []Rule {
 	return []Rule{
 		{
-			Name: "not-steady",
-			Looks: "a StatefulSet is not at its replicas, has pods that are not Ready, or is in the middle of a " +
-				"rollout",
-			Why: "an upgrade takes one more pod away: with one missing already that can be the last copy, or the one " +
-				"that a majority needs",
+			Name:   "not-steady",
+			Looks:  "a StatefulSet lacks replicas, has pods that are not Ready, or is in the middle of a rollout",
+			Why:    "an upgrade takes one more pod away, perhaps the last copy or the one that a majority needs",
 			Source: "StatefulSets (docs/concepts/workloads/controllers/statefulset/)",
-			Fix: "wait, or mend the pod (`seatrial explain --statefulset NAMESPACE/NAME` says what it waits for); " +
-				"then audit again",
+			Fix: "wait, or repair the pod that `seatrial explain --statefulset NAMESPACE/NAME` names; then audit " +
+				"again",
 			Needs: []Part{Pods, StatefulSets},
 			find:  notSteady,
 		},
 		{
 			Name:  "local-volumes",
 			Looks: "a pod uses a volume that is on its node only (local, hostPath)",
-			Why: "the drain evicts the pod and it stays Pending until its node is back: if the node is replaced " +
-				"instead " +
-				"of upgraded in place, the data is gone",
+			Why: "the pod waits until its node is back; if the node is replaced and not upgraded in place, the " +
+				"data is gone",
 			Source: "Volumes, local (docs/concepts/storage/volumes/)",
-			Fix: "upgrade these nodes in place, one at a time, and never while another copy of the data is missing; " +
-				"have a backup",
+			Fix: "upgrade these nodes in place, one at a time, with all other copies of the data there; have a " +
+				"backup",
 			Needs: []Part{Claims, Pods, Volumes},
 			find:  localVolumes,
 		},
 		{
 			Name:  "grace-period",
-			Looks: "a StatefulSet with data is killed before it can have shut down (terminationGracePeriodSeconds)",
-			Why: "a database that is killed starts with crash recovery, and loses what it had not synced; with 0 the " +
-				"pod's name is free before its process is known to be dead, so two can write",
+			Looks: "a StatefulSet with data is killed early (terminationGracePeriodSeconds)",
+			Why: "a killed database loses what it had not synced; with 0 s a second one can start while the first " +
+				"still writes",
 			Source: "StatefulSets, Deployment and Scaling Guarantees " +
 				"(docs/concepts/workloads/controllers/statefulset/)",
-			Fix:   "set terminationGracePeriodSeconds to what a clean shutdown takes under load, at least 30",
+			Fix:   "set terminationGracePeriodSeconds to the time of a clean shutdown under load, at least 30",
 			Needs: []Part{StatefulSets},
 			find:  gracePeriod,
 		},
 		{
 			Name:  "reclaim-delete",
 			Looks: "the volumes under a StatefulSet are deleted with their claims (reclaimPolicy Delete)",
-			Why:   "whoever deletes a claim or its namespace, by a mistake in an upgrade too, deletes the data",
+			Why:   "whoever deletes a claim or its namespace, also by mistake in an upgrade, deletes the data",
 			Source: "Change the Reclaim Policy of a PersistentVolume " +
 				"(docs/tasks/administer-cluster/change-pv-reclaim-policy/)",
 			Fix:   "set persistentVolumeReclaimPolicy of the PersistentVolumes to Retain before the upgrade",
@@ -61,10 +58,9 @@ func setRules() []Rule {
 		},
 		{
 			Name: "claim-retention",
-			Looks: "a StatefulSet deletes its claims when it is deleted or scaled " +
+			Looks: "a StatefulSet deletes its claims with itself or when scaled " +
 				"(persistentVolumeClaimRetentionPolicy)",
-			Why: "recreating the StatefulSet, as tools do to change what cannot be changed, or scaling it, " +
-				"deletes claims",
+			Why: "scaling the StatefulSet, or recreating it to change an immutable field, deletes claims",
 			Source: "KEP-1847; StatefulSets, PersistentVolumeClaim retention " +
 				"(docs/concepts/workloads/controllers/statefulset/)",
 			Fix:   "set whenDeleted and whenScaled to Retain",
@@ -75,8 +71,7 @@ func setRules() []Rule {
 }
 
 func notSteady(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		where := []Object{setObject(set)}
 		var pods []string
 		for _, p := range r.podsOf[owner{"StatefulSet", set.Namespace, set.Name}] {
@@ -104,7 +99,7 @@ func notSteady(r *ruling) {
 	}
 }
 
-// held tells whether a rollout stands still because it is told to, by a partition or by OnDelete.
+// held reports whether a partition or OnDelete stops a rollout.
 func held(set *appsv1.StatefulSet) bool {
 	status, update := set.Status, set.Spec.UpdateStrategy
 	if status.ObservedGeneration < set.Generation || status.ReadyReplicas < replicas(set) ||
@@ -127,8 +122,8 @@ func unfinished(set *appsv1.StatefulSet) string {
 	case status.ReadyReplicas < want:
 		return fmt.Sprintf("%d of %d pods are Ready", status.ReadyReplicas, want)
 	case status.UpdateRevision != "" && status.UpdateRevision != status.CurrentRevision:
-		return fmt.Sprintf("a rollout is unfinished: %d of %d pods are of its last "+
-			"revision", status.UpdatedReplicas, want)
+		return fmt.Sprintf("a rollout is unfinished: %d of %d pods are of its last revision", status.UpdatedReplicas,
+			want)
 	}
 	return ""
 }
@@ -137,8 +132,7 @@ func localVolumes(r *ruling) {
 	type local struct{ pods, volumes []string }
 	of := map[owner]*local{}
 	var order []owner
-	for i := range r.Pods {
-		p := &r.Pods[i]
+	for p := range each(r.Pods) {
 		o := ownerOf(p)
 		if ended(p) || o.kind == "DaemonSet" || o.kind == "Node" { // Pods that a drain leaves alone.
 			continue
@@ -180,8 +174,7 @@ func (s *state) localOf(p *corev1.Pod, paths bool) []string {
 }
 
 func gracePeriod(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		grace := set.Spec.Template.Spec.TerminationGracePeriodSeconds
 		if !withData(set) || grace == nil || *grace >= shortGrace {
 			continue
@@ -196,8 +189,7 @@ func gracePeriod(r *ruling) {
 }
 
 func reclaimDelete(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		where := []Object{setObject(set)}
 		var volumes []string
 		for _, claim := range r.claimsOf[key(set)] {
@@ -214,8 +206,7 @@ func reclaimDelete(r *ruling) {
 }
 
 func claimRetention(r *ruling) {
-	for i := range r.StatefulSets {
-		set := &r.StatefulSets[i]
+	for set := range each(r.StatefulSets) {
 		policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 		if policy == nil || len(set.Spec.VolumeClaimTemplates) == 0 {
 			continue

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"iter"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,27 +44,26 @@ func newState(c Cluster, u Upgrade) *state {
 		budgetOf: map[*corev1.Pod][]*policyv1.PodDisruptionBudget{},
 		claimsOf: map[types.NamespacedName][]*corev1.PersistentVolumeClaim{},
 	}
-	for i := range c.Drivers {
-		s.drivers[c.Drivers[i].Name] = &c.Drivers[i]
+	for d := range each(c.Drivers) {
+		s.drivers[d.Name] = d
 	}
-	for i := range c.Nodes {
-		s.nodes[c.Nodes[i].Name] = &c.Nodes[i]
+	for n := range each(c.Nodes) {
+		s.nodes[n.Name] = n
 	}
-	for i := range c.Volumes {
-		s.volumes[c.Volumes[i].Name] = &c.Volumes[i]
+	for v := range each(c.Volumes) {
+		s.volumes[v.Name] = v
 	}
-	for i := range c.Claims {
-		s.claims[key(&c.Claims[i])] = &c.Claims[i]
+	for claim := range each(c.Claims) {
+		s.claims[key(claim)] = claim
 	}
-	for i := range c.Pods {
-		p := &c.Pods[i]
+	for p := range each(c.Pods) {
 		s.podsIn[p.Namespace] = append(s.podsIn[p.Namespace], p)
 		s.podsOn[p.Spec.NodeName] = append(s.podsOn[p.Spec.NodeName], p)
 		s.podsOf[ownerOf(p)] = append(s.podsOf[ownerOf(p)], p)
 	}
-	for i := range c.Budgets {
-		for _, p := range s.covered(&c.Budgets[i]) {
-			s.budgetOf[p] = append(s.budgetOf[p], &c.Budgets[i])
+	for b := range each(c.Budgets) {
+		for _, p := range s.covered(b) {
+			s.budgetOf[p] = append(s.budgetOf[p], b)
 		}
 	}
 	s.joinClaims()
@@ -74,20 +74,29 @@ func newState(c Cluster, u Upgrade) *state {
 // hold data too.
 func (s *state) joinClaims() {
 	sets := map[types.NamespacedName]types.NamespacedName{} // The claim's name without ordinal → the StatefulSet.
-	for i := range s.StatefulSets {
-		set := &s.StatefulSets[i]
+	for set := range each(s.StatefulSets) {
 		for _, template := range set.Spec.VolumeClaimTemplates {
 			sets[types.NamespacedName{Namespace: set.Namespace, Name: template.Name + "-" + set.Name}] = key(set)
 		}
 	}
-	for i := range s.Claims {
-		claim := &s.Claims[i]
+	for claim := range each(s.Claims) {
 		cut := strings.LastIndexByte(claim.Name, '-')
 		if cut < 0 || strings.Trim(claim.Name[cut+1:], "0123456789") != "" {
 			continue
 		}
 		if set, ok := sets[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name[:cut]}]; ok {
 			s.claimsOf[set] = append(s.claimsOf[set], claim)
+		}
+	}
+}
+
+// each ranges over pointers to the elements of a slice: API objects are large.
+func each[T any](all []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range all {
+			if !yield(&all[i]) {
+				return
+			}
 		}
 	}
 }
@@ -148,12 +157,12 @@ func (s *state) volumesOf(p *corev1.Pod) []*corev1.PersistentVolume {
 	return volumes
 }
 
-// ended tells whether a pod will run no more.
+// ended reports whether a pod is Succeeded or Failed.
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// running tells whether a container of the pod runs: then its volumes are mounted.
+// running reports whether a container of the pod runs: then its volumes are mounted.
 func running(p *corev1.Pod) bool {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.State.Running != nil {
@@ -163,7 +172,7 @@ func running(p *corev1.Pod) bool {
 	return false
 }
 
-// ready tells whether a pod is Ready.
+// ready reports whether a pod is Ready.
 func ready(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -181,7 +190,7 @@ func replicas(set *appsv1.StatefulSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// withData tells whether a StatefulSet keeps data in claims.
+// withData reports whether a StatefulSet keeps data in claims.
 func withData(set *appsv1.StatefulSet) bool {
 	for _, v := range set.Spec.Template.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {

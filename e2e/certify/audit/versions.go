@@ -5,16 +5,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // versionRules look at versions, and at what the next one changes.
 func versionRules() []Rule {
 	return []Rule{
 		{
-			Name:  "version-skew",
-			Looks: "a kubelet or a component is newer than the API server, or too old for it or for the target",
-			Why: "a component outside the supported range may read fields wrongly or not at all: an attachment, a " +
-				"finalizer or a budget that it does not know is not honoured",
+			Name:   "version-skew",
+			Looks:  "a kubelet or component is newer than the API server, or too old for it or for the target",
+			Why:    "a component outside the supported range may ignore an attachment, a finalizer or a budget",
 			Source: "Version Skew Policy (releases/version-skew-policy/)",
 			Fix:    "upgrade the component first, or to a version within the range",
 			Needs:  []Part{Nodes, Pods},
@@ -22,9 +23,9 @@ func versionRules() []Rule {
 		},
 		{
 			Name:  "deprecated-apis",
-			Looks: "somebody asks the API server for a deprecated API, by apiserver_requested_deprecated_apis",
-			Why: "an operator or backup tool whose API is gone stops working in the upgrade, often without a word: " +
-				"failover and backups stop with it",
+			Looks: "a client uses a deprecated API, by apiserver_requested_deprecated_apis",
+			Why: "an operator or backup tool whose API is gone stops working, often silently; failover and " +
+				"backups stop too",
 			Source: "KEP-1693; Deprecated API Migration Guide (docs/reference/using-api/deprecation-guide/)",
 			Fix:    "find the client in the API server's audit log (annotation k8s.io/deprecated) and upgrade it first",
 			Needs:  []Part{Metrics, Pods},
@@ -33,11 +34,11 @@ func versionRules() []Rule {
 		{
 			Name:  "feature-gates",
 			Looks: "feature gates that change their default or are locked between the two versions",
-			Why: "the same manifest behaves differently after the upgrade: how many pods of a StatefulSet go down at " +
-				"once, how a volume is mounted, what the kubelet kills",
+			Why: "one manifest behaves differently after the upgrade: pods down at once, how a volume is mounted, " +
+				"what is killed",
 			Source: "Feature Gates (docs/reference/command-line-tools-reference/feature-gates/); " +
 				"test/compatibility_lifecycle/reference/versioned_feature_list.yaml of v1.37.0",
-			Fix: "read about each gate, try the upgrade on a copy of the cluster; take gates that are locked off the " +
+			Fix: "read about each gate and try the upgrade on a copy of the cluster; remove locked gates from " +
 				"command lines, or the component does not start",
 			Needs: []Part{Claims, Drivers, Metrics, Pods, StatefulSets, Volumes},
 			find:  featureGates,
@@ -49,10 +50,9 @@ func versionRules() []Rule {
 const mostBehind = 3
 
 func versionSkew(r *ruling) {
-	for i := range r.Nodes {
-		node := &r.Nodes[i]
-		judgeSkew(r, object("Node", node), "kubelet of node "+
-			""+node.Name, node.Status.NodeInfo.KubeletVersion, mostBehind)
+	for node := range each(r.Nodes) {
+		kubelet := node.Status.NodeInfo.KubeletVersion
+		judgeSkew(r, object("Node", node), "kubelet of node "+node.Name, kubelet, mostBehind)
 	}
 	for _, name := range []string{"kube-controller-manager", "kube-proxy", "kube-scheduler"} {
 		behind := 1
@@ -182,4 +182,59 @@ func (s *state) setGates() map[string][]setGate {
 		}
 	}
 	return set
+}
+
+// Upgrade is from one minor version of Kubernetes 1 to the next, or within one.
+type Upgrade struct {
+	from, to int // Minor versions.
+}
+
+// To returns the version that the upgrade is to, "v1.37".
+func (u Upgrade) To() string { return fmt.Sprintf("v1.%d", u.to) }
+
+// ParseUpgrade returns the upgrade of an API server of version from to version to, "v1.37". An empty to is the next
+// minor version, known or not; what an unknown one changes is not audited.
+func ParseUpgrade(from, to string) (Upgrade, error) {
+	have, err := minor(from)
+	if err != nil {
+		return Upgrade{}, fmt.Errorf("the API server's version: %w", err)
+	}
+	if to == "" {
+		return Upgrade{have, have + 1}, nil
+	}
+	want, err := ParseTarget(to)
+	switch {
+	case err != nil:
+		return Upgrade{}, err
+	case want < have:
+		return Upgrade{}, fmt.Errorf("%q is a downgrade of %s; give v1.%d", to, from, have+1)
+	case want > have+1:
+		return Upgrade{}, fmt.Errorf("%q skips a minor version of %s, which no upgrade may; give "+
+			"v1.%d", to, from, have+1)
+	}
+	return Upgrade{have, want}, nil
+}
+
+// ParseTarget returns the minor version of a version that an upgrade can be to.
+func ParseTarget(to string) (int, error) {
+	want, err := minor(to)
+	if err != nil {
+		return 0, fmt.Errorf("%w; give for example v1.%d", err, newestMinor)
+	}
+	if want <= oldestMinor || want > newestMinor {
+		return 0, fmt.Errorf("version %q is not known; known are v1.%d to v1.%d", to, oldestMinor+1, newestMinor)
+	}
+	return want, nil
+}
+
+// minor returns the minor version of a version of Kubernetes 1.
+func minor(text string) (int, error) {
+	v, err := version.ParseGeneric(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no version: %w", text, err)
+	}
+	if v.Major() != 1 {
+		return 0, fmt.Errorf("%q is no version of Kubernetes 1", text)
+	}
+	return int(v.Minor()), nil
 }

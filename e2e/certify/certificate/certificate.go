@@ -1,5 +1,5 @@
-// Package certificate says of a cluster what was shown about it, so that somebody else can check it: from an audit and
-// from judged runs it makes a Certificate, and makes it again from the same runs. It is pure: no I/O, no clock.
+// Package certificate derives a Certificate from an audit and from judged runs; whoever has the same runs can derive it
+// again. It is pure: no I/O, no clock.
 package certificate
 
 import (
@@ -16,17 +16,18 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Head is what the signer alone vouches for: it cannot be derived again from the runs.
+// Head cannot be derived from the runs: the signer alone vouches for it.
 type Head struct {
 	Issued  time.Time    `json:"issued"`           // UTC, in seconds.
 	Commit  string       `json:"commit,omitempty"` // Of Seatrial; empty outside a checkout.
 	Dirty   bool         `json:"dirty,omitempty"`  // The checkout had changes that are in no commit.
 	Profile string       `json:"profile"`
 	Cluster []string     `json:"cluster"`           // Its fingerprint before the trials; see audit.Fingerprint.
-	Drift   []string     `json:"drift,omitempty"`   // What was different in the fingerprint after them.
-	Changed []string     `json:"changed,omitempty"` // Objects that were new, or gone, after them; see audit.Inventory.
+	Drift   []string     `json:"drift,omitempty"`   // What had changed in the fingerprint after them.
+	Changed []string     `json:"changed,omitempty"` // Objects that had come or gone after them; see audit.Inventory.
 	Audit   audit.Report `json:"audit"`
 	Refused []Refused    `json:"refused,omitempty"`
+	Stopped string       `json:"stopped,omitempty"` // Why trials are refused that the cluster could have carried out.
 }
 
 // Refused is a trial of the profile that was not carried out.
@@ -36,7 +37,7 @@ type Refused struct {
 	Why      string `json:"why"`
 }
 
-// Certificate is a Head and what follows from the runs.
+// Certificate is a Head and what is derived from it and from the runs.
 type Certificate struct {
 	Head
 
@@ -64,12 +65,12 @@ type NotJudged struct {
 	Why  string `json:"why"`
 }
 
-// Fault is how often a fault was meant to happen, and how often it was shown at its victim.
+// Fault is how often a fault was planned, and how often its effect was confirmed.
 type Fault struct {
 	Name    string  `json:"name"`
 	Planned int     `json:"planned"`
 	Shown   int     `json:"shown"`
-	Seconds float64 `json:"seconds"` // From the injection until it was shown to be healed, all together.
+	Seconds float64 `json:"seconds"` // From injection to confirmed healing, summed up.
 }
 
 // Run is one trial, and the digests of the files that it is judged by.
@@ -88,11 +89,11 @@ type Judged struct {
 	World  *world.World
 }
 
-// Make derives a certificate. Checks are all that could have judged. The verdict is the worst of the audit and the
-// runs; a cluster that changed meanwhile makes it UNKNOWN at best.
+// Make derives a certificate with the given checks. The verdict is the worst of the audit and the runs, and UNKNOWN at
+// best if the cluster changed or trials were left out.
 func Make(head Head, runs []Judged, checks []check.Check) Certificate {
 	c := Certificate{Head: head, Promises: []Promise{}, Runs: []Run{}}
-	verdicts := []check.Verdict{head.Audit.Verdict}
+	verdicts := []check.Verdict{head.Audit.Verdict, head.Audit.Judge()}
 	if head.Audit.Verdict != check.Pass {
 		c.because("audit: %s", head.Audit.Because())
 	}
@@ -113,6 +114,10 @@ func Make(head Head, runs []Judged, checks []check.Check) Certificate {
 			verdicts = append(verdicts, check.Unknown)
 			c.because("%s during the trials: %s", in.what, strings.Join(in.lines, "; "))
 		}
+	}
+	if head.Stopped != "" {
+		verdicts = append(verdicts, check.Unknown)
+		c.because("trials were left out: %s", head.Stopped)
 	}
 	if len(runs) == 0 {
 		verdicts = append(verdicts, check.Unknown)
@@ -135,7 +140,7 @@ func (c *Certificate) because(format string, args ...any) {
 	c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
 }
 
-// why is the first violation of a report, or the first reason of what is UNKNOWN.
+// why returns the first violation of a report, or else the first reason for UNKNOWN.
 func why(r check.Report) string {
 	for _, res := range r.Results {
 		if res.Verdict == check.Fail && len(res.Findings) > 0 {
@@ -150,7 +155,7 @@ func why(r check.Report) string {
 	return "no check says why"
 }
 
-// promise adds what the runs say of a check.
+// promise adds the results of one check.
 func (c *Certificate) promise(one check.Check, runs []Judged) {
 	p := Promise{Check: one.Name, Promise: one.Promise, Unit: one.Unit}
 	var verdicts []check.Verdict
@@ -229,7 +234,7 @@ func Subject(cluster []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Checks are the names of all checks that the certificate says something of.
+// Checks returns the names of all checks in the certificate, judged or not.
 func (c Certificate) Checks() []string {
 	var names []string
 	for _, p := range c.Promises {
@@ -241,8 +246,8 @@ func (c Certificate) Checks() []string {
 	return names
 }
 
-// Differ says in what a certificate is not what the runs show by another one, made of the same runs; empty if in
-// nothing. Prose is left out: it may be that of another version.
+// Differ lists what a signed certificate says otherwise than one derived again from its runs. Prose is not compared:
+// that of another version may differ.
 func Differ(signed, made Certificate) []string {
 	var out []string
 	differ := func(what string, a, b any) {

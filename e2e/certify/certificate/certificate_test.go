@@ -73,6 +73,12 @@ func TestMake(t *testing.T) {
 			h.Changed = []string{"gone: PersistentVolume pv-1"}
 		}, []Judged{good}, check.Unknown,
 			"Objects came or went during the trials: gone: PersistentVolume pv-1"},
+		{"danger, called PASS", func(h *Head) {
+			h.Audit.Findings = []audit.Finding{{Rule: "budget-blocks", Severity: audit.Danger}}
+		}, []Judged{good}, check.Fail, "no. "},
+		{"trials left out", func(h *Head) {
+			h.Stopped = "nothing shows that the cluster is clean after smoke"
+		}, []Judged{good}, check.Unknown, "trials were left out: nothing shows that the cluster is clean after smoke"},
 		{"another cluster", func(h *Head) { h.Drift = []string{"new: node x"} }, []Judged{good}, check.Unknown,
 			"The cluster became another one during the trials: new: node x"},
 	} {

@@ -1,5 +1,5 @@
-// Package reader reads of a cluster what package audit judges. Its promise: it sends GET requests only, to the
-// resources that Role names, never for a Secret, and no more of them in a second than QPS.
+// Package reader reads what package audit judges. It sends GET requests only, to the resources in the role of
+// WriteRole, never for a Secret, and at most QPS of them in a second.
 package reader
 
 import (
@@ -15,11 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
@@ -118,69 +124,68 @@ func (r *Reader) Read(ctx context.Context) (audit.Cluster, error) {
 	if r.certificateEnds.IsZero() {
 		c.Missing[audit.Certificate] = "the address of the API server does not speak TLS"
 	}
-	for _, one := range reads() {
-		err := one.read(ctx, r.kube, &c)
-		if ctx.Err() != nil {
-			return c, fmt.Errorf("read the cluster: %w", context.Cause(ctx))
-		}
-		if err != nil {
+	for _, one := range sources() {
+		if err := one.read(ctx, r.kube, &c); err != nil {
 			c.Missing[one.part] = err.Error()
 		}
+	}
+	if err := readMetrics(ctx, r.kube, &c); err != nil {
+		c.Missing[audit.Metrics] = err.Error()
+	}
+	if ctx.Err() != nil {
+		return c, fmt.Errorf("read the cluster: %w", context.Cause(ctx))
 	}
 	return c, nil
 }
 
-// read is one part, and what it takes to read it.
-type read struct {
-	part  audit.Part
-	group string // Of the resource, which has the name of the part.
-	url   string // Instead of a resource.
-	why   string
-	read  func(context.Context, kubernetes.Interface, *audit.Cluster) error
+// source is one part, and where it is read.
+type source struct {
+	part audit.Part
+	in   schema.GroupVersion // Of the objects; they are listed by the name of the part.
+	why  string
+	keep func(*audit.Cluster, runtime.Object) error
 }
 
-// object is a pointer to a T that is an API object.
-type object[T any] interface {
-	*T
-	runtime.Object
-	metav1.Object
-}
-
-// lister is how client-go lists.
-type lister[L runtime.Object] func(context.Context, metav1.ListOptions) (L, error)
-
-// list reads all objects of a resource, page by page. What is kept is only what is judged: no managed fields.
-func list[T any, P object[T], L runtime.Object](
-	call func(kubernetes.Interface) lister[L],
-	into func(*audit.Cluster) *[]T,
-) func(context.Context, kubernetes.Interface, *audit.Cluster) error {
-	return func(ctx context.Context, kube kubernetes.Interface, c *audit.Cluster) error {
-		pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			page, err := call(kube)(ctx, opts)
-			if err != nil {
-				return nil, err
-			}
-			return page, meta.EachListItem(page, func(o runtime.Object) error {
-				if o, ok := o.(metav1.Object); ok {
-					o.SetManagedFields(nil)
-				}
-				return nil
-			})
-		})
-		pages.PageSize = pageSize
-		all, _, err := pages.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
+// into keeps objects in a list of a Cluster.
+func into[T any](list func(*audit.Cluster) *[]T) func(*audit.Cluster, runtime.Object) error {
+	return func(c *audit.Cluster, o runtime.Object) error {
+		one, ok := any(o).(*T)
+		if !ok {
+			return fmt.Errorf("the API server sent a %T", o)
 		}
-		return meta.EachListItem(all, func(o runtime.Object) error {
-			one, ok := o.(P)
-			if !ok {
-				return fmt.Errorf("the API server sent a %T", o)
+		*list(c) = append(*list(c), *one)
+		return nil
+	}
+}
+
+func (s source) path() string {
+	if s.in.Group == "" {
+		return "/api/" + s.in.Version + "/" + string(s.part)
+	}
+	return "/apis/" + s.in.String() + "/" + string(s.part)
+}
+
+// read reads all objects page by page, without their managed fields: they are not judged.
+func (s source) read(ctx context.Context, kube kubernetes.Interface, c *audit.Cluster) error {
+	pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		page, err := kube.CoreV1().RESTClient().Get().AbsPath(s.path()).
+			VersionedParams(&opts, scheme.ParameterCodec).Do(ctx).Get()
+		if err != nil {
+			return nil, err
+		}
+		return page, meta.EachListItem(page, func(o runtime.Object) error {
+			if o, ok := o.(metav1.Object); ok {
+				o.SetManagedFields(nil)
 			}
-			*into(c) = append(*into(c), *one)
 			return nil
 		})
+	})
+	pages.PageSize = pageSize
+	all, _, err := pages.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
 	}
+	return meta.EachListItem(all, func(o runtime.Object) error { return s.keep(c, o) })
 }
 
 // readMetrics reads the metrics of the API server line by line: there can be many megabytes of them.
@@ -238,4 +243,55 @@ func eachMetric(from io.Reader, call func(name string, labels map[string]string,
 		call(name, labels, line[end+1:])
 	}
 	return lines.Err()
+}
+
+// sources returns all objects in the order in which they are read: users before what they use, so that a volume that
+// is being attached is rather seen attached than missed.
+func sources() []source {
+	core, storage := corev1.SchemeGroupVersion, storagev1.SchemeGroupVersion
+	return []source{
+		{audit.Pods, core, "who uses a volume, what a budget covers, the flags of the control plane",
+			into(func(c *audit.Cluster) *[]corev1.Pod { return &c.Pods })},
+		{audit.Nodes, core, "conditions, versions, volumesInUse and volumesAttached",
+			into(func(c *audit.Cluster) *[]corev1.Node { return &c.Nodes })},
+		{audit.Attachments, storage, "which volume is attached to which node",
+			into(func(c *audit.Cluster) *[]storagev1.VolumeAttachment { return &c.Attachments })},
+		{audit.Claims, core, "which volume a pod or a StatefulSet has",
+			into(func(c *audit.Cluster) *[]corev1.PersistentVolumeClaim { return &c.Claims })},
+		{audit.Volumes, core, "access modes, reclaim policies, volumes that are on one node only",
+			into(func(c *audit.Cluster) *[]corev1.PersistentVolume { return &c.Volumes })},
+		{audit.Drivers, storage, "whether a driver attaches, and how it mounts",
+			into(func(c *audit.Cluster) *[]storagev1.CSIDriver { return &c.Drivers })},
+		{audit.Classes, storage, "how volumes are made; part of the cluster's fingerprint",
+			into(func(c *audit.Cluster) *[]storagev1.StorageClass { return &c.Classes })},
+		{audit.StatefulSets, appsv1.SchemeGroupVersion, "replicas, rollouts, grace periods, retention of claims",
+			into(func(c *audit.Cluster) *[]appsv1.StatefulSet { return &c.StatefulSets })},
+		{audit.Budgets, policyv1.SchemeGroupVersion, "what a drain may evict",
+			into(func(c *audit.Cluster) *[]policyv1.PodDisruptionBudget { return &c.Budgets })},
+	}
+}
+
+// WriteRole writes the ClusterRole that allows all reads and nothing else.
+func WriteRole(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprint(&b, `# The least that "seatrial certify audit" needs. It writes nothing and reads no Secret.
+# A part that is not allowed is reported as not looked at.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: seatrial-audit
+rules:
+# the API server's version; every user may read it unless that was taken away
+- nonResourceURLs: [/version]
+  verbs: [get]
+`)
+	for _, s := range sources() {
+		fmt.Fprintf(&b, "# %s\n- apiGroups: [%q]\n  resources: [%s]\n  verbs: [list]\n", s.why, s.in.Group, s.part)
+	}
+	fmt.Fprint(&b, `# deprecated APIs that are asked for, and feature gates as they are
+- nonResourceURLs: [/metrics]
+  verbs: [get]
+`)
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -97,13 +97,17 @@ func TestRead(t *testing.T) {
 
 // TestMissing: what cannot be read is missing, alone and with its reason.
 func TestMissing(t *testing.T) {
-	for _, r := range reads() {
-		t.Run(string(r.part), func(t *testing.T) {
+	paths := map[audit.Part]string{audit.Metrics: "/metrics"}
+	for _, one := range sources() {
+		paths[one.part] = one.path()
+	}
+	for part, path := range paths {
+		t.Run(string(part), func(t *testing.T) {
 			s := apitest.Serve(t)
-			s.Wrong[pathOf(r)] = http.StatusForbidden
+			s.Wrong[path] = http.StatusForbidden
 			c := read1(t, s)
-			if len(c.Missing) != 1 || !strings.Contains(c.Missing[r.part], "forbidden") {
-				t.Errorf("missing %v, want %s, forbidden", c.Missing, r.part)
+			if len(c.Missing) != 1 || !strings.Contains(c.Missing[part], "forbidden") {
+				t.Errorf("missing %v, want %s, forbidden", c.Missing, part)
 			}
 		})
 	}
@@ -112,16 +116,6 @@ func TestMissing(t *testing.T) {
 	if c := read1(t, s); !strings.Contains(c.Missing[audit.Metrics], "not those of an API server") {
 		t.Errorf("metrics of something else: %v", c.Missing)
 	}
-}
-
-func pathOf(r read) string {
-	switch {
-	case r.url != "":
-		return r.url
-	case r.group == "":
-		return "/api/v1/" + string(r.part)
-	}
-	return "/apis/" + r.group + "/v1/" + string(r.part)
 }
 
 // TestRole: the role allows the requests that are really sent, and no other.

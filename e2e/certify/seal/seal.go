@@ -1,18 +1,28 @@
-// Package seal signs certificates and opens signed ones. Its promise: what Open returns is what the key's owner signed,
-// byte for byte.
+// Package seal signs certificates and opens signed ones: Open returns what the key's owner signed, byte for byte.
 package seal
 
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 
 	svr "github.com/in-toto/attestation/go/predicates/svr/v01"
 	intoto "github.com/in-toto/attestation/go/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
+	"golang.org/x/crypto/ssh"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -91,7 +101,7 @@ func sign(c certificate.Certificate, kind string, predicate []byte, key *Key) ([
 	return encode(envelope)
 }
 
-// encode is the only form of an envelope that Open takes, so that no byte of a certificate can be changed unseen.
+// encode returns the only form of an envelope that Open accepts, so that no byte can be changed unnoticed.
 func encode(e *dsse.Envelope) ([]byte, error) {
 	text, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
@@ -100,26 +110,19 @@ func encode(e *dsse.Envelope) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Open returns the certificate of which the key's owner signed each byte. What it says is not checked.
-func Open(data []byte, key *Key) (certificate.Certificate, error) {
-	c, err := open(data, key)
-	if err != nil {
-		return certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
-	}
-	return c, nil
-}
-
-func open(data []byte, key *Key) (certificate.Certificate, error) {
-	var c certificate.Certificate
+// Open returns the certificate that the key's owner signed, byte for byte. It does not judge the content.
+func Open(data []byte, key *Key) (c certificate.Certificate, err error) {
+	defer func() {
+		if err != nil {
+			c, err = certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
+		}
+	}()
 	body, err := payload(data, key)
 	if err != nil {
 		return c, err
 	}
 	var s intoto.Statement
-	if err := protojson.Unmarshal(body, &s); err != nil {
-		return c, fmt.Errorf("it is no in-toto statement: %w", err)
-	}
-	if err := s.Validate(); err != nil {
+	if err := errors.Join(protojson.Unmarshal(body, &s), s.Validate()); err != nil {
 		return c, fmt.Errorf("it is no in-toto statement: %w", err)
 	}
 	if s.GetPredicateType() != PredicateType {
@@ -169,4 +172,134 @@ func payload(data []byte, key *Key) ([]byte, error) {
 		return nil, fmt.Errorf("the signature is not that of key %s: %w", key.id, err)
 	}
 	return body, nil
+}
+
+// Key signs certificates, or only verifies them. Its ID is the fingerprint that `ssh-keygen -l` shows.
+type Key struct {
+	id     string
+	public crypto.PublicKey
+	signer crypto.Signer // Nil if it only verifies.
+}
+
+// errKind says which keys are accepted. RSA is not: its signatures come in several forms.
+var errKind = errors.New("it is neither an Ed25519 nor an ECDSA P-256 key; make one: " +
+	"ssh-keygen -t ed25519 -f seatrial.key")
+
+// ParsePrivateKey reads a private key: of OpenSSH, PKCS #8 or SEC 1 as PEM, or of cosign. The password is for an
+// encrypted one.
+func ParsePrivateKey(data, password []byte) (key *Key, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the private key: %w", err)
+		}
+	}()
+	raw, err := privateKey(data, password)
+	if err != nil {
+		return nil, err
+	}
+	if pointer, ok := raw.(*ed25519.PrivateKey); ok { // As OpenSSH's form gives it.
+		raw = *pointer
+	}
+	signer, ok := raw.(crypto.Signer)
+	if !ok {
+		return nil, errKind
+	}
+	if key, err = publicKey(signer.Public()); err == nil {
+		key.signer = signer
+	}
+	return key, err
+}
+
+func privateKey(data, password []byte) (any, error) {
+	block, _ := pem.Decode(data)
+	if block != nil && (strings.HasSuffix(block.Type, "SIGSTORE PRIVATE KEY") ||
+		strings.HasSuffix(block.Type, "COSIGN PRIVATE KEY")) {
+		der, err := encrypted.Decrypt(block.Bytes, password)
+		if err != nil {
+			return nil, err
+		}
+		return x509.ParsePKCS8PrivateKey(der)
+	}
+	var locked *ssh.PassphraseMissingError
+	raw, err := ssh.ParseRawPrivateKey(data)
+	if errors.As(err, &locked) && len(password) > 0 {
+		return ssh.ParseRawPrivateKeyWithPassphrase(data, password)
+	}
+	return raw, err
+}
+
+// ParsePublicKey reads a public key: PKIX as PEM, or a line as in authorized_keys of OpenSSH.
+func ParsePublicKey(data []byte) (key *Key, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the public key: %w", err)
+		}
+	}()
+	if block, _ := pem.Decode(data); block != nil {
+		public, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return publicKey(public)
+	}
+	line, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("it is neither PEM nor a line of OpenSSH: %w", err)
+	}
+	public, ok := line.(ssh.CryptoPublicKey)
+	if !ok {
+		return nil, errKind
+	}
+	return publicKey(public.CryptoPublicKey())
+}
+
+func publicKey(public crypto.PublicKey) (*Key, error) {
+	switch k := public.(type) {
+	case ed25519.PublicKey:
+	case *ecdsa.PublicKey:
+		if k.Curve != elliptic.P256() {
+			return nil, errKind
+		}
+	default:
+		return nil, errKind
+	}
+	of, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	return &Key{id: ssh.FingerprintSHA256(of), public: public}, nil
+}
+
+// KeyID names the key.
+func (k *Key) KeyID() (string, error) { return k.id, nil }
+
+// Public returns the public key.
+func (k *Key) Public() crypto.PublicKey { return k.public }
+
+// Sign signs data.
+func (k *Key) Sign(_ context.Context, data []byte) ([]byte, error) {
+	if k.signer == nil {
+		return nil, errors.New("a public key signs nothing")
+	}
+	if _, ok := k.public.(ed25519.PublicKey); ok {
+		return k.signer.Sign(rand.Reader, data, crypto.Hash(0))
+	}
+	sum := sha256.Sum256(data)
+	return k.signer.Sign(rand.Reader, sum[:], crypto.SHA256)
+}
+
+// Verify returns an error unless the key's owner signed data.
+func (k *Key) Verify(_ context.Context, data, sig []byte) error {
+	good := false
+	switch public := k.public.(type) {
+	case ed25519.PublicKey:
+		good = ed25519.Verify(public, data, sig)
+	case *ecdsa.PublicKey:
+		sum := sha256.Sum256(data)
+		good = ecdsa.VerifyASN1(public, sum[:], sig)
+	}
+	if !good {
+		return errors.New("the signature does not fit")
+	}
+	return nil
 }

@@ -71,7 +71,7 @@ func (c command) save(ctx context.Context) (offline.Answer, error) {
 		return offline.Answer{}, fmt.Errorf("save the images: the node image %s is a published one, which every host "+
 			"pulls; give --node-image build to save one that is built", answer.Images.Node)
 	}
-	made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
+	made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 	if err != nil {
 		return offline.Answer{}, err
 	}
@@ -193,7 +193,7 @@ func (c command) load(ctx context.Context) (offline.Answer, error) {
 	if err != nil {
 		return offline.Answer{}, err
 	}
-	made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
+	made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 	answer.Sidecars = &made
 	return answer, err
 }

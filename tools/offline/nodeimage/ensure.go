@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/debian"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
@@ -130,7 +131,8 @@ func (b *builder) target() (Image, error) {
 		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)
 	}
 	return Image{
-		Ref: b.refOf(sum), KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum,
+		Ref:               offline.NodeImageRepository + ":" + b.rel.Kubernetes + "-" + sum[:12],
+		KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum,
 	}, nil
 }
 
@@ -172,12 +174,15 @@ func (b *builder) steps(img Image) ([]steps.Step, error) {
 		},
 	}}
 	for _, c := range components(b.rel) {
-		m, err := c.module()
+		if len(c.Packages) == 0 {
+			continue
+		}
+		m, err := c.Load(pinFiles, ownFiles)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, steps.Step{
-			Name: "compile " + c.title(), About: c.Cold,
+			Name: "compile " + c.Title(), About: c.Cold,
 			There: func() bool { return b.compiler.Has(m) },
 			Do: func(ctx context.Context) error {
 				if err := b.toolsFor(ctx, m); err != nil {
@@ -223,7 +228,7 @@ func (b *builder) lastSteps(img Image, p *parts) []steps.Step {
 	}
 }
 
-// toolsFor sees to it that what a component needs of this host beside Go is there.
+// toolsFor installs what compiling a component needs besides Go.
 func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
 	if !m.Cgo || b.compiler.Has(m) {
 		return nil
@@ -240,12 +245,4 @@ func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
 		return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
 	}
 	return nil
-}
-
-// title names a component for a person.
-func (c Component) title() string {
-	if c.Version == "" {
-		return c.Name
-	}
-	return c.Name + " " + c.Version
 }

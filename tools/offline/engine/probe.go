@@ -42,7 +42,7 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	if err != nil {
 		return fmt.Errorf("assemble the probe's image: %w", err)
 	}
-	if _, err := options.Machine.RunWith(ctx, archive, nil, engine.Path, "load"); err != nil {
+	if _, err := options.Machine.RunWith(ctx, archive, engine.Path, "load"); err != nil {
 		return fmt.Errorf("load the probe's image: %w", err)
 	}
 	container := "seatrial-enginecheck-" + id

@@ -1,6 +1,6 @@
-// Package offline runs the program tools/offline, which makes what a host without a container registry lacks: a container
-// engine, the node image, the database image, and the sidecars of a CSI driver. Nothing else of this module knows how
-// these are made.
+// Package offline runs the program tools/offline, which makes what a host without a container registry lacks: a
+// container engine, the node image, the database image, and the sidecars of a CSI driver. Nothing else of this module
+// knows how these are made.
 package offline
 
 import (
@@ -146,15 +146,17 @@ func (t Tool) CleanEngine(ctx context.Context) error {
 	return err
 }
 
-// EnsureImages makes the database image and the node image, if they do not exist. It prints first what it will do and how
-// long that takes. The engine is the path of its client.
+// EnsureImages makes the database image and the node image, if they do not exist. It prints first what it will do and
+// how long that takes. The engine is the path of its client.
 func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, source string) (Images, error) {
-	return part(ctx, t, images, "images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+	return part(ctx, t, images, "images",
+		"--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
 // SaveImages makes images and sidecars, as EnsureImages and EnsureSidecars do, and writes them to a file.
 func (t Tool) SaveImages(ctx context.Context, file, engine, kubernetesVersion, source string) (Images, error) {
-	return part(ctx, t, images, "save", "--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+	return part(ctx, t, images, "save",
+		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
 // CheckImages refuses, with a *BadFileError, a file that SaveImages of this build would not write. It changes nothing.

@@ -48,8 +48,8 @@ func (x examination) processors() Check {
 	return check.is(grade(uint64(n), 0, 2), strconv.Itoa(n), fix)
 }
 
-// capabilities compares the bounding set with the kernel's capabilities. Lacking some does not matter if an engine ran a
-// privileged container.
+// capabilities compares the bounding set with the kernel's capabilities. Lacking some does not matter if an engine ran
+// a privileged container.
 func (x examination) capabilities() Check {
 	check := Check{What: "capabilities", Need: "all in the bounding set, or an engine that does without"}
 	lacks, err := ociwrap.Lacking(x.ReadFile, "self")

@@ -23,7 +23,8 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
-// contentsFile is the first file in the archive that save writes; those of the results follow, in the order of contents.
+// contentsFile is the first file in the archive that save writes; those of the results follow, in the order of
+// contents.
 const contentsFile = "seatrial.json"
 
 // contents lists what a saved file holds.

@@ -61,8 +61,8 @@ func start(ctx context.Context, streams []*stream, anchors source, known *revisi
 	return w
 }
 
-// keepAnchors reads the newest resourceVersion at intervals. It ignores errors; the watches record what is wrong with the
-// server.
+// keepAnchors reads the newest resourceVersion at intervals. It ignores errors; the watches record what is wrong with
+// the server.
 func keepAnchors(ctx context.Context, from source, known *revisions) {
 	ticker := time.NewTicker(anchorEvery)
 	defer ticker.Stop()

@@ -7,10 +7,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// revisions bounds the time of a change by its resourceVersion. A list without a resourceVersion returns the newest one: a
-// change with a higher version was made after the request, a change with this or a lower one before the answer. This
-// needs no clock but ours, however late the event came. It holds for all resources in one etcd, which is all of them
-// unless a cluster keeps its events elsewhere.
+// revisions bounds the time of a change by its resourceVersion. A list without a resourceVersion returns the newest
+// one: a change with a higher version was made after the request, a change with this or a lower one before the answer.
+// This needs no clock but ours, however late the event came. It holds for all resources in one etcd, which is all of
+// them unless a cluster keeps its events elsewhere.
 type revisions struct {
 	mu      sync.Mutex
 	anchors []anchor

@@ -230,8 +230,8 @@ func (s *stream) event(e watch.Event) error {
 	return nil
 }
 
-// leaveOut removes what no check reads: the managers of fields, and a node's images, which are most of it, are the same in
-// every version, and name the registries that the user pulls from.
+// leaveOut removes what no check reads: the managers of fields, and a node's images, which are most of it, are the same
+// in every version, and name the registries that the user pulls from.
 func (s *stream) leaveOut(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
 	if s.name == "nodes" {

@@ -32,8 +32,8 @@ type fanotifyWatcher struct {
 	put     func(...history.Event) // Nil until deliver.
 	early   map[uint64]bool        // The mounts of the listing whose attach events may still be queued.
 
-	// emptyAt is when a read began that found the queue empty. Everything before it is in out, put, or about to be put by
-	// a reader that holds putting.
+	// emptyAt is when a read began that found the queue empty. Everything before it is in out, put, or about to be put
+	// by a reader that holds putting.
 	emptyAt atomic.Int64
 	waiting atomic.Int64 // How many batches went into out and are not put.
 

@@ -24,8 +24,8 @@ const (
 	runcProcesses = "runc:["
 )
 
-// holdings watches the mount namespaces of processes, other than the node's own. It keeps none of them open: a namespace
-// lives as long as its last user, and its volumes stay mounted with it.
+// holdings watches the mount namespaces of processes, other than the node's own. It keeps none of them open: a
+// namespace lives as long as its last user, and its volumes stay mounted with it.
 type holdings struct {
 	own     uint64          // The node's own namespace, by its inode.
 	inOwn   map[int]bool    // The processes that were in it at the last scan.
@@ -186,8 +186,8 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 	return events
 }
 
-// countWriters counts the files that are open for writing. It returns a fact of each volume that begins or ceases to have
-// some, or whose first process has become another program.
+// countWriters counts the files that are open for writing. It returns a fact of each volume that begins or ceases to
+// have some, or whose first process has become another program.
 func (s *space) countWriters(begin history.Time) []history.Event {
 	if first, ok, err := probe.Read(s.first.PID); err == nil && ok && first.Start == s.first.Start {
 		s.first.Name = first.Name

@@ -25,9 +25,9 @@ func deviceName(major, minor uint32) string {
 // mostLoops bounds how many loop devices may be stacked.
 const mostLoops = 8
 
-// identify completes the identity of a mount whose device is known: it adds the backing file of a loop device. It follows
-// a backing file that is a device itself, as behind the loop device with which the kubelet holds a volume of volumeMode
-// Block. After an error, two mounts of one file may not be recognized as such.
+// identify completes the identity of a mount whose device is known: it adds the backing file of a loop device. It
+// follows a backing file that is a device itself, as behind the loop device with which the kubelet holds a volume of
+// volumeMode Block. After an error, two mounts of one file may not be recognized as such.
 func identify(id history.Identity) (history.Identity, error) {
 	device := id.Device
 	for range mostLoops {
@@ -55,8 +55,8 @@ func identify(id history.Identity) (history.Identity, error) {
 }
 
 // identifyMount completes the identity of a mount. A volume of volumeMode Block is published as the mount of a device
-// file: its identity is that device's, whatever file system the file is in. Mask is STATX_MNT_ID_UNIQUE or STATX_MNT_ID,
-// the kind of the given id.
+// file: its identity is that device's, whatever file system the file is in. Mask is STATX_MNT_ID_UNIQUE or
+// STATX_MNT_ID, the kind of the given id.
 func identifyMount(m history.Mount, id uint64, mask int) (history.Identity, error) {
 	if m.Root == "/" || !slices.Contains(fileSystemsOfDevices(), m.FSType) {
 		return identify(m.Identity)
@@ -89,8 +89,8 @@ func backingFile(device string, info *unix.LoopInfo64) string {
 	return string(name)
 }
 
-// loopStatus returns the status of a loop device. A container's /dev lacks devices that are newer than the container, so
-// loopStatus makes a device file of its own if needed, and removes it as soon as it is open.
+// loopStatus returns the status of a loop device. A container's /dev lacks devices that are newer than the container,
+// so loopStatus makes a device file of its own if needed, and removes it as soon as it is open.
 func loopStatus(minor uint32) (*unix.LoopInfo64, error) {
 	fd, err := openLoop(fmt.Sprintf("/dev/loop%d", minor), minor)
 	if err != nil {

@@ -33,8 +33,8 @@ const (
 	scanEvery = 200 * time.Millisecond
 )
 
-// Processors is the GOMAXPROCS for a program that only keeps a ledger: enough that a reader of mount events that wakes up
-// finds one of the runtime's processors free, even if threads that wait for the kernel hold others.
+// Processors is the GOMAXPROCS for a program that only keeps a ledger: enough that a reader of mount events that wakes
+// up finds one of the runtime's processors free, even if threads that wait for the kernel hold others.
 func Processors() int { return runtime.NumCPU() + mostReaders + 4 }
 
 // Config says what a ledger watches.

@@ -27,9 +27,9 @@ func ownNamespace() (uint64, error) {
 	return inode, nil
 }
 
-// namespaces returns the mount namespaces of processes, other than the node's own, by their inodes. It does not read the
-// namespace of a process in inOwn, and sets inOwn to the processes in the node's own: most are there and seldom leave,
-// and reading each would cost more than all the rest.
+// namespaces returns the mount namespaces of processes, other than the node's own, by their inodes. It does not read
+// the namespace of a process in inOwn, and sets inOwn to the processes in the node's own: most are there and seldom
+// leave, and reading each would cost more than all the rest.
 func namespaces(own uint64, inOwn map[int]bool) (map[uint64][]int, error) {
 	pids, err := probe.PIDs()
 	if err != nil {
@@ -110,8 +110,8 @@ type volumeMount struct {
 	device string // Of the file system, as stat(2) has it of its files.
 }
 
-// read reads the mounts of the namespace of the processes, and reports whether any of a volume changed. The kernel never
-// uses the id of a mount again, so the same ids are the same mounts; again also reads whether they are writable.
+// read reads the mounts of the namespace of the processes, and reports whether any of a volume changed. The kernel
+// never uses the id of a mount again, so the same ids are the same mounts; again also reads whether they are writable.
 func (m *spaceMounts) read(pids []int, system map[string]bool, again bool) (bool, error) {
 	if m.id == 0 && !m.old {
 		id, err := namespaceID(pids[0])

@@ -74,8 +74,8 @@ func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 		node.Name(), UnitName, LedgerPath, len(out))
 }
 
-// ledgerLog returns the last log lines of the unit, as an error to be joined to why, if a command on the node failed. It
-// returns nil if the node could not be reached.
+// ledgerLog returns the last log lines of the unit, as an error to be joined to why, if a command on the node failed.
+// It returns nil if the node could not be reached.
 func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
 	var exit *clusters.ExitError
 	if !errors.As(why, &exit) {

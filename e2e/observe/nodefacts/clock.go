@@ -18,8 +18,8 @@ const (
 	measureEvery = 5 * time.Second
 )
 
-// clock converts times of a node's boot clock to the harness's. All files of the node share it, so that one boot has one
-// clock in all of them.
+// clock converts times of a node's boot clock to the harness's. All files of the node share it, so that one boot has
+// one clock in all of them.
 type clock struct {
 	cluster clusters.Cluster
 	node    clusters.Node
@@ -97,7 +97,8 @@ func (c *clock) of(named string) boot {
 	return *b
 }
 
-// convert converts a fact to the harness's clock. Named is its boot; own is the field of the fact that names it, or nil.
+// convert converts a fact to the harness's clock. Named is its boot; own is the field of the fact that names it, or
+// nil.
 func (c *clock) convert(e *history.Event, named string, own *string) {
 	b := c.of(named)
 	if b.first.NodeClock == (clusters.NodeClock{}) {

@@ -14,7 +14,8 @@ type file struct {
 	path   string // On the node.
 	name   string // For errors and details.
 	source string // The source of its facts, before a slash and the node's name.
-	// observer is the one whose beats show how far the file was read. Gaps and losses of the reader are recorded as its own.
+	// observer is the one whose beats show how far the file was read. Gaps and losses of the reader are recorded as its
+	// own.
 	observer string
 	written  string // The name of observer in the file, if that differs.
 	kinds    []history.Kind

@@ -84,8 +84,8 @@ func Dir(ctx context.Context, o Options) (string, error) {
 	return store.Store{Dir: o.CacheDir}.Path(resultKind, sum), err
 }
 
-// Ensure returns the database image, and makes it if the store has none of these inputs: about a minute and a download of
-// Debian packages with nothing cached, otherwise under two seconds.
+// Ensure returns the database image, and makes it if the store has none of these inputs: about a minute and a download
+// of Debian packages with nothing cached, otherwise under two seconds.
 func Ensure(ctx context.Context, o Options) (Archive, error) {
 	cache := store.Store{Dir: o.CacheDir}
 	start, sum, err := inputs(ctx, o)

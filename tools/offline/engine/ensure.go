@@ -13,8 +13,9 @@ import (
 
 // Ensure returns an engine that works, and makes one when none does and it can: it installs Debian's docker, starts it,
 // and puts a runtime wrapper in front of runc where the host cannot grant every capability. It says on Options.Out what
-// it is about to do and how long that takes. An engine that works is not touched. The error wraps an *offline.NotFoundError if
-// there is no engine and no way to get one. It may be called again after any failure, and by several processes at once.
+// it is about to do and how long that takes. An engine that works is not touched. The error wraps an
+// *offline.NotFoundError if there is no engine and no way to get one. It may be called again after any failure, and by
+// several processes at once.
 func Ensure(ctx context.Context, options Options) (Engine, error) {
 	options, err := options.withDefaults()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
-// raiseLimits raises inotify limits that are too low, if this process may. One that cannot be read or written is left to
-// the doctor.
+// raiseLimits raises inotify limits that are too low, if this process may. One that cannot be read or written is left
+// to the doctor.
 func raiseLimits(ctx context.Context, options Options) error {
 	if options.Machine.UserID() != 0 {
 		return nil

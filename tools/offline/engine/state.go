@@ -95,8 +95,8 @@ func writeFile(path string, text []byte) error {
 
 // lock lets one process at a time change the host. The lock ends with the process.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	const bound = 15 * time.Minute
-	unlock, err = store.Lock(ctx, filepath.Join(dir, "lock"), "another process to finish with this host's engine", bound)
+	const what = "another process to finish with this host's engine"
+	unlock, err = store.Lock(ctx, filepath.Join(dir, "lock"), what, 15*time.Minute)
 	if err != nil {
 		return nil, fmt.Errorf("lock the host: %w", err)
 	}

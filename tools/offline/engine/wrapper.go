@@ -15,8 +15,8 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
 )
 
-// lacking returns the capabilities that the kernel knows and the engine's daemon cannot have. The containers inherit the
-// bounding set of the daemon; one that does not run inherits that of the process which starts it.
+// lacking returns the capabilities that the kernel knows and the engine's daemon cannot have. The containers inherit
+// the bounding set of the daemon; one that does not run inherits that of the process which starts it.
 func lacking(machine Machine) (ociwrap.Set, error) {
 	process := "self"
 	if pid := dockerPID(machine); pid != 0 {

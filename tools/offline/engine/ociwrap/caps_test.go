@@ -35,7 +35,8 @@ func TestParseBounding(t *testing.T) {
 				t.Errorf("ParseBounding(%q) = %#x, want %#x", tc.status, got, tc.want)
 			}
 			read := func(path string) ([]byte, error) {
-				return []byte(map[string]string{"/proc/sys/kernel/cap_last_cap": "40\n", "/proc/7/status": tc.status}[path]), nil
+				files := map[string]string{"/proc/sys/kernel/cap_last_cap": "40\n", "/proc/7/status": tc.status}
+				return []byte(files[path]), nil
 			}
 			lacks, err := Lacking(read, "7")
 			if diff := cmp.Diff(tc.lacks, lacks.Names()); diff != "" || err != nil {

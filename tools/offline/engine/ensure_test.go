@@ -199,3 +199,24 @@ func TestRegisterAndClean(t *testing.T) {
 		t.Errorf("a second Clean: %v", err)
 	}
 }
+
+// TestCleanKeepsWhatItCannotUndo: a configuration that cannot be read may name the wrapper, so that stays.
+func TestCleanKeepsWhatItCannotUndo(t *testing.T) {
+	options := fakeOptions(t, &fakeMachine{})
+	state := State{Schema: stateSchema, Wrapper: &Wrapper{Path: "/w", Config: options.DaemonConfig}}
+	wrapper := filepath.Join(options.StateDir, "runcwrap-1")
+	if err := errors.Join(
+		saveState(options.StateDir, state), writeFile(options.DaemonConfig, []byte("{")), writeFile(wrapper, nil),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(t.Context(), options); err == nil || !strings.Contains(err.Error(), "docker's configuration") {
+		t.Errorf("Clean: %v, want that the configuration cannot be read", err)
+	}
+	if _, err := os.Stat(wrapper); err != nil {
+		t.Errorf("the wrapper is gone: %v", err)
+	}
+	if kept, err := loadState(options.StateDir); err != nil || kept.Wrapper == nil {
+		t.Errorf("state %+v (%v), want the wrapper in it", kept, err)
+	}
+}

@@ -48,7 +48,7 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 	return makeEngine(ctx, options)
 }
 
-// cannotMake tells why no engine can be made here, and what the user can do; nothing when it can.
+// cannotMake returns why no engine can be made here, and what the user can do; nothing if one can be made.
 func cannotMake(ctx context.Context, options Options, missing *notFoundError) (why, fix string) {
 	docker := missing.findings[0]
 	machine := options.Machine
@@ -110,14 +110,14 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	return engine, nil
 }
 
-// installed tells whether docker's daemon and client are there.
+// installed reports whether docker's daemon and client exist.
 func installed(machine Machine) bool {
 	_, daemon := machine.LookPath("dockerd")
 	_, client := machine.LookPath("docker")
 	return daemon == nil && client == nil
 }
 
-// missingSteps lists what this host needs to have a docker that works.
+// missingSteps lists the steps to a docker that works on this host.
 func missingSteps(options Options, state *State, lacks []string) []steps.Step {
 	var todo []steps.Step
 	running := dockerPID(options.Machine) != 0

@@ -1,6 +1,6 @@
-// Package offline is the seam to the program tools/offline, which makes what a host lacks without a container registry:
-// a container engine, the node image, the database image, and the sidecars of a CSI driver. It finds the program, runs
-// it and reads its answer; nothing else of this module knows how these are made.
+// Package offline runs the program tools/offline, which makes what a host without a container registry lacks: a
+// container engine, the node image, the database image, and the sidecars of a CSI driver. Nothing else of this module
+// knows how these are made.
 package offline
 
 import (
@@ -32,8 +32,7 @@ const EnsureCommand = "seatrial setup"
 // KubernetesVersions are the versions of which a node image can be made.
 func KubernetesVersions() []string { return []string{DefaultKubernetesVersion, "v1.36.3"} }
 
-// ValidateImages refuses a Kubernetes version and an image source that are not known; empty ones stand for the
-// defaults. It touches nothing.
+// ValidateImages refuses an unknown Kubernetes version or image source; empty ones mean the defaults.
 func ValidateImages(kubernetesVersion, source string) error {
 	if kubernetesVersion != "" && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
 		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or, in the source tree, add it to "+
@@ -74,14 +73,14 @@ func (e Engine) String() string { return fmt.Sprintf("%s %s (%s)", e.Name, e.Ver
 // EngineNeed is what an engine must be able to do.
 const EngineNeed = "docker, nerdctl or podman with a daemon that runs privileged containers"
 
-// NotFoundError says that no container engine works: what was found, and the command that may cure it.
+// NotFoundError means that no container engine works.
 type NotFoundError struct {
 	Found string `json:"found"`         // One engine after the other.
 	Why   string `json:"why,omitempty"` // Why none could be made; empty when that was not tried.
 	Fix   string `json:"fix,omitempty"`
 }
 
-// Error says found, need and fix in this order.
+// Error returns what was found, what is needed, and the fix.
 func (e *NotFoundError) Error() string {
 	text := "find a container engine: found " + e.Found + "; need " + EngineNeed
 	if e.Why != "" {
@@ -130,17 +129,15 @@ type Sidecars struct {
 type Tool struct {
 	CacheDir string       // Where builds are kept; below the user's cache directory when empty.
 	Progress io.Writer    // Gets the program's messages as they come; nil discards them.
-	Log      *slog.Logger // Hears of the program being built; nil discards it.
+	Log      *slog.Logger // Logs the building of the program; nil discards it.
 }
 
 // FindEngine finds a container engine that works and changes nothing. The error is a *NotFoundError when none does.
-func (t Tool) FindEngine(ctx context.Context) (Engine, error) {
-	return part(ctx, t, func(a Answer) *Engine { return a.Engine }, "status")
-}
+func (t Tool) FindEngine(ctx context.Context) (Engine, error) { return part(ctx, t, engine, "status") }
 
 // EnsureEngine finds a container engine that works, or makes one.
 func (t Tool) EnsureEngine(ctx context.Context) (Engine, error) {
-	return part(ctx, t, func(a Answer) *Engine { return a.Engine }, "ensure")
+	return part(ctx, t, engine, "ensure")
 }
 
 // CleanEngine undoes what EnsureEngine did to this host.
@@ -149,16 +146,16 @@ func (t Tool) CleanEngine(ctx context.Context) error {
 	return err
 }
 
-// EnsureImages makes the database image and the node image, or takes those that are there. It says first what it is
-// about to do and how long that takes. The engine is the path of its client.
+// EnsureImages makes the database image and the node image, if they do not exist. It prints first what it will do and
+// how long that takes. The engine is the path of its client.
 func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, source string) (Images, error) {
-	return part(ctx, t, func(a Answer) *Images { return a.Images },
-		"images", "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+	return part(ctx, t, images, "images",
+		"--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
 // SaveImages makes images and sidecars, as EnsureImages and EnsureSidecars do, and writes them to a file.
 func (t Tool) SaveImages(ctx context.Context, file, engine, kubernetesVersion, source string) (Images, error) {
-	return part(ctx, t, func(a Answer) *Images { return a.Images }, "save",
+	return part(ctx, t, images, "save",
 		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
 }
 
@@ -170,11 +167,10 @@ func (t Tool) CheckImages(ctx context.Context, file, kubernetesVersion string) e
 
 // LoadImages takes images and sidecars from a file that SaveImages has written, or refuses it as CheckImages does.
 func (t Tool) LoadImages(ctx context.Context, file, engine, kubernetesVersion string) (Images, error) {
-	return part(ctx, t, func(a Answer) *Images { return a.Images }, "load",
-		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion)
+	return part(ctx, t, images, "load", "--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion)
 }
 
-// EnsureDatabase makes the database image, or takes the one in the cache.
+// EnsureDatabase makes the database image, if the cache does not have it.
 func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
 	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database")
 }
@@ -184,7 +180,10 @@ func (t Tool) EnsureSidecars(ctx context.Context) (Sidecars, error) {
 	return part(ctx, t, func(a Answer) *Sidecars { return a.Sidecars }, "sidecars")
 }
 
-// part runs the program and returns the part of its answer that the command is for.
+func engine(a Answer) *Engine { return a.Engine }
+func images(a Answer) *Images { return a.Images }
+
+// part runs the program and returns a part of its answer.
 func part[T any](ctx context.Context, t Tool, of func(Answer) *T, args ...string) (T, error) {
 	var none T
 	a, err := t.run(ctx, args...)
@@ -200,7 +199,7 @@ func part[T any](ctx context.Context, t Tool, of func(Answer) *T, args ...string
 // endBound is how long the program may take to end after an interrupt: its own compilers get 15 s.
 const endBound = 20 * time.Second
 
-// run runs the program to its end. An error that the program tells is passed on as it is.
+// run runs the program to its end. An error in its answer is returned as it is.
 func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)

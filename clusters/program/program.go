@@ -1,5 +1,5 @@
-// Package program finds the programs of this module that run on nodes or beside the harness. Its promise: what it
-// returns is there and can be executed. A released seatrial carries them; nothing is compiled then.
+// Package program finds the programs of this module that run on nodes or beside the harness. Its promise: the path that
+// it returns is an executable file. A released seatrial carries the programs and compiles nothing.
 package program
 
 import (
@@ -27,15 +27,12 @@ const module = "github.com/seatrial/seatrial/"
 
 // Program is a program of this module. The Makefile builds those that a release carries (PROGRAMS).
 type Program struct {
-	// Name is the file's name where it lies beside another program of ours.
-	Name string
-	// Source is the import path of its package main.
-	Source string
-	// Variable names the environment variable that says where it is.
-	Variable string
+	Name     string // Of its file, beside another program of ours.
+	Source   string // The import path of its package main.
+	Variable string // The environment variable that holds its path.
 }
 
-// Agent is the one that observes a node and carries out what the harness wants there.
+// Agent observes a node and runs what the harness needs there.
 func Agent() Program { return Program{"seatrial-agent", module + "tools/agent", "SEATRIAL_AGENT"} }
 
 // Disk is the CSI driver of the shared disks.
@@ -58,7 +55,7 @@ func Offline() Program {
 	return Program{"seatrial-offline", module + "tools/offline", "SEATRIAL_OFFLINE"}
 }
 
-// RuncWrap is what stands in front of the OCI runtime on a host that cannot grant every capability.
+// RuncWrap wraps the OCI runtime on a host that cannot grant every capability.
 func RuncWrap() Program {
 	return Program{"seatrial-runcwrap", module + "tools/offline/engine/runcwrap", "SEATRIAL_RUNCWRAP"}
 }
@@ -66,10 +63,10 @@ func RuncWrap() Program {
 // Seatrial is the command line.
 func Seatrial() Program { return Program{"seatrial", module + "tools/seatrial", "SEATRIAL_PROGRAM"} }
 
-// Find returns the path of the program: the one that $Variable names, else the one beside the running program, else
-// the one that the running program carries, else one that it builds from the module at hand with the go command. What
-// is carried or built is linked statically and kept in the user's cache directory under its own hash. The program must
-// be of the nodes' architecture, which is taken to be this machine's.
+// Find returns the path of the program: that in $Variable, else that beside the running program, else that which the
+// running program carries, else that which the go command builds from the module at hand. A carried or built program is
+// linked statically and kept in the user's cache directory under its own hash. Nodes must have this machine's
+// architecture.
 func (p Program) Find(ctx context.Context, log *slog.Logger) (string, error) {
 	if path := os.Getenv(p.Variable); path != "" {
 		if err := executable(path); err != nil {
@@ -109,7 +106,7 @@ func executable(path string) error {
 	return nil
 }
 
-// cacheDir returns our part of the user's cache directory.
+// cacheDir returns our directory below the user's cache directory.
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -119,15 +116,17 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// place puts all programs of an archive into one directory that has its hash in its name, and returns the path of this
-// one. Each finds the others beside itself.
+// place unpacks all programs of an archive into one directory with its hash in the name, and returns the path of this
+// one. Each program finds the others beside itself.
 func (p Program) place(archive string) (path string, err error) {
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("place %s, which seatrial carries: %w", p.Name, err)
-	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("place %s, which seatrial carries: %w", p.Name, err)
+		}
+	}()
 	cache, err := cacheDir()
 	if err != nil {
-		return fail(err)
+		return "", err
 	}
 	sum := sha256.Sum256([]byte(archive))
 	dir := filepath.Join(cache, "programs-"+hex.EncodeToString(sum[:8]))
@@ -137,16 +136,16 @@ func (p Program) place(archive string) (path string, err error) {
 	}
 	fresh, err := os.MkdirTemp(cache, "programs-")
 	if err != nil {
-		return fail(err)
+		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(fresh)) }()
 	if err := unpack(archive, fresh); err != nil {
-		return fail(err)
+		return "", err
 	}
-	// Another process may be first: then its directory stays, and has the same files.
+	// If another process is first, its directory stays, with the same files.
 	moved := os.Rename(fresh, dir)
 	if err := executable(path); err != nil {
-		return fail(fmt.Errorf("%w; delete %q if it is there", errors.Join(moved, err), dir))
+		return "", fmt.Errorf("%w; delete %q if it is there", errors.Join(moved, err), dir)
 	}
 	return path, nil
 }
@@ -177,8 +176,8 @@ func unpack(archive, dir string) error {
 	}
 }
 
-// build builds the program. The go command's own cache makes a second build a matter of a second. The commit is not in
-// it: the hash changes with the program alone, and the database image with it.
+// build builds the program; a second build takes a second, by the go command's cache. The program does not hold the
+// commit, so that its hash, and with it the database image, changes only with the program.
 func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err error) {
 	begin := time.Now()
 	dir, err := cacheDir()
@@ -200,28 +199,15 @@ func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err 
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("go build %s: %w: %s", p.Source, err, strings.TrimSpace(said.String()))
 	}
-	sum, err := hashOf(built)
+	text, err := os.ReadFile(built)
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, p.Name+"-"+sum)
+	sum := sha256.Sum256(text)
+	path = filepath.Join(dir, p.Name+"-"+hex.EncodeToString(sum[:8]))
 	if err := os.Rename(built, path); err != nil {
 		return "", err
 	}
 	log.Info("built a program for the nodes", "path", path, "duration", time.Since(begin).Round(time.Millisecond))
 	return path, nil
-}
-
-// hashOf returns the first 16 hexadecimal digits of the file's SHA-256.
-func hashOf(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	hash := sha256.New()
-	_, err = io.Copy(hash, file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
 }

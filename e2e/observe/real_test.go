@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
@@ -124,7 +125,7 @@ func TestRealCluster(t *testing.T) {
 	must(t, err)
 	worker := nodes[1].(clusters.PowerNode)
 
-	binary, err := nodefacts.FindAgent(ctx, log)
+	binary, err := program.Agent().Find(ctx, log)
 	must(t, err)
 	for _, n := range nodes {
 		begin := time.Now()

@@ -21,7 +21,6 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/program"
-	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
@@ -98,7 +97,7 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		}
 		upgrades[v] = made.Node
 	}
-	agent, err := nodefacts.FindAgent(ctx, m.Log)
+	agent, err := program.Agent().Find(ctx, m.Log)
 	if err != nil {
 		return nil, fmt.Errorf("find the node agent: %w", err)
 	}

@@ -23,7 +23,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	node := fs.String("node", "", "name of this node in facts; the host name when empty")
 	processes := fs.String("processes", "mysqld", "programs whose processes are recorded, separated by commas")
 	before := fs.String("before", "containerd,kubelet", "programs that should not run yet, separated by commas")
-	method := fs.String("method", string(mountledger.MethodAuto), "auto, fanotify, pollpri or interval")
+	method := fs.String("method", string(mountledger.MethodAuto), "auto, fanotify or pollpri")
 	if _, err := parse(fs, args, 0, exactly); err != nil {
 		return err
 	}

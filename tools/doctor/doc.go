@@ -1,6 +1,5 @@
-// Package doctor says whether this host can carry a trial: what was found, what is needed, and the command that cures
-// the difference. It changes nothing, and never says ok of what it did not look at: what cannot be told is a warning.
+// Package doctor checks whether this host can run a trial: what was found, what is needed, and the command that adds
+// what is missing. It changes nothing. What it cannot read is a warning, never ok.
 //
-// It may import tools/offline/engine and tools/offline/system. Everything is read through System, so that each answer
-// can be tested without the host that gives it.
+// It may import tools/offline/engine and tools/offline/system. It reads the host through System, for tests.
 package doctor

@@ -10,35 +10,32 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
-// System is what the doctor looks at. system.System is the real one.
+// System is the host. system.System is the real one.
 type System interface {
 	ReadFile(path string) ([]byte, error)
 	Stat(path string) (fs.FileInfo, error)
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 	UserID() int
 	DiskFree(path string) (uint64, error)
-	// MountEvents asks the kernel for a fanotify group of mount events, and gives it back; nil when it has them.
+	// MountEvents opens and closes a fanotify group of mount events; nil means that the kernel has them.
 	MountEvents() error
 }
 
-// Image is an image the trial wants in the engine.
+// Image is an image that a trial needs in the engine.
 type Image struct {
 	Ref string // With a tag, or without one for any.
-	Fix string // The command that brings it; empty when a trial brings it by itself.
+	Fix string // The command that makes it; empty if a trial makes it.
 }
 
-// Options says what to look for. The zero value is good: the real host, no images.
+// Options are for the real host without images, where empty.
 type Options struct {
 	System System
-	// Engine finds the container engine; the real one when nil.
-	Engine func(context.Context) (offline.Engine, error)
+	Engine func(context.Context) (offline.Engine, error) // Finds the container engine.
 	Images []Image
-	// RunDir is where run directories will be; "." when empty.
-	RunDir string
+	RunDir string // The parent of run directories; "." if empty.
 }
 
-// Run looks at everything, in an order that puts causes before what they cause. It does not end at a failure. An error
-// is a check that could not be finished because ctx ended.
+// Run does all checks, causes before effects, whether or not some fail. The error is that ctx ended.
 func Run(ctx context.Context, options Options) (Report, error) {
 	if options.System == nil {
 		options.System = system.System{}
@@ -50,23 +47,20 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		options.RunDir = "."
 	}
 	found, err := options.Engine(ctx)
-	if ended := context.Cause(ctx); ended != nil {
-		return Report{}, fmt.Errorf("examine the host: %w", ended)
-	}
-	sick := examination{System: options.System, engine: found, engineErr: err}
+	x := examination{System: options.System, engine: found, engineErr: err}
 	var report Report
 	for _, group := range []struct {
 		name   string
 		checks []Check
 	}{
-		{"host", sick.host()},
-		{"engine", sick.engines()},
-		{"kernel features", sick.kernel()},
-		{"disk", sick.disk(options.RunDir)},
-		{"memory", sick.memory()},
-		{"inotify limits", sick.inotify()},
-		{"images", sick.images(ctx, options.Images)},
-		{"versions", sick.versions(ctx)},
+		{"host", x.host()},
+		{"engine", x.engines()},
+		{"kernel features", x.kernel()},
+		{"disk", x.disk(options.RunDir)},
+		{"memory", x.memory()},
+		{"inotify limits", x.inotify()},
+		{"images", x.images(ctx, options.Images)},
+		{"versions", x.versions(ctx)},
 	} {
 		for _, check := range group.checks {
 			check.Group = group.name
@@ -79,7 +73,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	return report, nil
 }
 
-// examination is one visit: the host, and the engine that was found or why there is none.
+// examination holds the host, and the engine or why there is none.
 type examination struct {
 	System
 	engine    offline.Engine
@@ -105,7 +99,7 @@ func (x examination) engines() []Check {
 	}
 }
 
-// engineVersion knows from which version on docker has what kind's nodes are started with (--cgroupns, 20.10).
+// engineVersion checks that docker has what kind starts nodes with (--cgroupns, 20.10).
 func (x examination) engineVersion() Check {
 	check := Check{What: x.engine.Name + " version"}
 	if x.engine.Name != "docker" {

@@ -48,26 +48,15 @@ func (x examination) processors() Check {
 	return check.is(grade(uint64(n), 0, 2), strconv.Itoa(n), fix)
 }
 
-// capabilities compares the bounding set with what the kernel knows. A lack does not matter once an engine was shown to
-// run privileged containers in spite of it.
+// capabilities compares the bounding set with the kernel's capabilities. Lacking some does not matter if an engine ran
+// a privileged container.
 func (x examination) capabilities() Check {
-	const look = "grep CapBnd /proc/self/status"
 	check := Check{What: "capabilities", Need: "all in the bounding set, or an engine that does without"}
-	last, err := strconv.Atoi(x.line("/proc/sys/kernel/cap_last_cap"))
-	if err != nil {
-		return check.is(Warn, "no /proc/sys/kernel/cap_last_cap", look)
-	}
-	status, err := x.ReadFile("/proc/self/status")
-	var bounding ociwrap.Set
-	if err == nil {
-		bounding, err = ociwrap.ParseBounding(status)
-	}
-	if err != nil {
-		return check.is(Warn, err.Error(), look)
-	}
-	lacks := ociwrap.Known(last) &^ bounding
+	lacks, err := ociwrap.Lacking(x.ReadFile, "self")
 	found := "all but " + strings.Join(lacks.Names(), ", ")
 	switch {
+	case err != nil:
+		return check.is(Warn, "nothing: "+err.Error(), "grep CapBnd /proc/self/status")
 	case lacks == 0:
 		return check.is(OK, "all", "")
 	case x.engineErr == nil:
@@ -76,7 +65,7 @@ func (x examination) capabilities() Check {
 	return check.is(Warn, found, offline.EnsureCommand)
 }
 
-// disk looks at the file systems that fill: the engine's, and the one of the run directories.
+// disk checks the file systems that fill: that of the engine, and that of the run directories.
 func (x examination) disk(runDir string) []Check {
 	var checks []Check
 	if x.engineErr == nil && x.engine.DataRoot != "" {
@@ -86,7 +75,7 @@ func (x examination) disk(runDir string) []Check {
 	return append(checks, x.free("free for runs ("+runDir+")", runDir, gib, 5*gib, "seatrial clean"))
 }
 
-// free warns below good and fails below least, both in bytes.
+// free warns below good bytes and fails below least.
 func (x examination) free(what, path string, least, good uint64, fix string) Check {
 	check := Check{What: what, Need: fmt.Sprintf("%s, better %s", size(least), size(good))}
 	free, err := x.DiskFree(path)
@@ -115,7 +104,7 @@ func (x examination) memory() []Check {
 	return []Check{check.is(Warn, "no MemAvailable in /proc/meminfo", fix)}
 }
 
-// inotify warns only: how many watches a cluster takes depends on what runs beside it, and pods that find none say so.
+// inotify only warns: how many watches a cluster needs depends on what runs beside it, and pods that get none log it.
 func (x examination) inotify() []Check {
 	var checks []Check
 	for _, floor := range system.InotifyFloors() {
@@ -151,7 +140,7 @@ func (x examination) images(ctx context.Context, images []Image) []Check {
 	return checks
 }
 
-// versions looks at the programs that the images are built with where they cannot be pulled.
+// versions checks the programs for building images that cannot be pulled.
 func (x examination) versions(ctx context.Context) []Check {
 	compiler := Check{What: "go", Need: "1.26 or later, where images must be built"}
 	text, err := x.Run(ctx, "go", "env", "GOVERSION")
@@ -180,7 +169,7 @@ func (x examination) versions(ctx context.Context) []Check {
 	return checks
 }
 
-// line returns a file's only line, empty when it cannot be read.
+// line returns a file's only line, "" if it cannot be read.
 func (x examination) line(path string) string {
 	text, err := x.ReadFile(path)
 	if err != nil {

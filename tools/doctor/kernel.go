@@ -24,7 +24,7 @@ func (x examination) kernel() []Check {
 	}
 }
 
-// fileSystem looks at what the kernel can mount now, and then at what it could load.
+// fileSystem checks what the kernel can mount now, and then what it could load.
 func (x examination) fileSystem(config map[string]string, name, option string, worst Status) Check {
 	check, load := Check{What: name, Need: "the file system " + name}, "modprobe "+name
 	text, err := x.ReadFile("/proc/filesystems")
@@ -41,7 +41,7 @@ func (x examination) fileSystem(config map[string]string, name, option string, w
 	return check.is(OK, "a module, loaded when it is used", "")
 }
 
-// loop looks for the control device: with it, the kernel makes as many loop devices as are asked for.
+// loop checks for the control device, which makes any number of loop devices.
 func (x examination) loop() Check {
 	check := Check{What: "loop", Need: "/dev/loop-control, for volumes"}
 	if _, err := x.Stat("/dev/loop-control"); err != nil {
@@ -50,7 +50,7 @@ func (x examination) loop() Check {
 	return check.is(OK, "/dev/loop-control", "")
 }
 
-// option looks at build options and loaded modules. Without a kernel configuration it can only warn.
+// option checks build options. Without a kernel configuration it only warns.
 func (x examination) option(config map[string]string, what string, options []string, worst Status,
 	need string) Check {
 	check := Check{What: what, Need: need}
@@ -77,7 +77,7 @@ func (x examination) option(config map[string]string, what string, options []str
 	return check.is(OK, "built in", "")
 }
 
-// mountEvents asks the kernel itself, since a version number says nothing of what was built in or is permitted.
+// mountEvents tries them: a version number does not say what was built in or is permitted.
 func (x examination) mountEvents() Check {
 	check := Check{What: "mount events", Need: "fanotify FAN_REPORT_MNT (Linux 6.15), else mountinfo is polled"}
 	if err := x.MountEvents(); err != nil {
@@ -87,7 +87,7 @@ func (x examination) mountEvents() Check {
 	return check.is(OK, "fanotify mount events", "")
 }
 
-// cgroups tells the version at the place where kind's nodes look for it.
+// cgroups checks the version at the path where kind's nodes read it.
 func (x examination) cgroups() Check {
 	check := Check{What: "cgroups", Need: "version 2, or a kubelet told to accept version 1"}
 	if _, err := x.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {

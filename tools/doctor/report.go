@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Status is how a check came out.
+// Status is the result of a check.
 type Status string
 
 // The statuses. Only a Fail makes the doctor fail.
@@ -17,17 +17,17 @@ const (
 	Fail Status = "FAIL"
 )
 
-// Check is one thing that was looked at.
+// Check is one check and its result.
 type Check struct {
 	Group  string `json:"group"`
 	What   string `json:"what"`
 	Status Status `json:"status"`
 	Found  string `json:"found"`
 	Need   string `json:"need,omitempty"`
-	Fix    string `json:"fix,omitempty"` // A command; there is one wherever the status is not ok.
+	Fix    string `json:"fix,omitempty"` // A command; empty only with OK.
 }
 
-// is says how the check came out, what was found, and what mends it, which an OK has no use for.
+// is sets status, finding and, unless OK, fix.
 func (c Check) is(status Status, found, fix string) Check {
 	c.Status, c.Found, c.Fix = status, found, fix
 	if status == OK {
@@ -36,7 +36,7 @@ func (c Check) is(status Status, found, fix string) Check {
 	return c
 }
 
-// atLeast says how the check came out by the first two numbers of a version: what cannot be read is a warning.
+// atLeast compares the first two numbers of a version; one that cannot be read is a warning.
 func (c Check) atLeast(found, version string, major, minor int, fix string) Check {
 	var gotMajor, gotMinor int
 	switch n, _ := fmt.Sscanf(version, "%d.%d", &gotMajor, &gotMinor); {
@@ -48,12 +48,12 @@ func (c Check) atLeast(found, version string, major, minor int, fix string) Chec
 	return c.is(OK, found, "")
 }
 
-// Report is all checks, those of one group beside each other.
+// Report has all checks, ordered by group.
 type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-// Failed tells whether any check failed.
+// Failed reports whether any check failed.
 func (r Report) Failed() bool { return r.count(Fail) > 0 }
 
 // ExitCode is 1 when a check failed, else 0.
@@ -70,8 +70,7 @@ func (r Report) count(status Status) int {
 	return n
 }
 
-// WriteText writes the report for people: a heading for each group, a line for each check, a fix where one is needed,
-// and the sum at the end.
+// WriteText writes a heading for each group, a line for each check, a fix where one is needed, and the totals.
 func (r Report) WriteText(w io.Writer) error {
 	var text strings.Builder
 	group := ""
@@ -90,27 +89,17 @@ func (r Report) WriteText(w io.Writer) error {
 		fmt.Fprintln(&text)
 	}
 	fmt.Fprintf(&text, "%d ok, %d warn, %d FAIL\n", r.count(OK), r.count(Warn), r.count(Fail))
-	if _, err := io.WriteString(w, text.String()); err != nil {
-		return fmt.Errorf("write the doctor's report: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
-// WriteJSON writes the report for programs: an object with "ok" and "checks".
+// WriteJSON writes an object with "ok" and "checks".
 func (r Report) WriteJSON(w io.Writer) error {
-	checks := r.Checks
-	if checks == nil {
-		checks = []Check{}
-	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(struct {
-		OK     bool    `json:"ok"`
-		Checks []Check `json:"checks"`
-	}{!r.Failed(), checks})
-	if err != nil {
-		return fmt.Errorf("write the doctor's report: %w", err)
-	}
-	return nil
+	return encoder.Encode(struct {
+		OK bool `json:"ok"`
+		Report
+	}{!r.Failed(), r})
 }

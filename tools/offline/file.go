@@ -23,10 +23,11 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
-// contentsFile is the first file of what save writes; those of the results follow in the order of contents.
+// contentsFile is the first file in the archive that save writes; those of the results follow, in the order of
+// contents.
 const contentsFile = "seatrial.json"
 
-// contents says what a saved file holds.
+// contents lists what a saved file holds.
 type contents struct {
 	Images  offline.Images `json:"images"`
 	Results []result       `json:"results"`
@@ -45,8 +46,8 @@ type file struct {
 	SHA256 string      `json:"sha256"`
 }
 
-// results returns the directories, in the store, of what this program makes: the database image, the sidecars, and the
-// node image with that database image inside.
+// results returns the directories in the store of all that this program makes: the database image, the sidecars, and
+// the node image with that database image inside.
 func (c command) results(ctx context.Context, db offline.Database) ([]string, error) {
 	image, err := database.Dir(ctx, database.Options{CacheDir: c.cache, Log: c.log})
 	if err != nil {
@@ -71,7 +72,7 @@ func (c command) save(ctx context.Context) (offline.Answer, error) {
 		return offline.Answer{}, fmt.Errorf("save the images: the node image %s is a published one, which every host "+
 			"pulls; give --node-image build to save one that is built", answer.Images.Node)
 	}
-	made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
+	made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 	if err != nil {
 		return offline.Answer{}, err
 	}
@@ -90,8 +91,8 @@ func (c command) save(ctx context.Context) (offline.Answer, error) {
 	return answer, nil
 }
 
-// writeFile writes the directories into the file at path, which is there when it is whole.
-func writeFile(ctx context.Context, path string, images offline.Images, dirs []string) (err error) {
+// writeFile writes the directories into the file at path, which exists only when it is whole.
+func writeFile(ctx context.Context, path string, images offline.Images, dirs []string) error {
 	has := contents{Images: images}
 	for _, dir := range dirs {
 		r, err := describe(dir)
@@ -109,11 +110,11 @@ func writeFile(ctx context.Context, path string, images offline.Images, dirs []s
 		return err
 	}
 	out := tar.NewWriter(f)
-	err = add(out, contentsFile, 0o644, int64(len(text)), bytes.NewReader(text))
+	err = add(out, &tar.Header{Name: contentsFile, Mode: 0o644, Size: int64(len(text))}, bytes.NewReader(text))
 	for i, r := range has.Results {
 		for _, one := range r.Files {
-			if err == nil {
-				err = errors.Join(ctx.Err(), addFile(out, dirs[i], r.Name, one))
+			if err = errors.Join(err, ctx.Err()); err == nil {
+				err = addFile(out, filepath.Join(dirs[i], one.Name), r.Name+"/"+one.Name, one)
 			}
 		}
 	}
@@ -138,32 +139,26 @@ func describe(dir string) (result, error) {
 		if err != nil {
 			return r, err
 		}
-		f, err := os.Open(filepath.Join(dir, entry.Name()))
+		sum, err := store.Digest(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return r, err
 		}
-		hash := sha256.New()
-		_, err = io.Copy(hash, f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return r, err
-		}
-		sum := hex.EncodeToString(hash.Sum(nil))
 		r.Files = append(r.Files, file{entry.Name(), info.Mode().Perm(), info.Size(), sum})
 	}
 	return r, nil
 }
 
-func addFile(out *tar.Writer, dir, name string, of file) error {
-	f, err := os.Open(filepath.Join(dir, of.Name))
+func addFile(out *tar.Writer, path, name string, of file) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	err = add(out, name+"/"+of.Name, of.Mode, of.Bytes, f)
+	err = add(out, &tar.Header{Name: name, Mode: int64(of.Mode), Size: of.Bytes}, f)
 	return errors.Join(err, f.Close())
 }
 
-func add(out *tar.Writer, name string, mode fs.FileMode, size int64, from io.Reader) error {
-	if err := out.WriteHeader(&tar.Header{Name: name, Mode: int64(mode), Size: size}); err != nil {
+func add(out *tar.Writer, header *tar.Header, from io.Reader) error {
+	if err := out.WriteHeader(header); err != nil {
 		return err
 	}
 	_, err := io.Copy(out, from)
@@ -172,20 +167,12 @@ func add(out *tar.Writer, name string, mode fs.FileMode, size int64, from io.Rea
 
 // check refuses a file that this program did not write, or that holds something else than it would make itself.
 func (c command) check(ctx context.Context) error {
-	return c.open(ctx, func(contents, *tar.Reader) error { return nil })
+	return c.open(ctx, func(context.Context, contents, *tar.Reader) error { return nil })
 }
 
-// load takes everything out of a file and loads the node image into the engine.
+// load puts the results in a file into the store and loads the node image into the engine.
 func (c command) load(ctx context.Context) (offline.Answer, error) {
-	err := c.open(ctx, func(has contents, in *tar.Reader) error {
-		for _, r := range has.Results {
-			if err := c.restore(ctx, in, r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := c.open(ctx, c.restoreAll); err != nil {
 		return offline.Answer{}, err
 	}
 	c.source = string(nodeimage.Build)
@@ -193,13 +180,13 @@ func (c command) load(ctx context.Context) (offline.Answer, error) {
 	if err != nil {
 		return offline.Answer{}, err
 	}
-	made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
+	made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 	answer.Sidecars = &made
 	return answer, err
 }
 
 // open checks the file, and calls read with what it holds and a reader of its results.
-func (c command) open(ctx context.Context, read func(contents, *tar.Reader) error) error {
+func (c command) open(ctx context.Context, read func(context.Context, contents, *tar.Reader) error) error {
 	f, err := os.Open(c.file)
 	if err != nil {
 		return &offline.BadFileError{Text: "load the images: " + err.Error()}
@@ -223,20 +210,17 @@ func (c command) open(ctx context.Context, read func(contents, *tar.Reader) erro
 	}
 	for i, dir := range dirs {
 		want := filepath.Base(dir)
-		if i >= len(has.Results) || has.Results[i].Name != want {
+		got := "nothing more"
+		if i < len(has.Results) {
+			got = has.Results[i].Name
+		}
+		if got != want {
 			return c.bad("was saved by another seatrial, or for another architecture or Kubernetes version: it holds "+
 				"%s with %s, and this call needs %s; save it anew, or give its --kubernetes-version",
-				nameAt(has.Results, i), has.Images.KubernetesVersion, want)
+				got, has.Images.KubernetesVersion, want)
 		}
 	}
-	return read(has, in)
-}
-
-func nameAt(results []result, i int) string {
-	if i >= len(results) {
-		return "nothing more"
-	}
-	return results[i].Name
+	return read(ctx, has, in)
 }
 
 // bad says what is wrong with the file.
@@ -244,42 +228,44 @@ func (c command) bad(format string, args ...any) error {
 	return &offline.BadFileError{Text: fmt.Sprintf("load the images: %q "+format, append([]any{c.file}, args...)...)}
 }
 
-// restore puts a result into the store, or skips it if it is there.
-func (c command) restore(ctx context.Context, in *tar.Reader, r result) error {
-	at := strings.LastIndex(r.Name, "-") // A name is checked before: it is one that this program makes.
-	keep := store.Store{Dir: c.cache}
-	_, there, err := keep.Produce(ctx, r.Name[:at], r.Name[at+1:], func(ctx context.Context, dir string) error {
-		for _, of := range r.Files {
-			if err := errors.Join(ctx.Err(), c.extract(in, dir, r.Name, of)); err != nil {
-				return err
+// restoreAll puts the results into the store, except those that it has.
+func (c command) restoreAll(ctx context.Context, has contents, in *tar.Reader) error {
+	for _, r := range has.Results {
+		at := strings.LastIndex(r.Name, "-") // Open has compared the name with one that this program makes.
+		keep := store.Store{Dir: c.cache}
+		_, reused, err := keep.Produce(ctx, r.Name[:at], r.Name[at+1:], func(ctx context.Context, dir string) error {
+			for _, of := range r.Files {
+				if err := errors.Join(ctx.Err(), c.extract(in, dir, r.Name, of)); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if there {
+		if !reused {
+			fmt.Fprintf(c.progress, "%s: loaded, its digests are right\n", r.Name)
+			continue
+		}
 		fmt.Fprintf(c.progress, "%s: already there\n", r.Name)
 		for range r.Files {
 			if _, err := in.Next(); err != nil {
 				return c.bad("is cut short: %v", err)
 			}
 		}
-		return nil
 	}
-	fmt.Fprintf(c.progress, "%s: loaded, its digests are right\n", r.Name)
 	return nil
 }
 
-// extract writes the next file into dir, if it is that one.
+// extract writes the next file of the archive into dir. It refuses one that is not the file described.
 func (c command) extract(in *tar.Reader, dir, name string, of file) error {
 	header, err := in.Next()
 	if err != nil {
 		return c.bad("is cut short: %v", err)
 	}
-	if header.Name != name+"/"+of.Name || filepath.Base(of.Name) != of.Name {
-		return c.bad("is damaged: it has %q where %q is to be", header.Name, name+"/"+of.Name)
+	if want := name + "/" + of.Name; header.Name != want || filepath.Base(of.Name) != of.Name {
+		return c.bad("is damaged: it has %q where %q is to be", header.Name, want)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, of.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, of.Mode.Perm())
 	if err != nil {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -48,18 +46,6 @@ func saved(t *testing.T) (command, []string) {
 	return c, dirs
 }
 
-// restoreAll takes all results out of the command's file.
-func restoreAll(ctx context.Context, c command) error {
-	return c.open(ctx, func(has contents, in *tar.Reader) error {
-		for _, r := range has.Results {
-			if err := c.restore(ctx, in, r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // TestSavedIsRestored brings all results to another cache, one of which has some of them already.
 func TestSavedIsRestored(t *testing.T) {
 	c, dirs := saved(t)
@@ -68,7 +54,7 @@ func TestSavedIsRestored(t *testing.T) {
 	}
 	for _, cache := range []string{c.cache, t.TempDir()} {
 		c.cache = cache
-		if err := restoreAll(t.Context(), c); err != nil {
+		if err := c.open(t.Context(), c.restoreAll); err != nil {
 			t.Fatal(err)
 		}
 		for _, dir := range dirs {
@@ -101,7 +87,7 @@ func TestBadFileIsRefused(t *testing.T) {
 		if err := os.WriteFile(c.file, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err := restoreAll(t.Context(), c)
+		err := c.open(t.Context(), c.restoreAll)
 		var bad *offline.BadFileError
 		if !errors.As(err, &bad) || !strings.Contains(bad.Text, want) || !strings.Contains(bad.Text, c.file) {
 			t.Errorf("got %v, want that it %s", err, want)

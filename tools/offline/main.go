@@ -151,7 +151,7 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 		made, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
 		return offline.Answer{Database: &made}, err
 	case "sidecars":
-		made, err := sidecars.Ensure(ctx, sidecars.Options{CacheDir: c.cache, Progress: c.progress})
+		made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 		return offline.Answer{Sidecars: &made}, err
 	case "pin":
 		return offline.Answer{}, errors.Join(nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins"),
@@ -181,6 +181,6 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 func (c command) nodeOptions(db offline.Database) nodeimage.Options {
 	return nodeimage.Options{
 		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source), Engine: c.engine,
-		Preload: []offline.Database{db}, CacheDir: c.cache, Log: c.log, Progress: c.progress,
+		Database: db, CacheDir: c.cache, Log: c.log, Progress: c.progress,
 	}
 }

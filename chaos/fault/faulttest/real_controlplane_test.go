@@ -18,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
@@ -35,7 +36,7 @@ func TestControlPlaneFaultsOnARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := nodefacts.FindAgent(ctx, log)
+	agent, err := program.Agent().Find(ctx, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := nodefacts.FindAgent(ctx, log)
+	agent, err := program.Agent().Find(ctx, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
@@ -63,7 +64,7 @@ func withAgents(t *testing.T, log *slog.Logger, cluster clusters.Cluster) []clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := nodefacts.FindAgent(t.Context(), log)
+	agent, err := program.Agent().Find(t.Context(), log)
 	if err != nil {
 		t.Fatal(err)
 	}

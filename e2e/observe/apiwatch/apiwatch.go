@@ -30,10 +30,10 @@ type Watcher struct {
 	wait    sync.WaitGroup
 }
 
-// anchorEvery is how often the newest resourceVersion is asked for; it bounds how far the spans of facts reach back.
+// anchorEvery is the interval of reading the newest resourceVersion. It bounds how far the spans of facts reach back.
 const anchorEvery = time.Second
 
-// Start begins to watch and returns at once; see Ready. It goes on until Stop or the end of ctx.
+// Start begins to watch and returns at once; see Ready. Watching ends with Stop or ctx.
 func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	if cfg.Namespace == "" {
 		return nil, errors.New("watch the API server: the trial's namespace is empty: name it")
@@ -41,9 +41,9 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	known := &revisions{}
 	var streams []*stream
 	var leases source
-	for _, r := range resources() {
-		from := r.source(cfg.Client, cfg.Namespace)
-		if r.scope == scopeLeases {
+	for _, r := range resources(cfg.Namespace) {
+		var from source = cfg.Client.Resource(r.GroupVersionResource).Namespace(r.namespace)
+		if r.namespace == leaseNamespace {
 			leases = from
 		}
 		streams = append(streams, newStream(r.Resource, from, known, cfg.Recorder, cfg.Log))
@@ -61,8 +61,8 @@ func start(ctx context.Context, streams []*stream, anchors source, known *revisi
 	return w
 }
 
-// keepAnchors asks for the newest resourceVersion again and again. A question that failed bounds nothing; the watches
-// say what is wrong with the server.
+// keepAnchors reads the newest resourceVersion at intervals. It ignores errors; the watches record what is wrong with
+// the server.
 func keepAnchors(ctx context.Context, from source, known *revisions) {
 	ticker := time.NewTicker(anchorEvery)
 	defer ticker.Stop()
@@ -82,7 +82,7 @@ func keepAnchors(ctx context.Context, from source, known *revisions) {
 	}
 }
 
-// Ready waits until every resource was listed once. The error names those that were not, and why.
+// Ready waits until every resource was listed once. The error names those that were not, with the last error of each.
 func (w *Watcher) Ready(ctx context.Context) error {
 	begin := time.Now()
 	var errs []error
@@ -90,11 +90,10 @@ func (w *Watcher) Ready(ctx context.Context) error {
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
-			select {
-			case <-s.ready:
-				continue
-			default:
-			}
+		}
+		select {
+		case <-s.ready:
+		default:
 			errs = append(errs, fmt.Errorf("%s not listed, last state: %w", s.name, s.lastError()))
 		}
 	}
@@ -104,7 +103,7 @@ func (w *Watcher) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the watches and records that each is off.
+// Stop ends the watches and records that each observer is off.
 func (w *Watcher) Stop() {
 	w.stop()
 	w.wait.Wait()

@@ -293,8 +293,8 @@ func TestWhatCannotBeKeptIsALoss(t *testing.T) {
 func TestStartWatchesEveryResource(t *testing.T) {
 	t.Parallel()
 	kinds := map[schema.GroupVersionResource]string{}
-	names := make([]string, 0, len(resources()))
-	for _, r := range resources() {
+	names := make([]string, 0, len(resources("trial")))
+	for _, r := range resources("trial") {
 		kinds[r.GroupVersionResource] = "ThingList"
 		names = append(names, r.Resource)
 	}

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// mostBridged bounds how many versions are asked for one by one: some 2 are made a second on a small cluster, and a
-	// quiet resource hears of a version once a minute (k8s.io/apiserver, cacher: bookmarks).
+	// mostBridged bounds how many versions are listed one by one. A small cluster makes some 2 a second, and a quiet
+	// resource gets a bookmark with one once a minute (k8s.io/apiserver, cacher).
 	mostBridged = 600
-	// bridgedAtOnce is how many are asked for side by side.
+	// bridgedAtOnce is how many are listed concurrently.
 	bridgedAtOnce = 8
 )
 
-// errTooFar says that there are more versions between two than are asked for.
+// errTooFar means that there are more versions between two than mostBridged.
 var errTooFar = errors.New("too many versions")
 
-// bridge returns what happened to the resource after the version from and up to the version to, by asking for the list
-// at every version between them. An API server that was restarted has forgotten the versions before, and ends a watch
-// from one of them; etcd still has them, for five minutes at least (kube-apiserver --etcd-compaction-interval), and
-// gives a list at exactly one of them (Kubernetes API Concepts, resourceVersionMatch=Exact). Every write to etcd makes
-// a version of its own, so nothing can come and go between two of them.
+// bridge returns the changes of the resource after the version from, up to the version to, from a list at every version
+// between them. A restarted API server does not have the versions before, and ends a watch from one of them. etcd has
+// them for at least five minutes (kube-apiserver --etcd-compaction-interval), and lists at exactly one of them
+// (Kubernetes API Concepts, resourceVersionMatch=Exact). Every write to etcd makes a version of its own, so nothing can
+// come and go between two of them.
 func (s *stream) bridge(ctx context.Context, from, to string) ([]watch.Event, error) {
 	first, err := strconv.ParseUint(from, 10, 64)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *stream) bridge(ctx context.Context, from, to string) ([]watch.Event, er
 	return changes, nil
 }
 
-// at returns what there was at a version, by UID.
+// at returns the objects at a version, by UID.
 func (s *stream) at(ctx context.Context, version uint64) (map[string]*unstructured.Unstructured, error) {
 	v := strconv.FormatUint(version, 10)
 	ctx, cancel := context.WithTimeout(ctx, watchGrace)
@@ -90,14 +90,14 @@ func (s *stream) at(ctx context.Context, version uint64) (map[string]*unstructur
 	return objects, nil
 }
 
-// between returns the changes from one version to the next, as a watch would have told them. There is at most one; a
-// deletion comes first, as a name that is used again needs.
+// between returns the changes from one version to the next, as a watch would have sent them. There is at most one. A
+// deletion comes first: its name may be used again.
 func between(before, after map[string]*unstructured.Unstructured, version string) []watch.Event {
 	var changes []watch.Event
 	for uid, o := range before {
 		if after[uid] == nil {
 			gone := o.DeepCopy()
-			gone.SetResourceVersion(version) // As a watch tells it: the last state, with the version of the deletion.
+			gone.SetResourceVersion(version) // A watch sends the last state, with the version of the deletion.
 			changes = append(changes, watch.Event{Type: watch.Deleted, Object: gone})
 		}
 	}
@@ -112,7 +112,7 @@ func between(before, after map[string]*unstructured.Unstructured, version string
 	return changes
 }
 
-// cross bridges the gap before a new list, if that can be done, and records what happened in it.
+// cross bridges the gap before a new list and records the changes in it. It reports whether that was possible.
 func (s *stream) cross(ctx context.Context, to string) bool {
 	changes, err := s.bridge(ctx, s.lost, to)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // TestWhatIsWatchedCanBeAwaited holds that a plan can wait for the objects that are watched, and for no others.
 func TestWhatIsWatchedCanBeAwaited(t *testing.T) {
 	var watched, known []string
-	for _, r := range resources() {
+	for _, r := range resources("trial") {
 		watched = append(watched, r.Resource)
 	}
 	for _, kind := range plan.Kinds() {

@@ -7,22 +7,22 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// revisions knows when which resourceVersion was current. A list with no resourceVersion is answered with the newest
-// one: a change with a higher one was made after the list was asked for, a change with this or a lower one before the
-// answer was there. This bounds a change from both sides without any clock but ours, and however late its event came.
-// It holds for all resources that share one etcd, and that is the case unless a cluster keeps its events elsewhere.
+// revisions bounds the time of a change by its resourceVersion. A list without a resourceVersion returns the newest
+// one: a change with a higher version was made after the request, a change with this or a lower one before the answer.
+// This needs no clock but ours, however late the event came. It holds for all resources in one etcd, which is all of
+// them unless a cluster keeps its events elsewhere.
 type revisions struct {
 	mu      sync.Mutex
 	anchors []anchor
 }
 
-// anchor is one list: asked for at from, answered at to with version.
+// anchor is one list: requested at from, answered at to with version.
 type anchor struct {
 	from, to history.Time
 	version  uint64
 }
 
-// mostAnchors bounds what is remembered: at one anchor a second about 17 minutes.
+// mostAnchors bounds the anchors kept: about 17 minutes at one a second.
 const mostAnchors = 1024
 
 func (r *revisions) add(from, to history.Time, version string) {
@@ -38,7 +38,7 @@ func (r *revisions) add(from, to history.Time, version string) {
 	r.anchors = append(r.anchors, anchor{from, to, v})
 }
 
-// when bounds the time at which the change with a version was made; it came at received, and not before oldest.
+// when returns the span in which the change with a version was made: after oldest, before received.
 func (r *revisions) when(version string, oldest, received history.Time) history.Span {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -57,8 +57,7 @@ func (r *revisions) when(version string, oldest, received history.Time) history.
 	return history.Between(span.NotBefore, span.NotAfter)
 }
 
-// seenUpTo returns a moment up to which everything is known to one who knows all changes up to a version, and oldest
-// when nothing better is known.
+// seenUpTo returns a moment before which every change has this or a lower version, at least oldest.
 func (r *revisions) seenUpTo(version string, oldest history.Time) history.Time {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 const (
 	firstPause = 100 * time.Millisecond // Between two attempts; doubled up to lastPause.
 	lastPause  = 5 * time.Second
-	// watchFor is how long the server is asked to keep a watch open. One that is not closed a grace later is dead.
+	// watchFor is the timeout of a watch on the server. A watch that is still open watchGrace later is dead.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
-	// mostRaw bounds the JSON of an object on record, in bytes: pods and nodes are some 10 KiB.
+	// mostRaw bounds the recorded JSON of an object, in bytes: pods and nodes have some 10 KiB.
 	mostRaw = 512 << 10
 )
 
@@ -37,13 +37,13 @@ type stream struct {
 	log      *slog.Logger
 
 	version  string          // Everything up to this resourceVersion was recorded; empty before a list.
-	begun    history.Time    // When the list was asked for that version goes back to.
-	blind    bool            // The next list ends a gap that begins at gapFrom.
-	gapFrom  history.Time    //
+	begun    history.Time    // When the last list was requested.
+	blind    bool            // The next list ends a gap.
+	gapFrom  history.Time    // When the gap begins.
 	lost     string          // The version up to which everything was recorded before the gap.
-	why      string          // Why it was interrupted, empty when it was not.
+	why      string          // Why the watch was interrupted; empty if it was not.
 	received bool            // Something came since the watch was opened.
-	objects  map[string]name // By UID: what is there as far as is known.
+	objects  map[string]name // The known objects, by UID.
 
 	ready chan struct{} // Closed after the first list.
 
@@ -66,8 +66,8 @@ func (s *stream) lastError() error {
 	return s.failure
 }
 
-// run lists once and watches from there on. A watch that ends is taken up where it was; only when the server no longer
-// has that version is there a new list, and a gap before it, unless it can be bridged.
+// run lists once and watches from there on. It resumes a watch that ended. If the server no longer has the version, it
+// lists again, and records a gap unless that can be bridged.
 func (s *stream) run(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -100,7 +100,7 @@ func (s *stream) run(ctx context.Context) {
 	s.say(history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
 }
 
-// fail takes note of an error. The server's word that a version is gone makes the stream blind until the next list.
+// fail keeps an error. If the server no longer has the version, the stream is blind until the next list.
 func (s *stream) fail(err error) {
 	s.log.Debug("the watch was interrupted", "resourceVersion", s.version, "error", err)
 	s.mu.Lock()
@@ -154,7 +154,7 @@ func (s *stream) list(ctx context.Context) error {
 		s.object(history.VerbListed, &list.Items[i], history.Between(begin, end))
 		delete(before, string(list.Items[i].GetUID()))
 	}
-	for uid, n := range before { // Deleted in the gap; when is not known any better.
+	for uid, n := range before { // Deleted at some time in the gap.
 		s.record(history.Object{
 			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid,
 			ResourceVersion: list.GetResourceVersion(),
@@ -170,7 +170,7 @@ func (s *stream) list(ctx context.Context) error {
 	return nil
 }
 
-// watch records events until the watch ends. An end without an error is the server's way to end a long watch.
+// watch records events until the watch ends. The server ends a long watch without an error.
 func (s *stream) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchFor+watchGrace)
 	defer cancel()
@@ -230,8 +230,8 @@ func (s *stream) event(e watch.Event) error {
 	return nil
 }
 
-// leaveOut removes what no check asks for: who managed which field; and of a node its images, which are most of it, are
-// the same in every version, and name the registries that the user pulls from.
+// leaveOut removes what no check reads: the managers of fields, and a node's images, which are most of it, are the same
+// in every version, and name the registries that the user pulls from.
 func (s *stream) leaveOut(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
 	if s.name == "nodes" {

@@ -18,13 +18,13 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Last is the end of a ledger that was kept earlier: when it was last heard of, and in which boot.
+// Last is the end of an earlier ledger: its last time, and the boot.
 type Last struct {
 	At   history.Time
 	Boot string
 }
 
-// File is a ledger's file: one line of JSON a fact, appended and never changed. It is safe for concurrent use.
+// File is a ledger's file: a line of JSON for each fact, appended and never changed. It is safe for concurrent use.
 type File struct {
 	file     *os.File
 	observer string
@@ -41,12 +41,12 @@ type File struct {
 	synced chan struct{} // Closed when the syncing goroutine has ended.
 }
 
-// syncEvery bounds how often the file is made durable. A crash of anything but the machine loses nothing, and more
-// would be felt by those who wait for the same disk, of whom the workload is one.
+// syncEvery bounds how often the file is synced. Only a crash of the machine loses facts, and more syncs would delay
+// the workload on the same disk.
 const syncEvery = 5 * time.Second
 
-// Open opens or makes a ledger's file, and reads where an earlier ledger in it ended. Facts that could not be written
-// are reported as a loss of the named observer.
+// Open opens or makes a ledger's file, and reads the end of an earlier ledger in it. Facts that cannot be written are
+// recorded as a loss of the named observer.
 func Open(path, observer string, log *slog.Logger) (*File, Last, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, Last{}, fmt.Errorf("make the ledger's directory: %w", err)
@@ -67,7 +67,7 @@ func Open(path, observer string, log *slog.Logger) (*File, Last, error) {
 	return f, last, nil
 }
 
-// readLast finds when the ledger that the file ends with last saw everything, and whether its last line is torn.
+// readLast returns the time up to which the last ledger in the file saw everything, and whether the last line is torn.
 func readLast(file *os.File) (Last, bool, error) {
 	const enough = 256 << 10 // Several minutes of beats.
 	info, err := file.Stat()
@@ -79,7 +79,7 @@ func readLast(file *os.File) (Last, bool, error) {
 	if err != nil || len(data) == 0 {
 		return Last{}, false, err
 	}
-	last := map[string]history.Event{} // The last word of each observer.
+	last := map[string]history.Event{} // The last fact of each observer.
 	var boot string
 	for line := range bytes.Lines(data) {
 		var e history.Event
@@ -101,21 +101,14 @@ func readLast(file *os.File) (Last, bool, error) {
 	return l, data[len(data)-1] != '\n', nil
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Close makes what was written durable and closes the file. Nobody may Put any more.
+// Close syncs and closes the file. Put must not be called any more.
 func (f *File) Close() error {
 	close(f.quit)
 	<-f.synced
 	return errors.Join(f.file.Sync(), f.file.Close())
 }
 
-// sync makes the file durable, away from those who write it: on a busy disk it may take long.
+// sync syncs the file in a goroutine of its own: that may take long on a busy disk.
 func (f *File) sync() {
 	defer close(f.synced)
 	pause := time.NewTicker(syncEvery)
@@ -137,8 +130,8 @@ func (f *File) sync() {
 	}
 }
 
-// Put writes facts, in one write. Facts that cannot be written are counted, and once writing works again that is
-// recorded before anything else.
+// Put writes facts, in one write. It counts facts that cannot be written, and records the loss first when writing works
+// again.
 func (f *File) Put(events []history.Event) {
 	if len(events) == 0 {
 		return
@@ -168,10 +161,13 @@ func (f *File) Put(events []history.Event) {
 		return
 	}
 	f.torn, f.lost = false, 0
-	signal(f.dirty)
+	select {
+	case f.dirty <- struct{}{}:
+	default:
+	}
 }
 
-// loss is the fact that facts were lost up to the given one. The node is in the source, after its slash.
+// loss returns the fact that facts before next were lost. The node is in the source, after its slash.
 func (f *File) loss(next history.Event) history.Event {
 	_, node, _ := strings.Cut(next.Source, "/")
 	return history.Event{

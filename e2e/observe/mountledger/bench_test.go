@@ -130,7 +130,7 @@ func benchAll(dir string) ([]row, error) {
 				return nil, err
 			}
 		}
-		for _, method := range []Method{MethodFanotify, MethodPollPri, MethodInterval} {
+		for _, method := range []Method{MethodFanotify, MethodPollPri} {
 			more, err := benchMethod(dir, base, method, max(others, len(ids)))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", method, err)

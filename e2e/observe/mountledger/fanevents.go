@@ -23,7 +23,7 @@ const (
 	eventVersion     = 3
 )
 
-// parseEvents takes one read from a fanotify group apart.
+// parseEvents decodes one read from a fanotify group.
 func parseEvents(buf []byte, events []mountEvent) ([]mountEvent, error) {
 	for len(buf) > 0 {
 		if len(buf) < eventHeaderSize {

@@ -14,8 +14,8 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// fanotifyWatcher takes the kernel's mount events. An event carries nothing but the mount's unique id, so each is
-// looked up at once, before anything else is done with it: a mount may live for microseconds.
+// fanotifyWatcher reads the kernel's mount events. An event has nothing but the mount's unique id, so each mount is
+// looked up at once: it may live for microseconds.
 type fanotifyWatcher struct {
 	fd   int
 	stop alarm
@@ -25,20 +25,20 @@ type fanotifyWatcher struct {
 	woken   chan struct{}   // Closed by wake.
 	once    sync.Once
 	readers sync.WaitGroup
-	upTo    history.Time // What next said last.
+	upTo    history.Time // What next returned last.
 
-	// putting is held by whoever turns sightings into facts and puts them, so that they keep their order.
+	// putting is held while sightings become facts and are put, so that they keep their order.
 	putting sync.Mutex
-	put     func(...history.Event) // Nil until there is a place for facts.
+	put     func(...history.Event) // Nil until deliver.
 	early   map[uint64]bool        // The mounts of the listing whose attach events may still be queued.
 
-	// emptyAt is when a read began that found the queue empty, with everything before it in out, put, or about to be
-	// put by a reader that holds putting.
+	// emptyAt is when a read began that found the queue empty. Everything before it is in out, put, or about to be put
+	// by a reader that holds putting.
 	emptyAt atomic.Int64
-	waiting atomic.Int64 // How many batches were handed on and are not put.
+	waiting atomic.Int64 // How many batches went into out and are not put.
 
-	// The rest is for the readers alone, one at a time. A thread of ordinary priority that held this lock, and had to
-	// wait for a processor, would keep them all from looking at mounts that are about to go.
+	// The rest is for the readers alone, one at a time. A thread of ordinary priority must not hold this lock: if it
+	// waited for a processor, no reader could look up mounts that are about to go.
 	reading sync.Mutex
 	stat    *statter
 	buf     []byte
@@ -47,7 +47,7 @@ type fanotifyWatcher struct {
 	seenAt  history.Time // When the last read that found something was done.
 }
 
-// sighting is an event and what could be learnt of its mount at once.
+// sighting is an event and its mount, looked up at once.
 type sighting struct {
 	mountEvent
 	mount history.Mount
@@ -98,12 +98,12 @@ func (w *fanotifyWatcher) close() error {
 	return errors.Join(unix.Close(w.fd), unix.Close(w.stop.fd))
 }
 
-// first lists the mounts. The mark is set already, so a mount that comes meanwhile is listed, queued, or both.
-func (w *fanotifyWatcher) first() (batch, error) {
+// first lists the mounts. The mark is set already, so a mount that appears meanwhile is listed, queued, or both.
+func (w *fanotifyWatcher) first() ([]history.Event, history.Time, error) {
 	begin := bootclock.Now()
 	ids, err := listMounts(0)
 	if err != nil {
-		return batch{}, err
+		return nil, 0, err
 	}
 	w.early = make(map[uint64]bool, len(ids))
 	stat := newStatter()
@@ -125,17 +125,17 @@ func (w *fanotifyWatcher) first() (batch, error) {
 		w.early[id] = true
 		found = append(found, mountFact(history.MountPresent, m, history.At(now)))
 	}
-	return batch{events: found, seenUpTo: begin}, nil
+	return found, begin, nil
 }
 
-// deliver says where facts are put from now on: nil for nowhere.
+// deliver sets where facts are put from now on; nil means nowhere.
 func (w *fanotifyWatcher) deliver(put func(...history.Event)) {
 	w.putting.Lock()
 	defer w.putting.Unlock()
 	w.put = put
 }
 
-// next takes over what the readers have seen and not put themselves.
+// next puts what the readers have seen and not put themselves.
 func (w *fanotifyWatcher) next(timeout time.Duration) (history.Time, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -150,7 +150,7 @@ func (w *fanotifyWatcher) next(timeout time.Duration) (history.Time, error) {
 	}
 	w.putting.Lock()
 	defer w.putting.Unlock()
-	emptyAt := history.Time(w.emptyAt.Load()) // Before out is looked into: what came earlier is in it, or put.
+	emptyAt := history.Time(w.emptyAt.Load()) // Read before out: what came earlier is in it, or put.
 	for len(seen) < mostAtOnce {
 		select {
 		case more := <-w.out:
@@ -172,12 +172,12 @@ func (w *fanotifyWatcher) report(seen []sighting) error {
 	for _, s := range seen {
 		if s.overflow {
 			events = append(events, lossFact(s.span, "the kernel's queue of mount events overflowed"))
-			again, err := w.first()
+			again, _, err := w.first()
+			events = append(events, again...)
 			if err != nil {
 				w.put(events...)
 				return err
 			}
-			events = append(events, again.events...)
 			continue
 		}
 		events = append(events, w.facts(s)...)
@@ -188,7 +188,7 @@ func (w *fanotifyWatcher) report(seen []sighting) error {
 	return nil
 }
 
-// facts says what a sighting is worth.
+// facts returns the facts of a sighting.
 func (w *fanotifyWatcher) facts(s sighting) []history.Event {
 	switch {
 	case !s.attach:

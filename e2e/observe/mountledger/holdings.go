@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	lookAtSpacesEvery = 250 * time.Millisecond
-	// wholeEvery is how many looks there are for a whole one. That takes every process for one that may have changed
-	// its namespace, reads again whether volumes can be written to, and counts the files that are open for writing.
+	scanSpacesEvery = 250 * time.Millisecond
+	// Every wholeEvery-th scan is a whole one: it reads the namespace of every process again, and whether volumes are
+	// writable, and counts the files that are open for writing.
 	wholeEvery = 4
-	// settingUp bounds how long a namespace in which only runc runs is left alone. It begins as a copy of the node's
-	// own and has every volume of the node in it until runc has turned to the container's root.
+	// settingUp is how long a namespace in which only runc runs is ignored. It begins as a copy of the node's own, with
+	// every volume of the node, until runc has changed to the container's root.
 	settingUp     = 2 * time.Second
 	runcProcesses = "runc:["
 )
 
-// holdings watches the mount namespaces that processes of the node live in, other than the node's own. It holds none of
-// them open: a namespace lives as long as its last user, and its volumes stay mounted with it.
+// holdings watches the mount namespaces of processes, other than the node's own. It keeps none of them open: a
+// namespace lives as long as its last user, and its volumes stay mounted with it.
 type holdings struct {
-	own    uint64          // The node's own namespace, by its inode.
-	inOwn  map[int]bool    // The processes that lived in it at the last look.
-	system map[string]bool // The devices that the node itself lives on.
-	spaces map[uint64]*space
-	looked history.Time // When the last look began.
-	whole  history.Time // When the last whole one began.
-	looks  int
+	own     uint64          // The node's own namespace, by its inode.
+	inOwn   map[int]bool    // The processes that were in it at the last scan.
+	system  map[string]bool // The devices of the node's own file systems.
+	spaces  map[uint64]*space
+	scanned history.Time // When the last scan began.
+	whole   history.Time // When the last whole scan began.
+	scans   int
 }
 
 // space is one mount namespace.
@@ -41,10 +41,10 @@ type space struct {
 	inode   uint64
 	mounts  spaceMounts
 	pids    []int
-	first   probe.Process // The process that was started first; void until the namespace was looked into.
-	since   history.Time  // When the last look began that did not see it, or saw it and did not look into it.
+	first   probe.Process // The process that was started first; zero until the namespace was read.
+	since   history.Time  // When the last scan began that did not see it, or when it was read last.
 	volumes map[string]*history.Holding
-	failed  bool // It was said that it cannot be read.
+	failed  bool // A loss is on record: it cannot be read.
 }
 
 func (l *ledger) watchHoldings(ctx context.Context, begun chan<- struct{}) error {
@@ -53,15 +53,15 @@ func (l *ledger) watchHoldings(ctx context.Context, begun chan<- struct{}) error
 		return err
 	}
 	begin := bootclock.Now()
-	events, err := h.look(begin)
+	events, err := h.scan(begin)
 	if err != nil {
 		return err
 	}
 	l.begin(ObserverHoldings, begin, "")
 	l.put(events...)
 	begun <- struct{}{}
-	return l.lookAgain(ctx, ObserverHoldings, begin, lookAtSpacesEvery, func(begin history.Time) error {
-		events, err := h.look(begin)
+	return l.lookAgain(ctx, ObserverHoldings, begin, scanSpacesEvery, func(begin history.Time) error {
+		events, err := h.scan(begin)
 		if len(events) > 0 {
 			l.put(events...)
 		}
@@ -77,9 +77,9 @@ func newHoldings() (*holdings, error) {
 	return &holdings{own: own, inOwn: map[int]bool{}, system: systemDevices(), spaces: map[uint64]*space{}}, nil
 }
 
-// look finds the namespaces and what changed in them since the last look.
-func (h *holdings) look(begin history.Time) ([]history.Event, error) {
-	whole := h.looks%wholeEvery == 0
+// scan finds the namespaces and what changed in them since the last scan.
+func (h *holdings) scan(begin history.Time) ([]history.Event, error) {
+	whole := h.scans%wholeEvery == 0
 	if whole {
 		clear(h.inOwn)
 	}
@@ -88,38 +88,40 @@ func (h *holdings) look(begin history.Time) ([]history.Event, error) {
 		return nil, fmt.Errorf("watch mount namespaces: %w", err)
 	}
 	var events []history.Event
-	before := h.looked
 	for inode, s := range h.spaces {
-		// Numbers of namespaces are used again: it is the one it was as long as a process stays in it.
+		// Inodes of namespaces are used again: it is the same namespace if a process stayed in it.
 		if !slices.ContainsFunc(s.pids, func(pid int) bool { return slices.Contains(found[inode], pid) }) {
-			events = append(events, s.leave(before)...)
+			span := history.Between(h.scanned, bootclock.Now())
+			for _, v := range s.volumes {
+				events = append(events, goneFact(v, span))
+			}
 			delete(h.spaces, inode)
 		}
 	}
 	for inode, pids := range found {
 		s, known := h.spaces[inode]
 		if !known {
-			// Who made it may have left the node's own namespace at any time since that was looked at.
+			// Its first process may have left the node's own namespace at any time since the last whole scan.
 			s = &space{inode: inode, since: h.whole, volumes: map[string]*history.Holding{}}
 			h.spaces[inode] = s
 		}
 		s.pids = pids
-		events = append(events, h.lookInto(s, begin, whole)...)
+		events = append(events, h.read(s, begin, whole)...)
 	}
-	h.looked = begin
+	h.scanned = begin
 	if whole {
 		h.whole = begin
 	}
-	h.looks++
+	h.scans++
 	return events, nil
 }
 
-// lookInto looks into one namespace.
-func (h *holdings) lookInto(s *space, begin history.Time, whole bool) []history.Event {
+// read reads one namespace and returns what changed in it.
+func (h *holdings) read(s *space, begin history.Time, whole bool) []history.Event {
 	if s.first.PID == 0 {
 		first, ok := firstOf(s.pids)
 		if !ok {
-			return nil // It is on its way out; the next look says more.
+			return nil // They have all ended; the next scan removes it.
 		}
 		if strings.HasPrefix(first.Name, runcProcesses) && begin.Sub(first.Start) < settingUp {
 			return nil
@@ -127,14 +129,12 @@ func (h *holdings) lookInto(s *space, begin history.Time, whole bool) []history.
 		s.first = first
 	}
 	action, since := history.ProcessStarted, s.since
-	if since == 0 { // The first look of all.
+	if since == 0 { // The first scan.
 		action, since = history.ProcessPresent, begin
 	}
 	changed, err := s.mounts.read(s.pids, h.system, whole)
 	switch {
-	case errors.Is(err, errGone):
-		return nil
-	case err != nil && s.failed:
+	case errors.Is(err, errGone), err != nil && s.failed:
 		return nil
 	case err != nil:
 		s.failed = true
@@ -156,7 +156,7 @@ func (h *holdings) lookInto(s *space, begin history.Time, whole bool) []history.
 	return events
 }
 
-// compare says which volumes came and went.
+// compare returns facts of the volumes that came and went.
 func (s *space) compare(action history.ProcessAction, since history.Time) []history.Event {
 	span := history.Between(since, bootclock.Now())
 	var events []history.Event
@@ -177,7 +177,7 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 			PID: s.first.PID, Start: s.first.Start, Program: s.first.Name,
 			PodUID: s.first.PodUID, Container: s.first.Container,
 		}
-		if old != nil { // It was there and is now elsewhere, or another mount of it.
+		if old != nil { // It is mounted elsewhere now, or by another mount.
 			now.Action, now.Writing = history.ProcessPresent, old.Writing
 		}
 		s.volumes[key] = now
@@ -186,8 +186,8 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 	return events
 }
 
-// countWriters counts the files that are open for writing, and says so where some are that were not, or none any more.
-// A first process that has turned into another program is told as well.
+// countWriters counts the files that are open for writing. It returns a fact of each volume that begins or ceases to
+// have some, or whose first process has become another program.
 func (s *space) countWriters(begin history.Time) []history.Event {
 	if first, ok, err := probe.Read(s.first.PID); err == nil && ok && first.Start == s.first.Start {
 		s.first.Name = first.Name
@@ -200,23 +200,13 @@ func (s *space) countWriters(begin history.Time) []history.Event {
 	var events []history.Event
 	for key, v := range s.volumes {
 		n := writing[key]
-		tell := (n > 0) != (v.Writing > 0) || v.Program != s.first.Name
+		changed := (n > 0) != (v.Writing > 0) || v.Program != s.first.Name
 		v.Writing, v.Program = n, s.first.Name
-		if tell {
+		if changed {
 			now := *v
 			now.Action = history.ProcessPresent
 			events = append(events, holdingFact(now, history.Between(begin, bootclock.Now())))
 		}
-	}
-	return events
-}
-
-// leave says that a namespace that has no process any more holds nothing.
-func (s *space) leave(since history.Time) []history.Event {
-	span := history.Between(since, bootclock.Now())
-	var events []history.Event
-	for _, v := range s.volumes {
-		events = append(events, goneFact(v, span))
 	}
 	return events
 }

@@ -295,7 +295,7 @@ func BenchmarkHoldingsLook(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := h.look(bootclock.Now()); err != nil {
+		if _, err := h.scan(bootclock.Now()); err != nil {
 			b.Fatal(err)
 		}
 	}

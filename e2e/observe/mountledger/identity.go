@@ -22,12 +22,12 @@ func deviceName(major, minor uint32) string {
 	return strconv.FormatUint(uint64(major), 10) + ":" + strconv.FormatUint(uint64(minor), 10)
 }
 
-// mostLoops bounds how many loop devices may stand one on the other.
+// mostLoops bounds how many loop devices may be stacked.
 const mostLoops = 8
 
-// identify completes the identity of a mount whose device is known: for a loop device it adds the backing file. Where
-// that is a device itself, as behind the loop device by which the kubelet holds a volume of volumeMode Block, it is
-// followed. An error means that two mounts of one file could no longer be told to be of one file.
+// identify completes the identity of a mount whose device is known: it adds the backing file of a loop device. It
+// follows a backing file that is a device itself, as behind the loop device with which the kubelet holds a volume of
+// volumeMode Block. After an error, two mounts of one file may not be recognized as such.
 func identify(id history.Identity) (history.Identity, error) {
 	device := id.Device
 	for range mostLoops {
@@ -54,9 +54,9 @@ func identify(id history.Identity) (history.Identity, error) {
 	return id, fmt.Errorf("identify loop device %s: more than %d loop devices, one on the other", id.Device, mostLoops)
 }
 
-// identifyMount completes the identity of a mount. The mount of a file that is a device is that device's, whatever file
-// system the file is in: so a volume of volumeMode Block is published. Mask is STATX_MNT_ID_UNIQUE or STATX_MNT_ID,
-// and says which of the kernel's two ids of a mount the given one is.
+// identifyMount completes the identity of a mount. A volume of volumeMode Block is published as the mount of a device
+// file: its identity is that device's, whatever file system the file is in. Mask is STATX_MNT_ID_UNIQUE or
+// STATX_MNT_ID, the kind of the given id.
 func identifyMount(m history.Mount, id uint64, mask int) (history.Identity, error) {
 	if m.Root == "/" || !slices.Contains(fileSystemsOfDevices(), m.FSType) {
 		return identify(m.Identity)
@@ -76,8 +76,8 @@ func identifyMount(m history.Mount, id uint64, mask int) (history.Identity, erro
 	return m.Identity, fmt.Errorf("tell which device is at %q: %w", m.Path, err)
 }
 
-// fileSystemsOfDevices are those in which device files are kept: /dev itself, and where a driver makes its own. Asking
-// for a file of any other may take as long as a server far away.
+// fileSystemsOfDevices are the types of file systems with device files: /dev itself, and where a driver makes its own.
+// stat(2) on another may wait for a server.
 func fileSystemsOfDevices() []string { return []string{"devtmpfs", "tmpfs", "overlay", "ext4", "xfs"} }
 
 // backingFile returns the name of the backing file for people: whole from sysfs, cut to 63 bytes from the device.
@@ -89,15 +89,15 @@ func backingFile(device string, info *unix.LoopInfo64) string {
 	return string(name)
 }
 
-// loopStatus asks a loop device what stands behind it. A container's /dev has no node for a device that came after
-// the container, so it makes one of its own there where needed. It is removed as soon as it is open.
+// loopStatus returns the status of a loop device. A container's /dev lacks devices that are newer than the container,
+// so loopStatus makes a device file of its own if needed, and removes it as soon as it is open.
 func loopStatus(minor uint32) (*unix.LoopInfo64, error) {
 	fd, err := openLoop(fmt.Sprintf("/dev/loop%d", minor), minor)
 	if err != nil {
-		runtime.LockOSThread() // While it is locked, nobody else makes a node of this name.
+		runtime.LockOSThread() // Until it is unlocked, no other goroutine has this thread's id, and so this name.
 		defer runtime.UnlockOSThread()
 		own := fmt.Sprintf("/dev/.seatrial-loop%d-%d", minor, unix.Gettid())
-		// The number is right whatever stands at that path: openLoop compares it.
+		// Whatever is at that path, openLoop compares the number.
 		mkErr := unix.Mknod(own, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, minor)))
 		if mkErr != nil && !errors.Is(mkErr, unix.EEXIST) {
 			return nil, errors.Join(err, fmt.Errorf("make device node %q: %w", own, mkErr))

@@ -17,15 +17,15 @@ import (
 	"github.com/seatrial/seatrial/e2e/observe/ledgerfile"
 )
 
-// The names under which the ledger speaks of itself in observer facts.
+// The ledger's observers, by their names in facts.
 const (
 	ObserverMounts    = "mounts"
 	ObserverProcesses = "processes"
 	ObserverHoldings  = "holdings"
 )
 
-// NothingRan is in the detail of an on fact when none of the programs of Config.Before ran after the ledger had
-// begun to see: whatever they mounted later, it saw.
+// NothingRan is in the detail of an on fact if none of the programs of Config.Before ran when the ledger had begun:
+// it saw whatever they mounted later.
 const NothingRan = "before"
 
 const (
@@ -33,9 +33,8 @@ const (
 	scanEvery = 200 * time.Millisecond
 )
 
-// Processors is what a program that does nothing but keep a ledger should give to runtime.GOMAXPROCS: enough that a
-// reader of mount events that wakes up finds one of the runtime's processors free, however many of them are held by
-// threads that the kernel lets wait.
+// Processors is the GOMAXPROCS for a program that only keeps a ledger: enough that a reader of mount events that wakes
+// up finds one of the runtime's processors free, even if threads that wait for the kernel hold others.
 func Processors() int { return runtime.NumCPU() + mostReaders + 4 }
 
 // Config says what a ledger watches.
@@ -45,8 +44,8 @@ type Config struct {
 	Processes []string // Names of the programs whose processes are recorded.
 	Before    []string // Programs that should not run yet when the ledger begins: the runtime and the kubelet.
 	Method    Method   // Empty means MethodAuto.
-	// Last is the end of an earlier ledger in the same file, zero when there is none. When its boot is this one, the
-	// time since then is recorded as a gap.
+	// Last is the end of an earlier ledger in the same file, zero if there is none. If its boot is this one, the time
+	// since then is recorded as a gap.
 	Last ledgerfile.Last
 	Log  *slog.Logger
 }
@@ -56,8 +55,8 @@ type Sink interface {
 	Put(events []history.Event)
 }
 
-// Run keeps the ledger until ctx ends or watching fails. It calls ready once, when the first listing is with the sink
-// and every later change is sure to follow.
+// Run keeps the ledger until ctx ends or watching fails. It calls ready once, when the sink has the first listing and
+// every later change will follow.
 func Run(ctx context.Context, cfg Config, sink Sink, ready func() error) error {
 	if cfg.Node == "" || cfg.Boot == "" {
 		return fmt.Errorf("keep the ledger: node is %q and boot is %q, want both", cfg.Node, cfg.Boot)
@@ -89,7 +88,7 @@ type ledger struct {
 	sink Sink
 }
 
-// put adds to facts what they have in common.
+// put sets source, node and boot of facts, and puts them.
 func (l *ledger) put(events ...history.Event) {
 	for i := range events {
 		e := &events[i]
@@ -115,7 +114,7 @@ func (l *ledger) say(name string, state history.ObserverState, span history.Span
 	})
 }
 
-// begin records that the observer sees from the given moment on, and the gap before it in the same boot.
+// begin records that the observer is on since the given moment, and the gap before it in the same boot.
 func (l *ledger) begin(name string, from history.Time, detail string) {
 	if last := l.cfg.Last; last.Boot == l.cfg.Boot {
 		l.say(name, history.ObserverGap, history.Between(last.At, from), "the ledger did not run")
@@ -123,8 +122,8 @@ func (l *ledger) begin(name string, from history.Time, detail string) {
 	l.say(name, history.ObserverOn, history.At(from), detail)
 }
 
-// lookAgain looks every so often after the look that began at from, and says once a second that the observer still
-// does, until ctx ends.
+// lookAgain calls look at that interval after the first look, which began at from, and records a beat once a second,
+// until ctx ends.
 func (l *ledger) lookAgain(
 	ctx context.Context, name string, from history.Time, every time.Duration, look func(begin history.Time) error,
 ) error {
@@ -162,13 +161,12 @@ func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err er
 			<-woken // A wake that has begun must not meet a closed descriptor.
 		}
 	}()
-	found, err := w.first()
+	found, seen, err := w.first()
 	if err != nil {
 		return err
 	}
-	seen := found.seenUpTo
 	l.begin(ObserverMounts, seen, l.describeBegin(method, why))
-	l.put(found.events...)
+	l.put(found...)
 	w.deliver(l.put)
 	begun <- struct{}{}
 	nextBeat := bootclock.Now().Add(beatEvery)
@@ -186,7 +184,7 @@ func (l *ledger) watchMounts(ctx context.Context, begun chan<- struct{}) (err er
 	return nil
 }
 
-// describeBegin says by which method mounts are watched, and whether the runtime or the kubelet already ran.
+// describeBegin returns the detail of the on fact: the method, and whether the runtime or the kubelet already ran.
 func (l *ledger) describeBegin(method Method, why string) string {
 	detail := string(method)
 	if why != "" {

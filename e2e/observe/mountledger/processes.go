@@ -8,14 +8,13 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// processKey is what tells a process from every other of the same node: a pid is used again, but not with the same
-// start.
+// processKey identifies a process of the node: a pid is used again, but not with the same start.
 type processKey struct {
 	pid   int
 	start history.Time
 }
 
-// watchProcesses lists the processes of interest again and again and records what changed.
+// watchProcesses lists the configured processes at intervals and records what changed.
 func (l *ledger) watchProcesses(ctx context.Context, begun chan<- struct{}) error {
 	scan := bootclock.Now()
 	known, err := l.compareProcesses(nil, scan, history.ProcessPresent)
@@ -30,8 +29,8 @@ func (l *ledger) watchProcesses(ctx context.Context, begun chan<- struct{}) erro
 	})
 }
 
-// compareProcesses lists the processes and records those that known lacks, under the given action, and those that
-// are gone. Whatever changed did so after the previous listing had begun.
+// compareProcesses lists the processes and records those that known lacks, under the given action, and those that are
+// gone. Changes happened after the previous listing began, at before.
 func (l *ledger) compareProcesses(known map[processKey]probe.Process, before history.Time, action history.ProcessAction,
 ) (map[processKey]probe.Process, error) {
 	running, err := probe.List(l.cfg.Processes...)

@@ -17,21 +17,21 @@ import (
 const (
 	// mostReaders bounds the number of reading threads: each event wakes them all.
 	mostReaders = 8
-	// mostAtOnce bounds what is taken over at once, in events, and mostBatches what waits for that, in reads.
+	// mostAtOnce bounds what next takes at once, in events, and mostBatches what waits in out, in reads.
 	mostAtOnce  = 1024
 	mostBatches = 1024
-	// lookEvery is how often the first reader looks although nothing woke it. The span of a mount begins with the last
-	// look, so this bounds its length on an idle node.
+	// lookEvery is how often the first reader reads without being woken. The span of a mount begins with the last read
+	// that found nothing, so this bounds its length on an idle node.
 	lookEvery = 100 * time.Millisecond
 	forever   = time.Hour
-	// mostFew and alone say what a reader puts itself: so few events at most, and so long after those before them.
+	// A reader itself puts at most mostFew events, at least alone after those before them.
 	mostFew = 4
 	alone   = 300 * time.Microsecond
 )
 
-// startReaders starts a reading thread on every processor, ahead of ordinary threads. The kernel queues an event while
-// the mounting thread is still in its system call, and wakes the readers: the one on the same processor then runs
-// before that thread gets back to its program and can unmount again.
+// startReaders starts a reading thread on every processor, with priority over ordinary threads. The kernel queues an
+// event and wakes the readers while the mounting thread is still in its system call: the reader on the same processor
+// runs before that thread returns to its program and can unmount again.
 func (w *fanotifyWatcher) startReaders(log *slog.Logger) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -76,7 +76,7 @@ func (w *fanotifyWatcher) readOn(cpu int, look time.Duration, log *slog.Logger) 
 	}
 }
 
-// drain reads what is queued, looks every new mount up and hands it on. What it returns is for putAtOnce.
+// drain reads the queue, looks up every new mount and hands it on. What it returns is for putAtOnce.
 func (w *fanotifyWatcher) drain() ([]sighting, error) {
 	w.reading.Lock()
 	defer w.reading.Unlock()
@@ -116,7 +116,7 @@ func (w *fanotifyWatcher) lookUp(buf []byte) (err error) {
 	return err
 }
 
-// handOn puts what was seen into out. Where that is full it stays, to be handed on by a later drain.
+// handOn moves what was seen into out. If that is full, a later drain does.
 func (w *fanotifyWatcher) handOn() bool {
 	if len(w.seen) == 0 {
 		return true
@@ -132,9 +132,9 @@ func (w *fanotifyWatcher) handOn() bool {
 	}
 }
 
-// takeFew takes what was just seen when it came alone, and then holds putting for putAtOnce. On an idle machine the
-// wake-up of next takes longer than all else on the way of a mount to its record; in a burst it does not, and this
-// thread has better things to do.
+// takeFew takes what was just seen if it came alone, and then holds putting for putAtOnce. On an idle machine, waking
+// next would take longer than everything else between a mount and its record. In a burst it does not, and this thread
+// must read on.
 func (w *fanotifyWatcher) takeFew(asked history.Time) []sighting {
 	if len(w.seen) == 0 {
 		return nil
@@ -153,9 +153,23 @@ func (w *fanotifyWatcher) takeFew(asked history.Time) []sighting {
 	return few
 }
 
-// putAtOnce puts what takeFew took. Other readers may go on meanwhile: what they see comes after it, since they neither
-// get the lock nor does next put what they hand on without it.
+// putAtOnce puts what takeFew took. What other readers see meanwhile is put later: they do not get the lock, and next
+// needs it too.
 func (w *fanotifyWatcher) putAtOnce(few []sighting) error {
 	defer w.putting.Unlock()
 	return w.report(few)
+}
+
+// raisePriority gives the calling thread priority over ordinary ones: real-time scheduling, or the lowest nice value if
+// the kernel's group scheduling gives this control group no real-time budget.
+func raisePriority() error {
+	attr := unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	fifoErr := unix.SchedSetAttr(0, &attr, 0)
+	if fifoErr == nil {
+		return nil
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20); err != nil {
+		return fmt.Errorf("raise priority: %w", errors.Join(fifoErr, err))
+	}
+	return nil
 }

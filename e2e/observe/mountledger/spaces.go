@@ -27,9 +27,9 @@ func ownNamespace() (uint64, error) {
 	return inode, nil
 }
 
-// namespaces returns the mount namespaces other than the node's own that processes live in, by their inodes, and the
-// processes. It takes the processes in inOwn for such that live in the node's own, and replaces them by those that do:
-// most do and seldom leave it, and to ask each of them costs more than all the rest.
+// namespaces returns the mount namespaces of processes, other than the node's own, by their inodes. It does not read
+// the namespace of a process in inOwn, and sets inOwn to the processes in the node's own: most are there and seldom
+// leave, and reading each would cost more than all the rest.
 func namespaces(own uint64, inOwn map[int]bool) (map[uint64][]int, error) {
 	pids, err := probe.PIDs()
 	if err != nil {
@@ -58,8 +58,8 @@ func namespaces(own uint64, inOwn map[int]bool) (map[uint64][]int, error) {
 	return found, nil
 }
 
-// namespaceOfThreads returns the namespace of a process whose first thread has ended: another thread may go on, and for
-// as long as it waits for a disk although it was killed.
+// namespaceOfThreads returns the namespace of a process whose first thread has ended. Another thread may live on, even
+// after a kill while it waits for a disk.
 func namespaceOfThreads(pid int, buf []byte) (uint64, bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	for _, thread := range readNames(dir) {
@@ -81,7 +81,7 @@ func namespaceAt(path string, buf []byte) (uint64, bool) {
 	return inode, err == nil
 }
 
-// systemDevices returns the devices that the node itself lives on: what a container has of them (its log, its
+// systemDevices returns the devices of the node's own file systems. What a container has of them (its log, its
 // /etc/hosts) is no volume.
 func systemDevices() map[string]bool {
 	devices := map[string]bool{}
@@ -96,10 +96,10 @@ func systemDevices() map[string]bool {
 	return devices
 }
 
-// spaceMounts is what is known of the mounts of one namespace.
+// spaceMounts holds the mounts of one namespace.
 type spaceMounts struct {
-	id      uint64 // The kernel's unique id of the namespace, 0 until it is asked for.
-	old     bool   // The kernel has none: the whole table is read each time.
+	id      uint64 // The kernel's unique id of the namespace, 0 until known.
+	old     bool   // The kernel has no such ids: the whole table is read each time.
 	listed  []uint64
 	holding map[uint64]volumeMount // The mounts of volumes, by their ids.
 }
@@ -107,12 +107,11 @@ type spaceMounts struct {
 // volumeMount is a mount of a volume, with its identity completed.
 type volumeMount struct {
 	history.Mount
-	device string // Of the file system, as the files on it have it.
+	device string // Of the file system, as stat(2) has it of its files.
 }
 
-// read reads the mounts of the namespace that the processes live in, and reports whether any of a volume changed. The
-// kernel never gives the id of a mount again, so a list of the same ids is one of the same mounts; whether they can be
-// written to is read again where that is asked for.
+// read reads the mounts of the namespace of the processes, and reports whether any of a volume changed. The kernel
+// never uses the id of a mount again, so the same ids are the same mounts; again also reads whether they are writable.
 func (m *spaceMounts) read(pids []int, system map[string]bool, again bool) (bool, error) {
 	if m.id == 0 && !m.old {
 		id, err := namespaceID(pids[0])
@@ -164,7 +163,7 @@ func (m *spaceMounts) read(pids []int, system map[string]bool, again bool) (bool
 	return m.replace(ids, next), nil
 }
 
-// readTable reads the mounts as every kernel tells them.
+// readTable reads the mounts from mountinfo, which every kernel has.
 func (m *spaceMounts) readTable(pid int, system map[string]bool) (bool, error) {
 	file, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -198,15 +197,14 @@ func (m *spaceMounts) readTable(pid int, system map[string]bool) (bool, error) {
 	return m.replace(ids, next), nil
 }
 
-// replace takes what was read in place of what was known, and reports whether the two differ.
+// replace replaces the known mounts, and reports whether any of a volume differs.
 func (m *spaceMounts) replace(ids []uint64, next map[uint64]volumeMount) bool {
 	changed := !maps.Equal(m.holding, next)
 	m.listed, m.holding = ids, next
 	return changed
 }
 
-// addVolume adds a mount when it is one of a volume: of a file system on a block device that the node itself does not
-// live on.
+// addVolume adds a mount if it is one of a volume: a file system on a block device that is not among the node's own.
 func addVolume(to map[uint64]volumeMount, id uint64, m history.Mount, system map[string]bool) (err error) {
 	device := m.Identity.Device
 	if strings.HasPrefix(device, "0:") || system[device] {
@@ -218,7 +216,7 @@ func addVolume(to map[uint64]volumeMount, id uint64, m history.Mount, system map
 	return err
 }
 
-// volumes returns one mount of each volume by its key: the oldest, and one that can be written to before others.
+// volumes returns one mount of each volume by its key: the oldest writable one, or the oldest.
 func (m *spaceMounts) volumes() map[string]volumeMount {
 	found := map[string]volumeMount{}
 	for _, id := range slices.Sorted(maps.Keys(m.holding)) {
@@ -240,8 +238,8 @@ func (m *spaceMounts) devices() map[string]string {
 	return found
 }
 
-// openDescriptors returns the directory of a process's descriptors and their names in it. All threads have the same;
-// that of a first thread that has ended is empty.
+// openDescriptors returns the directory of a process's descriptors and their names in it. All threads have the same
+// descriptors; the directory of a first thread that has ended is empty.
 func openDescriptors(pid int) (dir string, names []string) {
 	process := "/proc/" + strconv.Itoa(pid)
 	dir = process + "/fd/"
@@ -257,7 +255,7 @@ func openDescriptors(pid int) (dir string, names []string) {
 	return "", nil
 }
 
-// readNames returns what is in a directory of /proc, in no order, and nothing when the process has ended.
+// readNames returns the names in a directory of /proc, in no order, and nothing if the process has ended.
 func readNames(path string) []string {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -270,8 +268,8 @@ func readNames(path string) []string {
 	return names
 }
 
-// countOpenForWriting adds to the counts, by the keys of volumes, the files on them that a process has open for
-// writing. A link in /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
+// countOpenForWriting counts, by the keys of volumes, the files that a process has open for writing. A link in
+// /proc/PID/fd has the permissions that its descriptor was opened with (proc_pid_fd(5)).
 func countOpenForWriting(pid int, devices map[string]string, counts map[string]int) {
 	dir, descriptors := openDescriptors(pid)
 	for _, name := range descriptors {

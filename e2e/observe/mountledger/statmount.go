@@ -29,13 +29,13 @@ const (
 	mountReadOnly = 0x1 // MOUNT_ATTR_RDONLY.
 )
 
-// mountRequest is struct mnt_id_req. Of this mount namespace, its first version is used (24 bytes), which every kernel
-// with statmount(2) takes; the second names another namespace (32 bytes, Linux 6.11).
+// mountRequest is struct mnt_id_req. Its first version (24 bytes), for this mount namespace, works on every kernel with
+// statmount(2); the second names another namespace (32 bytes, Linux 6.11).
 type mountRequest struct {
 	size  uint32
 	spare uint32
 	id    uint64
-	param uint64 // What is wanted of a mount, or the last id of a listing.
+	param uint64 // The wanted fields of a mount, or the last id of a listing.
 	space uint64 // The kernel's unique id of a mount namespace, 0 for this one.
 }
 
@@ -58,7 +58,7 @@ type statter struct {
 
 func newStatter() *statter { return &statter{buf: make([]byte, 16<<10)} }
 
-// stat returns what the kernel knows of a mount, without what stands behind a loop device.
+// stat returns a mount, without the backing file of a loop device.
 func (s *statter) stat(id uint64) (history.Mount, error) {
 	const mostBuffer = 1 << 20
 	for {
@@ -80,7 +80,7 @@ func (s *statter) stat(id uint64) (history.Mount, error) {
 	}
 }
 
-// parseStatmount takes a struct statmount apart.
+// parseStatmount decodes a struct statmount.
 func parseStatmount(buf []byte) (history.Mount, error) {
 	if len(buf) < statmountHeaderSize {
 		return history.Mount{}, fmt.Errorf("parse statmount: %d bytes, want at least %d", len(buf), statmountHeaderSize)
@@ -120,7 +120,7 @@ func parseStatmount(buf []byte) (history.Mount, error) {
 	return m, nil
 }
 
-// listMounts returns the unique ids of all mounts of a mount namespace, of this one for 0, in their order.
+// listMounts returns the unique ids of all mounts of a mount namespace, in order; 0 is this namespace.
 func listMounts(space uint64) ([]uint64, error) {
 	var ids []uint64
 	page := make([]uint64, 512)
@@ -143,8 +143,8 @@ func listMounts(space uint64) ([]uint64, error) {
 	}
 }
 
-// namespaceID returns the kernel's unique id of the mount namespace that a process lives in, by which its mounts can
-// be listed from another one (Linux 6.11).
+// namespaceID returns the kernel's unique id of a process's mount namespace, for listing its mounts from another one
+// (Linux 6.11).
 func namespaceID(pid int) (uint64, error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {

@@ -2,6 +2,7 @@ package mountledger
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,18 +16,17 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// tableWatcher compares whole mount tables. It cannot see a mount that came and went between two readings.
+// tableWatcher compares whole mount tables. It cannot see a mount that came and went between two reads.
 //
-// The descriptor is a raw one on purpose: the Go runtime's own poller would take the one POLLPRI that the kernel
-// gives for each change (os.Open registers what it opens).
+// The descriptor is a raw one: os.Open registers files with the Go runtime's poller, which would take the one POLLPRI
+// that the kernel gives for each change.
 type tableWatcher struct {
-	method Method
 	fd     int
 	stop   alarm
 	buf    []byte
 	table  map[int]tableMount // By the id in mountinfo, which the kernel uses again.
-	serial uint64             // How many mounts were given an id of ours.
-	readAt history.Time       // When the last reading began.
+	serial uint64             // Counts the mounts; it is an id that is never used again.
+	readAt history.Time       // When the last read began.
 	put    func(...history.Event)
 }
 
@@ -35,7 +35,7 @@ type tableMount struct {
 	mount history.Mount
 }
 
-func newTableWatcher(method Method) (*tableWatcher, error) {
+func newTableWatcher() (*tableWatcher, error) {
 	fd, err := unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open mountinfo: %w", err)
@@ -44,60 +44,56 @@ func newTableWatcher(method Method) (*tableWatcher, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	return &tableWatcher{method: method, fd: fd, stop: stop, buf: make([]byte, 1<<20), table: map[int]tableMount{}}, nil
+	return &tableWatcher{fd: fd, stop: stop, buf: make([]byte, 1<<20), table: map[int]tableMount{}}, nil
 }
 
 func (w *tableWatcher) wake() { w.stop.ring() }
 
 func (w *tableWatcher) close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.stop.fd)) }
 
-func (w *tableWatcher) first() (batch, error) {
-	return w.compare(history.MountPresent)
+func (w *tableWatcher) first() ([]history.Event, history.Time, error) {
+	events, err := w.compare(history.MountPresent)
+	return events, w.readAt, err
 }
 
 func (w *tableWatcher) deliver(put func(...history.Event)) { w.put = put }
 
 func (w *tableWatcher) next(timeout time.Duration) (history.Time, error) {
 	asked := bootclock.Now()
-	fd := w.fd
-	if w.method == MethodInterval {
-		// Poll passes over it. With no events asked for, mountinfo would still answer every change with POLLERR.
-		fd = -1
-	}
-	changed, err := pollFor(fd, unix.POLLPRI, w.stop, timeout)
+	changed, err := pollFor(w.fd, unix.POLLPRI, w.stop, timeout)
 	if err != nil {
 		return w.readAt, fmt.Errorf("wait for a change of mountinfo: %w", err)
 	}
-	if w.method == MethodPollPri && !changed {
+	if !changed {
 		w.readAt = asked // The kernel counts changes from the last poll on, and there was none.
 		return asked, nil
 	}
 	before := w.readAt
-	out, err := w.compare(history.MountAttach)
-	if err == nil && changed && len(out.events) == 0 {
+	events, err := w.compare(history.MountAttach)
+	if err != nil {
+		return w.readAt, err
+	}
+	if len(events) == 0 {
 		span := history.Between(before, bootclock.Now())
-		out.events = append(out.events, lossFact(span, "the mount table changed and was the same when it was read"))
+		events = append(events, lossFact(span, "the mount table changed and was the same when it was read"))
 	}
-	if len(out.events) > 0 {
-		w.put(out.events...)
-	}
-	return out.seenUpTo, err
+	w.put(events...)
+	return w.readAt, nil
 }
 
-// compare reads the table and reports what is new, under the given action, and what is gone.
-func (w *tableWatcher) compare(action history.MountAction) (batch, error) {
+// compare reads the table and returns facts of the mounts that are new, under the given action, and gone.
+func (w *tableWatcher) compare(action history.MountAction) ([]history.Event, error) {
 	begin := bootclock.Now()
 	lines, err := w.read()
 	if err != nil {
-		return batch{}, err
+		return nil, err
 	}
 	span := history.Between(w.readAt, bootclock.Now())
 	if action == history.MountPresent {
 		span.NotBefore = begin
 	}
-	out := batch{seenUpTo: begin}
 	next := make(map[int]tableMount, len(lines))
-	var fresh []history.Event
+	var events, fresh []history.Event
 	for _, line := range lines {
 		if old, ok := w.table[line.ID]; ok && old.line == *line {
 			next[line.ID] = old
@@ -110,16 +106,15 @@ func (w *tableWatcher) compare(action history.MountAction) (batch, error) {
 	for id, old := range w.table {
 		if now, ok := next[id]; !ok || now.mount.MountID != old.mount.MountID {
 			gone := history.Mount{MountID: old.mount.MountID}
-			out.events = append(out.events, mountFact(history.MountDetach, gone, span))
+			events = append(events, mountFact(history.MountDetach, gone, span))
 		}
 	}
-	slices.SortFunc(out.events, func(a, b history.Event) int { return int(int64(a.Mount.MountID - b.Mount.MountID)) })
-	out.events = append(out.events, fresh...)
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Mount.MountID, b.Mount.MountID) })
 	w.table, w.readAt = next, begin
-	return out, nil
+	return append(events, fresh...), nil
 }
 
-// describe gives a new line of the table an id that is never used again.
+// describe returns the mount of a new line of the table, and a loss if it cannot be identified.
 func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history.Mount, []history.Event) {
 	w.serial++
 	m := history.Mount{
@@ -139,15 +134,10 @@ func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history
 
 // readOnly reports that "ro" is among the options of a mount or of its file system (mount(8)).
 func readOnly(options string) bool {
-	for o := range strings.SplitSeq(options, ",") {
-		if o == "ro" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(options, ","), "ro")
 }
 
-// read reads the whole table at once where it fits: a table read in pieces may lack lines that never went away.
+// read reads the whole table at once if it fits: a table read in pieces may lack lines of mounts that stay.
 func (w *tableWatcher) read() ([]*mountinfo.Info, error) {
 	const mostBuffer = 64 << 20
 	for {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 
@@ -14,26 +13,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/nodefile"
-	"github.com/seatrial/seatrial/clusters/program"
 )
 
-// AgentVariable names the environment variable that says where the agent's binary is.
-const AgentVariable = "SEATRIAL_AGENT"
-
-// FindAgent returns the path of the agent's binary on this host, as program.Program.Find finds or builds it.
-func FindAgent(ctx context.Context, log *slog.Logger) (string, error) {
-	return program.Agent().Find(ctx, log)
-}
-
-// Installed says what Install did and found.
+// Installed is the result of Install.
 type Installed struct {
-	Copied bool          // False when the node had the very same binary already.
+	Copied bool          // False if the node had the same binary already.
 	On     history.Event // The ledger's fact that it is on; its detail names the method.
 }
 
 // Install copies the agent at binaryPath to the node, begins a new ledger there and enables it for every later boot.
-// It returns when the ledger says that it is on. A ledger that ran before is stopped and its file removed, so that a
-// trial never reads the facts of an earlier one.
+// It returns when the ledger is on. It stops a ledger that ran before and removes its file, so that a trial never reads
+// the facts of an earlier one.
 func Install(ctx context.Context, node clusters.Node, binaryPath string) (Installed, error) {
 	var done Installed
 	unit, err := unitFile(node.Name())
@@ -64,7 +54,7 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 	return done, err
 }
 
-// readOn finds the ledger's fact that it is on. The unit is up only when that is written.
+// readOn returns the ledger's fact that it is on. The ledger writes it before its unit is up.
 func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 	out, err := clusters.Run(ctx, node, AgentPath, "tail", LedgerPath)
 	if err != nil {
@@ -84,8 +74,8 @@ func readOn(ctx context.Context, node clusters.Node) (history.Event, error) {
 		node.Name(), UnitName, LedgerPath, len(out))
 }
 
-// ledgerLog returns what the unit said last, as an error to be joined to why. It asks only when a command on the node
-// failed, and not when the node could not be reached.
+// ledgerLog returns the last log lines of the unit, as an error to be joined to why, if a command on the node failed.
+// It returns nil if the node could not be reached.
 func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
 	var exit *clusters.ExitError
 	if !errors.As(why, &exit) {
@@ -93,7 +83,7 @@ func ledgerLog(ctx context.Context, node clusters.Node, why error) error {
 	}
 	out, err := clusters.Run(ctx, node, "journalctl", "--no-pager", "--lines=5", "--output=cat", "--unit="+UnitName)
 	if err != nil || strings.TrimSpace(out) == "" {
-		return nil //nolint:nilerr // It would only add to why.
+		return nil //nolint:nilerr // The log only adds to why.
 	}
 	return fmt.Errorf("unit %s said last: %s", UnitName, strings.TrimSpace(out))
 }
@@ -108,13 +98,13 @@ const (
 
 // unitFile returns the unit that keeps the ledger.
 //
-// It is ordered before the runtime and the kubelet. Without the default dependencies it does not wait for
-// basic.target, and it is not stopped when the node goes down, since nothing makes it conflict with shutdown.target.
-// systemd then spares it in its last round of signals as well, because its name begins with "@" (systemd's "Storage
-// Daemons for the Root File System"). So it sees the last unmount and the end of the last process of a boot, and goes
-// with PID 1. It runs in the node's own mount namespace, so no sandboxing option may be set.
+// It starts before the runtime and the kubelet. Without the default dependencies it does not wait for basic.target and
+// does not conflict with shutdown.target, so that a shutdown does not stop it. systemd spares it in its last round of
+// signals too, because its name begins with "@" (systemd's "Storage Daemons for the Root File System"). So it sees the
+// last unmount and the end of the last process of a boot, and ends with PID 1. It runs in the node's own mount
+// namespace, so no sandboxing option may be set.
 func unitFile(node string) (string, error) {
-	// Much of what a name could hold would have a meaning in a unit file.
+	// Many characters would have a meaning in a unit file.
 	if wrong := validation.IsDNS1123Subdomain(node); len(wrong) > 0 {
 		return "", fmt.Errorf("write unit %s: node name %q: %s", UnitName, node, strings.Join(wrong, "; "))
 	}

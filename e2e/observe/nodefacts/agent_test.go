@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,31 +154,5 @@ func TestUnitFileRefusesStrangeNames(t *testing.T) {
 		if _, err := unitFile(name); err == nil {
 			t.Errorf("node name %q: no error", name)
 		}
-	}
-}
-
-func TestFindAgentTakesWhatTheAgentVariableNames(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "agent")
-	t.Setenv(AgentVariable, path)
-	find := func() (string, error) { return FindAgent(t.Context(), slog.New(slog.DiscardHandler)) }
-	if _, err := find(); err == nil || !strings.Contains(err.Error(), AgentVariable) {
-		t.Errorf("no such file: %v", err)
-	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := find(); err == nil || !strings.Contains(err.Error(), "not executable") {
-		t.Errorf("not executable: %v", err)
-	}
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := find(); err != nil || got != path {
-		t.Errorf("FindAgent = %q (%v), want %q", got, err, path)
-	}
-	t.Setenv(AgentVariable, dir)
-	if _, err := find(); err == nil || !strings.Contains(err.Error(), "not a file") {
-		t.Errorf("a directory: %v", err)
 	}
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// mostDrift is by how much two clocks may drift apart while neither is measured: 500 ppm each, the most that the
-	// kernel lets NTP slew one (adjtimex(2)).
+	// mostDrift bounds the drift between two clocks: 500 ppm each, the most that the kernel lets NTP slew one
+	// (adjtimex(2)).
 	mostDrift = 1000e-6
-	// measureEvery keeps the error that drift adds below that of most connections.
+	// measureEvery keeps the error by drift below that of most connections.
 	measureEvery = 5 * time.Second
 )
 
-// clock converts what a node reads on its boot clock to the harness's. All files of the node share it, so that one boot
-// has one clock in all of them.
+// clock converts times of a node's boot clock to the harness's. All files of the node share it, so that one boot has
+// one clock in all of them.
 type clock struct {
 	cluster clusters.Cluster
 	node    clusters.Node
@@ -35,10 +35,10 @@ type reading struct {
 	at history.Time // On the node's clock.
 }
 
-// boot is the clock of one boot. What names a process or the boot is converted by the first reading for ever.
+// boot is the clock of one boot. Times that identify a process or the boot are always converted by the first reading.
 type boot struct{ first, last reading }
 
-// measure asks the node.
+// measure measures the node's clock.
 func (c *clock) measure(ctx context.Context) error {
 	measured, err := clusters.BootClock(ctx, c.cluster, c.node)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *clock) measure(ctx context.Context) error {
 	return nil
 }
 
-// keep measures again and again until ctx ends. One that fails is left out: the error of the last one grows.
+// keep measures at intervals until ctx ends. If one fails, the error of the last one grows.
 func (c *clock) keep(ctx context.Context) {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
@@ -59,12 +59,12 @@ func (c *clock) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = c.measure(ctx) // What reads a file tells why a node does not answer.
+			_ = c.measure(ctx) // The reader of a file logs why a node does not answer.
 		}
 	}
 }
 
-// same reports that the node reads its clock there without a reboot since r: that would have set it back.
+// same reports whether next is of the same boot as r: a reboot sets the clock back.
 func (r reading) same(next reading) bool {
 	return max(r.Offset, next.Offset)-min(r.Offset, next.Offset) <= r.errorAt(next.at)+next.Error
 }
@@ -82,7 +82,7 @@ func (r reading) span(s history.Span) history.Span {
 	}
 }
 
-// of returns the clock of a boot, as it was measured last.
+// of returns the clock of a boot, with its last reading.
 func (c *clock) of(named string) boot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,8 @@ func (c *clock) of(named string) boot {
 	return *b
 }
 
-// convert puts a fact on the harness's clock. Named is the boot that it is of; own is where the fact names it.
+// convert converts a fact to the harness's clock. Named is its boot; own is the field of the fact that names it, or
+// nil.
 func (c *clock) convert(e *history.Event, named string, own *string) {
 	b := c.of(named)
 	if b.first.NodeClock == (clusters.NodeClock{}) {
@@ -118,5 +119,5 @@ func (c *clock) convert(e *history.Event, named string, own *string) {
 		booted := b.first.span(history.At(at))
 		e.Observer.Booted = &booted
 	}
-	*own = "node clock " + *own // It names the boot, and is no longer read as a time.
+	*own = "node clock " + *own // A name of the boot, no longer a time.
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// mostLine bounds one line in bytes. A fact of a mount is a few hundred, its paths are bounded by the kernel at 4 KiB
-// each.
+// mostLine bounds a line, in bytes. A fact of a mount has a few hundred; the kernel bounds its paths to 4 KiB each.
 const mostLine = 64 << 10
 
-// lines cuts a stream into lines. Offset is where in the file the first byte is that has not been handed on.
+// lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 type lines struct {
 	offset int64
-	rest   []byte // A line that has no end yet; not counted in offset.
-	skip   bool   // In a line that is too long, up to its end.
+	rest   []byte // A line without an end yet; not counted in offset.
+	skip   bool   // The rest of a line that is too long is skipped.
 	line   func(offset int64, line []byte)
 	broken func(offset int64, why error)
 }
@@ -54,11 +53,11 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// again makes the next part of the stream begin at offset: a line that had no end will come again.
+// again makes the next part of the stream begin at offset: a line without an end comes again.
 func (l *lines) again() { l.rest = l.rest[:0] }
 
-// decode reads one line of the file of a node, and returns where its fact names the node's boot; nil where it names
-// none. The node is believed about itself, in facts of the kinds that belong in the file, and about nothing else.
+// decode decodes a line of the file of a node, and returns the field of the fact that names the node's boot, nil if it
+// names none. It accepts only facts about the node itself, of the kinds that belong in the file.
 func (f file) decode(node string, line []byte) (history.Event, *string, error) {
 	var e history.Event
 	if err := json.Unmarshal(line, &e); err != nil {

@@ -2,29 +2,30 @@ package nodefacts
 
 import "github.com/seatrial/seatrial/chaos/history"
 
-// Where the CSI driver writes its calls down.
+// Where the CSI driver records its calls.
 const (
 	csiNodePath       = "/var/lib/seatrial/disk/node/calls.jsonl"
 	csiControllerPath = "/var/lib/seatrial/disk/controller/calls.jsonl"
 )
 
-// file is a file of facts that a program on every node appends to, one line of JSON a fact. Its writer says each
-// second, in an observer fact, up to when it has seen everything.
+// file is a file of facts that a program on every node appends to, a line of JSON for each fact. Its writer adds an
+// observer fact each second, with the time up to which it has seen everything.
 type file struct {
 	path   string // On the node.
-	name   string // In words, for errors and details.
+	name   string // For errors and details.
 	source string // The source of its facts, before a slash and the node's name.
-	// Whose beats tell how far the file was read. Gaps and losses of the reading are recorded as its own.
+	// observer is the one whose beats show how far the file was read. Gaps and losses of the reader are recorded as its
+	// own.
 	observer string
-	written  string // What the file itself calls observer, where that is another name.
+	written  string // The name of observer in the file, if that differs.
 	kinds    []history.Kind
 	csi      bool // Only where the CSI driver runs.
 
 	controlPlane bool // Only on nodes of the control plane.
 }
 
-// files returns the files there are. The observers of processes and of holdings write to the ledger too; that of
-// mounts speaks for all of it. Only a node's own CSI driver knows which disks were pulled out of the node.
+// files lists the files. The observers of processes and of holdings write to the ledger too; that of mounts stands for
+// all of it. Only a node's own CSI driver knows which disks were pulled out of the node.
 func files() []file {
 	return []file{
 		{

@@ -19,7 +19,7 @@ import (
 const (
 	firstPause = 100 * time.Millisecond // Between two attempts to reach a node; doubled up to lastPause.
 	lastPause  = 2 * time.Second
-	// silence bounds the time without a byte after which a connection is given up: a writer beats every second.
+	// silence is the time without a byte after which a connection is closed: a writer beats every second.
 	silence = 10 * time.Second
 	// drainBound bounds how long Stop waits for one node.
 	drainBound = 10 * time.Second
@@ -27,9 +27,9 @@ const (
 
 // Config says which facts are read.
 type Config struct {
-	Cluster  clusters.Cluster // Relates the boot clocks of its nodes to the harness's.
+	Cluster  clusters.Cluster // Measures the boot clocks of its nodes.
 	Nodes    []clusters.Node
-	CSI      bool // The nodes run the CSI driver: its calls are read too.
+	CSI      bool // The nodes run the CSI driver: read its calls too.
 	Recorder history.Recorder
 	Log      *slog.Logger
 }
@@ -41,8 +41,8 @@ type Tailer struct {
 	wait    sync.WaitGroup
 }
 
-// Start begins to read every file of every node from its begin, waiting for it where it is not there. It goes on until
-// Stop, or until ctx ends; what ctx cuts off is recorded as a gap.
+// Start begins to read every file of every node from its begin, and waits for files that do not exist yet. Reading ends
+// with Stop, or with ctx; what is unread then is recorded as a gap.
 func Start(ctx context.Context, cfg Config) *Tailer {
 	ctx, stop := context.WithCancel(ctx)
 	t := &Tailer{stop: stop}
@@ -64,8 +64,8 @@ func Start(ctx context.Context, cfg Config) *Tailer {
 	return t
 }
 
-// Stop reads every file up to this moment and ends. A node whose file could not be read so far within ten seconds, or
-// before ctx ended, gets a gap on record.
+// Stop reads every file up to this moment and ends. A file that could not be read so far within ten seconds, or before
+// ctx ended, gets a gap on record.
 func (t *Tailer) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
@@ -91,11 +91,11 @@ type reader struct {
 	recorder history.Recorder
 	log      *slog.Logger
 	in       lines
-	named    string // The boot that a fact named last; a process fact names none and is of that one.
+	named    string // The boot that a fact named last. A process fact names none and is of this one.
 
 	mu    sync.Mutex
-	seen  history.Time  // The file's writer has said that it saw everything up to then.
-	boot  string        // The boot it last spoke of.
+	seen  history.Time  // The file's writer saw everything up to then.
+	boot  string        // The boot in its last observer fact.
 	moved chan struct{} // Closed and replaced whenever seen moves.
 }
 
@@ -133,7 +133,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// errSilent is why a connection that said nothing was given up.
+// errSilent is the error of a connection that was silent for too long.
 var errSilent = errors.New("the file was silent")
 
 // follow reads from the offset on until the connection ends, falls silent, or ctx ends.
@@ -142,7 +142,7 @@ func (r *reader) follow(ctx context.Context) error {
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	// The agent follows for as long as its standard input is open.
+	// The agent follows the file while its standard input is open.
 	alive, end := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // The close of such a pipe never fails.
 	defer stop()
@@ -160,7 +160,7 @@ func (r *reader) follow(ctx context.Context) error {
 
 func (r *reader) from() string { return strconv.FormatInt(r.in.offset, 10) }
 
-// tail runs a command that writes the file's lines. A reboot of the node ends it, so the clock is read before each.
+// tail runs a command that writes the file's lines. A reboot of the node ends it, so the clock is measured before each.
 func (r *reader) tail(ctx context.Context, cmd clusters.Command) error {
 	if err := r.clock.measure(ctx); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // take records one line.
 func (r *reader) take(offset int64, line []byte) {
 	if len(line) == 0 {
-		return // A writer ends a line that a crash has torn.
+		return // A writer ends a line that a crash left without an end.
 	}
 	e, boot, err := r.file.decode(r.node.Name(), line)
 	if err != nil {
@@ -203,9 +203,9 @@ func (r *reader) take(offset int64, line []byte) {
 	}
 }
 
-// lose records that something is in the file and cannot be read.
+// lose records a line of the file that cannot be read.
 func (r *reader) lose(offset int64, why error) {
-	const mostDetail = 300 // The reason may quote the line, and that comes from the node.
+	const mostDetail = 300 // The reason may quote the line.
 	detail := fmt.Sprintf("what %s holds at offset %d cannot be read: %v", r.file.name, offset, why)
 	seen, _ := r.progress()
 	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()), detail[:min(len(detail), mostDetail)])
@@ -229,7 +229,7 @@ func (r *reader) say(state history.ObserverState, span history.Span, detail stri
 	})
 }
 
-// awaitSeen waits until the writer has said that it saw everything up to the given moment.
+// awaitSeen waits until the writer has seen everything up to the given moment.
 func (r *reader) awaitSeen(ctx context.Context, until history.Time) {
 	for {
 		seen, moved := r.progress()
@@ -244,11 +244,11 @@ func (r *reader) awaitSeen(ctx context.Context, until history.Time) {
 	}
 }
 
-// finish reads what the file holds now, and records a gap when that does not reach the given moment.
+// finish reads the rest of the file, and records a gap if that does not reach the given moment.
 func (r *reader) finish(ctx context.Context, until history.Time) {
 	var err error
 	if seen, _ := r.progress(); seen < until {
-		// The time for waiting is over; one short look may still find the end of a node that was stopped.
+		// A short read may still find the end of the file of a node that was stopped.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPause)
 		defer cancel()
 		err = r.tail(ctx, clusters.Command{

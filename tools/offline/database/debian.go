@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
@@ -29,9 +30,6 @@ func rootSpec() debian.Spec {
 	}
 }
 
-// architecture is what the packages of this host are for; Debian and Go call amd64 and arm64 the same.
-func architecture() string { return runtime.GOARCH }
-
 // wanted lists what the image keeps of the Debian root, with the shared libraries that these files need.
 func wanted() []string {
 	return []string{
@@ -53,9 +51,9 @@ func wanted() []string {
 	}
 }
 
-// makeBase writes the base layer and MySQL's version into dir.
+// makeBase writes the layer with the server, and MySQL's version, into dir.
 func makeBase(ctx context.Context, cache store.Store, dir string) error {
-	builder := debian.Builder{Store: cache, Runner: proc.Exec{}, Arch: architecture()}
+	builder := debian.Builder{Store: cache, Runner: proc.Exec{}, Arch: runtime.GOARCH}
 	archive, err := builder.Root(ctx, rootSpec())
 	if err != nil {
 		return err
@@ -83,7 +81,7 @@ func makeBase(ctx context.Context, cache store.Store, dir string) error {
 	return os.WriteFile(filepath.Join(dir, versionFile), []byte(version), 0o644)
 }
 
-// baseFiles are what is wanted of the Debian root, without setuid bits, and the few files that a server expects.
+// baseFiles returns the wanted files of the Debian root, without setuid bits, and the few others that a server expects.
 func baseFiles(root *layers.Root, wanted []string) ([]layers.File, error) {
 	files, err := root.Closure(wanted...)
 	if err != nil {
@@ -125,4 +123,15 @@ func packageVersion(status []byte, name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("read version of %s: the Debian root does not have the package", name)
+}
+
+var versionRule = regexp.MustCompile(`\b(\d+\.\d+\.\d+)`)
+
+// parseVersion takes MySQL's version out of a longer text.
+func parseVersion(text string) (string, error) {
+	found := versionRule.FindStringSubmatch(text)
+	if found == nil {
+		return "", fmt.Errorf("no version like 9.7.4 in %q", text)
+	}
+	return found[1], nil
 }

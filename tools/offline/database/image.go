@@ -6,15 +6,12 @@ package database
 import (
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
+	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -45,9 +42,9 @@ const startPath = "/usr/bin/seatrial-mysql-start"
 // does not have the image must not go looking for it elsewhere.
 const Repository = "localhost/seatrial/mysql"
 
-// Options say where and from what the image is made.
+// Options are those of Ensure and Dir.
 type Options struct {
-	CacheDir string // Of the store that results are kept in.
+	CacheDir string // Of the store.
 	Log      *slog.Logger
 }
 
@@ -70,7 +67,7 @@ func inputs(ctx context.Context, o Options) (start, sum string, err error) {
 	if start, err = program.MySQLStart().Find(ctx, o.Log); err != nil {
 		return "", "", err
 	}
-	digest, err := digestFile(start)
+	digest, err := store.Digest(start)
 	if err != nil {
 		return "", "", err
 	}
@@ -81,14 +78,14 @@ func inputs(ctx context.Context, o Options) (start, sum string, err error) {
 	return start, address.Sum(), nil
 }
 
-// Dir returns where, in the store, the database image is or would be.
+// Dir returns the directory of the database image in the store, whether or not it exists.
 func Dir(ctx context.Context, o Options) (string, error) {
 	_, sum, err := inputs(ctx, o)
 	return store.Store{Dir: o.CacheDir}.Path(resultKind, sum), err
 }
 
-// Ensure returns the database image, made only when the cache does not have it for these inputs. Cold it takes about
-// a minute and fetches Debian packages; otherwise under two seconds.
+// Ensure returns the database image, and makes it if the store has none of these inputs: about a minute and a download
+// of Debian packages with nothing cached, otherwise under two seconds.
 func Ensure(ctx context.Context, o Options) (Archive, error) {
 	cache := store.Store{Dir: o.CacheDir}
 	start, sum, err := inputs(ctx, o)
@@ -96,9 +93,13 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 		return Archive{}, err
 	}
 	dir, reused, err := cache.Produce(ctx, resultKind, sum, func(ctx context.Context, dir string) error {
-		base, err := debianBase(ctx, cache, o.Log)
+		base, _, err := cache.Produce(ctx, "mysql-base", baseSum(), func(ctx context.Context, dir string) error {
+			o.Log.Info("making the database's root file system from Debian packages, about a minute",
+				"suite", rootSpec().Suite)
+			return makeBase(ctx, cache, dir)
+		})
 		if err != nil {
-			return err
+			return fmt.Errorf("make its root file system: %w", err)
 		}
 		return assemble(dir, base, start)
 	})
@@ -118,54 +119,22 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 	return a, nil
 }
 
-func digestFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("digest file: %w", err)
-	}
-	defer func() { _ = f.Close() }() // Reads only.
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("digest %q: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// base is what the start program's layer is put on: a layer with the server, in a file.
-type base struct {
-	layer, version string
-}
-
-// versionVariable is the environment variable in which the image says its MySQL's version.
-const versionVariable = "MYSQL_VERSION="
-
 // baseSum is the digest of what the base is made from.
 func baseSum() string {
 	var address store.Address
 	address.AddString("recipe", recipe)
-	address.AddString("root", rootSpec().Sum(architecture()))
+	address.AddString("root", rootSpec().Sum(runtime.GOARCH))
 	address.AddString("wanted", strings.Join(wanted(), "\n"))
 	return address.Sum()
 }
 
-func debianBase(ctx context.Context, cache store.Store, log *slog.Logger) (base, error) {
-	dir, _, err := cache.Produce(ctx, "mysql-base", baseSum(), func(ctx context.Context, dir string) error {
-		log.Info("making the database's root file system from Debian packages, about a minute",
-			"suite", rootSpec().Suite)
-		return makeBase(ctx, cache, dir)
-	})
+// assemble adds the start program to the base, a directory with layer and version, and writes the archive and its
+// description into dir.
+func assemble(dir, base, startProgram string) error {
+	version, err := os.ReadFile(filepath.Join(base, versionFile))
 	if err != nil {
-		return base{}, fmt.Errorf("make root file system of the database image: %w", err)
+		return fmt.Errorf("read version of MySQL: %w", err)
 	}
-	version, err := os.ReadFile(filepath.Join(dir, versionFile))
-	if err != nil {
-		return base{}, fmt.Errorf("read version of MySQL: %w", err)
-	}
-	return base{filepath.Join(dir, layerFile), string(version)}, nil
-}
-
-// assemble puts the start program on the base and writes the archive and its description into dir.
-func assemble(dir string, b base, startProgram string) error {
 	startLayer := filepath.Join(dir, "start.tar")
 	start := layers.File{Name: strings.TrimPrefix(startPath, "/"), Mode: 0o755, Path: startProgram}
 	if err := layers.WriteFile(startLayer, []layers.File{start}); err != nil {
@@ -173,26 +142,27 @@ func assemble(dir string, b base, startProgram string) error {
 	}
 	defer func() { _ = os.Remove(startLayer) }() // It is in the archive too.
 	img := empty.Image
-	for _, file := range []string{b.layer, startLayer} {
+	for _, file := range []string{filepath.Join(base, layerFile), startLayer} {
 		layer, err := tarball.LayerFromFile(file, tarball.WithCompressionLevel(gzip.BestSpeed))
 		if err != nil {
-			return fmt.Errorf("read layer of the database image: %w", err)
+			return fmt.Errorf("read layer: %w", err)
 		}
 		if img, err = mutate.AppendLayers(img, layer); err != nil {
-			return fmt.Errorf("append layer of the database image: %w", err)
+			return fmt.Errorf("append layer: %w", err)
 		}
 	}
-	img, err := configure(img, b.version)
-	if err != nil {
+	if img, err = configure(img, string(version)); err != nil {
 		return err
 	}
 	id, err := img.ConfigName()
 	if err != nil {
 		return fmt.Errorf("digest image: %w", err)
 	}
-	ref := fmt.Sprintf("%s:%s-%s", Repository, b.version, id.Hex[:12])
-	a := Archive{Digest: id.String(), Version: b.version, Ref: ref}
-	tag, err := name.NewTag(ref)
+	a := Archive{
+		Digest: id.String(), Version: string(version),
+		Ref: fmt.Sprintf("%s:%s-%s", Repository, version, id.Hex[:12]),
+	}
+	tag, err := name.NewTag(a.Ref)
 	if err != nil {
 		return fmt.Errorf("name image: %w", err)
 	}
@@ -218,27 +188,16 @@ func configure(img v1.Image, version string) (v1.Image, error) {
 		return nil, fmt.Errorf("configure image: %w", err)
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", architecture()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
 	file.Config.Entrypoint = []string{startPath, "/var/lib/mysql"}
 	file.Config.Cmd = nil
 	file.Config.User = fmt.Sprintf("%d:%d", UID, GID)
 	file.Config.WorkingDir = "/"
-	file.Config.Env = []string{"PATH=/usr/sbin:/usr/bin", versionVariable + version}
+	file.Config.Env = []string{"PATH=/usr/sbin:/usr/bin", "MYSQL_VERSION=" + version}
 	file.Config.Labels = map[string]string{"org.opencontainers.image.version": version}
 	img, err = mutate.ConfigFile(img, file)
 	if err != nil {
 		return nil, fmt.Errorf("configure image: %w", err)
 	}
 	return img, nil
-}
-
-var versionRule = regexp.MustCompile(`\b(\d+\.\d+\.\d+)`)
-
-// parseVersion takes MySQL's version out of a longer text.
-func parseVersion(text string) (string, error) {
-	found := versionRule.FindStringSubmatch(text)
-	if found == nil {
-		return "", fmt.Errorf("no version like 9.7.4 in %q", text)
-	}
-	return found[1], nil
 }

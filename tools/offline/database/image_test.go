@@ -131,16 +131,17 @@ func TestPackageVersion(t *testing.T) {
 }
 
 func TestImageGetsTheStartProgram(t *testing.T) {
-	dir := t.TempDir()
-	layer, program := filepath.Join(dir, "layer.tar"), filepath.Join(dir, "start")
-	err := layers.WriteFile(layer, []layers.File{{Name: "usr/sbin/mysqld", Mode: 0o755, Data: []byte("server")}})
-	if err == nil {
-		err = os.WriteFile(program, []byte("program"), 0o600)
-	}
-	if err != nil {
+	dir, base := t.TempDir(), t.TempDir()
+	program := filepath.Join(base, "start")
+	server := layers.File{Name: "usr/sbin/mysqld", Mode: 0o755, Data: []byte("server")}
+	if err := errors.Join(
+		layers.WriteFile(filepath.Join(base, layerFile), []layers.File{server}),
+		os.WriteFile(filepath.Join(base, versionFile), []byte("9.4.0"), 0o600),
+		os.WriteFile(program, []byte("program"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
-	if err := assemble(dir, base{layer: layer, version: "9.4.0"}, program); err != nil {
+	if err := assemble(dir, base, program); err != nil {
 		t.Fatal(err)
 	}
 	img, err := tarball.ImageFromPath(filepath.Join(dir, archiveFile), nil)

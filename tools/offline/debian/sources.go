@@ -1,10 +1,10 @@
 package debian
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -99,51 +99,38 @@ func paragraphs(text string) []map[string]string {
 	return all
 }
 
+// listLine matches a line of a ".list" file: its options, URI, suite and components.
+var listLine = regexp.MustCompile(`^\s*deb\s+(?:\[([^\]]*)\]\s*)?(\S+)\s+(\S+)([^#]*)`)
+
 // parseOneLine reads the lines of a ".list" file.
 func parseOneLine(text string) []source {
 	var all []source
-	scanner := bufio.NewScanner(strings.NewReader(text))
-	for scanner.Scan() {
-		line, _, _ := strings.Cut(scanner.Text(), "#")
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "deb ")
-		if !ok {
+	for line := range strings.Lines(text) {
+		m := listLine.FindStringSubmatch(line)
+		if m == nil {
 			continue
 		}
-		var s source
-		if rest = strings.TrimSpace(rest); strings.HasPrefix(rest, "[") {
-			options, after, _ := strings.Cut(rest[1:], "]")
-			for _, option := range strings.Fields(options) {
-				if key, ok := strings.CutPrefix(option, "signed-by="); ok {
-					s.SignedBy = key
-				}
+		s := source{URIs: m[2:3], Suites: m[3:4], Components: strings.Fields(m[4])}
+		for _, option := range strings.Fields(m[1]) {
+			if key, ok := strings.CutPrefix(option, "signed-by="); ok {
+				s.SignedBy = key
 			}
-			rest = after
 		}
-		fields := strings.Fields(rest)
-		if len(fields) < 2 {
-			continue
-		}
-		s.URIs, s.Suites, s.Components = fields[:1], fields[1:2], fields[2:]
 		all = append(all, s)
 	}
 	return all
 }
 
-// linesFor returns sources.list lines for a suite, from where this host, itself of the release codename, takes its
-// own packages. No lines means that the host is not a Debian that says where to find the suite.
+// linesFor returns sources.list lines for a suite, from the mirrors of this host, whose own release is codename. There
+// are none if the host is not a Debian with sources of its release.
 func linesFor(all []source, codename, suite string) []string {
 	var lines []string
 	for _, s := range all {
 		for _, hostSuite := range s.Suites {
 			rest, ok := strings.CutPrefix(hostSuite, codename)
-			if !ok || codename == "" {
-				continue
-			}
 			// A rolling suite has neither updates nor security.
-			if rest != "" && (suite == "sid" || suite == "unstable") {
-				continue
-			}
-			if rest != "" && rest != "-updates" && rest != "-security" {
+			rolling := suite == "sid" || suite == "unstable"
+			if !ok || codename == "" || rest != "" && (rolling || rest != "-updates" && rest != "-security") {
 				continue
 			}
 			for _, uri := range s.URIs {

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Clean undoes what Ensure did to this host: it removes what a killed probe left, stops the dockerd that we started,
-// takes the wrapper out of docker's configuration and puts limits back. Packages and logs stay. What we did not do is
-// left alone; with nothing to undo it does nothing. What cannot be undone is an error, and the rest is undone
-// nevertheless.
+// Clean undoes what Ensure did to this host, and nothing else: it removes leaks of killed probes, stops the dockerd
+// that Ensure started, removes the wrapper from docker's configuration and resets limits. Packages and logs stay. If
+// one step fails, it does the others and returns the error.
 func Clean(ctx context.Context, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -72,7 +71,7 @@ func removeFiles(dir, pattern string) error {
 	return err
 }
 
-// removeProbes removes containers and images that a killed probe left in an engine that answers.
+// removeProbes removes the containers and images that killed probes left in engines that answer.
 func removeProbes(ctx context.Context, options Options) error {
 	var errs []error
 	for _, candidate := range candidates("") {

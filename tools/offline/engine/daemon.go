@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// dockerSocket is where a docker of this host listens unless it was configured otherwise; only that one is ours
-	// to start or to configure.
+	// dockerSocket is where a docker of this host listens by default; no other one is started or configured here.
 	dockerSocket = "unix:///var/run/docker.sock"
 	// dockerPIDFile is where it writes its process's number.
 	dockerPIDFile = "/var/run/docker.pid"
@@ -34,7 +33,7 @@ const (
 // dockerPID returns the process of the running dockerd of this host, or 0 when there is none.
 func dockerPID(machine Machine) int { return runningPID(machine, dockerPIDFile, "dockerd") }
 
-// runningPID returns the process that a file names, or 0 when it does not live or is another program by now.
+// runningPID returns the process that a file names, or 0 if it has ended or is another program now.
 func runningPID(machine Machine, file, program string) int {
 	text, err := machine.ReadFile(file)
 	if err != nil {
@@ -47,9 +46,8 @@ func runningPID(machine Machine, file, program string) int {
 	return pid
 }
 
-// lives tells whether a process is there, is that program, and has not been killed. One that was killed keeps its
-// number and name until its parent has asked for its exit code, which can take half a minute; it is in state Z or X
-// then, see proc(5).
+// lives reports whether a process exists, is that program, and has not ended. One that has ended keeps its number and
+// name, in state Z or X, until its parent reaps it, which can take half a minute (proc(5)).
 func lives(machine Machine, pid int, program string) bool {
 	name, err := machine.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil || strings.TrimSpace(string(name)) != program {
@@ -60,8 +58,8 @@ func lives(machine Machine, pid int, program string) bool {
 	return err != nil || !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// removeStalePIDs removes what killed daemons have left: dockerd takes any process of that number for a living one,
-// even one that only waits to be asked for its exit code, and does not start, or waits for its containerd in vain.
+// removeStalePIDs removes the pid files of killed daemons: dockerd takes any process with that number, even a zombie,
+// for a running daemon, and then does not start, or waits for its containerd in vain.
 func removeStalePIDs(machine Machine) error {
 	for file, program := range map[string]string{dockerPIDFile: "dockerd", containerdPIDFile: "containerd"} {
 		if runningPID(machine, file, program) != 0 {
@@ -74,7 +72,7 @@ func removeStalePIDs(machine Machine) error {
 	return nil
 }
 
-// isLocal tells whether the docker client at path talks to this host's own daemon at its usual place.
+// isLocal reports whether the docker client at path connects to this host's own daemon at its default socket.
 func isLocal(ctx context.Context, machine Machine, path string) bool {
 	if host := machine.Getenv("DOCKER_HOST"); host != "" {
 		return host == dockerSocket
@@ -86,13 +84,13 @@ func isLocal(ctx context.Context, machine Machine, path string) bool {
 	return err == nil && strings.TrimSpace(string(text)) == dockerSocket
 }
 
-// hasSystemd tells whether systemd is the first process.
+// hasSystemd reports whether systemd is the first process.
 func hasSystemd(machine Machine) bool {
 	name, err := machine.ReadFile("/proc/1/comm")
 	return err == nil && strings.TrimSpace(string(name)) == "systemd"
 }
 
-// startDaemon starts dockerd and returns when it answers. A dockerd that we start by hand outlives this process.
+// startDaemon starts dockerd and returns when it answers. Without systemd, dockerd outlives this process.
 func startDaemon(ctx context.Context, options Options, state *State) error {
 	if hasSystemd(options.Machine) {
 		state.Daemon = &StartedDaemon{Systemd: true, Started: time.Now().UTC()}
@@ -120,7 +118,7 @@ func startDaemon(ctx context.Context, options Options, state *State) error {
 	command := exec.Command(program) //nolint:noctx // It outlives this process, and so any context.
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log, log
-	// Apart from our terminal: neither its hang-up nor an interrupt meant for us reaches it.
+	// In a session of its own: neither a hang-up of our terminal nor an interrupt reaches it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start dockerd: %w", err)
@@ -156,7 +154,7 @@ func raiseOpenFiles(ctx context.Context, options Options, pid int) {
 	}
 }
 
-// awaitDaemon waits until the daemon answers; exited, when given, tells that there is nothing to wait for any more.
+// awaitDaemon waits until the daemon answers, or until exited, if not nil, has its end.
 func awaitDaemon(ctx context.Context, options Options, exited <-chan error) error {
 	path, err := options.Machine.LookPath("docker")
 	if err != nil {
@@ -216,8 +214,7 @@ func stopDaemon(ctx context.Context, options Options, daemon StartedDaemon) (sto
 	return err == nil, err
 }
 
-// isOurs tells whether the process is still the dockerd that was recorded, and not another with its number. One that
-// ended and was not reaped yet has no more files open, and is not.
+// isOurs reports whether the process is still the recorded dockerd, and not another with its number, or a zombie.
 func isOurs(machine Machine, daemon StartedDaemon) bool {
 	ticks, err := startTicks(machine, daemon.PID)
 	if err != nil || ticks != daemon.StartTicks || !lives(machine, daemon.PID, "dockerd") {

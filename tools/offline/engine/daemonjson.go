@@ -3,14 +3,17 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"slices"
-	"strconv"
+	"os"
 )
 
-// runtimeName is the name our runtime wrapper is registered by.
-const runtimeName = "seatrial-runc"
+const (
+	runtimeName  = "seatrial-runc" // Our runtime wrapper.
+	stockRuntime = "runc"          // Docker's own default.
+)
 
 // Previous is what docker's configuration said about runtimes before ours was registered.
 type Previous struct {
@@ -19,95 +22,147 @@ type Previous struct {
 	HadRuntimes    bool    `json:"hadRuntimes"`              // It had a list of runtimes.
 }
 
-// mergeDaemon registers our runtime at path as the default one in the text of a daemon.json, which is empty when there
-// is no file. Every other setting stays. It may be merged again: then the first merge's Previous holds, not this one's.
-func mergeDaemon(text []byte, path string) ([]byte, Previous, error) {
-	config, runtimes, err := parseDaemon(text)
-	if err != nil {
-		return nil, Previous{}, err
-	}
-	previous := Previous{Existed: text != nil, HadRuntimes: runtimes != nil}
-	if raw, ok := config["default-runtime"]; ok {
-		var name string
-		if err := json.Unmarshal(raw, &name); err != nil {
-			return nil, Previous{}, fmt.Errorf("read docker's configuration: default-runtime: %w", err)
-		}
-		previous.DefaultRuntime = &name
-	}
-	if runtimes == nil {
-		runtimes = map[string]json.RawMessage{}
-	}
-	if runtimes[runtimeName], err = json.Marshal(map[string]string{"path": path}); err != nil {
-		return nil, Previous{}, err
-	}
-	if config["default-runtime"], err = json.Marshal(runtimeName); err != nil {
-		return nil, Previous{}, err
-	}
-	out, err := formatDaemon(config, runtimes)
-	return out, previous, err
+// daemonConfig is docker's configuration, daemon.json.
+type daemonConfig struct {
+	existed        bool
+	settings       map[string]json.RawMessage // All but the two below, as they are written.
+	runtimes       map[string]json.RawMessage // Nil when it has no list of runtimes.
+	defaultRuntime *string                    // Nil when it does not say.
 }
 
-// unmergeDaemon takes our runtime out again and puts the previous default back; a default that somebody changed since
-// is left as it is. Nil text means that the file should go. With explicit set, the default and the list of runtimes
-// are spelled out although they were not before: a running docker takes back only what it is told anew.
-func unmergeDaemon(text []byte, previous Previous, explicit bool) ([]byte, error) {
-	config, runtimes, err := parseDaemon(text)
+// readDaemon reads docker's configuration. A file that does not exist is an empty configuration.
+func readDaemon(path string) (daemonConfig, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return daemonConfig{}, nil
+	}
 	if err != nil {
-		return nil, err
+		return daemonConfig{}, fmt.Errorf("read docker's configuration: %w", err)
 	}
-	delete(runtimes, runtimeName)
-	var current string
-	if raw, ok := config["default-runtime"]; ok {
-		if err := json.Unmarshal(raw, &current); err != nil {
-			return nil, fmt.Errorf("read docker's configuration: default-runtime: %w", err)
-		}
+	return parseDaemon(text)
+}
+
+func parseDaemon(text []byte) (daemonConfig, error) {
+	c := daemonConfig{existed: true}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return c, nil
 	}
-	if current == runtimeName {
-		delete(config, "default-runtime")
-		if before := previous.DefaultRuntime; before != nil {
-			if config["default-runtime"], err = json.Marshal(*before); err != nil {
-				return nil, err
+	if err := json.Unmarshal(text, &c.settings); err != nil {
+		return c, fmt.Errorf("read docker's configuration: %w", err)
+	}
+	if c.settings == nil {
+		return c, fmt.Errorf("read docker's configuration: it is null, need an object")
+	}
+	for name, into := range map[string]any{"runtimes": &c.runtimes, "default-runtime": &c.defaultRuntime} {
+		if raw, ok := c.settings[name]; ok {
+			if err := json.Unmarshal(raw, into); err != nil {
+				return c, fmt.Errorf("read docker's configuration: %s: %w", name, err)
 			}
+			delete(c.settings, name)
 		}
 	}
-	if _, ok := config["default-runtime"]; explicit && !ok {
-		if config["default-runtime"], err = json.Marshal(stockRuntime); err != nil {
-			return nil, err
-		}
-	}
-	if explicit && runtimes == nil {
-		runtimes = map[string]json.RawMessage{}
-	}
-	if !explicit && len(runtimes) == 0 && !previous.HadRuntimes {
-		runtimes = nil
-		delete(config, "runtimes")
-	}
-	if len(config) == 0 && runtimes == nil && !previous.Existed {
-		return nil, nil
-	}
-	return formatDaemon(config, runtimes)
+	return c, nil
 }
 
-// realRuntime returns the program behind the runtime that is the default one in the text of a daemon.json: the one our
-// wrapper must become. When ours is the default already, it is the one that was before.
-func realRuntime(text []byte, before *string) (string, error) {
-	config, runtimes, err := parseDaemon(text)
+// format returns the text of the configuration.
+func (c daemonConfig) format() ([]byte, error) {
+	all := make(map[string]any)
+	for name, value := range c.settings {
+		all[name] = value
+	}
+	if c.runtimes != nil {
+		all["runtimes"] = c.runtimes
+	}
+	if c.defaultRuntime != nil {
+		all["default-runtime"] = *c.defaultRuntime
+	}
+	// An encoder that leaves <, > and & as they are, since they may be in somebody's setting.
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(all)
+	return out.Bytes(), err
+}
+
+// write writes the configuration to its file.
+func (c daemonConfig) write(path string) error {
+	text, err := c.format()
 	if err != nil {
-		return "", err
+		return err
 	}
-	name := stockRuntime
-	if raw, ok := config["default-runtime"]; ok {
-		if err := json.Unmarshal(raw, &name); err != nil {
-			return "", fmt.Errorf("read docker's configuration: default-runtime: %w", err)
+	return writeFile(path, text)
+}
+
+// previous returns what register changes.
+func (c daemonConfig) previous() Previous {
+	return Previous{Existed: c.existed, DefaultRuntime: c.defaultRuntime, HadRuntimes: c.runtimes != nil}
+}
+
+// isDefault reports whether our runtime is the default one.
+func (c daemonConfig) isDefault() bool {
+	return c.defaultRuntime != nil && *c.defaultRuntime == runtimeName
+}
+
+// isRegistered reports whether the configuration names our runtime.
+func (c daemonConfig) isRegistered() bool { return c.isDefault() || c.runtimes[runtimeName] != nil }
+
+// register returns the configuration with our runtime, at path, as the default one. Every other setting stays.
+func (c daemonConfig) register(path string) (daemonConfig, error) {
+	runtime, err := json.Marshal(map[string]string{"path": path})
+	if err != nil {
+		return c, err
+	}
+	runtimes := map[string]json.RawMessage{runtimeName: runtime}
+	for name, other := range c.runtimes {
+		if name != runtimeName {
+			runtimes[name] = other
 		}
 	}
-	if name == runtimeName {
-		name = stockRuntime
-		if before != nil {
-			name = *before
-		}
+	c.runtimes, c.defaultRuntime = runtimes, new(runtimeName)
+	return c, nil
+}
+
+// unregister returns the configuration without our runtime and with the previous default; a default that somebody
+// changed since stays. With explicit, the default and the list of runtimes are written although they were not before:
+// a running docker reverts a setting only if the file has it.
+func (c daemonConfig) unregister(previous Previous, explicit bool) daemonConfig {
+	c.existed = previous.Existed
+	c.runtimes = maps.Clone(c.runtimes)
+	delete(c.runtimes, runtimeName)
+	if c.isDefault() {
+		c.defaultRuntime = previous.DefaultRuntime
 	}
-	raw, ok := runtimes[name]
+	switch {
+	case explicit:
+		if c.defaultRuntime == nil {
+			c.defaultRuntime = new(stockRuntime)
+		}
+		if c.runtimes == nil {
+			c.runtimes = map[string]json.RawMessage{}
+		}
+	case len(c.runtimes) == 0 && !previous.HadRuntimes:
+		c.runtimes = nil
+	}
+	return c
+}
+
+// isVoid reports whether there was no file, and nothing to write into one.
+func (c daemonConfig) isVoid() bool {
+	return !c.existed && len(c.settings) == 0 && c.runtimes == nil && c.defaultRuntime == nil
+}
+
+// realRuntime returns the program of the default runtime, which our wrapper executes. If ours is the default already,
+// that is the runtime named before, or docker's own.
+func (c daemonConfig) realRuntime(before *string) (string, error) {
+	name := c.defaultRuntime
+	if c.isDefault() {
+		name = before
+	}
+	if name == nil {
+		name = new(stockRuntime)
+	}
+	raw, ok := c.runtimes[*name]
 	if !ok {
 		return stockRuntime, nil
 	}
@@ -116,67 +171,11 @@ func realRuntime(text []byte, before *string) (string, error) {
 		RuntimeArgs []string `json:"runtimeArgs"`
 	}
 	if err := json.Unmarshal(raw, &runtime); err != nil {
-		return "", fmt.Errorf("read docker's configuration: runtimes: %s: %w", name, err)
+		return "", fmt.Errorf("read docker's configuration: runtimes: %s: %w", *name, err)
 	}
 	if runtime.Path == "" || len(runtime.RuntimeArgs) > 0 {
 		return "", fmt.Errorf("put a wrapper before docker's default runtime %q: only a runtime that is given as a "+
-			"path without arguments can have one", name)
+			"path without arguments can have one", *name)
 	}
 	return runtime.Path, nil
-}
-
-// stockRuntime is docker's own default.
-const stockRuntime = "runc"
-
-// isRegistered tells whether the text of a daemon.json names our runtime; one that cannot be read does not.
-func isRegistered(text []byte) bool {
-	config, runtimes, err := parseDaemon(text)
-	if err != nil {
-		return false
-	}
-	_, listed := runtimes[runtimeName]
-	return listed || string(config["default-runtime"]) == strconv.Quote(runtimeName)
-}
-
-// parseDaemon splits the text into its settings, as they are, and its runtimes, which are nil when it lists none.
-func parseDaemon(text []byte) (config, runtimes map[string]json.RawMessage, err error) {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return map[string]json.RawMessage{}, nil, nil
-	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		return nil, nil, fmt.Errorf("read docker's configuration: %w", err)
-	}
-	if config == nil {
-		return nil, nil, fmt.Errorf("read docker's configuration: it is null, need an object")
-	}
-	if raw, ok := config["runtimes"]; ok {
-		if err := json.Unmarshal(raw, &runtimes); err != nil {
-			return nil, nil, fmt.Errorf("read docker's configuration: runtimes: %w", err)
-		}
-	}
-	return config, runtimes, nil
-}
-
-func formatDaemon(config, runtimes map[string]json.RawMessage) ([]byte, error) {
-	if runtimes != nil {
-		raw, err := json.Marshal(runtimes)
-		if err != nil {
-			return nil, err
-		}
-		config["runtimes"] = raw
-	}
-	// An encoder that leaves <, > and & as they are, since they may be in somebody's setting.
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(config); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// sortedKeys returns a map's keys in order, so that what is made from it is the same each time.
-func sortedKeys[V any](of map[string]V) []string {
-	return slices.Sorted(maps.Keys(of))
 }

@@ -10,6 +10,38 @@ import (
 	"pgregory.net/rapid"
 )
 
+// mergeDaemon registers our runtime in a text; nil is no file.
+func mergeDaemon(text []byte, path string) ([]byte, Previous, error) {
+	var config daemonConfig
+	var err error
+	if text != nil {
+		config, err = parseDaemon(text)
+	}
+	previous := config.previous()
+	if err == nil {
+		config, err = config.register(path)
+	}
+	if err != nil {
+		return nil, Previous{}, err
+	}
+	out, err := config.format()
+	return out, previous, err
+}
+
+// unmergeDaemon removes our runtime from a text; nil means that the file should go.
+func unmergeDaemon(text []byte, previous Previous, explicit bool) ([]byte, error) {
+	config, err := parseDaemon(text)
+	if config = config.unregister(previous, explicit); err != nil || config.isVoid() {
+		return nil, err
+	}
+	return config.format()
+}
+
+func isRegistered(text []byte) bool {
+	config, err := parseDaemon(text)
+	return err == nil && config.isRegistered()
+}
+
 func TestMergeDaemon(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in, want string
@@ -103,8 +135,9 @@ func TestUnmergeRestores(t *testing.T) {
 		if !ok {
 			want = "runc"
 		}
-		if got := defaultIn(spelled); got != want || isRegistered(spelled) {
-			t.Errorf("spelled out: default %q, want %q: %s", got, want, spelled)
+		explicit, err := parseDaemon(spelled)
+		if err != nil || explicit.defaultRuntime == nil || *explicit.defaultRuntime != want || explicit.isRegistered() {
+			t.Errorf("spelled out: want the default %q: %s", want, spelled)
 		}
 	})
 }
@@ -163,7 +196,11 @@ func TestRealRuntime(t *testing.T) {
 		"a shim":       {in: `{"default-runtime":"kata","runtimes":{"kata":{"runtimeType":"io.containerd.kata.v2"}}}`},
 		"not a string": {in: `{"default-runtime":[]}`},
 	} {
-		got, err := realRuntime([]byte(tc.in), tc.before)
+		config, err := parseDaemon([]byte(tc.in))
+		var got string
+		if err == nil {
+			got, err = config.realRuntime(tc.before)
+		}
 		if got != tc.want || (err != nil) != (tc.want == "") {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, tc.want)
 		}

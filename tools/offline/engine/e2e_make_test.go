@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -85,7 +86,9 @@ func isolate(t *testing.T, config string) Options {
 			t.Fatalf("mount on %s: %v", dir, err)
 		}
 	}
-	options, err := Options{StateDir: t.TempDir(), Out: testWriter{t}}.withDefaults()
+	options, err := Options{
+		StateDir: t.TempDir(), Out: testWriter{t}, Log: slog.New(slog.DiscardHandler),
+	}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +103,7 @@ func makeAndClean(t *testing.T, options Options, config string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var missing *notFound
+	var missing *notFoundError
 	if _, err := find(ctx, options); !errors.As(err, &missing) {
 		t.Fatalf("before Ensure: %v", err)
 	}

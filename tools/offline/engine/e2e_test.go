@@ -2,6 +2,8 @@ package engine
 
 import (
 	"bytes"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,7 +18,7 @@ func TestEnsureTouchesNothingThatWorks(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: needs a container engine; make e2e runs it")
 	}
-	options, err := Options{}.withDefaults()
+	options, err := Options{Log: slog.New(slog.DiscardHandler), Out: io.Discard}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,26 +30,20 @@ type Machine interface {
 	UserID() int
 	LookPath(name string) (string, error)
 	Run(ctx context.Context, argv ...string) ([]byte, error)
-	RunWith(ctx context.Context, input io.Reader, env []string, argv ...string) ([]byte, error)
+	RunWith(ctx context.Context, input io.Reader, argv ...string) ([]byte, error)
 }
 
-// Options says where to look, where to keep things and whom to tell. The zero value is good.
+// Options are for this host, where empty.
 type Options struct {
-	Log          *slog.Logger // Detail for the curious; nil for none.
-	Out          io.Writer    // What is about to be done and what was done, in sentences; nil for none.
-	StateDir     string       // Our own directory; "/var/lib/seatrial/host" for root when empty.
-	DaemonConfig string       // Docker's configuration; "/etc/docker/daemon.json" when empty.
-	Machine      Machine      // The host; the real one when nil.
+	Log          *slog.Logger
+	Out          io.Writer // Gets a sentence about each change, before and after it.
+	StateDir     string    // Our own directory: /var/lib/seatrial/host for root, else below the user's cache directory.
+	DaemonConfig string    // Docker's configuration: /etc/docker/daemon.json.
+	Machine      Machine
 }
 
-// withDefaults fills what was left empty. A user who is not root keeps state below the user's cache directory.
+// withDefaults sets empty options, except Log and Out.
 func (o Options) withDefaults() (Options, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Out == nil {
-		o.Out = io.Discard
-	}
 	if o.Machine == nil {
 		o.Machine = system.System{}
 	}
@@ -71,59 +65,55 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Stage is how far an engine that does not work was found to be.
-type Stage string
+// stage is how far an engine works.
+type stage int
 
-// The stages.
 const (
-	StageClient     Stage = "client"     // There is no client program.
-	StageDaemon     Stage = "daemon"     // The client is there, its daemon does not answer.
-	StagePrivileged Stage = "privileged" // The daemon answers, a privileged container does not run.
+	stageClient     stage = iota // There is no client program.
+	stageDaemon                  // The client is there, its daemon does not answer.
+	stagePrivileged              // The daemon answers, a privileged container does not run.
 )
 
-// Finding is one engine that was looked at and does not work.
-type Finding struct {
-	Name  string
-	Path  string // Empty when there is no client.
-	Stage Stage
-	Err   error
+// finding is an engine that does not work.
+type finding struct {
+	name  string
+	path  string // Empty without a client.
+	stage stage
+	err   error
 }
 
-// String says in one line what was found.
-func (f Finding) String() string {
-	switch f.Stage {
-	case StageClient:
-		return f.Name + ": not installed"
-	case StageDaemon:
-		return fmt.Sprintf("%s: %s is there, its daemon does not answer: %v", f.Name, f.Path, f.Err)
+func (f finding) String() string {
+	switch f.stage {
+	case stageClient:
+		return f.name + ": not installed"
+	case stageDaemon:
+		return fmt.Sprintf("%s: %s is there, its daemon does not answer: %v", f.name, f.path, f.err)
 	default:
-		return fmt.Sprintf("%s: its daemon answers, a privileged container does not run: %v", f.Name, f.Err)
+		return fmt.Sprintf("%s: its daemon answers, a privileged container does not run: %v", f.name, f.err)
 	}
 }
 
-// notFound says that no engine works; its text and its JSON are those of offline.NotFoundError.
-type notFound struct {
-	findings []Finding
-	told     offline.NotFoundError
+// notFoundError says that no engine works. It wraps the error that goes to other programs, and each engine's own.
+type notFoundError struct {
+	*offline.NotFoundError
+	findings []finding
 }
 
-func newNotFound(findings []Finding) *notFound {
+func newNotFound(findings []finding) *notFoundError {
 	found := make([]string, 0, len(findings))
 	for _, f := range findings {
 		found = append(found, f.String())
 	}
-	return &notFound{findings, offline.NotFoundError{Found: strings.Join(found, "; "), Fix: offline.EnsureCommand}}
+	return &notFoundError{
+		&offline.NotFoundError{Found: strings.Join(found, "; "), Fix: offline.EnsureCommand}, findings,
+	}
 }
 
-func (e *notFound) Error() string { return e.told.Error() }
-
-// Unwrap returns what is told to other programs, and the engines' own errors.
-func (e *notFound) Unwrap() []error {
-	errs := []error{&e.told}
+// Unwrap returns the wrapped errors.
+func (e *notFoundError) Unwrap() []error {
+	errs := []error{e.NotFoundError}
 	for _, f := range e.findings {
-		if f.Err != nil {
-			errs = append(errs, f.Err)
-		}
+		errs = append(errs, f.err)
 	}
 	return errs
 }

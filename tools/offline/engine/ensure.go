@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -14,8 +13,9 @@ import (
 
 // Ensure returns an engine that works, and makes one when none does and it can: it installs Debian's docker, starts it,
 // and puts a runtime wrapper in front of runc where the host cannot grant every capability. It says on Options.Out what
-// it is about to do and how long that takes. An engine that works is not touched. The error is a *notFound when
-// there is no engine and no way to get one. It may be called again after any failure, and by several processes at once.
+// it is about to do and how long that takes. An engine that works is not touched. The error wraps an
+// *offline.NotFoundError if there is no engine and no way to get one. It may be called again after any failure, and by
+// several processes at once.
 func Ensure(ctx context.Context, options Options) (Engine, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -28,16 +28,13 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 	if err == nil {
 		return engine, nil
 	}
-	var missing *notFound
+	var missing *notFoundError
 	if !errors.As(err, &missing) {
 		return Engine{}, err
 	}
 	if why, fix := cannotMake(ctx, options, missing); why != "" {
-		missing.told.Why, missing.told.Fix = why, fix
+		missing.Why, missing.Fix = why, fix
 		return Engine{}, missing
-	}
-	if err := os.MkdirAll(options.StateDir, 0o755); err != nil {
-		return Engine{}, fmt.Errorf("make the host's state directory: %w", err)
 	}
 	unlock, err := lock(ctx, options.StateDir)
 	if err != nil {
@@ -51,22 +48,22 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 	return makeEngine(ctx, options)
 }
 
-// cannotMake tells why no engine can be made here, and what the user can do; nothing when it can.
-func cannotMake(ctx context.Context, options Options, missing *notFound) (why, fix string) {
+// cannotMake returns why no engine can be made here, and what the user can do; nothing if one can be made.
+func cannotMake(ctx context.Context, options Options, missing *notFoundError) (why, fix string) {
 	docker := missing.findings[0]
 	machine := options.Machine
-	if docker.Name != "docker" {
-		return fmt.Sprintf("KIND_EXPERIMENTAL_PROVIDER asks for %s, and seatrial can make a docker only", docker.Name),
-			"unset KIND_EXPERIMENTAL_PROVIDER, or start " + docker.Name
+	if docker.name != "docker" {
+		return fmt.Sprintf("KIND_EXPERIMENTAL_PROVIDER asks for %s, and seatrial can make a docker only", docker.name),
+			"unset KIND_EXPERIMENTAL_PROVIDER, or start " + docker.name
 	}
-	if !isLocal(ctx, machine, docker.Path) {
+	if !isLocal(ctx, machine, docker.path) {
 		return "docker is set to talk to a daemon other than this host's",
 			"unset DOCKER_HOST and docker context use default"
 	}
 	if machine.UserID() != 0 {
 		return "an engine can be made by root only", `sudo -E env PATH="$PATH" ` + offline.EnsureCommand
 	}
-	if docker.Stage == StagePrivileged {
+	if docker.stage == stagePrivileged {
 		if lacks, err := lacking(machine); err != nil || lacks == 0 || dockerPID(machine) == 0 {
 			return "the host grants docker every capability, so that is not the cause",
 				"docker run --privileged, and see"
@@ -113,14 +110,14 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	return engine, nil
 }
 
-// installed tells whether docker's daemon and client are there.
+// installed reports whether docker's daemon and client exist.
 func installed(machine Machine) bool {
 	_, daemon := machine.LookPath("dockerd")
 	_, client := machine.LookPath("docker")
 	return daemon == nil && client == nil
 }
 
-// missingSteps lists what this host needs to have a docker that works.
+// missingSteps lists the steps to a docker that works on this host.
 func missingSteps(options Options, state *State, lacks []string) []steps.Step {
 	var todo []steps.Step
 	running := dockerPID(options.Machine) != 0

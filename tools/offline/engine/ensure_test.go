@@ -24,34 +24,34 @@ func TestCannotMake(t *testing.T) {
 		"/proc/sys/kernel/cap_last_cap": "40\n"}
 	for name, tc := range map[string]struct {
 		machine fakeMachine
-		docker  Finding
+		docker  finding
 		why     string // Empty when it can be made.
 	}{
-		"apt and root": {machine: fakeMachine{programs: debian}, docker: Finding{Name: "docker", Stage: StageClient}},
-		"not root": {machine: fakeMachine{programs: debian, uid: 1000}, docker: Finding{Name: "docker"},
+		"apt and root": {machine: fakeMachine{programs: debian}, docker: finding{name: "docker", stage: stageClient}},
+		"not root": {machine: fakeMachine{programs: debian, uid: 1000}, docker: finding{name: "docker"},
 			why: "root only"},
-		"no apt":         {docker: Finding{Name: "docker", Stage: StageClient}, why: "no apt-get"},
-		"another engine": {docker: Finding{Name: "podman"}, why: "asks for podman"},
+		"no apt":         {docker: finding{name: "docker", stage: stageClient}, why: "no apt-get"},
+		"another engine": {docker: finding{name: "podman"}, why: "asks for podman"},
 		"elsewhere": {
 			machine: fakeMachine{programs: debian, env: map[string]string{"DOCKER_HOST": "tcp://10.0.0.1:2375"}},
-			docker:  Finding{Name: "docker", Path: "/d", Stage: StageDaemon}, why: "other than this host's"},
+			docker:  finding{name: "docker", path: "/d", stage: stageDaemon}, why: "other than this host's"},
 		"another context": {machine: fakeMachine{programs: debian,
 			answer: func([]string) (string, error) { return "unix:///home/x/.docker/run/docker.sock\n", nil }},
-			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}, why: "other than this host's"},
+			docker: finding{name: "docker", path: "/d", stage: stageDaemon}, why: "other than this host's"},
 		"installed, not running": {
 			machine: fakeMachine{
 				programs: map[string]string{"dockerd": "/sbin/dockerd", "docker": "/d"}, answer: local},
-			docker: Finding{Name: "docker", Path: "/d", Stage: StageDaemon}},
+			docker: finding{name: "docker", path: "/d", stage: stageDaemon}},
 		"no privileged containers for want of a capability": {
 			machine: fakeMachine{answer: local, files: merged(running, map[string]string{"/proc/7/status": shortCaps})},
-			docker:  Finding{Name: "docker", Path: "/d", Stage: StagePrivileged}},
+			docker:  finding{name: "docker", path: "/d", stage: stagePrivileged}},
 		"no privileged containers, for another reason": {
 			machine: fakeMachine{answer: local, files: merged(running, map[string]string{"/proc/7/status": fullCaps})},
-			docker:  Finding{Name: "docker", Path: "/d", Stage: StagePrivileged}, why: "not the cause"},
+			docker:  finding{name: "docker", path: "/d", stage: stagePrivileged}, why: "not the cause"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := fakeOptions(t, &tc.machine)
-			why, fix := cannotMake(t.Context(), options, newNotFound([]Finding{tc.docker}))
+			why, fix := cannotMake(t.Context(), options, newNotFound([]finding{tc.docker}))
 			if (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
 				t.Errorf("why = %q, want %q in it", why, tc.why)
 			}
@@ -77,8 +77,8 @@ func TestEnsureSaysWhy(t *testing.T) {
 	machine := &fakeMachine{uid: 1000}
 	options := fakeOptions(t, machine)
 	_, err := Ensure(t.Context(), options)
-	var missing *notFound
-	if !errors.As(err, &missing) || missing.told.Why == "" || !strings.HasPrefix(missing.told.Fix, "sudo ") {
+	var missing *notFoundError
+	if !errors.As(err, &missing) || missing.Why == "" || !strings.HasPrefix(missing.Fix, "sudo ") {
 		t.Fatalf("Ensure: %v", err)
 	}
 	if len(machine.ran) > 0 {
@@ -167,8 +167,8 @@ func TestRegisterAndClean(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config, err := readConfig(options.DaemonConfig)
-	if err != nil || defaultIn(config) != runtimeName {
+	config, err := os.ReadFile(options.DaemonConfig)
+	if err != nil || !isRegistered(config) {
 		t.Fatalf("registered: %s, %v", config, err)
 	}
 	built, _ := filepath.Glob(filepath.Join(options.StateDir, "runcwrap-*"))
@@ -181,7 +181,7 @@ func TestRegisterAndClean(t *testing.T) {
 	if err := Clean(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	config, err = readConfig(options.DaemonConfig)
+	config, err = os.ReadFile(options.DaemonConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,5 +197,26 @@ func TestRegisterAndClean(t *testing.T) {
 	}
 	if err := Clean(t.Context(), options); err != nil {
 		t.Errorf("a second Clean: %v", err)
+	}
+}
+
+// TestCleanKeepsWhatItCannotUndo: a configuration that cannot be read may name the wrapper, so that stays.
+func TestCleanKeepsWhatItCannotUndo(t *testing.T) {
+	options := fakeOptions(t, &fakeMachine{})
+	state := State{Schema: stateSchema, Wrapper: &Wrapper{Path: "/w", Config: options.DaemonConfig}}
+	wrapper := filepath.Join(options.StateDir, "runcwrap-1")
+	if err := errors.Join(
+		saveState(options.StateDir, state), writeFile(options.DaemonConfig, []byte("{")), writeFile(wrapper, nil),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(t.Context(), options); err == nil || !strings.Contains(err.Error(), "docker's configuration") {
+		t.Errorf("Clean: %v, want that the configuration cannot be read", err)
+	}
+	if _, err := os.Stat(wrapper); err != nil {
+		t.Errorf("the wrapper is gone: %v", err)
+	}
+	if kept, err := loadState(options.StateDir); err != nil || kept.Wrapper == nil {
+		t.Errorf("state %+v (%v), want the wrapper in it", kept, err)
 	}
 }

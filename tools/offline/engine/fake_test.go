@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strings"
 	"testing"
 )
@@ -42,10 +43,10 @@ func (m *fakeMachine) LookPath(name string) (string, error) {
 }
 
 func (m *fakeMachine) Run(ctx context.Context, argv ...string) ([]byte, error) {
-	return m.RunWith(ctx, nil, nil, argv...)
+	return m.RunWith(ctx, nil, argv...)
 }
 
-func (m *fakeMachine) RunWith(ctx context.Context, input io.Reader, env []string, argv ...string) ([]byte, error) {
+func (m *fakeMachine) RunWith(ctx context.Context, input io.Reader, argv ...string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,9 @@ func (m *fakeMachine) RunWith(ctx context.Context, input io.Reader, env []string
 // fakeOptions are options on the fake machine with a state directory of the test's.
 func fakeOptions(t *testing.T, machine *fakeMachine) Options {
 	t.Helper()
-	options, err := Options{Machine: machine, StateDir: t.TempDir()}.withDefaults()
+	options, err := Options{
+		Machine: machine, StateDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Out: io.Discard,
+	}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

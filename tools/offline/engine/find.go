@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // answerBound is how long a daemon may take to say who it is. A busy one takes a second.
 const answerBound = 20 * time.Second
 
-// Find returns the first engine that works, in kind's order: docker, nerdctl, podman. With KIND_EXPERIMENTAL_PROVIDER
-// set to an engine that kind knows, that one alone counts. Where kind takes the first client program it finds, Find
-// goes on to the next one when the engine behind it does not work, so the caller must hand Engine.Name to kind. The
-// error is an *offline.NotFoundError when none works. It changes nothing that outlives it.
+// Find returns the first engine that works, in kind's order: docker, nerdctl, podman; or only the one that
+// KIND_EXPERIMENTAL_PROVIDER names, if kind knows it. Kind uses the first client program it finds; Find passes over one
+// whose engine does not work, so the caller must give Engine.Name to kind. The error wraps an *offline.NotFoundError if
+// none works. It changes nothing that outlives it.
 func Find(ctx context.Context, options Options) (Engine, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -24,7 +25,7 @@ func Find(ctx context.Context, options Options) (Engine, error) {
 }
 
 func find(ctx context.Context, options Options) (Engine, error) {
-	var findings []Finding
+	var findings []finding
 	for _, candidate := range candidates(options.Machine.Getenv("KIND_EXPERIMENTAL_PROVIDER")) {
 		engine, stage, err := try(ctx, options, candidate)
 		if err == nil {
@@ -33,7 +34,7 @@ func find(ctx context.Context, options Options) (Engine, error) {
 		if ended := context.Cause(ctx); ended != nil {
 			return Engine{}, fmt.Errorf("find a container engine: %w", ended)
 		}
-		findings = append(findings, Finding{Name: candidate.name, Path: engine.Path, Stage: stage, Err: err})
+		findings = append(findings, finding{candidate.name, engine.Path, stage, err})
 		options.Log.DebugContext(ctx, "engine does not work", "engine", candidate.name, "stage", stage, "err", err)
 	}
 	return Engine{}, newNotFound(findings)
@@ -62,28 +63,24 @@ func candidates(provider string) []candidate {
 }
 
 // try looks at one engine. The engine it returns beside an error has what was learned so far.
-func try(ctx context.Context, options Options, candidate candidate) (Engine, Stage, error) {
+func try(ctx context.Context, options Options, candidate candidate) (Engine, stage, error) {
 	engine := Engine{Name: candidate.name}
-	var missing error
+	var err error
 	for _, program := range candidate.programs {
-		path, err := options.Machine.LookPath(program)
-		if err == nil {
-			engine.Path = path
+		if engine.Path, err = options.Machine.LookPath(program); err == nil {
 			break
 		}
-		missing = errors.Join(missing, err)
 	}
-	if engine.Path == "" {
-		return engine, StageClient, missing
-	}
-	engine, err := ask(ctx, options.Machine, engine)
 	if err != nil {
-		return engine, StageDaemon, err
+		return engine, stageClient, err
+	}
+	if engine, err = ask(ctx, options.Machine, engine); err != nil {
+		return engine, stageDaemon, err
 	}
 	if err := probe(ctx, options, engine); err != nil {
-		return engine, StagePrivileged, err
+		return engine, stagePrivileged, err
 	}
-	return engine, "", nil
+	return engine, 0, nil
 }
 
 // ask asks the daemon who it is.
@@ -121,11 +118,7 @@ func parseDockerInfo(text []byte, engine Engine) (Engine, error) {
 		return engine, fmt.Errorf("%s info: no server version: %v", engine.Name, info.ServerErrors)
 	}
 	engine.Version, engine.Runtime, engine.DataRoot = info.ServerVersion, info.DefaultRuntime, info.DockerRootDir
-	for _, option := range info.SecurityOptions {
-		if option == "name=rootless" {
-			engine.Rootless = true
-		}
-	}
+	engine.Rootless = slices.Contains(info.SecurityOptions, "name=rootless")
 	return engine, nil
 }
 

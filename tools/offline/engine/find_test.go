@@ -75,7 +75,7 @@ func TestFind(t *testing.T) {
 		infos    map[string]string
 		fail     func([]string) error
 		want     Engine
-		stages   []Stage // Of a *notFound; none when one is found.
+		stages   []stage // Of a *notFoundError; none when one is found.
 	}{
 		"docker first":       {programs: "docker nerdctl podman", infos: all, want: docker},
 		"podman alone":       {programs: "podman", infos: all, want: podman},
@@ -83,18 +83,18 @@ func TestFind(t *testing.T) {
 		"finch for nerdctl":  {programs: "finch", infos: all, want: with(docker, "nerdctl", "/bin/finch")},
 		"provider obeyed":    {programs: "docker podman", provider: "podman", infos: all, want: podman},
 		"provider unknown":   {programs: "docker podman", provider: "lxc", infos: all, want: docker},
-		"provider not there": {programs: "docker", provider: "podman", infos: all, stages: []Stage{StageClient}},
+		"provider not there": {programs: "docker", provider: "podman", infos: all, stages: []stage{stageClient}},
 		"dead docker passed by": {programs: "docker podman", infos: map[string]string{"/bin/podman": podmanInfo},
 			want: podman},
 		"docker without a server": {programs: "docker",
 			infos:  map[string]string{"/bin/docker": `{"ServerErrors":["x"]}`},
-			stages: []Stage{StageDaemon, StageClient, StageClient}},
+			stages: []stage{stageDaemon, stageClient, stageClient}},
 		"not even JSON": {programs: "podman", infos: map[string]string{"/bin/podman": "Usage:"},
-			stages: []Stage{StageClient, StageClient, StageDaemon}},
+			stages: []stage{stageClient, stageClient, stageDaemon}},
 		"no exec": {programs: "docker", infos: all, fail: failing("/bin/docker", "exec"),
-			stages: []Stage{StagePrivileged, StageClient, StageClient}},
+			stages: []stage{stagePrivileged, stageClient, stageClient}},
 		"no run":  {programs: "docker podman", infos: all, fail: failing("/bin/docker", "run"), want: podman},
-		"nothing": {infos: all, stages: []Stage{StageClient, StageClient, StageClient}},
+		"nothing": {infos: all, stages: []stage{stageClient, stageClient, stageClient}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &fakeMachine{env: map[string]string{"KIND_EXPERIMENTAL_PROVIDER": tc.provider},
@@ -109,7 +109,7 @@ func TestFind(t *testing.T) {
 			options := fakeOptions(t, machine)
 			prebuilt(t)
 			got, err := Find(t.Context(), options)
-			var missing *notFound
+			var missing *notFoundError
 			if errors.As(err, &missing) != (tc.stages != nil) {
 				t.Fatalf("Find: %v, %v", got, err)
 			}
@@ -119,9 +119,9 @@ func TestFind(t *testing.T) {
 			if missing == nil {
 				return
 			}
-			var stages []Stage
+			var stages []stage
 			for _, finding := range missing.findings {
-				stages = append(stages, finding.Stage)
+				stages = append(stages, finding.stage)
 			}
 			if diff := cmp.Diff(tc.stages, stages); diff != "" {
 				t.Errorf("stages (-want +got):\n%s", diff)
@@ -176,19 +176,19 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Find(ctx, options)
-	var missing *notFound
+	var missing *notFoundError
 	if !errors.Is(err, context.Canceled) || errors.As(err, &missing) {
 		t.Errorf("Find: %v, want only that its context ended", err)
 	}
 }
 
 func TestNotFoundError(t *testing.T) {
-	err := newNotFound([]Finding{
-		{Name: "docker", Path: "/bin/docker", Stage: StageDaemon, Err: errors.New("cannot connect")},
-		{Name: "nerdctl", Stage: StageClient, Err: os.ErrNotExist},
-		{Name: "podman", Path: "/bin/podman", Stage: StagePrivileged, Err: errors.New("unable to apply caps")},
+	err := newNotFound([]finding{
+		{name: "docker", path: "/bin/docker", stage: stageDaemon, err: errors.New("cannot connect")},
+		{name: "nerdctl", stage: stageClient, err: os.ErrNotExist},
+		{name: "podman", path: "/bin/podman", stage: stagePrivileged, err: errors.New("unable to apply caps")},
 	})
-	err.told.Why = "an engine can be made by root only"
+	err.Why = "an engine can be made by root only"
 	const want = "find a container engine: found " +
 		"docker: /bin/docker is there, its daemon does not answer: cannot connect; " +
 		"nerdctl: not installed; " +

@@ -3,15 +3,17 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
-// raiseLimits raises the inotify limits that are too low, when we may. Limits that cannot be read or written are left
-// to the doctor: they are no reason not to look for an engine.
+// raiseLimits raises inotify limits that are too low, if this process may. One that cannot be read or written is left
+// to the doctor.
 func raiseLimits(ctx context.Context, options Options) error {
 	if options.Machine.UserID() != 0 {
 		return nil
@@ -56,9 +58,9 @@ func recordLimit(ctx context.Context, options Options, floor system.Floor, was i
 	return saveState(options.StateDir, state)
 }
 
-// lowerLimits puts back what raiseLimits raised, where it is still as it was set.
+// lowerLimits resets the limits that raiseLimits raised and that nobody changed since.
 func lowerLimits(options Options, limits map[string]Limit) error {
-	for _, path := range sortedKeys(limits) {
+	for _, path := range slices.Sorted(maps.Keys(limits)) {
 		limit := limits[path]
 		text, err := options.Machine.ReadFile(path)
 		if err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(limit.Set) {

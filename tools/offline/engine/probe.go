@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// probeBound is how long loading, starting and leaving a container of one small program may take. It takes a
-	// second; a loaded machine with a slow disk took ten.
+	// probeBound bounds loading, starting and removing a container of one small program. It takes a second; a loaded
+	// machine with a slow disk took ten.
 	probeBound = 90 * time.Second
-	// probeLabel marks our containers, so that what a killed process left is found and removed.
+	// probeLabel marks our containers, so that Clean finds those of a killed process.
 	probeLabel = "seatrial.dev/enginecheck"
 )
 
@@ -36,13 +36,13 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	if err != nil {
 		return err
 	}
-	// Each probe has names of its own: several may look at one engine at once.
+	// Each probe has names of its own: several may probe one engine at once.
 	id := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 	image, archive, err := probeImage(binary, id)
 	if err != nil {
 		return fmt.Errorf("assemble the probe's image: %w", err)
 	}
-	if _, err := options.Machine.RunWith(ctx, archive, nil, engine.Path, "load"); err != nil {
+	if _, err := options.Machine.RunWith(ctx, archive, engine.Path, "load"); err != nil {
 		return fmt.Errorf("load the probe's image: %w", err)
 	}
 	container := "seatrial-enginecheck-" + id
@@ -64,7 +64,7 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	return nil
 }
 
-// unprobe removes what probe made, also when its time is up. A container that was never made is no error.
+// unprobe removes what probe made, also after the end of ctx. A container that does not exist is no error.
 func unprobe(ctx context.Context, machine Machine, engine Engine, container, image string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -78,7 +78,7 @@ func unprobe(ctx context.Context, machine Machine, engine Engine, container, ima
 	return errors.Join(errs...)
 }
 
-// isMissing knows the engines' words for a thing that is not there.
+// isMissing reports whether an engine's error means that an object does not exist.
 func isMissing(err error) bool {
 	said := strings.ToLower(err.Error())
 	return strings.Contains(said, "no such") || strings.Contains(said, "not known") ||

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,16 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters/durable"
-	"golang.org/x/sys/unix"
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // stateSchema is raised when a field changes its meaning.
 const stateSchema = 1
 
-// State is what Ensure did to this host; Clean undoes it. It is written before each change is made, so that a crash
-// leaves at worst a record of something that did not happen, which is undone by doing nothing.
+// State is what Ensure did to this host; Clean undoes it. It is written before each change. A crash leaves at worst a
+// record of a change that did not happen; undoing that does nothing.
 type State struct {
 	Schema   int              `json:"schema"`
 	Packages []string         `json:"packages,omitempty"` // Installed by us; Clean leaves them.
@@ -58,30 +56,26 @@ func statePath(dir string) string { return filepath.Join(dir, "state.json") }
 
 // loadState returns an empty state when there is none.
 func loadState(dir string) (State, error) {
-	text, err := os.ReadFile(statePath(dir))
+	path, state := statePath(dir), State{}
+	err := durable.ReadJSON(path, &state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{Schema: stateSchema}, nil
 	}
+	if err == nil && state.Schema != stateSchema {
+		err = fmt.Errorf("found schema %d in %q, need %d; fix: use the seatrial that wrote it", state.Schema, path,
+			stateSchema)
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("read the host's state: %w", err)
-	}
-	var state State
-	if err := json.Unmarshal(text, &state); err != nil {
-		return State{}, fmt.Errorf("read the host's state %q: %w", statePath(dir), err)
-	}
-	if state.Schema != stateSchema {
-		return State{}, fmt.Errorf("read the host's state %q: found schema %d, need %d; fix: use the seatrial that "+
-			"wrote it", statePath(dir), state.Schema, stateSchema)
 	}
 	return state, nil
 }
 
 func saveState(dir string, state State) error {
-	text, err := json.MarshalIndent(state, "", "  ")
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the host's state: %w", err)
 	}
-	if err := writeFile(statePath(dir), append(text, '\n')); err != nil {
+	if err := durable.WriteJSON(statePath(dir), state); err != nil {
 		return fmt.Errorf("write the host's state: %w", err)
 	}
 	return nil
@@ -99,19 +93,10 @@ func writeFile(path string, text []byte) error {
 	return durable.Write(path, text)
 }
 
-// lock lets one process at a time change the host. The lock goes with the process.
+// lock lets one process at a time change the host. The lock ends with the process.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("lock the host: %w", err)
-	}
 	const what = "another process to finish with this host's engine"
-	err = await.Until(ctx, what, 200*time.Millisecond, 15*time.Minute, func(context.Context) (bool, string, error) {
-		unlock, err = durable.Lock(filepath.Join(dir, "lock"), unix.LOCK_EX|unix.LOCK_NB)
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
-			err = await.Stop(err)
-		}
-		return err == nil, "", err
-	})
+	unlock, err = store.Lock(ctx, filepath.Join(dir, "lock"), what, 15*time.Minute)
 	if err != nil {
 		return nil, fmt.Errorf("lock the host: %w", err)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,7 +78,7 @@ func TestLowerLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	options, err := Options{StateDir: dir}.withDefaults()
+	options, err := Options{StateDir: dir, Out: io.Discard}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,52 +10,35 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/engine/ociwrap"
 )
 
-// lacking returns the capabilities that the kernel knows and the engine's daemon cannot have: the ones outside its
-// bounding set, or, when it does not run, outside the set of the process it would be started from.
+// lacking returns the capabilities that the kernel knows and the engine's daemon cannot have. The containers inherit
+// the bounding set of the daemon; one that does not run inherits that of the process which starts it.
 func lacking(machine Machine) (ociwrap.Set, error) {
-	text, err := machine.ReadFile("/proc/sys/kernel/cap_last_cap")
-	if err != nil {
-		return 0, fmt.Errorf("read the kernel's last capability: %w", err)
-	}
-	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("read the kernel's last capability: %w", err)
-	}
 	process := "self"
 	if pid := dockerPID(machine); pid != 0 {
 		process = strconv.Itoa(pid)
 	} else if hasSystemd(machine) {
 		process = "1"
 	}
-	status, err := machine.ReadFile("/proc/" + process + "/status")
-	if err != nil {
-		return 0, fmt.Errorf("read the bounding set: %w", err)
-	}
-	bounding, err := ociwrap.ParseBounding(status)
-	if err != nil {
-		return 0, err
-	}
-	return ociwrap.Known(last) &^ bounding, nil
+	return ociwrap.Lacking(machine.ReadFile, process)
 }
 
-// register places the wrapper and writes it into docker's configuration as the default runtime. It does not make a
-// running docker read it.
+// register places the wrapper and makes it the default runtime in docker's configuration. A running docker must reload
+// it.
 func register(ctx context.Context, options Options, state *State) error {
-	config, err := readConfig(options.DaemonConfig)
+	config, err := readDaemon(options.DaemonConfig)
 	if err != nil {
 		return err
 	}
-	var before *string
-	if state.Wrapper != nil {
-		before = state.Wrapper.Previous.DefaultRuntime
+	previous := config.previous()
+	if state.Wrapper != nil && config.isDefault() {
+		previous = state.Wrapper.Previous // It was registered before.
 	}
-	real, err := realRuntime(config, before)
+	real, err := config.realRuntime(previous.DefaultRuntime)
 	if err != nil {
 		return err
 	}
@@ -70,26 +53,21 @@ func register(ctx context.Context, options Options, state *State) error {
 	if err != nil {
 		return fmt.Errorf("place the runtime wrapper: %w", err)
 	}
-	merged, previous, err := mergeDaemon(config, built)
-	if err != nil {
-		return fmt.Errorf("register the runtime wrapper in %q: %w", options.DaemonConfig, err)
-	}
-	record := Wrapper{Path: built, Real: real, Config: options.DaemonConfig, Previous: previous}
-	if isOurDefault(previous) && state.Wrapper != nil {
-		record.Previous = state.Wrapper.Previous
-	}
-	state.Wrapper = &record
+	state.Wrapper = &Wrapper{Path: built, Real: real, Config: options.DaemonConfig, Previous: previous}
 	if err := saveState(options.StateDir, *state); err != nil {
 		return err
 	}
-	if err := writeFile(options.DaemonConfig, merged); err != nil {
-		return fmt.Errorf("register the runtime wrapper: %w", err)
+	if config, err = config.register(built); err == nil {
+		err = config.write(options.DaemonConfig)
+	}
+	if err != nil {
+		return fmt.Errorf("register the runtime wrapper in %q: %w", options.DaemonConfig, err)
 	}
 	return nil
 }
 
-// placeWrapper copies the wrapper into dir, with a link beside it to the runtime behind it, and returns its path. Its
-// name has a hash of both: what docker may be using is never changed.
+// placeWrapper copies the wrapper into dir, links the real runtime beside it, and returns its path. The name has a hash
+// of both, so that a wrapper which docker may be using is never changed.
 func placeWrapper(dir, wrapper, real string) (string, error) {
 	text, err := os.ReadFile(wrapper)
 	if err != nil {
@@ -108,68 +86,35 @@ func placeWrapper(dir, wrapper, real string) (string, error) {
 	return path, os.Chmod(path, 0o755)
 }
 
-func isOurDefault(previous Previous) bool {
-	return previous.DefaultRuntime != nil && *previous.DefaultRuntime == runtimeName
-}
-
-// unregister takes the wrapper out of docker's configuration, makes a docker that still runs go back to the runtime it
-// had, and removes the program.
+// unregister removes the wrapper from docker's configuration and makes a running docker use the runtime it had before.
+// Then it removes the program.
 func unregister(ctx context.Context, options Options, wrapper Wrapper) error {
-	options.DaemonConfig = wrapper.Config
-	config, err := readConfig(wrapper.Config)
+	config, err := readDaemon(wrapper.Config)
 	if err != nil {
 		return err
 	}
-	// Somebody may have taken it out already; then there is no reason to make docker read anything.
-	if isRegistered(config) {
-		if err := takeOut(ctx, options, config, wrapper.Previous); err != nil {
-			return fmt.Errorf("take the runtime wrapper out of %q: %w", wrapper.Config, err)
+	// Somebody may have removed it already; then docker need not read anything.
+	if config.isRegistered() {
+		if err := removeFrom(ctx, options, config, wrapper); err != nil {
+			return fmt.Errorf("remove the runtime wrapper from %q: %w", wrapper.Config, err)
 		}
 	}
 	return removeFiles(options.StateDir, "runcwrap-*")
 }
 
-// takeOut makes a docker that runs forget the wrapper first, and leaves the file as it would have been without us.
-func takeOut(ctx context.Context, options Options, config []byte, previous Previous) error {
+func removeFrom(ctx context.Context, options Options, config daemonConfig, wrapper Wrapper) error {
 	if dockerPID(options.Machine) != 0 {
-		spelled, err := unmergeDaemon(config, previous, true)
-		if err != nil {
+		explicit := config.unregister(wrapper.Previous, true)
+		if err := explicit.write(wrapper.Config); err != nil {
 			return err
 		}
-		if err := writeFile(options.DaemonConfig, spelled); err != nil {
-			return err
-		}
-		if err := reload(ctx, options, defaultIn(spelled)); err != nil {
+		if err := reload(ctx, options, *explicit.defaultRuntime); err != nil {
 			return err
 		}
 	}
-	rest, err := unmergeDaemon(config, previous, false)
-	if err != nil {
-		return err
+	rest := config.unregister(wrapper.Previous, false)
+	if rest.isVoid() {
+		return os.Remove(wrapper.Config)
 	}
-	if rest == nil {
-		return os.Remove(options.DaemonConfig)
-	}
-	return writeFile(options.DaemonConfig, rest)
-}
-
-// defaultIn returns the default runtime that a configuration asks for.
-func defaultIn(text []byte) string {
-	config, _, err := parseDaemon(text)
-	if err != nil {
-		return ""
-	}
-	return strings.Trim(string(config["default-runtime"]), `"`)
-}
-
-// readConfig returns nil when there is no file.
-func readConfig(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read docker's configuration: %w", err)
-	}
-	return text, nil
+	return rest.write(wrapper.Config)
 }

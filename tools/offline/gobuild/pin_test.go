@@ -28,10 +28,9 @@ replace (
 	other.org/local => ./local
 )
 `
-	m := Pin{
-		Name: "kubernetes", Path: "k8s.io/kubernetes", Version: "v1.36.3",
-		Packages: []string{"k8s.io/kubernetes/cmd/kubelet", "./own"},
-	}
+	m := Component{Path: "k8s.io/kubernetes", Version: "v1.36.3", Module: Module{
+		Name: "kubernetes", Packages: []string{"k8s.io/kubernetes/cmd/kubelet", "./own"},
+	}}
 	got, err := pinnedMod(m, []byte(upstream))
 	if err != nil {
 		t.Fatal(err)
@@ -48,35 +47,46 @@ replace (
 	}
 }
 
-func TestPinFiles(t *testing.T) {
+func TestLoad(t *testing.T) {
 	pins := fstest.MapFS{
 		"pins/x-v1/go.mod.txt":     {Data: []byte("module x\n")},
 		"pins/x-v1/go.sum.txt":     {Data: []byte("sums\n")},
-		"pins/x-v1/cmd/main.go":    {Data: []byte("package main\n")},
 		"pins/other-v1/go.mod.txt": {Data: []byte("module other\n")},
 	}
-	got, err := PinFiles(pins, "pins/x-v1")
+	own := fstest.MapFS{
+		"cmd/main.go.txt": {Data: []byte("package main\n")}, "cmd/main_test.go": {}, "other/main.go": {},
+	}
+	c := Component{Path: "x.invalid/x", Version: "v1", Module: Module{Name: "x", Packages: []string{"./cmd"}}}
+	got, err := c.Load(pins, own)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]byte{
 		"go.mod": []byte("module x\n"), "go.sum": []byte("sums\n"), "cmd/main.go": []byte("package main\n"),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Files); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := PinFiles(pins, "pins/absent"); err == nil {
+	if _, err := (Component{Pin: "absent"}).Load(pins, own); err == nil {
 		t.Error("a pinned module that is not there gives no error")
+	}
+	c.Packages = []string{"./absent"}
+	if _, err := c.Load(pins, own); err == nil {
+		t.Error("sources that are not there give no error")
 	}
 }
 
 func TestWriteLeavesAPinAlone(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "go.mod.txt")
+	path := filepath.Join(dir, "x-v1.0.0", "go.mod.txt")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := WritePin(t.Context(), Pin{Name: "x", Path: "x.invalid/x", Version: "v1.0.0"}, dir); err != nil {
+	c := Component{Path: "x.invalid/x", Version: "v1.0.0", Module: Module{Name: "x"}}
+	if err := WritePins(t.Context(), dir, nil, []Component{c}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "as it was" {

@@ -38,24 +38,21 @@ func TestLoadArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(loaded) != 1 || len(loaded[0].Names) != 1 {
-		t.Fatalf("loaded %d images, want one with one name", len(loaded))
-	}
 	full, err := FullName("seatrial/db:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := loaded[0].Names[0]; got != full || got == "seatrial/db:1" {
+	if got := loaded.Name; got != full || got == "seatrial/db:1" {
 		t.Errorf("name = %q, want the full one", got)
 	}
-	file, err := loaded[0].Image.ConfigFile()
+	file, err := loaded.Image.ConfigFile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(config, file.Config); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
-	small, err := loaded[0].Image.Layers()
+	small, err := loaded.Image.Layers()
 	if err != nil || len(small) != 1 {
 		t.Fatalf("layers = %d, %v, want 1", len(small), err)
 	}

@@ -54,9 +54,9 @@ func OpenRoot(tarPath string) (*Root, error) {
 // Close closes the tar file.
 func (r *Root) Close() error { return r.file.Close() }
 
-// Closure returns what the programs need to run: themselves, the symbolic links on the way to them, the dynamic
-// loader, and the libraries that they and their libraries name. A path that ends in "/*" stands for all files below
-// that directory, with what those need; that is for plugins and data, which no program names.
+// Closure returns the files that the programs need to run: themselves, the symbolic links on the way to them, the
+// dynamic loader, and the libraries that they and their libraries name. A path that ends in "/*" means all files below
+// that directory, with what those need, for plugins and data that no program names.
 func (r *Root) Closure(paths ...string) ([]File, error) {
 	c := &closure{root: r, files: make(map[string]File), done: make(map[string]bool)}
 	for _, p := range paths {
@@ -145,7 +145,7 @@ func (c *closure) addNeeded(by, need string) error {
 	return fmt.Errorf("take files from root file system: %q needs %s, which is nowhere", by, need)
 }
 
-// resolve follows symbolic links, each of which it takes too, and returns the name of what they lead to.
+// resolve adds and follows symbolic links, and returns the name of their target.
 func (c *closure) resolve(name string) (string, error) {
 	todo, at := strings.Split(clean(name), "/"), ""
 	for links := 0; len(todo) > 0; {
@@ -170,7 +170,7 @@ func (c *closure) resolve(name string) (string, error) {
 	return at, nil
 }
 
-// Read returns the content of a file, by the name that no symbolic link leads to.
+// Read returns the content of a file. Its name must have no symbolic links.
 func (r *Root) Read(name string) ([]byte, error) {
 	e, ok := r.entries[name]
 	if !ok {

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image puts an image from layers. The media types are OCI's when oci is set, and Docker's otherwise.
+// Image makes an image of layers. The media types are OCI's when oci is set, and Docker's otherwise.
 func Image(config v1.Config, oci bool, parts ...v1.Layer) (v1.Image, error) {
 	img := empty.Image
 	if oci {
@@ -51,9 +52,9 @@ func Image(config v1.Config, oci bool, parts ...v1.Layer) (v1.Image, error) {
 	return img, nil
 }
 
-// Named is an image with the full names it is to be known under.
+// Named is an image and its full name.
 type Named struct {
-	Names []string
+	Name  string
 	Image v1.Image
 }
 
@@ -65,14 +66,12 @@ func WriteLayout(w io.Writer, dir string, images []Named) error {
 		return fmt.Errorf("start image layout: %w", err)
 	}
 	for _, img := range images {
-		for _, full := range img.Names {
-			annotations := map[string]string{
-				"io.containerd.image.name":          full,
-				"org.opencontainers.image.ref.name": full[strings.LastIndex(full, ":")+1:],
-			}
-			if err := out.AppendImage(img.Image, layout.WithAnnotations(annotations)); err != nil {
-				return fmt.Errorf("add %s to image layout: %w", full, err)
-			}
+		annotations := map[string]string{
+			"io.containerd.image.name":          img.Name,
+			"org.opencontainers.image.ref.name": img.Name[strings.LastIndex(img.Name, ":")+1:],
+		}
+		if err := out.AppendImage(img.Image, layout.WithAnnotations(annotations)); err != nil {
+			return fmt.Errorf("add %s to image layout: %w", img.Name, err)
 		}
 	}
 	var files []File
@@ -90,41 +89,29 @@ func WriteLayout(w io.Writer, dir string, images []Named) error {
 	return Write(w, files)
 }
 
-// LoadArchive reads the images of a docker-archive and makes their layers small: each is compressed anew into dir.
-func LoadArchive(path, dir string) ([]Named, error) {
+// LoadArchive reads the one image of a docker-archive and compresses its layers anew, into dir.
+func LoadArchive(path, dir string) (Named, error) {
 	open := func() (io.ReadCloser, error) { return os.Open(path) }
 	manifest, err := tarball.LoadManifest(open)
+	if err == nil && (len(manifest) != 1 || len(manifest[0].RepoTags) != 1) {
+		err = errors.New("want one image that has one name")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read image archive %s: %w", path, err)
+		return Named{}, fmt.Errorf("read image archive %s: %w", path, err)
 	}
-	var all []Named
-	for _, m := range manifest {
-		if len(m.RepoTags) == 0 {
-			return nil, fmt.Errorf("read image archive %s: an image in it has no name", path)
-		}
-		tag, err := name.NewTag(m.RepoTags[0])
-		if err != nil {
-			return nil, fmt.Errorf("read image archive %s: %w", path, err)
-		}
-		img, err := tarball.Image(open, &tag)
-		if err != nil {
-			return nil, fmt.Errorf("read %s from image archive %s: %w", tag, path, err)
-		}
-		small, err := recompress(img, dir)
-		if err != nil {
-			return nil, fmt.Errorf("compress %s from image archive %s: %w", tag, path, err)
-		}
-		named := Named{Image: small}
-		for _, t := range m.RepoTags {
-			full, err := FullName(t)
-			if err != nil {
-				return nil, err
-			}
-			named.Names = append(named.Names, full)
-		}
-		all = append(all, named)
+	full, err := FullName(manifest[0].RepoTags[0])
+	if err != nil {
+		return Named{}, err
 	}
-	return all, nil
+	img, err := tarball.Image(open, nil)
+	if err != nil {
+		return Named{}, fmt.Errorf("read %s from image archive %s: %w", full, path, err)
+	}
+	small, err := recompress(img, dir)
+	if err != nil {
+		return Named{}, fmt.Errorf("compress %s from image archive %s: %w", full, path, err)
+	}
+	return Named{full, small}, nil
 }
 
 func recompress(img v1.Image, dir string) (v1.Image, error) {
@@ -155,7 +142,7 @@ func recompress(img v1.Image, dir string) (v1.Image, error) {
 	return Image(config.Config, true, parts...)
 }
 
-// FullName returns an image's name as containerd keeps it: with the registry, the repository and the tag written out.
+// FullName returns an image's name as containerd keeps it: with registry, repository and tag.
 func FullName(short string) (string, error) {
 	tag, err := name.NewTag(short)
 	if err != nil {

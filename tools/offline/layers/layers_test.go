@@ -233,7 +233,7 @@ func TestLayoutSharesLayersAndKeepsContent(t *testing.T) {
 		if media, _ := img.MediaType(); media != types.OCIManifestSchema1 {
 			t.Errorf("manifest is %s", media)
 		}
-		all = append(all, Named{Names: []string{"registry.invalid/" + name + ":v1"}, Image: img})
+		all = append(all, Named{"registry.invalid/" + name + ":v1", img})
 	}
 	var out bytes.Buffer
 	if err := WriteLayout(&out, filepath.Join(dir, "layout"), all); err != nil {

@@ -151,7 +151,7 @@ func Filter(dst, src string, drop func(name string) bool) error {
 	})
 }
 
-// clean returns the name of a tar entry without what is only habit; the root is "".
+// clean returns the name of a tar entry without leading "./" or "/" and without trailing "/"; the root is "".
 func clean(name string) string {
 	return strings.Trim(path.Clean("/"+name), "/")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,7 +18,7 @@ import (
 // archiveName is the node image in its directory in the store.
 const archiveName = "image.tar"
 
-// parts are what a node image is put together from.
+// parts are what a node image is assembled from.
 type parts struct {
 	// built has the directory of each component's programs.
 	built map[string]string
@@ -89,15 +88,12 @@ func (b *builder) contentFiles(ctx context.Context, p parts, n imageNames, work 
 	if err != nil {
 		return nil, err
 	}
-	for _, archive := range b.opts.Preload {
-		more, err := layers.LoadArchive(archive.Path, work)
+	if path := b.opts.Database.Path; path != "" {
+		database, err := layers.LoadArchive(path, work)
 		if err != nil {
 			return nil, err
 		}
-		images = append(images, more...)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+		images = append(images, database)
 	}
 	archive := filepath.Join(work, "images.tar")
 	f, err := os.Create(archive)
@@ -153,13 +149,13 @@ func plainLayers(work, root string, lists ...[]layers.File) ([]v1.Layer, error) 
 // container, and ends on the signal it understands.
 func writeArchive(dst, ref string, stack []v1.Layer) error {
 	img, err := layers.Image(v1.Config{
-		Env:        slices.Concat([]string{searchPath}, []string{"container=docker"}),
+		Env:        []string{searchPath, "container=docker"},
 		Entrypoint: []string{"/usr/local/bin/entrypoint", "/sbin/init"},
 		StopSignal: "SIGRTMIN+3",
 		WorkingDir: "/",
 	}, false, stack...)
 	if err != nil {
-		return fmt.Errorf("put node image: %w", err)
+		return fmt.Errorf("assemble node image: %w", err)
 	}
 	tag, err := name.NewTag(ref)
 	if err != nil {

@@ -1,16 +1,15 @@
 package nodeimage
 
 import (
+	"context"
 	"embed"
-	"fmt"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 )
 
-// pinFiles are the pinned modules. A directory with a go.mod cannot be embedded, so every file carries ".txt".
+// pinFiles are the pinned modules.
 //
 //go:embed pins
 var pinFiles embed.FS
@@ -20,17 +19,7 @@ var pinFiles embed.FS
 //go:embed podnet/*.go pause/*.go coredns/*.go.txt
 var ownFiles embed.FS
 
-// Component is one line of the list of what the image is compiled from: what the compiler needs to know, without files.
-type Component struct {
-	gobuild.Module
-	// Path and Version are the Go module that the component is; Pin is the pinned module it is compiled in, which is
-	// the component's own unless it shares another's.
-	Path, Version, Pin string
-	// Cold is about how long it takes on two cores with empty caches.
-	Cold time.Duration
-}
-
-// The modules that have one version whatever Kubernetes is.
+// The Go modules, and the versions of those that are the same for every version of Kubernetes.
 const (
 	containerdModule = "github.com/containerd/containerd/v2"
 	runcModule       = "github.com/opencontainers/runc"
@@ -46,11 +35,12 @@ const (
 	kindVersion       = "v0.33.0"
 )
 
-// components is the list of what is compiled for a release, in the order of compiling: one line each.
-func components(r release) []Component {
-	k8s := pinName("kubernetes", r.Kubernetes)
-	return []Component{
-		{Path: kubernetesModule, Version: r.Kubernetes, Pin: k8s, Cold: 11 * time.Minute, Module: gobuild.Module{
+// components lists what a release is made from, in the order of compiling. The last one, kind, is not compiled: its
+// files are used.
+func components(r release) []gobuild.Component {
+	k8s := "kubernetes-" + r.Kubernetes
+	return []gobuild.Component{
+		{Path: kubernetesModule, Version: r.Kubernetes, Cold: 11 * time.Minute, Module: gobuild.Module{
 			Name: "kubernetes", Variables: kubernetesVersion(r.Kubernetes),
 			Packages: under("k8s.io/kubernetes/cmd/", "kube-apiserver", "kube-controller-manager", "kube-proxy",
 				"kube-scheduler", "kubeadm", "kubectl", "kubelet"),
@@ -76,12 +66,21 @@ func components(r release) []Component {
 		{Path: corednsModule, Version: r.CoreDNS, Cold: 90 * time.Second, Module: gobuild.Module{
 			Name: "coredns", Packages: []string{"./coredns"},
 		}},
+		kindComponent(),
 	}
 }
 
-// filesOnly are the modules of which files are taken and nothing is compiled.
-func filesOnly() []Component {
-	return []Component{{Path: kindModule, Version: kindVersion, Module: gobuild.Module{Name: "kind"}}}
+func kindComponent() gobuild.Component {
+	return gobuild.Component{Path: kindModule, Version: kindVersion, Module: gobuild.Module{Name: "kind"}}
+}
+
+// Pin writes the pinned modules of a Kubernetes version below pinsDir, as gobuild.WritePins does.
+func Pin(ctx context.Context, version, pinsDir string) error {
+	r, err := releaseOf(version)
+	if err != nil {
+		return err
+	}
+	return gobuild.WritePins(ctx, pinsDir, ownFiles, components(r))
 }
 
 func under(prefix string, names ...string) []string {
@@ -103,58 +102,4 @@ func kubernetesVersion(version string) map[string]string {
 		vars[pkg+".gitTreeState"] = "archive"
 	}
 	return vars
-}
-
-// pinName is the directory of a pinned module below pins.
-func pinName(name, version string) string { return name + "-" + version }
-
-// pin returns the name of the pinned module that the component is compiled in.
-func (c Component) pin() string {
-	if c.Pin != "" {
-		return c.Pin
-	}
-	return pinName(c.Name, c.Version)
-}
-
-// module returns what the compiler needs to know of the component.
-func (c Component) module() (gobuild.Module, error) {
-	files, err := pinned(c.pin())
-	if err != nil {
-		return gobuild.Module{}, fmt.Errorf("read pins of component %s: %w", c.Name, err)
-	}
-	for _, pkg := range c.Packages {
-		dir, own := strings.CutPrefix(pkg, "./")
-		if !own {
-			continue
-		}
-		if err := addOwn(files, dir); err != nil {
-			return gobuild.Module{}, fmt.Errorf("read sources of component %s: %w", c.Name, err)
-		}
-	}
-	c.Files = files
-	return c.Module, nil
-}
-
-// pinned returns the files of a pinned module under their real names.
-func pinned(name string) (map[string][]byte, error) {
-	return gobuild.PinFiles(pinFiles, path.Join("pins", name))
-}
-
-// addOwn adds our own sources in that directory, without the tests.
-func addOwn(files map[string][]byte, dir string) error {
-	entries, err := ownFiles.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), "_test.go") {
-			continue
-		}
-		data, err := ownFiles.ReadFile(path.Join(dir, entry.Name()))
-		if err != nil {
-			return err
-		}
-		files[path.Join(dir, strings.TrimSuffix(entry.Name(), ".txt"))] = data
-	}
-	return nil
 }

@@ -37,8 +37,8 @@ func golden(t *testing.T, name, got string) {
 func TestComponentList(t *testing.T) {
 	for _, r := range releases() {
 		var b strings.Builder
-		for _, c := range append(components(r), filesOnly()...) {
-			fmt.Fprintf(&b, "%s in %s\n", c.title(), c.pin())
+		for _, c := range components(r) {
+			fmt.Fprintf(&b, "%s in %s\n", c.Title(), c.PinName())
 			for _, p := range c.Packages {
 				fmt.Fprintf(&b, "\t%s\n", p)
 			}
@@ -51,8 +51,8 @@ func TestComponentList(t *testing.T) {
 // there, requires its version, and has the sum of it.
 func TestPins(t *testing.T) {
 	for _, r := range releases() {
-		for _, c := range append(components(r), filesOnly()...) {
-			m, err := c.module()
+		for _, c := range components(r) {
+			m, err := c.Load(pinFiles, ownFiles)
 			if err != nil {
 				t.Errorf("%s: %v", r.Kubernetes, err)
 				continue
@@ -131,15 +131,13 @@ func TestGuestsShareAPin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := components(r)
 	var names []string
-	for _, g := range guests(all, all[0]) {
-		names = append(names, g.Name)
+	for _, c := range components(r) {
+		if c.PinName() == "kubernetes-"+r.Kubernetes {
+			names = append(names, c.Name)
+		}
 	}
 	if diff := cmp.Diff([]string{"kubernetes", "podnet", "pause"}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if len(all) != len(components(r)) {
-		t.Error("guests changes the list")
 	}
 }

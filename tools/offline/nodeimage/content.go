@@ -18,8 +18,8 @@ import (
 // containerdReady is how long containerd may take to answer.
 const containerdReady = 30 * time.Second
 
-// containerdTemplate configures the parts of containerd that keep images; what would want more of the host than a
-// directory is off.
+// containerdTemplate enables the parts of containerd that keep images; all that need more of the host than a directory
+// are off.
 const containerdTemplate = `version = 3
 root = %q
 state = %q
@@ -35,8 +35,8 @@ disabled_plugins = [
   address = %q
 `
 
-// importImages lets the node's own containerd, run here on an empty directory for as long as it takes, import an
-// archive of images, and returns the files of /var/lib/containerd that a node finds them in.
+// importImages runs the node's own containerd on an empty directory to import an archive of images, and returns the
+// files of /var/lib/containerd that hold them.
 func (b *builder) importImages(ctx context.Context, binDir, archive, rootDir string) (_ []layers.File, err error) {
 	// Socket paths are short, so this is not below the cache.
 	run, err := os.MkdirTemp("", "seatrial-ctd-")
@@ -83,7 +83,7 @@ func (b *builder) awaitContainerd(ctx context.Context, socket string, ask proc.C
 			return false, "", await.Stop(fmt.Errorf("it ended: %w", end))
 		default:
 		}
-		// The client would wait for ever for a socket that is not there.
+		// Without a socket, the client would wait forever.
 		if _, err := os.Stat(socket); err != nil {
 			return false, "", err
 		}
@@ -93,8 +93,8 @@ func (b *builder) awaitContainerd(ctx context.Context, socket string, ask proc.C
 	return await.Until(ctx, "containerd to answer", 50*time.Millisecond, containerdReady, look)
 }
 
-// containerdFiles lists what of containerd's directory holds images: the blobs, and the database of what they are. It
-// reads no file, so containerd may still be running; it must not be when they are read.
+// containerdFiles lists the files of containerd's directory that hold images: the blobs and the database. It reads
+// none, so containerd may still run; it must have ended before they are read.
 func containerdFiles(rootDir string) ([]layers.File, error) {
 	files := []layers.File{
 		{Name: "var/lib/containerd", Dir: true, Mode: 0o700},

@@ -1,5 +1,5 @@
 // Package nodeimage makes kind node images on hosts that have no container registry, from Go modules and Debian
-// packages alone: the same inputs never build twice, and an interrupted build goes on where it stopped.
+// packages alone. The same inputs are never built twice, and an interrupted build resumes where it stopped.
 package nodeimage
 
 import (
@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/debian"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
@@ -28,9 +29,8 @@ type builder struct {
 	roots    debian.Builder
 }
 
-// Ensure returns a node image that is present in the engine, and makes or pulls it when it is not. With everything
-// there it takes a second; a build from nothing takes some 20 minutes on two cores, and one that was interrupted
-// goes on where it stopped.
+// Ensure returns a node image that the engine has, and pulls or builds it if it has none. That takes a second if the
+// engine has it, and some 20 minutes on two cores for a build with nothing cached.
 func Ensure(ctx context.Context, o Options) (Image, error) {
 	b, err := newBuilder(o, proc.Exec{})
 	if err != nil {
@@ -39,7 +39,7 @@ func Ensure(ctx context.Context, o Options) (Image, error) {
 	return b.ensure(ctx)
 }
 
-// Dir returns where, in the store, the image that a build gives is or would be.
+// Dir returns the directory of the built image in the store, whether or not it exists.
 func Dir(o Options) (string, error) {
 	b, err := newBuilder(o, proc.Exec{})
 	if err != nil {
@@ -89,8 +89,10 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 		return b.published(ctx)
 	}
 	img, buildErr := b.target()
+	built := buildErr == nil && b.present(ctx, img.Ref)
 	var pullErr error
-	if b.opts.Source == Auto && b.worthPulling(ctx, img, buildErr) {
+	// A registry is not asked if the engine has the built image.
+	if b.opts.Source == Auto && (!built || b.present(ctx, publishedImages()[b.rel.Kubernetes])) {
 		var pulled Image
 		if pulled, pullErr = b.published(ctx); pullErr == nil {
 			return pulled, nil
@@ -98,39 +100,30 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 		if ctx.Err() != nil {
 			return Image{}, ctx.Err()
 		}
-		b.opts.Log.Info("published node image is not to be had, building", "reason", pullErr)
+		b.opts.Log.Info("no published node image, building", "reason", pullErr)
+	}
+	if built {
+		img.Reused = true
+		return img, nil
+	}
+	if buildErr == nil {
+		buildErr = b.build(ctx, img)
 	}
 	if buildErr != nil {
 		return Image{}, errors.Join(pullErr, buildErr)
 	}
-	if b.present(ctx, img.Ref) {
-		img.Reused = true
-		return img, nil
-	}
-	if err := b.build(ctx, img); err != nil {
-		return Image{}, errors.Join(pullErr, err)
-	}
 	return img, nil
 }
 
-// worthPulling tells whether to ask for the published image: one that is here is taken, and a registry is not asked
-// when the built image is here.
-func (b *builder) worthPulling(ctx context.Context, built Image, buildErr error) bool {
-	if buildErr != nil || !b.present(ctx, built.Ref) {
-		return true
-	}
-	ref := publishedImages()[b.rel.Kubernetes]
-	return ref != "" && b.present(ctx, ref)
-}
-
-// target is the image that a build would give.
+// target returns the image that a build makes.
 func (b *builder) target() (Image, error) {
 	sum, err := b.sum()
 	if err != nil {
-		return Image{}, fmt.Errorf("work out what the node image is made from: %w", err)
+		return Image{}, fmt.Errorf("read the inputs of the node image: %w", err)
 	}
 	return Image{
-		Ref: b.refOf(sum), KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum,
+		Ref:               offline.NodeImageRepository + ":" + b.rel.Kubernetes + "-" + sum[:12],
+		KubernetesVersion: b.rel.Kubernetes, Source: Build, Inputs: sum,
 	}, nil
 }
 
@@ -141,7 +134,7 @@ func (b *builder) build(ctx context.Context, img Image) error {
 		return err
 	}
 	if b.store.Has(b.kind(), img.Inputs) {
-		all = all[len(all)-1:] // It was built, or came with a file: the engine lacks it.
+		all = all[len(all)-1:] // Only the engine lacks it.
 	} else {
 		if err := gobuild.NeedGo(ctx, b.run); err != nil {
 			return fmt.Errorf("build node image: %w", err)
@@ -152,15 +145,15 @@ func (b *builder) build(ctx context.Context, img Image) error {
 		return err
 	}
 	if !b.present(ctx, img.Ref) {
-		return fmt.Errorf("load node image into %s: it took the archive, but has no %s", b.engineName(), img.Ref)
+		return fmt.Errorf("load node image into %s: it loaded the archive, but has no %s", b.engineName(), img.Ref)
 	}
 	return errors.Join(b.store.KeepOnly(b.kind(), img.Inputs), b.store.Sweep())
 }
 
-// kind is what node images are called in the store.
+// kind names node images in the store.
 func (b *builder) kind() string { return "image-" + b.rel.Kubernetes }
 
-// steps are what a build does, in order.
+// steps lists the steps of a build.
 func (b *builder) steps(img Image) ([]steps.Step, error) {
 	p := parts{built: make(map[string]string)}
 	all := []steps.Step{{
@@ -172,12 +165,15 @@ func (b *builder) steps(img Image) ([]steps.Step, error) {
 		},
 	}}
 	for _, c := range components(b.rel) {
-		m, err := c.module()
+		if len(c.Packages) == 0 {
+			continue
+		}
+		m, err := c.Load(pinFiles, ownFiles)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, steps.Step{
-			Name: "compile " + c.title(), About: c.Cold,
+			Name: "compile " + c.Title(), About: c.Cold,
 			There: func() bool { return b.compiler.Has(m) },
 			Do: func(ctx context.Context) error {
 				if err := b.toolsFor(ctx, m); err != nil {
@@ -189,41 +185,33 @@ func (b *builder) steps(img Image) ([]steps.Step, error) {
 			},
 		})
 	}
-	return append(all, b.lastSteps(img, &p)...), nil
-}
-
-// lastSteps put together what was built.
-func (b *builder) lastSteps(img Image, p *parts) []steps.Step {
-	archive := filepath.Join(b.store.Path(b.kind(), img.Inputs), archiveName)
-	return []steps.Step{
-		{
-			Name: "assemble image", About: time.Minute,
-			There: func() bool { return b.store.Has(b.kind(), img.Inputs) },
-			Do: func(ctx context.Context) error {
-				work := func(ctx context.Context, dir string) (err error) {
-					if p.kindDir, err = b.kindSource(ctx); err != nil {
-						return err
-					}
-					return b.assemble(ctx, *p, img.Ref, dir)
+	assemble := steps.Step{
+		Name: "assemble image", About: time.Minute,
+		There: func() bool { return b.store.Has(b.kind(), img.Inputs) },
+		Do: func(ctx context.Context) error {
+			_, _, err := b.store.Produce(ctx, b.kind(), img.Inputs, func(ctx context.Context, dir string) (err error) {
+				if p.kindDir, err = b.kindSource(ctx); err != nil {
+					return err
 				}
-				_, _, err := b.store.Produce(ctx, b.kind(), img.Inputs, work)
-				return err
-			},
-		},
-		{
-			Name: "load image into " + b.engineName(), About: time.Minute,
-			There: func() bool { return false },
-			Do: func(ctx context.Context) error {
-				if err := b.engine(ctx, io.Discard, "load", "-i", archive); err != nil {
-					return fmt.Errorf("load node image into %s: %w", b.engineName(), err)
-				}
-				return nil
-			},
+				return b.assemble(ctx, p, img.Ref, dir)
+			})
+			return err
 		},
 	}
+	load := steps.Step{
+		Name: "load image into " + b.engineName(), About: time.Minute,
+		Do: func(ctx context.Context) error {
+			archive := filepath.Join(b.store.Path(b.kind(), img.Inputs), archiveName)
+			if err := b.engine(ctx, io.Discard, "load", "-i", archive); err != nil {
+				return fmt.Errorf("load node image into %s: %w", b.engineName(), err)
+			}
+			return nil
+		},
+	}
+	return append(all, assemble, load), nil
 }
 
-// toolsFor sees to it that what a component needs of this host beside Go is there.
+// toolsFor installs what compiling a component needs besides Go.
 func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
 	if !m.Cgo || b.compiler.Has(m) {
 		return nil
@@ -240,12 +228,4 @@ func (b *builder) toolsFor(ctx context.Context, m gobuild.Module) error {
 		return fmt.Errorf("prepare to build component %s: %w", m.Name, err)
 	}
 	return nil
-}
-
-// title names a component for a person.
-func (c Component) title() string {
-	if c.Version == "" {
-		return c.Name
-	}
-	return c.Name + " " + c.Version
 }

@@ -188,19 +188,18 @@ func TestRefCoversEveryInput(t *testing.T) {
 		return img.Ref
 	}
 	base := ref(nil)
-	if again := ref(func(o *Options) { o.Preload = []offline.Database{} }); again != base {
+	if again := ref(func(o *Options) { o.Database = offline.Database{} }); again != base {
 		t.Errorf("the same inputs give %s and %s", base, again)
 	}
 	const prefix = "localhost/seatrial/node:v1.37.0-"
 	if !strings.HasPrefix(base, prefix) || len(base) != len(prefix)+12 {
 		t.Errorf("ref = %s", base)
 	}
-	one := []offline.Database{{Path: "/a.tar", Digest: "1"}}
 	seen := map[string]bool{base: true}
 	for i, change := range []func(*Options){
 		func(o *Options) { o.KubernetesVersion = "v1.36.3" },
-		func(o *Options) { o.Preload = one },
-		func(o *Options) { o.Preload = []offline.Database{{Path: "/a.tar", Digest: "2"}} },
+		func(o *Options) { o.Database = offline.Database{Path: "/a.tar", Digest: "1"} },
+		func(o *Options) { o.Database = offline.Database{Path: "/a.tar", Digest: "2"} },
 	} {
 		got := ref(change)
 		if seen[got] {
@@ -208,7 +207,7 @@ func TestRefCoversEveryInput(t *testing.T) {
 		}
 		seen[got] = true
 	}
-	moved := ref(func(o *Options) { o.Preload = []offline.Database{{Path: "/elsewhere.tar", Digest: "1"}} })
+	moved := ref(func(o *Options) { o.Database = offline.Database{Path: "/elsewhere.tar", Digest: "1"} })
 	if !seen[moved] {
 		t.Error("where an archive lies must not change the ref")
 	}
@@ -313,7 +312,7 @@ func TestBadOptions(t *testing.T) {
 	tests := map[string]Options{
 		"source \"registry\"":   {Source: "registry", Engine: "docker"},
 		"container engine":      {},
-		"preload archive 0":     {Engine: "docker", Preload: []offline.Database{{Path: "/x"}}},
+		"give both":             {Engine: "docker", Database: offline.Database{Path: "/x"}},
 		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: "docker"},
 		"auto, published or bu": {Source: "AUTO", Engine: "docker"},
 	}

@@ -22,31 +22,30 @@ func networkTools() []string {
 	}
 }
 
-// innerImage is one image in the node.
+// innerImage is an image in the node that holds one program.
 type innerImage struct {
-	name    string
-	program string // Name of the program; its file is taken from the component of that name.
-	from    string // Component.
+	program string // Also the last element of the image's repository.
+	from    string // The component that has the program.
 	path    string // Where it is in the image.
 	tools   bool   // Whether it runs network tools.
 }
 
-func innerImages(n imageNames) []innerImage {
+func innerImages() []innerImage {
 	const bin = "usr/local/bin/"
 	return []innerImage{
-		{n.apiserver, "kube-apiserver", "kubernetes", bin + "kube-apiserver", false},
-		{n.controllerManager, "kube-controller-manager", "kubernetes", bin + "kube-controller-manager", false},
-		{n.scheduler, "kube-scheduler", "kubernetes", bin + "kube-scheduler", false},
-		{n.proxy, "kube-proxy", "kubernetes", bin + "kube-proxy", true},
-		{n.etcd, "etcd", "etcd", bin + "etcd", false},
-		{n.coredns, "coredns", "coredns", "coredns", false},
-		{n.pause, "pause", "pause", "pause", false},
-		{n.podnet, "podnet", "podnet", bin + "podnet", true},
+		{"kube-apiserver", "kubernetes", bin + "kube-apiserver", false},
+		{"kube-controller-manager", "kubernetes", bin + "kube-controller-manager", false},
+		{"kube-scheduler", "kubernetes", bin + "kube-scheduler", false},
+		{"kube-proxy", "kubernetes", bin + "kube-proxy", true},
+		{"etcd", "etcd", bin + "etcd", false},
+		{"coredns", "coredns", "coredns", false},
+		{"pause", "pause", "pause", false},
+		{"podnet", "podnet", bin + "podnet", true},
 	}
 }
 
-// assembleInner puts the node's own images; what they share is one layer.
-func assembleInner(dir string, built map[string]string, root *layers.Root, n imageNames) ([]layers.Named, error) {
+// assembleInner makes the images of the node's own programs. What they share is one layer.
+func assembleInner(dir string, built map[string]string, root *layers.Root, names imageNames) ([]layers.Named, error) {
 	compress := func(files []layers.File) (v1.Layer, error) {
 		return layers.Compress(dir, func(w io.Writer) error { return layers.Write(w, files) })
 	}
@@ -63,12 +62,12 @@ func assembleInner(dir string, built map[string]string, root *layers.Root, n ima
 		return nil, err
 	}
 	var all []layers.Named
-	for _, i := range innerImages(n) {
+	for _, i := range innerImages() {
 		program, err := compress([]layers.File{
 			{Name: i.path, Mode: 0o755, Path: filepath.Join(built[i.from], i.program)},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("put image of %s: %w", i.program, err)
+			return nil, fmt.Errorf("make image of %s: %w", i.program, err)
 		}
 		parts := []v1.Layer{base, program}
 		if i.tools {
@@ -78,9 +77,9 @@ func assembleInner(dir string, built map[string]string, root *layers.Root, n ima
 			Env: []string{searchPath}, Entrypoint: []string{"/" + i.path}, WorkingDir: "/",
 		}, true, parts...)
 		if err != nil {
-			return nil, fmt.Errorf("put image of %s: %w", i.program, err)
+			return nil, fmt.Errorf("make image of %s: %w", i.program, err)
 		}
-		all = append(all, layers.Named{Names: []string{i.name}, Image: img})
+		all = append(all, layers.Named{Name: names[i.program], Image: img})
 	}
 	return all, nil
 }

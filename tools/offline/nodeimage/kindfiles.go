@@ -1,6 +1,7 @@
 package nodeimage
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -10,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/layers"
-	"github.com/seatrial/seatrial/tools/offline/proc"
 )
 
 // nodeFiles are the files of the node that are ours.
@@ -21,34 +22,26 @@ var nodeFiles embed.FS
 
 // kindSource returns the directory of the pinned kind module in the module cache, whose sums the go command checks.
 func (b *builder) kindSource(ctx context.Context) (string, error) {
-	c := filesOnly()[0]
-	files, err := pinned(c.pin())
+	m, err := kindComponent().Load(pinFiles, nil)
 	if err != nil {
-		return "", fmt.Errorf("read pins of component %s: %w", c.Name, err)
+		return "", err
 	}
 	work, err := os.MkdirTemp("", "seatrial-kind-")
 	if err != nil {
 		return "", fmt.Errorf("find kind's files: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // In the temporary directory; nothing depends on its removal.
-	for name, data := range files {
+	for name, data := range m.Files {
 		if err := os.WriteFile(filepath.Join(work, name), data, 0o644); err != nil {
 			return "", fmt.Errorf("find kind's files: %w", err)
 		}
 	}
-	out, err := proc.Output(ctx, b.run, proc.Command{
-		Args: []string{"go", "mod", "download", "-json", c.Path},
-		Dir:  work, Env: []string{"GOWORK=off", "GOFLAGS=-mod=mod"},
-	})
+	module, err := gobuild.Download(ctx, b.run, work, kindModule)
 	if err != nil {
 		return "", fmt.Errorf("find kind's files: %w", err)
 	}
-	var module struct{ Dir, Version string }
-	if err := json.Unmarshal([]byte(out), &module); err != nil {
-		return "", fmt.Errorf("find kind's files: %w", err)
-	}
-	if module.Version != c.Version || module.Dir == "" {
-		return "", fmt.Errorf("find kind's files: module %s is %q, want %s", c.Path, module.Version, c.Version)
+	if module.Version != kindVersion || module.Dir == "" {
+		return "", fmt.Errorf("find kind's files: module %s is %q, want %s", kindModule, module.Version, kindVersion)
 	}
 	return module.Dir, nil
 }
@@ -56,23 +49,17 @@ func (b *builder) kindSource(ctx context.Context) (string, error) {
 // kindLayer lists the files of the node that kind's own base image has, changed where this image differs, and what its
 // build does besides copying: services enabled and masked, the manifests, the version.
 func kindLayer(kindDir string, v release, names imageNames, criSpec []byte) ([]layers.File, error) {
-	files, err := kindBase(filepath.Join(kindDir, "images", "base", "files"), names.pause)
+	files, err := kindBase(filepath.Join(kindDir, "images", "base", "files"), names["pause"])
 	if err != nil {
 		return nil, err
 	}
-	cni, err := nodeFiles.ReadFile("files/manifests/default-cni.yaml")
-	if err != nil {
-		return nil, err
+	own := make(map[string][]byte)
+	for _, name := range []string{"manifests/default-cni.yaml", "manifests/default-storage.yaml", "node/crictl"} {
+		if own[name], err = nodeFiles.ReadFile("files/" + name); err != nil {
+			return nil, err
+		}
 	}
-	storage, err := nodeFiles.ReadFile("files/manifests/default-storage.yaml")
-	if err != nil {
-		return nil, err
-	}
-	crictl, err := nodeFiles.ReadFile("files/node/crictl")
-	if err != nil {
-		return nil, err
-	}
-	cni = []byte(strings.ReplaceAll(string(cni), "PODNET_IMAGE", names.podnet))
+	cni := bytes.ReplaceAll(own["manifests/default-cni.yaml"], []byte("PODNET_IMAGE"), []byte(names["podnet"]))
 	const system = "etc/systemd/system/"
 	files = append(files,
 		layers.File{Name: "etc/containerd/cri-base.json", Data: criSpec},
@@ -80,9 +67,9 @@ func kindLayer(kindDir string, v release, names imageNames, criSpec []byte) ([]l
 		layers.File{Name: "etc/systemd/journald.conf.d/kind.conf", Data: []byte("[Journal]\nReadKMsg=no\n")},
 		layers.File{Name: system + "systemd-binfmt.service", Link: "/dev/null"},
 		layers.File{Name: "kind/manifests/default-cni.yaml", Data: cni},
-		layers.File{Name: "kind/manifests/default-storage.yaml", Data: storage},
+		layers.File{Name: "kind/manifests/default-storage.yaml", Data: own["manifests/default-storage.yaml"]},
 		layers.File{Name: "kind/version", Data: []byte(v.Kubernetes)},
-		layers.File{Name: "usr/local/bin/crictl", Mode: 0o755, Data: crictl},
+		layers.File{Name: "usr/local/bin/crictl", Mode: 0o755, Data: own["node/crictl"]},
 		layers.File{Name: "usr/sbin/init", Link: "/usr/lib/systemd/systemd"},
 	)
 	for _, unit := range []string{"containerd.service", "kubelet.service", "undo-mount-hacks.service"} {

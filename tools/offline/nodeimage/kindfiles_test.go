@@ -32,14 +32,17 @@ func TestParseImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := imageNames{
-		apiserver: "registry.invalid/kube-apiserver:v1.37.0", etcd: "registry.invalid/etcd:3.7.0-0",
-		controllerManager: "registry.invalid/kube-controller-manager:v1.37.0",
-		scheduler:         "registry.invalid/kube-scheduler:v1.37.0", proxy: "registry.invalid/kube-proxy:v1.37.0",
-		coredns: "registry.invalid/coredns/coredns:v1.14.6", pause: "registry.invalid/pause:3.10.2",
-		podnet: "localhost/podnet:1",
+		"kube-apiserver":          "registry.invalid/kube-apiserver:v1.37.0",
+		"kube-controller-manager": "registry.invalid/kube-controller-manager:v1.37.0",
+		"kube-scheduler":          "registry.invalid/kube-scheduler:v1.37.0",
+		"kube-proxy":              "registry.invalid/kube-proxy:v1.37.0",
+		"coredns":                 "registry.invalid/coredns/coredns:v1.14.6",
+		"etcd":                    "registry.invalid/etcd:3.7.0-0",
+		"pause":                   "registry.invalid/pause:3.10.2",
+		"podnet":                  "localhost/podnet:1",
 	}
-	if got != want {
-		t.Errorf("names = %+v, want %+v", got, want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for name, list := range map[string]string{
 		"wants etcd 3.9.0-0": strings.Replace(sampleImages, "3.7.0-0", "3.9.0-0", 1),
@@ -50,12 +53,11 @@ func TestParseImages(t *testing.T) {
 			t.Errorf("error %v does not say %q", err, name)
 		}
 	}
-	var programs []string
-	for _, i := range innerImages(got) {
-		programs = append(programs, i.program+" "+i.name)
+	for _, i := range innerImages() {
+		delete(got, i.program)
 	}
-	if len(programs) != 8 {
-		t.Errorf("%d images are put into the node, want 8: %v", len(programs), programs)
+	if len(got) > 0 {
+		t.Errorf("no image is made for %v", got)
 	}
 }
 
@@ -69,7 +71,7 @@ func kindFiles(t *testing.T) map[string]layers.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := imageNames{pause: "registry.invalid/pause:3.10.2", podnet: "localhost/podnet:1"}
+	names := imageNames{"pause": "registry.invalid/pause:3.10.2", "podnet": "localhost/podnet:1"}
 	files, err := kindLayer(strings.TrimSpace(string(out)), r, names, []byte("{}"))
 	if err != nil {
 		t.Fatal(err)

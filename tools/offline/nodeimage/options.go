@@ -14,9 +14,9 @@ import (
 // Source says where a node image comes from.
 type Source string
 
-// The sources. Auto is only ever asked for; what an image came from is one of the other two.
+// The sources. Images come from Published or Build; Auto is an option only.
 const (
-	// Auto takes the published image when it can be pulled, and builds otherwise.
+	// Auto pulls the published image if possible, and builds otherwise.
 	Auto Source = "auto"
 	// Published is kind's own image, by digest.
 	Published Source = "published"
@@ -24,22 +24,21 @@ const (
 	Build Source = "build"
 )
 
-// Options are what is wanted of a node image.
+// Options describe the node image to make.
 type Options struct {
 	// KubernetesVersion is one of the pinned versions, such as "v1.37.0"; empty means DefaultVersion.
 	KubernetesVersion string
 	// Source is Auto, Published or Build; empty means Auto.
 	Source Source
-	// Engine is the client of docker, podman or nerdctl, by name or path. Only what all three have is used.
+	// Engine is the client of docker, podman or nerdctl, by name or path.
 	Engine string
-	// Preload are images to have inside, as `docker save` writes them; a published image has none of them. Their
-	// digests go into the node image's tag, so that the files need not be read to know that the node image is the right
-	// one.
-	Preload []offline.Database
+	// Database is the image to have inside, none if zero; a published image does not have it. Its digest goes into the
+	// node image's tag, so that its file need not be read to find the right node image.
+	Database offline.Database
 	// CacheDir keeps what was built.
 	CacheDir string
 	Log      *slog.Logger
-	// Progress hears of every step: when it starts, at least every 20 s while it goes on, and when it ends.
+	// Progress gets a line when a step starts, every 20 s while it runs, and when it ends.
 	Progress io.Writer
 }
 
@@ -53,11 +52,11 @@ type Image struct {
 	Source Source
 	// Inputs is the digest of everything a built image was made from.
 	Inputs string
-	// Reused tells that nothing had to be made or pulled.
+	// Reused means that nothing was built or pulled.
 	Reused bool
 }
 
-// withDefaults fills in what is left empty, and refuses what cannot be done.
+// withDefaults sets empty options and validates the others.
 func (o Options) withDefaults() (Options, error) {
 	if o.KubernetesVersion == "" {
 		o.KubernetesVersion = DefaultVersion
@@ -71,10 +70,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Engine == "" {
 		return o, fmt.Errorf("no container engine given: name docker, podman or nerdctl")
 	}
-	for i, p := range o.Preload {
-		if p.Path == "" || p.Digest == "" {
-			return o, fmt.Errorf("preload archive %d has path %q and digest %q: give both", i, p.Path, p.Digest)
-		}
+	if db := o.Database; (db.Path == "") != (db.Digest == "") {
+		return o, fmt.Errorf("database image has path %q and digest %q: give both", db.Path, db.Digest)
 	}
 	return o, nil
 }
@@ -87,7 +84,7 @@ func (b *builder) engine(ctx context.Context, stdout io.Writer, args ...string) 
 	return b.run.Run(ctx, proc.Command{Args: append([]string{b.opts.Engine}, args...), Stdout: stdout})
 }
 
-// present tells whether the engine has an image.
+// present reports whether the engine has an image.
 func (b *builder) present(ctx context.Context, ref string) bool {
 	return b.engine(ctx, io.Discard, "image", "inspect", ref) == nil
 }

@@ -2,35 +2,28 @@ package nodeimage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
 
-// How long a pull may be silent: at first, when nothing may be there to answer, and once something came.
+// How long a pull may be silent: at first, when there may be no registry, and later.
 const (
 	pullFirst  = 20 * time.Second
 	pullSilent = 2 * time.Minute
 )
 
-// errNoPublished says that there is no published image to try.
-var errNoPublished = errors.New("no published image of this version is pinned")
-
-// published returns the published image when the engine has it or can pull it.
+// published returns the published image, and pulls it if the engine does not have it.
 func (b *builder) published(ctx context.Context) (Image, error) {
-	ref := publishedImages()[b.rel.Kubernetes]
-	if ref == "" {
-		return Image{}, fmt.Errorf("take published node image of %s: %w", b.rel.Kubernetes, errNoPublished)
+	img := Image{
+		Ref: publishedImages()[b.rel.Kubernetes], KubernetesVersion: b.rel.Kubernetes, Source: Published,
 	}
-	img := Image{Ref: ref, KubernetesVersion: b.rel.Kubernetes, Source: Published}
-	if b.present(ctx, ref) {
-		img.Reused = true
+	if img.Ref == "" {
+		return Image{}, fmt.Errorf("take published node image of %s: none of this version is pinned", b.rel.Kubernetes)
+	}
+	if img.Reused = b.present(ctx, img.Ref); img.Reused {
 		return img, nil
 	}
-	if err := b.pull(ctx, ref); err != nil {
-		return Image{}, err
-	}
-	return img, nil
+	return img, b.pull(ctx, img.Ref)
 }
 
 // pull pulls an image, as long as there is progress.
@@ -38,12 +31,15 @@ func (b *builder) pull(ctx context.Context, ref string) error {
 	fmt.Fprintf(b.opts.Progress, "pull the published node image %s\n", ref)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watchdog{cancel: cancel}
-	w.timer = time.AfterFunc(pullFirst, func() {
-		cancel(fmt.Errorf("nothing came within %s", pullFirst))
+	first := time.AfterFunc(pullFirst, func() { cancel(fmt.Errorf("nothing came within %s", pullFirst)) })
+	silent := time.AfterFunc(pullFirst+pullSilent, func() { cancel(fmt.Errorf("no progress for %s", pullSilent)) })
+	defer func() { first.Stop(); silent.Stop() }()
+	progress := writerFunc(func(p []byte) (int, error) {
+		first.Stop()
+		silent.Reset(pullSilent)
+		return len(p), nil
 	})
-	defer func() { w.timer.Stop() }()
-	if err := b.engine(ctx, w, "pull", ref); err != nil {
+	if err := b.engine(ctx, progress, "pull", ref); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -52,15 +48,6 @@ func (b *builder) pull(ctx context.Context, ref string) error {
 	return nil
 }
 
-// watchdog ends a pull that has gone silent. Only the pull itself writes to it.
-type watchdog struct {
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
-}
+type writerFunc func([]byte) (int, error)
 
-// Write hears the pull's output.
-func (w *watchdog) Write(p []byte) (int, error) {
-	w.timer.Stop()
-	w.timer = time.AfterFunc(pullSilent, func() { w.cancel(fmt.Errorf("no progress for %s", pullSilent)) })
-	return len(p), nil
-}
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

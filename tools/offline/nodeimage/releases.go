@@ -1,6 +1,9 @@
 package nodeimage
 
-import "github.com/seatrial/seatrial/clusters/offline"
+import (
+	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/tools/offline/debian"
+)
 
 // DefaultVersion is the Kubernetes version of the published image that the pinned kind release uses.
 const DefaultVersion = offline.DefaultKubernetesVersion
@@ -13,7 +16,8 @@ func publishedImages() map[string]string {
 	}
 }
 
-// release is what goes with one Kubernetes version: the names and versions kubeadm of that version asks for.
+// release holds the versions that kubeadm of one Kubernetes version asks for. The digest of the node image covers its
+// fields by name.
 type release struct {
 	Kubernetes string
 	// Etcd and CoreDNS are module versions.
@@ -22,7 +26,7 @@ type release struct {
 	EtcdTag, CoreDNSTag, PauseTag string
 }
 
-// releases are the Kubernetes versions that are pinned; a new one is a line here and a run of the pin program.
+// releases are the pinned Kubernetes versions. A new one is a line here and a run of `go run ./tools/offline pin`.
 func releases() []release {
 	return []release{
 		{"v1.37.0", "v3.7.0", "v1.14.6", "3.7.0-0", "v1.14.6", "3.10.2"},
@@ -38,4 +42,19 @@ func releaseOf(version string) (release, error) {
 		}
 	}
 	return release{}, offline.ValidateImages(version, "")
+}
+
+// nodeRoot is the root file system of a node: what kind's own base image installs, and what the faults need there. The
+// systemd of bookworm (252) runs on cgroup v1 and v2; 256 and later refuse v1.
+func nodeRoot() debian.Spec {
+	return debian.Spec{
+		Name:  "node-root",
+		Suite: "bookworm",
+		Packages: []string{
+			"systemd", "dbus", // Services, and transient units for the agent's timers.
+			"conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux", "mount", "kmod",
+			"e2fsprogs", "xfsprogs", // File systems of volumes.
+			"bash", "ca-certificates", "curl", "jq", "procps", "socat",
+		},
+	}
 }

@@ -1,4 +1,4 @@
-// Package proc runs other programs: by argument list, in a process group of their own, ended with the context.
+// Package proc runs programs: by argument list, in a process group of their own that ends with the context.
 package proc
 
 import (
@@ -62,10 +62,11 @@ func (Exec) Run(ctx context.Context, c Command) error {
 	if err == nil {
 		return nil
 	}
-	if cmd.Process != nil && ctx.Err() != nil {
-		// Children that ignored SIGINT must not go on working after us.
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		return fmt.Errorf("run %s: %w", c.Args[0], ctx.Err())
+	if ctx.Err() != nil {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // Children may have ignored SIGINT.
+		}
+		return fmt.Errorf("run %s: %w", c.Args[0], context.Cause(ctx))
 	}
 	if text := tail.text(); text != "" {
 		return fmt.Errorf("run %s: %w: %s", c.Args[0], err, text)

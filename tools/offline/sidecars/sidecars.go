@@ -21,82 +21,41 @@ import (
 //go:embed pins
 var pinFiles embed.FS
 
-// sidecar is a program of kubernetes-csi that is compiled from its Go module.
-type sidecar struct {
-	name, path, version string
-	program             string // Below cmd/.
-	// cold is about how long it takes on two idle cores with empty caches.
-	cold time.Duration
-}
-
-func attacher() sidecar {
-	return sidecar{"external-attacher", "github.com/kubernetes-csi/external-attacher/v4", "v4.13.0", "csi-attacher",
-		4 * time.Minute}
-}
-
-func provisioner() sidecar {
-	return sidecar{"external-provisioner", "github.com/kubernetes-csi/external-provisioner/v6", "v6.3.0",
-		"csi-provisioner", 3 * time.Minute}
-}
-
-func resizer() sidecar {
-	return sidecar{"external-resizer", "github.com/kubernetes-csi/external-resizer/v2", "v2.3.0", "csi-resizer",
-		3 * time.Minute}
-}
-
-func all() []sidecar { return []sidecar{attacher(), provisioner(), resizer()} }
-
-func (s sidecar) title() string      { return s.name + " " + s.version }
-func (s sidecar) pin() string        { return s.name + "-" + s.version }
-func (s sidecar) packages() []string { return []string{s.path + "/cmd/" + s.program} }
-
-// module is what the compiler needs to know.
-func (s sidecar) module() (gobuild.Module, error) {
-	files, err := gobuild.PinFiles(pinFiles, path.Join("pins", s.pin()))
-	if err != nil {
-		return gobuild.Module{}, fmt.Errorf("read pins of %s: %w", s.title(), err)
+// sidecars lists the programs of kubernetes-csi.
+func sidecars() []gobuild.Component {
+	const modules = "github.com/kubernetes-csi/"
+	one := func(name, major, version, program string, cold time.Duration) gobuild.Component {
+		path := modules + name + "/" + major
+		return gobuild.Component{Path: path, Version: version, Cold: cold, Module: gobuild.Module{
+			Name: name, Packages: []string{path + "/cmd/" + program},
+			Variables: map[string]string{"main.version": version},
+		}}
 	}
-	return gobuild.Module{
-		Name: s.name, Files: files, Packages: s.packages(), Variables: map[string]string{"main.version": s.version},
-	}, nil
+	return []gobuild.Component{
+		one("external-attacher", "v4", "v4.13.0", "csi-attacher", 4*time.Minute),
+		one("external-provisioner", "v6", "v6.3.0", "csi-provisioner", 3*time.Minute),
+		one("external-resizer", "v2", "v2.3.0", "csi-resizer", 3*time.Minute),
+	}
 }
 
-// Pin writes the pinned modules of the sidecars below pinsDir, as gobuild.WritePin does it: it is called when a version
-// in this package is changed.
+// Pin writes the pinned modules of the sidecars below pinsDir, as gobuild.WritePins does.
 func Pin(ctx context.Context, pinsDir string) error {
-	for _, s := range all() {
-		m := gobuild.Pin{Name: s.name, Path: s.path, Version: s.version, Packages: s.packages()}
-		if err := gobuild.WritePin(ctx, m, filepath.Join(pinsDir, s.pin())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return gobuild.WritePins(ctx, pinsDir, nil, sidecars())
 }
 
-// Options say where results are kept, and who hears of the work.
-type Options struct {
-	// CacheDir is the directory of the store that results are kept in.
-	CacheDir string
-	// Progress hears, a line each, of every compilation: when it starts, every 20 s while it goes on, and when it
-	// ends. It hears nothing when all is there.
-	Progress io.Writer
+// Ensure returns the sidecars, linked statically for this machine's architecture, and compiles those that the store in
+// cacheDir lacks: about eight minutes for all on two idle cores with nothing cached. An interrupted call resumes with
+// the sidecar where it stopped. Progress gets a line when compiling starts, every 20 s while it runs, and when it ends.
+func Ensure(ctx context.Context, cacheDir string, progress io.Writer) (offline.Sidecars, error) {
+	return ensure(ctx, gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{}), progress)
 }
 
-// Programs are the sidecars, linked statically, for nodes of this machine's architecture.
-type Programs = offline.Sidecars
-
-// Ensure returns the sidecars, and compiles those that the cache does not have: about eight minutes for all on two idle
-// cores with nothing cached. An interrupted call goes on with the sidecar where it stopped.
-func Ensure(ctx context.Context, o Options) (Programs, error) {
-	return ensure(ctx, o, gobuild.New(store.Store{Dir: o.CacheDir}, proc.Exec{}))
-}
-
-// Dirs returns where, in the store, the sidecars are or would be.
+// Dirs returns the directories of the sidecars in the store, whether or not they exist.
 func Dirs(cacheDir string) ([]string, error) {
 	b := gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{})
 	var dirs []string
-	for _, s := range all() {
-		m, err := s.module()
+	for _, s := range sidecars() {
+		m, err := s.Load(pinFiles, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -105,34 +64,34 @@ func Dirs(cacheDir string) ([]string, error) {
 	return dirs, nil
 }
 
-func ensure(ctx context.Context, o Options, b gobuild.Builder) (Programs, error) {
-	programs := Programs{Versions: map[string]string{}}
+func ensure(ctx context.Context, b gobuild.Builder, progress io.Writer) (offline.Sidecars, error) {
+	programs := offline.Sidecars{Versions: map[string]string{}}
 	paths := []*string{&programs.Attacher, &programs.Provisioner, &programs.Resizer}
 	var todo []steps.Step
 	missing := false
-	for i, s := range all() {
-		m, err := s.module()
+	for i, s := range sidecars() {
+		m, err := s.Load(pinFiles, nil)
 		if err != nil {
-			return Programs{}, err
+			return offline.Sidecars{}, err
 		}
-		programs.Versions[s.name] = s.version
+		programs.Versions[s.Name] = s.Version
 		missing = missing || !b.Has(m)
 		todo = append(todo, steps.Step{
-			Name: "compile " + s.title(), About: s.cold, There: func() bool { return b.Has(m) },
+			Name: "compile " + s.Title(), About: s.Cold, There: func() bool { return b.Has(m) },
 			Do: func(ctx context.Context) error {
 				dir, err := b.Build(ctx, m)
 				if err != nil {
-					return fmt.Errorf("make sidecar %s: %w", s.title(), err)
+					return fmt.Errorf("make sidecar %s: %w", s.Title(), err)
 				}
-				*paths[i] = filepath.Join(dir, s.program)
+				*paths[i] = filepath.Join(dir, path.Base(s.Packages[0]))
 				return nil
 			},
 		})
 	}
 	if !missing {
-		o.Progress = io.Discard
+		progress = io.Discard
 	} else if err := gobuild.NeedGo(ctx, b.Runner); err != nil {
-		return Programs{}, fmt.Errorf("make sidecars: %w", err)
+		return offline.Sidecars{}, fmt.Errorf("make sidecars: %w", err)
 	}
-	return programs, steps.Run(ctx, o.Progress, "sidecar", todo)
+	return programs, steps.Run(ctx, progress, "sidecar", todo)
 }

@@ -18,17 +18,17 @@ import (
 // TestPins holds that every sidecar can be compiled from what is checked in: its pinned module is there, requires its
 // version, and has the sum of it.
 func TestPins(t *testing.T) {
-	for _, s := range all() {
-		m, err := s.module()
+	for _, s := range sidecars() {
+		m, err := s.Load(pinFiles, nil)
 		if err != nil {
-			t.Errorf("%s: %v", s.title(), err)
+			t.Errorf("%s: %v", s.Title(), err)
 			continue
 		}
-		if !strings.Contains(string(m.Files["go.mod"]), s.path+" "+s.version) {
-			t.Errorf("go.mod of %s does not require it", s.title())
+		if !strings.Contains(string(m.Files["go.mod"]), s.Path+" "+s.Version) {
+			t.Errorf("go.mod of %s does not require it", s.Title())
 		}
-		if !strings.Contains(string(m.Files["go.sum"]), s.path+" "+s.version+" h1:") {
-			t.Errorf("go.sum of %s lacks it", s.title())
+		if !strings.Contains(string(m.Files["go.sum"]), s.Path+" "+s.Version+" h1:") {
+			t.Errorf("go.sum of %s lacks it", s.Title())
 		}
 	}
 }
@@ -52,30 +52,31 @@ func (g *goCommand) Run(_ context.Context, c proc.Command) error {
 }
 
 func TestEnsure(t *testing.T) {
-	compiler := &goCommand{refused: provisioner().path}
+	all := sidecars()
+	compiler := &goCommand{refused: all[1].Path}
 	b := gobuild.Builder{Store: store.Store{Dir: t.TempDir()}, Runner: compiler, GoVersion: "go1.26.8", Arch: "amd64"}
 	var said bytes.Buffer
-	_, err := ensure(t.Context(), Options{Progress: &said}, b)
-	if err == nil || !strings.Contains(err.Error(), "make sidecar "+provisioner().title()) {
+	_, err := ensure(t.Context(), b, &said)
+	if err == nil || !strings.Contains(err.Error(), "make sidecar "+all[1].Title()) {
 		t.Errorf("ensure = %v, want it to name the provisioner", err)
 	}
 	compiler.refused = ""
-	first, err := ensure(t.Context(), Options{Progress: &said}, b)
-	if err != nil || compiler.runs != len(all())+1 {
+	first, err := ensure(t.Context(), b, &said)
+	if err != nil || compiler.runs != len(all)+1 {
 		t.Fatalf("ensure = %+v (%v) after %d runs, want it to go on where it stopped", first, err, compiler.runs)
 	}
 	for _, want := range []string{
-		"sidecar 1/3: compile " + attacher().title() + " (about 4m on two idle cores)\n",
-		"sidecar 1/3: compile " + attacher().title() + ": done in",
-		"sidecar 2/3: compile " + provisioner().title() + ": failed after",
+		"sidecar 1/3: compile " + all[0].Title() + " (about 4m on two idle cores)\n",
+		"sidecar 1/3: compile " + all[0].Title() + ": done in",
+		"sidecar 2/3: compile " + all[1].Title() + ": failed after",
 	} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, &said)
 		}
 	}
 	said.Reset()
-	second, err := ensure(t.Context(), Options{Progress: &said}, b)
-	if err != nil || said.Len() > 0 || compiler.runs != len(all())+1 {
+	second, err := ensure(t.Context(), b, &said)
+	if err != nil || said.Len() > 0 || compiler.runs != len(all)+1 {
 		t.Errorf("second ensure = %+v (%v), said %q, after %d runs", second, err, &said, compiler.runs)
 	}
 	for program, path := range map[string]string{
@@ -85,7 +86,7 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("%s is at %q (%v)", program, path, err)
 		}
 	}
-	if first.Versions["external-resizer"] != resizer().version || len(first.Versions) != len(all()) {
+	if first.Versions["external-resizer"] != all[2].Version || len(first.Versions) != len(all) {
 		t.Errorf("versions = %v", first.Versions)
 	}
 }

@@ -1,4 +1,4 @@
-// Package steps does things that take minutes, one after another, and says how far it is.
+// Package steps runs steps that take minutes, one after another, and prints the progress.
 package steps
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heartbeat is how often a step that goes on says so.
+// heartbeat is the interval of progress lines of a running step.
 const heartbeat = 20 * time.Second
 
 // Step is one thing to do.
@@ -17,12 +17,12 @@ type Step struct {
 	Name string
 	// About is how long it takes on two cores with nothing cached.
 	About time.Duration
-	// There tells whether it was done before; Do is called all the same, to pick up the result. Nil means no.
+	// There reports whether the result exists; Do is called nevertheless, to return it. Nil means no.
 	There func() bool
 	Do    func(ctx context.Context) error
 }
 
-// Outlook says how long the steps that were not done before take, and which they are.
+// Outlook returns which steps remain and how long they take.
 func Outlook(all []Step) string {
 	var names []string
 	var about time.Duration
@@ -34,8 +34,7 @@ func Outlook(all []Step) string {
 	return fmt.Sprintf("about %s on two idle cores (%s)", brief(about.Round(time.Minute)), strings.Join(names, ", "))
 }
 
-// Run does the steps of what is being made. It writes a line when a step starts, every 20 s while it goes on, and when
-// it ends.
+// Run runs the steps. It writes a line when a step starts, every 20 s while it runs, and when it ends.
 func Run(ctx context.Context, out io.Writer, what string, all []Step) error {
 	for i, s := range all {
 		head := fmt.Sprintf("%s %d/%d: %s", what, i+1, len(all), s.Name)
@@ -76,7 +75,7 @@ func (s Step) run(ctx context.Context, out io.Writer, head string) error {
 	}
 }
 
-// brief writes a duration without seconds that are none.
+// brief formats a duration without zero seconds.
 func brief(d time.Duration) string {
 	text := d.Round(time.Second).String()
 	if minutes, even := strings.CutSuffix(text, "m0s"); even {

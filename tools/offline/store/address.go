@@ -3,8 +3,11 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -35,4 +38,18 @@ func (a *Address) Sum() string {
 		h.Write([]byte(value))
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Digest returns the SHA-256 of a file, as 64 hexadecimal digits.
+func Digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("digest file: %w", err)
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("digest %q: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

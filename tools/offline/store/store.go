@@ -1,5 +1,5 @@
-// Package store keeps the results of long work on disk, each under the digest of what it was made from. Its promise: a
-// result that is there is whole, and the same inputs are never worked on twice.
+// Package store keeps results on disk, each under the digest of its inputs. Its promise: a result that exists is whole,
+// and the same inputs are never processed twice.
 package store
 
 import (
@@ -43,7 +43,7 @@ func Default() (Store, error) {
 	return Store{Dir: filepath.Join(dir, "seatrial", "nodeimage")}, nil
 }
 
-// Path is where the result of that kind with that address is, or would be.
+// Path returns the directory of a result, whether or not it exists.
 func (s Store) Path(kind, sum string) string {
 	if len(sum) > shortSum {
 		sum = sum[:shortSum]
@@ -51,13 +51,18 @@ func (s Store) Path(kind, sum string) string {
 	return filepath.Join(s.Dir, "results", kind+"-"+sum)
 }
 
-// Has tells whether a whole result is there.
+// lockPath returns the lock file of a result or unfinished result.
+func (s Store) lockPath(result string) string {
+	return filepath.Join(s.Dir, "locks", filepath.Base(result))
+}
+
+// Has reports whether a result exists, and so is whole.
 func (s Store) Has(kind, sum string) bool {
 	info, err := os.Stat(s.Path(kind, sum))
 	return err == nil && info.IsDir()
 }
 
-// LogPath is where the log of work on that kind goes; its directory exists afterwards.
+// LogPath returns the log file for work on results of that kind, and makes its directory.
 func (s Store) LogPath(kind string) (string, error) {
 	dir := filepath.Join(s.Dir, "logs")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -66,10 +71,9 @@ func (s Store) LogPath(kind string) (string, error) {
 	return filepath.Join(dir, kind+".log"), nil
 }
 
-// Produce returns the directory of the result, working on it only when it is not there. The work function gets
-// an empty directory; it becomes the result, in one rename, when work returns nil, and is removed otherwise.
-// Other processes that want the same result wait for the one that works on it. The bool tells whether the
-// result was there already.
+// Produce returns the directory of a result, and calls work to make it if it does not exist. Work gets an empty
+// directory, which becomes the result in one rename if work returns nil, and is removed otherwise. Other processes that
+// want the same result wait meanwhile. The bool reports whether the result existed.
 func (s Store) Produce(
 	ctx context.Context, kind, sum string, work func(ctx context.Context, dir string) error,
 ) (string, bool, error) {
@@ -77,7 +81,7 @@ func (s Store) Produce(
 	if s.Has(kind, sum) {
 		return path, true, nil
 	}
-	unlock, err := s.lock(ctx, filepath.Base(path))
+	unlock, err := Lock(ctx, s.lockPath(path), "another process to finish "+filepath.Base(path), lockBound)
 	if err != nil {
 		return "", false, err
 	}
@@ -97,7 +101,7 @@ func (s Store) work(ctx context.Context, path string, work func(context.Context,
 			return fmt.Errorf("make cache directory: %w", err)
 		}
 	}
-	// The lock is ours, so whatever an interrupted run left under this name is nobody's.
+	// This process has the lock, so what is left under this name is of an interrupted run.
 	tmp := filepath.Join(s.Dir, "unfinished", filepath.Base(path))
 	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("remove unfinished result: %w", err)
@@ -128,27 +132,24 @@ func syncFiles(dir string) error {
 			return err
 		}
 		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("sync result: %w", err)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
 		}
-		defer func() { _ = f.Close() }() // Nothing was written to it.
-		if err := f.Sync(); err != nil {
+		if err != nil {
 			return fmt.Errorf("sync result: %w", err)
 		}
 		return nil
 	})
 }
 
-// lock takes the lock of that name, waiting until ctx ends.
-func (s Store) lock(ctx context.Context, name string) (func(), error) {
-	dir := filepath.Join(s.Dir, "locks")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// Lock takes the lock of a file, which it makes with its directory. It waits for another holder until ctx ends or the
+// bound is over; the error then says that it waited for what. The lock ends with the process.
+func Lock(ctx context.Context, path, what string, bound time.Duration) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make lock directory: %w", err)
 	}
-	var unlock func()
-	what := "another process to finish " + name
-	err := await.Until(ctx, what, lockPoll, lockBound, func(context.Context) (_ bool, _ string, err error) {
-		if unlock, err = tryLock(filepath.Join(dir, name)); err != nil {
+	err = await.Until(ctx, what, lockPoll, bound, func(context.Context) (_ bool, _ string, err error) {
+		if unlock, err = tryLock(path); err != nil {
 			err = await.Stop(err)
 		}
 		return unlock != nil, "lock held", err
@@ -156,7 +157,7 @@ func (s Store) lock(ctx context.Context, name string) (func(), error) {
 	return unlock, err
 }
 
-// tryLock takes the lock when nobody has it, and returns neither a function nor an error when somebody has.
+// tryLock returns neither a function nor an error if another process has the lock.
 func tryLock(path string) (func(), error) {
 	unlock, err := durable.Lock(path, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -165,7 +166,7 @@ func tryLock(path string) (func(), error) {
 	return unlock, err
 }
 
-// Sweep removes what killed processes had begun and nobody works on.
+// Sweep removes the unfinished results of killed processes.
 func (s Store) Sweep() error {
 	found, err := filepath.Glob(filepath.Join(s.Dir, "unfinished", "*"))
 	if err != nil {
@@ -173,7 +174,7 @@ func (s Store) Sweep() error {
 	}
 	var errs []error
 	for _, path := range found {
-		unlock, err := tryLock(filepath.Join(s.Dir, "locks", filepath.Base(path)))
+		unlock, err := tryLock(s.lockPath(path))
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -186,7 +187,7 @@ func (s Store) Sweep() error {
 	return errors.Join(errs...)
 }
 
-// KeepOnly removes all results of a kind but one: results that are only of use while they are new.
+// KeepOnly removes all results of a kind but one.
 func (s Store) KeepOnly(kind, sum string) error {
 	keep := s.Path(kind, sum)
 	found, err := filepath.Glob(filepath.Join(s.Dir, "results", kind+"-*"))

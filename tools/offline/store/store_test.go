@@ -85,7 +85,7 @@ func TestProduceOnceAmongMany(t *testing.T) {
 
 func TestWaitForOtherProcessIsBounded(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
-	unlock, err := s.lock(context.Background(), "thing-ab")
+	unlock, err := Lock(context.Background(), s.lockPath("thing-ab"), "nobody", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

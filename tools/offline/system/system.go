@@ -5,16 +5,15 @@ package system
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/tools/offline/proc"
 )
 
 // System is the real machine. Its zero value is ready.
@@ -54,45 +53,16 @@ func (System) MountEvents() error {
 	return unix.Close(group)
 }
 
-// Run runs a command to its end and returns its standard output. A command that fails is an error that has its last
-// words. When ctx ends the command is killed, and 5 seconds later given up.
+// Run runs a command as proc.Exec does, and returns its standard output.
 func (s System) Run(ctx context.Context, argv ...string) ([]byte, error) {
-	return s.RunWith(ctx, nil, nil, argv...)
+	return s.RunWith(ctx, nil, argv...)
 }
 
-// RunWith is Run with input on standard input, and env added to the environment.
-func (System) RunWith(ctx context.Context, input io.Reader, env []string, argv ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	command.WaitDelay = 5 * time.Second
-	command.Env = append(os.Environ(), env...)
-	command.Stdin = input
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	err := command.Run()
-	if err == nil {
-		return stdout.Bytes(), nil
-	}
-	if ended := context.Cause(ctx); ended != nil {
-		err = errors.Join(err, ended)
-	}
-	said := lastWords(stderr.String())
-	if said == "" {
-		said = lastWords(stdout.String())
-	}
-	return stdout.Bytes(), fmt.Errorf("run %q: %w%s", strings.Join(argv, " "), err, said)
-}
-
-// lastWords returns the end of what a command said, to be put behind its error.
-func lastWords(text string) string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return ""
-	}
-	const enough = 2000
-	if len(text) > enough {
-		text = "..." + text[len(text)-enough:]
-	}
-	return ": " + text
+// RunWith is Run with input on standard input.
+func (System) RunWith(ctx context.Context, input io.Reader, argv ...string) ([]byte, error) {
+	var stdout bytes.Buffer
+	err := proc.Exec{}.Run(ctx, proc.Command{Args: argv, Stdin: input, Stdout: &stdout})
+	return stdout.Bytes(), err
 }
 
 // Floor is the lowest value of a kernel limit that kind's nodes can live with.

@@ -1,9 +1,8 @@
 package ociwrap
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,13 +26,7 @@ func names() []string {
 
 // Known returns the set of every capability of a kernel whose /proc/sys/kernel/cap_last_cap is last.
 func Known(last int) Set {
-	if last >= 63 {
-		return ^Set(0)
-	}
-	if last < 0 {
-		return 0
-	}
-	return Set(1)<<(last+1) - 1
+	return Set(1)<<min(max(last+1, 0), 64) - 1
 }
 
 // Names returns the names of the capabilities in s, in the kernel's order; one without a name here is "CAP_<number>".
@@ -53,26 +46,17 @@ func (s Set) Names() []string {
 	return out
 }
 
-// Has tells whether s holds the capability of that name; upper and lower case and a missing "CAP_" are all the same.
-// A name that is not known here is reported as held, so that nothing is dropped that is not understood.
+// Has reports whether s holds the capability of that name, in upper or lower case, with or without "CAP_". It reports
+// true for an unknown name, so that nothing is removed that is not understood.
 func (s Set) Has(name string) bool {
-	want := strings.ToUpper(name)
-	if !strings.HasPrefix(want, "CAP_") {
-		want = "CAP_" + want
-	}
-	for n, known := range names() {
-		if known == want {
-			return s&(1<<n) != 0
-		}
-	}
-	return true
+	n := slices.Index(names(), "CAP_"+strings.TrimPrefix(strings.ToUpper(name), "CAP_"))
+	return n < 0 || s&(1<<n) != 0
 }
 
 // ParseBounding returns the bounding set from the text of a /proc/PID/status file.
 func ParseBounding(status []byte) (Set, error) {
-	lines := bufio.NewScanner(bytes.NewReader(status))
-	for lines.Scan() {
-		value, ok := strings.CutPrefix(lines.Text(), "CapBnd:")
+	for line := range strings.Lines(string(status)) {
+		value, ok := strings.CutPrefix(line, "CapBnd:")
 		if !ok {
 			continue
 		}
@@ -83,4 +67,23 @@ func ParseBounding(status []byte) (Set, error) {
 		return Set(bits), nil
 	}
 	return 0, fmt.Errorf("parse process status: it has no CapBnd line")
+}
+
+// Lacking returns the capabilities that the kernel knows and that are outside the bounding set of a process, which is a
+// number or "self". Read reads a file of /proc.
+func Lacking(read func(path string) ([]byte, error), process string) (Set, error) {
+	text, err := read("/proc/sys/kernel/cap_last_cap")
+	if err != nil {
+		return 0, fmt.Errorf("read the kernel's last capability: %w", err)
+	}
+	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("read the kernel's last capability: %w", err)
+	}
+	status, err := read("/proc/" + process + "/status")
+	if err != nil {
+		return 0, fmt.Errorf("read the bounding set: %w", err)
+	}
+	bounding, err := ParseBounding(status)
+	return Known(last) &^ bounding, err
 }

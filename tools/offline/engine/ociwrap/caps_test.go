@@ -34,8 +34,13 @@ func TestParseBounding(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("ParseBounding(%q) = %#x, want %#x", tc.status, got, tc.want)
 			}
-			if diff := cmp.Diff(tc.lacks, (Known(40) &^ got).Names()); diff != "" {
-				t.Errorf("lacking (-want +got):\n%s", diff)
+			read := func(path string) ([]byte, error) {
+				files := map[string]string{"/proc/sys/kernel/cap_last_cap": "40\n", "/proc/7/status": tc.status}
+				return []byte(files[path]), nil
+			}
+			lacks, err := Lacking(read, "7")
+			if diff := cmp.Diff(tc.lacks, lacks.Names()); diff != "" || err != nil {
+				t.Errorf("lacking (-want +got):\n%s%v", diff, err)
 			}
 		})
 	}

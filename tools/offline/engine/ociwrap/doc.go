@@ -1,7 +1,7 @@
-// Package ociwrap keeps only those capabilities in an OCI runtime's JSON that the host can grant, and nothing else.
+// Package ociwrap removes the capabilities that the host cannot grant from an OCI runtime's JSON, and nothing else.
 //
 // A container engine asks for every capability the kernel knows when a container is privileged; the runtime refuses
-// the whole container when the host's bounding set lacks one of them. The functions here find the JSON file a runc
-// command line refers to and cut the capabilities that cannot be had out of it, byte for byte the same otherwise.
+// the whole container when the host's bounding set lacks one of them. The package finds the JSON file that a runc
+// command line refers to and removes those capabilities from it; every other value stays as it is written.
 // It imports the standard library only, since it is compiled into a program that stands alone.
 package ociwrap

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,12 @@ func main() {
 
 func run(args []string) error {
 	if path, kind := ociwrap.Target(args); kind != ociwrap.None {
-		allowed, err := bounding()
+		// The bounding set is the engine's own, inherited.
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return fmt.Errorf("read the bounding set: %w", err)
+		}
+		allowed, err := ociwrap.ParseBounding(status)
 		if err != nil {
 			return err
 		}
@@ -42,15 +48,6 @@ func run(args []string) error {
 	return nil
 }
 
-// bounding returns this process's bounding set, which is the engine's own, inherited.
-func bounding() (ociwrap.Set, error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, fmt.Errorf("read the bounding set: %w", err)
-	}
-	return ociwrap.ParseBounding(status)
-}
-
 // trim rewrites the file when, and only when, it asks for a capability that is not allowed.
 func trim(path string, kind ociwrap.Kind, allowed ociwrap.Set) error {
 	text, err := os.ReadFile(path)
@@ -61,43 +58,28 @@ func trim(path string, kind ociwrap.Kind, allowed ociwrap.Set) error {
 	if err != nil {
 		return fmt.Errorf("read the container's description: %w", err)
 	}
-	filter := ociwrap.FilterConfig
-	if kind == ociwrap.Process {
-		filter = ociwrap.FilterProcess
-	}
-	trimmed, cut, err := filter(text, allowed)
+	filtered, changed, err := ociwrap.Filter(text, kind, allowed)
 	if err != nil {
 		return fmt.Errorf("%q: %w", path, err)
 	}
-	if len(cut) == 0 {
+	if !changed {
 		return nil
 	}
-	return replace(path, trimmed)
-}
-
-// replace puts text in the file's place in one step, so that no reader sees half of it.
-func replace(path string, text []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("replace %q: %w", path, err)
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".seatrial-*")
-	if err != nil {
-		return fmt.Errorf("replace %q: %w", path, err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // It is gone when all went well.
-	_, err = temporary.Write(text)
-	if err == nil {
-		err = temporary.Chmod(info.Mode().Perm())
-	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
+	if err := replace(path, filtered); err != nil {
 		return fmt.Errorf("replace %q: %w", path, err)
 	}
 	return nil
+}
+
+// replace replaces the content of a file in one step, so that no reader sees half of it. The mode stays.
+func replace(path string, text []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	temporary := fmt.Sprintf("%s.seatrial-%d", path, os.Getpid())
+	if err := os.WriteFile(temporary, text, info.Mode().Perm()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return os.Rename(temporary, path)
 }

@@ -80,6 +80,18 @@ func detachInUseMutations() []mutation {
 		{"blind for long", "detach-in-use", addDisk(func(t *historytest.Trial) {
 			t.Observer("api/volumeattachments", "", "", history.ObserverGap, "", 20, 28)
 		}), unknown, "api/volumeattachments was blind for 8s"},
+		{"listed by the node before it was made anew", "detach-in-use", then(func(t *historytest.Trial) {
+			t.GoneNode("worker", 29, "pvc-0")
+			t.InUse("worker", 29.5, "pvc-0")
+		}), pass, ""},
+		{"listed again after a gap", "detach-in-use", then(func(t *historytest.Trial) {
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 24, 26)
+			t.InUse("worker", 26, "pvc-0")
+		}), pass, ""},
+		{"listed in a gap, perhaps", "detach-in-use", then(func(t *historytest.Trial) {
+			t.InUse("worker", 15)
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 16, 31)
+		}), unknown, "the watch was blind before"},
 		{"never watched", "detach-in-use", onDisk(drop(observer("api/volumeattachments", "", history.ObserverOn))),
 			unknown, "api/volumeattachments was never on"},
 		{"no attachment seen", "detach-in-use", onDisk(drop(func(e *history.Event) bool {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -110,6 +111,14 @@ func (s *SetSpec) complete() {
 
 // Wants reports whether an ordinal is one of those that the StatefulSet is to have.
 func (d *Demand) Wants(ordinal int) bool { return ordinal >= d.Start && ordinal-d.Start < d.Replicas }
+
+// Ordinals are those that the StatefulSet is to have, and no more than MostOrdinals of them.
+func (d *Demand) Ordinals() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for k := d.Start; d.Wants(k) && k-d.Start < MostOrdinals && yield(k); k++ {
+		}
+	}
+}
 
 // Held reports whether an ordinal is below the partition: a pod of it is made at the current revision. The partition
 // counts from the first ordinal (pkg/controller/statefulset, newVersionedStatefulSetPod).

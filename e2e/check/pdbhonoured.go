@@ -15,7 +15,7 @@ import (
 // pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
 func PDBHonoured() Check {
 	return Check{
-		Name:    "pdb-honoured",
+		Name: "pdb-honoured",
 		Promise: "No running pod is evicted unless at least the budget's minAvailable of the others are Running and " +
 			"Ready.",
 		Source: "Kubernetes documentation, Specifying a Disruption Budget; KEP-85; " +

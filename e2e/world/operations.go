@@ -14,41 +14,40 @@ type Operation struct{ Sent, Answer *history.Event }
 // Operations are those of all clients: the answered ones in the order of their answers, then the others.
 type Operations struct{ All []Operation }
 
-// readOperations pairs the invocations and answers of each client. Its facts come in the order of its doings, since it
-// records them itself, and it does little at once: what is open of a client is few.
+// readOperations pairs the invocations and answers of each client. A client records its facts in the order of its
+// doings and does little at once, so few are open.
 func readOperations(w *World) *Operations {
 	type client struct {
 		instance string
 		number   int
 	}
-	type kept struct{ open map[int64]*history.Event }
 	events := w.Of(history.KindOp)
 	ops := &Operations{All: make([]Operation, 0, len(events)/2+1)}
-	clients := map[client]*kept{}
-	var order []*kept
+	clients := map[client]map[int64]*history.Event{} // Open invocations.
+	var order []client
 	var unanswered []Operation
 	for _, e := range events {
 		k := client{e.Op.Instance, e.Op.Client}
-		c := clients[k]
-		if c == nil {
-			c = &kept{map[int64]*history.Event{}}
-			clients[k], order = c, append(order, c)
+		open := clients[k]
+		if open == nil {
+			open = map[int64]*history.Event{}
+			clients[k], order = open, append(order, k)
 		}
-		sent := c.open[e.Op.Number]
+		sent := open[e.Op.Number]
 		if e.Op.Stage != history.StageInvoke {
-			delete(c.open, e.Op.Number)
+			delete(open, e.Op.Number)
 			ops.All = append(ops.All, Operation{sent, e})
 			continue
 		}
 		if sent != nil {
 			unanswered = append(unanswered, Operation{Sent: sent})
 		}
-		c.open[e.Op.Number] = e
+		open[e.Op.Number] = e
 	}
 	ops.All = append(ops.All, unanswered...)
-	for _, c := range order {
-		for _, number := range slices.Sorted(maps.Keys(c.open)) {
-			ops.All = append(ops.All, Operation{Sent: c.open[number]})
+	for _, k := range order {
+		for _, number := range slices.Sorted(maps.Keys(clients[k])) {
+			ops.All = append(ops.All, Operation{Sent: clients[k][number]})
 		}
 	}
 	return ops

@@ -8,58 +8,34 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// longest returns the longest of spans.
-func longest(spans []history.Span) history.Span {
-	var long history.Span
-	for _, s := range spans {
-		if s.Length() > long.Length() {
-			long = s
-		}
-	}
-	return long
-}
-
 // Holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
 // unseen.
 func Holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
-	var out []history.Span
-	add := func(from, to history.Time) {
-		from, to = max(from, bounds.NotBefore), min(to, bounds.NotAfter)
-		if from < to {
-			out = append(out, history.Span{NotBefore: from, NotAfter: to})
-		}
-	}
+	var holes, out []history.Span
 	at := bounds.NotBefore
 	for _, w := range sortSpans(watched) {
-		add(at, w.NotBefore)
+		holes = append(holes, history.Span{NotBefore: at, NotAfter: w.NotBefore})
 		at = max(at, w.NotAfter)
 	}
-	add(at, bounds.NotAfter)
-	for _, u := range unseen {
-		add(u.NotBefore, u.NotAfter)
+	holes = append(append(holes, history.Span{NotBefore: at, NotAfter: bounds.NotAfter}), unseen...)
+	for _, s := range sortSpans(holes) {
+		s.NotBefore, s.NotAfter = max(s.NotBefore, bounds.NotBefore), min(s.NotAfter, bounds.NotAfter)
+		n := len(out)
+		switch {
+		case s.NotBefore >= s.NotAfter:
+		case n > 0 && s.NotBefore <= out[n-1].NotAfter:
+			out[n-1].NotAfter = max(out[n-1].NotAfter, s.NotAfter)
+		default:
+			out = append(out, s)
+		}
 	}
-	return joinSpans(out)
+	return out
 }
 
 func sortSpans(spans []history.Span) []history.Span {
-	spans = slices.Clone(spans)
-	slices.SortFunc(spans, func(a, b history.Span) int {
+	return slices.SortedFunc(slices.Values(spans), func(a, b history.Span) int {
 		return cmp.Or(cmp.Compare(a.NotBefore, b.NotBefore), cmp.Compare(a.NotAfter, b.NotAfter))
 	})
-	return spans
-}
-
-// joinSpans makes one of spans that touch.
-func joinSpans(spans []history.Span) []history.Span {
-	var out []history.Span
-	for _, s := range sortSpans(spans) {
-		if n := len(out); n > 0 && s.NotBefore <= out[n-1].NotAfter {
-			out[n-1].NotAfter = max(out[n-1].NotAfter, s.NotAfter)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // Lasting renders the length of a span, without what is of no account.

@@ -56,7 +56,7 @@ func (s *Trial) Steady(n int) int {
 	if around := s.Plan.Around(n); len(around) > 0 {
 		top = around[0].N
 	}
-	gone := false
+	steady, gone := s.ReplicasAt(top), false
 	for _, st := range s.Plan.AllSteps() {
 		switch {
 		case st.N >= top:
@@ -66,7 +66,6 @@ func (s *Trial) Steady(n int) int {
 			gone = false
 		}
 	}
-	steady := s.ReplicasAt(top)
 	for _, st := range s.Plan.Steps {
 		if st.N != top {
 			continue

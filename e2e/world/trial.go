@@ -19,10 +19,10 @@ const Forever = history.Time(math.MaxInt64)
 // Trial is what every judge has to know first: what was planned, when the trial began, how far it came, and which
 // faults lived when.
 type Trial struct {
+	*World
 	Plan   plan.Plan
 	Start  history.Time
 	Faults []Fault // In the order of the plan's steps.
-	world  *World
 }
 
 // errNoPlan makes every check Unknown.
@@ -38,9 +38,7 @@ func readTrial(w *World) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Trial{Plan: p, Start: w.Begin(), world: w}
-	s.Faults = FaultLives(p, w.Of(history.KindFault))
-	return s, nil
+	return &Trial{World: w, Plan: p, Start: w.Begin(), Faults: FaultLives(p, w.Of(history.KindFault))}, nil
 }
 
 // readPlan decodes a plan and holds it against the rules on paper: with bounds of zero everything would pass.
@@ -62,9 +60,6 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	return p, nil
 }
 
-// Phase returns a phase's begin and end; both are nil when it never began.
-func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.world.Phase(name) }
-
 // Clock renders an instant relative to the begin of the trial.
 func (s *Trial) Clock(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
@@ -79,7 +74,7 @@ func (s *Trial) Instances(n int) []string {
 	return names
 }
 
-// Written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
+// Written returns how many of the first n pods clients write to: of copies of the first, that one.
 func (s *Trial) Written(n int) int {
 	if s.Plan.Workload.Replicated {
 		return min(n, 1)
@@ -109,15 +104,15 @@ func (s *Trial) ReplicasAt(n int) int {
 // Finally returns how many replicas the plan leaves.
 func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
 
-// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back where a
-// trial did not go so far, or the end of everything there is.
+// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back if a trial
+// did not go so far, or the end of everything there is.
 func (s *Trial) LookedUntil() history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
 		if end := s.Phase(name).End; end != nil {
 			return end.Span.NotBefore
 		}
 	}
-	return s.world.Last()
+	return s.Last()
 }
 
 // Fault is one planned fault and the facts of its life.
@@ -231,7 +226,7 @@ func (l Fault) takesAny(parts ...plan.Part) bool {
 
 // HurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
 func (s *Trial) HurtsControl(l Fault) bool {
-	return l.TakesControl() || l.Node != "" && s.world.IsControlPlane(l.Node)
+	return l.TakesControl() || l.Node != "" && s.IsControlPlane(l.Node)
 }
 
 // Ends reports that a step of the plan that takes one of the parts, or is one of the actions, was carried out at some
@@ -267,6 +262,3 @@ func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []strin
 	}
 	return fmt.Sprintf("it bears the mark of step %d of this trial, which the plan does not have", t.Step), nil
 }
-
-// StepPhase returns a step's begin and end; both are nil when it never began.
-func (s *Trial) StepPhase(n int) PhaseSpan { return s.world.StepPhase(n) }

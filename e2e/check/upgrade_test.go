@@ -145,14 +145,7 @@ func TestUpgradeMutations(t *testing.T) {
 			if m.change != nil {
 				h.Events = m.change(h.Events)
 			}
-			res := result(t, h, m.check)
-			says := strings.Join(res.Reasons, "\n")
-			for _, f := range res.Findings {
-				says += "\n" + f.Sentence
-			}
-			if res.Verdict != m.want || !strings.Contains(says, m.says) {
-				t.Errorf("%s, want %s that says %q: %s", res.Verdict, m.want, m.says, says)
-			}
+			expect(t, result(t, h, m.check), m.want, m.says)
 			slices.Reverse(h.Events) // The order in which facts were recorded changes nothing.
 			if again := result(t, h, m.check); m.want == check.Fail && again.Verdict == check.Pass {
 				t.Errorf("%s when told backwards", again.Verdict)

@@ -1,29 +1,12 @@
 package check_test
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
-
-// onDisk is a mutation's change of the sound trial on attached disks.
-func onDisk(change func([]history.Event) []history.Event) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event {
-		events := historytest.Disk().History().Events
-		if change != nil {
-			events = change(events)
-		}
-		return events
-	}
-}
-
-// addDisk adds facts to the sound trial on attached disks.
-func addDisk(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event { return historytest.DiskWith(tell).History().Events }
-}
 
 // call is the n-th begin or end of a method for the volume of an ordinal.
 func call(rpc, pv string, end bool, n int) match {
@@ -261,11 +244,4 @@ func stageOrderMutations() []mutation {
 			return e.Kind == history.KindCSI && strings.HasPrefix(e.CSI.RPC, "Controller")
 		})), pass, ""},
 	}
-}
-
-// diskMutations returns all of them that begin with the trial on attached disks.
-func diskMutations() []mutation {
-	return slices.Concat(attachOrderMutations(), detachInUseMutations(), detachOrderMutations(), stageOrderMutations(),
-		diskMountMutations(),
-		residueMutations(), integrityMutations(), inUseMutations(), identityMutations(), witnessMutations())
 }

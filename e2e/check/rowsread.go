@@ -32,29 +32,29 @@ func (t *table) readReads() {
 func (t *table) judgeRead(sent, got *history.Event) {
 	key := rowKey{writer{got.Op.Instance, got.Op.Client}, got.Op.Seq}
 	row := t.clients[key.writer].find(key.seq)
-	span, at := hull(sent.Span, got.Span), t.clock(got.Span.NotAfter)
+	span := hull(sent.Span, got.Span)
 	switch {
 	case row == nil && *got.Op.Found:
 		t.blameStranger(key, got, span, "%s returned at %s a row that no client wrote: client %d, seq %d.",
-			key.instance, at, key.client, key.seq)
+			key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
 	case row == nil:
 	case !*got.Op.Found:
 		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
-			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID}, "%s lost a row "+
-				"for a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read answered at "+
-				"%s.", key.instance, key.client, key.seq, t.clock(row.answered.NotAfter), at)
+			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID}, "%s lost a row for "+
+				"a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read answered at %s.",
+				key.instance, key.client, key.seq, t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
 		}
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:
 		intact := "not told"
 		if got.Op.Intact != nil {
 			intact = map[bool]string{true: "yes", false: "no"}[*got.Op.Intact]
 		}
-		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned a damaged row at %s: client %d, seq "+
-			"%d was written with crc %08x and read with crc %08x (intact: %s).", key.instance, at, key.client, key.seq,
-			row.crc, got.Op.CRC, intact)
+		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned a damaged row at %s: client %d, "+
+			"seq %d was written with crc %08x and read with crc %08x (intact: %s).", key.instance,
+			t.clock(got.Span.NotAfter), key.client, key.seq, row.crc, got.Op.CRC, intact)
 	case row.stage == history.StageFailed:
 		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned at %s a row whose insert it had "+
-			"refused: client %d, seq %d.", key.instance, at, key.client, key.seq)
+			"refused: client %d, seq %d.", key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
 	default:
 		row.lastSeen = max(row.lastSeen, span.NotBefore)
 	}

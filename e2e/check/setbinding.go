@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -130,7 +129,13 @@ func (j *setJudge) smallest(c *world.Claim) {
 
 // alike reports that a volume is of the same class and mode as another, and has each of its access modes.
 func alike(v, chosen *corev1.PersistentVolumeSpec) bool {
-	return v.StorageClassName == chosen.StorageClassName && ptr.Equal(v.VolumeMode, chosen.VolumeMode) &&
+	mode := func(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
+		if v.VolumeMode == nil {
+			return ""
+		}
+		return *v.VolumeMode
+	}
+	return v.StorageClassName == chosen.StorageClassName && mode(v) == mode(chosen) &&
 		!slices.ContainsFunc(chosen.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 			return !slices.Contains(v.AccessModes, m)
 		})

@@ -143,16 +143,17 @@ func (t *telling) written(st *world.StatefulSet) {
 // defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since:
 // from version 1.37 on it fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
 func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
-	before, versions := old.Spec.Demand, map[string]bool{}
+	before, r := old.Spec.Demand, st.Spec.UpdateStrategy.RollingUpdate
+	if before.Limited || r == nil || r.MaxUnavailable == nil || *r.MaxUnavailable != intstr.FromInt32(1) {
+		return before
+	}
+	versions := map[string]bool{} // Of the API server.
 	for _, e := range t.world.Of(history.KindVersion) {
 		if e.Version.Component == history.ComponentAPIServer {
 			versions[e.Version.Version] = true
 		}
 	}
-	r := st.Spec.UpdateStrategy.RollingUpdate
-	if r != nil && r.MaxUnavailable != nil && *r.MaxUnavailable == intstr.FromInt32(1) && len(versions) > 1 {
-		before.Limited = true
-	}
+	before.Limited = len(versions) > 1
 	return before
 }
 

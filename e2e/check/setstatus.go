@@ -111,22 +111,22 @@ func (t *telling) written(st *world.StatefulSet) {
 		return
 	}
 	t.upTo(st.Event.Span.NotBefore)
-	old, at, verb := t.status, t.when(st.Event), st.Event.Object.Verb
+	old, verb := t.status, st.Event.Object.Verb
 	fresh := old == nil || old.UID() != st.UID()
 	switch {
 	case fresh && verb != history.VerbAdded && verb != history.VerbListed:
-		t.unknown("%s was there when it was first seen, at %s: what came before was missed", t.set, at)
+		t.unknown("%s was there when it was first seen, at %s: what came before was missed", t.set, t.when(st.Event))
 	case fresh:
 	case old.Deleted():
-		t.unknown("%s was seen again at %s, after its end", t.set, at)
+		t.unknown("%s was seen again at %s, after its end", t.set, t.when(st.Event))
 	case st.Meta.Generation < old.Meta.Generation || old.Deleting() && !st.Deleting() ||
 		st.Status.ObservedGeneration < old.Status.ObservedGeneration:
-		t.unknown("%s at %s makes an impossible transition: it is of an earlier generation", t.set, at)
+		t.unknown("%s at %s makes an impossible transition: it is of an earlier generation", t.set, t.when(st.Event))
 	case st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):
-		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, at)
+		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, t.when(st.Event))
 	case st.Meta.Generation > old.Meta.Generation+1:
-		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation, at,
-			st.Meta.Generation)
+		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
+			t.when(st.Event), st.Meta.Generation)
 	}
 	t.status = st
 	if st.Deleted() {

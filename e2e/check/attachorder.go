@@ -1,11 +1,9 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -30,105 +28,88 @@ func AttachOrder() Check {
 }
 
 func judgeAttachOrder(r *ruling) {
-	d := r.disks()
-	d.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
-	d.sawMounts(d.window())
+	r.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
+	r.sawMounts(r.window())
 	table := map[string]*world.Call{} // By volume: the last call that told the table.
-	for _, c := range d.calls.Of(world.RPCAttach, world.RPCDetach) {
-		if v := d.volumes.ByHandle(c.Volume); v != nil && !v.PV.ManyNodes() {
-			d.judgeAttach(v, c, table[c.Volume])
+	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach) {
+		v := r.world.Volumes().ByHandle(c.Volume)
+		if c.RPC == world.RPCAttach && c.Begin != nil && v != nil && !v.PV.ManyNodes() {
+			r.judgeAttach(v, c, table[c.Volume])
 		}
 		if c.End != nil {
 			table[c.Volume] = c
 		}
 	}
-	for _, v := range d.volumes.Handled() {
+	for _, v := range r.world.Volumes().Handled() {
 		if v.PV != nil && !v.PV.ManyNodes() {
-			d.judgeObjects(v)
+			r.judgeObjects(v)
 		}
 	}
 }
 
-func (d *disks) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
-	if c.RPC != world.RPCAttach || c.Begin == nil {
-		return
-	}
+func (r *ruling) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
+	node := c.TargetNode()
 	if c.End == nil {
-		if before != nil && slices.ContainsFunc(before.Attached, func(n string) bool { return n != c.TargetNode() }) {
-			d.unknown("a call to attach volume %s to node %s was cut off while it was attached to %s", v.Name,
-				c.TargetNode(), strings.Join(before.Attached, " and "))
+		if before != nil && slices.ContainsFunc(before.Attached, func(n string) bool { return n != node }) {
+			r.unknown("a call to attach volume %s to node %s was cut off while it was attached to %s", v.Name, node,
+				strings.Join(before.Attached, " and "))
 		}
 		return
 	}
-	attached := slices.Contains(c.Attached, c.TargetNode()) || c.Took()
-	if !attached {
+	if !slices.Contains(c.Attached, node) && !c.Took() {
 		return
 	}
+	at := r.clock(c.End.Span.NotAfter)
 	for _, other := range c.Attached {
-		if other != c.TargetNode() {
-			d.blameTwo(v, other, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while it was "+
-				"still attached to node %s: the driver's table had it on %s afterwards.", v.Name, c.TargetNode(),
-				d.clock(c.End.Span.NotAfter), other, strings.Join(c.Attached, " and ")),
-				d.lastDetach(v, other, c))
+		if other == node || !r.firstOf(v, other, node) {
+			continue
 		}
+		var last []int64 // Of the last call to detach it from there.
+		for _, d := range r.world.Calls().Of(world.RPCDetach) {
+			if d.Is(world.RPCDetach, v.Handle, other) && d.Began().NotBefore <= c.Ended().NotAfter {
+				last = d.Events()
+			}
+		}
+		r.blameTwo(v, c, last, "Volume %s was attached to node %s at %s while it was still attached to node %s: "+
+			"the driver's table had it on %s afterwards.", v.Name, node, at, other, strings.Join(c.Attached, " and "))
 	}
-	for _, life := range v.Reaching(d.world.Pulls()) {
-		if life.Node != c.TargetNode() && life.From <= c.Ended().NotBefore && life.To > c.Ended().NotAfter {
-			d.blameTwo(v, life.Node, c, c.Ended(), fmt.Sprintf("Volume %s was attached to node %s at %s while node %s "+
-				"still had it mounted, as %s.", v.Name, c.TargetNode(), d.clock(c.End.Span.NotAfter), life.Node,
-				life), life.Events)
+	for _, life := range v.Reaching(r.world.Pulls()) {
+		if life.Node != node && life.From <= c.Ended().NotBefore && life.To > c.Ended().NotAfter &&
+			r.firstOf(v, life.Node, node) {
+			r.blameTwo(v, c, life.Events, "Volume %s was attached to node %s at %s while node %s still had it "+
+				"mounted, as %s.", v.Name, node, at, life.Node, life)
 		}
 	}
 }
 
-// lastDetach is the last call to detach the volume from a node that began before c ended.
-func (d *disks) lastDetach(v *world.VolumeLife, node string, c *world.Call) []int64 {
-	var ids []int64
-	for _, d := range d.calls.Of(world.RPCDetach) {
-		if d.Is(world.RPCDetach, v.Handle, node) && d.Began().NotBefore <= c.Ended().NotAfter {
-			ids = d.Events()
-		}
-	}
-	return ids
+func (r *ruling) blameTwo(v *world.VolumeLife, c *world.Call, more []int64, format string, args ...any) {
+	r.violation(Finding{Subject: "volume " + v.Name, Node: c.TargetNode(), Span: c.Ended(),
+		Events: leading(c.Events(), more), Faults: r.trial.FaultsIn(c.Lasted())}, format, args...)
 }
 
-// blameTwo tells the first violation of each pair of nodes.
-func (d *disks) blameTwo(v *world.VolumeLife, other string, c *world.Call, span history.Span, sentence string,
-	more []int64) {
-	if d.firstOf(v, other, c.TargetNode()) {
-		d.violation(Finding{Sentence: sentence, Subject: "volume " + v.Name,
-			Node: c.TargetNode(), Span: span, Events: leading(c.Events(), more), Faults: d.trial.FaultsIn(c.Lasted())})
-	}
-}
-
+// firstOf reports that nothing was reported yet of a volume and these two nodes.
 func (r *ruling) firstOf(v *world.VolumeLife, one, other string) bool {
 	return r.first(v.Name, min(one, other), max(one, other))
 }
 
 // judgeObjects looks for two VolumeAttachments of one volume that were both attached at one resourceVersion.
-func (d *disks) judgeObjects(v *world.VolumeLife) {
+func (r *ruling) judgeObjects(v *world.VolumeLife) {
 	var all []world.Period
-	for _, at := range d.storage.Attachments {
+	for _, at := range r.world.Storage().Attachments {
 		if at.PV == v.Name {
 			all = append(all, at.Periods()...)
 		}
 	}
 	for _, p := range all {
 		for _, q := range all {
-			if p.Of.Node == q.Of.Node || p.From > q.From || p.To != 0 && p.To <= q.From || p.From == q.From {
+			if p.Of.Node == q.Of.Node || p.From >= q.From || p.To != 0 && p.To <= q.From ||
+				!r.firstOf(v, p.Of.Node, q.Of.Node) {
 				continue
 			}
-			if !d.firstOf(v, p.Of.Node, q.Of.Node) {
-				continue
-			}
-			span := q.Begin.Span
-			d.violation(Finding{
-				Sentence: fmt.Sprintf("Volume %s was attached to node %s at %s, by its VolumeAttachment, while "+
-					"that to node %s still said that it was attached.", v.Name, q.Of.Node,
-					d.clock(span.NotAfter), p.Of.Node),
-				Subject: "volume " + v.Name, Node: q.Of.Node, Span: span,
-				Events: []int64{p.Begin.ID, q.Begin.ID},
-			})
+			r.violation(Finding{Subject: "volume " + v.Name, Node: q.Of.Node, Span: q.Begin.Span,
+				Events: []int64{p.Begin.ID, q.Begin.ID}}, "Volume %s was attached to node %s at %s, by its "+
+				"VolumeAttachment, while that to node %s still said that it was attached.", v.Name, q.Of.Node,
+				r.clock(q.Begin.Span.NotAfter), p.Of.Node)
 		}
 	}
 }

@@ -1,3 +1,4 @@
+// Package check holds the judges: pure functions from a world to a result. Each defends one promise, in one sentence.
 package check
 
 import (
@@ -125,4 +126,40 @@ func runOne(w *world.World, c Check) (res Result) {
 		}
 	}()
 	return rule(w, c)
+}
+
+// All returns every check, in alphabetical order. A new one is one new file and one line here.
+func All() []Check {
+	return []Check{
+		AttachOrder(),
+		Checksums(),
+		Coverage(),
+		Damage(),
+		DetachInUse(),
+		DetachOrder(),
+		Integrity(),
+		MountResidue(),
+		Mounts(),
+		Order(),
+		PDBHonoured(),
+		PodIdentity(),
+		ResidueAudit(),
+		RightVolume(),
+		Rows(),
+		SetBinding(),
+		SetClaims(),
+		SetIdentity(),
+		SetOnDelete(),
+		SetPartition(),
+		SetPolicy(),
+		SetPromotion(),
+		SetStatus(),
+		SetUpdate(),
+		Settle(),
+		StageOrder(),
+		UnpublishInUse(),
+		UpgradeOrder(),
+		VersionReached(),
+		Witness(),
+	}
 }

@@ -66,7 +66,7 @@ func compared(t *world.Table) []*history.Event {
 	})
 }
 
-// compare compares each checksum of a table with the one before it and tells the first difference.
+// compare compares each checksum of a table with the one before it and reports the first difference.
 func (r *ruling) compare(t *world.Table, when func(a, b *history.Event) string) {
 	broken := false
 	for i := 1; i < len(t.Taken); i++ {
@@ -74,11 +74,8 @@ func (r *ruling) compare(t *world.Table, when func(a, b *history.Event) string) 
 		r.evidence++
 		if why := differs(a.Checksum, b.Checksum); why != "" && !broken {
 			broken = true
-			r.violation(Finding{
-				Sentence: fmt.Sprintf("%s changed %s: %s.", t, when(a, b), why),
-				Subject:  t.String(), Span: history.Between(a.Span.NotBefore, b.Span.NotAfter),
-				Events: []int64{a.ID, b.ID},
-			})
+			r.violation(Finding{Subject: t.String(), Span: history.Between(a.Span.NotBefore, b.Span.NotAfter),
+				Events: []int64{a.ID, b.ID}}, "%s changed %s: %s.", t, when(a, b), why)
 		}
 	}
 }
@@ -100,23 +97,23 @@ func differs(a, b *history.Checksum) string {
 
 // judgeTaken demands the checksums that the plan's faults call for.
 func (r *ruling) judgeTaken(quiet []*world.Table) {
-	of := func(instances []string, do func(*world.Table)) {
+	of := func(replicas int, do func(*world.Table)) {
 		for _, t := range quiet {
-			if slices.Contains(instances, t.Instance) {
+			if slices.Contains(r.trial.Instances(replicas), t.Instance) {
 				do(t)
 			}
 		}
 	}
-	instances := r.trial.Instances(r.trial.Plan.Workload.Replicas)
-	for _, name := range instances {
+	replicas := r.trial.Plan.Workload.Replicas
+	for _, name := range r.trial.Instances(replicas) {
 		if !slices.ContainsFunc(quiet, func(t *world.Table) bool { return t.Instance == name }) {
 			r.unknown("%s: no checksum of a quiet table was taken", name)
 		}
 	}
-	of(instances, func(t *world.Table) { r.needLabel(t, labelFilled) })
-	of(r.trial.Instances(r.trial.Finally()), func(t *world.Table) { r.needLabel(t, labelSettled) })
+	of(replicas, func(t *world.Table) { r.needLabel(t, labelFilled) })
+	of(r.trial.Finally(), func(t *world.Table) { r.needLabel(t, labelSettled) })
 	for _, l := range r.trial.Outermost() {
-		of(r.trial.Instances(r.trial.Steady(l.Step)), func(t *world.Table) { r.judgeAround(l, t) })
+		of(r.trial.Steady(l.Step), func(t *world.Table) { r.judgeAround(l, t) })
 	}
 }
 

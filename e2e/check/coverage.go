@@ -31,7 +31,12 @@ func judgeCoverage(r *ruling) {
 		}
 	}
 	t = r.judgeSteps(t)
-	r.judgePhases(t)
+	for _, name := range []history.PhaseName{
+		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
+		history.PhaseAudit,
+	} {
+		r.judgePhase(r.trial.Phase(name), "phase "+string(name), t)
+	}
 	r.judgeAtWork()
 	r.judgeObservers()
 	if r.trial.Phase(history.PhaseDone).End == nil {
@@ -39,11 +44,10 @@ func judgeCoverage(r *ruling) {
 	}
 }
 
-// told are the errors that were given as reasons already. A fault's error is that of its step too, and the step's that
-// of its phase: a reader wants it once.
+// told are the errors that are reasons already: the error of a fault is that of its step and of the phase too.
 type told []string
 
-// rest says how something ended: with the error, unless that has been told.
+// rest says how something ended: with the error, unless that is a reason already.
 func (t told) rest(err string) string {
 	for _, known := range t {
 		if known != "" && strings.Contains(err, known) {
@@ -51,16 +55,6 @@ func (t told) rest(err string) string {
 		}
 	}
 	return "ended badly: " + err
-}
-
-// judgePhases holds that the trial went its whole way.
-func (r *ruling) judgePhases(t told) {
-	for _, name := range []history.PhaseName{
-		history.PhaseSetup, history.PhaseSteady, history.PhaseLoad, history.PhaseHeal, history.PhaseSettle,
-		history.PhaseAudit,
-	} {
-		r.judgePhase(r.trial.Phase(name), "phase "+string(name), t)
-	}
 }
 
 // judgePhase reports whether a phase or step began and ended well.
@@ -78,14 +72,14 @@ func (r *ruling) judgePhase(p world.PhaseSpan, what string, t told) bool {
 	return false
 }
 
-// judgeSteps holds that every step began and ended well. Where the plan was given up, the rest of it is one reason. It
-// returns what has been told by then.
+// judgeSteps holds that every step began and ended well, and returns the errors that are reasons by then. If the plan
+// was given up, the rest of it is one reason.
 func (r *ruling) judgeSteps(t told) told {
-	last := -1
 	steps := r.trial.Plan.AllSteps()
+	begun := 0
 	for i, st := range steps {
 		if r.trial.StepPhase(st.N).Begin != nil {
-			last = i
+			begun = i + 1
 		}
 	}
 	for i, st := range steps {
@@ -93,21 +87,20 @@ func (r *ruling) judgeSteps(t told) told {
 		if st.Fault != nil {
 			what = fmt.Sprintf("step %d (%s)", st.N, st.Fault.Name)
 		}
-		if after := len(steps) - i - 1; i > last && after > 0 {
+		if after := len(steps) - i - 1; i >= begun && after > 0 {
 			r.unknown("%s and the rest of the plan, steps %d to %d, never began", what, st.N+1, st.N+after)
 			return t
 		}
-		p := r.trial.StepPhase(st.N)
-		last := r.lastPart(st.N)
-		if last != nil && (p.End == nil || p.End.Phase.Error != "") {
-			r.unknown("step %d: %s", st.N, r.stoodAt(last))
-			t = append(t, last.Upgrade.Error)
+		p, upgrade := r.trial.StepPhase(st.N), r.lastPart(st.N)
+		if upgrade != nil && (p.End == nil || p.End.Phase.Error != "") {
+			r.unknown("step %d: %s", st.N, r.stoodAt(upgrade))
+			t = append(t, upgrade.Upgrade.Error)
 		}
-		if r.judgePhase(p, what, t) {
-			if st.Do != plan.ActionFault {
-				r.evidence++
-			}
-		} else if p.End != nil {
+		well := r.judgePhase(p, what, t)
+		switch {
+		case well && st.Do != plan.ActionFault:
+			r.evidence++
+		case !well && p.End != nil:
 			t = append(t, p.End.Phase.Error)
 		}
 	}
@@ -120,27 +113,28 @@ func (r *ruling) judgeLife(l world.Fault) {
 		r.unknown("%s was never carried out", l)
 		return
 	}
-	whole := len(l.Failed) == 0
+	whole := true
+	lacks := func(format string, args ...any) {
+		whole = false
+		r.unknown(format, args...)
+	}
 	for _, e := range l.Failed {
-		r.unknown("%s on node %s failed: %s", l, e.Fault.Node, e.Fault.Error)
+		lacks("%s on node %s failed: %s", l, e.Fault.Node, e.Fault.Error)
 	}
 	var before *history.Event
 	for _, stage := range world.LifeStages() {
 		e := l.Facts[stage]
 		if e == nil {
-			r.unknown("%s was never %s", l, stageWord(stage))
-			whole = false
+			lacks("%s was never %s", l, stageWord(stage))
 			continue
 		}
 		if before != nil && e.Span.CertainlyBefore(before.Span) {
-			r.unknown("%s was %s before it was %s", l, stageWord(stage), stageWord(before.Fault.Stage))
-			whole = false
+			lacks("%s was %s before it was %s", l, stageWord(stage), stageWord(before.Fault.Stage))
 		}
 		before = e
 		shown := stage == history.StageConfirmed || stage == history.StageConfirmedHealed
 		if shown && strings.TrimSpace(strings.Join(e.Fault.Evidence, "")) == "" {
-			r.unknown("%s is said to be %s, and nothing that was seen is given for it", l, stageWord(stage))
-			whole = false
+			lacks("%s is said to be %s, and nothing that was seen is given for it", l, stageWord(stage))
 		}
 	}
 	if whole {
@@ -196,8 +190,8 @@ func (r *ruling) judgeAtWork() {
 	}
 }
 
-// workWindows returns the windows of the outermost faults that lived their whole life; of the others judgeLife has
-// told. Where the plan takes every instance away meanwhile, no client can be at work.
+// workWindows returns the windows of the outermost faults that lived their whole life; judgeLife reports the others. If
+// the plan takes every instance away meanwhile, no client can be at work.
 func workWindows(s *world.Trial) []window {
 	var windows []window
 	for _, l := range s.Outermost() {
@@ -207,8 +201,8 @@ func workWindows(s *world.Trial) []window {
 			continue
 		}
 		add := func(what, victim string, from, to history.Time) {
-			windows = append(windows, window{history.Span{NotBefore: from, NotAfter: to}, what + " " + l.String(),
-				victim, 0})
+			windows = append(windows, window{Span: history.Span{NotBefore: from, NotAfter: to},
+				what: what + " " + l.String(), victim: victim})
 		}
 		steady := s.Instances(s.Steady(l.Step))
 		add("before", "", at.Last, at.From)
@@ -216,7 +210,7 @@ func workWindows(s *world.Trial) []window {
 			add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
 		}
 		if at.To == world.Forever {
-			continue // Another fault was never shown to be gone, as has been told.
+			continue // Another fault was never shown to be gone.
 		}
 		add("after", "", at.To, at.Next)
 		if slices.Contains(steady, l.Victim) && s.Origin(l.Victim) == l.Victim {
@@ -226,43 +220,39 @@ func workWindows(s *world.Trial) []window {
 	return windows
 }
 
-// observerKey names an observer.
-type observerKey struct {
-	name, node string
-}
-
 // judgeObservers holds that every observer that was ever on lived until everything was healed, or was stopped then.
 func (r *ruling) judgeObservers() {
 	heal := r.trial.Phase(history.PhaseHeal).Begin
 	if heal == nil {
 		return
 	}
-	last := map[observerKey]history.Time{}
-	var order []observerKey
-	source := map[string][]observerKey{}
+	type observer struct{ name, node string }
+	last := map[observer]history.Time{}
+	var order []observer
+	bySource := map[string][]observer{}
 	for i := range r.world.Events {
 		e := &r.world.Events[i]
 		if e.Kind != history.KindObserver || e.Observer == nil {
-			for _, key := range source[e.Source] {
-				last[key] = max(last[key], e.Span.NotAfter)
+			for _, o := range bySource[e.Source] {
+				last[o] = max(last[o], e.Span.NotAfter)
 			}
 			continue
 		}
-		key := observerKey{e.Observer.Name, e.Observer.Node}
-		if _, known := last[key]; !known {
-			order = append(order, key)
-			source[e.Source] = append(source[e.Source], key)
+		o := observer{e.Observer.Name, e.Observer.Node}
+		if _, known := last[o]; !known {
+			order = append(order, o)
+			bySource[e.Source] = append(bySource[e.Source], o)
 		}
-		last[key] = max(last[key], e.Span.NotAfter)
+		last[o] = max(last[o], e.Span.NotAfter)
 	}
 	if len(order) == 0 {
 		r.unknown("no observer was ever on")
 	}
 	deadline := heal.Span.NotBefore.Add(-r.trial.Plan.Bounds.BlindGap.D())
-	for _, key := range order {
-		if last[key] < deadline {
+	for _, o := range order {
+		if last[o] < deadline {
 			r.unknown("the observer %s fell silent at %s, before everything was healed at %s",
-				strings.TrimSuffix(key.name+" of "+key.node, " of "), r.clock(last[key]), r.clock(heal.Span.NotBefore))
+				strings.TrimSuffix(o.name+" of "+o.node, " of "), r.clock(last[o]), r.clock(heal.Span.NotBefore))
 		}
 	}
 }

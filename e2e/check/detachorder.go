@@ -1,8 +1,8 @@
 package check
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -31,13 +31,12 @@ func DetachOrder() Check {
 }
 
 func judgeDetachOrder(r *ruling) {
-	d := r.disks()
-	d.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
-	d.sawMounts(d.window())
+	r.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
+	r.sawMounts(r.window())
 	table := map[string][]string{} // By volume: which nodes it was attached to after the last call.
-	for _, c := range d.calls.Of(world.RPCAttach, world.RPCDetach) {
+	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach) {
 		if c.RPC == world.RPCDetach && c.Begin != nil {
-			d.judgeDetach(c, c.Detached(table[c.Volume]))
+			r.judgeDetach(c, c.Detached(table[c.Volume]))
 		}
 		if c.End != nil {
 			table[c.Volume] = c.Attached
@@ -45,8 +44,8 @@ func judgeDetachOrder(r *ruling) {
 	}
 }
 
-func (d *disks) judgeDetach(c *world.Call, detached bool) {
-	v := d.volumes.ByHandle(c.Volume)
+func (r *ruling) judgeDetach(c *world.Call, detached bool) {
+	v := r.world.Volumes().ByHandle(c.Volume)
 	if v == nil || !detached && c.End != nil {
 		return // It did nothing.
 	}
@@ -57,53 +56,45 @@ func (d *disks) judgeDetach(c *world.Call, detached bool) {
 		case life.Node != c.TargetNode() || life.MaybeFrom > began.NotAfter || life.MaybeTo <= began.NotBefore:
 		case life.From <= began.NotBefore && life.To > began.NotAfter:
 			certain = append(certain, life)
-		case life.Holder != "" || !d.unstaged(c, life):
+		case life.Holder != "" || !r.unstaged(c, life):
 			perhaps = append(perhaps, life)
 		}
 	}
 	switch {
 	case len(certain) > 0 && detached:
-		d.blameDetach(v, c, certain)
+		r.blameDetach(v, c, certain)
 	case len(certain)+len(perhaps) > 0 && !detached:
-		d.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
-			"and was cut off: whether it was detached is not known", v.Name, c.TargetNode(),
-			d.clock(began.NotAfter))
+		r.unknown("a call to detach volume %s from node %s began at %s, when the node may have had it mounted, "+
+			"and was cut off: whether it was detached is not known", v.Name, c.TargetNode(), r.clock(began.NotAfter))
 	case len(perhaps) > 0:
-		d.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.Name, perhaps[0],
-			d.clock(began.NotAfter))
+		r.unknown("volume %s may still have been mounted as %s when it was detached at %s", v.Name, perhaps[0],
+			r.clock(began.NotAfter))
 	}
 }
 
 // unstaged reports that the node's driver had taken a mount down before a call began.
-func (d *disks) unstaged(c *world.Call, life *world.Mount) bool {
-	return slices.ContainsFunc(d.calls.Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
+func (r *ruling) unstaged(c *world.Call, life *world.Mount) bool {
+	return slices.ContainsFunc(r.world.Calls().Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
 		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Took() &&
 			u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
 	})
 }
 
-func (d *disks) blameDetach(v *world.VolumeLife, c *world.Call, mounts []*world.Mount) {
-	inUse, because := d.volumesInUse(v, c.TargetNode(), c.Began().NotBefore)
-	wanted, marked := d.detachWanted(v, c.TargetNode(), c.Ended().NotAfter)
+func (r *ruling) blameDetach(v *world.VolumeLife, c *world.Call, mounts []*world.Mount) {
+	inUse, because := r.volumesInUse(v, c.TargetNode(), c.Began().NotBefore)
+	wanted, marked := r.detachWanted(v, c.TargetNode(), c.Ended().NotAfter)
 	events := slices.Concat(c.Events(), because, marked)
-	paths := ""
+	var names []string
 	until := mounts[0].To
-	for i, life := range mounts {
+	for _, life := range mounts {
 		until = max(until, life.To)
 		events = append(events, life.Events...)
-		switch {
-		case i == 0:
-			paths = life.String()
-		case i < 3:
-			paths += " and as " + life.String()
-		}
+		names = append(names, life.String())
 	}
-	span := history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(until, c.Began().NotAfter)}
-	d.violation(Finding{
-		Sentence: fmt.Sprintf("Volume %s was detached from node %s at %s while the node still had it mounted, at "+
-			"least until %s, as %s: %s, %s.", v.Name, c.TargetNode(), d.clock(c.Began().NotBefore),
-			d.clock(until), paths, wanted, inUse),
-		Subject: "volume " + v.Name, Node: c.TargetNode(), Span: span, Events: leading(c.Events(), events),
-		Faults: d.trial.FaultsIn(c.Lasted()),
-	})
+	r.violation(Finding{Subject: "volume " + v.Name, Node: c.TargetNode(),
+		Span:   history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(until, c.Began().NotAfter)},
+		Events: leading(c.Events(), events), Faults: r.trial.FaultsIn(c.Lasted())},
+		"Volume %s was detached from node %s at %s while the node still had it mounted, at least until %s, as %s: "+
+			"%s, %s.", v.Name, c.TargetNode(), r.clock(c.Began().NotBefore), r.clock(until),
+		strings.Join(names[:min(len(names), 3)], " and as "), wanted, inUse)
 }

@@ -11,83 +11,66 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// disks is what the judges of attached volumes have to know: what the API said, what the drivers did, what the kernels
-// had mounted.
-type disks struct {
-	*ruling
-	storage    *world.Storage
-	calls      *world.Calls
-	ledger     *world.Ledger
-	containers *world.Containers
-	volumes    *world.Volumes
-}
-
-func (r *ruling) disks() *disks {
-	w := r.world
-	return &disks{r, w.Storage(), w.Calls(), w.Ledger(), w.Containers(), w.Volumes()}
-}
-
 // onSharedDisk reports that the plan puts the workload on disks that are attached.
 func onSharedDisk(w *world.World) bool {
 	return planned(func(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageSharedDisk })(w)
 }
 
 // window is from when anything of a driver's volume was first seen to when the observers stopped.
-func (d *disks) window() history.Span {
+func (r *ruling) window() history.Span {
 	var moments []history.Time
-	for _, c := range d.calls.Of(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCUnstage, world.RPCPublish,
-		world.RPCUnpublish) {
+	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCUnstage,
+		world.RPCPublish, world.RPCUnpublish) {
 		if c.Begin != nil {
 			moments = append(moments, c.Begin.Span.NotBefore)
 		}
 	}
-	for _, v := range d.volumes.Handled() {
+	for _, v := range r.world.Volumes().Handled() {
 		for _, m := range v.Mounts {
 			moments = append(moments, m.From)
 		}
 	}
-	return d.since(moments...)
+	return r.since(moments...)
 }
 
 // podWindow is from when a volume was first seen mounted for a pod to when the observers stopped.
-func (d *disks) podWindow() history.Span {
+func (r *ruling) podWindow() history.Span {
 	var moments []history.Time
-	for _, m := range d.ledger.Lives {
+	for _, m := range r.world.Ledger().Lives {
 		if m.Place.Pod != "" {
 			moments = append(moments, m.From)
 		}
 	}
-	return d.since(moments...)
+	return r.since(moments...)
 }
 
 // judgeCalls counts the calls as evidence and holds that none can have been missed.
-func (d *disks) judgeCalls(rpcs ...string) {
-	for _, c := range d.calls.Of(rpcs...) {
-		if c.Begin == nil {
-			d.unknown("a call of %s for volume %s on node %s has an end and no begin", c.RPC, c.Volume, c.TargetNode())
-			continue
+func (r *ruling) judgeCalls(rpcs ...string) {
+	for _, c := range r.world.Calls().Of(rpcs...) {
+		switch {
+		case c.Begin == nil:
+			r.unknown("a call of %s for volume %s on node %s has an end and no begin", c.RPC, c.Volume, c.TargetNode())
+		case c.Volume == "" || c.TargetNode() == "":
+			r.unknown("a call of %s at %s does not say for which volume and node it was", c.RPC,
+				r.clock(c.Begin.Span.NotBefore))
+		default:
+			r.evidence++
+			r.looked("volume " + r.name(c))
 		}
-		if c.Volume == "" || c.TargetNode() == "" {
-			d.unknown("a call of %s at %s does not say for which volume and node it was", c.RPC,
-				d.clock(c.Begin.Span.NotBefore))
-			continue
-		}
-		d.evidence++
-		d.looked("volume " + d.name(c))
 	}
-	if len(d.volumes.Handled()) == 0 {
-		d.unknown("no volume of a CSI driver was seen, and the plan has the workload on such ones")
+	if len(r.world.Volumes().Handled()) == 0 {
+		r.unknown("no volume of a CSI driver was seen, and the plan has the workload on such ones")
 	}
-	if attaches := d.calls.Of(world.RPCAttach, world.RPCDetach); len(attaches) == 0 {
-		d.note("no ControllerPublishVolume or ControllerUnpublishVolume was called: " +
+	if len(r.world.Calls().Of(world.RPCAttach, world.RPCDetach)) == 0 {
+		r.note("no ControllerPublishVolume or ControllerUnpublishVolume was called: " +
 			"a driver that attaches nothing has no order of attaching and detaching to keep")
 	}
-	d.sawCalls(d.window())
+	r.sawCalls(r.window())
 }
 
 // name is that of the volume that a call is for.
-func (d *disks) name(c *world.Call) string {
-	if v := d.volumes.ByHandle(c.Volume); v != nil {
+func (r *ruling) name(c *world.Call) string {
+	if v := r.world.Volumes().ByHandle(c.Volume); v != nil {
 		return v.Name
 	}
 	return c.Volume
@@ -98,12 +81,12 @@ func uniqueName(v *world.VolumeLife) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + v.PV.Driver + "^" + v.Handle)
 }
 
-// volumesInUse says in words whether a node's status named the volume as in use at a moment, and by which event.
-func (d *disks) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
+// volumesInUse says whether a node's last status by a moment listed the volume as in use, and by which event.
+func (r *ruling) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
 	var n *world.Node
-	for _, v := range d.world.Objects().Nodes.ByKey[node] {
-		if v.Event.Span.NotAfter <= at {
-			n = v // Of a node that is deleted, what it said last.
+	for _, state := range r.world.Objects().Nodes.ByKey[node] {
+		if state.Event.Span.NotAfter <= at {
+			n = state // The last status of a deleted node counts.
 		}
 	}
 	switch {
@@ -116,9 +99,9 @@ func (d *disks) volumesInUse(v *world.VolumeLife, node string, at history.Time) 
 }
 
 // detachWanted says when the volume's VolumeAttachment to a node was marked for deletion, the last time up to a moment.
-func (d *disks) detachWanted(v *world.VolumeLife, node string, by history.Time) (string, []int64) {
+func (r *ruling) detachWanted(v *world.VolumeLife, node string, by history.Time) (string, []int64) {
 	var mark *world.Attachment
-	for _, a := range d.storage.Attachments {
+	for _, a := range r.world.Storage().Attachments {
 		if a.PV != v.Name || a.Node != node {
 			continue
 		}
@@ -131,5 +114,80 @@ func (d *disks) detachWanted(v *world.VolumeLife, node string, by history.Time) 
 	if mark == nil {
 		return "no VolumeAttachment was seen to be deleted", nil
 	}
-	return "its VolumeAttachment was deleted by " + d.clock(mark.Event.Span.NotAfter), []int64{mark.Event.ID}
+	return "its VolumeAttachment was deleted by " + r.clock(mark.Event.Span.NotAfter), []int64{mark.Event.ID}
+}
+
+// since returns the window from the first of some moments to the last that the observers could see.
+func (r *ruling) since(moments ...history.Time) history.Span {
+	return history.Span{NotBefore: slices.Min(append(moments, world.Forever)), NotAfter: r.trial.LookedUntil()}
+}
+
+// sawNodes holds that the observer of each of the nodes saw all of window, but for holes within the bound.
+func (r *ruling) sawNodes(c *world.Coverage, nodes []string, window history.Span) {
+	for _, node := range nodes {
+		if !c.On(node) {
+			r.unknown("the observer %s was never on on node %s: what happened there is not known", c.Name, node)
+			continue
+		}
+		r.sawNode(c, node, window, "the observer "+c.Name+" of node "+node)
+	}
+}
+
+// sawNode is sawNodes for one node whose observer was on; who names that observer.
+func (r *ruling) sawNode(c *world.Coverage, node string, window history.Span, who string) {
+	hole := c.Longest(node, window, r.trial)
+	if bound := r.trial.Plan.Bounds.BlindGap.D(); hole.Length() > bound {
+		r.unknown("%s was blind for %s from %s, longer than the bound of %s", who, hole.Length(),
+			r.clock(hole.NotBefore), bound)
+	}
+}
+
+// sawMounts holds that the ledger of every node of the cluster saw all of window, but for holes within the bound.
+//
+// A mount that was seen and could not be identified, because it was gone at once, is a hole as long as its whole life
+// may have been: it can have been a volume for no longer than that, and a hole of that length is what the bound
+// allows. One that was never seen to end is a hole to the end.
+func (r *ruling) sawMounts(window history.Span) {
+	if len(r.world.Nodes()) == 0 {
+		r.unknown("no node of the cluster is in the history: whose ledgers are missing is not known")
+	}
+	ledger := r.world.Ledger()
+	for _, node := range ledger.Everywhere(r.world) {
+		if !ledger.On(node) {
+			r.unknown("node %s kept no mount ledger: what was mounted there is not known", node)
+			continue
+		}
+		for _, s := range ledger.Sessions[node] {
+			if !s.BootKnown {
+				r.unknown("node %s: when boot %q began is not known", node, s.Boot)
+			}
+		}
+		r.sawNode(ledger.Coverage, node, window, "the mount ledger of node "+node)
+	}
+}
+
+// sawCalls holds that the drivers were watched all through window: on every node, and where the controller runs. A node
+// of the control plane needs no observer of its own where no volume is ever mounted there.
+func (r *ruling) sawCalls(window history.Span) {
+	calls := r.world.Calls()
+	nodes := slices.DeleteFunc(r.world.Nodes(), func(node string) bool {
+		return !calls.Driver.On(node) && r.world.IsControlPlane(node) &&
+			!slices.ContainsFunc(calls.Calls, func(c *world.Call) bool { return c.TargetNode() == node })
+	})
+	if len(nodes) == 0 {
+		r.unknown("no node of the cluster is in the history: whose CSI calls are missing is not known")
+	}
+	r.sawNodes(calls.Driver, nodes, window)
+	at := slices.DeleteFunc(keys(calls.Controller.Sessions),
+		func(node string) bool { return !calls.Controller.On(node) })
+	if len(at) == 0 {
+		r.unknown("the observer %s was never on: what was attached and detached is not known",
+			world.CsiControllerObserver)
+	}
+	r.sawNodes(calls.Controller, at, window)
+}
+
+// hasData reports that the plan's workload is a database that clients write to.
+func hasData(w *world.World) bool {
+	return planned(func(p plan.Plan) bool { return !p.Workload.Light })(w)
 }

@@ -42,16 +42,10 @@ func TestNoProcessOutlivesItsNode(t *testing.T) {
 						Stage: history.StageConfirmed, Node: "worker2", Evidence: []string{"it is down"}}})
 			}
 			got := result(t, h, "pod-identity")
-			said := strings.Join(got.Reasons, "\n")
-			for _, f := range got.Findings {
-				said += "\n" + f.Sentence
-			}
-			if tc.want == "" {
-				if got.Verdict == check.Fail || strings.Contains(said, perhaps) {
-					t.Errorf("verdict %s:\n%s", got.Verdict, said)
-				}
-			} else if !strings.Contains(said, tc.want) {
-				t.Errorf("does not say %q:\n%s", tc.want, said)
+			if tc.want != "" {
+				expect(t, got, got.Verdict, tc.want)
+			} else if got.Verdict == check.Fail || strings.Contains(said(got), perhaps) {
+				t.Errorf("verdict %s:\n%s", got.Verdict, said(got))
 			}
 		})
 	}

@@ -65,10 +65,12 @@ func (j *integrity) inspection(e *history.Event) {
 		j.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
 		return
 	}
+	few := 3
 	switch {
 	case in.Table != "":
 		j.tables[in.Instance] = true
 	case in.File != "":
+		few = history.MaxMessages // A tool names each damaged page.
 		if j.files[in.Instance] == nil {
 			j.files[in.Instance] = map[string]bool{}
 		}
@@ -80,27 +82,24 @@ func (j *integrity) inspection(e *history.Event) {
 	if in.Clean {
 		return
 	}
-	if in.File != "" && !endedInOrder(j.world, in.Instance) {
+	last, words := j.world.Pods().Last(in.Instance), firstWords(in.Messages, few)
+	if in.File != "" && !endedInOrder(last) {
 		j.unknown("%s found damage in %s: %s; its server was not seen to end in order, so this may be a write "+
-			"cut short that its next start would repair", in.Tool, inspected(in), words(in))
+			"cut short that its next start would repair", in.Tool, inspected(in), words)
 		return
 	}
 	node := in.Node
-	if l := j.world.Pods().Last(in.Instance); node == "" && l != nil {
-		node = l.Node
+	if node == "" && last != nil {
+		node = last.Node
 	}
-	j.violation(Finding{
-		Subject: inspected(in), Span: e.Span, Node: node,
-		Sentence: fmt.Sprintf("%s found damage in %s: %s.", in.Tool, inspected(in), words(in)),
-		Events:   []int64{e.ID}, Faults: j.trial.FaultsUntil(e.Span.NotAfter),
-	})
+	j.violation(Finding{Subject: inspected(in), Span: e.Span, Node: node, Events: []int64{e.ID},
+		Faults: j.trial.FaultsUntil(e.Span.NotAfter)}, "%s found damage in %s: %s.", in.Tool, inspected(in), words)
 }
 
 // complete says what was not looked over.
 func (j *integrity) complete() {
 	want := j.trial.Finally()
-	if !j.trial.Plan.Workload.Light {
-		instances := j.trial.Instances(want)
+	if instances := j.trial.Instances(want); !j.trial.Plan.Workload.Light {
 		missing := slices.DeleteFunc(slices.Clone(instances), func(name string) bool { return j.tables[name] })
 		if len(missing) > 0 {
 			j.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
@@ -134,9 +133,8 @@ func dataFile(file string) string {
 	return name
 }
 
-// endedInOrder reports that the container of the last pod of that name was seen to end with exit code 0.
-func endedInOrder(w *world.World, pod string) bool {
-	l := w.Pods().Last(pod)
+// endedInOrder reports that the container of a pod was seen to end with exit code 0. It takes nil.
+func endedInOrder(l *world.PodLife) bool {
 	if l == nil {
 		return false
 	}
@@ -144,11 +142,8 @@ func endedInOrder(w *world.World, pod string) bool {
 	if last.Guessed() && len(l.States) > 1 {
 		last = l.States[len(l.States)-2]
 	}
-	if len(last.Status.ContainerStatuses) == 0 {
-		return false
-	}
-	ended := last.Status.ContainerStatuses[0].State.Terminated
-	return ended != nil && ended.ExitCode == 0
+	containers := last.Status.ContainerStatuses
+	return len(containers) > 0 && containers[0].State.Terminated != nil && containers[0].State.Terminated.ExitCode == 0
 }
 
 // inspected names what was looked at.
@@ -164,14 +159,6 @@ func inspected(in *history.Inspection) string {
 		return "the data files of " + in.Instance
 	}
 	return "the file system of volume " + in.PV
-}
-
-// words are what a tool said of a data file, which names each damaged page, and the first of what it said of others.
-func words(in *history.Inspection) string {
-	if in.File != "" {
-		return firstWords(in.Messages, history.MaxMessages)
-	}
-	return firstWords(in.Messages, 3)
 }
 
 func firstWords(messages []string, few int) string {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -30,63 +29,66 @@ func MountResidue() Check {
 
 // idle is a time in which nothing needed a mount, and why.
 type idle struct {
-	from, to history.Time
-	why      string
-	events   []int64
+	history.Span
+	why    string
+	events []int64
 }
 
 func judgeMountResidue(r *ruling) {
-	d := r.disks()
+	storage := r.world.Storage()
 	if !r.world.Watch().On(world.PodsObserver) {
 		r.unknown("the observer %s was never on: which pods were gone is not known", world.PodsObserver)
 	}
 	others, namespace := external(r.world), trialNamespace(r.world, r.trial.Plan)
-	for _, life := range d.ledger.Lives {
-		p := life.Place
-		if p == (world.Place{}) {
+	for _, life := range r.world.Ledger().Lives {
+		if life.Place == (world.Place{}) {
 			continue
 		}
-		name := d.storage.VolumeAt(p)
-		if pv := d.storage.PVs[name]; others && (pv == nil || pv.Namespace != namespace) {
+		name := storage.VolumeAt(life.Place)
+		if pv := storage.PVs[name]; others && (pv == nil || pv.Namespace != namespace) {
 			continue // Pods of other namespaces are not watched.
 		}
 		r.evidence++
 		r.looked("volume " + name)
-		var needless []idle
-		if p.Pod != "" {
-			needless = d.podGone(life, p, name)
-		} else {
-			needless = d.unused(life, name)
-		}
-		for _, n := range needless {
-			if d.judgeIdle(life, n, name) {
+		for _, n := range r.idles(life, name) {
+			if r.judgeIdle(life, n, name) {
 				break
 			}
 		}
 	}
-	r.sawMounts(d.podWindow())
+	r.sawMounts(r.podWindow())
 }
 
-// podGone is the time after the end of the pod.
-func (d *disks) podGone(life *world.Mount, p world.Place, name string) []idle {
-	pod := d.world.Pods().ByUID[p.Pod]
-	if pod == nil {
-		d.unknown("volume %s was mounted on node %s for a pod with uid %s, which the API never showed", name,
-			life.Node, p.Pod)
+// idles are the times in which a mount was not needed: that of a pod from the end of the pod on, one that a node's pods
+// share while no pod of the node used the volume.
+func (r *ruling) idles(life *world.Mount, name string) []idle {
+	uid := life.Place.Pod
+	if uid == "" {
+		return r.unused(life, name)
+	}
+	pod := r.world.Pods().ByUID[uid]
+	switch {
+	case pod == nil:
+		r.unknown("volume %s was mounted on node %s for a pod with uid %s, which the API never showed", name, life.Node,
+			uid)
+		return nil
+	case pod.End == nil:
 		return nil
 	}
-	if pod.End == nil {
-		return nil
-	}
-	return []idle{{pod.End.Event.Span.NotAfter, world.Forever, "pod " + pod.Name + " was gone",
-		[]int64{pod.End.Event.ID}}}
+	return []idle{idleSince(pod)}
+}
+
+// idleSince is the time from the end of a pod on.
+func idleSince(pod *world.PodLife) idle {
+	return idle{history.Span{NotBefore: pod.End.Event.Span.NotAfter, NotAfter: world.Forever},
+		"pod " + pod.Name + " was gone", []int64{pod.End.Event.ID}}
 }
 
 // unused are the times in which no pod of the node that uses the volume was there.
-func (d *disks) unused(life *world.Mount, name string) []idle {
+func (r *ruling) unused(life *world.Mount, name string) []idle {
 	var users []*world.PodLife
-	for _, pod := range d.world.Pods().All {
-		if pod.Node == life.Node && d.storage.Uses(pod, name) {
+	for _, pod := range r.world.Pods().All {
+		if pod.Node == life.Node && r.world.Storage().Uses(pod, name) {
 			users = append(users, pod)
 		}
 	}
@@ -94,59 +96,57 @@ func (d *disks) unused(life *world.Mount, name string) []idle {
 		return cmp.Or(cmp.Compare(a.First.Event.Span.NotBefore, b.First.Event.Span.NotBefore), cmp.Compare(a.UID,
 			b.UID))
 	})
-	at := idle{from: life.From, why: "it was mounted, for no pod that the API showed"}
+	at := idle{history.Span{NotBefore: life.From, NotAfter: world.Forever},
+		"it was mounted, for no pod that the API showed", nil}
 	var all []idle
 	for _, pod := range users {
-		if pod.First.Event.Span.NotBefore > at.from {
-			at.to = pod.First.Event.Span.NotBefore
+		if begin := pod.First.Event.Span.NotBefore; begin > at.NotBefore {
+			at.NotAfter = begin
 			all = append(all, at)
 		}
 		if pod.End == nil {
 			return all
 		}
-		if pod.End.Event.Span.NotAfter >= at.from {
-			at = idle{from: pod.End.Event.Span.NotAfter, why: "pod " + pod.Name + " was gone",
-				events: []int64{pod.End.Event.ID}}
+		if pod.End.Event.Span.NotAfter >= at.NotBefore {
+			at = idleSince(pod)
 		}
 	}
-	at.to = world.Forever
+	at.NotAfter = world.Forever
 	return append(all, at)
 }
 
-// judgeIdle holds that a mount did not outlast the bound in a time in which nothing needed it, and reports whether it
-// had anything to say.
-func (d *disks) judgeIdle(life *world.Mount, n idle, name string) bool {
-	from := max(n.from, life.From)
-	for _, l := range d.trial.Faults {
+// judgeIdle holds that a mount did not outlast the bound in a time in which nothing needed it. It reports whether it
+// said anything.
+func (r *ruling) judgeIdle(life *world.Mount, n idle, name string) bool {
+	bound := r.trial.Plan.Bounds.Settle
+	from := max(n.NotBefore, life.From)
+	for _, l := range r.trial.Faults {
 		active, ok := l.Active()
 		switch {
 		case ok && active.NotAfter == world.Forever:
-			if life.MaybeTo > n.from.Add(d.trial.Plan.Bounds.Settle.D()) {
-				d.unknown("%s was never shown to be healed: until when mounts may be left is not known", l)
+			if life.MaybeTo > n.NotBefore.Add(bound.D()) {
+				r.unknown("%s was never shown to be healed: until when mounts may be left is not known", l)
 			}
 			return false
 		case ok:
 			from = max(from, active.NotAfter)
 		}
 	}
-	deadline := from.Add(d.trial.Plan.Bounds.Settle.D())
+	deadline := from.Add(bound.D())
 	switch {
-	case life.MaybeTo <= deadline || life.MaybeFrom >= n.to || n.to <= deadline:
+	case life.MaybeTo <= deadline || life.MaybeFrom >= n.NotAfter || n.NotAfter <= deadline:
 		return false
 	case life.To <= deadline:
-		d.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: it was last seen at "+
-			"%s, and the bound of %s ran to %s", name, life, n.why, d.clock(n.from), d.clock(life.To),
-			d.trial.Plan.Bounds.Settle, d.clock(deadline))
+		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: it was last seen at "+
+			"%s, and the bound of %s ran to %s", name, life, n.why, r.clock(n.NotBefore), r.clock(life.To), bound,
+			r.clock(deadline))
 		return true
 	}
-	until := min(life.To, n.to)
-	span := history.Span{NotBefore: deadline, NotAfter: until}
-	d.violation(Finding{
-		Sentence: fmt.Sprintf("The mount of volume %s as %s was left behind: %s at %s, and it was still there at %s, "+
-			"after the bound of %s had run out at %s.", name, life, n.why, d.clock(n.from), d.clock(until),
-			d.trial.Plan.Bounds.Settle, d.clock(deadline)),
-		Subject: "volume " + name, Node: life.Node, Span: span, Events: leading(n.events, life.Events),
-		Faults: d.trial.FaultsIn(history.Span{NotBefore: n.from, NotAfter: until}),
-	})
+	until := min(life.To, n.NotAfter)
+	r.violation(Finding{Subject: "volume " + name, Node: life.Node, Events: leading(n.events, life.Events),
+		Span:   history.Span{NotBefore: deadline, NotAfter: until},
+		Faults: r.trial.FaultsIn(history.Span{NotBefore: n.NotBefore, NotAfter: until})},
+		"The mount of volume %s as %s was left behind: %s at %s, and it was still there at %s, after the bound of %s "+
+			"had run out at %s.", name, life, n.why, r.clock(n.NotBefore), r.clock(until), bound, r.clock(deadline))
 	return true
 }

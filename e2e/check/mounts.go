@@ -41,23 +41,30 @@ func Mounts() Check {
 }
 
 func judgeMounts(r *ruling) {
-	d := r.disks()
-	for _, e := range d.volumes.Unnamed {
+	volumes := r.world.Volumes()
+	for _, e := range volumes.Unnamed {
 		r.unknown("volume %s has no identity on node %s: its mounts cannot be told from others", e.Volume.PV,
 			e.Volume.Node)
 	}
-	d.noteUnproven()
-	used, mounted, moments := 0, 0, []history.Time{}
-	for _, v := range d.volumes.All {
+	for _, e := range r.world.Pulls().Unproven {
+		name := e.Pull.Volume
+		if pv := r.world.Storage().ByHandle(name); pv != nil {
+			name = pv.Name
+		}
+		r.note("volume %s: that its disk was pulled out of %s by %s counts for nothing: %s", name, e.Pull.Node,
+			r.clock(e.Span.NotAfter), cmp.Or(e.Pull.Error, "that node was not shown to get nothing from it"))
+	}
+	used, mounted, moments := 0, false, []history.Time{}
+	for _, v := range volumes.All {
 		if len(v.Keys) == 0 {
 			continue
 		}
-		mounted++
+		mounted = true
 		if v.Used {
 			used++
 		}
 		r.note("volume %s (%s): mounts %s", v.Name, strings.Join(v.Keys, ", "), where(v))
-		d.notePulled(v)
+		r.notePulled(v)
 		for _, m := range v.Mounts {
 			moments = append(moments, m.From)
 		}
@@ -68,7 +75,7 @@ func judgeMounts(r *ruling) {
 		if len(v.Mounts) > 0 {
 			r.looked("volume " + v.Name)
 		}
-		d.judgeOverlaps(v)
+		r.judgeOverlaps(v)
 	}
 	if want := r.trial.Plan.Workload.Replicas; used < want {
 		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched", used,
@@ -76,11 +83,11 @@ func judgeMounts(r *ruling) {
 	}
 	window := r.since(moments...)
 	r.sawMounts(window)
-	if mounted > 0 {
-		d.noteLedger(window)
+	if mounted {
+		r.noteLedger(window)
 	}
 	if onSharedDisk(r.world) {
-		r.sawNodes(d.containers.HoldingCoverage, r.world.Nodes(), window)
+		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.Nodes(), window)
 	}
 }
 
@@ -101,37 +108,32 @@ func where(v *world.VolumeLife) string {
 	return text
 }
 
-// noteLedger tells of the longest hole of each ledger.
-func (d *disks) noteLedger(window history.Span) {
-	for _, node := range d.ledger.Everywhere(d.world) {
-		if !d.ledger.On(node) {
+// noteLedger reports the longest hole of each ledger.
+func (r *ruling) noteLedger(window history.Span) {
+	ledger := r.world.Ledger()
+	for _, node := range ledger.Everywhere(r.world) {
+		if !ledger.On(node) {
 			continue
 		}
 		unidentified := 0
-		for _, s := range d.ledger.Sessions[node] {
+		for _, s := range ledger.Sessions[node] {
 			for _, m := range s.Lives {
 				if m.Unknown {
 					unidentified++
 				}
 			}
 		}
-		hole := d.ledger.Longest(node, window, d.trial)
-		at := ""
+		hole, at := ledger.Longest(node, window, r.trial), ""
 		if hole.Length() > 0 {
-			at = " from " + d.clock(hole.NotBefore)
+			at = " from " + r.clock(hole.NotBefore)
 		}
-		d.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
+		r.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
 	}
 }
 
-// both is the time in which two spans overlap.
-func both(a, b history.Span) history.Span {
-	return history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
-}
-
-// bounds says how long an overlap lasted: of one that is certain only for a moment, for how long it may have lasted
-// too.
-func bounds(certain, possible history.Span) string {
+// bounds says how long an overlap of two lives certainly lasted and, if that is short, how long it may have lasted.
+func bounds(certain, a, b history.Span) string {
+	possible := history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
 	switch {
 	case certain.Length() >= time.Second:
 		return world.Lasting(certain)
@@ -142,7 +144,7 @@ func bounds(certain, possible history.Span) string {
 }
 
 // judgeOverlaps reports the first overlap of each pair of nodes.
-func (d *disks) judgeOverlaps(v *world.VolumeLife) {
+func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 	name := v.Name
 	if v.PV != nil && len(v.PV.Modes) > 0 {
 		name += " (" + strings.Join(v.PV.Modes, ", ") + ")"
@@ -153,39 +155,34 @@ func (d *disks) judgeOverlaps(v *world.VolumeLife) {
 		}
 		return fmt.Sprintf("on %s and on %s", o.A.Node, o.B.Node)
 	}
-	mounts := v.Reaching(d.world.Pulls())
-	first := func(a, b *world.Mount) bool { return d.firstOf(v, a.Node, b.Node) }
+	mounts := v.Reaching(r.world.Pulls())
+	first := func(a, b *world.Mount) bool { return r.firstOf(v, a.Node, b.Node) }
 	overlaps(mounts, v.Apart, first, func(o world.Overlap[*world.Mount]) {
-		d.violation(Finding{
-			Sentence: fmt.Sprintf("Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.",
-				name, where(o), d.clock(o.Span.NotBefore), d.clock(o.Span.NotAfter),
-				bounds(o.Span, both(o.A.Possible(), o.B.Possible())),
-				d.describe(mounts, o.A, o.Span), d.describe(mounts, o.B, o.Span)),
-			Subject: "volume " + v.Name,
-			Node:    o.B.Node,
-			Span:    o.Span,
-			Events:  slices.Concat(o.A.Events, o.B.Events),
-		})
+		r.violation(Finding{Subject: "volume " + v.Name, Node: o.B.Node, Span: o.Span,
+			Events: slices.Concat(o.A.Events, o.B.Events)},
+			"Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.", name, where(o),
+			r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter), bounds(o.Span, o.A.Possible(), o.B.Possible()),
+			r.describe(mounts, o.A, o.Span), r.describe(mounts, o.B, o.Span))
 	}, func(o world.Overlap[*world.Mount]) {
-		d.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
-			v.Name, where(o), d.clock(o.Span.NotBefore))
+		r.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
+			v.Name, where(o), r.clock(o.Span.NotBefore))
 	})
 }
 
-// overlaps tells of lives that must not overlap and do: of those that certainly do, and of those that may. Of overlaps
-// between the same two, first is true for the first one alone.
+// overlaps calls certain for lives that certainly overlap and must not, and perhaps for those that may; of the overlaps
+// of one pair, only for the first.
 func overlaps[T interface {
 	Certain() history.Span
 	Possible() history.Span
 }](
 	lives []T, apart, first func(a, b T) bool, certain, perhaps func(world.Overlap[T]),
 ) {
-	for _, o := range world.Overlaps(lives, func(l T) history.Span { return l.Certain() }, apart) {
+	for _, o := range world.Overlaps(lives, T.Certain, apart) {
 		if first(o.A, o.B) {
 			certain(o)
 		}
 	}
-	for _, o := range world.Overlaps(lives, func(l T) history.Span { return l.Possible() }, apart) {
+	for _, o := range world.Overlaps(lives, T.Possible, apart) {
 		if first(o.A, o.B) {
 			perhaps(o)
 		}
@@ -193,7 +190,7 @@ func overlaps[T interface {
 }
 
 // describe names a mount and the pod that it is for, or the pods for which its node had the volume mounted then.
-func (d *disks) describe(mounts []*world.Mount, m *world.Mount, span history.Span) string {
+func (r *ruling) describe(mounts []*world.Mount, m *world.Mount, span history.Span) string {
 	uids := []string{m.Pod}
 	if m.Pod == "" {
 		uids = nil
@@ -206,7 +203,7 @@ func (d *disks) describe(mounts []*world.Mount, m *world.Mount, span history.Spa
 	}
 	var names []string
 	for _, uid := range uids {
-		names = append(names, d.storage.PodName(uid))
+		names = append(names, r.world.Storage().PodName(uid))
 	}
 	if len(names) == 0 {
 		return m.String()
@@ -215,64 +212,44 @@ func (d *disks) describe(mounts []*world.Mount, m *world.Mount, span history.Spa
 }
 
 // notePulled notes the mounts of a volume that are over because its disk was pulled, and what was seen of that.
-func (d *disks) notePulled(v *world.VolumeLife) {
+func (r *ruling) notePulled(v *world.VolumeLife) {
 	count := map[*world.Pulled]int{}
 	var by []*world.Pulled
 	for _, m := range v.Mounts {
-		_, pull := d.world.Pulls().Cut(m)
-		if pull == nil {
-			continue
+		if _, pull := r.world.Pulls().Cut(m); pull != nil {
+			if count[pull]++; count[pull] == 1 {
+				by = append(by, pull)
+			}
 		}
-		if count[pull] == 0 {
-			by = append(by, pull)
-		}
-		count[pull]++
 	}
 	for _, pull := range by {
-		d.note("volume %s: %d mounts on %s count as over from %s on, at the latest: its disk was pulled out of that "+
-			"node (%s)%s", v.Name, count[pull], pull.Node, d.clock(pull.Event.Span.NotAfter), tried(pull),
-			d.ends(pull, v))
+		var tries []string
+		for _, t := range pull.Tries {
+			tries = append(tries, t.String())
+		}
+		r.note("volume %s: %d mounts on %s count as over from %s on, at the latest: its disk was pulled out of that "+
+			"node (%s)%s", v.Name, count[pull], pull.Node, r.clock(pull.Event.Span.NotAfter), strings.Join(tries, ", "),
+			r.ends(pull, v))
 	}
 }
 
-// tried says what the node got from the disk.
-func tried(p *world.Pulled) string {
-	var all []string
-	for _, t := range p.Tries {
-		all = append(all, t.String())
-	}
-	return strings.Join(all, ", ")
-}
-
-// ends says what became of the database processes that were at work on the disk.
-func (d *disks) ends(p *world.Pulled, v *world.VolumeLife) string {
-	text := ""
-	for _, proc := range d.containers.Processes {
+// ends says what became of the database processes that were at work on a pulled disk.
+func (r *ruling) ends(p *world.Pulled, v *world.VolumeLife) string {
+	var ends []string
+	for _, proc := range r.world.Containers().Processes {
 		had := slices.ContainsFunc(v.Mounts, func(m *world.Mount) bool {
 			return m.Node == p.Node && m.Pod != "" && m.Pod == proc.Pod
 		})
 		switch at := p.Event.Span.NotBefore; {
 		case !had || proc.Name != world.Database || proc.Node != p.Node || proc.From > at || proc.MaybeTo <= at:
 		case proc.Ended:
-			text += fmt.Sprintf(", %s (pid %d) was gone by %s", proc.Name, proc.Pid, d.clock(proc.MaybeTo))
+			ends = append(ends, fmt.Sprintf("%s (pid %d) was gone by %s", proc.Name, proc.Pid, r.clock(proc.MaybeTo)))
 		default:
-			text += fmt.Sprintf(", %s (pid %d) was not seen to end", proc.Name, proc.Pid)
+			ends = append(ends, fmt.Sprintf("%s (pid %d) was not seen to end", proc.Name, proc.Pid))
 		}
 	}
-	if text == "" {
+	if len(ends) == 0 {
 		return ""
 	}
-	return "; " + text[2:]
-}
-
-// noteUnproven tells of the pulls that count for nothing, and why.
-func (d *disks) noteUnproven() {
-	for _, e := range d.world.Pulls().Unproven {
-		name := e.Pull.Volume
-		if pv := d.storage.ByHandle(name); pv != nil {
-			name = pv.Name
-		}
-		d.note("volume %s: that its disk was pulled out of %s by %s counts for nothing: %s", name, e.Pull.Node,
-			d.clock(e.Span.NotAfter), cmp.Or(e.Pull.Error, "that node was not shown to get nothing from it"))
-	}
+	return "; " + strings.Join(ends, ", ")
 }

@@ -1,8 +1,8 @@
 package check
 
 import (
-	"cmp"
-	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -54,13 +54,12 @@ func judgeOrder(r *ruling) {
 	if !slices.Contains(sets, j.planned) {
 		sets = append(sets, j.planned)
 	}
-	for _, set := range sets {
-		j.set = set
+	for _, j.set = range sets {
 		o := &ordering{setJudge: j, now: map[int]*world.PodState{}, gone: gone, made: map[int]bool{}}
-		for _, p := range set.States {
+		for _, p := range j.set.States {
 			o.step(p)
 		}
-		if set == j.planned {
+		if j.set == j.planned {
 			o.judgeAmounts()
 		}
 	}
@@ -88,25 +87,24 @@ func (j *setJudge) judgeOrderSeen() {
 // step takes one state of one pod in.
 func (o *ordering) step(p *world.PodState) {
 	l := p.Life
-	old := o.now[l.Ordinal]
+	old, set := o.now[l.Ordinal], o.set.At(p.Version)
 	same := old != nil && old.Life == l && !old.Deleted()
-	set := o.set.At(p.Version)
+	o.now[l.Ordinal] = p
 	if p.Guessed() {
 		o.unknown("pod %s ended while the API watch was blind: when, and in which order, is not known", l.Name)
-		o.now[l.Ordinal] = p
 		return
 	}
 	if !same && !p.Deleted() {
-		switch {
-		case old == nil && o.wasThere(p):
-			o.made[l.Ordinal] = true // Before the trial.
+		x, setup := o.trial.Plan.Workload.External, o.trial.Phase(history.PhaseSetup).End
+		switch listed := p.Event.Object.Verb == history.VerbListed; {
+		case old == nil && listed && x != nil && x.Namespace != "" && setup != nil &&
+			p.Event.Span.NotBefore <= setup.Span.NotAfter:
+			o.made[l.Ordinal] = true // Its StatefulSet was there before the trial.
 		case p.Event.Object.Verb != history.VerbAdded:
 			o.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name,
 				o.when(p.Event))
 		case set == nil:
 			o.unknown("pod %s was created at resourceVersion %d, before the StatefulSet was known", l.Name, p.Version)
-		case !l.Owned:
-			o.unknown("pod %s was created at %s by something else than the StatefulSet", l.Name, o.when(p.Event))
 		case !set.Spec.Demand.Parallel:
 			o.judgeCreation(p, set)
 		}
@@ -114,45 +112,42 @@ func (o *ordering) step(p *world.PodState) {
 	if p.Deleting() && (!same || !old.Deleting()) {
 		o.judgeDeletion(p, set)
 	}
-	o.now[l.Ordinal] = p
 	o.arrived = max(o.arrived, p.Event.Span.NotAfter)
-}
-
-// wasThere reports that a pod is one of a StatefulSet that was there before the trial, as the first list had it.
-func (o *ordering) wasThere(p *world.PodState) bool {
-	x, setup := o.trial.Plan.Workload.External, o.trial.Phase(history.PhaseSetup)
-	return x != nil && x.Namespace != "" && p.Event.Object.Verb == history.VerbListed && setup.End != nil &&
-		p.Event.Span.NotBefore <= setup.End.Span.NotAfter
 }
 
 // judgeCreation holds that all predecessors are Running and Ready.
 func (o *ordering) judgeCreation(p *world.PodState, set *world.StatefulSet) {
 	o.evidence++
 	o.made[p.Life.Ordinal] = true
-	first := min(max(set.Spec.Demand.Start, 0), p.Life.Ordinal)
-	for k := first; k < min(p.Life.Ordinal, first+world.MostOrdinals); k++ {
+	for k := range predecessors(p, set) {
 		before := o.now[k]
-		if before != nil && before.Healthy() {
+		switch {
+		case before != nil && before.Healthy():
 			if o.blind(before.Event.Span.NotAfter, p.Event.Span.NotAfter) {
 				o.lost(p, k)
 			}
 			if o.early(p, before, world.Seconds(&p.Meta.CreationTimestamp)) {
 				return
 			}
-			continue
-		}
-		if o.unsure(before, p) {
+		case o.unsure(before, p):
 			o.lost(p, k)
-			continue
-		}
-		if before != nil && before.Lost != nil && before.Lost.Span.NotAfter > o.known(p.Event.Span) {
+		case before != nil && before.Lost != nil && before.Lost.Span.NotAfter > o.known(p.Event.Span):
 			o.unknown("pod %s was created at a time that may be less than %s after %s had lost its "+
 				"readiness: the controller may not have known of it", p.Life.Name, world.CacheLag, before.Life.Name)
-			continue
+		default:
+			o.blame(p, before, "Pod %s was created at %s although %s-%d was %s.", p.Life.Name, o.when(p.Event),
+				o.set.Name, k, before.Describe())
+			return // The first predecessor is the one that counts.
 		}
-		o.blame(p, fmt.Sprintf("Pod %s was created at %s although %s-%d was %s.", p.Life.Name, o.when(p.Event),
-			o.set.Name, k, before.Describe()), before)
-		return // The first predecessor is the one that counts.
+	}
+}
+
+// predecessors are the ordinals before a pod's from the first of the StatefulSet on, no more than MostOrdinals.
+func predecessors(p *world.PodState, set *world.StatefulSet) iter.Seq[int] {
+	first := min(max(set.Spec.Demand.Start, 0), p.Life.Ordinal)
+	return func(yield func(int) bool) {
+		for k := first; k < min(p.Life.Ordinal, first+world.MostOrdinals) && yield(k); k++ {
+		}
 	}
 }
 
@@ -166,8 +161,8 @@ func (o *ordering) early(p, before *world.PodState, stamp int64) bool {
 	if p.Deleting() {
 		did = "ended by scaling down"
 	}
-	o.blame(p, fmt.Sprintf("Pod %s was %s at %s although %s had been Ready for less than the %d s of minReadySeconds.",
-		p.Life.Name, did, o.when(p.Event), before.Life.Name, states[0].Spec.Demand.MinReady), before)
+	o.blame(p, before, "Pod %s was %s at %s although %s had been Ready for less than the %d s of minReadySeconds.",
+		p.Life.Name, did, o.when(p.Event), before.Life.Name, states[0].Spec.Demand.MinReady)
 	return true
 }
 
@@ -186,25 +181,23 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 	}
 	o.evidence++
 	o.ended++
-	for _, k := range o.successors(l.Ordinal) {
+	for _, k := range slices.Backward(slices.Sorted(maps.Keys(o.now))) {
 		after := o.now[k]
-		if set.Spec.Demand.Wants(k) {
-			continue // It is to stay: the StatefulSet now begins at a higher ordinal.
+		if k <= l.Ordinal || set.Spec.Demand.Wants(k) {
+			continue // It is to stay if the StatefulSet now begins at a higher ordinal.
 		}
-		if !after.Deleted() {
-			if o.unsure(after, p) {
-				o.lost(p, k)
-				continue
-			}
-			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s was still %s.", l.Name,
-				o.when(p.Event), after.Life.Name, after.Describe()), after)
+		last := o.gone[after.Life.UID]
+		switch {
+		case !after.Deleted() && o.unsure(after, p):
+			o.lost(p, k)
+		case !after.Deleted():
+			o.blame(p, after, "Pod %s was ended by scaling down at %s although %s was still %s.", l.Name,
+				o.when(p.Event), after.Life.Name, after.Describe())
 			return
-		}
-		if last := o.gone[after.Life.UID]; last != nil && last.To > p.Event.Span.NotAfter && !o.forced(after) {
-			o.breaks("pod "+l.Name, p.Event.Span,
-				fmt.Sprintf("Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, "+
-					"at least until %s.", l.Name, o.when(p.Event), last.Name, last.Pid, after.Life.Name,
-					last.Node, o.clock(last.To)), p.Event.ID, after.Event.ID, last.Events[len(last.Events)-1])
+		case last != nil && last.To > p.Event.Span.NotAfter && !o.forced(after):
+			o.breaks("pod "+l.Name, p.Event.Span, []int64{p.Event.ID, after.Event.ID, last.Events[len(last.Events)-1]},
+				"Pod %s was ended by scaling down at %s although %s (pid %d) of %s still ran on %s, at least until %s.",
+				l.Name, o.when(p.Event), last.Name, last.Pid, after.Life.Name, last.Node, o.clock(last.To))
 			return
 		}
 	}
@@ -224,10 +217,11 @@ func (o *ordering) forced(p *world.PodState) bool {
 
 // judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
 func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) {
-	first := max(set.Spec.Demand.Start, 0)
-	for k := first; k < min(p.Life.Ordinal, first+world.MostOrdinals) && set.Spec.Demand.Wants(k); k++ {
+	for k := range predecessors(p, set) {
 		before := o.now[k]
 		switch {
+		case !set.Spec.Demand.Wants(k):
+			return
 		case before != nil && before.Healthy():
 			if o.early(p, before, p.EndAsked()) {
 				return
@@ -235,23 +229,11 @@ func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) 
 		case o.unsure(before, p):
 			o.lost(p, k)
 		case before.Down(o.known(p.Event.Span)):
-			o.blame(p, fmt.Sprintf("Pod %s was ended by scaling down at %s although %s-%d was %s.", p.Life.Name,
-				o.when(p.Event), o.set.Name, k, before.Describe()), before)
+			o.blame(p, before, "Pod %s was ended by scaling down at %s although %s-%d was %s.", p.Life.Name,
+				o.when(p.Event), o.set.Name, k, before.Describe())
 			return
 		}
 	}
-}
-
-// successors returns the known ordinals above k, the highest first.
-func (o *ordering) successors(k int) []int {
-	var above []int
-	for n := range o.now {
-		if n > k {
-			above = append(above, n)
-		}
-	}
-	slices.SortFunc(above, func(a, b int) int { return cmp.Compare(b, a) })
-	return above
 }
 
 // unsure reports that a gap lies between what is known of a pod (or of anything, for one that is not known) and p.

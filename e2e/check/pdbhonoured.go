@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,11 +11,13 @@ import (
 )
 
 // PDBHonoured judges every eviction of a pod of the StatefulSet against how many of the others were Running and Ready.
-// A pod counts as healthy for as long as the disruption controller may not have known better: it reads from a cache.
+// A pod counts as healthy for as long as the disruption controller may not have known better: it reads from a cache. A
+// pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
 func PDBHonoured() Check {
 	return Check{
-		Name:    "pdb-honoured",
-		Promise: "No pod is evicted unless at least the budget's minAvailable of the others are Running and Ready.",
+		Name: "pdb-honoured",
+		Promise: "No running pod is evicted unless at least the budget's minAvailable of the others are Running and " +
+			"Ready.",
 		Source: "Kubernetes documentation, Specifying a Disruption Budget; KEP-85; " +
 			"k8s.io/kubernetes pkg/registry/core/pod/storage, checkAndDecrement",
 		Unit:    "evictions of pods of the StatefulSet",
@@ -34,28 +35,33 @@ func judgePDBHonoured(r *ruling) {
 	least := r.trial.Plan.Workload.MinAvailable
 	for _, life := range r.world.Pods().All {
 		p := life.Asked
-		if life.Set != set || p == nil || !evicted(p) {
+		if life.Set != set || p == nil || p.Event.Span.NotBefore > r.trial.LookedUntil() {
 			continue
 		}
-		since := p.Event.Span.NotBefore.Add(-world.CacheLag)
-		if watch.Blind(since, p.Event.Span.NotAfter, world.PodsObserver) {
-			r.unknown("%s was evicted at %s, and the observer %s was blind then", life.Name,
-				r.clock(p.Event.Span.NotAfter), world.PodsObserver)
+		at, since := r.clock(p.Event.Span.NotAfter), p.Event.Span.NotBefore.Add(-world.CacheLag)
+		switch {
+		case p.Guessed():
+			r.unknown("%s ended while the observer %s was blind: whether it was evicted is not known", life.Name,
+				world.PodsObserver)
+			continue
+		case !evicted(p):
+			continue
+		case watch.Blind(since, p.Event.Span.NotAfter, world.PodsObserver):
+			r.unknown("%s was evicted at %s, and the observer %s was blind then", life.Name, at, world.PodsObserver)
+			continue
+		case !p.Status.Running:
+			r.note("%s was evicted at %s while it was %s: the budget does not count it", life.Name, at, p.Status.Phase)
 			continue
 		}
 		r.evidence++
 		r.looked(life.Name)
 		healthy, perhaps, events := r.others(set, life, p, since)
-		r.note("%s was evicted at %s, %d others were Ready", life.Name, r.clock(p.Event.Span.NotAfter), healthy)
-		if perhaps >= least {
-			continue
+		r.note("%s was evicted at %s, %d others were Ready", life.Name, at, healthy)
+		if perhaps < least {
+			r.violation(Finding{Subject: life.Name, Node: life.Node, Events: leading([]int64{p.Event.ID}, events),
+				Span: history.Span{NotBefore: since, NotAfter: p.Event.Span.NotAfter}}, "%s was evicted at %s while "+
+				"%d others were Running and Ready, and the budget's minAvailable is %d.", life.Name, at, healthy, least)
 		}
-		r.violation(Finding{
-			Sentence: fmt.Sprintf("%s was evicted at %s while %d others were Running and Ready, and the budget's "+
-				"minAvailable is %d.", life.Name, r.clock(p.Event.Span.NotAfter), healthy, least),
-			Subject: life.Name, Node: life.Node, Span: history.Span{NotBefore: since, NotAfter: p.Event.Span.NotAfter},
-			Events: leading([]int64{p.Event.ID}, events),
-		})
 	}
 }
 
@@ -64,27 +70,21 @@ func judgePDBHonoured(r *ruling) {
 func (r *ruling) others(set *world.Set, life *world.PodLife, p *world.PodState, since history.Time) (
 	healthy, perhaps int, events []int64,
 ) {
-	might := map[string]bool{}
-	for _, other := range r.world.Pods().All {
-		if other.Set != set || other.Name == life.Name {
-			continue
-		}
+	might := map[string]bool{} // By name: a pod and the one that replaced it count once.
+	for _, other := range set.Pods {
 		state := other.Before(p.Version)
-		if state == nil {
+		if other.Name == life.Name || state == nil {
 			continue
 		}
 		events = append(events, state.Event.ID)
 		if state.Healthy() && !state.Deleting() {
 			healthy++
 		}
-		might[other.Name] = might[other.Name] || !state.Down(since)
-	}
-	for _, m := range might {
-		if m {
-			perhaps++
+		if !state.Down(since) {
+			might[other.Name] = true
 		}
 	}
-	return healthy, perhaps, events
+	return healthy, len(might), events
 }
 
 // evicted reports that a pod's end was asked for by the Eviction API.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,29 +67,23 @@ func judgePodIdentity(r *ruling) {
 	r.sawNodes(seen.ProcessCoverage, nodes, window)
 }
 
-// judgeTwins looks for two that lived at once, and tells of the first pair of each two pods.
+// judgeTwins looks for two that lived at once, and reports the first pair of each two pods.
 func (r *ruling) judgeTwins(name string, all []*world.Process) {
 	apart := func(a, b *world.Process) bool { return a.Pod != b.Pod }
 	first := func(a, b *world.Process) bool { return r.first(name, min(a.Pod, b.Pod), max(a.Pod, b.Pod)) }
 	overlaps(all, apart, first, func(o world.Overlap[*world.Process]) {
-		r.violation(Finding{
-			Sentence: fmt.Sprintf("Two database processes of %s lived at once, certainly from %s to %s (%s): %s "+
-				"and %s; %s.", name, r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter),
-				bounds(o.Span, both(o.A.Possible(), o.B.Possible())), o.A, o.B, r.fate(o.A.Pod)),
-			Subject: name, Node: o.B.Node, Span: o.Span, Events: slices.Concat(o.A.Events, o.B.Events),
-		})
+		fate := "the API still had the pod of the first"
+		if pod := r.world.Pods().ByUID[o.A.Pod]; pod != nil && pod.End != nil {
+			fate = fmt.Sprintf("the API had given up the pod of the first (uid %s) by %s", o.A.Pod,
+				r.clock(pod.End.Event.Span.NotAfter))
+		}
+		r.violation(Finding{Subject: name, Node: o.B.Node, Span: o.Span,
+			Events: slices.Concat(o.A.Events, o.B.Events)},
+			"Two database processes of %s lived at once, certainly from %s to %s (%s): %s and %s; %s.", name,
+			r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter), bounds(o.Span, o.A.Possible(), o.B.Possible()), o.A,
+			o.B, fate)
 	}, func(o world.Overlap[*world.Process]) {
 		r.unknown("%s and %s, both of %s, may have lived at once from %s on", o.A, o.B, name,
 			r.clock(o.Span.NotBefore))
 	})
-}
-
-// fate says what the API knew of the pod of the elder process.
-func (r *ruling) fate(uid string) string {
-	pod := r.world.Pods().ByUID[uid]
-	if pod == nil || pod.End == nil {
-		return "the API still had the pod of the first"
-	}
-	return fmt.Sprintf("the API had given up the pod of the first (uid %s) by %s", cmp.Or(uid, "unknown"),
-		r.clock(pod.End.Event.Span.NotAfter))
 }

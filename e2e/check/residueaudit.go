@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -37,10 +36,9 @@ func audited(w *world.World) bool {
 	return err != nil || t.Plan.Audit || len(w.Of(history.KindResidue)) > 0
 }
 
-// looks are the last look before and the last after at one place.
+// looks are the last search before and the last after at one place.
 type looks struct {
-	place         string // "node worker", "the API".
-	node          string
+	place, node   string // "node worker" and "worker"; "the API" and "".
 	before, after *history.Event
 }
 
@@ -53,52 +51,41 @@ func judgeResidueAudit(r *ruling) {
 		if p.whole(r) {
 			r.evidence++
 			p.judge(r)
-			p.judgeTaken(r)
 		}
 	}
 	if len(places) > 0 && places[0].node != "" {
 		r.unknown("the objects of the API were never searched for leaks")
 	}
-	ledger := r.world.Ledger()
-	for _, name := range keys(ledger.Sessions) {
+	for _, name := range keys(r.world.Ledger().Sessions) {
 		if name != "" && !slices.ContainsFunc(places, func(p *looks) bool { return p.node == name }) {
 			r.unknown("node %s was never searched for leaks", name)
 		}
 	}
 }
 
-// readLooks returns the places that were looked at, the API first, and then the nodes by their names.
+// readLooks returns the places that were searched, the API first, and then the nodes by their names.
 func readLooks(w *world.World) []*looks {
-	var all []*looks
+	byNode := map[string]*looks{}
 	for _, e := range w.Of(history.KindResidue) {
-		k := slices.IndexFunc(all, func(p *looks) bool { return p.node == e.Residue.Node })
-		if k < 0 {
-			k = len(all)
-			all = append(all, &looks{place: placeName(e.Residue.Node), node: e.Residue.Node})
+		node := e.Residue.Node
+		if byNode[node] == nil {
+			byNode[node] = &looks{place: "node " + node, node: node}
 		}
 		switch e.Residue.When {
 		case history.Before:
-			all[k].before = e
+			byNode[node].before = e
 		case history.After:
-			all[k].after = e
+			byNode[node].after = e
 		}
 	}
-	slices.SortFunc(all, func(a, b *looks) int { return strings.Compare(a.node, b.node) })
+	if api := byNode[""]; api != nil {
+		api.place = "the API"
+	}
+	var all []*looks
+	for _, node := range keys(byNode) {
+		all = append(all, byNode[node])
+	}
 	return all
-}
-
-func placeName(node string) string {
-	if node == "" {
-		return "the API"
-	}
-	return "node " + node
-}
-
-func (p *looks) where() string {
-	if p.node == "" {
-		return "in the API"
-	}
-	return "on " + p.place
 }
 
 // whole reports that there are two looks to compare, and says what they lack.
@@ -128,68 +115,61 @@ func (p *looks) whole(r *ruling) bool {
 	return whole
 }
 
-// judge tells of everything that is left at one place. A class that could not be looked for before is not held against
-// the trial: what is there may have been there.
+// judge reports everything that is left at one place, and every manifest that was taken away and not given back. A
+// class that could not be looked for before is not held against the trial: what is there may have been there.
 func (p *looks) judge(r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
+	where, until := "on "+p.place, r.trial.FaultsUntil(p.after.Span.NotAfter)
+	if p.node == "" {
+		where = "in the API"
+	}
+	blame := func(t history.Thing, faults []string, format string, args ...any) {
+		r.violation(Finding{Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
+			Events: []int64{p.before.ID, p.after.ID}}, format, args...)
+	}
+	blind := func(look *history.Residue, class string) bool {
+		return slices.ContainsFunc(look.Blind, func(b history.Blind) bool { return b.Class == class })
+	}
 	for _, t := range history.Left(before.Things, after.Things) {
-		if slices.ContainsFunc(before.Blind, func(b history.Blind) bool { return b.Class == t.Class }) {
-			continue
-		}
-		if slices.ContainsFunc(before.Things, func(b history.Thing) bool { return r.rewritten(p.node, b, t) }) {
+		if blind(before, t.Class) || slices.ContainsFunc(before.Things, func(b history.Thing) bool {
+			return r.rewritten(p.node, b, t)
+		}) {
 			continue
 		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
-		p.blame(r, t, faults, "The %s is there after the trial, %s, and was not there before; %s.", t, p.where(), owner)
+		if faults == nil {
+			faults = until
+		}
+		blame(t, faults, "The %s is there after the trial, %s, and was not there before; %s.", t, where, owner)
 	}
-}
-
-// blame adds what is left, or was taken away, at one place.
-func (p *looks) blame(r *ruling, t history.Thing, faults []string, format string, args ...any) {
-	if faults == nil {
-		faults = r.trial.FaultsUntil(p.after.Span.NotAfter)
+	for _, t := range before.Things {
+		if t.Class != history.ThingFile || !strings.HasPrefix(t.Name, manifests) || blind(after, history.ThingFile) ||
+			slices.ContainsFunc(after.Things, func(o history.Thing) bool {
+				return o.Class == t.Class &&
+					o.Name == t.Name
+			}) {
+			continue
+		}
+		blame(t, until, "The %s was there before the trial, %s, and is not there after it.", t, where)
 	}
-	r.violation(Finding{Subject: t.String(), Node: p.node, Span: p.after.Span, Faults: faults,
-		Sentence: fmt.Sprintf(format, args...), Events: []int64{p.before.ID, p.after.ID}})
 }
 
 // manifests is where the kubelet of a node of the control plane takes static pods from.
 const manifests = "/etc/kubernetes/manifests/"
 
-// judgeTaken tells of every manifest that was there before and is not there now: a component of the control
-// plane that was taken away for a time, and not given back.
-func (p *looks) judgeTaken(r *ruling) {
-	before, after := p.before.Residue, p.after.Residue
-	files := func(b history.Blind) bool { return b.Class == history.ThingFile }
-	if slices.ContainsFunc(after.Blind, files) {
-		return
-	}
-	for _, t := range before.Things {
-		if t.Class != history.ThingFile || !strings.HasPrefix(t.Name, manifests) || slices.ContainsFunc(after.Things,
-			func(o history.Thing) bool { return o.Class == t.Class && o.Name == t.Name }) {
-			continue
-		}
-		p.blame(r, t, nil, "The %s was there before the trial, %s, and is not there after it.", t, p.where())
-	}
-}
-
-// rewritten reports that a file is the manifest of a component that kubeadm has upgraded on a node, and what it was
-// before. It is so from when kubeadm began to, which the plan must have asked for.
+// rewritten reports that a file is the manifest of a component that kubeadm upgraded on a node, as the plan asked, and
+// what it was before.
 func (r *ruling) rewritten(node string, before, after history.Thing) bool {
-	if before.Class != history.ThingFile || after.Class != history.ThingFile || before.Name != after.Name ||
-		!slices.Contains(kubeadmManifests(), after.Name) {
+	component, ok := strings.CutPrefix(after.Name, manifests)
+	if before.Class != history.ThingFile || after.Class != history.ThingFile || before.Name != after.Name || !ok ||
+		!slices.Contains([]string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml",
+			"kube-scheduler.yaml"}, component) {
 		return false
 	}
-	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
-		return s.Upgrade != nil && s.Upgrade.Node == plan.UpgradeControlPlane &&
-			slices.ContainsFunc(r.world.Of(history.KindUpgrade), func(e *history.Event) bool {
-				return e.Upgrade.Step == s.N && e.Upgrade.Node == node && e.Upgrade.Part == history.UpgradeApply
+	return slices.ContainsFunc(r.world.Of(history.KindUpgrade), func(e *history.Event) bool {
+		return e.Upgrade.Node == node && e.Upgrade.Part == history.UpgradeApply &&
+			slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
+				return s.N == e.Upgrade.Step && s.Upgrade != nil && s.Upgrade.Node == plan.UpgradeControlPlane
 			})
 	})
-}
-
-// kubeadmManifests returns the files that kubeadm upgrade apply writes.
-func kubeadmManifests() []string {
-	return []string{manifests + "etcd.yaml", manifests + "kube-apiserver.yaml",
-		manifests + "kube-controller-manager.yaml", manifests + "kube-scheduler.yaml"}
 }

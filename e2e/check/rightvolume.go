@@ -25,8 +25,9 @@ func RightVolume() Check {
 }
 
 func judgeRightVolume(r *ruling) {
-	last := map[string]witnessRead{} // By PersistentVolume.
-	for _, w := range r.witnesses() {
+	last := map[string]*history.Event{} // By PersistentVolume.
+	for _, e := range r.witnesses() {
+		w := e.Witness
 		pv := r.world.Storage().PVs[w.PV]
 		if pv == nil || pv.Handle == "" {
 			r.unknown("PersistentVolume %q, which the witness %q of %s was read for, was not seen with a volume handle",
@@ -36,29 +37,24 @@ func judgeRightVolume(r *ruling) {
 		r.evidence++
 		what, proof := wrongVolume(w, pv, last[w.PV])
 		if what != "" && r.first(w.PV) {
-			r.witnessed(w, fmt.Sprintf("%s on node %s had volume %s, and %s.", w.Instance, w.Node, w.PV, what),
-				proof...)
+			r.witnessed(e, proof, "%s on node %s had volume %s, and %s.", w.Instance, w.Node, w.PV, what)
 		}
-		last[w.PV] = w
+		last[w.PV] = e
 	}
 }
 
 // wrongVolume says what is wrong with what was found in a volume, given what was found before.
-func wrongVolume(w witnessRead, pv *world.PV, before witnessRead) (string, []int64) {
-	right := func(volume string) bool { return volume == pv.Handle || volume == pv.Name }
-	if w.Volume == "" {
+func wrongVolume(w *history.Witness, pv *world.PV, before *history.Event) (what string, proof []int64) {
+	wrong := func(volume string) bool { return volume != pv.Handle && volume != pv.Name }
+	switch i := slices.IndexFunc(w.Entries, func(e history.WitnessEntry) bool { return wrong(e.Volume) }); {
+	case w.Volume == "":
 		return "there was no identity in it: it was empty, or not mounted", nil
-	}
-	if !right(w.Volume) {
+	case wrong(w.Volume):
 		return fmt.Sprintf("the identity in it was that of volume %s", w.Volume), nil
-	}
-	for _, e := range w.Entries {
-		if !right(e.Volume) {
-			return fmt.Sprintf("in it was %s, made by a writer that believed itself on volume %q", line(e),
-				e.Volume), nil
-		}
-	}
-	if before.Witness == nil {
+	case i >= 0:
+		return fmt.Sprintf("in it was %s, made by a writer that believed itself on volume %q", line(w.Entries[i]),
+			w.Entries[i].Volume), nil
+	case before == nil:
 		return "", nil
 	}
 	type entry struct {
@@ -69,10 +65,11 @@ func wrongVolume(w witnessRead, pv *world.PV, before witnessRead) (string, []int
 	for _, e := range w.Entries {
 		there[entry{e.Start, e.Seq}] = true
 	}
-	i := slices.IndexFunc(before.Entries, func(e history.WitnessEntry) bool { return !there[entry{e.Start, e.Seq}] })
-	if i < 0 {
-		return "", nil
+	for _, e := range before.Witness.Entries {
+		if !there[entry{e.Start, e.Seq}] {
+			return fmt.Sprintf("%s, which an earlier reading (%q) had found in it, was gone", line(e),
+				before.Witness.Label), []int64{before.ID}
+		}
 	}
-	return fmt.Sprintf("%s, which an earlier reading (%q) had found in it, was gone", line(before.Entries[i]),
-		before.Label), []int64{before.event.ID}
+	return "", nil
 }

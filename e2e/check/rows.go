@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -29,7 +30,7 @@ func Rows() Check {
 }
 
 func judgeRows(r *ruling) {
-	t := &table{ruling: r, clients: map[writer]*inserts{}, acked: map[string]int{},
+	t := &table{ruling: r, clients: map[writer]inserts{}, acked: map[string]int{},
 		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
 	t.readInserts()
 	t.readReads()
@@ -77,25 +78,21 @@ type rowBreach struct {
 }
 
 // inserts are those of one client, by their seqs: sorted, since a client counts them up.
-type inserts struct{ rows []insert }
+type inserts []insert
 
-// find returns the row of a seq, nil where the client never made it.
-func (in *inserts) find(seq int64) *insert {
-	if in == nil {
-		return nil
-	}
-	i, ok := slices.BinarySearchFunc(in.rows, seq,
-		func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
+// find returns the row of a seq, nil if the client never made it.
+func (in inserts) find(seq int64) *insert {
+	i, ok := slices.BinarySearchFunc(in, seq, func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
 	if !ok {
 		return nil
 	}
-	return &in.rows[i]
+	return &in[i]
 }
 
 // table is the ledger table as the clients' answers say it must be.
 type table struct {
 	*ruling
-	clients   map[writer]*inserts
+	clients   map[writer]inserts
 	strange   map[rowKey]*rowBreach // Rows that no client wrote.
 	orphans   map[rowKey]bool       // Rows of which an answer came though no invocation is recorded.
 	acked     map[string]int        // Acknowledged inserts by instance.
@@ -116,7 +113,7 @@ func (t *table) readInserts() {
 	}
 	each(func(_ world.Operation, w writer) { count[w]++ })
 	for w, n := range count {
-		t.clients[w] = &inserts{make([]insert, 0, n)}
+		t.clients[w] = make(inserts, 0, n)
 	}
 	each(func(op world.Operation, w writer) {
 		if op.Sent == nil {
@@ -125,11 +122,10 @@ func (t *table) readInserts() {
 				"the record of that client is not whole", w.instance, w.client, op.Answer.Op.Number)
 			return
 		}
-		in := t.clients[w]
-		in.rows = append(in.rows, t.insert(op, w))
+		t.clients[w] = append(t.clients[w], t.insert(op, w))
 	})
-	for _, in := range t.clients {
-		t.sort(in)
+	for w, in := range t.clients {
+		t.clients[w] = t.sorted(in)
 	}
 }
 
@@ -157,15 +153,14 @@ func (t *table) insert(op world.Operation, w writer) insert {
 	return row
 }
 
-// sort brings the rows of a client into the order of their seqs; of a seq that was used twice, the first stays.
-func (t *table) sort(in *inserts) {
+// sorted brings the rows of a client into the order of their seqs; of a seq that was used twice, the first stays.
+func (t *table) sorted(in inserts) inserts {
 	bySeq := func(a, b insert) int { return cmp.Compare(a.key.seq, b.key.seq) }
-	if !slices.IsSortedFunc(in.rows, bySeq) {
-		slices.SortStableFunc(in.rows,
-			func(a, b insert) int { return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke, b.invoke)) })
+	if !slices.IsSortedFunc(in, bySeq) {
+		slices.SortStableFunc(in, func(a, b insert) int { return cmp.Or(bySeq(a, b), cmp.Compare(a.invoke, b.invoke)) })
 	}
-	kept := in.rows[:0]
-	for _, row := range in.rows {
+	kept := in[:0]
+	for _, row := range in {
 		if n := len(kept); n > 0 && kept[n-1].key.seq == row.key.seq {
 			kept[n-1].reused = true
 			t.unknown("%s client %d used seq %d for two inserts: its row cannot be judged", row.key.instance,
@@ -174,7 +169,7 @@ func (t *table) sort(in *inserts) {
 		}
 		kept = append(kept, row)
 	}
-	in.rows = kept
+	return kept
 }
 
 // each calls do with the rows that were written to an instance, client by client.
@@ -187,7 +182,7 @@ func (t *table) each(instance string, do func(*insert)) {
 	}
 	slices.Sort(clients)
 	for _, client := range clients {
-		rows := t.clients[writer{instance, client}].rows
+		rows := t.clients[writer{instance, client}]
 		for i := range rows {
 			do(&rows[i])
 		}
@@ -213,28 +208,26 @@ func (t *table) judgeAmounts() {
 // report turns what was found wrong into findings, one for each row.
 func (t *table) report() {
 	var all []*rowBreach
-	for _, in := range t.clients {
-		for i := range in.rows {
-			if b := in.rows[i].breach; b != nil {
+	for _, rows := range t.clients {
+		for i := range rows {
+			if b := rows[i].breach; b != nil {
 				all = append(all, b)
 			}
 		}
 	}
-	for _, b := range t.strange {
-		all = append(all, b)
-	}
+	all = slices.AppendSeq(all, maps.Values(t.strange))
 	slices.SortFunc(all, func(a, b *rowBreach) int {
-		return cmp.Or(cmp.Compare(a.span.NotAfter, b.span.NotAfter), compareKeys(a.key, b.key))
+		return cmp.Or(cmp.Compare(a.span.NotAfter, b.span.NotAfter), cmp.Compare(a.key.instance, b.key.instance),
+			cmp.Compare(a.key.client, b.key.client), cmp.Compare(a.key.seq, b.key.seq))
 	})
 	// A lost disk loses every row: what will not be listed need not be put into words.
 	listed := spread(all, maxFindings)
 	t.unlisted = len(all) - len(listed)
 	for _, b := range listed {
-		sentence := b.sentence
 		if b.again > 0 {
-			sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)
+			b.sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)
 		}
-		t.violation(Finding{Sentence: sentence, Subject: b.key.String(), Span: b.span, Events: b.events})
+		t.violation(Finding{Subject: b.key.String(), Span: b.span, Events: b.events}, "%s", b.sentence)
 	}
 }
 
@@ -266,38 +259,29 @@ func (k rowKey) String() string {
 	return fmt.Sprintf("%s row (client %d, seq %d)", k.instance, k.client, k.seq)
 }
 
-// blame keeps what is wrong with a row; the first breach of a row gives its sentence.
-func (t *table) blame(row *insert, span history.Span, sentence string, events ...int64) {
-	if row.reused {
-		return
+// blame keeps what is wrong with a row; its first breach gives the sentence of the finding.
+func (t *table) blame(row *insert, span history.Span, events []int64, format string, args ...any) {
+	if !row.reused {
+		row.breach = row.breach.and(row.key, span, events, format, args...)
 	}
-	row.breach = row.breach.and(rowBreach{key: row.key, sentence: sentence, span: span}, events...)
 }
 
 // and adds an observation of a row to what was found wrong with it before, if anything was.
-func (b *rowBreach) and(next rowBreach, events ...int64) *rowBreach {
+func (b *rowBreach) and(key rowKey, span history.Span, events []int64, format string, args ...any) *rowBreach {
 	if b == nil {
-		b = &next
-	} else {
-		b.again++
+		b = &rowBreach{key: key, span: span, sentence: fmt.Sprintf(format, args...), again: -1}
 	}
-	if len(b.events) < maxProof {
+	if b.again++; len(b.events) < maxProof {
 		b.events = append(b.events, events...)
 	}
 	return b
 }
 
 // blameStranger keeps a row that no client wrote.
-func (t *table) blameStranger(key rowKey, span history.Span, sentence string, event int64) {
-	if t.orphans[key] {
-		return // A client wrote it; the record of that is not whole, which is said elsewhere.
+func (t *table) blameStranger(key rowKey, e *history.Event, span history.Span, format string, args ...any) {
+	if !t.orphans[key] { // Of an orphan, the record of its client is not whole.
+		t.strange[key] = t.strange[key].and(key, span, []int64{e.ID}, format, args...)
 	}
-	t.strange[key] = t.strange[key].and(rowBreach{key: key, sentence: sentence, span: span}, event)
-}
-
-// when says when a row was acknowledged.
-func (t *table) when(row *insert) string {
-	return fmt.Sprintf("acknowledged at %s", t.clock(row.answered.NotAfter))
 }
 
 // sinceSafe is the span from the last moment at which the row was certainly there to the proof that it is not.

@@ -35,86 +35,49 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	span := hull(sent.Span, got.Span)
 	switch {
 	case row == nil && *got.Op.Found:
-		t.blameStranger(key, span, fmt.Sprintf("%s returned at %s a row that no client wrote: client %d, seq %d.",
-			key.instance, t.clock(got.Span.NotAfter), key.client, key.seq), got.ID)
-		return
+		t.blameStranger(key, got, span, "%s returned at %s a row that no client wrote: client %d, seq %d.",
+			key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
 	case row == nil:
-		return
-	}
-	if *got.Op.Found {
-		t.judgeFound(row, got, span)
-		return
-	}
-	if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
-		t.blame(row, row.sinceSafe(got.Span), fmt.Sprintf(
-			"%s lost a row for a time or for good: client %d, seq %d, %s, was not found by a read answered at %s.",
-			key.instance, key.client, key.seq, t.when(row), t.clock(got.Span.NotAfter)),
-			row.invoke, row.answer, sent.ID, got.ID)
-	}
-}
-
-// judgeFound judges a row that a read returned.
-func (t *table) judgeFound(row *insert, got *history.Event, span history.Span) {
-	key := row.key
-	at := t.clock(got.Span.NotAfter)
-	switch {
+	case !*got.Op.Found:
+		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
+			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID}, "%s lost a row for "+
+				"a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read answered at %s.",
+				key.instance, key.client, key.seq, t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
+		}
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:
-		t.blame(row, span, fmt.Sprintf(
-			"%s returned a damaged row at %s: client %d, seq %d was written with crc %08x "+
-				"and read with crc %08x (intact: %s).",
-			key.instance, at, key.client, key.seq, row.crc, got.Op.CRC, yesNo(got.Op.Intact)),
-			row.invoke, row.answer, got.ID)
+		intact := "not told"
+		if got.Op.Intact != nil {
+			intact = map[bool]string{true: "yes", false: "no"}[*got.Op.Intact]
+		}
+		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned a damaged row at %s: client %d, "+
+			"seq %d was written with crc %08x and read with crc %08x (intact: %s).", key.instance,
+			t.clock(got.Span.NotAfter), key.client, key.seq, row.crc, got.Op.CRC, intact)
 	case row.stage == history.StageFailed:
-		t.blame(row, span, fmt.Sprintf(
-			"%s returned at %s a row whose insert it had refused: client %d, seq %d.",
-			key.instance, at, key.client, key.seq),
-			row.invoke, row.answer, got.ID)
+		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned at %s a row whose insert it had "+
+			"refused: client %d, seq %d.", key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
 	default:
 		row.lastSeen = max(row.lastSeen, span.NotBefore)
 	}
 }
 
-func yesNo(b *bool) string {
-	switch {
-	case b == nil:
-		return "not told"
-	case *b:
-		return "yes"
-	}
-	return "no"
-}
-
 // judgeFinal holds the final reads to the clients' answers. What a read shows is judged though the read is not whole;
 // that a row is missing is claimed of whole reads alone.
 func (t *table) judgeFinal(reads map[string]*world.Read) {
-	for _, name := range t.audited(reads) {
+	names := slices.Concat(t.trial.Instances(t.trial.Plan.Workload.Replicas), keys(t.acked), keys(reads))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		f := reads[name]
 		why := f.Lacks()
 		if why != "" {
 			t.unknown("%s was not read back whole at the end: %s", name, why)
 		}
-		if f == nil {
-			continue
+		if f != nil {
+			t.judgeSeen(name, f)
 		}
-		t.judgeSeen(name, f)
 		if why == "" {
 			t.each(t.trial.Origin(name), func(row *insert) { t.judgeKept(name, row, f) })
 		}
 	}
-}
-
-// audited returns the instances that need a final read, in order: those of the plan, those that were written to, and
-// those that were read.
-func (t *table) audited(reads map[string]*world.Read) []string {
-	names := t.trial.Instances(t.trial.Plan.Workload.Replicas)
-	for name := range t.acked {
-		names = append(names, name)
-	}
-	for name := range reads {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // judgeSeen judges every row that a read of an instance shows and counts how often each is there.
@@ -127,8 +90,8 @@ func (t *table) judgeSeen(name string, f *world.Read) {
 			key := rowKey{writer{origin, seen.Client}, seen.Seq}
 			row := t.clients[key.writer].find(key.seq)
 			if row == nil {
-				t.blameStranger(key, e.Span, fmt.Sprintf("%s holds a row that no client wrote: client %d, seq %d.",
-					name, seen.Client, seen.Seq), e.ID)
+				t.blameStranger(key, e, e.Span, "%s holds a row that no client wrote: client %d, seq %d.", name,
+					seen.Client, seen.Seq)
 				continue
 			}
 			row.times++
@@ -141,17 +104,15 @@ func (t *table) judgeSeenRow(name string, row *insert, seen history.Row, e *hist
 	key := row.key
 	switch {
 	case row.times > 1:
-		t.blame(row, e.Span, fmt.Sprintf("%s holds one row %d times: client %d, seq %d.",
-			name, row.times, key.client, key.seq), row.invoke, row.answer, e.ID)
+		t.blame(row, e.Span, []int64{row.invoke, row.answer, e.ID}, "%s holds one row %d times: client %d, seq %d.",
+			name, row.times, key.client, key.seq)
 	case seen.CRC != row.crc || seen.Sum != seen.CRC:
-		t.blame(row, row.sinceSafe(e.Span), fmt.Sprintf(
-			"%s holds a damaged row: client %d, seq %d was written with crc %08x; "+
-				"stored are crc %08x and a payload of crc %08x.",
-			name, key.client, key.seq, row.crc, seen.CRC, seen.Sum), row.invoke, row.answer, e.ID)
+		t.blame(row, row.sinceSafe(e.Span), []int64{row.invoke, row.answer, e.ID}, "%s holds a damaged row: client "+
+			"%d, seq %d was written with crc %08x; stored are crc %08x and a payload of crc %08x.", name, key.client,
+			key.seq, row.crc, seen.CRC, seen.Sum)
 	case row.stage == history.StageFailed:
-		t.blame(row, hull(row.answered, e.Span), fmt.Sprintf(
-			"%s holds a row whose insert %s had refused: client %d, seq %d.", name, t.it(name, key), key.client,
-			key.seq), row.invoke, row.answer, e.ID)
+		t.blame(row, hull(row.answered, e.Span), []int64{row.invoke, row.answer, e.ID}, "%s holds a row whose insert "+
+			"%s had refused: client %d, seq %d.", name, t.it(name, key), key.client, key.seq)
 	}
 }
 
@@ -195,13 +156,9 @@ func (t *table) judgeLost(name string, row *insert, f *world.Read, read string) 
 	if row.lastSeen > 0 {
 		seen = fmt.Sprintf(" last read back at %s,", t.clock(row.lastSeen))
 	}
-	t.blame(row, row.sinceSafe(f.Last), fmt.Sprintf(
-		"%s lost a row that %s had acknowledged: client %d, seq %d, %s,%s is not in %s.",
-		name, t.it(name, key), key.client, key.seq, t.when(row), seen, read), proof(ids...)...)
-}
-
-func compareKeys(a, b rowKey) int {
-	return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.client, b.client), cmp.Compare(a.seq, b.seq))
+	t.blame(row, row.sinceSafe(f.Last), proof(ids...), "%s lost a row that %s had acknowledged: client %d, seq %d, "+
+		"acknowledged at %s,%s is not in %s.", name, t.it(name, key), key.client, key.seq,
+		t.clock(row.answered.NotAfter), seen, read)
 }
 
 // judgeBetween judges the reads of all rows that steps of the plan made. They are held to the same as the final one,
@@ -231,7 +188,7 @@ func (t *table) judgeBetween() {
 
 // judgeWhole judges one whole read of one instance.
 func (t *table) judgeWhole(name string, step int, f *world.Read, since history.Time) {
-	l := loss{since: since, read: history.Between(f.First, f.Last.NotAfter)}
+	acknowledged, lost := 0, map[int][]int64{} // Since the read before: rows, and the seqs lost by client.
 	t.judgeSeen(name, f)
 	t.each(t.trial.Origin(name), func(row *insert) {
 		if row.times > 0 {
@@ -241,14 +198,14 @@ func (t *table) judgeWhole(name string, step int, f *world.Read, since history.T
 			return
 		}
 		if row.answered.NotAfter >= since {
-			l.acknowledged++
+			acknowledged++
 		}
 		switch {
 		case row.times > 0:
 			row.lost = false
 		case !row.lost:
 			row.lost = true
-			l.rows = append(l.rows, row.key)
+			lost[row.key.client] = append(lost[row.key.client], row.key.seq)
 			t.judgeLost(name, row, f, fmt.Sprintf("the read of step %d", step))
 			if row.breach != nil && row.breach.again == 0 {
 				row.breach.step = step
@@ -256,33 +213,22 @@ func (t *table) judgeWhole(name string, step int, f *world.Read, since history.T
 		}
 	})
 	if faults := t.trial.FaultsIn(history.Between(since, f.First)); len(faults) > 0 {
-		t.note("%s: %s %s", strings.Join(faults, " and "), name, l)
+		t.note("%s: %s %s", strings.Join(faults, " and "), name, loss(acknowledged, lost))
 	}
 }
 
-// loss is what one read of all rows has missed that the one before it had not.
-type loss struct {
-	since        history.Time // When the read before began.
-	read         history.Span
-	acknowledged int // Rows, between the two.
-	rows         []rowKey
-}
-
-// String says how many rows were lost, and which, by their clients.
-func (l loss) String() string {
-	if len(l.rows) == 0 {
-		return fmt.Sprintf("lost none of the %d rows that were acknowledged since the read before", l.acknowledged)
+// loss says how many rows one read of all rows has missed that the one before it had not, and which.
+func loss(acknowledged int, lost map[int][]int64) string {
+	if len(lost) == 0 {
+		return fmt.Sprintf("lost none of the %d rows that were acknowledged since the read before", acknowledged)
 	}
-	byClient := map[int][]int64{}
-	for _, k := range l.rows {
-		byClient[k.client] = append(byClient[k.client], k.seq)
+	n, words := 0, []string{}
+	for _, client := range slices.Sorted(maps.Keys(lost)) {
+		n += len(lost[client])
+		words = append(words, fmt.Sprintf("client %d, seq %s", client, ranges(lost[client])))
 	}
-	var words []string
-	for _, client := range slices.Sorted(maps.Keys(byClient)) {
-		words = append(words, fmt.Sprintf("client %d, seq %s", client, ranges(byClient[client])))
-	}
-	return fmt.Sprintf("lost %d rows, of %d that were acknowledged since the read before: %s", len(l.rows),
-		l.acknowledged, strings.Join(words, "; "))
+	return fmt.Sprintf("lost %d rows, of %d that were acknowledged since the read before: %s", n, acknowledged,
+		strings.Join(words, "; "))
 }
 
 // ranges renders numbers as "3-7, 9".

@@ -20,8 +20,7 @@ const (
 	maxProof    = 8 // Events named by one finding.
 )
 
-// ruling is a result in the making, and what it is judged from. Its verdict follows from what was put into it: a
-// finding makes it Fail, a reason Unknown, and neither Pass.
+// ruling is a result in the making. A finding makes it Fail, a reason Unknown, neither makes it Pass.
 type ruling struct {
 	Check // A check that can look at less than it promises says so here.
 	world *world.World
@@ -32,55 +31,49 @@ type ruling struct {
 	unlisted int // Findings that were counted and not made.
 	reasons  []string
 	notes    []string
-	said     map[string]bool
-	told     map[string]bool // See first.
+	seen     map[string]bool // See first.
 	subjects map[string]bool
 }
 
-// rule judges a world with one check. Without a plan it is not known what was to be shown.
+// rule judges a world with one check.
 func rule(w *world.World, c Check) Result {
-	r := &ruling{Check: c, world: w, said: map[string]bool{}, told: map[string]bool{}, subjects: map[string]bool{}}
-	trial, err := w.Trial()
-	if err != nil {
+	r := &ruling{Check: c, world: w, seen: map[string]bool{}, subjects: map[string]bool{}}
+	var err error
+	if r.trial, err = w.Trial(); err != nil {
 		r.unknown("%v", err)
-		return r.result()
+	} else {
+		c.judge(r)
 	}
-	r.trial = trial
-	c.judge(r)
 	return r.result()
 }
 
-// violation adds a proven violation. The faults are those that were active in its span, unless it names others.
-func (r *ruling) violation(f Finding) {
-	f.Promise, f.Events = r.Promise, proof(f.Events...)
+// violation adds a proven violation and its sentence. Its faults are those active in its span, unless it names others.
+func (r *ruling) violation(f Finding, format string, args ...any) {
+	f.Promise, f.Sentence, f.Events = r.Promise, fmt.Sprintf(format, args...), proof(f.Events...)
 	if f.Faults == nil {
 		f.Faults = r.trial.FaultsIn(f.Span)
 	}
 	r.findings = append(r.findings, f)
 }
 
-// unknown adds a reason why the promise could not be shown to hold. Saying it twice changes nothing.
+// unknown adds a reason why the promise could not be shown to hold, once.
 func (r *ruling) unknown(format string, args ...any) {
-	s := fmt.Sprintf(format, args...)
-	if r.said[s] {
-		return
+	if s := fmt.Sprintf(format, args...); r.first("reason", s) {
+		r.reasons = append(r.reasons, s)
 	}
-	r.said[s] = true
-	r.reasons = append(r.reasons, s)
 }
 
-// first reports that something, named by a few words, is told for the first time: of what is broken again and again, a
-// check tells once.
+// first reports that it is called with these words for the first time: a check reports a repeated violation once.
 func (r *ruling) first(words ...string) bool {
 	name := strings.Join(words, "\x00")
-	defer func() { r.told[name] = true }()
-	return !r.told[name]
+	defer func() { r.seen[name] = true }()
+	return !r.seen[name]
 }
 
-// looked says that there was evidence of a subject, and that it was judged.
+// looked records that a subject was judged on evidence of its own.
 func (r *ruling) looked(subject string) { r.subjects[subject] = true }
 
-// note adds what is worth reading and changes nothing.
+// note adds what is worth reading and does not change the verdict.
 func (r *ruling) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
@@ -134,7 +127,7 @@ func proof(ids ...int64) []int64 {
 	return ids
 }
 
-// leading returns events of which the first few are kept as proof, those that must not be missing among them.
+// leading appends to first as many of rest as proof keeps.
 func leading(first, rest []int64) []int64 {
 	out := slices.Clone(first)
 	for _, id := range rest {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,11 +85,10 @@ func (j *setJudge) wanted(c *world.Claim) {
 			return // Of another's pod than the StatefulSet's, it is enough that it was ever there.
 		}
 	}
-	if j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.PodsObserver) {
-		return
+	if !j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.PodsObserver) {
+		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID}, "Claim %s was bound to volume %s at %s "+
+			"although no pod wanted it.", c.Name(), c.Spec.VolumeName, j.when(c.Event))
 	}
-	j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s at %s although no pod "+
-		"wanted it.", c.Name(), c.Spec.VolumeName, j.when(c.Event)), c.Event.ID)
 }
 
 // smallest holds that no smaller volume would have done.
@@ -102,16 +100,18 @@ func (j *setJudge) smallest(c *world.Claim) {
 	}
 	size := storage(chosen.Spec.Capacity)
 	if size < wanted {
-		j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
-			"volume %s, which has %d.", c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName, size), c.Event.ID,
-			chosen.Event.ID)
+		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, chosen.Event.ID}, "Claim %s, which wants %d "+
+			"bytes, was bound at %s to volume %s, which has %d.", c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName,
+			size)
 		return
 	}
-	node := j.nodeFor(c)
-	if node == "" || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
+	i := slices.IndexFunc(j.set.Pods, func(l *world.PodLife) bool { // The first pod that used the claim then.
+		return l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version)
+	})
+	if i < 0 || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
-	since := j.known(c.Event.Span)
+	node, since := j.set.Pods[i].Node, j.known(c.Event.Span)
 	for _, name := range keys(j.objects.Volumes.ByKey) {
 		v := j.objects.Volumes.AtVersion(name, c.Version)
 		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||
@@ -119,9 +119,9 @@ func (j *setJudge) smallest(c *world.Claim) {
 			continue
 		}
 		if own := storage(v.Spec.Capacity); own >= wanted && own < size && j.allows(v, node) {
-			j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s, which wants %d bytes, was bound at %s to "+
-				"volume %s with %d, although %s with %d was free on node %s.", c.Name(), wanted, j.when(c.Event),
-				c.Spec.VolumeName, size, name, own, node), c.Event.ID, chosen.Event.ID, v.Event.ID)
+			j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, chosen.Event.ID, v.Event.ID}, "Claim %s, "+
+				"which wants %d bytes, was bound at %s to volume %s with %d, although %s with %d was free on node %s.",
+				c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName, size, name, own, node)
 			return
 		}
 	}
@@ -129,26 +129,14 @@ func (j *setJudge) smallest(c *world.Claim) {
 
 // alike reports that a volume is of the same class and mode as another, and has each of its access modes.
 func alike(v, chosen *corev1.PersistentVolumeSpec) bool {
-	return v.StorageClassName == chosen.StorageClassName &&
-		mode(v) == mode(chosen) &&
+	mode := func(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
+		if v.VolumeMode == nil {
+			return ""
+		}
+		return *v.VolumeMode
+	}
+	return v.StorageClassName == chosen.StorageClassName && mode(v) == mode(chosen) &&
 		!slices.ContainsFunc(chosen.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 			return !slices.Contains(v.AccessModes, m)
 		})
-}
-
-func mode(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
-	if v.VolumeMode == nil {
-		return ""
-	}
-	return *v.VolumeMode
-}
-
-// nodeFor returns the node of the first pod that used the claim after it was bound, empty when none was put anywhere.
-func (j *setJudge) nodeFor(c *world.Claim) string {
-	for _, l := range j.set.Pods {
-		if l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version) {
-			return l.Node
-		}
-	}
-	return ""
 }

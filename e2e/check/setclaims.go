@@ -78,13 +78,13 @@ func (j *setJudge) mayGo(c *world.Claim, ordinal int) {
 	}
 	since := j.known(c.Event.Span)
 	states := j.set.Around(c.Version, since)
-	allowed := func(st *world.StatefulSet) bool {
-		return st.Deleting() && st.Spec.Demand.DeleteDeleted ||
-			!st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
-	}
 	if len(states) == 0 || j.blind(since, c.Event.Span.NotAfter) {
 		j.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), j.when(c.Event))
 		return
+	}
+	allowed := func(st *world.StatefulSet) bool {
+		return st.Deleting() && st.Spec.Demand.DeleteDeleted ||
+			!st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
 	}
 	if slices.ContainsFunc(states, allowed) || j.ownerGone(c) {
 		return
@@ -98,8 +98,8 @@ func (j *setJudge) mayGo(c *world.Claim, ordinal int) {
 	case !st.Spec.Demand.Wants(ordinal):
 		why = "whenScaled is Retain"
 	}
-	j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was deleted at %s although %s.", c.Name(),
-		j.when(c.Event), why), c.Event.ID, st.Event.ID)
+	j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, st.Event.ID}, "Claim %s was deleted at %s although "+
+		"%s.", c.Name(), j.when(c.Event), why)
 }
 
 // ownerGone reports that what owned the claim had been deleted when the policy said that the claim goes with it: then
@@ -123,18 +123,14 @@ func (j *setJudge) ownerGone(c *world.Claim) bool {
 
 // inUse holds that no claim ends while a pod that uses it is on a node (pvc-protection).
 func (j *setJudge) inUse(c *world.Claim, ordinal int) {
-	for _, l := range j.set.Pods {
-		if l.Ordinal != ordinal || !l.Uses(c.Name()) {
-			continue
-		}
+	for _, l := range j.set.ByOrdinal[ordinal] {
 		at := l.Before(c.Version)
-		if at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
+		if !l.Uses(c.Name()) || at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
 			at.Event.Span.NotAfter > j.known(c.Event.Span) {
 			continue
 		}
-		j.breaks("claim "+c.Name(), c.Event.Span, fmt.Sprintf("Claim %s was gone at %s although pod %s (uid %s) "+
-			"used it on node %s.", c.Name(), j.when(c.Event), l.Name, l.UID, at.Spec.NodeName), c.Event.ID,
-			at.Event.ID)
+		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, at.Event.ID}, "Claim %s was gone at %s although "+
+			"pod %s (uid %s) used it on node %s.", c.Name(), j.when(c.Event), l.Name, l.UID, at.Spec.NodeName)
 		return
 	}
 }
@@ -142,11 +138,12 @@ func (j *setJudge) inUse(c *world.Claim, ordinal int) {
 // reclaimed holds that the volume of a claim that is gone does as its policy says: Retain keeps it, and for no
 // other; Delete deletes it within the bound.
 func (j *setJudge) reclaimed(c *world.Claim) {
-	all := j.objects.Volumes.ByKey[c.Spec.VolumeName]
-	if c.Spec.VolumeName == "" || len(all) == 0 {
+	name, bound := c.Spec.VolumeName, j.trial.Plan.Bounds.Settle.D()
+	all := j.objects.Volumes.ByKey[name]
+	if name == "" || len(all) == 0 {
 		return
 	}
-	policy := j.volumeAt(c.Spec.VolumeName, c.Version)
+	policy := j.volumeAt(name, c.Version)
 	another := func(v *world.Volume) bool {
 		return v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && string(v.Spec.ClaimRef.UID) != c.UID()
 	}
@@ -156,18 +153,17 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 	deletes := policy.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 	touched := func(e *history.Event) bool { return j.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) }
 	j.evidence++
-	bound := j.trial.Plan.Bounds.Settle.D()
 	var end *world.Volume
 	for _, v := range all {
-		if v.Version <= c.Version || j.late(v.Event) {
+		if v.Version <= c.Version || j.late(v.Event) || v.UID() != policy.UID() {
 			continue
 		}
-		if !deletes && another(v) && v.UID() == policy.UID() && !v.Deleted() && !touched(v.Event) &&
+		if !deletes && another(v) && !v.Deleted() && !touched(v.Event) &&
 			v.Event.Span.NotBefore.Sub(c.Event.Span.NotAfter) < bound {
-			j.unknown("volume %s, to be retained, was given to another claim at %s; it may have been cleaned",
-				c.Spec.VolumeName, j.when(v.Event))
+			j.unknown("volume %s, to be retained, was given to another claim at %s; it may have been cleaned", name,
+				j.when(v.Event))
 		}
-		if v.Deleted() && v.UID() == policy.UID() && end == nil {
+		if v.Deleted() && end == nil {
 			end = v
 		}
 	}
@@ -175,28 +171,24 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 	switch {
 	case deletes && end == nil && min(j.until, j.watch.Alive) > until &&
 		!j.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
-		j.breaks("volume "+c.Spec.VolumeName, history.Between(c.Event.Span.NotAfter, until),
-			fmt.Sprintf("Volume %s was still there %s after its claim %s was gone, at %s, although its reclaim policy "+
-				"is Delete.", c.Spec.VolumeName, bound, c.Name(), j.when(c.Event)), c.Event.ID, policy.Event.ID)
+		j.breaks("volume "+name, history.Between(c.Event.Span.NotAfter, until), []int64{c.Event.ID, policy.Event.ID},
+			"Volume %s was still there %s after its claim %s was gone, at %s, although its reclaim policy is Delete.",
+			name, bound, c.Name(), j.when(c.Event))
 	case !deletes && end != nil && !end.Guessed() && !touched(end.Event):
-		j.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known",
-			c.Spec.VolumeName, j.when(end.Event), c.Name())
+		j.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known", name,
+			j.when(end.Event), c.Name())
 	}
 }
 
-// survive counts the pods that ended whose claims did not: that is what was shown.
+// survive counts the claims that outlived a pod: that is what was shown.
 func (j *setJudge) survive() {
 	for _, l := range j.set.Pods {
 		for _, c := range l.Claims {
-			if len(j.objects.Claims.ByKey[world.Key(l.Namespace, c.Claim)]) == 0 {
+			key := world.Key(l.Namespace, c.Claim)
+			if len(j.objects.Claims.ByKey[key]) == 0 {
 				j.unknown("claim %s of pod %s was never seen", c.Claim, l.Name)
 			}
-		}
-		if l.End == nil || l.End.Guessed() || j.late(l.End.Event) {
-			continue
-		}
-		for _, c := range l.Claims {
-			if j.claimAt(world.Key(l.Namespace, c.Claim), l.End.Version) != nil {
+			if l.End != nil && !l.End.Guessed() && !j.late(l.End.Event) && j.claimAt(key, l.End.Version) != nil {
 				j.evidence++
 			}
 		}
@@ -210,8 +202,7 @@ func (j *setJudge) leave() {
 	end := min(j.until, j.watch.Alive)
 	for _, key := range keys(j.objects.Claims.ByKey) {
 		ordinal, ok := j.set.ClaimOrdinal(key)
-		states := j.objects.Claims.ByKey[key]
-		last := states[len(states)-1]
+		last := j.objects.Claims.Latest(key)
 		if !ok || last.Deleting() || last.Guessed() || j.late(last.Event) || len(j.set.Versions) == 0 {
 			continue
 		}
@@ -221,17 +212,16 @@ func (j *setJudge) leave() {
 			continue
 		}
 		st := j.set.Versions[len(j.set.Versions)-1]
-		j.breaks("claim "+last.Name(), history.Between(from, end), fmt.Sprintf("Claim %s was still there at %s, %s "+
-			"after its ordinal was unwanted and its pod gone, although the policy is to delete it.", last.Name(),
-			j.clock(end), end.Sub(from)), last.Event.ID, st.Event.ID)
+		j.breaks("claim "+last.Name(), history.Between(from, end), []int64{last.Event.ID, st.Event.ID}, "Claim %s was "+
+			"still there at %s, %s after its ordinal was unwanted and its pod gone, although the policy is to delete "+
+			"it.", last.Name(), j.clock(end), end.Sub(from))
 	}
 }
 
-// unwanted returns since when an ordinal is to have no claim and its last pod is gone, to the end; forever if that is
-// not so. A claim that no controller has yet been told to delete, since its pod was gone before the policy was, is
-// none.
+// unwanted returns since when an ordinal has been meant to have no claim, its last pod gone; Forever if that is not so.
+// A claim whose pod was gone before the policy was, and that no controller has yet been told to delete, is none.
 func (j *setJudge) unwanted(ordinal int) history.Time {
-	since := world.Forever
+	since, ended := world.Forever, false
 	for _, st := range slices.Backward(j.set.Versions) {
 		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted ||
 			!st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
@@ -240,14 +230,7 @@ func (j *setJudge) unwanted(ordinal int) history.Time {
 		}
 		since = st.Event.Span.NotAfter
 	}
-	if since == world.Forever {
-		return world.Forever
-	}
-	ended := false
-	for _, l := range j.set.Pods {
-		if l.Ordinal != ordinal {
-			continue
-		}
+	for _, l := range j.set.ByOrdinal[ordinal] {
 		if l.End == nil {
 			return world.Forever
 		}

@@ -32,27 +32,31 @@ func SetIdentity() Check {
 		world.NodesObserver}, judgeSetIdentity)
 }
 
-// identity judges one StatefulSet.
-type identity struct {
-	*setJudge
-	placed map[*world.PodLife]bool
-}
-
 func judgeSetIdentity(j *setJudge) {
-	i := &identity{setJudge: j, placed: map[*world.PodLife]bool{}}
-	j.walk(i.step)
-	i.bindings()
-	i.twins()
+	placed := map[*world.PodLife]bool{}
+	j.walk(func(p *world.PodState, now map[int]*world.PodState) {
+		j.identify(p, now[p.Life.Ordinal])
+		if p.Spec.NodeName != "" && !placed[p.Life] {
+			placed[p.Life] = true
+			j.fits(p)
+		}
+	})
+	j.bindings()
+	j.twins()
 }
 
-func (j *identity) step(p *world.PodState, now map[int]*world.PodState) {
-	old, l := now[p.Life.Ordinal], p.Life
+// identify judges a state of a pod; old is the state before of its ordinal.
+func (j *setJudge) identify(p, old *world.PodState) {
+	l := p.Life
 	if old != nil && old.Life != l && !old.Deleted() && !p.Deleted() {
 		j.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was there",
 			l.Name, old.Life.UID, j.when(p.Event), l.UID)
 	} else if old != nil && old.Life == l {
 		j.follows(p, old)
-		j.stays(p, old)
+		if !p.Guessed() && !old.Guessed() && old.Spec.NodeName != "" && p.Spec.NodeName != old.Spec.NodeName {
+			j.blame(p, old, "Pod %s (uid %s) was on node %s and at %s on %q: no pod moves.", l.Name, l.UID,
+				old.Spec.NodeName, j.when(p.Event), p.Spec.NodeName)
+		}
 	}
 	if verb := p.Event.Object.Verb; p == l.First && verb != history.VerbAdded && verb != history.VerbListed {
 		j.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name, j.when(p.Event))
@@ -62,10 +66,6 @@ func (j *identity) step(p *world.PodState, now map[int]*world.PodState) {
 		j.names(p)
 		j.itsClaims(p)
 	}
-	if p.Spec.NodeName != "" && !j.placed[l] {
-		j.placed[l] = true
-		j.fits(p)
-	}
 }
 
 // catchUp is how long a kubelet may take, after a fault, to tell what it could not tell before: it tries again every
@@ -73,7 +73,7 @@ func (j *identity) step(p *world.PodState, now map[int]*world.PodState) {
 const catchUp = 15 * time.Second
 
 // follows says what in a state of a pod shows that the record of it is not whole.
-func (j *identity) follows(p, old *world.PodState) {
+func (j *setJudge) follows(p, old *world.PodState) {
 	what := contradicts(p, old)
 	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
 	if what == "" && !p.Deleting() && len(j.trial.FaultsIn(before)) == 0 {
@@ -134,36 +134,33 @@ func missed(p, old *world.PodState, told float64, known bool) string {
 }
 
 // names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
-func (j *identity) names(p *world.PodState) {
-	l := p.Life
-	states := j.acted(p)
+func (j *setJudge) names(p *world.PodState) {
+	l, states := p.Life, j.acted(p)
 	if len(states) == 0 {
 		j.unknown("pod %s was made at %s, before its StatefulSet was known", l.Name, j.when(p.Event))
 		return
 	}
-	index := p.Meta.Labels[appsv1.PodIndexLabel]
-	services := make([]string, 0, len(states))
-	for _, st := range states {
-		services = append(services, st.Spec.Demand.Service)
+	label, index := p.Meta.Labels[appsv1.StatefulSetPodNameLabel], p.Meta.Labels[appsv1.PodIndexLabel]
+	blame := func(format string, args ...any) {
+		j.blame(p, nil, "Pod %s was made at %s with the %s.", l.Name, j.when(p.Event), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case p.Spec.Hostname != l.Name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the host name %q.", l.Name, j.when(p.Event),
-			p.Spec.Hostname))
-	case !slices.Contains(services, p.Spec.Subdomain):
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the subdomain %q; its StatefulSet's service is %q: it "+
-			"has another DNS name.", l.Name, j.when(p.Event), p.Spec.Subdomain, states[0].Spec.Demand.Service))
-	case p.Meta.Labels[appsv1.StatefulSetPodNameLabel] != l.Name:
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label statefulset.kubernetes.io/pod-name %q.", l.Name,
-			j.when(p.Event), p.Meta.Labels[appsv1.StatefulSetPodNameLabel]))
+		blame("host name %q", p.Spec.Hostname)
+	case !slices.ContainsFunc(states, func(st *world.StatefulSet) bool {
+		return st.Spec.Demand.Service == p.Spec.Subdomain
+	}):
+		blame("subdomain %q; its StatefulSet's service is %q: it has another DNS name", p.Spec.Subdomain,
+			states[0].Spec.Demand.Service)
+	case label != l.Name:
+		blame("label statefulset.kubernetes.io/pod-name %q", label)
 	case index != "" && index != strconv.Itoa(l.Ordinal): // The label came with Kubernetes 1.28.
-		j.blame(p, fmt.Sprintf("Pod %s was made at %s with the label apps.kubernetes.io/pod-index %q.", l.Name,
-			j.when(p.Event), index))
+		blame("label apps.kubernetes.io/pod-index %q", index)
 	}
 }
 
 // itsClaims holds that a pod has a claim of its own from each template.
-func (j *identity) itsClaims(p *world.PodState) {
+func (j *setJudge) itsClaims(p *world.PodState) {
 	states := j.acted(p)
 	if len(states) == 0 {
 		return
@@ -171,36 +168,26 @@ func (j *identity) itsClaims(p *world.PodState) {
 	for _, template := range states[0].Spec.Templates {
 		want := world.ClaimUse{Volume: template, Claim: template + "-" + p.Life.Name}
 		if !slices.Contains(p.Life.Claims, want) {
-			j.blame(p, fmt.Sprintf("Pod %s was made at %s and its volume %s is not the claim %s, its ordinal's own.",
-				p.Life.Name, j.when(p.Event), template, want.Claim))
+			j.blame(p, nil, "Pod %s was made at %s and its volume %s is not the claim %s, its ordinal's own.",
+				p.Life.Name, j.when(p.Event), template, want.Claim)
 		}
 	}
 	for _, c := range p.Life.Claims {
 		owner, _, ok := world.OrdinalOf(c.Claim)
-		own := strings.HasSuffix(c.Claim, "-"+p.Life.Name)
-		if ok && !own && strings.HasSuffix(owner, "-"+j.set.Name) {
-			j.blame(p, fmt.Sprintf("Pod %s was made at %s with the claim %s, which is another ordinal's.", p.Life.Name,
-				j.when(p.Event), c.Claim))
+		if ok && !strings.HasSuffix(c.Claim, "-"+p.Life.Name) && strings.HasSuffix(owner, "-"+j.set.Name) {
+			j.blame(p, nil, "Pod %s was made at %s with the claim %s, which is another ordinal's.", p.Life.Name,
+				j.when(p.Event), c.Claim)
 		}
 	}
 }
 
-// stays holds that a pod does not move: its node is set once.
-func (j *identity) stays(p, old *world.PodState) {
-	if p.Guessed() || old.Guessed() || old.Spec.NodeName == "" || p.Spec.NodeName == old.Spec.NodeName {
-		return
-	}
-	j.blame(p, fmt.Sprintf("Pod %s (uid %s) was on node %s and at %s on %q: no pod moves.", p.Life.Name, p.Life.UID,
-		old.Spec.NodeName, j.when(p.Event), p.Spec.NodeName), old)
-}
-
 // fits holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
 // nowhere: it stays Pending.
-func (j *identity) fits(p *world.PodState) {
+func (j *setJudge) fits(p *world.PodState) {
 	for _, c := range p.Life.Claims {
 		claim := j.claimAt(world.Key(p.Life.Namespace, c.Claim), p.Version)
 		if claim == nil || claim.Spec.VolumeName == "" {
-			continue // Bound later, or not seen: then where it is bound to is judged.
+			continue // Bound later, or not seen: bindings judges where it is bound to.
 		}
 		v := j.volumeAt(claim.Spec.VolumeName, p.Version)
 		if v == nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
@@ -208,15 +195,15 @@ func (j *identity) fits(p *world.PodState) {
 		}
 		j.evidence++
 		if !j.allows(v, p.Spec.NodeName) {
-			j.breaks("pod "+p.Life.Name, p.Event.Span, fmt.Sprintf("Pod %s was put on node %s at %s, which its "+
-				"volume %s (claim %s) does not allow.", p.Life.Name, p.Spec.NodeName, j.when(p.Event), v.Name(),
-				c.Claim), p.Event.ID, claim.Event.ID, v.Event.ID)
+			j.breaks("pod "+p.Life.Name, p.Event.Span, []int64{p.Event.ID, claim.Event.ID, v.Event.ID}, "Pod %s was "+
+				"put on node %s at %s, which its volume %s (claim %s) does not allow.", p.Life.Name, p.Spec.NodeName,
+				j.when(p.Event), v.Name(), c.Claim)
 		}
 	}
 }
 
 // bindings holds that a claim keeps its volume, and a volume its claim.
-func (j *identity) bindings() {
+func (j *setJudge) bindings() {
 	byVolume, volumes := map[string]*world.Claim{}, map[string]string{}
 	for _, key := range keys(j.objects.Claims.ByKey) {
 		if _, ok := j.set.ClaimOrdinal(key); !ok {
@@ -230,8 +217,8 @@ func (j *identity) bindings() {
 			}
 			same, name := old != nil && old.UID() == c.UID(), c.Name()
 			if same && old.Spec.VolumeName != "" && c.Spec.VolumeName != old.Spec.VolumeName {
-				j.breaks("claim "+name, c.Event.Span, fmt.Sprintf("Claim %s was bound to volume %s and at %s to %q.",
-					name, old.Spec.VolumeName, j.when(c.Event), c.Spec.VolumeName), old.Event.ID, c.Event.ID)
+				j.breaks("claim "+name, c.Event.Span, []int64{old.Event.ID, c.Event.ID}, "Claim %s was bound to "+
+					"volume %s and at %s to %q.", name, old.Spec.VolumeName, j.when(c.Event), c.Spec.VolumeName)
 			}
 			if same && (bound(old) && !bound(c) && !c.Deleting() || old.Deleting() && !c.Deleting()) {
 				j.unknown("claim %s at %s makes an impossible transition: it was bound, or its end was asked for, and "+
@@ -245,12 +232,12 @@ func (j *identity) bindings() {
 		}
 	}
 	for _, volume := range keys(volumes) {
-		j.told(volume, volumes[volume])
+		j.boundVolume(volume, volumes[volume])
 	}
 }
 
-// told holds that what was told of a volume that a claim has is whole.
-func (j *identity) told(volume, claim string) {
+// boundVolume holds that the record of a volume that a claim has is whole.
+func (j *setJudge) boundVolume(volume, claim string) {
 	var old *world.Volume
 	for _, v := range j.objects.Volumes.ByKey[volume] {
 		if j.late(v.Event) || v.Guessed() {
@@ -290,26 +277,23 @@ func impossible(old, v *world.Volume) string {
 }
 
 // alone holds that no two claims that are there at one time have one volume.
-func (j *identity) alone(name string, c *world.Claim, byVolume map[string]*world.Claim) {
+func (j *setJudge) alone(name string, c *world.Claim, byVolume map[string]*world.Claim) {
 	other := byVolume[c.Spec.VolumeName]
 	byVolume[c.Spec.VolumeName] = c
-	if other == nil || other.Name() == name || !bound(other) || !bound(c) {
+	if other == nil || other.Name() == name || !bound(other) || !bound(c) || c.Version < other.Version ||
+		slices.ContainsFunc(j.objects.Claims.ByKey[other.Key()], func(o *world.Claim) bool {
+			return o.UID() == other.UID() && o.Deleted() && (o.Version < c.Version || o.Guessed())
+		}) {
 		return
 	}
-	ended := slices.ContainsFunc(j.objects.Claims.ByKey[other.Key()], func(o *world.Claim) bool {
-		return o.UID() == other.UID() && o.Deleted() && (o.Version < c.Version || o.Guessed())
-	})
-	if ended || c.Version < other.Version {
-		return
-	}
-	j.breaks("volume "+c.Spec.VolumeName, c.Event.Span,
-		fmt.Sprintf("Volume %s was bound to claim %s and, at %s, to claim %s too.", c.Spec.VolumeName, other.Name(),
-			j.when(c.Event), name), other.Event.ID, c.Event.ID)
+	j.breaks("volume "+c.Spec.VolumeName, c.Event.Span, []int64{other.Event.ID, c.Event.ID},
+		"Volume %s was bound to claim %s and, at %s, to claim %s too.", c.Spec.VolumeName, other.Name(),
+		j.when(c.Event), name)
 }
 
 // twins holds that no other pod has the identity of one of the StatefulSet's while that is there: the host name and the
 // subdomain, and so the DNS name, or the label that a Service finds it by.
-func (j *identity) twins() {
+func (j *setJudge) twins() {
 	for _, twin := range j.world.Pods().All {
 		if _, _, ok := world.OrdinalOf(twin.Name); ok || twin.Namespace != j.set.Namespace {
 			continue
@@ -327,9 +311,9 @@ func (j *identity) twins() {
 			if max(l.First.Version, p.Version) >= min(ended(l), ended(twin)) {
 				continue
 			}
-			j.breaks("pod "+l.Name, p.Event.Span, fmt.Sprintf("Pod %s (uid %s), which no StatefulSet made, had the "+
-				"identity of pod %s (uid %s) from %s on, while that was there: two pods have one name in the DNS, or "+
-				"one label.", twin.Name, twin.UID, l.Name, l.UID, j.when(p.Event)), p.Event.ID, l.First.Event.ID)
+			j.breaks("pod "+l.Name, p.Event.Span, []int64{p.Event.ID, l.First.Event.ID}, "Pod %s (uid %s), which no "+
+				"StatefulSet made, had the identity of pod %s (uid %s) from %s on, while that was there: two pods "+
+				"have one name in the DNS, or one label.", twin.Name, twin.UID, l.Name, l.UID, j.when(p.Event))
 			break
 		}
 	}

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -32,8 +36,7 @@ func ofSets(c Check, observers []string, each func(*setJudge)) Check {
 	c.judge = func(r *ruling) {
 		j := newSetJudge(r)
 		j.sawObjects(j.sets.LastFact(), observers...)
-		for _, set := range j.sets.Seen() {
-			j.set = set
+		for _, j.set = range j.sets.Seen() {
 			each(j)
 		}
 	}
@@ -50,20 +53,18 @@ func newSetJudge(r *ruling) *setJudge {
 	return j
 }
 
-// sawObjects says what a check cannot know because an observer was never on, was blind, or told what has no place in
-// the order. Gaps after the last fact of a StatefulSet's own hide nothing that was there to see.
+// sawObjects says what a check cannot know because an observer was never on, was blind, or recorded what has no place
+// in the order. Gaps after the last fact of a StatefulSet's own hide nothing that was there to see.
 func (j *setJudge) sawObjects(until history.Time, observers ...string) {
 	for _, name := range observers {
 		resource := strings.TrimPrefix(name, "api/")
 		if !j.watch.On(name) {
 			j.unknown("the observer %s was never on: what it would have told is missing", name)
 		}
-		for _, gap := range j.watch.Gaps[name] {
-			if gap.NotBefore <= until {
-				j.unknown("the observer %s was blind from %s to %s", name, j.clock(gap.NotBefore),
-					j.clock(gap.NotAfter))
-				break
-			}
+		if i := slices.IndexFunc(j.watch.Gaps[name],
+			func(g history.Span) bool { return g.NotBefore <= until }); i >= 0 {
+			gap := j.watch.Gaps[name][i]
+			j.unknown("the observer %s was blind from %s to %s", name, j.clock(gap.NotBefore), j.clock(gap.NotAfter))
 		}
 		strange, jumbled := j.objects.Disorder(resource)
 		if strange > 0 {
@@ -113,8 +114,8 @@ func (j *setJudge) replay(version func(*world.StatefulSet), pod func(*world.PodS
 	}
 }
 
-// known is how old what a controller knew may have been when it made a change: as old as its cache, and older while
-// what it talks to, or itself, was hurt: a request that was sent before may have been carried out after.
+// known is how old the state may have been that a controller acted on: as old as its cache, and older while it, or what
+// it talks to, was hurt, since a request sent before may have been carried out after.
 func (j *setJudge) known(at history.Span) history.Time {
 	since := at.NotBefore.Add(-world.CacheLag)
 	for _, l := range j.trial.Faults {
@@ -142,8 +143,8 @@ func (j *setJudge) controlHurt(span history.Span) bool {
 	})
 }
 
-// explained reports that the plan, or the pod itself, says why the pod was ended by something other than its
-// StatefulSet: it had failed or was evicted, its node was lost, or a fault was at work on it or on its node.
+// explained reports that the plan, or the pod itself, says why something other than its StatefulSet ended the pod: it
+// had failed or was evicted, its node was lost, or a fault was active on it or on its node.
 func (j *setJudge) explained(p *world.PodState) bool {
 	if p.Status.Disrupted || p.Status.Over {
 		return true
@@ -151,54 +152,52 @@ func (j *setJudge) explained(p *world.PodState) bool {
 	if n := j.objects.Nodes.Latest(p.Spec.NodeName); n != nil && n.Deleted() {
 		return true
 	}
-	for _, l := range j.trial.Faults {
-		active, ok := l.Active()
-		if ok && (l.Victim == p.Life.Name || l.Node != "" && l.Node == p.Spec.NodeName) &&
-			active.PossiblyOverlaps(p.Event.Span) {
-			return true
-		}
-	}
-	return j.trial.Ends(p.Event.Span, []plan.Part{plan.PartPod, plan.PartClaim, plan.PartObject},
-		plan.ActionDeletePod, plan.ActionDeleteSet, plan.ActionDeleteClaim)
+	return j.hits(p, func(l world.Fault) bool {
+		return l.Node != "" && l.Node == p.Spec.NodeName ||
+			l.Victim == p.Name()
+	}) || j.trial.Ends(p.Event.Span, []plan.Part{plan.PartPod, plan.PartClaim,
+		plan.PartObject}, plan.ActionDeletePod, plan.ActionDeleteSet, plan.ActionDeleteClaim)
 }
 
-// byController reports that the StatefulSet controller said that it ended the pod. It says so after it did; what may be
-// said of a later pod of the name is said of that one. While the plan has a fault end the pod, it proves nothing.
-func (j *setJudge) byController(p *world.PodState) bool {
-	asked := p.Event.Span
-	for _, l := range j.trial.Faults {
+// hits reports that a fault of some kind was active when a state of a pod was stored.
+func (j *setJudge) hits(p *world.PodState, kind func(world.Fault) bool) bool {
+	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
-		if ok && l.Victim == p.Life.Name && slices.Contains(l.Takes, plan.PartPod) && active.PossiblyOverlaps(asked) {
-			return false
-		}
+		return ok && active.PossiblyOverlaps(p.Event.Span) && kind(l)
+	})
+}
+
+// byController reports that the StatefulSet controller said that it ended the pod, which it says after it did. It
+// proves nothing if it may be about a later pod of the name, or if the plan had a fault end the pod then.
+func (j *setJudge) byController(p *world.PodState) bool {
+	if j.hits(p, func(l world.Fault) bool { return l.Victim == p.Name() && slices.Contains(l.Takes, plan.PartPod) }) {
+		return false
 	}
-	later := world.Forever
+	asked, later := p.Event.Span, world.Forever
 	for _, l := range p.Life.Set.ByOrdinal[p.Life.Ordinal] {
 		if l.Asked != nil && l.Asked.Version > p.Version {
 			later = l.Asked.Event.Span.NotBefore
 			break
 		}
 	}
-	return slices.ContainsFunc(j.sets.Deletions(p.Life.Namespace, p.Life.Name), func(told history.Span) bool {
-		return told.NotAfter >= asked.NotBefore && told.NotBefore <= asked.NotAfter.Add(eventLag) &&
-			told.NotAfter < later
+	return slices.ContainsFunc(j.sets.Deletions(p.Life.Namespace, p.Name()), func(said history.Span) bool {
+		return said.NotAfter >= asked.NotBefore && said.NotBefore <= asked.NotAfter.Add(eventLag) &&
+			said.NotAfter < later
 	})
 }
 
-// blame adds a violation of a pod's, proven by a state of it and others.
-func (j *setJudge) blame(p *world.PodState, sentence string, others ...*world.PodState) {
+// blame adds a violation of a pod's, proven by a state of it and perhaps by one of another pod.
+func (j *setJudge) blame(p, other *world.PodState, format string, args ...any) {
 	events := []int64{p.Event.ID}
-	for _, other := range others {
-		if other != nil {
-			events = append(events, other.Event.ID)
-		}
+	if other != nil {
+		events = append(events, other.Event.ID)
 	}
-	j.breaks("pod "+p.Life.Name, p.Event.Span, sentence, events...)
+	j.breaks("pod "+p.Life.Name, p.Event.Span, events, format, args...)
 }
 
 // breaks adds a violation.
-func (j *setJudge) breaks(subject string, span history.Span, sentence string, events ...int64) {
-	j.violation(Finding{Sentence: sentence, Subject: subject, Span: span, Events: events})
+func (j *setJudge) breaks(subject string, span history.Span, events []int64, format string, args ...any) {
+	j.violation(Finding{Subject: subject, Span: span, Events: events}, format, args...)
 }
 
 // every reports that all of the states are so; there is at least one.
@@ -229,8 +228,7 @@ func planned(is func(plan.Plan) bool) func(*world.World) bool {
 }
 
 // updates counts the steps of a plan that change the pod template.
-func updates(p plan.Plan) int {
-	n := 0
+func updates(p plan.Plan) (n int) {
 	for _, st := range p.AllSteps() {
 		if st.Do == plan.ActionUpdate || st.Do == plan.ActionRollback {
 			n++
@@ -271,3 +269,66 @@ func onDelete(p plan.Plan) bool { return p.Workload.Strategy() == plan.StrategyO
 
 // local reports that the volumes are a node's own.
 func local(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageLocal }
+
+// claimAt returns a claim as it was at a resourceVersion, nil where none was seen, or it was gone.
+func (j *setJudge) claimAt(key string, version uint64) *world.Claim {
+	if c := j.objects.Claims.AtVersion(key, version); c != nil && !c.Deleted() {
+		return c
+	}
+	return nil
+}
+
+// volumeAt returns a volume as it was at a resourceVersion; where it was seen only later, as it was first.
+func (j *setJudge) volumeAt(name string, version uint64) *world.Volume {
+	if v := j.objects.Volumes.AtVersion(name, version); v != nil {
+		return v
+	}
+	if all := j.objects.Volumes.ByKey[name]; len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// bound reports that a claim is bound to a volume.
+func bound(c *world.Claim) bool { return c.Status.Phase == corev1.ClaimBound }
+
+// storage returns the bytes in a list of resources; 0 where there are none.
+func storage(list corev1.ResourceList) int64 {
+	size := list[corev1.ResourceStorage]
+	return size.Value()
+}
+
+// owns reports whether a uid is that of an owner of an object.
+func owns(uid string, m *metav1.ObjectMeta) bool {
+	return slices.ContainsFunc(m.OwnerReferences,
+		func(ref metav1.OwnerReference) bool { return string(ref.UID) == uid })
+}
+
+// placement is a node that a volume may allow.
+type placement struct {
+	affinity *corev1.NodeSelector
+	node     string
+}
+
+// allows reports whether a node can have a volume, by the labels that were last seen of it, or the name that a kubelet
+// gives its node. Terms that cannot be read are taken to be met.
+func (j *setJudge) allows(v *world.Volume, node string) bool {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	at := placement{v.Spec.NodeAffinity.Required, node}
+	fits, known := j.placements[at]
+	if !known {
+		labels := map[string]string{corev1.LabelHostname: node}
+		for _, n := range j.objects.Nodes.ByKey[node] {
+			if n.Meta.Labels != nil {
+				labels = n.Meta.Labels
+			}
+		}
+		match, err := nodeaffinity.NewLazyErrorNodeSelector(at.affinity).
+			Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: labels}})
+		fits = err != nil || match
+		j.placements[at] = fits
+	}
+	return fits
+}

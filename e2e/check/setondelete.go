@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,21 +45,20 @@ func judgeSetOnDelete(j *setJudge) {
 func (j *setJudge) madeOnDelete(p *world.PodState) {
 	since := j.known(p.Event.Span)
 	names := j.set.UpdateRevisions(p.Version, p.Event.Span, since)
-	states := wanting(j.set.Around(p.Version, since), p.Life.Ordinal)
+	states := wanting(j.acted(p), p.Life.Ordinal)
 	if !every(states, waitsForDelete) || len(names) == 0 ||
 		j.blind(since, p.Event.Span.NotAfter.Add(world.CacheLag)) {
 		return
 	}
 	j.evidence++
 	if !slices.Contains(names, p.Revision) {
-		j.blame(p, fmt.Sprintf("Pod %s came back at %s at revision %q, not at the update revision %s.", p.Life.Name,
-			j.when(p.Event), p.Revision, strings.Join(names, " or ")))
+		j.blame(p, nil, "Pod %s came back at %s at revision %q, not at the update revision %s.", p.Life.Name,
+			j.when(p.Event), p.Revision, strings.Join(names, " or "))
 	}
 }
 
 func (j *setJudge) endedOnDelete(p *world.PodState) {
-	states := j.acted(p)
-	wanted := every(states, func(st *world.StatefulSet) bool {
+	wanted := every(j.acted(p), func(st *world.StatefulSet) bool {
 		return waitsForDelete(st) && keeps(st, p.Life.Ordinal)
 	})
 	if !wanted || p.Status.Over || p.Status.Disrupted {
@@ -69,8 +67,8 @@ func (j *setJudge) endedOnDelete(p *world.PodState) {
 	j.evidence++
 	switch {
 	case j.byController(p):
-		j.blame(p, fmt.Sprintf("Pod %s, at revision %q, was ended by its StatefulSet at %s although its update "+
-			"strategy is OnDelete.", p.Life.Name, p.Revision, j.when(p.Event)))
+		j.blame(p, nil, "Pod %s, at revision %q, was ended by its StatefulSet at %s although its update strategy is "+
+			"OnDelete.", p.Life.Name, p.Revision, j.when(p.Event))
 	case !j.explained(p):
 		j.unknown("pod %s was ended at %s, and who ended it is not known", p.Life.Name, j.when(p.Event))
 	}

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -36,17 +35,16 @@ func judgeSetPolicy(j *setJudge) {
 
 // inRange holds that a new pod has one of the ordinals that are wanted.
 func (j *setJudge) inRange(p *world.PodState) {
-	since := j.known(p.Event.Span)
-	states := j.set.Around(p.Version, since)
-	if len(states) == 0 || j.blind(since, p.Event.Span.NotAfter) {
+	states := j.acted(p)
+	if len(states) == 0 || j.blind(j.known(p.Event.Span), p.Event.Span.NotAfter) {
 		return
 	}
 	j.evidence++
 	if every(states, func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(p.Life.Ordinal) }) {
 		st := states[0]
-		j.breaks("pod "+p.Life.Name, p.Event.Span, fmt.Sprintf("Pod %s was made at %s although its StatefulSet "+
-			"wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas,
-			st.Spec.Demand.Start), p.Event.ID, st.Event.ID)
+		j.breaks("pod "+p.Life.Name, p.Event.Span, []int64{p.Event.ID, st.Event.ID}, "Pod %s was made at %s although "+
+			"its StatefulSet wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas,
+			st.Spec.Demand.Start)
 	}
 }
 
@@ -77,33 +75,33 @@ func sameDemand(a, b *world.StatefulSet) bool {
 }
 
 func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
-	bound := j.trial.Plan.Bounds.Ready.D()
+	bound, wanted := j.trial.Plan.Bounds.Ready.D(), &st.Spec.Demand
 	if span.Length() < bound || j.controlHurt(span) || j.blind(span.NotBefore, span.NotAfter) {
 		return
 	}
-	deadline := span.NotBefore.Add(bound)
+	within := history.Between(span.NotBefore, span.NotBefore.Add(bound))
 	there := map[int]bool{}
 	for _, l := range j.set.Pods {
-		begun := l.First.Event.Span.NotBefore <= deadline
+		begun := l.First.Event.Span.NotBefore <= within.NotAfter
 		if begun && (l.End == nil || l.End.Event.Span.NotAfter >= span.NotBefore) {
 			there[l.Ordinal] = true
 		}
-		if st.Spec.Demand.Wants(l.Ordinal) || !begun || !l.Owned || l.First.Version > st.Version {
+		if wanted.Wants(l.Ordinal) || !begun || !l.Owned || l.First.Version > st.Version {
 			continue
 		}
 		j.evidence++
-		if l.Asked == nil || l.Asked.Event.Span.NotBefore > deadline {
-			j.breaks("pod "+l.Name, history.Span{NotBefore: span.NotBefore, NotAfter: deadline}, fmt.Sprintf("Pod "+
-				"%s, which is not wanted since %s, was not asked to end within %s although the policy is Parallel.",
-				l.Name, j.clock(span.NotBefore), bound), st.Event.ID, l.First.Event.ID)
+		if l.Asked == nil || l.Asked.Event.Span.NotBefore > within.NotAfter {
+			j.breaks("pod "+l.Name, within, []int64{st.Event.ID, l.First.Event.ID}, "Pod %s, which is not wanted "+
+				"since %s, was not asked to end within %s although the policy is Parallel.", l.Name,
+				j.clock(span.NotBefore), bound)
 		}
 	}
-	for k := st.Spec.Demand.Start; k-st.Spec.Demand.Start < min(st.Spec.Demand.Replicas, world.MostOrdinals); k++ {
+	for k := range wanted.Ordinals() {
 		j.evidence++
 		if !there[k] {
-			j.breaks(fmt.Sprintf("pod %s-%d", j.set.Name, k), history.Between(span.NotBefore, deadline),
-				fmt.Sprintf("Pod %s-%d, wanted since %s, was not made within %s although the policy is Parallel.",
-					j.set.Name, k, j.clock(span.NotBefore), bound), st.Event.ID)
+			name := fmt.Sprintf("%s-%d", j.set.Name, k)
+			j.breaks("pod "+name, within, []int64{st.Event.ID}, "Pod %s, wanted since %s, was not made within %s "+
+				"although the policy is Parallel.", name, j.clock(span.NotBefore), bound)
 		}
 	}
 }
@@ -116,36 +114,32 @@ func (j *setJudge) revisions() {
 		j.watch.Blind(j.trial.Start, j.until, world.RevisionsObserver) {
 		return
 	}
-	names, kept := []string{}, map[string]*world.Revision{}
+	kept := map[string]bool{}
 	for _, r := range all {
 		if j.late(r.Event) {
 			break
 		}
 		j.evidence++
+		kept[r.Name()] = true
 		if r.Deleted() {
 			j.dropped(r)
 			delete(kept, r.Name())
-			continue
 		}
-		kept[r.Name()] = r
 	}
 	last := j.set.Versions[len(j.set.Versions)-1]
-	bound := j.trial.Plan.Bounds.Settle.D()
-	if last.Deleting() || min(j.until, j.watch.Alive).Sub(j.sets.LastFact()) < bound {
+	if last.Deleting() || min(j.until, j.watch.Alive).Sub(j.sets.LastFact()) < j.trial.Plan.Bounds.Settle.D() {
 		return // It may still be about to delete some.
 	}
-	for _, name := range keys(kept) {
-		inUse := name == last.Status.CurrentRevision || name == last.Status.UpdateRevision ||
-			slices.ContainsFunc(j.set.Pods, func(l *world.PodLife) bool {
-				return l.End == nil && l.States[len(l.States)-1].Revision == name
-			})
-		if !inUse {
-			names = append(names, name)
+	delete(kept, last.Status.CurrentRevision)
+	delete(kept, last.Status.UpdateRevision)
+	for _, l := range j.set.Pods {
+		if l.End == nil {
+			delete(kept, l.States[len(l.States)-1].Revision)
 		}
 	}
-	if len(names) > last.Spec.Demand.HistoryLimit && last.Spec.Demand.HistoryLimit >= 0 {
-		j.breaks(j.set.String(), last.Event.Span, fmt.Sprintf("%s keeps %d old revisions, and revisionHistoryLimit "+
-			"is %d: %v.", j.set, len(names), last.Spec.Demand.HistoryLimit, names), last.Event.ID)
+	if limit := last.Spec.Demand.HistoryLimit; len(kept) > limit && limit >= 0 {
+		j.breaks(j.set.String(), last.Event.Span, []int64{last.Event.ID}, "%s keeps %d old revisions, and "+
+			"revisionHistoryLimit is %d: %v.", j.set, len(kept), limit, keys(kept))
 	}
 }
 
@@ -161,8 +155,8 @@ func (j *setJudge) dropped(r *world.Revision) {
 		if at == nil || at.Deleted() || at.Revision != r.Name() || l.First.Event.Span.NotAfter > j.known(r.Event.Span) {
 			continue
 		}
-		j.breaks(j.set.String(), r.Event.Span, fmt.Sprintf("Revision %s was deleted at %s although pod %s was at it.",
-			r.Name(), j.when(r.Event), l.Name), r.Event.ID, at.Event.ID)
+		j.breaks(j.set.String(), r.Event.Span, []int64{r.Event.ID, at.Event.ID}, "Revision %s was deleted at %s "+
+			"although pod %s was at it.", r.Name(), j.when(r.Event), l.Name)
 		return
 	}
 }

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"fmt"
-
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -29,10 +27,9 @@ func judgeSetPromotion(j *setJudge) {
 	now := map[int]*world.PodState{}
 	var old *world.StatefulSet
 	j.replay(func(st *world.StatefulSet) {
-		complete := old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" &&
+		if old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" && !j.late(st.Event) &&
 			old.Status.CurrentRevision != st.Status.CurrentRevision &&
-			st.Status.CurrentRevision == st.Status.UpdateRevision
-		if complete && !j.late(st.Event) {
+			st.Status.CurrentRevision == st.Status.UpdateRevision {
 			j.evidence++
 			j.promoted(st, old, now)
 		}
@@ -47,12 +44,13 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 			j.when(st.Event))
 		return
 	}
-	for k := st.Spec.Demand.Start; st.Spec.Demand.Wants(k) && k-st.Spec.Demand.Start < world.MostOrdinals; k++ {
+	d := st.Spec.Demand
+	for k := range d.Ordinals() {
 		p := now[k]
-		if p != nil && p.Healthy() && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
-			j.breaks(j.set.String(), st.Event.Span, fmt.Sprintf("The update of %s to %s was called complete at %s "+
-				"although pod %s had not been Ready for the %d s of minReadySeconds.", j.set, st.Status.UpdateRevision,
-				j.when(st.Event), p.Life.Name, st.Spec.Demand.MinReady), st.Event.ID, old.Event.ID, p.Event.ID)
+		if p != nil && p.Healthy() && p.Waiting(d.MinReady, int64(latest)+1) {
+			j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID, old.Event.ID, p.Event.ID}, "The update of %s "+
+				"to %s was called complete at %s although pod %s had not been Ready for the %d s of minReadySeconds.",
+				j.set, st.Status.UpdateRevision, j.when(st.Event), p.Life.Name, d.MinReady)
 			return
 		}
 	}

@@ -29,14 +29,9 @@ const gone, changed, made = history.VerbDeleted, history.VerbModified, history.V
 // judgeOne judges with one check, whether or not the plan has what it is about.
 func judgeOne(t *testing.T, h history.History, name string) check.Result {
 	t.Helper()
-	for _, c := range check.All() {
-		if c.Name == name {
-			c.Applies = nil
-			return check.Run(h, []check.Check{c}).Results[0]
-		}
-	}
-	t.Fatalf("no check is called %q", name)
-	return check.Result{}
+	c := named(t, name)
+	c.Applies = nil
+	return check.Run(h, []check.Check{c}).Results[0]
 }
 
 // three is a StatefulSet of three pods, all Ready, to which more happens.
@@ -68,15 +63,6 @@ func but(tell func() history.History, change func([]history.Event) []history.Eve
 func image(name string) func(*spec) { return func(s *spec) { s.Image = name } }
 func replicas(n int) func(*spec)    { return func(s *spec) { s.Replicas = n } }
 func partition(n int) func(*spec)   { return func(s *spec) { s.Partition = n } }
-func object(resource, name string, n int) match {
-	return func(e *history.Event) bool {
-		if e.Kind != history.KindObject || e.Object.Resource != resource || e.Object.Name != name {
-			return false
-		}
-		n--
-		return n == 0
-	}
-}
 
 // rewrite changes the text of an object.
 func rewrite(from, to string) func(*history.Event) {
@@ -108,21 +94,12 @@ func allTales() []tale {
 func TestSets(t *testing.T) {
 	for _, c := range allTales() {
 		t.Run(c.check+"/"+c.name, func(t *testing.T) {
-			h := c.tell()
-			res := judgeOne(t, h, c.check)
-			said := strings.Join(res.Reasons, "\n")
-			if c.want == check.Fail {
-				said = ""
-				for _, f := range res.Findings {
-					said += f.Sentence + "\n"
-					if len(f.Events) == 0 || f.Subject == "" || f.Promise != res.Promise {
-						t.Errorf("a finding says too little: %+v", f)
-					}
+			res := judgeOne(t, c.tell(), c.check)
+			expect(t, res, c.want, c.says)
+			for _, f := range res.Findings {
+				if len(f.Events) == 0 || f.Subject == "" || f.Promise != res.Promise {
+					t.Errorf("a finding says too little: %+v", f)
 				}
-			}
-			if res.Verdict != c.want || !strings.Contains(said, c.says) {
-				t.Fatalf("%s with %d %s, want %s that says %q\nreasons %q\nfindings %+v", res.Verdict, res.Evidence,
-					res.Unit, c.want, c.says, res.Reasons, res.Findings)
 			}
 			if c.want == check.Pass && (res.Evidence == 0 || len(res.Reasons) > 0) {
 				t.Errorf("it passes with %d %s and reasons %q", res.Evidence, res.Unit, res.Reasons)

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,13 +49,13 @@ func counted(p *world.PodState, revision string) int32 {
 // telling follows one StatefulSet: its pods and its status, in one order.
 type telling struct {
 	*setJudge
-	now     map[int]*world.PodState
-	tallies []tally
-	changed history.Time // When a number of the pods last changed.
-	wrong   history.Time // Since when the status has been wrong; 0 while it is not.
-	why     string
-	said    bool
-	status  *world.StatefulSet
+	now      map[int]*world.PodState
+	tallies  []tally
+	changed  history.Time // When a number of the pods last changed.
+	wrong    history.Time // Since when the status has been wrong; 0 while it is not.
+	why      string
+	reported bool
+	status   *world.StatefulSet
 }
 
 func judgeSetStatus(j *setJudge) {
@@ -63,13 +64,16 @@ func judgeSetStatus(j *setJudge) {
 	t.upTo(min(j.until, j.watch.Alive))
 }
 
+// last returns how many pods there are now.
+func (t *telling) last() tally { return t.tallies[len(t.tallies)-1] }
+
 // pod takes a state of a pod in.
 func (t *telling) pod(p *world.PodState) {
 	if t.late(p.Event) || !p.Life.Owned {
 		return
 	}
 	t.upTo(p.Event.Span.NotBefore)
-	old, last := t.now[p.Life.Ordinal], t.tallies[len(t.tallies)-1]
+	old, last := t.now[p.Life.Ordinal], t.last()
 	next := last
 	next.from, next.to = old, p
 	if old != nil && !old.Deleted() {
@@ -86,12 +90,12 @@ func (t *telling) pod(p *world.PodState) {
 		t.changed = p.Event.Span.NotAfter
 	}
 	t.tallies = append(t.tallies, next)
-	t.look(p.Event)
+	t.compare(p.Event)
 }
 
-func sameCounts(a, b *appsv1.StatefulSetStatus) bool {
-	return a.Replicas == b.Replicas && a.ReadyReplicas == b.ReadyReplicas && a.CurrentReplicas == b.CurrentReplicas &&
-		a.UpdatedReplicas == b.UpdatedReplicas && a.AvailableReplicas == b.AvailableReplicas
+// counts are the numbers of pods in a status.
+func counts(s *appsv1.StatefulSetStatus) [5]int32 {
+	return [...]int32{s.Replicas, s.ReadyReplicas, s.CurrentReplicas, s.UpdatedReplicas, s.AvailableReplicas}
 }
 
 func one(yes bool) int32 {
@@ -107,20 +111,20 @@ func (t *telling) written(st *world.StatefulSet) {
 		return
 	}
 	t.upTo(st.Event.Span.NotBefore)
-	old := t.status
+	old, verb := t.status, st.Event.Object.Verb
 	fresh := old == nil || old.UID() != st.UID()
 	switch {
-	case fresh && st.Event.Object.Verb != history.VerbAdded && st.Event.Object.Verb != history.VerbListed:
+	case fresh && verb != history.VerbAdded && verb != history.VerbListed:
 		t.unknown("%s was there when it was first seen, at %s: what came before was missed", t.set, t.when(st.Event))
-	case !fresh && old.Deleted():
+	case fresh:
+	case old.Deleted():
 		t.unknown("%s was seen again at %s, after its end", t.set, t.when(st.Event))
-	case !fresh && (st.Meta.Generation < old.Meta.Generation ||
-		st.Status.ObservedGeneration < old.Status.ObservedGeneration || old.Deleting() && !st.Deleting()):
-		t.unknown("%s at %s is not what it can be after what it was: it is of an earlier generation", t.set,
-			t.when(st.Event))
-	case !fresh && st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):
+	case st.Meta.Generation < old.Meta.Generation || old.Deleting() && !st.Deleting() ||
+		st.Status.ObservedGeneration < old.Status.ObservedGeneration:
+		t.unknown("%s at %s makes an impossible transition: it is of an earlier generation", t.set, t.when(st.Event))
+	case st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):
 		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, t.when(st.Event))
-	case !fresh && st.Meta.Generation > old.Meta.Generation+1:
+	case st.Meta.Generation > old.Meta.Generation+1:
 		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
 			t.when(st.Event), st.Meta.Generation)
 	}
@@ -128,65 +132,58 @@ func (t *telling) written(st *world.StatefulSet) {
 	if st.Deleted() {
 		return
 	}
-	if fresh || !sameCounts(old.Status, st.Status) || old.Status.UpdateRevision != st.Status.UpdateRevision ||
+	if fresh || counts(old.Status) != counts(st.Status) || old.Status.UpdateRevision != st.Status.UpdateRevision ||
 		old.Status.CurrentRevision != st.Status.CurrentRevision ||
 		old.Status.ObservedGeneration != st.Status.ObservedGeneration {
 		t.numbers(st, fresh)
 	}
-	t.look(st.Event)
+	t.compare(st.Event)
 }
 
 // defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since:
-// one of version 1.37 or later fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
+// from version 1.37 on it fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
 func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
-	before := old.Spec.Demand
-	r := st.Spec.UpdateStrategy.RollingUpdate
-	if r != nil && r.MaxUnavailable != nil && *r.MaxUnavailable == intstr.FromInt32(1) && t.serverChanged() {
-		before.Limited = true
+	before, r := old.Spec.Demand, st.Spec.UpdateStrategy.RollingUpdate
+	if before.Limited || r == nil || r.MaxUnavailable == nil || *r.MaxUnavailable != intstr.FromInt32(1) {
+		return before
 	}
-	return before
-}
-
-// serverChanged reports that the API server told one version and another one later.
-func (t *telling) serverChanged() bool {
-	told := map[string]bool{}
+	versions := map[string]bool{} // Of the API server.
 	for _, e := range t.world.Of(history.KindVersion) {
 		if e.Version.Component == history.ComponentAPIServer {
-			told[e.Version.Version] = true
+			versions[e.Version.Version] = true
 		}
 	}
-	return len(told) > 1
+	before.Limited = len(versions) > 1
+	return before
 }
 
 // numbers holds that a status that was written says what was so at some time since the controller may last have looked.
 func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
-	if st.Status.ObservedGeneration == 0 && sameCounts(st.Status, &appsv1.StatefulSetStatus{}) {
+	c := st.Status
+	if c.ObservedGeneration == 0 && counts(c) == [5]int32{} {
 		return // Nothing was counted yet.
 	}
 	t.evidence++
-	if st.Status.ObservedGeneration > st.Meta.Generation {
-		t.wrongNumber(st, "observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration,
-			st.Meta.Generation)
+	if c.ObservedGeneration > st.Meta.Generation {
+		t.wrongNumber(st, "observedGeneration is %d, and the generation %d", c.ObservedGeneration, st.Meta.Generation)
 		return
 	}
 	since := min(t.known(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
 	if fresh || st.Deleting() || t.blind(since, st.Event.Span.NotAfter) {
 		return // Its pods may be those of one before it, or no longer its own, or be missing.
 	}
-	low, high := t.tallies[len(t.tallies)-1], t.tallies[len(t.tallies)-1]
+	low, high := t.last(), t.last()
 	updated, labelled := t.updated(st)
 	fewest, most := updated, updated
-	for i := len(t.tallies) - 1; i >= 0; i-- {
-		a := t.tallies[i]
+	for _, a := range slices.Backward(t.tallies) {
 		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
 		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
 		fewest, most = min(fewest, updated), max(most, updated)
 		if a.to == nil || a.to.Event.Span.NotAfter < since {
 			break
 		}
-		updated += counted(a.from, st.Status.UpdateRevision) - counted(a.to, st.Status.UpdateRevision)
+		updated += counted(a.from, c.UpdateRevision) - counted(a.to, c.UpdateRevision)
 	}
-	c := st.Status
 	switch {
 	case c.Replicas < low.replicas || c.Replicas > high.replicas:
 		t.wrongNumber(st, "replicas is %d, and there were %s", c.Replicas, between(low.replicas, high.replicas))
@@ -197,7 +194,7 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 			between(low.ready, high.ready))
 	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
 		t.wrongNumber(st, "updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
-			st.Status.UpdateRevision)
+			c.UpdateRevision)
 	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
 	}
@@ -244,36 +241,35 @@ func (t *telling) available(st *world.StatefulSet, ready int32) {
 
 func (t *telling) wrongNumber(st *world.StatefulSet, format string, args ...any) {
 	events := []int64{st.Event.ID}
-	if last := t.tallies[len(t.tallies)-1].to; last != nil {
+	if last := t.last().to; last != nil {
 		events = append(events, last.Event.ID)
 	}
-	t.breaks(t.set.String(), st.Event.Span, fmt.Sprintf("The status of %s, written at %s, was wrong: %s.", t.set,
-		t.when(st.Event), fmt.Sprintf(format, args...)), events...)
+	t.breaks(t.set.String(), st.Event.Span, events, "The status of %s, written at %s, was wrong: %s.", t.set,
+		t.when(st.Event), fmt.Sprintf(format, args...))
 }
 
-// look says whether the status is wrong from an event on.
-func (t *telling) look(e *history.Event) {
+// compare compares the status with the pods after an event.
+func (t *telling) compare(e *history.Event) {
 	why := t.mismatch()
 	if why == "" || why != t.why {
-		t.wrong, t.said = 0, false
+		t.wrong, t.reported = 0, false
 	}
 	if t.why = why; why != "" && t.wrong == 0 {
 		t.wrong = e.Span.NotAfter
 	}
 }
 
-// mismatch says what in the status is not so now, "" if all is.
+// mismatch says what the status says that is not so, "" if nothing.
 func (t *telling) mismatch() string {
 	st := t.status
 	if st == nil || st.Deleting() {
 		return ""
 	}
-	last, c := t.tallies[len(t.tallies)-1], st.Status
+	last, c, wanted := t.last(), st.Status, st.Spec.Demand.Replicas
 	updated, labelled := t.updated(st)
 	switch {
-	case st.Status.ObservedGeneration < st.Meta.Generation:
-		return fmt.Sprintf("observedGeneration is %d, and the generation %d", st.Status.ObservedGeneration,
-			st.Meta.Generation)
+	case c.ObservedGeneration < st.Meta.Generation:
+		return fmt.Sprintf("observedGeneration is %d, and the generation %d", c.ObservedGeneration, st.Meta.Generation)
 	case c.Replicas != last.replicas:
 		return fmt.Sprintf("replicas is %d, and there are %d", c.Replicas, last.replicas)
 	case c.ReadyReplicas != last.ready:
@@ -281,31 +277,27 @@ func (t *telling) mismatch() string {
 	case st.Spec.Demand.MinReady == 0 && c.AvailableReplicas != last.ready:
 		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.AvailableReplicas, last.ready)
 	case labelled && c.UpdatedReplicas != updated:
-		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated,
-			st.Status.UpdateRevision)
-	case labelled && st.Spec.Demand.Strategy == world.RollingUpdate &&
-		st.Status.CurrentRevision != st.Status.UpdateRevision && int(updated) == st.Spec.Demand.Replicas &&
-		int(last.ready) == st.Spec.Demand.Replicas && int(last.replicas) == st.Spec.Demand.Replicas:
-		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", st.Status.CurrentRevision, updated,
-			st.Status.UpdateRevision)
+		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated, c.UpdateRevision)
+	case labelled && rolling(st) && c.CurrentRevision != c.UpdateRevision && int(updated) == wanted &&
+		int(last.ready) == wanted && int(last.replicas) == wanted:
+		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", c.CurrentRevision, updated,
+			c.UpdateRevision)
 	}
 	return ""
 }
 
 // upTo holds that up to a moment the status has not been wrong for too long.
 func (t *telling) upTo(at history.Time) {
-	if t.wrong == 0 || t.said {
+	if t.wrong == 0 || t.reported {
 		return
 	}
 	from := max(t.wrong, t.changed)
-	bound := statusBound
-	if t.status.Spec.Demand.MinReady > 0 {
-		bound += time.Duration(t.status.Spec.Demand.MinReady) * time.Second // Until then the update is not complete.
-	}
+	// An update is not complete before its pods are available.
+	bound := statusBound + time.Duration(t.status.Spec.Demand.MinReady)*time.Second
 	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
 		!t.blind(span.NotBefore, span.NotAfter) {
-		t.said = true
-		t.breaks(t.set.String(), span, fmt.Sprintf("The status of %s was wrong from %s to %s: %s.", t.set,
-			t.clock(span.NotBefore), t.clock(span.NotAfter), t.why), t.status.Event.ID)
+		t.reported = true
+		t.breaks(t.set.String(), span, []int64{t.status.Event.ID}, "The status of %s was wrong from %s to %s: %s.",
+			t.set, t.clock(span.NotBefore), t.clock(span.NotAfter), t.why)
 	}
 }

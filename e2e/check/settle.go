@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -125,12 +124,19 @@ func (j *settling) judge(ordinal int, name string) {
 	if !j.whole || !j.demanded(ordinal) {
 		return
 	}
+	events := []int64{j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID}
+	if p := j.last(name, j.bounds.NotAfter); p != nil {
+		events = append(events, p.Event.ID)
+	}
+	blame := func(format string, args ...any) {
+		j.violation(Finding{Subject: name, Span: j.bounds, Events: events}, format, args...)
+	}
 	switch {
 	case w.first == nil && w.before > 0 && w.tried > 0:
-		j.blame(name, fmt.Sprintf("%s took no write within %s after everything was healed: %d inserts were tried.",
-			name, bound, w.tried), w.lastID)
+		events = append(events, w.lastID)
+		blame("%s took no write within %s after everything was healed: %d inserts were tried.", name, bound, w.tried)
 	case !ready && j.certainlyNotReady(name):
-		j.blame(name, fmt.Sprintf("%s was not Ready at any time within %s after everything was healed.", name, bound))
+		blame("%s was not Ready at any time within %s after everything was healed.", name, bound)
 	}
 }
 
@@ -151,8 +157,8 @@ func (j *settling) ready(name string) bool {
 		return true
 	}
 	return slices.ContainsFunc(j.set.States, func(p *world.PodState) bool {
-		return p.Life.Name == name && p.Healthy() && p.Event.Span.NotAfter > j.bounds.NotBefore &&
-			p.Event.Span.NotAfter <= j.bounds.NotAfter
+		at := p.Event.Span.NotAfter
+		return p.Life.Name == name && p.Healthy() && at > j.bounds.NotBefore && at <= j.bounds.NotAfter
 	})
 }
 
@@ -177,12 +183,4 @@ func (j *settling) demanded(ordinal int) bool {
 		}
 	}
 	return known
-}
-
-func (j *settling) blame(name, sentence string, ids ...int64) {
-	ids = append(ids, j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID)
-	if p := j.last(name, j.bounds.NotAfter); p != nil {
-		ids = append(ids, p.Event.ID)
-	}
-	j.violation(Finding{Sentence: sentence, Subject: name, Span: j.bounds, Events: ids})
 }

@@ -27,84 +27,74 @@ func SetUpdate() Check {
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetUpdate)
 }
 
-type updating struct {
-	*setJudge
-	spared int
-	judged int
-}
-
 func judgeSetUpdate(j *setJudge) {
-	u := &updating{setJudge: j}
-	j.walk(u.step)
-	j.evidence += u.judged
-	if j.set == j.planned && u.judged == 0 && rollouts(j.trial.Plan) > 0 {
+	judged, spared := 0, 0
+	j.walk(func(p *world.PodState, now map[int]*world.PodState) {
+		switch counts, other := j.endedByUpdate(p, now); {
+		case counts:
+			judged++
+		case other:
+			spared++
+		}
+	})
+	j.evidence += judged
+	if j.set == j.planned && judged == 0 && rollouts(j.trial.Plan) > 0 {
 		j.unknown("the plan updates the StatefulSet, and no pod was seen to be ended by it")
 	}
-	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, u.judged, u.spared)
+	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, judged, spared)
 }
 
-func (u *updating) step(p *world.PodState, now map[int]*world.PodState) {
+// endedByUpdate judges a pod whose end was asked for. It reports whether a rolling update ended it, or something else.
+func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState) (judged, spared bool) {
 	if !p.AskedToEnd() || p.Revision == "" {
-		return
+		return false, false
 	}
-	since := u.known(p.Event.Span)
-	states := u.set.Around(p.Version, since)
+	states := j.acted(p)
 	rolls := every(states, func(st *world.StatefulSet) bool { return rolling(st) && keeps(st, p.Life.Ordinal) })
-	names := u.set.UpdateRevisions(p.Version, p.Event.Span, since)
+	names := j.set.UpdateRevisions(p.Version, p.Event.Span, j.known(p.Event.Span))
 	switch {
 	case !rolls || len(names) == 0:
-		return // Scaled away, or at a time when that cannot be told.
+		return false, false // Scaled away, or at a time when that cannot be told.
 	case p.Status.Over || p.Status.Disrupted:
-		u.spared++ // A pod that has failed is replaced; an evicted one was another's.
-		return
+		return false, true // A pod that has failed is replaced; an evicted one was another's.
 	}
 	// A controller ends a pod for an update only if it is not at the update revision, as that controller knows it.
 	if names = slices.DeleteFunc(names, func(name string) bool { return name == p.Revision }); len(names) == 0 {
-		u.again(p)
-		return
+		if !j.watch.On(world.RevisionsObserver) || !j.byController(p) {
+			return false, true
+		}
+		j.blame(p, nil, "Pod %s was ended by its StatefulSet at %s although it was at the update revision %s and had "+
+			"not failed.", p.Life.Name, j.when(p.Event), p.Revision)
+		return true, false
 	}
-	rule, other := u.broken(p, states, names, now)
+	rule, other := j.broken(p, states, names, now)
 	switch {
 	case rule == "":
-		u.judged++
-	case u.byController(p):
-		u.judged++
-		u.blame(p, fmt.Sprintf("Pod %s was ended by the rolling update to %s at %s although %s.", p.Life.Name,
-			strings.Join(names, " or "), u.when(p.Event), rule), other)
-	case u.explained(p):
-		u.spared++
-	default:
-		u.unknown("pod %s was ended at %s although %s, and who ended it is not known", p.Life.Name, u.when(p.Event),
-			rule)
+		return true, false
+	case j.byController(p):
+		j.blame(p, other, "Pod %s was ended by the rolling update to %s at %s although %s.", p.Life.Name,
+			strings.Join(names, " or "), j.when(p.Event), rule)
+		return true, false
+	case j.explained(p):
+		return false, true
 	}
+	j.unknown("pod %s was ended at %s although %s, and who ended it is not known", p.Life.Name, j.when(p.Event), rule)
+	return false, false
 }
 
-// again judges a pod that was ended although it was at the update revision.
-func (u *updating) again(p *world.PodState) {
-	if u.watch.On(world.RevisionsObserver) && u.byController(p) {
-		u.judged++
-		u.blame(p, fmt.Sprintf("Pod %s was ended by its StatefulSet at %s although it was at the update revision "+
-			"%s and had not failed.", p.Life.Name, u.when(p.Event), p.Revision))
-		return
-	}
-	u.spared++
-}
-
-// broken says in words which rule the end of a pod broke, and through which other pod; "" if none.
-func (u *updating) broken(
+// broken says which rule the end of a pod broke, and through which other pod; "" if none.
+func (j *setJudge) broken(
 	p *world.PodState, states []*world.StatefulSet, names []string, now map[int]*world.PodState,
 ) (string, *world.PodState) {
 	parallel := slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Parallel })
 	if own := now[p.Life.Ordinal]; parallel && (own == nil || !own.Healthy()) {
 		return "", nil // A Parallel set replaces what is not available first (KEP-961).
 	}
-	high, low, most, limited := 0, 0, 0, false
-	for i, st := range states {
-		high, low = max(high, st.Spec.Demand.Start+st.Spec.Demand.Replicas), max(low, st.Spec.Demand.Start)
-		if i == 0 {
-			high, low = st.Spec.Demand.Start+st.Spec.Demand.Replicas, st.Spec.Demand.Start
-		}
-		most, limited = max(most, st.Spec.Demand.Unavailable), limited || st.Spec.Demand.Limited
+	high, low, most, limited := 0, states[0].Spec.Demand.Start, 0, false
+	for _, st := range states {
+		d := &st.Spec.Demand
+		high, low = max(high, d.Start+d.Replicas), max(low, d.Start)
+		most, limited = max(most, d.Unavailable), limited || d.Limited
 	}
 	if parallel && !limited {
 		low = p.Life.Ordinal + 1 // Before maxUnavailable there was one after the other, and no heed to those below.
@@ -113,18 +103,16 @@ func (u *updating) broken(
 	var proof *world.PodState
 	for h := min(high, low+world.MostOrdinals) - 1; h >= max(low, 0); h-- {
 		other := now[h]
-		if h == p.Life.Ordinal || !every(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Wants(h) }) {
-			continue
-		}
-		if other != nil && u.blind(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
+		if h == p.Life.Ordinal || !every(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Wants(h) }) ||
+			other != nil && j.blind(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
 			continue
 		}
 		if h > p.Life.Ordinal && other != nil && !other.Deleting() && other.Revision != "" &&
 			!slices.Contains(names, other.Revision) {
 			return fmt.Sprintf("%s was still at revision %s", other.Life.Name, other.Revision), other
 		}
-		if why := u.away(other, p, states); why != "" {
-			away = append(away, fmt.Sprintf("%s-%d was %s", u.set.Name, h, why))
+		if why := j.away(other, p, states); why != "" {
+			away = append(away, fmt.Sprintf("%s-%d was %s", j.set.Name, h, why))
 			proof = other
 		}
 	}
@@ -135,8 +123,8 @@ func (u *updating) broken(
 }
 
 // away says why a pod was certainly not available when p was ended, "" if it may have been.
-func (u *updating) away(other, p *world.PodState, states []*world.StatefulSet) string {
-	if other.Down(u.known(p.Event.Span)) {
+func (j *setJudge) away(other, p *world.PodState, states []*world.StatefulSet) string {
+	if other.Down(j.known(p.Event.Span)) {
 		return other.Describe()
 	}
 	waits := func(st *world.StatefulSet) bool { return other.Waiting(st.Spec.Demand.MinReady, p.EndAsked()) }

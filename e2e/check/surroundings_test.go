@@ -180,7 +180,7 @@ func TestRunContainsACrash(t *testing.T) {
 		*none = 1
 	}}
 	empty := Check{Name: "empty", judge: func(*ruling) {}}
-	broken := Check{Name: "broken", judge: func(r *ruling) { r.violation(Finding{Sentence: "It broke."}) }}
+	broken := Check{Name: "broken", judge: func(r *ruling) { r.violation(Finding{}, "It broke.") }}
 	r := Run(historytest.Smoke().History(), []Check{boom, empty, broken})
 	var got []Verdict
 	for _, res := range r.Results {

@@ -46,76 +46,71 @@ type taking struct {
 
 // user is something that lives and needs the volume.
 type user struct {
-	what, did         string
-	from, to, maybeTo history.Time
-	events            []int64
+	*world.Life
+	what, did string
 }
 
 func judgeUnpublishInUse(r *ruling) {
-	d := r.disks()
-	for _, t := range d.takings() {
-		if !d.goingDown(t) {
-			d.judgeTaking(t)
+	for _, t := range r.takings() {
+		if !r.goingDown(t) {
+			r.judgeTaking(t)
 		}
 	}
-	window := d.podWindow()
+	window, nodes := r.podWindow(), r.world.Nodes()
 	r.sawMounts(window)
-	r.sawNodes(d.containers.ProcessCoverage, r.world.Nodes(), window)
+	r.sawNodes(r.world.Containers().ProcessCoverage, nodes, window)
 	if onSharedDisk(r.world) {
-		r.sawNodes(d.containers.HoldingCoverage, r.world.Nodes(), window)
+		r.sawNodes(r.world.Containers().HoldingCoverage, nodes, window)
 		r.sawCalls(window)
 	}
 }
 
 // takings counts the pods' mounts as evidence, ended or not, and returns what was taken from whom.
-func (d *disks) takings() []taking {
+func (r *ruling) takings() []taking {
 	var all []taking
-	for _, life := range d.ledger.Lives {
+	for _, life := range r.world.Ledger().Lives {
 		p := life.Place
 		if p.Pod == "" {
 			continue
 		}
-		d.evidence++
-		d.looked("volume " + d.storage.VolumeAt(p))
-		if life.Ended && !d.twice(life, p) {
-			all = append(all, taking{life.Node, p.Pod, d.storage.VolumeAt(p), life.Key,
+		volume := r.world.Storage().VolumeAt(p)
+		r.evidence++
+		r.looked("volume " + volume)
+		if life.Ended && !r.twice(life, p) {
+			all = append(all, taking{life.Node, p.Pod, volume, life.Key,
 				history.Span{NotBefore: life.To, NotAfter: life.MaybeTo}, "its mount " + life.String() + " ended",
 				life.Events})
 		}
 	}
-	for _, c := range d.calls.Of(world.RPCUnpublish, world.RPCUnstage) {
-		if !c.Took() {
-			continue
-		}
-		t := taking{node: c.TargetNode(), volume: d.name(c), span: c.Ended(), how: c.RPC + " ended well",
-			events: c.Events()}
-		if c.RPC == world.RPCUnpublish {
-			p, ok := world.PlaceOf(c.Target)
-			if !ok || p.Pod == "" {
-				continue // Not a pod's.
+	for _, c := range r.world.Calls().Of(world.RPCUnpublish, world.RPCUnstage) {
+		p, _ := world.PlaceOf(c.Target)
+		if c.Took() && (c.RPC == world.RPCUnstage || p.Pod != "") {
+			t := taking{node: c.TargetNode(), volume: r.name(c), span: c.Ended(), how: c.RPC + " ended well",
+				events: c.Events()}
+			if c.RPC == world.RPCUnpublish {
+				t.pod = p.Pod
 			}
-			t.pod = p.Pod
+			all = append(all, t)
 		}
-		all = append(all, t)
 	}
 	return all
 }
 
 // twice reports that the pod had the volume mounted by another mount when this one ended.
-func (d *disks) twice(life *world.Mount, p world.Place) bool {
-	return slices.ContainsFunc(d.ledger.Lives, func(o *world.Mount) bool {
+func (r *ruling) twice(life *world.Mount, p world.Place) bool {
+	return slices.ContainsFunc(r.world.Ledger().Lives, func(o *world.Mount) bool {
 		return p.Pod == o.Place.Pod && o != life && o.Node == life.Node && o.Key == life.Key &&
 			o.MaybeFrom <= life.MaybeTo && o.MaybeTo > life.MaybeTo
 	})
 }
 
 // goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
-func (d *disks) goingDown(t taking) bool {
-	for _, s := range d.ledger.Sessions[t.node] {
+func (r *ruling) goingDown(t taking) bool {
+	for _, s := range r.world.Ledger().Sessions[t.node] {
 		if !s.BootKnown || s.Booted.NotBefore < t.span.NotBefore {
 			continue
 		}
-		since, ok := d.trial.FaultOn(t.node, history.Between(t.span.NotBefore, s.Booted.NotBefore))
+		since, ok := r.trial.FaultOn(t.node, history.Between(t.span.NotBefore, s.Booted.NotBefore))
 		if ok && since <= t.span.NotBefore {
 			return true
 		}
@@ -124,50 +119,46 @@ func (d *disks) goingDown(t taking) bool {
 }
 
 // users returns what needs the volume: the pod's processes, and the containers that have it.
-func (d *disks) users(t taking) []user {
+func (r *ruling) users(t taking) []user {
 	var all []user
-	for _, p := range d.containers.Processes {
+	for _, p := range r.world.Containers().Processes {
 		if t.pod != "" && p.Pod == t.pod && p.Node == t.node {
-			all = append(all, user{fmt.Sprintf("%s (pid %d)", p.Name, p.Pid), "still ran", p.From, p.To, p.MaybeTo,
-				p.Events})
+			all = append(all, user{&p.Life, fmt.Sprintf("%s (pid %d)", p.Name, p.Pid), "still ran"})
 		}
 	}
-	for _, hold := range d.containers.Holdings {
-		v := d.volumes.ByName[t.volume]
+	for _, hold := range r.world.Containers().Holdings {
+		v := r.world.Volumes().ByName[t.volume]
 		mine := hold.Key == t.key && t.key != "" || v != nil && slices.Contains(v.Keys, hold.Key)
 		if mine && hold.Node == t.node && (t.pod == "" || hold.Pod == t.pod) {
-			all = append(all, user{hold.Holder, "still had it", hold.From, hold.To, hold.MaybeTo, hold.Events})
+			all = append(all, user{&hold.Life, hold.Holder, "still had it"})
 		}
 	}
 	return all
 }
 
-func (d *disks) judgeTaking(t taking) {
+func (r *ruling) judgeTaking(t taking) {
 	after := t.span.NotAfter
 	if after < world.Forever-history.Time(reaping) {
 		after = after.Add(reaping)
 	}
 	from := "node " + t.node
 	if t.pod != "" {
-		from = "pod " + d.storage.PodName(t.pod) + " on node " + t.node
+		from = "pod " + r.world.Storage().PodName(t.pod) + " on node " + t.node
 	}
-	for _, u := range d.users(t) {
+	for _, u := range r.users(t) {
 		switch {
-		case u.from > t.span.NotBefore || u.maybeTo <= after:
-		case u.to <= after && u.maybeTo != world.Forever && u.maybeTo.Sub(u.to) <= d.trial.Plan.Bounds.BlindGap.D():
+		case u.From > t.span.NotBefore || u.MaybeTo <= after:
+		case u.To <= after && u.MaybeTo != world.Forever && u.MaybeTo.Sub(u.To) <= r.trial.Plan.Bounds.BlindGap.D():
 			// Its end fell into a gap that the bound allows.
-		case u.to <= after:
-			d.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
-				d.clock(t.span.NotAfter), u.what, u.did)
-		case d.first(t.node, t.pod, t.volume):
-			span := history.Span{NotBefore: t.span.NotBefore, NotAfter: u.to}
-			d.violation(Finding{
-				Sentence: fmt.Sprintf("Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least "+
-					"until %s.", t.volume, from, d.clock(t.span.NotAfter), t.how, u.what, u.did,
-					d.clock(u.to)),
-				Subject: "volume " + t.volume, Node: t.node, Span: span,
-				Events: leading(t.events[max(0, len(t.events)-2):], u.events), Faults: d.trial.FaultsIn(t.span),
-			})
+		case u.To <= after:
+			r.unknown("volume %s was taken from %s at %s: whether %s %s then is not known", t.volume, from,
+				r.clock(t.span.NotAfter), u.what, u.did)
+		case r.first(t.node, t.pod, t.volume):
+			r.violation(Finding{Subject: "volume " + t.volume, Node: t.node, Faults: r.trial.FaultsIn(t.span),
+				Span:   history.Span{NotBefore: t.span.NotBefore, NotAfter: u.To},
+				Events: leading(t.events[max(0, len(t.events)-2):], u.Events)},
+				"Volume %s was taken from %s by %s (%s) while it was in use: %s %s, at least until %s.", t.volume, from,
+				r.clock(t.span.NotAfter), t.how, u.what, u.did, r.clock(u.To))
 		}
 	}
 }

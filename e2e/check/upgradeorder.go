@@ -31,39 +31,40 @@ func upgradesNodes(p plan.Plan) bool { return len(p.Upgrades()) > 0 }
 // maxSkew is how many minor versions older than the API server a kubelet may be.
 const maxSkew = 3
 
-// kubeletAt is the version of a node's kubelet from one moment to another, certainly.
+// kubeletAt is the version of a node's kubelet, certainly from one moment to another.
 type kubeletAt struct {
-	node     string
 	version  *version.Version
-	event    *history.Event // That first shows it.
+	event    *history.Event // The first that shows it.
 	from, to history.Time
 }
 
 // kubelets returns the versions of all kubelets, node by node, in their order.
 func (r *ruling) kubelets() map[string][]*kubeletAt {
+	if !r.world.Watch().On(world.NodesObserver) {
+		r.unknown("the observer %s was never on: the versions of kubelets are not known", world.NodesObserver)
+	}
 	byNode := map[string][]*kubeletAt{}
 	for _, node := range r.world.Nodes() {
+		var last *kubeletAt
 		for _, o := range r.world.Objects().Nodes.ByKey[node] {
 			text := o.Status.NodeInfo.KubeletVersion
-			if text == "" || o.Deleted() {
-				continue
-			}
 			v, err := version.ParseSemantic(text)
-			if err != nil {
+			switch {
+			case o.Deleted():
+				if last != nil {
+					last.to, last = o.Event.Span.NotBefore, nil
+				}
+				continue
+			case text == "" || err == nil && last != nil && last.version.EqualTo(v):
+				continue
+			case err != nil:
 				r.unknown("the kubelet of node %s says that it is version %q, which is none", node, text)
 				continue
-			}
-			all := byNode[node]
-			if n := len(all); n > 0 {
-				last := all[n-1]
-				if last.version.EqualTo(v) {
-					last.to = world.Forever
-					continue
-				}
+			case last != nil:
 				last.to = o.Event.Span.NotBefore
 			}
-			byNode[node] = append(all, &kubeletAt{node: node, version: v, event: o.Event, from: o.Event.Span.NotAfter,
-				to: world.Forever})
+			last = &kubeletAt{v, o.Event, o.Event.Span.NotAfter, world.Forever}
+			byNode[node] = append(byNode[node], last)
 		}
 		if len(byNode[node]) == 0 {
 			r.unknown("which version the kubelet of node %s is, was never seen", node)
@@ -99,21 +100,20 @@ func (r *ruling) servers() []answered {
 }
 
 func judgeUpgradeOrder(r *ruling) {
-	if !r.world.Watch().On(world.NodesObserver) {
-		r.unknown("the observer %s was never on: the versions of kubelets are not known", world.NodesObserver)
-	}
-	servers, byNode := r.servers(), r.kubelets()
+	servers, byNode, watch := r.servers(), r.kubelets(), r.world.Watch()
 	for _, node := range keys(byNode) {
 		for i, k := range byNode[node] {
 			first := false // An answer before shows that the API server had been upgraded.
 			for _, s := range servers {
-				if s.event.Span.NotAfter <= k.event.Span.NotBefore {
+				at := s.event.Span
+				if at.NotAfter <= k.event.Span.NotBefore {
 					first = first || compareMinor(s.version, k.version) >= 0
 				}
-				if s.event.Span.NotBefore >= k.from && s.event.Span.NotAfter <= k.to {
+				if at.NotBefore >= k.from && at.NotAfter <= k.to &&
+					!watch.Blind(at.NotBefore, at.NotAfter, world.NodesObserver) {
 					r.evidence++
 					r.looked("node " + node)
-					r.judgeSkew(k, s)
+					r.judgeSkew(node, k, s)
 				}
 			}
 			if i > 0 && compareMinor(k.version, byNode[node][i-1].version) > 0 && !first {
@@ -124,7 +124,7 @@ func judgeUpgradeOrder(r *ruling) {
 	}
 }
 
-func (r *ruling) judgeSkew(k *kubeletAt, s answered) {
+func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
 	what := ""
 	switch skew := compareMinor(s.version, k.version); {
 	case skew < 0:
@@ -132,15 +132,11 @@ func (r *ruling) judgeSkew(k *kubeletAt, s answered) {
 	case skew > maxSkew:
 		what = fmt.Sprintf("%d minor versions older than the API server, v%s", skew, s.version)
 	}
-	if what == "" || !r.first(k.node, what) {
-		return
+	if what != "" && r.first(node, what) {
+		r.violation(Finding{Subject: "node " + node, Node: node, Events: []int64{k.event.ID, s.event.ID},
+			Span: hull(history.At(k.event.Span.NotAfter), s.event.Span)}, "At %s the kubelet of node %s was v%s, %s.",
+			r.clock(s.event.Span.NotAfter), node, k.version, what)
 	}
-	span := hull(history.At(k.event.Span.NotAfter), s.event.Span)
-	r.violation(Finding{
-		Sentence: fmt.Sprintf("At %s the kubelet of node %s was v%s, %s.", r.clock(s.event.Span.NotAfter), k.node,
-			k.version, what),
-		Subject: "node " + k.node, Node: k.node, Span: span, Events: []int64{k.event.ID, s.event.ID},
-	})
 }
 
 // compareMinor returns how many minor versions a is after b.

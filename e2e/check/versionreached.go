@@ -3,13 +3,17 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// VersionReached judges the versions at the end: of every kubelet, as its Node last said it, and of the API server, by
-// its last answer. Of an upgrade that did not come to its end it says where it stood, and claims nothing.
+// VersionReached judges the versions at the end: of every kubelet, as its Node last gave it, and of the API server, by
+// its last answer. Of an upgrade that did not end it says where it stood, and claims nothing.
 func VersionReached() Check {
 	return Check{
 		Name: "version-reached",
@@ -23,47 +27,53 @@ func VersionReached() Check {
 }
 
 func judgeVersionReached(r *ruling) {
-	server, want := r.trial.Plan.Kubernetes, map[string]string{}
-	rest := server // The version of nodes that are not upgraded, where that is known.
+	server, want := "", map[string]string{}
 	var serverSince history.Time
-	stood := map[string]bool{} // Nodes whose upgrade did not come to its end.
+	broken, serverBroken := map[string]bool{}, false // Upgrades that did not end.
+	missing := false                                 // A step has no facts: its node is not known.
 	for _, s := range r.trial.Plan.AllSteps() {
 		if s.Upgrade == nil {
 			continue
 		}
-		last := r.lastPart(s.N)
+		last, control := r.lastPart(s.N), s.Upgrade.Node == plan.UpgradeControlPlane
 		if last == nil {
 			r.unknown("step %d, %s to %s, never began", s.N, r.trial.Plan.Upgraded(*s.Upgrade), s.Upgrade.To)
-			rest = "" // Any of the nodes that were not upgraded may be its.
+			serverBroken, missing = serverBroken || control, true
 			continue
 		}
-		node, control := last.Upgrade.Node, s.Upgrade.Node == plan.UpgradeControlPlane
-		want[node] = s.Upgrade.To
+		u := last.Upgrade
+		want[u.Node] = s.Upgrade.To
 		if control {
 			server, serverSince = s.Upgrade.To, last.Span.NotAfter
 		}
-		if u := last.Upgrade; u.Part != history.UpgradeSettled || !u.End || u.Error != "" {
-			stood[node] = true
+		if u.Part != history.UpgradeSettled || !u.End || u.Error != "" {
 			r.unknown("%s", r.stoodAt(last))
-			if control {
-				server = ""
-			}
+			broken[u.Node], serverBroken = true, serverBroken || control
 		}
 	}
-	kubelets := r.kubelets()
+	kubelets, until := r.kubelets(), r.trial.LookedUntil()
+	for _, node := range keys(want) {
+		if !slices.Contains(r.world.Nodes(), node) {
+			r.unknown("the kubelet of node %s, which was upgraded, was never seen", node)
+		}
+	}
 	for _, node := range keys(kubelets) {
-		versions := kubelets[node]
-		if len(versions) == 0 || stood[node] {
-			continue
+		versions, latest := kubelets[node], r.world.Objects().Nodes.Latest(node)
+		k := versions[len(versions)-1]
+		switch {
+		case broken[node] || missing && want[node] == "":
+		case latest.Deleted():
+			r.unknown("node %s was gone at the end: which version its kubelet is, is not known", node)
+		case r.world.Watch().Blind(latest.Event.Span.NotAfter+1, until, world.NodesObserver):
+			r.unknown("the observer %s was blind after it had last shown node %s: which version its kubelet is at the "+
+				"end is not known", world.NodesObserver, node)
+		default:
+			r.reached("the kubelet of node "+node, "node "+node, node, k.version, k.event,
+				cmp.Or(want[node], "v"+versions[0].version.String()))
 		}
-		k, wanted := versions[len(versions)-1], cmp.Or(want[node], rest)
-		if wanted == "" {
-			continue
-		}
-		r.reached("the kubelet of node "+node, "node "+node, node, "v"+k.version.String(), wanted, k.event)
 	}
 	answers := r.servers()
-	if len(answers) == 0 || server == "" {
+	if len(answers) == 0 || serverBroken {
 		return
 	}
 	last := answers[len(answers)-1]
@@ -71,20 +81,18 @@ func judgeVersionReached(r *ruling) {
 		r.unknown("the API server did not tell its version after its upgrade had ended")
 		return
 	}
-	r.reached("the API server", "API server", "", "v"+last.version.String(), server, last.event)
+	r.reached("the API server", "API server", "", last.version, last.event,
+		cmp.Or(server, "v"+answers[0].version.String()))
 }
 
-func (r *ruling) reached(what, subject, node, is, wanted string, e *history.Event) {
+func (r *ruling) reached(what, subject, node string, is *version.Version, e *history.Event, wanted string) {
 	r.evidence++
 	r.looked(subject)
-	if is == wanted {
-		return
+	if "v"+is.String() != wanted {
+		r.violation(Finding{Subject: subject, Node: node, Events: []int64{e.ID}, Span: history.Span{
+			NotBefore: e.Span.NotBefore, NotAfter: max(e.Span.NotAfter, r.trial.LookedUntil())}},
+			"At the end %s is v%s, not %s.", what, is, wanted)
 	}
-	r.violation(Finding{
-		Sentence: fmt.Sprintf("At the end %s is %s, not %s.", what, is, wanted), Subject: subject, Node: node,
-		Span:   history.Span{NotBefore: e.Span.NotBefore, NotAfter: max(e.Span.NotAfter, r.trial.LookedUntil())},
-		Events: []int64{e.ID},
-	})
 }
 
 // lastPart returns the last fact of a step's upgrade, nil when there is none. What is within another part ends before

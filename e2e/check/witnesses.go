@@ -2,22 +2,15 @@ package check
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// witnessRead is one reading of what a volume says of who wrote to it.
-type witnessRead struct {
-	*history.Witness
-	event *history.Event
-}
-
-// readWitnesses returns the readings in order, and holds that each instance that the plan leaves was read, and could
-// be.
-func (r *ruling) witnesses() []witnessRead {
-	var reads []witnessRead
+// witnesses returns the readings of what volumes say of who wrote to them, in order. It holds that each instance that
+// the plan leaves was read.
+func (r *ruling) witnesses() []*history.Event {
+	var reads []*history.Event
 	read := map[string]bool{}
 	for _, e := range r.world.Of(history.KindWitness) {
 		if w := e.Witness; w.Error != "" {
@@ -25,7 +18,7 @@ func (r *ruling) witnesses() []witnessRead {
 			continue
 		}
 		read[e.Witness.Instance] = true
-		reads = append(reads, witnessRead{e.Witness, e})
+		reads = append(reads, e)
 	}
 	for _, name := range r.trial.Instances(r.trial.Finally()) {
 		if !read[name] {
@@ -61,7 +54,8 @@ func Witness() Check {
 
 func judgeWitness(r *ruling) {
 	judged := map[string]int{}
-	for _, w := range r.witnesses() {
+	for _, e := range r.witnesses() {
+		w := e.Witness
 		if o, ok := r.onTwoNodes(w.PV); ok {
 			r.unknown("volume %s was mounted on %s and on %s at once, from %s on: each kernel keeps its own copy of "+
 				"the file system, so what one writer left may have been overwritten, and the file does not tell of it",
@@ -71,75 +65,74 @@ func judgeWitness(r *ruling) {
 			r.unknown("the witness %q in the volume of %s has no entry: nothing wrote to it", w.Label, w.Instance)
 		}
 		judged[w.PV] = max(judged[w.PV], len(w.Entries))
-		r.judgeWitness(w)
+		r.judgeEntries(e)
 	}
 	for _, n := range judged {
 		r.evidence += n
 	}
 }
 
-// start is one start of a writer, as far as its entries tell.
+// start is one start of a writer, as far as its entries show.
 type start struct {
 	name        string
 	seq         int64
 	first, last history.Time
 }
 
-func (r *ruling) judgeWitness(w witnessRead) {
+func (r *ruling) judgeEntries(e *history.Event) {
+	w := e.Witness
+	blame := func(kind, format string, args ...any) { // The first violation of a kind in a volume.
+		if r.first(w.PV, kind) {
+			r.witnessed(e, nil, "The witness file of volume %s (%s) %s.", w.PV, w.Instance, fmt.Sprintf(format,
+				args...))
+		}
+	}
 	if w.Torn > 0 {
-		r.blameFile(w, "torn", fmt.Sprintf("has %d torn lines before its last one", w.Torn))
+		blame("torn", "has %d torn lines before its last one", w.Torn)
 	}
 	byName := map[string]*start{}
 	var starts []*start // In the order of their first entries.
-	for i, e := range w.Entries {
-		st := byName[e.Start]
+	for i, entry := range w.Entries {
+		st := byName[entry.Start]
 		if st == nil {
-			st = &start{name: e.Start, first: e.At, last: e.At}
-			byName[e.Start] = st
+			st = &start{name: entry.Start, first: entry.At, last: entry.At}
+			byName[entry.Start] = st
 			starts = append(starts, st)
-		} else if w.Entries[i-1].Start != e.Start {
-			r.blameFile(w, "mixed", fmt.Sprintf("was written by two in turns: %s comes after %s", line(e),
-				line(w.Entries[i-1])))
+		} else if w.Entries[i-1].Start != entry.Start {
+			blame("mixed", "was written by two in turns: %s comes after %s", line(entry), line(w.Entries[i-1]))
 		}
-		if e.Seq != st.seq+1 {
-			r.blameFile(w, "sequence", fmt.Sprintf("has a line too few or too many: %s comes where entry %d of that "+
-				"start belongs", line(e), st.seq+1))
+		if entry.Seq != st.seq+1 {
+			blame("sequence", "has a line too few or too many: %s comes where entry %d of that start belongs",
+				line(entry), st.seq+1)
 		}
-		st.seq, st.first, st.last = e.Seq, min(st.first, e.At), max(st.last, e.At)
+		st.seq, st.first, st.last = entry.Seq, min(st.first, entry.At), max(st.last, entry.At)
 	}
 	for i, b := range starts {
 		for _, a := range starts[:i] {
 			if a.last > b.first {
-				r.blameFile(w, "overlap", fmt.Sprintf("was written by two at once: start %s made its first entry %s "+
-					"before start %s made its last", b.name, a.last.Sub(b.first), a.name))
+				blame("overlap", "was written by two at once: start %s made its first entry %s before start %s made "+
+					"its last", b.name, a.last.Sub(b.first), a.name)
 			}
 		}
 	}
 }
 
 // onTwoNodes returns the first certain overlap of two nodes' mounts of a volume whose disk neither had lost.
-func (r *ruling) onTwoNodes(pv string) (world.Overlap[*world.Mount], bool) {
+func (r *ruling) onTwoNodes(pv string) (o world.Overlap[*world.Mount], ok bool) {
 	v := r.world.Volumes().ByName[pv]
 	if v == nil || v.PV.ManyNodes() {
-		return world.Overlap[*world.Mount]{}, false
+		return o, false
 	}
 	all := world.Overlaps(v.Reaching(r.world.Pulls()), (*world.Mount).Certain,
 		func(a, b *world.Mount) bool { return a.Node != b.Node })
-	if len(all) == 0 {
-		return world.Overlap[*world.Mount]{}, false
+	if len(all) > 0 {
+		o = all[0]
 	}
-	return all[0], true
-}
-
-// blameFile tells the first violation of a kind in a volume.
-func (r *ruling) blameFile(w witnessRead, kind, what string) {
-	if r.first(w.PV, kind) {
-		r.witnessed(w, fmt.Sprintf("The witness file of volume %s (%s) %s.", w.PV, w.Instance, what))
-	}
+	return o, len(all) > 0
 }
 
 // witnessed adds a violation that a reading shows.
-func (r *ruling) witnessed(w witnessRead, sentence string, more ...int64) {
-	r.violation(Finding{Sentence: sentence, Subject: "volume " + w.PV, Node: w.Node, Span: w.event.Span,
-		Events: slices.Concat([]int64{w.event.ID}, more), Faults: r.trial.FaultsUntil(w.event.Span.NotAfter)})
+func (r *ruling) witnessed(e *history.Event, more []int64, format string, args ...any) {
+	r.violation(Finding{Subject: "volume " + e.Witness.PV, Node: e.Witness.Node, Span: e.Span,
+		Events: append(more, e.ID), Faults: r.trial.FaultsUntil(e.Span.NotAfter)}, format, args...)
 }

@@ -29,11 +29,9 @@ type Session struct {
 	on         *history.Event
 	early      bool           // What there was to see on that boot before it was on, it knows too.
 	idleTo     history.Time   // Up to then no container of that boot can have run.
-	seenTo     history.Time   // Everything before it was seen, from on on, but for blind.
+	seenTo     history.Time   // Everything before it was seen, from on on, except in blind.
 	firstBeat  history.Time   // By then the first listing was complete.
 	blind      []history.Span // Gaps and losses.
-	away       []history.Span // Gaps in which a driver did not run.
-	awayTo     history.Time
 
 	Lives []*Mount // Of the mount ledger.
 	open  map[uint64]*Mount
@@ -48,10 +46,11 @@ func (s *Session) observe(e *history.Event) {
 			s.firstBeat = e.Span.NotAfter
 		}
 	case history.ObserverGap, history.ObserverLoss:
-		s.blind = append(s.blind, e.Span)
 		if e.Observer.Detail == driverAway {
-			s.away, s.awayTo = append(s.away, e.Span), max(s.awayTo, e.Span.NotAfter)
+			s.seenTo = max(s.seenTo, e.Span.NotAfter) // There was nothing to miss.
+			return
 		}
+		s.blind = append(s.blind, e.Span)
 	}
 }
 
@@ -119,8 +118,7 @@ func watched(all []*Session, t *Trial) []history.Span {
 // FaultOn returns since when a fault was on its way on a node at some time in span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	for _, l := range s.Faults {
-		life, ok := l.since(history.StageIntent)
-		if ok && l.Node == node && life.PossiblyOverlaps(span) {
+		if life, ok := l.since(history.StageIntent); ok && l.Node == node && life.PossiblyOverlaps(span) {
 			return life.NotBefore, true
 		}
 	}
@@ -131,16 +129,15 @@ func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 type Coverage struct {
 	Name     string
 	Sessions map[string][]*Session // By node.
-	booted   map[nodeBoot]history.Span
+	boots    *boots
 }
 
-// readCoverage reads it. The facts that those observers tell are signs of life too: fact returns the session of one,
-// nil where it is not theirs.
+// readCoverage reads it. The facts that those observers record are signs of life too: fact returns the session of one,
+// nil if it is not theirs.
 func readCoverage(
 	w *World, name string, kind history.Kind, fact func(c *Coverage, e *history.Event) *Session,
 ) *Coverage {
-	c := &Coverage{Name: name, Sessions: map[string][]*Session{}, booted: bootTimes(w)}
-	idle := idleBoots(w)
+	c := &Coverage{Name: name, Sessions: map[string][]*Session{}, boots: once(w, readBoots)}
 	for _, e := range w.Of(history.KindObserver, kind) {
 		switch {
 		case e.Kind == kind:
@@ -150,7 +147,7 @@ func readCoverage(
 		case e.Observer.Name != name:
 		case e.Observer.State == history.ObserverOn:
 			s := c.begin(e.Observer.Node, e.Observer.Boot)
-			s.on, s.seenTo, s.idleTo = e, e.Span.NotAfter, idle[nodeBoot{s.node, s.Boot}]
+			s.on, s.seenTo, s.idleTo = e, e.Span.NotAfter, c.boots.idle[nodeBoot{s.node, s.Boot}]
 		default:
 			c.at(e.Observer.Node, e.Observer.Boot).observe(e)
 		}
@@ -161,34 +158,32 @@ func readCoverage(
 // nodeBoot is one boot of one node.
 type nodeBoot struct{ node, boot string }
 
-// bootTimes returns when boots began whose own clock is not the harness's.
-func bootTimes(w *World) map[nodeBoot]history.Span {
-	booted := map[nodeBoot]history.Span{}
-	for _, e := range w.Of(history.KindObserver) {
-		if e.Observer.Booted != nil {
-			booted[nodeBoot{e.Observer.Node, e.Observer.Boot}] = *e.Observer.Booted
-		}
-	}
-	return booted
+// boots is what observers say of boots.
+type boots struct {
+	began map[nodeBoot]history.Span // Of those whose own clock is not the harness's.
+	idle  map[nodeBoot]history.Time // Up to when no container can have run.
 }
 
-// idleBoots returns up to when no container can have run on each boot: what keeps the mount ledger looks, when it is
-// on, for the container runtime and the kubelet, and says so when neither ran yet.
-func idleBoots(w *World) map[nodeBoot]history.Time {
-	idle := map[nodeBoot]history.Time{}
+// readBoots reads it. When the mount ledger is on, it says if neither the container runtime nor the kubelet ran yet.
+func readBoots(w *World) *boots {
+	b := &boots{map[nodeBoot]history.Span{}, map[nodeBoot]history.Time{}}
 	for _, e := range w.Of(history.KindObserver) {
-		if e.Observer.Name == mountsObserver && e.Observer.State == history.ObserverOn &&
-			strings.Contains(e.Observer.Detail, beganEarly) {
-			idle[nodeBoot{e.Observer.Node, e.Observer.Boot}] = e.Span.NotBefore
+		o := e.Observer
+		key := nodeBoot{o.Node, o.Boot}
+		if o.Booted != nil {
+			b.began[key] = *o.Booted
+		}
+		if o.Name == mountsObserver && o.State == history.ObserverOn && strings.Contains(o.Detail, beganEarly) {
+			b.idle[key] = e.Span.NotBefore
 		}
 	}
-	return idle
+	return b
 }
 
 // begin adds a session of a node.
 func (c *Coverage) begin(node, boot string) *Session {
 	s := &Session{node: node, Boot: boot, n: len(c.Sessions[node])}
-	if s.Booted, s.BootKnown = c.booted[nodeBoot{node, boot}]; !s.BootKnown {
+	if s.Booted, s.BootKnown = c.boots.began[nodeBoot{node, boot}]; !s.BootKnown {
 		at, ok := history.ParseBoot(boot)
 		s.Booted, s.BootKnown = history.At(at), ok
 	}
@@ -276,6 +271,11 @@ func (c *Coverage) Holes(node string, window history.Span, t *Trial) []history.S
 }
 
 // Longest returns the longest hole within window in what the observer of a node saw.
-func (c *Coverage) Longest(node string, window history.Span, t *Trial) history.Span {
-	return longest(c.Holes(node, window, t))
+func (c *Coverage) Longest(node string, window history.Span, t *Trial) (long history.Span) {
+	for _, hole := range c.Holes(node, window, t) {
+		if hole.Length() > long.Length() {
+			long = hole
+		}
+	}
+	return long
 }

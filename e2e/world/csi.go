@@ -58,7 +58,7 @@ func readCalls(w *World) *Calls {
 }
 
 // readDriver reads what a driver, which writes down what it does itself, says of its record: on the controller's side
-// or on a node's. Before it was on, a boot had no calls, and while it did not run there were none to miss.
+// or on a node's. Before it was on, a boot had no calls.
 func readDriver(w *World, name string, controller bool) *Coverage {
 	c := readCoverage(w, name, history.KindCSI, func(c *Coverage, e *history.Event) *Session {
 		if strings.HasPrefix(e.CSI.RPC, "Node") == controller {
@@ -68,8 +68,7 @@ func readDriver(w *World, name string, controller bool) *Coverage {
 	})
 	for _, sessions := range c.Sessions {
 		for _, s := range sessions {
-			s.early, s.seenTo = true, max(s.seenTo, s.awayTo)
-			s.blind = slices.DeleteFunc(s.blind, func(b history.Span) bool { return slices.Contains(s.away, b) })
+			s.early = true
 		}
 	}
 	return c
@@ -89,7 +88,7 @@ func (c *Call) Is(rpc, volume, node string) bool {
 // Succeeded reports that the call was answered with success.
 func (c *Call) Succeeded() bool { return c.End != nil && c.End.CSI.Code == "OK" }
 
-// Began is when the call began. Of one whose begin was missed it is known that it did not begin after its end.
+// Began is when the call began, no later than its end if its begin was missed.
 func (c *Call) Began() history.Span {
 	if c.Begin == nil {
 		return history.Span{NotAfter: c.End.Span.NotAfter}
@@ -111,13 +110,13 @@ func (c *Call) Took() bool { return c.Succeeded() && c.Point != "lie" }
 
 // Events are the ids of its facts.
 func (c *Call) Events() []int64 {
-	var ids []int64
-	for _, e := range []*history.Event{c.Begin, c.End} {
-		if e != nil {
-			ids = append(ids, e.ID)
-		}
+	switch {
+	case c.Begin == nil:
+		return []int64{c.End.ID}
+	case c.End == nil:
+		return []int64{c.Begin.ID}
 	}
-	return ids
+	return []int64{c.Begin.ID, c.End.ID}
 }
 
 // Of returns the calls of the given methods.
@@ -147,9 +146,7 @@ func (c *Call) Lasted() history.Span {
 // Detached reports that the call took the volume from the node, given the table before it. One that was made to fail
 // on purpose did nothing.
 func (c *Call) Detached(before []string) bool {
-	if c.Succeeded() {
-		return true
-	}
-	return c.End != nil && c.Point != "fail" && slices.Contains(before, c.TargetNode()) &&
-		!slices.Contains(c.Attached, c.TargetNode())
+	node := c.TargetNode()
+	return c.Succeeded() || c.End != nil && c.Point != "fail" && slices.Contains(before, node) &&
+		!slices.Contains(c.Attached, node)
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -108,8 +109,16 @@ func (s *SetSpec) complete() {
 	}
 }
 
-// Wants reports whether an ordinal is one of those that the StatefulSet is to have.
+// Wants reports whether the StatefulSet is to have an ordinal.
 func (d *Demand) Wants(ordinal int) bool { return ordinal >= d.Start && ordinal-d.Start < d.Replicas }
+
+// Ordinals are those that the StatefulSet is to have, and no more than MostOrdinals of them.
+func (d *Demand) Ordinals() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for k := d.Start; d.Wants(k) && k-d.Start < MostOrdinals && yield(k); k++ {
+		}
+	}
+}
 
 // Held reports whether an ordinal is below the partition: a pod of it is made at the current revision. The partition
 // counts from the first ordinal (pkg/controller/statefulset, newVersionedStatefulSetPod).
@@ -159,7 +168,6 @@ func NodeReady(n *Node) corev1.NodeCondition {
 
 // OutOfService reports whether somebody said that a node is off for good, so that its pods may be given up.
 func OutOfService(n *Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeOutOfService
-	})
+	return slices.ContainsFunc(n.Spec.Taints,
+		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }

@@ -35,11 +35,10 @@ type Containers struct {
 
 // readContainers reads the processes and the holdings.
 func readContainers(w *World) *Containers {
-	c := &Containers{}
-	c.ProcessCoverage = readCoverage(w, processesObserver, history.KindProcess,
-		func(c *Coverage, e *history.Event) *Session { return c.at(e.Process.Node, "") })
-	c.HoldingCoverage = readCoverage(w, holdingsObserver, history.KindHolding,
-		func(c *Coverage, e *history.Event) *Session { return c.at(e.Holding.Node, e.Holding.Boot) })
+	c := &Containers{ProcessCoverage: readCoverage(w, processesObserver, history.KindProcess,
+		func(c *Coverage, e *history.Event) *Session { return c.at(e.Process.Node, "") }),
+		HoldingCoverage: readCoverage(w, holdingsObserver, history.KindHolding,
+			func(c *Coverage, e *history.Event) *Session { return c.at(e.Holding.Node, e.Holding.Boot) })}
 	c.readProcesses(w)
 	c.readHoldings(w)
 	return c
@@ -72,7 +71,14 @@ func (c *Containers) readProcesses(w *World) {
 		life.Pod = cmp.Or(life.Pod, p.PodUID)
 		life.affirm(e, c.ProcessCoverage.place(p.Node, e.Span.NotAfter))
 	}
-	down := downs(w)
+	down := map[string][]history.Time{} // When nodes were shown to be down: every process on them had ended.
+	facts := w.Of(history.KindFault)
+	for _, e := range facts {
+		if f := e.Fault; f.Stage == history.StageConfirmed &&
+			slices.Contains(Takes(facts, f.Step, f.Name), plan.PartProcesses) {
+			down[f.Node] = append(down[f.Node], e.Span.NotAfter)
+		}
+	}
 	for _, life := range c.Processes {
 		if life.Ended {
 			continue
@@ -85,19 +91,6 @@ func (c *Containers) readProcesses(w *World) {
 		}
 	}
 	slices.SortStableFunc(c.Processes, func(a, b *Process) int { return cmp.Compare(a.From, b.From) })
-}
-
-// downs returns when nodes were shown to be down: by then every process on them had ended.
-func downs(w *World) map[string][]history.Time {
-	down := map[string][]history.Time{}
-	facts := w.Of(history.KindFault)
-	for _, e := range facts {
-		if e.Fault.Stage == history.StageConfirmed &&
-			slices.Contains(Takes(facts, e.Fault.Step, e.Fault.Name), plan.PartProcesses) {
-			down[e.Fault.Node] = append(down[e.Fault.Node], e.Span.NotAfter)
-		}
-	}
-	return down
 }
 
 func (c *Containers) readHoldings(w *World) {

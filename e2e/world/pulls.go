@@ -34,14 +34,13 @@ func readPulls(w *World) *Pulls {
 		return p
 	}
 	for _, e := range w.Of(history.KindPull) {
-		switch {
-		case !e.Pull.Proven():
+		if !e.Pull.Proven() {
 			p.Unproven = append(p.Unproven, e)
-		default:
-			out := &Pulled{Pull: e.Pull, Event: e}
-			out.perhaps, out.anew = w.Calls().stagedAnew(e, s)
-			p.proven = append(p.proven, out)
+			continue
 		}
+		out := &Pulled{Pull: e.Pull, Event: e}
+		out.perhaps, out.anew = w.Calls().stagedAnew(e, s)
+		p.proven = append(p.proven, out)
 	}
 	return p
 }

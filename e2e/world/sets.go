@@ -50,8 +50,7 @@ func readSets(w *World) *Sets {
 	s := &Sets{Pods: readPods(w), byKey: map[string]*Set{}, deletes: map[string][]history.Span{}}
 	for _, st := range o.StatefulSets.All {
 		s.Wall.stamped(st.Event, Seconds(&st.Meta.CreationTimestamp))
-		set := s.at(st.Event.Object.Namespace, st.Name())
-		set.Versions = o.StatefulSets.ByKey[st.Key()]
+		s.at(st.Event.Object.Namespace, st.Name()).Versions = o.StatefulSets.ByKey[st.Key()]
 	}
 	for _, l := range s.Pods.All {
 		if name, ok := l.member(); ok {
@@ -75,7 +74,14 @@ func readSets(w *World) *Sets {
 		set.Revisions = append(set.Revisions, r)
 	}
 	for _, n := range o.Notices.All {
-		s.addDelete(n)
+		// The StatefulSet controller says so when it deleted a pod (pkg/controller/statefulset, recordPodEvent). That
+		// there is no such event proves nothing: events are limited.
+		words := strings.Fields(n.Spec.Message)
+		if !n.Deleted() && n.Spec.Reason == "SuccessfulDelete" && n.Spec.InvolvedObject.Kind == "StatefulSet" &&
+			len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
+			key := Key(n.Event.Object.Namespace, words[2])
+			s.deletes[key] = append(s.deletes[key], n.Event.Span)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.byKey)) {
 		set := s.byKey[key]
@@ -97,18 +103,6 @@ func (s *Sets) at(namespace, name string) *Set {
 		s.byKey[key] = set
 	}
 	return set
-}
-
-// addDelete reads the events by which the StatefulSet controller says that it deleted a pod
-// (pkg/controller/statefulset, recordPodEvent). Such an event proves whose deletion it was. That there is none
-// proves nothing: events are limited.
-func (s *Sets) addDelete(o *Notice) {
-	words := strings.Fields(o.Spec.Message)
-	if !o.Deleted() && o.Spec.Reason == "SuccessfulDelete" && o.Spec.InvolvedObject.Kind == "StatefulSet" &&
-		len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
-		key := Key(o.Event.Object.Namespace, words[2])
-		s.deletes[key] = append(s.deletes[key], o.Event.Span)
-	}
 }
 
 // Seen returns the StatefulSets that were seen, in the order of their keys.
@@ -226,17 +220,16 @@ func (s *Set) newestRevision(version uint64) string {
 	return name
 }
 
-// ImagesOf returns the images in the template of a revision, empty where they are not known.
+// ImagesOf returns the images in the template of a revision, "" if they are not known.
 func (s *Set) ImagesOf(name string) string {
 	for _, r := range s.Revisions {
 		var data struct {
 			Spec appsv1.StatefulSetSpec `json:"spec"`
 		}
-		if r.Name() != name || json.Unmarshal(r.Spec.Data.Raw, &data) != nil {
-			continue
-		}
-		if images := Images(data.Spec.Template.Spec.Containers); images != "" {
-			return images
+		if r.Name() == name && json.Unmarshal(r.Spec.Data.Raw, &data) == nil {
+			if images := Images(data.Spec.Template.Spec.Containers); images != "" {
+				return images
+			}
 		}
 	}
 	return ""

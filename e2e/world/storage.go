@@ -31,14 +31,14 @@ type PV struct {
 
 // AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
 type AttachmentLife struct {
-	uid, PV, Node string
-	States        []*Attachment
+	PV, Node string
+	States   []*Attachment
 }
 
 // Attached reports that a VolumeAttachment says that its volume is attached.
 func Attached(a *Attachment) bool { return a.Status.Attached && !a.Deleted() }
 
-// readStorage reads the API's side. An object without content tells only that it is there, or gone.
+// readStorage reads the API's side. An object without content shows only that it is there, or gone.
 func readStorage(w *World) *Storage {
 	o := w.Objects()
 	s := &Storage{PVs: map[string]*PV{}, claims: map[string]string{}, pods: w.Pods(),
@@ -48,16 +48,29 @@ func readStorage(w *World) *Storage {
 			s.claims[c.Key()] = c.Spec.VolumeName
 		}
 	}
-	for _, pv := range o.Volumes.All {
-		s.addPV(pv)
+	for _, v := range o.Volumes.All {
+		if !v.Guessed() {
+			s.addPV(v)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.PVs)) {
 		if pv := s.PVs[name]; pv.Handle != "" && s.byHandle[pv.Handle] == nil {
 			s.byHandle[pv.Handle], s.byHash[handleHash(pv.Handle)] = pv, pv
 		}
 	}
-	for _, a := range o.Attachments.All {
-		s.addAttachment(a)
+	byUID := map[string]*AttachmentLife{}
+	for _, v := range o.Attachments.All {
+		a := byUID[v.UID()]
+		if a == nil {
+			a = &AttachmentLife{}
+			byUID[v.UID()] = a
+			s.Attachments = append(s.Attachments, a)
+		}
+		if pv := v.Spec.Source.PersistentVolumeName; pv != nil {
+			a.PV = cmp.Or(a.PV, *pv)
+		}
+		a.Node = cmp.Or(a.Node, v.Spec.NodeName)
+		a.States = append(a.States, v)
 	}
 	for _, a := range s.Attachments {
 		slices.SortStableFunc(a.States, func(x, y *Attachment) int { return cmp.Compare(x.Version, y.Version) })
@@ -66,17 +79,13 @@ func readStorage(w *World) *Storage {
 }
 
 func (s *Storage) addPV(v *Volume) {
-	if v.Guessed() {
-		return
-	}
-	o := &PV{Name: v.Name()}
+	o := &PV{Name: v.Name(), Directory: v.Spec.HostPath != nil}
 	for _, mode := range v.Spec.AccessModes {
 		o.Modes = append(o.Modes, string(mode))
 	}
 	if v.Spec.CSI != nil {
 		o.Handle, o.Driver = v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver
 	}
-	o.Directory = v.Spec.HostPath != nil
 	if size, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok {
 		o.Size = size.String()
 	}
@@ -85,20 +94,6 @@ func (s *Storage) addPV(v *Volume) {
 		s.claims[Key(c.Namespace, c.Name)] = o.Name
 	}
 	s.PVs[o.Name] = o
-}
-
-func (s *Storage) addAttachment(v *Attachment) {
-	i := slices.IndexFunc(s.Attachments, func(a *AttachmentLife) bool { return a.uid == v.UID() })
-	if i < 0 {
-		i = len(s.Attachments)
-		s.Attachments = append(s.Attachments, &AttachmentLife{uid: v.UID()})
-	}
-	a := s.Attachments[i]
-	if pv := v.Spec.Source.PersistentVolumeName; pv != nil {
-		a.PV = cmp.Or(a.PV, *pv)
-	}
-	a.Node = cmp.Or(a.Node, v.Spec.NodeName)
-	a.States = append(a.States, v)
 }
 
 // ByHandle returns the PersistentVolume of a handle, nil when none was seen.
@@ -139,19 +134,16 @@ func (pv *PV) ManyNodes() bool { return pv.Allows("ReadWriteMany") || pv.Allows(
 // Periods returns the times during which the volume was attached.
 func (a *AttachmentLife) Periods() []Period {
 	var all []Period
-	var open *Period
+	attached := false
 	for _, s := range a.States {
 		switch {
-		case Attached(s) && open == nil:
-			open = &Period{Of: a, From: s.Version, Begin: s.Event}
-		case !Attached(s) && open != nil:
-			open.To, open.End = s.Version, s.Event
-			all = append(all, *open)
-			open = nil
+		case Attached(s) && !attached:
+			all = append(all, Period{Of: a, From: s.Version, Begin: s.Event})
+		case !Attached(s) && attached:
+			last := &all[len(all)-1]
+			last.To, last.End = s.Version, s.Event
 		}
-	}
-	if open != nil {
-		all = append(all, *open)
+		attached = Attached(s)
 	}
 	return all
 }

@@ -19,10 +19,10 @@ const Forever = history.Time(math.MaxInt64)
 // Trial is what every judge has to know first: what was planned, when the trial began, how far it came, and which
 // faults lived when.
 type Trial struct {
+	*World
 	Plan   plan.Plan
 	Start  history.Time
 	Faults []Fault // In the order of the plan's steps.
-	world  *World
 }
 
 // errNoPlan makes every check Unknown.
@@ -38,9 +38,7 @@ func readTrial(w *World) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Trial{Plan: p, Start: w.Begin(), world: w}
-	s.Faults = FaultLives(p, w.Of(history.KindFault))
-	return s, nil
+	return &Trial{World: w, Plan: p, Start: w.Begin(), Faults: FaultLives(p, w.Of(history.KindFault))}, nil
 }
 
 // readPlan decodes a plan and holds it against the rules on paper: with bounds of zero everything would pass.
@@ -62,9 +60,6 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	return p, nil
 }
 
-// Phase returns a phase's begin and end; both are nil when it never began.
-func (s *Trial) Phase(name history.PhaseName) PhaseSpan { return s.world.Phase(name) }
-
 // Clock renders an instant relative to the begin of the trial.
 func (s *Trial) Clock(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
@@ -79,7 +74,7 @@ func (s *Trial) Instances(n int) []string {
 	return names
 }
 
-// Written returns how many of the first n pods clients write to: of databases that are copies of the first, that one.
+// Written returns how many of the first n pods clients write to: of copies of the first, that one.
 func (s *Trial) Written(n int) int {
 	if s.Plan.Workload.Replicated {
 		return min(n, 1)
@@ -109,15 +104,15 @@ func (s *Trial) ReplicasAt(n int) int {
 // Finally returns how many replicas the plan leaves.
 func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
 
-// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back where a
-// trial did not go so far, or the end of everything there is.
+// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back if a trial
+// did not go so far, or the end of everything there is.
 func (s *Trial) LookedUntil() history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
 		if end := s.Phase(name).End; end != nil {
 			return end.Span.NotBefore
 		}
 	}
-	return s.world.Last()
+	return s.Last()
 }
 
 // Fault is one planned fault and the facts of its life.
@@ -231,7 +226,7 @@ func (l Fault) takesAny(parts ...plan.Part) bool {
 
 // HurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
 func (s *Trial) HurtsControl(l Fault) bool {
-	return l.TakesControl() || l.Node != "" && s.world.IsControlPlane(l.Node)
+	return l.TakesControl() || l.Node != "" && s.IsControlPlane(l.Node)
 }
 
 // Ends reports that a step of the plan that takes one of the parts, or is one of the actions, was carried out at some
@@ -268,5 +263,113 @@ func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []strin
 	return fmt.Sprintf("it bears the mark of step %d of this trial, which the plan does not have", t.Step), nil
 }
 
-// StepPhase returns a step's begin and end; both are nil when it never began.
-func (s *Trial) StepPhase(n int) PhaseSpan { return s.world.StepPhase(n) }
+// Takes returns what the fault of a step takes, as its facts say. Those of a run from before histories said so, and of
+// a fault that holds nothing while it is active, such as the deletion of a pod, do not.
+func Takes(facts []*history.Event, step int, name string) []plan.Part {
+	for _, e := range facts {
+		if e.Fault.Step == step && len(e.Fault.Takes) > 0 {
+			var parts []plan.Part
+			for _, part := range e.Fault.Takes {
+				parts = append(parts, plan.Part(part))
+			}
+			return parts
+		}
+	}
+	for _, old := range []struct {
+		part  plan.Part
+		names []string
+	}{
+		{plan.PartProcesses, []string{"node-stop", "node-crash"}},
+		{plan.PartPod, []string{"pod-delete", "pod-force-delete"}},
+		{plan.PartClaim, []string{"claim-delete"}},
+		{plan.PartObject, []string{"node-delete"}},
+		{plan.PartVolume, []string{"volume-full", "volume-read-only"}},
+		{plan.PartAPIServer, []string{"apiserver-freeze", "apiserver-kill", "apiserver-stop"}},
+		{plan.PartEtcd, []string{"etcd-freeze", "etcd-kill", "etcd-stop"}},
+		{plan.PartManager, []string{"manager-freeze", "manager-kill", "manager-stop", "force-detach-off"}},
+		{plan.PartScheduler, []string{"scheduler-freeze", "scheduler-kill", "scheduler-stop"}},
+	} {
+		if slices.Contains(old.names, name) {
+			return []plan.Part{old.part}
+		}
+	}
+	return nil
+}
+
+// Surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,
+// and last and next are when another fault was over before, and injected after.
+type Surroundings struct{ Last, From, To, Next history.Time }
+
+// Outermost returns the faults that are within no other. What is within one shares its before and its after: the time
+// between two faults that overlap shows nothing of either.
+func (s *Trial) Outermost() []Fault {
+	return slices.DeleteFunc(slices.Clone(s.Faults), func(l Fault) bool { return l.Within })
+}
+
+// Around returns the times around an outermost fault; false for one that did not live its whole life. Faults that
+// overlapped, one with the next, have the same before and the same after.
+func (s *Trial) Around(l Fault) (Surroundings, bool) {
+	injected, over := l.Facts[history.StageInjected], l.Facts[history.StageConfirmedHealed]
+	if injected == nil || over == nil {
+		return Surroundings{}, false
+	}
+	at := Surroundings{From: injected.Span.NotBefore, To: over.Span.NotAfter}
+	all := s.Outermost()
+	for grown := true; grown; {
+		grown = false
+		for _, o := range all {
+			active, ok := o.Active()
+			if ok && active.PossiblyOverlaps(history.Between(at.From, at.To)) &&
+				(active.NotBefore < at.From || active.NotAfter > at.To) {
+				at.From, at.To = min(at.From, active.NotBefore), max(at.To, active.NotAfter)
+				grown = true
+			}
+		}
+	}
+	at.Last, at.Next = s.Start, Forever
+	for _, o := range all {
+		if e := o.Facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= at.From {
+			at.Last = max(at.Last, e.Span.NotAfter)
+		}
+		if e := o.Facts[history.StageInjected]; e != nil && e.Span.NotBefore >= at.To {
+			at.Next = min(at.Next, e.Span.NotBefore)
+		}
+	}
+	return at, true
+}
+
+// Steady returns how many instances, from the first one on, the plan has there before, during and after the outermost
+// step around step n.
+func (s *Trial) Steady(n int) int {
+	top := n
+	if around := s.Plan.Around(n); len(around) > 0 {
+		top = around[0].N
+	}
+	steady, gone := s.ReplicasAt(top), false
+	for _, st := range s.Plan.AllSteps() {
+		switch {
+		case st.N >= top:
+		case st.Do == plan.ActionDeleteSet:
+			gone = st.Cascade != plan.CascadeOrphan
+		case st.Do == plan.ActionCreateSet:
+			gone = false
+		}
+	}
+	for _, st := range s.Plan.Steps {
+		if st.N != top {
+			continue
+		}
+		for _, in := range append(st.Within(), st) {
+			switch {
+			case in.Do == plan.ActionScale && in.Replicas != nil:
+				steady = min(steady, *in.Replicas)
+			case in.Do == plan.ActionDeleteSet && in.Cascade != plan.CascadeOrphan:
+				gone = true
+			}
+		}
+	}
+	if gone {
+		return 0
+	}
+	return steady
+}

@@ -51,7 +51,13 @@ func readVolumes(w *World) *Volumes {
 			v.Unnamed = append(v.Unnamed, e)
 			continue
 		}
-		v.add(key, ledger.rootAt(e.Volume.Node, e.Volume.Path, key), v.named(e.Volume.PV, storage))
+		root := "/" // Unless the directory of the file system that is mounted there was seen.
+		for _, m := range slices.Backward(ledger.Lives) {
+			if m.Node == e.Volume.Node && m.Key == key && slices.Contains(m.Paths, e.Volume.Path) {
+				root = m.Root
+			}
+		}
+		v.add(key, root, v.named(e.Volume.PV, storage))
 	}
 	places := make([]*VolumeLife, len(ledger.Lives)) // Of each mount, nil where it is no place of a volume.
 	for _, shared := range []bool{false, true} {     // What all pods of a node share tells the name less plainly.
@@ -144,16 +150,6 @@ func (v *Volumes) add(key, root string, of *VolumeLife) *VolumeLife {
 	}
 	of.roots[key] = append(of.roots[key], root)
 	return of
-}
-
-// rootAt is the directory of the file system that is mounted at a path, "/" when that was not seen.
-func (l *Ledger) rootAt(node, path, key string) string {
-	for _, life := range l.Lives {
-		if life.Node == node && life.Key == key && slices.Contains(life.Paths, path) {
-			return life.Root
-		}
-	}
-	return "/"
 }
 
 // ByHandle returns the volume of a handle, nil where neither the API nor a call told of it.

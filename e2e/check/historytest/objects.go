@@ -48,24 +48,25 @@ func (t *Trial) Node(name string, at float64) {
 
 // InUse adds what a node's status says of the volumes that it has in use.
 func (t *Trial) InUse(node string, at float64, pvs ...string) {
-	t.nodeStatus(node, true, inUse(pvs), at)
+	t.nodeStatus(history.VerbModified, node, true, pvs, at)
 }
 
 // NotReady is InUse of a node that is not Ready.
 func (t *Trial) NotReady(node string, at float64, pvs ...string) {
-	t.nodeStatus(node, false, inUse(pvs), at)
+	t.nodeStatus(history.VerbModified, node, false, pvs, at)
 }
 
-func inUse(pvs []string) []string {
+// GoneNode is InUse of a node that is deleted then.
+func (t *Trial) GoneNode(node string, at float64, pvs ...string) {
+	t.nodeStatus(history.VerbDeleted, node, true, pvs, at)
+}
+
+func (t *Trial) nodeStatus(verb history.Verb, node string, ready bool, pvs []string, at float64) {
 	names := []string{}
 	for _, pv := range pvs {
 		names = append(names, "kubernetes.io/csi/"+Driver+"^"+Handle(pv))
 	}
-	return names
-}
-
-func (t *Trial) nodeStatus(node string, ready bool, names []string, at float64) {
-	t.object("nodes", "", node, "node-"+node, history.VerbModified, fields{"status": fields{"volumesInUse": names,
+	t.object("nodes", "", node, "node-"+node, verb, fields{"status": fields{"volumesInUse": names,
 		"conditions": []any{fields{"type": "Ready", "status": status(ready)}}}}, at)
 }
 

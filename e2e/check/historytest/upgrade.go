@@ -78,10 +78,13 @@ func (t *Trial) UpgradePart(step int, node string, part history.UpgradePart, fro
 	}
 }
 
-// Evict adds the eviction of a pod and its end.
-func (t *Trial) Evict(name string, at, gone float64) {
-	p := TalePod{UID: t.uids[name], Node: t.nodes[name], Revision: Revision("mysql", ""), Phase: "Running",
-		Hostname: name, Ready: true, Ending: true, Evicted: true}
+// Evict adds the eviction of a Ready pod and its end.
+func (t *Trial) Evict(name string, at, gone float64) { t.EvictIn("Running", name, at, gone) }
+
+// EvictIn is Evict of a pod in a phase.
+func (t *Trial) EvictIn(phase, name string, at, gone float64) {
+	p := TalePod{UID: t.uids[name], Node: t.nodes[name], Revision: Revision("mysql", ""), Phase: phase,
+		Hostname: name, Ready: phase == "Running", Ending: true, Evicted: true}
 	t.say(history.VerbModified, name, &p, at)
 	t.say(history.VerbDeleted, name, &p, gone)
 }

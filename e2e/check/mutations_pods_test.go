@@ -1,14 +1,19 @@
 package check_test
 
 import (
-	"slices"
+	"encoding/json"
 	"strings"
-	"testing"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
+
+func podJSON(phase string, ready, ending bool) json.RawMessage {
+	t := historytest.New(historytest.SmokePlan())
+	t.Pod(history.VerbAdded, "mysql-0", phase, ready, ending, 0)
+	return t.History().Events[1].Object.Raw
+}
 
 func orderMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
@@ -47,10 +52,10 @@ func orderMutations() []mutation {
 			t.Pod(history.VerbAdded, "mysql-0", "Pending", false, false, 62.3)
 			t.Pod(history.VerbModified, "mysql-0", "Running", true, false, 62.4)
 		}), pass, ""},
-		{"creation just after readiness was lost", "order", renumbered(func(t *historytest.Trial) {
+		{"creation just after readiness was lost", "order", add(func(t *historytest.Trial) {
 			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 59.09)
 		}), unknown, "had lost its readiness"},
-		{"creation long after readiness was lost", "order", then(renumbered(func(t *historytest.Trial) {
+		{"creation long after readiness was lost", "order", then(add(func(t *historytest.Trial) {
 			t.Pod(history.VerbModified, "mysql-0", "Running", false, false, 53)
 		})), fail, "Pod mysql-1 was created at +56.200 s although mysql-0 was Running and not Ready"},
 		{"Parallel", "order", editAll(func(e *history.Event) bool {
@@ -76,13 +81,6 @@ func orderMutations() []mutation {
 		{"version that is no number", "order", edit(pod(history.VerbAdded, "mysql-1", 1), func(e *history.Event) {
 			e.Object.ResourceVersion = "x7"
 		}), unknown, "no place in the order"},
-	}
-}
-
-// renumbered adds pod events and gives all objects versions in the order of their time.
-func renumbered(tell func(*historytest.Trial)) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event {
-		return historytest.SmokeWith(tell).History().Events
 	}
 }
 
@@ -187,41 +185,39 @@ func settleMutations() []mutation {
 	}
 }
 
-// mutations returns all of them, made anew: some count what they have met.
-func mutations() []mutation {
-	return slices.Concat(checksumMutations(), coverageMutations(), mountMutations(), blindMutations(), orderMutations(),
-		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations(), manifestMutations(),
-		rewrittenMutations())
-}
-
-// TestMutations changes one thing of a passing trial at a time: each check must see its own and name it.
-func TestMutations(t *testing.T) {
-	for _, m := range mutations() {
-		t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			h := trialOf(m.change)
-			res := result(t, h, m.check)
-			if res.Verdict != m.want {
-				t.Fatalf("verdict %s, want %s\nfindings %+v\nreasons %q", res.Verdict, m.want, res.Findings,
-					res.Reasons)
-			}
-			if !strings.Contains(said(res), m.says) {
-				t.Errorf("it does not say %q:\n%s", m.says, said(res))
-			}
-			if all := check.Run(h, check.All()); all.Verdict != check.Worst(m.want, all.Verdict) {
-				t.Errorf("the trial's verdict is %s though %s is %s", all.Verdict, m.check, m.want)
-			}
-		})
+func identityMutations() []mutation {
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	// The pod of mysql-1 is force-deleted and its twin made, while its process lives on.
+	lives := func(until float64) func([]history.Event) []history.Event {
+		return onDisk(edit(func(e *history.Event) bool {
+			return e.Kind == history.KindProcess && e.Process.Node == "worker2" &&
+				e.Process.Action == history.ProcessGone
+		}, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
 	}
-}
-
-// said is everything by which a verdict is explained.
-func said(res check.Result) string {
-	var lines []string
-	if res.Verdict == check.Fail {
-		for _, f := range res.Findings {
-			lines = append(lines, f.Sentence, f.Subject)
-		}
-		return strings.Join(lines, "\n")
+	return []mutation{
+		{"nothing changed", "pod-identity", onDisk(nil), pass, ""},
+		{"nothing changed, local", "pod-identity", nil, pass, ""},
+		{"twin", "pod-identity", lives(45), fail, "Two database processes of mysql-1 lived at once, certainly from " +
+			"+40.300 s to +44.800 s (4.5s): mysqld (pid 4101) on node worker2 and mysqld (pid 4101) on node worker"},
+		{"the API's word is told", "pod-identity", lives(45), fail, "the API had given up the pod of the first"},
+		{"twin perhaps", "pod-identity", lives(40.4), unknown, "may have lived at once"},
+		{"no twin", "pod-identity", lives(40), pass, ""},
+		{"initialization of the same pod", "pod-identity", addDisk(func(t *historytest.Trial) {
+			t.Process("worker", "mysqld", t.PodUID("mysql-0"), 77, 20, 30)
+		}), pass, ""},
+		{"process of no known pod", "pod-identity", addDisk(func(t *historytest.Trial) {
+			t.Process("worker", "mysqld", "nobody", 77, 20, 30)
+		}), unknown, "is of a pod with uid nobody, which the API never showed"},
+		{"process of no pod", "pod-identity", addDisk(func(t *historytest.Trial) {
+			t.Process("worker", "mysqld", "", 77, 20, 30)
+		}), unknown, "mysqld (pid 77) on node worker is of no pod"},
+		{"another program", "pod-identity", addDisk(func(t *historytest.Trial) {
+			t.Process("worker", "sh", "nobody", 77, 20, 30)
+		}), pass, ""},
+		{"processes not seen", "pod-identity", onDisk(drop(kind(history.KindProcess))), unknown,
+			"no database process of mysql-0 was ever seen"},
+		{"processes blind", "pod-identity", addDisk(func(t *historytest.Trial) {
+			t.Observer("processes", "worker", historytest.FirstBoot, history.ObserverGap, "", 20, 26)
+		}), unknown, "processes of node worker was blind for 6s"},
 	}
-	return strings.Join(res.Reasons, "\n")
 }

@@ -3,6 +3,7 @@ package check_test
 import (
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
@@ -464,4 +465,30 @@ func promotedEarly() history.History {
 		}
 	}
 	return h
+}
+
+// TestASecondPodOfOneIdentity makes a pod by hand beside those of a StatefulSet.
+func TestASecondPodOfOneIdentity(t *testing.T) {
+	for _, tc := range []struct {
+		name                       string
+		label, hostname, subdomain string
+		verdict                    check.Verdict
+	}{
+		{"of another host name", "", "other", "web", check.Pass},
+		{"of the host name, and no subdomain", "", "web-1", "", check.Pass},
+		{"of an ordinal that is not there", "", "web-7", "web", check.Pass},
+		{"of another StatefulSet", "", "api-1", "web", check.Pass},
+		{"of the DNS name", "", "web-1", "web", check.Fail},
+		{"of the label", "web-1", "", "", check.Fail},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := historytest.Web(historytest.SetSpec{Replicas: 3}).Up(0, 1, 2).
+				ByHand("by-hand", tc.label, tc.hostname, tc.subdomain).Told(20)
+			says := ""
+			if tc.verdict == check.Fail {
+				says = "had the identity of pod web-1"
+			}
+			expect(t, result(t, h, "set-identity"), tc.verdict, says)
+		})
+	}
 }

@@ -1,29 +1,12 @@
 package check_test
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
-
-// onDisk is a mutation's change of the sound trial on attached disks.
-func onDisk(change func([]history.Event) []history.Event) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event {
-		events := historytest.Disk().History().Events
-		if change != nil {
-			events = change(events)
-		}
-		return events
-	}
-}
-
-// addDisk adds facts to the sound trial on attached disks.
-func addDisk(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event { return historytest.DiskWith(tell).History().Events }
-}
 
 // call is the n-th begin or end of a method for the volume of an ordinal.
 func call(rpc, pv string, end bool, n int) match {
@@ -80,6 +63,18 @@ func detachInUseMutations() []mutation {
 		{"blind for long", "detach-in-use", addDisk(func(t *historytest.Trial) {
 			t.Observer("api/volumeattachments", "", "", history.ObserverGap, "", 20, 28)
 		}), unknown, "api/volumeattachments was blind for 8s"},
+		{"listed by the node before it was made anew", "detach-in-use", then(func(t *historytest.Trial) {
+			t.GoneNode("worker", 29, "pvc-0")
+			t.InUse("worker", 29.5, "pvc-0")
+		}), pass, ""},
+		{"listed again after a gap", "detach-in-use", then(func(t *historytest.Trial) {
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 24, 26)
+			t.InUse("worker", 26, "pvc-0")
+		}), pass, ""},
+		{"listed in a gap, perhaps", "detach-in-use", then(func(t *historytest.Trial) {
+			t.InUse("worker", 15)
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 16, 31)
+		}), unknown, "the watch was blind before"},
 		{"never watched", "detach-in-use", onDisk(drop(observer("api/volumeattachments", "", history.ObserverOn))),
 			unknown, "api/volumeattachments was never on"},
 		{"no attachment seen", "detach-in-use", onDisk(drop(func(e *history.Event) bool {
@@ -249,11 +244,4 @@ func stageOrderMutations() []mutation {
 			return e.Kind == history.KindCSI && strings.HasPrefix(e.CSI.RPC, "Controller")
 		})), pass, ""},
 	}
-}
-
-// diskMutations returns all of them that begin with the trial on attached disks.
-func diskMutations() []mutation {
-	return slices.Concat(attachOrderMutations(), detachInUseMutations(), detachOrderMutations(), stageOrderMutations(),
-		diskMountMutations(),
-		residueMutations(), integrityMutations(), inUseMutations(), identityMutations(), witnessMutations())
 }

@@ -1,0 +1,166 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// Read is one read of all rows of an instance, as far as its chunks are in the history.
+type Read struct {
+	Chunks map[int]*history.Event // By their numbers, from 1.
+	Total  int
+	First  history.Time // When it began, at the earliest.
+	Last   history.Span // Of the chunk that came last.
+
+	spoiled string // Why it is not whole, as far as its chunks say; "" when nothing speaks against it.
+}
+
+// Reads returns the reads with a label, by their instances.
+func (w *World) Reads(label string) map[string]*Read {
+	reads := map[string]*Read{}
+	for _, e := range w.Of(history.KindRows) {
+		if e.Rows.Read != label {
+			continue
+		}
+		r := reads[e.Rows.Instance]
+		if r == nil {
+			r = &Read{Chunks: map[int]*history.Event{}, Total: e.Rows.Chunks, First: e.Span.NotBefore}
+			reads[e.Rows.Instance] = r
+		}
+		r.add(e)
+	}
+	return reads
+}
+
+func (r *Read) add(e *history.Event) {
+	r.First = min(r.First, e.Span.NotBefore)
+	if e.Span.NotAfter >= r.Last.NotAfter {
+		r.Last = e.Span
+	}
+	switch {
+	case e.Rows.Error != "":
+		r.spoiled = "it broke off: " + e.Rows.Error
+		return
+	case e.Rows.Chunks != r.Total:
+		r.spoiled = "its chunks disagree on how many they are"
+	case e.Rows.Chunk < 1 || e.Rows.Chunk > e.Rows.Chunks:
+		r.spoiled = fmt.Sprintf("it has a chunk %d of %d", e.Rows.Chunk, e.Rows.Chunks)
+	case r.Chunks[e.Rows.Chunk] != nil:
+		r.spoiled = fmt.Sprintf("chunk %d is there twice", e.Rows.Chunk)
+		return // A row is there twice only if one read says so.
+	}
+	r.Chunks[e.Rows.Chunk] = e
+}
+
+// Lacks says why the read is not whole, "" when it is. It takes nil, for a read that was not made.
+func (r *Read) Lacks() string {
+	switch {
+	case r == nil:
+		return "there is none"
+	case r.spoiled != "":
+		return r.spoiled
+	case r.Total < 1 || len(r.Chunks) != r.Total:
+		return fmt.Sprintf("%d of its %d chunks are there", len(r.Chunks), r.Total)
+	}
+	return ""
+}
+
+// Rows are the rows that the read returned, chunk by chunk.
+func (r *Read) Rows() iter.Seq[history.Row] {
+	return func(yield func(history.Row) bool) {
+		for _, n := range slices.Sorted(maps.Keys(r.Chunks)) {
+			for _, row := range r.Chunks[n].Rows.Rows {
+				if !yield(row) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Table is a table of a database, and the checksums that were taken of it.
+type Table struct {
+	Instance, Name string
+	Quiet          bool             // Nobody writes to it.
+	Taken          []*history.Event // In their order, those that failed included.
+}
+
+func (t *Table) String() string { return t.Instance + " table " + t.Name }
+
+// Tables returns the tables of which checksums were taken, by instance and name, quiet ones first.
+func (w *World) Tables() []*Table {
+	quiet := map[bool]int{true: 0, false: 1}
+	order := func(a, b *Table) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(quiet[a.Quiet], quiet[b.Quiet]))
+	}
+	var all []*Table
+	for _, e := range w.Of(history.KindChecksum) {
+		of := &Table{Instance: e.Checksum.Instance, Name: e.Checksum.Table, Quiet: e.Checksum.Quiet}
+		i, known := slices.BinarySearchFunc(all, of, order)
+		if !known {
+			all = slices.Insert(all, i, of)
+		}
+		all[i].Taken = append(all[i].Taken, e)
+	}
+	return all
+}
+
+// Operation is what a client did: Sent is nil where an answer came to nothing that was recorded, Answer where none
+// came.
+type Operation struct{ Sent, Answer *history.Event }
+
+// Operations are those of all clients: the answered ones in the order of their answers, then the others.
+type Operations struct{ All []Operation }
+
+// readOperations pairs the invocations and answers of each client. A client records its facts in the order of its
+// doings and does little at once, so few are open.
+func readOperations(w *World) *Operations {
+	type client struct {
+		instance string
+		number   int
+	}
+	events := w.Of(history.KindOp)
+	ops := &Operations{All: make([]Operation, 0, len(events)/2+1)}
+	clients := map[client]map[int64]*history.Event{} // Open invocations.
+	var order []client
+	var unanswered []Operation
+	for _, e := range events {
+		k := client{e.Op.Instance, e.Op.Client}
+		open := clients[k]
+		if open == nil {
+			open = map[int64]*history.Event{}
+			clients[k], order = open, append(order, k)
+		}
+		sent := open[e.Op.Number]
+		if e.Op.Stage != history.StageInvoke {
+			delete(open, e.Op.Number)
+			ops.All = append(ops.All, Operation{sent, e})
+			continue
+		}
+		if sent != nil {
+			unanswered = append(unanswered, Operation{Sent: sent})
+		}
+		open[e.Op.Number] = e
+	}
+	ops.All = append(ops.All, unanswered...)
+	for _, k := range order {
+		for _, number := range slices.Sorted(maps.Keys(clients[k])) {
+			ops.All = append(ops.All, Operation{Sent: clients[k][number]})
+		}
+	}
+	return ops
+}
+
+// First returns what is known of the operation first: its invocation, or its answer where that is missing.
+func (o Operation) First() *history.Event {
+	if o.Sent != nil {
+		return o.Sent
+	}
+	return o.Answer
+}

@@ -3,8 +3,6 @@ package explain
 import (
 	"fmt"
 	"time"
-
-	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Action is the next thing that the controller of a StatefulSet has to do.
@@ -30,14 +28,6 @@ const (
 	Permanent Outlook = "permanent"
 	NotKnown  Outlook = "not known"
 )
-
-// Moment is when something was first seen to be so, and the event of the history that says it (0 where there is none).
-// Known is false for what was never seen. A moment read from a time stamp in an object is right to the second.
-type Moment struct {
-	At    history.Time
-	Event int64
-	Known bool
-}
 
 // Evidence is where a sentence comes from: an event of the history where there is one, an API object ("pods
 // trial/web-1") and the field of it that says so.
@@ -80,8 +70,6 @@ type Blocker struct {
 	Causes  []Cause `json:"causes,omitempty"`
 	Outlook Outlook `json:"outlook"` // Of this pod; that of the Diagnosis is the worst of all.
 	Reason  string  `json:"reason"`
-
-	since Moment
 }
 
 // Diagnosis is what is to be said of one StatefulSet at one moment. Times are told as people read them: "+31.2 s" is

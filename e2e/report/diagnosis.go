@@ -43,21 +43,15 @@ func (s *story) stuck(p *page) {
 	}
 	titled := false
 	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {
-		if d.Stuck && !titled {
+		if !d.Stuck {
+			continue
+		}
+		if !titled {
 			p.heading("WHAT IS STUCK")
 			titled = true
 		}
-		if d.Stuck {
-			p.diagnosis("  ", d)
-		}
+		p.diagnosis("  ", d)
 	}
-}
-
-func (p *page) write(w io.Writer) error {
-	if _, err := w.Write(p.b.Bytes()); err != nil {
-		return fmt.Errorf("write diagnosis: %w", err)
-	}
-	return nil
 }
 
 // diagnosis puts one StatefulSet's.

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,6 +82,14 @@ func breakWord(word string, most int) string {
 		}
 	}
 	return string(head)
+}
+
+// write writes what was put on the page.
+func (p *page) write(w io.Writer) error {
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
 }
 
 // blank puts an empty line.
@@ -240,6 +249,18 @@ func (p *page) table(columns []column, rows []row) {
 			cells = append(cells, cell{text: "  "}, in)
 		}
 		p.line(cells...)
+	}
+}
+
+// section puts a table under a heading, and a line below it; without rows it puts nothing.
+func (p *page) section(title string, columns []column, rows []row, below string) {
+	if len(rows) == 0 {
+		return
+	}
+	p.heading(title)
+	p.table(columns, rows)
+	if below != "" {
+		p.text("  ", below)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
+	"github.com/seatrial/seatrial/e2e/report"
 )
 
 //go:embed night.html
@@ -54,19 +55,21 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 	if s.Soak > 0 {
 		why += fmt.Sprintf(", and %d with new seeds", s.Soak)
 	}
-	var about []item
+	var about []report.Item
 	if s.Trials > 0 {
 		spent := time.Duration(s.Seconds * float64(time.Second)).Round(time.Second)
-		about = []item{{"from", s.Started.UTC().Format(time.DateTime) + " UTC"},
-			{"to", s.Ended.UTC().Format(time.DateTime) + " UTC"},
-			{"trials", fmt.Sprintf("%d in %s, without the making of clusters", s.Trials, spent)}}
+		about = []report.Item{
+			{Name: "from", Value: s.Started.UTC().Format(time.DateTime) + " UTC"},
+			{Name: "to", Value: s.Ended.UTC().Format(time.DateTime) + " UTC"},
+			{Name: "trials", Value: fmt.Sprintf("%d in %s, without the making of clusters", s.Trials, spent)},
+		}
 	}
 	return writePlain(w, "night", night, template.FuncMap{"link": link}, func(sh sheet) any {
 		return struct {
 			nightly.Summary
 			sheet
 			Why      string
-			About    []item
+			About    []report.Item
 			Sections []nightSection
 		}{s, sh, why + "; " + strings.Join(counts, ", ") + ".", about, sections}
 	})

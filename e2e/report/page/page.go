@@ -33,17 +33,14 @@ type content struct {
 	Style     template.CSS
 	Script    template.JS
 	Summary   report.Summary
-	About     []item
+	About     []report.Item
 	Results   []check.Result
 	NotJudged []check.Unjudged
-	Reasons   []item // Why checks are UNKNOWN.
+	Reasons   []report.Item // Why checks are UNKNOWN.
 	Causes    []cause
 	Chronicle string
 	Drawing   drawing
 }
-
-// item is a line of the head: a name and its value.
-type item struct{ Name, Value string }
 
 // Write writes the page of a run.
 func Write(w io.Writer, j report.Judged) error {
@@ -60,7 +57,7 @@ func Write(w io.Writer, j report.Judged) error {
 		Policy: fmt.Sprintf("default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; "+
 			"form-action 'none'", digest(script), digest(style)),
 		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // Both are embedded files.
-		Summary: report.Summarize(j), About: about(j), Results: j.Report.Results,
+		Summary: report.Summarize(j), About: report.About(j), Results: j.Report.Results,
 		NotJudged: j.Report.NotJudged,
 		Causes:    d.causes(j.Report), Reasons: reasons(j.Report),
 		Chronicle: chronicle.String(), Drawing: d.drawing,
@@ -78,12 +75,12 @@ func digest(text string) string {
 }
 
 // reasons are why checks are UNKNOWN, with their names.
-func reasons(r check.Report) []item {
-	var out []item
+func reasons(r check.Report) []report.Item {
+	var out []report.Item
 	for _, of := range r.Results {
 		if of.Verdict == check.Unknown {
 			for _, reason := range of.Reasons {
-				out = append(out, item{of.Check, reason})
+				out = append(out, report.Item{Name: of.Check, Value: reason})
 			}
 		}
 	}

@@ -372,13 +372,13 @@ func (v *view) delays(s step, b blocker) bool {
 }
 
 // explainBlockers explains every pod that blocks a step. The outlook of the whole is the worst of theirs.
-func (d *Diagnosis) explainBlockers(k *known, v *view, s step) {
+func (d *Diagnosis) explainBlockers(v *view, s step) {
 	after := ""
 	for i, b := range slices.Concat(s.blockers, v.behind(s)) {
-		r := &reasoner{k: k, set: v.set, view: v, step: s}
+		r := &reasoner{view: v, step: s}
 		r.blocked(b)
 		since := b.since()
-		blocks := Blocker{Pod: v.set.pod(b.ordinal), State: string(b.state), Since: k.clock(since), For: k.lasted(since),
+		blocks := Blocker{Pod: v.set.pod(b.ordinal), State: string(b.state), Since: v.k.clock(since), For: v.k.lasted(since),
 			Causes: r.causes, Outlook: r.outlook, Reason: r.reason}
 		if b.state == stateNotAvailable {
 			blocks.State += " for another " + Lasting(b.pod.unavailableFor(v.set.MinReady).Round(time.Second))
@@ -389,7 +389,7 @@ func (d *Diagnosis) explainBlockers(k *known, v *view, s step) {
 		after = blocks.Pod
 		d.Blockers = append(d.Blockers, blocks)
 		if i == 0 {
-			d.add(r.causes)
+			d.Causes = append(d.Causes, r.causes...)
 			d.Outlook, d.Reason = r.outlook, r.reason
 		} else if worse(r.outlook, d.Outlook) {
 			d.Outlook, d.Reason = r.outlook, "as far as "+blocks.Pod+" blocks it: "+r.reason

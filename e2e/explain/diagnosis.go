@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -37,19 +38,13 @@ type Evidence struct {
 	Field  string `json:"field,omitempty"`
 }
 
-// String tells the evidence in words.
+// String is the field, and the number of the event that shows it or, where there is none, the object.
 func (e Evidence) String() string {
-	s := e.Object
+	of := e.Object
 	if e.Event != 0 {
-		s = fmt.Sprintf("event %d", e.Event)
-		if e.Object != "" {
-			s += ": " + e.Object
-		}
+		of = fmt.Sprintf("#%d", e.Event)
 	}
-	if e.Field != "" {
-		s += " " + e.Field
-	}
-	return s
+	return strings.TrimSpace(of + " " + e.Field)
 }
 
 // Cause is one link of the chain that explains why a pod blocks it: the link after it explains it further.

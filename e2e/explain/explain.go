@@ -27,7 +27,7 @@ func diagnose(k *known, key string, bound time.Duration) Diagnosis {
 		d.Action, d.Outlook = ActionUnknown, NotKnown
 		d.Wants = "what is not known: the StatefulSet was not seen"
 		d.Reason = "what is wanted is written in the StatefulSet"
-		d.add(k.unknowns())
+		d.Causes = append(d.Causes, k.missing...)
 		return d
 	}
 	v := k.view(s)
@@ -40,30 +40,19 @@ func diagnose(k *known, key string, bound time.Duration) Diagnosis {
 		d.Rule = "" // Nothing else is kept waiting.
 	}
 	if len(next.blockers) > 0 {
-		d.explainBlockers(k, v, next)
+		d.explainBlockers(v, next)
 		d.Stuck = d.Blockers[0].For >= bound
 	} else {
-		r := &reasoner{k: k, set: v.set, view: v, step: next}
+		r := &reasoner{view: v, step: next}
 		r.idle()
-		d.add(r.causes)
+		d.Causes = append(d.Causes, r.causes...)
 		d.Outlook, d.Reason = r.outlook, r.reason
 	}
 	if d.Outlook == NotKnown {
-		d.add(k.unknowns())
+		d.Causes = append(d.Causes, k.missing...)
 	}
 	d.Stuck = d.Stuck || d.Outlook == Permanent
 	return d
-}
-
-func (d *Diagnosis) add(causes []Cause) { d.Causes = append(d.Causes, causes...) }
-
-// unknowns says what could not be seen.
-func (k *known) unknowns() []Cause {
-	var causes []Cause
-	for _, m := range k.missing {
-		causes = append(causes, Cause{Sentence: m})
-	}
-	return causes
 }
 
 // wants tells a step as a sentence that goes on after "the controller wants".
@@ -76,9 +65,13 @@ func (v *view) wants(s step) string {
 		if v.set.Deleting() {
 			return "nothing: the StatefulSet is being deleted, and its controller does no more than count"
 		}
+		leaves := "strategy " + v.set.Strategy
+		if v.set.Strategy == world.RollingUpdate {
+			leaves = fmt.Sprintf("partition %d", v.set.Partition)
+		}
 		if n := v.old(); n > 0 {
 			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
-				Count(n, "pod"), isAre(n), v.leaves())
+				Count(n, "pod"), isAre(n), leaves)
 		}
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
@@ -109,13 +102,6 @@ func (v *view) old() int {
 		}
 	}
 	return n
-}
-
-func (v *view) leaves() string {
-	if v.set.Strategy == world.RollingUpdate {
-		return fmt.Sprintf("partition %d", v.set.Partition)
-	}
-	return "strategy " + v.set.Strategy
 }
 
 // Count says how many there are of something.
@@ -150,9 +136,7 @@ func (b blocker) since() moment {
 
 // reasoner puts the chain of causes together.
 type reasoner struct {
-	k       *known
-	set     *set
-	view    *view
+	*view
 	step    step
 	causes  []Cause
 	outlook Outlook

@@ -20,7 +20,7 @@ type known struct {
 	faults    []fault                    // Those that were injected.
 	events    map[string][]*world.Notice // Events of the API by what they are about: "Pod namespace/name".
 	watched   map[string]bool            // The resources that were watched.
-	missing   []string                   // What could not be seen, and why, a sentence each.
+	missing   []Cause                    // What could not be seen, and why.
 	offset    history.Time               // What to add to a moment to get nanoseconds since 1970.
 	offsetOK  bool
 }
@@ -82,16 +82,16 @@ func (k *known) readObservers(w *world.World) {
 		case state == history.ObserverOn:
 			k.watched[resource] = true
 		case k.live:
-			k.missing = append(k.missing, e.Observer.Detail)
+			k.missing = append(k.missing, Cause{Sentence: e.Observer.Detail})
 		case state == history.ObserverGap || state == history.ObserverLoss:
-			k.missing = append(k.missing, fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)", resource,
-				k.clock(atTime(e.Span.NotBefore)), k.clock(atTime(e.Span.NotAfter)), e.ID))
+			k.missing = append(k.missing, Cause{Sentence: fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)",
+				resource, k.clock(atTime(e.Span.NotBefore)), k.clock(atTime(e.Span.NotAfter)), e.ID)})
 		}
 	}
 	for _, name := range []string{"statefulsets", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes",
 		"volumeattachments", "events"} {
 		if !k.watched[name] && !k.live {
-			k.missing = append(k.missing, name+" were not watched: what they would tell is not known")
+			k.missing = append(k.missing, Cause{Sentence: name + " were not watched: what they would tell is not known"})
 		}
 	}
 }

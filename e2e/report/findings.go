@@ -95,7 +95,7 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 		s.proof(p, indent, found[0])
 		var others []string
 		for _, f := range found[1:min(len(found), likewiseMost+1)] {
-			others = append(others, f.Subject)
+			others = append(others, shortUUIDs(f.Subject))
 		}
 		if more := len(found) - 1 - len(others); more > 0 {
 			others = append(others, fmt.Sprintf("and %d more", more))

@@ -131,17 +131,21 @@ func (s *story) reasons(p *page) {
 				p.heading("NOT SHOWN, AND WHY")
 				titled = true
 			}
-			alike := func(other string) bool { return pattern(other) == pattern(reason) }
-			if !s.all && slices.ContainsFunc(r.Reasons[:i], alike) {
+			if s.all {
+				p.text("  "+short(r.Check)+": ", reason)
 				continue
 			}
-			if s.report.Verdict == check.Fail && !s.all {
+			same := slices.DeleteFunc(slices.Clone(r.Reasons), func(other string) bool {
+				return pattern(other) != pattern(reason)
+			})
+			if slices.Index(r.Reasons, same[0]) < i {
+				continue
+			}
+			if s.report.Verdict == check.Fail {
 				reason = clip(reason, reasonMost)
 			}
-			if more := len(slices.DeleteFunc(slices.Clone(r.Reasons[i+1:]), func(other string) bool {
-				return !alike(other)
-			})); more > 0 && !s.all {
-				reason += fmt.Sprintf(" (and %d more like it, see --all)", more)
+			if len(same) > 1 {
+				reason += fmt.Sprintf(" (and %d more like it, see --all)", len(same)-1)
 			}
 			p.text("  "+short(r.Check)+": ", reason)
 		}

@@ -83,10 +83,9 @@ func (d *drawer) causes(r check.Report) []cause {
 			for i, id := range f.Events {
 				ids[i] = fmt.Sprint(id)
 			}
-			of.Found = append(of.Found, found{
-				Number: n, Check: f.Check, Subject: f.Subject, Sentence: f.Sentence, Where: f.Node,
-				When: d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
-				A:    d.ms(f.Span.NotBefore), B: d.ms(f.Span.NotAfter), Facts: strings.Join(ids, " "),
+			of.Found = append(of.Found, found{f, n,
+				d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
+				d.ms(f.Span.NotBefore), d.ms(f.Span.NotAfter), strings.Join(ids, " "),
 			})
 		}
 		out = append(out, of)

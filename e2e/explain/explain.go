@@ -69,7 +69,13 @@ func (v *view) wants(s step) string {
 		if v.set.Strategy == world.RollingUpdate {
 			leaves = fmt.Sprintf("partition %d", v.set.Partition)
 		}
-		if n := v.old(); n > 0 {
+		n := 0 // Pods that are not of the update revision.
+		for _, p := range v.replicas {
+			if p != nil && v.set.Status.UpdateRevision != "" && p.revision() != v.set.Status.UpdateRevision {
+				n++
+			}
+		}
+		if n > 0 {
 			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
 				Count(n, "pod"), isAre(n), leaves)
 		}
@@ -91,17 +97,6 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("to replace %s, which has ended", name)
 	}
 	return fmt.Sprintf("nothing but to see %s available: all pods are there and at their revision", name)
-}
-
-// old counts the pods that are not of the update revision.
-func (v *view) old() int {
-	n := 0
-	for _, p := range v.replicas {
-		if p != nil && v.set.Status.UpdateRevision != "" && p.revision() != v.set.Status.UpdateRevision {
-			n++
-		}
-	}
-	return n
 }
 
 // Count says how many there are of something.
@@ -152,17 +147,6 @@ func (r *reasoner) because(evidence []Evidence, format string, args ...any) {
 // said repeats an Event of the API; what ends before its time.
 func (r *reasoner) said(n *world.Notice, what string) {
 	r.because(proof(n, "message"), "%s %s: %s", what, r.k.clock(r.k.told(n)), quote(n.Spec.Message))
-}
-
-// asked returns since when the StatefulSet is as it is wanted, where that was seen.
-func (r *reasoner) asked() moment {
-	if r.k.live {
-		return moment{}
-	}
-	first, _ := since(r.k.StatefulSets, r.set.StatefulSet, func(v *world.StatefulSet) bool {
-		return v.Meta.Generation == r.set.Meta.Generation
-	})
-	return seen(first.Event)
 }
 
 // looks says how it looks; what was said first stands, unless it was not known.
@@ -263,9 +247,16 @@ const reasonIdle = "no pod blocks it: the controller does it as soon as it gets 
 // idle explains a controller that could act and was not yet seen to.
 func (r *reasoner) idle() {
 	if r.set.Status.ObservedGeneration < r.set.Meta.Generation {
+		var asked moment
+		if !r.k.live {
+			first, _ := since(r.k.StatefulSets, r.set.StatefulSet, func(v *world.StatefulSet) bool {
+				return v.Meta.Generation == r.set.Meta.Generation
+			})
+			asked = seen(first.Event)
+		}
 		r.because(proof(r.set.StatefulSet, "status.observedGeneration"),
 			"the controller has not observed the latest spec%s: it has seen generation %d of %d",
-			r.k.since(r.asked()), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
+			r.k.since(asked), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
 	for _, f := range r.k.faults {
 		switch ago := r.k.lasted(f.healed); {

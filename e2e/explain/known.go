@@ -43,13 +43,13 @@ func (k *known) readClock() {
 	if k.live {
 		return
 	}
-	created(k, k.StatefulSets)
-	created(k, k.Pods)
-	created(k, k.Claims)
-	created(k, k.Volumes)
-	created(k, k.Nodes)
-	created(k, k.Attachments)
-	created(k, k.Leases)
+	creations(k, k.StatefulSets)
+	creations(k, k.Pods)
+	creations(k, k.Claims)
+	creations(k, k.Volumes)
+	creations(k, k.Nodes)
+	creations(k, k.Attachments)
+	creations(k, k.Leases)
 	for _, l := range k.Leases.All {
 		if l.Spec.RenewTime != nil {
 			k.stamp(l.Event, l.Spec.RenewTime.Time)
@@ -57,8 +57,8 @@ func (k *known) readClock() {
 	}
 }
 
-// created takes the stamps of the creation of objects.
-func created[S, T any](k *known, all *world.Versions[S, T]) {
+// creations takes the stamps of the creation of objects.
+func creations[S, T any](k *known, all *world.Versions[S, T]) {
 	for _, o := range all.All {
 		k.stamp(o.Event, o.Meta.CreationTimestamp.Time)
 	}
@@ -176,8 +176,8 @@ func since[S, T any](v *world.Versions[S, T], o *world.Object[S, T], is func(*wo
 	return first, false
 }
 
-// first returns since when an object of that uid was seen.
-func first[S, T any](v *world.Versions[S, T], o *world.Object[S, T]) moment {
+// created returns since when an object of that uid was seen.
+func created[S, T any](v *world.Versions[S, T], o *world.Object[S, T]) moment {
 	first, _ := since(v, o, func(*world.Object[S, T]) bool { return true })
 	return seen(first.Event)
 }
@@ -276,12 +276,12 @@ func (k *known) clock(m moment) string {
 	return fmt.Sprintf("%+.1f s", m.At.Sub(k.start).Seconds())
 }
 
-// since is " since +31.2 s", and nothing when it is not known since when.
+// since is " (since +31.2 s)", and nothing when it is not known since when.
 func (k *known) since(m moment) string {
 	if !m.Known {
 		return ""
 	}
-	return " since " + k.clock(m)
+	return " (since " + k.clock(m) + ")"
 }
 
 // lasted returns how long ago a moment was, 0 when it is not known.

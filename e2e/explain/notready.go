@@ -23,7 +23,7 @@ const forcedDetach = 6 * time.Minute
 func (r *reasoner) notReady(p *pod) {
 	what := "is not Ready" + r.k.since(p.unready())
 	if !p.everReady() && !r.k.live {
-		what = "was never Ready, and is there" + r.k.since(p.unready())
+		what = "was never Ready" + r.k.since(p.unready())
 	}
 	r.because(proof(p.Pod, "status.conditions[Ready]"), "%s %s; its phase is %s", p.Name(), what, p.Status.Phase)
 	if p.Spec.NodeName == "" {
@@ -208,7 +208,7 @@ func (r *reasoner) starting(p *pod) {
 	}
 	r.because(proof(p.Pod, "status.containerStatuses"), "the kubelet of node %s has not started its containers, "+
 		"and gives no reason", p.Spec.NodeName)
-	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.k.since(first(r.k.Pods, p.Pod)))
+	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.k.since(created(r.k.Pods, p.Pod)))
 }
 
 // elsewhere explains a volume that is attached to another node and may not be on two.

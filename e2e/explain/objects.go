@@ -233,10 +233,7 @@ func asks(v *world.Volume) string {
 		var parts []string
 		for _, r := range requirements(t) {
 			part := fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", "))
-			if r.Operator == corev1.NodeSelectorOpExists || r.Operator == corev1.NodeSelectorOpDoesNotExist {
-				part = fmt.Sprintf("%s %s", r.Key, r.Operator)
-			}
-			parts = append(parts, part)
+			parts = append(parts, strings.TrimSuffix(part, " ()")) // Exists has no values.
 		}
 		all = append(all, strings.Join(parts, " and "))
 	}

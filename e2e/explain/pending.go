@@ -20,8 +20,8 @@ func (r *reasoner) unscheduled(p *pod) {
 			quote(c.Message))
 	default:
 		r.because(proof(p.Pod, "status.conditions"), "the scheduler has said nothing about it")
-		if r.k.lasted(first(r.k.Pods, p.Pod)) < DefaultBound {
-			r.looks(Transient, "it was created only %s ago", Lasting(r.k.lasted(first(r.k.Pods, p.Pod))))
+		if age := r.k.lasted(created(r.k.Pods, p.Pod)); age < DefaultBound {
+			r.looks(Transient, "it was created only %s ago", Lasting(age))
 		}
 	}
 	for _, key := range claimsOf(p.Pod) {

@@ -214,19 +214,17 @@ func (v *podVolume) shorten(sentence string) string {
 	return head + " ..."
 }
 
-// Weights of entries. Where there is no room the lowest are left out first.
+// Without a turn the story cannot be understood; a detail is left out where there is no room.
 const (
-	routine = iota
-	minor
-	detail
-	turn // The story cannot be understood without it.
+	detail = false
+	turn   = true
 )
 
 // entry is one thing that happened to the volume.
 type entry struct {
 	at     history.Time
 	who    string // The node, or who else tells.
-	weight int
+	isTurn bool
 	text   string
 }
 
@@ -269,8 +267,8 @@ func newChronicle(s *story, of *podVolume) *chronicle {
 	return c
 }
 
-func (c *chronicle) add(at history.Time, who string, weight int, format string, args ...any) {
-	c.entries = append(c.entries, entry{at, who, weight, fmt.Sprintf(format, args...)})
+func (c *chronicle) add(at history.Time, who string, isTurn bool, format string, args ...any) {
+	c.entries = append(c.entries, entry{at, who, isTurn, fmt.Sprintf(format, args...)})
 }
 
 // columns gives each node that had the volume a column.
@@ -368,13 +366,12 @@ func (c *chronicle) picture(at history.Time) string {
 	return strings.Join(signs, " ")
 }
 
-// draw puts the drawing in about as many lines as there is room for: what matters least is left out first, and then the
-// middle.
+// draw puts the drawing in about as many lines as there is room for: details are left out first, and then the middle.
 func (c *chronicle) draw(p *page, room int) {
 	lines := c.lines()
 	drawing := c.render(p.color, lines)
-	for weight := routine; weight < turn && drawing.lines() > room; weight++ {
-		lines = slices.DeleteFunc(lines, func(l line) bool { return l.weight == weight })
+	if drawing.lines() > room {
+		lines = slices.DeleteFunc(lines, func(l line) bool { return !l.isTurn })
 		drawing = c.render(p.color, lines)
 	}
 	middle := len(lines) / 2

@@ -111,19 +111,19 @@ func (c *chronicle) databases() {
 		if p.Name != world.Database || c.s.world.Storage().PodName(p.Pod) != c.of.pod {
 			continue
 		}
-		text, weight := fmt.Sprintf("mysqld starts, pid %d", p.Pid), turn
+		text, isTurn := fmt.Sprintf("mysqld starts, pid %d", p.Pid), turn
 		if p.Present {
 			text = fmt.Sprintf("mysqld runs already, pid %d", p.Pid)
 		}
 		for i, before := range c.lives {
 			gap := p.From.Sub(spans[i].to)
 			if before.Pod == p.Pod && before.Node == p.Node && gap >= 0 && gap < restartMost && !restarted[i] {
-				text, weight = fmt.Sprintf("mysqld restarts: pid %d is gone, pid %d runs", before.Pid, p.Pid), detail
+				text, isTurn = fmt.Sprintf("mysqld restarts: pid %d is gone, pid %d runs", before.Pid, p.Pid), detail
 				spans[i].to, restarted[i] = p.From, true
 				break
 			}
 		}
-		c.add(p.From, p.Node, weight, "%s", text)
+		c.add(p.From, p.Node, isTurn, "%s", text)
 		to := p.To
 		if !p.Ended && p.MaybeTo == world.Forever {
 			to = world.Forever // Its end was not seen.
@@ -179,9 +179,6 @@ func (c *chronicle) calls() {
 			c.add(at, "CSI", turn, "detached from %s%s", v.For, point)
 		case world.RPCStage:
 			staged[v.Node] = true // Told when it is published.
-			if point != "" {
-				c.add(at, v.Node, routine, "staged for the node%s", point)
-			}
 		case world.RPCPublish:
 			text := "published to the pod"
 			if staged[v.Node] {
@@ -189,10 +186,6 @@ func (c *chronicle) calls() {
 			}
 			staged[v.Node] = false
 			c.add(at, v.Node, detail, "%s%s", text, point)
-		case world.RPCUnpublish:
-			c.add(at, v.Node, minor, "unpublished from the pod%s", point)
-		case world.RPCUnstage:
-			c.add(at, v.Node, routine, "unstaged from the node%s", point)
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(since)) {
@@ -214,12 +207,8 @@ func (c *chronicle) faults() {
 		if e := f.Facts[history.StageInjected]; e != nil {
 			c.add(e.Span.NotAfter, "seatrial", turn, "%s is injected", what)
 		}
-		if e := f.Facts[history.StageHealed]; e != nil {
-			weight := turn
-			if ofPod {
-				weight = routine // There is nothing to undo.
-			}
-			c.add(e.Span.NotAfter, "seatrial", weight, "%s is healed", what)
+		if e := f.Facts[history.StageHealed]; e != nil && !ofPod { // Of a pod there is nothing to undo.
+			c.add(e.Span.NotAfter, "seatrial", turn, "%s is healed", what)
 		}
 		for _, e := range f.Failed {
 			c.add(e.Span.NotAfter, "seatrial", turn, "%s failed%s", what, because(e.Fault.Error))
@@ -244,8 +233,9 @@ func (c *chronicle) objects() {
 		}
 	}
 	for _, a := range w.Storage().Attachments {
-		if a.PV == c.of.Name && a.Node != "" {
-			c.attachment(a)
+		asked := slices.IndexFunc(a.States, func(v *world.Attachment) bool { return v.Deleting() && !v.Deleted() })
+		if a.PV == c.of.Name && a.Node != "" && asked >= 0 {
+			c.says(a.States[asked].Event, detail, "VolumeAttachment to %s is to be deleted", a.Node)
 		}
 	}
 	for _, name := range c.nodes {
@@ -253,8 +243,8 @@ func (c *chronicle) objects() {
 	}
 }
 
-func (c *chronicle) says(e *history.Event, weight int, format string, args ...any) {
-	c.add(e.Span.NotAfter, "API", weight, format, args...)
+func (c *chronicle) says(e *history.Event, isTurn bool, format string, args ...any) {
+	c.add(e.Span.NotAfter, "API", isTurn, format, args...)
 }
 
 // pod tells of one pod; again says that one of its name was there before.
@@ -293,25 +283,13 @@ func (c *chronicle) pod(l *world.PodLife, again bool) {
 		case p.Status.Ready && !ready:
 			c.says(e, detail, "%s (%s) is Ready", name, uid)
 		case !p.Status.Ready && ready:
-			c.says(e, minor, "%s (%s) is no longer Ready", name, uid)
+			c.says(e, detail, "%s (%s) is no longer Ready", name, uid)
 		}
 		ready = p.Status.Ready
 		if p == l.Asked && (l.End == nil || l.End.Event.Span.NotAfter.Sub(e.Span.NotAfter) >= gone) {
 			c.says(e, detail, "%s (%s) is to be deleted", name, uid)
 		}
 	}
-}
-
-func (c *chronicle) attachment(life *world.AttachmentLife) {
-	first := func(weight int, what string, is func(*world.Attachment) bool) {
-		if i := slices.IndexFunc(life.States, is); i >= 0 {
-			c.says(life.States[i].Event, weight, "VolumeAttachment to %s is %s", life.Node, what)
-		}
-	}
-	first(minor, "created", func(a *world.Attachment) bool { return !a.Deleted() })
-	first(routine, "attached", world.Attached)
-	first(detail, "to be deleted", func(a *world.Attachment) bool { return a.Deleting() && !a.Deleted() })
-	first(routine, "deleted", (*world.Attachment).Deleted)
 }
 
 func (c *chronicle) node(of string) {
@@ -384,13 +362,11 @@ func (c *chronicle) connections() {
 		at := open[op.Client]
 		if op.Stage != history.StageOK {
 			if at != nil && op.Stage == history.StageUnknown {
-				weight := detail
-				if e.Span.NotAfter.Sub(broken) < breakMost {
-					weight = routine // The connections of all clients break at once.
+				if e.Span.NotAfter.Sub(broken) >= breakMost {
+					c.add(e.Span.NotAfter, "clients", detail, "%s of seq %d has no certain outcome%s", op.F, op.Seq,
+						because(op.Error))
 				}
 				broken = e.Span.NotAfter
-				c.add(e.Span.NotAfter, "clients", weight, "%s of seq %d has no certain outcome%s", op.F, op.Seq,
-					because(op.Error))
 			}
 			delete(open, op.Client)
 			continue

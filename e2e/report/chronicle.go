@@ -34,7 +34,7 @@ const (
 // It ends in the verdict, what was found about the volume, and the command that reproduces the trial.
 func WriteChronicle(w io.Writer, j Judged, o Options) error {
 	s := newStory(j)
-	volumes := podVolumes(s.world)
+	volumes := podVolumes(s.World)
 	of := s.pick(volumes)
 	p, end := &page{color: o.Color}, &page{color: o.Color}
 	s.conclude(end, volumes, of)
@@ -115,7 +115,7 @@ func (s *story) pick(volumes []*podVolume) *podVolume {
 	var best *podVolume
 	checks, findings := 0, 0
 	for _, v := range volumes {
-		found, n := v.found(s.report), 0
+		found, n := v.found(s.Report), 0
 		for _, list := range found {
 			n += len(list)
 		}
@@ -141,8 +141,8 @@ func (s *story) conclude(p *page, volumes []*podVolume, of *podVolume) {
 	s.verdict(p)
 	var sentences, more []string
 	if of != nil {
-		found := of.found(s.report)
-		for _, r := range s.report.Results {
+		found := of.found(s.Report)
+		for _, r := range s.Report.Results {
 			for i, f := range found[r.Check] {
 				if sentence := of.shorten(f.Sentence); i == 0 {
 					sentences = append(sentences, sentence)
@@ -162,7 +162,7 @@ func (s *story) conclude(p *page, volumes []*podVolume, of *podVolume) {
 	} else if len(volumes) > 1 {
 		p.text("others:    ", s.others(volumes, of))
 	}
-	for _, warning := range s.warnings {
+	for _, warning := range s.Warnings {
 		p.text("WARNING:   ", warning)
 	}
 	p.text("reproduce: ", s.reproduce())
@@ -170,10 +170,10 @@ func (s *story) conclude(p *page, volumes []*podVolume, of *podVolume) {
 
 // others says how many other volumes had findings of the same checks.
 func (s *story) others(volumes []*podVolume, of *podVolume) string {
-	mine, same, n := of.found(s.report), map[string]bool{}, 0
+	mine, same, n := of.found(s.Report), map[string]bool{}, 0
 	for _, other := range volumes {
 		shared := false
-		for name := range other.found(s.report) {
+		for name := range other.found(s.Report) {
 			if other != of && mine[name] != nil {
 				shared, same[name] = true, true
 			}

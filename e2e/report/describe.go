@@ -42,13 +42,6 @@ func describe(e *history.Event) string {
 	case e.Observer != nil:
 		return fmt.Sprintf("observer %s %s %s %s", e.Observer.Name, e.Observer.Node, e.Observer.State,
 			e.Observer.Detail)
-	}
-	return describeStorage(e)
-}
-
-// describeStorage is describe for the facts of volumes.
-func describeStorage(e *history.Event) string {
-	switch {
 	case e.Mount != nil:
 		m := e.Mount
 		what := cmp.Or(m.Identity.BackingFile, m.Identity.Key())

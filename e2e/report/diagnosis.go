@@ -35,15 +35,15 @@ func WriteSpell(w io.Writer, s explain.Spell) error {
 // stuck tells, of a trial that did not pass, what each StatefulSet was stuck at in the end: when it had had its time to
 // settle, or as far as the trial came.
 func (s *story) stuck(p *page) {
-	if s.report.Verdict == check.Pass {
+	if s.Report.Verdict == check.Pass {
 		return
 	}
-	moment, ok := s.world.EndOf(history.PhaseSettle)
+	moment, ok := s.World.EndOf(history.PhaseSettle)
 	if !ok {
-		moment = s.world.Trialled()
+		moment = s.World.Trialled()
 	}
 	titled := false
-	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {
+	for _, d := range explain.At(s.World, moment, explain.DefaultBound) {
 		if !d.Stuck {
 			continue
 		}

@@ -24,7 +24,7 @@ const (
 
 // mounts tells what the kernels had mounted. All mounts of the volume on one node are one to the reader.
 func (c *chronicle) mounts() {
-	ledger := c.s.world.Ledger()
+	ledger := c.s.World.Ledger()
 	for _, node := range slices.Sorted(maps.Keys(ledger.Sessions)) {
 		sessions := ledger.Sessions[node]
 		ends := map[history.Time]string{} // How mounts ended, by when.
@@ -62,7 +62,7 @@ func (c *chronicle) mounts() {
 // unmounted returns until when a mount was there, and how it ended. One that the ledger saw when it stopped looking goes
 // on until the ledger has listed the mounts of that boot again, and without an end where it never did.
 func (c *chronicle) unmounted(m *world.Mount, rebooted bool) (history.Time, string) {
-	_, pull := c.s.world.Pulls().Cut(m)
+	_, pull := c.s.World.Pulls().Cut(m)
 	switch {
 	case pull != nil:
 		return pull.Event.Span.NotAfter, "the disk is pulled out of the node while mounted: every access there is an I/O error"
@@ -91,7 +91,7 @@ func join(all []presence) []presence {
 // boots tells when a node came up in a new boot, once it had had the volume.
 func (c *chronicle) boots(node string, since history.Time) {
 	boot := ""
-	for _, e := range c.s.world.Of(history.KindObserver) {
+	for _, e := range c.s.World.Of(history.KindObserver) {
 		o := e.Observer
 		if o.Name != "mounts" || o.Node != node || o.Boot == "" {
 			continue
@@ -107,8 +107,8 @@ func (c *chronicle) boots(node string, since history.Time) {
 func (c *chronicle) databases() {
 	var spans []presence // Of each process; one that another one follows at once lasts until that one begins.
 	restarted := map[int]bool{}
-	for _, p := range c.s.world.Containers().Processes {
-		if p.Name != world.Database || c.s.world.Storage().PodName(p.Pod) != c.of.pod {
+	for _, p := range c.s.World.Containers().Processes {
+		if p.Name != world.Database || c.s.World.Storage().PodName(p.Pod) != c.of.pod {
 			continue
 		}
 		text, isTurn := fmt.Sprintf("mysqld starts, pid %d", p.Pid), turn
@@ -146,7 +146,7 @@ func (c *chronicle) calls() {
 		c.presence = append(c.presence, presence{state: attached, node: node, from: since[node], to: to})
 		delete(since, node)
 	}
-	for _, e := range c.s.world.Of(history.KindCSI) {
+	for _, e := range c.s.World.Of(history.KindCSI) {
 		v, at := e.CSI, e.Span.NotAfter
 		if !v.End || c.of.Handle == "" || v.Volume != c.of.Handle {
 			continue
@@ -218,7 +218,7 @@ func (c *chronicle) faults() {
 
 // objects tells what the API said of the volume, its pods, its attachments and its nodes.
 func (c *chronicle) objects() {
-	w := c.s.world
+	w := c.s.World
 	bound := func(v *world.Volume) bool { return v.Status.Phase == corev1.VolumeBound }
 	if all := w.Objects().Volumes.ByKey[c.of.Name]; slices.ContainsFunc(all, bound) {
 		c.says(all[slices.IndexFunc(all, bound)].Event, detail, "the volume is bound to claim %s of %s", c.of.PV.Claim,
@@ -294,7 +294,7 @@ func (c *chronicle) pod(l *world.PodLife, again bool) {
 
 func (c *chronicle) node(of string) {
 	name, was, evicted := "node "+of, corev1.ConditionStatus(""), false
-	for _, n := range c.s.world.Objects().Nodes.ByKey[of] {
+	for _, n := range c.s.World.Objects().Nodes.ByKey[of] {
 		if n.Deleted() {
 			c.says(n.Event, turn, "%s is deleted", name)
 			continue
@@ -354,7 +354,7 @@ func (c *chronicle) connections() {
 	open := map[int]*connection{}
 	var all []*connection
 	broken := -history.Time(breakMost) // When a connection last broke.
-	for _, e := range c.s.world.Of(history.KindOp) {
+	for _, e := range c.s.World.Of(history.KindOp) {
 		op := e.Op
 		if op.Instance != c.of.pod || op.Stage == history.StageInvoke {
 			continue
@@ -417,7 +417,7 @@ func (c *chronicle) counted(from, to history.Time) string {
 
 // finalRead compares what was acknowledged with what was read back, when all of it was read.
 func (c *chronicle) finalRead() {
-	read := c.s.world.Reads(history.FinalRead)[c.of.pod]
+	read := c.s.World.Reads(history.FinalRead)[c.of.pod]
 	if read.Lacks() != "" {
 		return
 	}

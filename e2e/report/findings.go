@@ -20,7 +20,7 @@ const (
 
 // findings tells the findings, those of one cause as one; with all set each of them at full length.
 func (s *story) findings(p *page) {
-	causes := s.report.Causes()
+	causes := s.Report.Causes()
 	if len(causes) == 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *story) finding(p *page, n int, f check.Found, first bool) {
 		p.text(indent+"source   ", f.Source)
 	}
 	p.text(indent+"proof    ", "the facts marked with * below")
-	s.timeline(p, indent, f.Finding, first)
+	s.timeline(p, indent, f.Finding, first, false)
 }
 
 // cause tells findings that have one cause: the faults that were active, and of each check the first finding with its
@@ -92,7 +92,7 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 			count = fmt.Sprintf(" (%d findings)", len(found))
 		}
 		p.text(indent, name+count+": "+brief(found[0].Sentence))
-		s.proof(p, indent, found[0])
+		s.timeline(p, indent, found[0].Finding, false, true)
 		var others []string
 		for _, f := range found[1:min(len(found), likewiseMost+1)] {
 			others = append(others, shortUUIDs(f.Subject))
@@ -135,26 +135,6 @@ func (s *story) lives(p *page, indent string, c check.Cause) {
 	}
 }
 
-// proof puts the facts that prove a finding, each shortened.
-func (s *story) proof(p *page, indent string, f check.Found) {
-	for i := range s.world.Events {
-		e := &s.world.Events[i]
-		if !slices.Contains(f.Events, e.ID) {
-			continue
-		}
-		text := describe(e)
-		if m := e.Mount; m != nil {
-			text = fmt.Sprintf("%s %s of mount %d %s", m.Node, m.Action, m.MountID, m.Path)
-		}
-		p.fact(indent+"*", s.clock(e.Span.NotAfter), e.ID, clip(shortUUIDs(brief(text)), proofMost))
-	}
-}
-
-// fact puts a line about a fact.
-func (p *page) fact(indent, clock string, id int64, text string) {
-	p.text(fmt.Sprintf("%s %11s  #%-6d ", indent, clock, id), text)
-}
-
 func clip(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-3]) + "..."
@@ -176,13 +156,13 @@ func brief(text string) string {
 	return hash.ReplaceAllString(path.ReplaceAllString(text, "$1...$2"), "$1...")
 }
 
-// timeline puts the facts that prove a finding, marked, and, when what was around is wanted too, the lives of the faults
-// that were active and the phases that began meanwhile.
-func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
+// timeline puts the facts that prove a finding, marked. Around adds the lives of the faults that were active and the
+// phases that began meanwhile; short shortens what each fact says.
+func (s *story) timeline(p *page, indent string, f check.Finding, around, short bool) {
 	var shown []*history.Event
 	others := 0
-	for i := range s.world.Events {
-		e := &s.world.Events[i]
+	for i := range s.World.Events {
+		e := &s.World.Events[i]
 		switch {
 		case slices.Contains(f.Events, e.ID):
 			shown = append(shown, e)
@@ -194,11 +174,17 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
 	slices.SortStableFunc(shown,
 		func(a, b *history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
 	for _, e := range shown {
-		mark := " "
+		mark, text := " ", describe(e)
 		if slices.Contains(f.Events, e.ID) {
 			mark = "*"
 		}
-		p.fact(indent+mark, s.clock(e.Span.NotAfter), e.ID, describe(e))
+		if m := e.Mount; m != nil && short {
+			text = fmt.Sprintf("%s %s of mount %d %s", m.Node, m.Action, m.MountID, m.Path)
+		}
+		if short {
+			text = clip(shortUUIDs(brief(text)), proofMost)
+		}
+		p.text(fmt.Sprintf("%s%s %11s  #%-6d ", indent, mark, s.clock(e.Span.NotAfter), e.ID), text)
 	}
 }
 

@@ -116,26 +116,24 @@ const fill = -1
 // line puts cells side by side, on as many lines as the tallest needs.
 func (p *page) line(cells ...cell) {
 	left := width
+	columns := make([][]string, len(cells))
 	for i := range cells {
 		c := &cells[i]
 		if c.wide == 0 {
-			c.text = clean(c.text)
-			left -= utf8.RuneCountInString(c.text)
-		} else if c.wide != fill {
+			columns[i] = []string{clean(c.text)}
+			c.wide = utf8.RuneCountInString(columns[i][0])
+		}
+		if c.wide != fill {
 			left -= c.wide
 		}
 	}
-	columns := make([][]string, len(cells))
 	height := 0
 	for i := range cells {
 		c := &cells[i]
-		switch c.wide {
-		case 0:
-			columns[i], c.wide = []string{c.text}, utf8.RuneCountInString(c.text)
-		case fill:
+		if c.wide == fill {
 			c.wide = left
-			fallthrough
-		default:
+		}
+		if columns[i] == nil {
 			columns[i] = wrap(c.text, c.wide)
 		}
 		height = max(height, len(columns[i]))

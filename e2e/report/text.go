@@ -38,23 +38,20 @@ type Judged struct {
 
 // story is all that a report is made from.
 type story struct {
-	run      Run
-	world    *world.World
-	report   check.Report
-	warnings []string
-	all      bool
-	plan     plan.Plan
-	planned  bool
-	start    history.Time
-	faults   []world.Fault // In the order of the plan's steps.
+	Judged
+	all     bool
+	plan    plan.Plan
+	planned bool
+	start   history.Time
+	faults  []world.Fault // In the order of the plan's steps.
 }
 
 func newStory(j Judged) *story {
-	s := &story{run: j.Run, world: j.World, report: j.Report, warnings: j.Warnings, start: j.World.Begin()}
-	if plans := s.world.Of(history.KindPlan); len(plans) > 0 {
+	s := &story{Judged: j, start: j.World.Begin()}
+	if plans := s.World.Of(history.KindPlan); len(plans) > 0 {
 		p, err := plan.Decode(bytes.NewReader(plans[0].Plan)) // Though it be not legal, as for a judge it must be.
 		if s.planned = err == nil; s.planned {
-			s.plan, s.faults = p, world.FaultLives(p, s.world.Of(history.KindFault))
+			s.plan, s.faults = p, world.FaultLives(p, s.World.Of(history.KindFault))
 		}
 	}
 	return s
@@ -76,10 +73,10 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
-	if len(s.report.NotJudged) > 0 {
+	if len(s.Report.NotJudged) > 0 {
 		p.heading("NOT JUDGED")
 	}
-	for _, u := range s.report.NotJudged {
+	for _, u := range s.Report.NotJudged {
 		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
 	}
 	s.stuck(p)
@@ -98,7 +95,7 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 func (s *story) checks(p *page) {
 	p.heading("CHECKS")
 	order := map[check.Verdict]int{check.Fail: -1, check.Pass: 1}
-	results := slices.Clone(s.report.Results)
+	results := slices.Clone(s.Report.Results)
 	slices.SortStableFunc(results, func(a, b check.Result) int {
 		return cmp.Compare(order[a.Verdict], order[b.Verdict])
 	})
@@ -106,7 +103,7 @@ func (s *story) checks(p *page) {
 	var passed []string
 	for _, r := range results {
 		evidence := fmt.Sprintf("(%d %s)", r.Evidence, r.Unit)
-		if r.Verdict == check.Pass && s.report.Verdict != check.Pass && !s.all {
+		if r.Verdict == check.Pass && s.Report.Verdict != check.Pass && !s.all {
 			passed = append(passed, r.Check+" "+evidence)
 			continue
 		}
@@ -125,7 +122,7 @@ const reasonMost = 240
 // reasons says why checks are UNKNOWN. Of reasons that differ only in names and numbers the first one is told.
 func (s *story) reasons(p *page) {
 	titled := false
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		for i, reason := range r.Reasons {
 			if !titled {
 				p.heading("NOT SHOWN, AND WHY")
@@ -141,7 +138,7 @@ func (s *story) reasons(p *page) {
 			if slices.Index(r.Reasons, same[0]) < i {
 				continue
 			}
-			if s.report.Verdict == check.Fail {
+			if s.Report.Verdict == check.Fail {
 				reason = clip(reason, reasonMost)
 			}
 			if len(same) > 1 {
@@ -166,7 +163,7 @@ func pattern(sentence string) string {
 func (s *story) notes(p *page) {
 	p.heading("NOTES")
 	none := true
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		for _, note := range r.Notes {
 			if r.Check == "mounts" && strings.HasPrefix(note, "volume ") {
 				continue // The volumes have a table of their own.
@@ -203,7 +200,7 @@ func (s *story) failingStep() int {
 	first, broken := s.firstFinding()
 	running := 0
 	for _, st := range s.plan.AllSteps() {
-		switch step := s.world.StepPhase(st.N); {
+		switch step := s.World.StepPhase(st.N); {
 		case step.Begin == nil:
 		case step.End == nil || step.End.Phase.Error != "":
 			return st.N
@@ -277,7 +274,7 @@ func (s *story) awaits(p *page) {
 		return seconds(d)
 	}
 	var rows []row
-	for _, e := range s.world.Of(history.KindAwait) {
+	for _, e := range s.World.Of(history.KindAwait) {
 		a := e.Await
 		happened := a.Happened.NotAfter
 		rows = append(rows, row{cells: []string{
@@ -297,7 +294,7 @@ func (s *story) volumes(p *page) {
 		return // Which mount is of which volume is not known.
 	}
 	var rows []row
-	for _, v := range s.world.Volumes().All {
+	for _, v := range s.World.Volumes().All {
 		count := map[string]int{}
 		for _, m := range v.Mounts {
 			if m.Holder == "" {
@@ -309,7 +306,7 @@ func (s *story) volumes(p *page) {
 			nodes = append(nodes, fmt.Sprintf("%s %d", node, count[node]))
 		}
 		if len(nodes) > 0 {
-			rows = append(rows, row{cells: []string{v.Name, cmp.Or(s.world.Owner(v), "-"), strings.Join(nodes, ", ")}})
+			rows = append(rows, row{cells: []string{v.Name, cmp.Or(s.World.Owner(v), "-"), strings.Join(nodes, ", ")}})
 		}
 	}
 	p.section("VOLUMES", []column{{"volume", 48, false}, {"pod", 20, false}, {"mounts by node", 0, false}}, rows, "")
@@ -318,7 +315,7 @@ func (s *story) volumes(p *page) {
 // checksums puts a line for every table of every instance, in the manner of pt-table-checksum. Without --all it leaves
 // out those without an error or a difference.
 func (s *story) checksums(p *page) {
-	all := s.world.Tables()
+	all := s.World.Tables()
 	var rows []row
 	for _, t := range all {
 		var errors, diffs int

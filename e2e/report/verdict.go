@@ -59,7 +59,7 @@ func (s *story) name() (string, uint64) {
 	if s.planned {
 		return s.plan.Scenario, s.plan.Seed
 	}
-	return s.run.Scenario, s.run.Seed
+	return s.Run.Scenario, s.Run.Seed
 }
 
 // title puts the verdict and the trial, and what more there is to say.
@@ -69,14 +69,14 @@ func (s *story) title(p *page, more string) {
 	if scenario == "" {
 		what = "  a trial of which no plan is known"
 	}
-	p.verdict("", s.report.Verdict, what+more)
+	p.verdict("", s.Report.Verdict, what+more)
 }
 
 // verdict puts the verdict and the checks that came to it.
 func (s *story) verdict(p *page) {
 	var names []string
-	for _, r := range s.report.Results {
-		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
+	for _, r := range s.Report.Results {
+		if r.Verdict == s.Report.Verdict && r.Verdict != check.Pass {
 			names = append(names, r.Check)
 		}
 	}
@@ -85,7 +85,7 @@ func (s *story) verdict(p *page) {
 		in = " in " + onOneLine(names)
 	}
 	p.blank()
-	p.verdict("verdict:   ", s.report.Verdict, in)
+	p.verdict("verdict:   ", s.Report.Verdict, in)
 }
 
 func (s *story) because(p *page) {
@@ -108,7 +108,7 @@ func onOneLine(names []string) string {
 
 // why says in one sentence why the verdict is what it is.
 func (s *story) why() string {
-	switch s.report.Verdict {
+	switch s.Report.Verdict {
 	case check.Fail:
 		if f, ok := s.firstFinding(); ok {
 			return brief(f.Sentence)
@@ -116,17 +116,17 @@ func (s *story) why() string {
 		return "A promise was broken, and the check that says so gives no finding."
 	case check.Pass:
 		not := ""
-		if n := len(s.report.NotJudged); n > 0 {
+		if n := len(s.Report.NotJudged); n > 0 {
 			not = fmt.Sprintf(" %d promises were not judged.", n)
 		}
-		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.%s", len(s.report.Results), not)
+		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.%s", len(s.Report.Results), not)
 	}
-	if s.run.CutShort != "" {
-		return "The record of the trial broke off: " + s.run.CutShort + "."
+	if s.Run.CutShort != "" {
+		return "The record of the trial broke off: " + s.Run.CutShort + "."
 	}
 	// What coverage says was not done explains what the others could not show.
 	first := ""
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		if len(r.Reasons) > 0 && (first == "" || r.Check == "coverage") {
 			first = r.Check + ": " + r.Reasons[0]
 		}
@@ -140,7 +140,7 @@ func (s *story) why() string {
 // firstFinding is the finding that was proven first.
 func (s *story) firstFinding() (check.Finding, bool) {
 	var all []check.Finding
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		all = append(all, r.Findings...)
 	}
 	if len(all) == 0 {
@@ -154,11 +154,11 @@ func (s *story) firstFinding() (check.Finding, bool) {
 // reproduce is the command that carries out the same plan again. Scenario and seed do not give a plan that was read
 // from a file, or a workload; then it is the command line of the run.
 func (s *story) reproduce() string {
-	for _, arg := range s.run.CommandLine {
+	for _, arg := range s.Run.CommandLine {
 		flag, _, _ := strings.Cut(arg, "=")
 		if flag == "--plan" || flag == "--workload" {
 			command := "seatrial"
-			for _, arg := range s.run.CommandLine[1:] {
+			for _, arg := range s.Run.CommandLine[1:] {
 				command += " " + quote(arg)
 			}
 			return command
@@ -169,7 +169,7 @@ func (s *story) reproduce() string {
 		return "not known: neither the history nor run.json names a scenario"
 	}
 	verb := "run"
-	if len(s.run.CommandLine) > 1 && s.run.CommandLine[1] == "reproduce" {
+	if len(s.Run.CommandLine) > 1 && s.Run.CommandLine[1] == "reproduce" {
 		verb = "reproduce"
 	}
 	return fmt.Sprintf("seatrial %s %s --seed %d", verb, quote(scenario), seed)

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	aroundMost   = 12  // Facts that a timeline shows beside the proof.
-	proofMost    = 144 // Characters of a proving fact where findings are told as one.
-	likewiseMost = 5   // Further subjects that are named of one check then.
+	aroundMost = 12  // Facts that a timeline shows beside the proof.
+	proofMost  = 144 // Characters of a proving fact where findings are told as one.
 )
 
 // findings tells the findings, those of one cause as one; with all set each of them at full length.
@@ -68,7 +67,7 @@ func (s *story) finding(p *page, n int, f check.Found, first bool) {
 }
 
 // cause tells findings that have one cause: the faults that were active, and of each check the first finding with its
-// proof, and what the others are about.
+// proof, and what the others are about, with the facts that prove them.
 func (s *story) cause(p *page, n int, c check.Cause) {
 	var checks []string
 	byCheck := map[string][]check.Found{}
@@ -94,14 +93,15 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 		p.text(indent, name+count+": "+brief(found[0].Sentence))
 		s.timeline(p, indent, found[0].Finding, false, true)
 		var others []string
-		for _, f := range found[1:min(len(found), likewiseMost+1)] {
-			others = append(others, shortUUIDs(f.Subject))
-		}
-		if more := len(found) - 1 - len(others); more > 0 {
-			others = append(others, fmt.Sprintf("and %d more", more))
+		for _, f := range found[1:] {
+			facts := make([]string, len(f.Events))
+			for i, id := range f.Events {
+				facts[i] = fmt.Sprintf("#%d", id)
+			}
+			others = append(others, fmt.Sprintf("%s (%s)", shortUUIDs(f.Subject), strings.Join(facts, " ")))
 		}
 		if len(others) > 0 {
-			p.text(indent+"  likewise ", strings.Join(others, "; "))
+			p.text(indent+"  ", "likewise "+strings.Join(others, "; "))
 		}
 	}
 }

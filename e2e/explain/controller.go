@@ -378,8 +378,8 @@ func (d *Diagnosis) explainBlockers(v *view, s step) {
 		r := &reasoner{view: v, step: s}
 		r.blocked(b)
 		since := b.since()
-		blocks := Blocker{Pod: v.set.pod(b.ordinal), State: string(b.state), Since: v.k.clock(since), For: v.k.lasted(since),
-			Causes: r.causes, Outlook: r.outlook, Reason: r.reason}
+		blocks := Blocker{Pod: v.set.pod(b.ordinal), State: string(b.state), Since: v.k.clock(since),
+			For: v.k.lasted(since), Causes: r.causes, Outlook: r.outlook, Reason: r.reason}
 		if b.state == stateNotAvailable {
 			blocks.State += " for another " + Lasting(b.pod.unavailableFor(v.set.MinReady).Round(time.Second))
 		}

@@ -84,8 +84,9 @@ func (k *known) readObservers(w *world.World) {
 		case k.live:
 			k.missing = append(k.missing, Cause{Sentence: e.Observer.Detail})
 		case state == history.ObserverGap || state == history.ObserverLoss:
-			k.missing = append(k.missing, Cause{Sentence: fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)",
-				resource, k.clock(atTime(e.Span.NotBefore)), k.clock(atTime(e.Span.NotAfter)), e.ID)})
+			k.missing = append(k.missing, Cause{Sentence: fmt.Sprintf(
+				"the watch of %s was blind from %s to %s (event %d)", resource,
+				k.clock(atTime(e.Span.NotBefore)), k.clock(atTime(e.Span.NotAfter)), e.ID)})
 		}
 	}
 	for _, name := range []string{"statefulsets", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes",

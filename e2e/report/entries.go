@@ -59,13 +59,14 @@ func (c *chronicle) mounts() {
 	}
 }
 
-// unmounted returns until when a mount was there, and how it ended. One that the ledger saw when it stopped looking goes
-// on until the ledger has listed the mounts of that boot again, and without an end where it never did.
+// unmounted returns until when a mount was there, and how it ended. One that the ledger saw when it stopped looking
+// goes on until the ledger has listed the mounts of that boot again, and without an end where it never did.
 func (c *chronicle) unmounted(m *world.Mount, rebooted bool) (history.Time, string) {
 	_, pull := c.s.World.Pulls().Cut(m)
 	switch {
 	case pull != nil:
-		return pull.Event.Span.NotAfter, "the disk is pulled out of the node while mounted: every access there is an I/O error"
+		return pull.Event.Span.NotAfter,
+			"the disk is pulled out of the node while mounted: every access there is an I/O error"
 	case m.Ended:
 		return m.To, "unmounted"
 	case rebooted:

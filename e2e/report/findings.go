@@ -106,7 +106,7 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 	}
 }
 
-// lives puts a line for every active fault of a cause: when it reached which stage, in the words of the table of faults.
+// lives puts a line for every active fault of a cause: when it reached which stage, in the words of the fault table.
 func (s *story) lives(p *page, indent string, c check.Cause) {
 	for _, f := range s.faults {
 		if !slices.Contains(c.Faults, f.String()) {
@@ -188,7 +188,7 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around, short 
 	}
 }
 
-// divides says whether a fact divides the time of a finding: a stage of a fault that was active, or the begin of a step.
+// divides says whether a fact divides the time of a finding: a stage of an active fault, or the begin of a step.
 func divides(e *history.Event, f check.Finding) bool {
 	switch {
 	case e.Fault != nil:

@@ -129,10 +129,10 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 	var sections []nightSection
 	var counts []string
 	for _, section := range []nightSection{
-		{kind: nightly.Finding, Title: "Findings", Means: "Not as expected in any attempt: a regression, or a case that " +
-			"does not come about any more."},
-		{kind: nightly.Flake, Title: "Flakes", Means: "The same plan was as expected in one attempt and not in another: a " +
-			"race, or a trial that depends on the machine. What was proven in one attempt stays proven."},
+		{kind: nightly.Finding, Title: "Findings", Means: "Not as expected in any attempt: a regression, or a case " +
+			"that does not come about any more."},
+		{kind: nightly.Flake, Title: "Flakes", Means: "The same plan was as expected in one attempt and not in " +
+			"another: a race, or a trial that depends on the machine. What was proven in one attempt stays proven."},
 		{kind: nightly.Unshown, Title: "Not shown", Means: "Neither the one nor the other could be shown."},
 		{kind: nightly.Missing, Title: "Not run", Means: "No trial, so no verdict: each is UNKNOWN."},
 		{kind: nightly.Expected, Title: "As expected", Means: "Every attempt was as expected; in a race, one of them."},

@@ -37,7 +37,7 @@ func orderTales() []tale {
 			w.node(55, "worker2", false, nil)
 			w.pod(55.3, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 55})
 		}, sets: 2, action: explain.ActionCreate, ordinal: 2, blocker: "web-1", outlook: explain.Transient,
-			says: []string{"node worker2 is not Ready since +55.0 s", "renewed its lease 49.9 s ago",
+			says: []string{"node worker2 is not Ready (since +55.0 s)", "renewed its lease 49.9 s ago",
 				"step 6, kubelet-kill, was carried out on node worker2 at +30.9 s and is still active"}},
 		{name: "min-ready", tell: func(w *maker) {
 			w.spec["minReadySeconds"] = 50

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -61,13 +62,16 @@ type view struct {
 func (k *known) view(of *world.StatefulSet) *view {
 	s := newSet(of)
 	v := &view{k: k, set: s, replicas: make([]*pod, s.replicas)}
-	for _, o := range k.pods.now {
-		p, ok := k.pod(o)
-		if !ok || o.Deleted() || p.set != of.Key() {
+	for key, versions := range k.Pods.ByKey {
+		if name, _, ok := world.OrdinalOf(versions[0].Name()); !ok || name != of.Name() {
+			continue // Not one of its pods by its name.
+		}
+		p, ok := k.pod(k.Pods.At(key, k.at))
+		if !ok || p.set != of.Key() {
 			continue
 		}
-		if i := p.ordinal - s.Start; i >= 0 && i < s.replicas {
-			v.replicas[i] = p
+		if s.replica(p.ordinal) {
+			v.replicas[p.ordinal-s.Start] = p
 		} else {
 			v.condemned = append(v.condemned, p)
 		}
@@ -76,6 +80,7 @@ func (k *known) view(of *world.StatefulSet) *view {
 	return v
 }
 
+// block is the replica in place i as a blocker, blockOf any pod; the state is empty when it is available.
 func (v *view) block(i int) blocker {
 	return blocker{v.set.Start + i, v.replicas[i], v.replicas[i].state(v.set.MinReady)}
 }
@@ -101,8 +106,8 @@ func (v *view) next() step {
 // recreates waits for the pods of old revisions (recreateDeleteAndWait).
 func (v *view) recreates() (step, bool) {
 	s := step{action: ActionUpdate, rule: ruleRecreate}
-	for _, p := range v.everyPod() {
-		if p.revision() == v.set.Status.UpdateRevision || v.set.Status.UpdateRevision == "" {
+	for _, p := range slices.Concat(v.replicas, v.condemned) {
+		if p == nil || p.revision() == v.set.Status.UpdateRevision || v.set.Status.UpdateRevision == "" {
 			continue
 		}
 		s.ordinal = p.ordinal
@@ -112,10 +117,6 @@ func (v *view) recreates() (step, bool) {
 		s.blockers = append(s.blockers, v.blockOf(p))
 	}
 	return s, len(s.blockers) > 0
-}
-
-func (v *view) everyPod() []*pod {
-	return slices.DeleteFunc(slices.Concat(v.replicas, v.condemned), func(p *pod) bool { return p == nil })
 }
 
 // ordered is the next step of OrderedReady (processReplica, processCondemned).
@@ -286,14 +287,14 @@ func (v *view) roll() step {
 
 // refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
 // StatefulSet was created after it.
-func (k *known) refusal(s *set, ordinal int) *notice {
-	about := func(reason string) *notice {
-		return k.latest("StatefulSet "+s.Key(), func(n *notice) bool {
+func (k *known) refusal(s *set, ordinal int) *world.Notice {
+	about := func(reason string) *world.Notice {
+		return k.latest("StatefulSet "+s.Key(), func(n *world.Notice) bool {
 			return n.Spec.Reason == reason && mentions(n.Spec.Message, s.pod(ordinal))
 		})
 	}
 	refused, created := about("FailedCreate"), about("SuccessfulCreate")
-	if refused != nil && created != nil && created.last.At > refused.last.At {
+	if refused != nil && created != nil && k.told(created).At > k.told(refused).At {
 		return nil
 	}
 	return refused
@@ -306,7 +307,7 @@ func (k *known) staleClaim(s *set, ordinal int) *world.Claim {
 		return nil
 	}
 	for _, template := range s.Spec.Templates {
-		c := k.claims.get(world.Key(s.Event.Object.Namespace, template+"-"+s.pod(ordinal)))
+		c := k.Claims.At(world.Key(s.Event.Object.Namespace, template+"-"+s.pod(ordinal)), k.at)
 		if c == nil {
 			continue
 		}
@@ -331,86 +332,67 @@ func (v *view) behind(s step) []blocker {
 	if len(s.blockers) == 0 {
 		return nil
 	}
-	var more []blocker
-	switch s.rule {
-	case ruleOrder:
-		more = v.unavailableFrom(s.blockers[0].ordinal-v.set.Start+1, s)
-		if s.action == ActionDelete {
-			more = append(more, v.endingAbove(s.ordinal)...)
-		}
-	case ruleGone:
-		more = v.endingAbove(s.ordinal)
-	case ruleCondemned:
-		for _, p := range slices.Backward(v.condemned) {
-			if b := v.blockOf(p); b.state != "" && p.ordinal != s.ordinal {
-				more = append(more, b)
-			}
-		}
-	case ruleHighest:
-		for i := len(v.replicas) - 1; i > s.ordinal-v.set.Start; i-- {
-			if b := v.block(i); b.state != "" {
-				more = append(more, b)
-			}
-		}
-	case ruleBatch:
-		for i, p := range v.replicas {
-			if p == nil && v.k.refusal(v.set, v.set.Start+i) != nil {
-				more = append(more, v.block(i))
-			}
-		}
+	var all []blocker // Replicas from the lowest ordinal up, condemned pods from the highest down.
+	for i := range v.replicas {
+		all = append(all, v.block(i))
 	}
-	return slices.DeleteFunc(more, func(b blocker) bool {
-		return slices.ContainsFunc(s.blockers, func(now blocker) bool { return now.ordinal == b.ordinal })
+	for _, p := range v.condemned {
+		all = append(all, v.blockOf(p))
+	}
+	if s.rule == ruleCondemned || s.rule == ruleHighest {
+		slices.Reverse(all)
+	}
+	return slices.DeleteFunc(all, func(b blocker) bool {
+		return b.state == "" || !v.delays(s, b) ||
+			slices.ContainsFunc(s.blockers, func(now blocker) bool { return now.ordinal == b.ordinal })
 	})
 }
 
-// unavailableFrom are the pods that are to stay and are not available, from a place on and, for a creation, up to the
-// pod that is to be created.
-func (v *view) unavailableFrom(i int, s step) []blocker {
-	var more []blocker
-	for ; i >= 0 && i < len(v.replicas); i++ {
-		b := v.block(i)
-		if s.action == ActionCreate && b.ordinal >= s.ordinal {
-			break
+// delays reports whether the rule of a step makes it wait for a pod that is not available.
+func (v *view) delays(s step, b blocker) bool {
+	stays := v.set.replica(b.ordinal)
+	ending := !stays && b.pod.terminating() && b.ordinal > s.ordinal
+	switch s.rule {
+	case ruleOrder:
+		if stays {
+			return b.ordinal > s.blockers[0].ordinal && b.pod != nil &&
+				(s.action != ActionCreate || b.ordinal < s.ordinal)
 		}
-		if b.state != "" && b.state != stateMissing {
-			more = append(more, b)
-		}
+		return s.action == ActionDelete && ending
+	case ruleGone:
+		return ending
+	case ruleCondemned:
+		return !stays && b.ordinal != s.ordinal
+	case ruleHighest:
+		return stays && b.ordinal > s.ordinal
+	case ruleBatch:
+		return stays && b.pod == nil && v.k.refusal(v.set, b.ordinal) != nil
 	}
-	return more
+	return false
 }
 
-// endingAbove are the pods above an ordinal that are to go and have not gone, the highest first.
-func (v *view) endingAbove(ordinal int) []blocker {
-	var more []blocker
-	for _, p := range v.condemned {
-		if p.terminating() && p.ordinal > ordinal {
-			more = append(more, v.blockOf(p))
-		}
-	}
-	return more
-}
-
-// explainBlockers explains every pod that blocks a step, and tells how it looks for the whole: as bad as for
-// the worst of them, the first of those.
-func (d *Diagnosis) explainBlockers(k *known, v *view, s step) {
-	behind := v.behind(s)
+// explainBlockers explains every pod that blocks a step. The outlook of the whole is the worst of theirs.
+func (d *Diagnosis) explainBlockers(v *view, s step) {
 	after := ""
-	for i, b := range slices.Concat(s.blockers, behind) {
-		r := &reasoner{k: k, set: v.set, view: v, step: s}
+	for i, b := range slices.Concat(s.blockers, v.behind(s)) {
+		r := &reasoner{view: v, step: s}
 		r.blocked(b)
-		told := v.tell(b)
-		told.Causes, told.Outlook, told.Reason = r.causes, r.outlook, r.reason
-		if i >= len(s.blockers) {
-			told.After = after
+		since := b.since()
+		blocks := Blocker{Pod: v.set.pod(b.ordinal), State: string(b.state), Since: v.k.clock(since),
+			For: v.k.lasted(since), Causes: r.causes, Outlook: r.outlook, Reason: r.reason}
+		if b.state == stateNotAvailable {
+			blocks.State += " for another " + Lasting(b.pod.unavailableFor(v.set.MinReady).Round(time.Second))
 		}
-		after = told.Pod
-		d.Blockers = append(d.Blockers, told)
+		if i >= len(s.blockers) {
+			blocks.After = after
+		}
+		after = blocks.Pod
+		d.Blockers = append(d.Blockers, blocks)
 		if i == 0 {
-			d.add(r.causes)
+			d.Causes = append(d.Causes, r.causes...)
 			d.Outlook, d.Reason = r.outlook, r.reason
 		} else if worse(r.outlook, d.Outlook) {
-			d.Outlook, d.Reason = r.outlook, "as far as "+told.Pod+" blocks it: "+r.reason
+			d.Outlook, d.Reason = r.outlook, "as far as "+blocks.Pod+" blocks it: "+r.reason
 		}
 	}
 }

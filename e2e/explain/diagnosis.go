@@ -2,9 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/seatrial/seatrial/chaos/history"
 )
 
 // Action is the next thing that the controller of a StatefulSet has to do.
@@ -31,14 +30,6 @@ const (
 	NotKnown  Outlook = "not known"
 )
 
-// Moment is when something was first seen to be so, and the event of the history that says it (0 where there is none).
-// Known is false for what was never seen. A moment read from a time stamp in an object is right to the second.
-type Moment struct {
-	At    history.Time
-	Event int64
-	Known bool
-}
-
 // Evidence is where a sentence comes from: an event of the history where there is one, an API object ("pods
 // trial/web-1") and the field of it that says so.
 type Evidence struct {
@@ -47,19 +38,13 @@ type Evidence struct {
 	Field  string `json:"field,omitempty"`
 }
 
-// String tells the evidence in words.
+// String is the field, and the number of the event that shows it or, where there is none, the object.
 func (e Evidence) String() string {
-	s := e.Object
+	of := e.Object
 	if e.Event != 0 {
-		s = fmt.Sprintf("event %d", e.Event)
-		if e.Object != "" {
-			s += ": " + e.Object
-		}
+		of = fmt.Sprintf("#%d", e.Event)
 	}
-	if e.Field != "" {
-		s += " " + e.Field
-	}
-	return s
+	return strings.TrimSpace(of + " " + e.Field)
 }
 
 // Cause is one link of the chain that explains why a pod blocks it: the link after it explains it further.
@@ -80,8 +65,6 @@ type Blocker struct {
 	Causes  []Cause `json:"causes,omitempty"`
 	Outlook Outlook `json:"outlook"` // Of this pod; that of the Diagnosis is the worst of all.
 	Reason  string  `json:"reason"`
-
-	since Moment
 }
 
 // Diagnosis is what is to be said of one StatefulSet at one moment. Times are told as people read them: "+31.2 s" is

@@ -1,3 +1,8 @@
+// Package explain says of one StatefulSet at one moment what its controller wants to do, which pod blocks it, since
+// when and why, and whether that looks as if it would pass.
+//
+// It is pure and reads a world alone: that of a saved run at a moment, or one of the objects of a cluster as it is now.
+// The order in which a controller acts is that of k8s.io/kubernetes pkg/controller/statefulset.
 package explain
 
 import (
@@ -15,14 +20,14 @@ const DefaultBound = 5 * time.Second
 
 // diagnose says what the StatefulSet "namespace/name" waits for. One that is not known gets a diagnosis that says so.
 func diagnose(k *known, key string, bound time.Duration) Diagnosis {
-	d := Diagnosis{StatefulSet: key, At: k.clock(momentOf(k.at)), Ordinal: -1, Blockers: []Blocker{},
+	d := Diagnosis{StatefulSet: key, At: k.clock(atTime(k.at)), Ordinal: -1, Blockers: []Blocker{},
 		Causes: []Cause{}}
-	s := k.sets.get(key)
+	s := k.StatefulSets.At(key, k.at)
 	if s == nil {
 		d.Action, d.Outlook = ActionUnknown, NotKnown
 		d.Wants = "what is not known: the StatefulSet was not seen"
 		d.Reason = "what is wanted is written in the StatefulSet"
-		d.add(k.unknowns())
+		d.Causes = append(d.Causes, k.missing...)
 		return d
 	}
 	v := k.view(s)
@@ -35,30 +40,19 @@ func diagnose(k *known, key string, bound time.Duration) Diagnosis {
 		d.Rule = "" // Nothing else is kept waiting.
 	}
 	if len(next.blockers) > 0 {
-		d.explainBlockers(k, v, next)
+		d.explainBlockers(v, next)
 		d.Stuck = d.Blockers[0].For >= bound
 	} else {
-		r := &reasoner{k: k, set: v.set, view: v, step: next}
+		r := &reasoner{view: v, step: next}
 		r.idle()
-		d.add(r.causes)
+		d.Causes = append(d.Causes, r.causes...)
 		d.Outlook, d.Reason = r.outlook, r.reason
 	}
 	if d.Outlook == NotKnown {
-		d.add(k.unknowns())
+		d.Causes = append(d.Causes, k.missing...)
 	}
 	d.Stuck = d.Stuck || d.Outlook == Permanent
 	return d
-}
-
-func (d *Diagnosis) add(causes []Cause) { d.Causes = append(d.Causes, causes...) }
-
-// unknowns says what could not be seen.
-func (k *known) unknowns() []Cause {
-	var causes []Cause
-	for _, m := range k.missing {
-		causes = append(causes, Cause{Sentence: m})
-	}
-	return causes
 }
 
 // wants tells a step as a sentence that goes on after "the controller wants".
@@ -71,13 +65,23 @@ func (v *view) wants(s step) string {
 		if v.set.Deleting() {
 			return "nothing: the StatefulSet is being deleted, and its controller does no more than count"
 		}
-		if n := v.old(); n > 0 {
+		leaves := "strategy " + v.set.Strategy
+		if v.set.Strategy == world.RollingUpdate {
+			leaves = fmt.Sprintf("partition %d", v.set.Partition)
+		}
+		n := 0 // Pods that are not of the update revision.
+		for _, p := range v.replicas {
+			if p != nil && v.set.Status.UpdateRevision != "" && p.revision() != v.set.Status.UpdateRevision {
+				n++
+			}
+		}
+		if n > 0 {
 			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
-				Count(n, "pod"), isAre(n), v.leaves())
+				Count(n, "pod"), isAre(n), leaves)
 		}
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
-		if v.k.pods.get(key) != nil {
+		if v.k.Pods.At(key, v.k.at) != nil {
 			return fmt.Sprintf("to recreate %s", name)
 		}
 		return fmt.Sprintf("to create %s: %s", name, wanted)
@@ -85,7 +89,7 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("to delete %s: %s, from ordinal %d on", name, wanted, v.set.Start)
 	case ActionUpdate:
 		from := ""
-		if p := v.k.pods.get(key); p != nil && p.Meta.Labels[revisionLabel] != "" {
+		if p := v.k.Pods.At(key, v.k.at); p != nil && p.Meta.Labels[revisionLabel] != "" {
 			from = " from revision " + p.Meta.Labels[revisionLabel]
 		}
 		return fmt.Sprintf("to update %s%s to %s", name, from, v.set.Status.UpdateRevision)
@@ -93,24 +97,6 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("to replace %s, which has ended", name)
 	}
 	return fmt.Sprintf("nothing but to see %s available: all pods are there and at their revision", name)
-}
-
-// old counts the pods that are not of the update revision.
-func (v *view) old() int {
-	n := 0
-	for _, p := range v.replicas {
-		if p != nil && v.set.Status.UpdateRevision != "" && p.revision() != v.set.Status.UpdateRevision {
-			n++
-		}
-	}
-	return n
-}
-
-func (v *view) leaves() string {
-	if v.set.Strategy == world.RollingUpdate {
-		return fmt.Sprintf("partition %d", v.set.Partition)
-	}
-	return "strategy " + v.set.Strategy
 }
 
 // Count says how many there are of something.
@@ -128,34 +114,24 @@ func isAre(n int) string {
 	return "are"
 }
 
-// tell tells a blocker.
-func (v *view) tell(b blocker) Blocker {
-	since := Moment{}
-	if p := b.pod; p != nil {
-		switch b.state {
-		case stateTerminating:
-			since = p.asked()
-		case stateOver:
-			since = p.over()
-		case stateNotAvailable:
-			since = p.ready()
-		default:
-			since = p.unready()
-		}
+// since returns since when the pod is in its state.
+func (b blocker) since() moment {
+	switch {
+	case b.pod == nil:
+		return moment{}
+	case b.state == stateTerminating:
+		return b.pod.asked()
+	case b.state == stateOver:
+		return b.pod.over()
+	case b.state == stateNotAvailable:
+		return b.pod.ready()
 	}
-	state := string(b.state)
-	if left := b.pod; b.state == stateNotAvailable && left != nil {
-		state = "not available for another " + Lasting(left.unavailableFor(v.set.MinReady).Round(time.Second))
-	}
-	return Blocker{Pod: v.set.pod(b.ordinal), State: state, Since: v.k.clock(since), For: v.k.lasted(since),
-		since: since}
+	return b.pod.unready()
 }
 
 // reasoner puts the chain of causes together.
 type reasoner struct {
-	k       *known
-	set     *set
-	view    *view
+	*view
 	step    step
 	causes  []Cause
 	outlook Outlook
@@ -169,19 +145,8 @@ func (r *reasoner) because(evidence []Evidence, format string, args ...any) {
 }
 
 // said repeats an Event of the API; what ends before its time.
-func (r *reasoner) said(n *notice, what string) {
-	r.because(proof(n.Notice, "message"), "%s %s: %s", what, r.k.clock(n.last), quote(n.Spec.Message))
-}
-
-// asked returns since when the StatefulSet is as it is wanted, where that was seen.
-func (r *reasoner) asked() Moment {
-	if r.k.live {
-		return Moment{}
-	}
-	first, _ := r.k.sets.since(r.set.StatefulSet, func(v *world.StatefulSet) bool {
-		return v.Meta.Generation == r.set.Meta.Generation
-	})
-	return seen(first.Event)
+func (r *reasoner) said(n *world.Notice, what string) {
+	r.because(proof(n, "message"), "%s %s: %s", what, r.k.clock(r.k.told(n)), quote(n.Spec.Message))
 }
 
 // looks says how it looks; what was said first stands, unless it was not known.
@@ -217,7 +182,7 @@ func (r *reasoner) blocked(b blocker) {
 		left := b.pod.unavailableFor(r.set.MinReady).Round(time.Second)
 		r.because(proof(b.pod.Pod, "status.conditions[Ready].lastTransitionTime"),
 			"%s is Ready%s and counts as available after %d s (minReadySeconds): in another %s", b.pod.Name(),
-			r.k.sinceWhen(b.pod.ready()), r.set.MinReady, Lasting(left))
+			r.k.since(b.pod.ready()), r.set.MinReady, Lasting(left))
 		r.looks(Transient, "it is available in %s if it stays Ready", Lasting(left))
 	default:
 		r.notReady(b.pod)
@@ -236,7 +201,7 @@ func (r *reasoner) over(p *pod) {
 		why = ": " + quote(why)
 	}
 	r.because(proof(p.Pod, "status.phase"), "%s has %s%s%s", p.Name(), strings.ToLower(string(p.Status.Phase)),
-		r.k.sinceWhen(p.over()), why)
+		r.k.since(p.over()), why)
 	if p.terminating() {
 		r.terminating(p)
 		return
@@ -282,9 +247,16 @@ const reasonIdle = "no pod blocks it: the controller does it as soon as it gets 
 // idle explains a controller that could act and was not yet seen to.
 func (r *reasoner) idle() {
 	if r.set.Status.ObservedGeneration < r.set.Meta.Generation {
+		var asked moment
+		if !r.k.live {
+			first, _ := since(r.k.StatefulSets, r.set.StatefulSet, func(v *world.StatefulSet) bool {
+				return v.Meta.Generation == r.set.Meta.Generation
+			})
+			asked = seen(first.Event)
+		}
 		r.because(proof(r.set.StatefulSet, "status.observedGeneration"),
 			"the controller has not observed the latest spec%s: it has seen generation %d of %d",
-			r.k.sinceWhen(r.asked()), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
+			r.k.since(asked), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
 	for _, f := range r.k.faults {
 		switch ago := r.k.lasted(f.healed); {
@@ -299,8 +271,8 @@ func (r *reasoner) idle() {
 				"become the leader before it acts", f.Step, f.Name, Lasting(ago))
 		}
 	}
-	if n := r.k.noticed("StatefulSet", r.set.Key(), "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
-		r.k.lasted(n.last) < time.Minute {
+	if n := r.k.noticed("StatefulSet "+r.set.Key(), "", "FailedCreate", "FailedDelete", "FailedUpdate"); n != nil &&
+		r.k.lasted(r.k.told(n)) < time.Minute {
 		r.said(n, "the last failure that the controller reported, at")
 	}
 	r.looks(Transient, "%s", reasonIdle)

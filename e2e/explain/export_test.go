@@ -27,5 +27,5 @@ func Steps(h history.History, until history.Time) map[string][]Step {
 
 // Of diagnoses one StatefulSet, known or not.
 func Of(w *world.World, moment history.Time, key string, bound time.Duration) Diagnosis {
-	return diagnose(knownAt(w, moment), key, bound)
+	return diagnose(newKnown(w, moment, false), key, bound)
 }

@@ -8,7 +8,7 @@ import (
 
 // faultsOn adds the faults that were active on the pod or on its node when it began to block.
 func (r *reasoner) faultsOn(b blocker) {
-	since := r.view.tell(b).since
+	since := b.since()
 	nodes := r.nodesOf(b.pod)
 	for _, f := range r.k.faults {
 		hits := f.Victim == b.pod.Name() || slices.Contains(nodes, f.Node)
@@ -33,7 +33,7 @@ func (r *reasoner) faultsOn(b blocker) {
 
 // hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
 func (r *reasoner) hurtsControl(f fault) bool {
-	if n := r.k.nodes.get(f.Node); n != nil {
+	if n := r.k.Nodes.At(f.Node, r.k.at); n != nil {
 		if _, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]; ok {
 			return true
 		}
@@ -58,7 +58,7 @@ func (r *reasoner) nodesOf(p *pod) []string {
 	}
 	var names []string
 	for _, c := range p.claims() {
-		if v := r.k.volumes.get(c.Spec.VolumeName); v != nil {
+		if v := r.k.Volumes.At(c.Spec.VolumeName, r.k.at); v != nil {
 			names = append(names, named(v)...)
 		}
 	}

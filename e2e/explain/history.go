@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -12,11 +13,11 @@ import (
 // At diagnoses every StatefulSet of a trial at a moment. Bound is how long a pod has to block before that is called
 // stuck.
 func At(w *world.World, moment history.Time, bound time.Duration) []Diagnosis {
-	k, spells := stretches(w, moment)
+	k, steps := stretches(w, moment)
 	var out []Diagnosis
-	for _, s := range k.sets.there() {
+	for _, s := range there(k, k.StatefulSets) {
 		d := diagnose(k, s.Key(), bound)
-		if list := spells[s.Key()]; len(list) > 0 && d.Action != ActionNone {
+		if list := steps[s.Key()]; len(list) > 0 && d.Action != ActionNone {
 			d.lasts(k, list[len(list)-1], bound)
 		}
 		out = append(out, d)
@@ -28,12 +29,7 @@ func At(w *world.World, moment history.Time, bound time.Duration) []Diagnosis {
 // once, at the moment now in nanoseconds since 1970; an observer "api/RESOURCE" tells in its detail why objects of a
 // resource could not be read.
 func Now(w *world.World, now time.Time, key string, bound time.Duration) Diagnosis {
-	k := newKnown(w)
-	k.live, k.at, k.offsetOK = true, history.Time(now.UnixNano()), true
-	for i := range w.Events {
-		k.take(&w.Events[i], k.at)
-	}
-	return diagnose(k, key, bound)
+	return diagnose(newKnown(w, history.Time(now.UnixNano()), true), key, bound)
 }
 
 // lasts says since when nothing has moved, from a stretch that ends at the diagnosis.
@@ -41,7 +37,7 @@ func (d *Diagnosis) lasts(k *known, s stretch, bound time.Duration) {
 	if s.key == "" || s.to < k.at {
 		return
 	}
-	d.Since, d.For = k.clock(momentOf(s.from)), k.at.Sub(s.from)
+	d.Since, d.For = k.clock(atTime(s.from)), k.at.Sub(s.from)
 	d.Stuck = d.For >= bound
 	if len(d.Blockers) == 0 && d.Stuck && d.Outlook == Transient && d.Reason == reasonIdle {
 		d.Outlook, d.Reason = NotKnown, "no pod blocks it, and the controller has not done it for "+Lasting(d.For)
@@ -51,7 +47,7 @@ func (d *Diagnosis) lasts(k *known, s stretch, bound time.Duration) {
 // stretch is a time in which the next step of a StatefulSet's controller stayed the same.
 type stretch struct {
 	from, to history.Time
-	key      string
+	key      string // Of the step; empty when there was nothing to do.
 	open     bool
 }
 
@@ -64,18 +60,13 @@ type walker struct {
 
 // stretches returns the steps of each StatefulSet up to a moment, in order, and what was known then.
 func stretches(w *world.World, until history.Time) (*known, map[string][]stretch) {
-	b := &walker{newKnown(w), map[string][]stretch{}, map[string]history.Time{}}
-	for i := range w.Events {
-		e := &w.Events[i]
+	b := &walker{newKnown(w, until, false), map[string][]stretch{}, map[string]history.Time{}}
+	b.at = 0
+	for _, e := range w.Of(history.KindObject) {
 		if e.Span.NotAfter > until {
-			b.take(e, until)
 			continue
 		}
 		b.ripen(e.Span.NotAfter)
-		b.take(e, until)
-		if e.Kind != history.KindObject || e.Object == nil {
-			continue
-		}
 		b.at = max(b.at, e.Span.NotAfter)
 		for _, key := range b.touched(e.Object) {
 			b.walk(key)
@@ -83,12 +74,9 @@ func stretches(w *world.World, until history.Time) (*known, map[string][]stretch
 	}
 	b.ripen(until)
 	for _, list := range b.all {
-		if n := len(list); n > 0 {
-			list[n-1].to, list[n-1].open = max(until, list[n-1].from), true
-		}
+		list[len(list)-1].to, list[len(list)-1].open = max(until, list[len(list)-1].from), true
 	}
 	b.at = until
-	b.finish()
 	return b.known, b.all
 }
 
@@ -102,18 +90,17 @@ func (b *walker) touched(o *history.Object) []string {
 			return []string{world.Key(o.Namespace, name)}
 		}
 	case "events", "persistentvolumeclaims":
-		var keys []string
-		for _, s := range b.sets.there() {
-			keys = append(keys, s.Key())
-		}
-		return keys
+		return slices.Sorted(maps.Keys(b.StatefulSets.ByKey))
 	}
 	return nil
 }
 
 // ripen takes the steps that only the time brought, up to a moment: no fact says that a pod becomes available.
 func (b *walker) ripen(to history.Time) {
-	for _, key := range slices.Sorted(maps.Keys(b.due)) {
+	keys := slices.SortedFunc(maps.Keys(b.due), func(x, y string) int {
+		return cmp.Or(cmp.Compare(b.due[x], b.due[y]), cmp.Compare(x, y))
+	})
+	for _, key := range keys {
 		if due := b.due[key]; due <= to && due > b.at {
 			b.at = due
 			b.walk(key)
@@ -121,10 +108,11 @@ func (b *walker) ripen(to history.Time) {
 	}
 }
 
+// walk notes the next step of a StatefulSet's controller, if it is another than before.
 func (b *walker) walk(key string) {
 	now := ""
 	delete(b.due, key)
-	if s := b.sets.get(key); s != nil {
+	if s := b.StatefulSets.At(key, b.at); s != nil {
 		v := b.view(s)
 		if next := v.next(); next.action != ActionNone {
 			now = next.key()
@@ -165,9 +153,9 @@ func Longest(w *world.World, until history.Time, bound time.Duration) (Spell, bo
 	if !found.open {
 		moment = found.from + (found.to-found.from)/2 // At its end the blocker is about to go.
 	}
-	k := knownAt(w, moment)
+	k := newKnown(w, moment, false)
 	d := diagnose(k, of, bound)
 	d.lasts(k, stretch{from: found.from, to: moment, key: found.key}, 0)
-	return Spell{From: k.clock(momentOf(found.from)), To: k.clock(momentOf(found.to)), For: found.to.Sub(found.from),
+	return Spell{From: k.clock(atTime(found.from)), To: k.clock(atTime(found.to)), For: found.to.Sub(found.from),
 		Open: found.open, Diagnosis: d}, true
 }

@@ -8,234 +8,207 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// known is what a world had told by the moment at.
+// known is what a world shows at the moment at: of an object, the last version that was seen by then.
 type known struct {
+	*world.Objects
 	at, start history.Time
-	live      bool             // The world is a cluster as it is now: moments are nanoseconds since 1970.
-	facts     []*history.Event // Of faults.
-	faults    []fault
-
-	sets     kind[world.SetSpec, appsv1.StatefulSetStatus]
-	pods     kind[corev1.PodSpec, world.PodStatus]
-	claims   kind[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
-	volumes  kind[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]
-	nodes    kind[corev1.NodeSpec, corev1.NodeStatus]
-	attached kind[storagev1.VolumeAttachmentSpec, storagev1.VolumeAttachmentStatus]
-	leases   kind[coordinationv1.LeaseSpec, world.None]
-	events   kind[corev1.Event, world.None]
-
-	notices  map[string][]notice // Events of the API by what they are about: "Pod namespace/name".
-	on       map[string]bool     // The resources that were watched.
-	missing  []string            // What could not be seen, and why, a sentence each.
-	offset   history.Time        // What to add to a moment to get nanoseconds since 1970.
-	offsetOK bool
+	live      bool                       // The world is a cluster as it is now: moments are nanoseconds since 1970.
+	faults    []fault                    // Those that were injected.
+	events    map[string][]*world.Notice // Events of the API by what they are about: "Pod namespace/name".
+	watched   map[string]bool            // The resources that were watched.
+	missing   []Cause                    // What could not be seen, and why.
+	offset    history.Time               // What to add to a moment to get nanoseconds since 1970.
+	offsetOK  bool
 }
 
-func newKnown(w *world.World) *known {
-	o := w.Objects()
-	return &known{
-		start: w.Begin(), notices: map[string][]notice{}, on: map[string]bool{},
-		sets: newKind(o.StatefulSets), pods: newKind(o.Pods), claims: newKind(o.Claims), volumes: newKind(o.Volumes),
-		nodes: newKind(o.Nodes), attached: newKind(o.Attachments), leases: newKind(o.Leases),
-		events: newKind(o.Notices),
+func newKnown(w *world.World, at history.Time, live bool) *known {
+	k := &known{Objects: w.Objects(), at: at, start: w.Begin(), live: live, offsetOK: live,
+		events: map[string][]*world.Notice{}, watched: map[string]bool{}}
+	for _, n := range k.Notices.All {
+		about := n.Spec.InvolvedObject.Kind + " " + world.Key(n.Event.Object.Namespace, n.Spec.InvolvedObject.Name)
+		k.events[about] = append(k.events[about], n)
 	}
-}
-
-// knownAt returns what a world had told by a moment.
-func knownAt(w *world.World, moment history.Time) *known {
-	k := newKnown(w)
-	for i := range w.Events {
-		k.take(&w.Events[i], moment)
-	}
-	k.at = moment
-	k.finish()
+	k.readClock()
+	k.readObservers(w)
+	k.readFaults(w)
 	return k
 }
 
-// take takes an event in, unless it came after a moment.
-func (k *known) take(e *history.Event, until history.Time) {
-	inTime := e.Span.NotAfter <= until
-	switch {
-	case e.Kind == history.KindObject && e.Object != nil:
-		k.object(e, inTime)
-	case !inTime:
-	case e.Kind == history.KindObserver && e.Observer != nil:
-		k.observe(e)
-	case e.Kind == history.KindFault && e.Fault != nil:
-		k.facts = append(k.facts, e)
+// readClock holds the API server's clock against the history's: what a fact tells was stamped before it was seen.
+func (k *known) readClock() {
+	if k.live {
+		return
 	}
-}
-
-func (k *known) object(e *history.Event, inTime bool) {
-	var created metav1.Time
-	switch e.Object.Resource {
-	case "statefulsets":
-		created = k.sets.take(e, inTime)
-	case "pods":
-		created = k.pods.take(e, inTime)
-	case "persistentvolumeclaims":
-		created = k.claims.take(e, inTime)
-	case "persistentvolumes":
-		created = k.volumes.take(e, inTime)
-	case "nodes":
-		created = k.nodes.take(e, inTime)
-	case "volumeattachments":
-		created = k.attached.take(e, inTime)
-	case "leases":
-		created = k.leases.take(e, inTime)
-		if l := k.leases.get(world.Key(e.Object.Namespace, e.Object.Name)); l != nil && l.Spec.RenewTime != nil {
-			k.stampedBy(e, l.Spec.RenewTime.Time)
-		}
-	case "events":
-		k.events.take(e, inTime)
-		if n := k.events.now[world.Key(e.Object.Namespace, e.Object.Name)]; n != nil && n.Event == e {
-			k.notice(n)
-		}
-	}
-	k.stampedBy(e, created.Time)
-}
-
-// stampedBy holds the API server's clock against the history's: what a fact tells was stamped before it was seen.
-func (k *known) stampedBy(e *history.Event, stamp time.Time) {
-	if offset := history.Time(stamp.UnixNano()) - e.Span.NotAfter; !k.live && !stamp.IsZero() {
-		if !k.offsetOK || offset > k.offset {
-			k.offset, k.offsetOK = offset, true
+	creations(k, k.StatefulSets)
+	creations(k, k.Pods)
+	creations(k, k.Claims)
+	creations(k, k.Volumes)
+	creations(k, k.Nodes)
+	creations(k, k.Attachments)
+	creations(k, k.Leases)
+	for _, l := range k.Leases.All {
+		if l.Spec.RenewTime != nil {
+			k.stamp(l.Event, l.Spec.RenewTime.Time)
 		}
 	}
 }
 
-func (k *known) observe(e *history.Event) {
-	resource, ok := strings.CutPrefix(e.Observer.Name, "api/")
-	switch {
-	case !ok:
-	case e.Observer.State == history.ObserverOn:
-		k.on[resource] = true
-	case k.live:
-		k.missing = append(k.missing, e.Observer.Detail)
-	case e.Observer.State == history.ObserverGap || e.Observer.State == history.ObserverLoss:
-		k.missing = append(k.missing, fmt.Sprintf("the watch of %s was blind from %s to %s (event %d)", resource,
-			k.clock(momentOf(e.Span.NotBefore)), k.clock(momentOf(e.Span.NotAfter)), e.ID))
+// creations takes the stamps of the creation of objects.
+func creations[S, T any](k *known, all *world.Versions[S, T]) {
+	for _, o := range all.All {
+		k.stamp(o.Event, o.Meta.CreationTimestamp.Time)
 	}
 }
 
-// finish says what was not seen, and puts the faults in order.
-func (k *known) finish() {
+func (k *known) stamp(e *history.Event, stamp time.Time) {
+	if e.Span.NotAfter > k.at || stamp.IsZero() {
+		return
+	}
+	if offset := history.Time(stamp.UnixNano()) - e.Span.NotAfter; !k.offsetOK || offset > k.offset {
+		k.offset, k.offsetOK = offset, true
+	}
+}
+
+// readObservers notes which resources were watched, and what could not be seen.
+func (k *known) readObservers(w *world.World) {
+	for _, e := range w.Of(history.KindObserver) {
+		resource, ok := strings.CutPrefix(e.Observer.Name, "api/")
+		switch state := e.Observer.State; {
+		case !ok || e.Span.NotAfter > k.at:
+		case state == history.ObserverOn:
+			k.watched[resource] = true
+		case k.live:
+			k.missing = append(k.missing, Cause{Sentence: e.Observer.Detail})
+		case state == history.ObserverGap || state == history.ObserverLoss:
+			k.missing = append(k.missing, Cause{Sentence: fmt.Sprintf(
+				"the watch of %s was blind from %s to %s (event %d)", resource,
+				k.clock(atTime(e.Span.NotBefore)), k.clock(atTime(e.Span.NotAfter)), e.ID)})
+		}
+	}
 	for _, name := range []string{"statefulsets", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes",
 		"volumeattachments", "events"} {
-		if !k.on[name] && !k.live {
-			k.missing = append(k.missing, name+" were not watched: what they would tell is not known")
+		if !k.watched[name] && !k.live {
+			k.missing = append(k.missing, Cause{Sentence: name + " were not watched: what they would tell is not known"})
 		}
 	}
-	k.faults = faultsOf(k.facts)
 }
 
-// kind is the objects of one kind as they are known. Deleted ones stay, to tell since when they are gone.
-type kind[S, T any] struct {
-	all  *world.Versions[S, T]
-	next int // Of all.All.
-	now  map[string]*world.Object[S, T]
+// fault is one that was injected.
+type fault struct {
+	world.Fault
+	injected, healed moment // Healed is not known while the fault is active.
+	events           []int64
 }
 
-func newKind[S, T any](all *world.Versions[S, T]) kind[S, T] {
-	return kind[S, T]{all: all, now: map[string]*world.Object[S, T]{}}
-}
-
-// take takes in the version that an event shows, unless it is older than what is known. It returns when the object was
-// created, zero where it was not taken. Every event must be given to it, in the order of the history.
-func (k *kind[S, T]) take(e *history.Event, inTime bool) (created metav1.Time) {
-	if k.next == len(k.all.All) || k.all.All[k.next].Event != e {
-		return created
+// readFaults reads the faults that were injected, in the order of their steps.
+func (k *known) readFaults(w *world.World) {
+	var facts []*history.Event
+	names := map[int]string{}
+	for _, e := range w.Of(history.KindFault) {
+		if e.Span.NotAfter <= k.at {
+			facts = append(facts, e)
+			names[e.Fault.Step] = cmp.Or(names[e.Fault.Step], e.Fault.Name)
+		}
 	}
-	o := k.all.All[k.next]
-	k.next++
-	old := k.now[o.Key()]
-	if !inTime || old != nil && old.Version > o.Version {
-		return created
+	for _, step := range slices.Sorted(maps.Keys(names)) {
+		f := fault{Fault: world.FaultLife(facts, step, names[step])}
+		injected := f.Facts[history.StageInjected]
+		if injected == nil {
+			continue
+		}
+		f.injected = moment{At: injected.Span.NotBefore, Event: injected.ID, Known: true}
+		f.events = []int64{injected.ID}
+		if e := f.Facts[history.StageConfirmed]; e != nil {
+			f.events = append(f.events, e.ID)
+		}
+		if e := cmp.Or(f.Facts[history.StageHealed], f.Facts[history.StageConfirmedHealed]); e != nil {
+			f.healed = seen(e)
+		}
+		k.faults = append(k.faults, f)
 	}
-	k.now[o.Key()] = o
-	return o.Meta.CreationTimestamp
 }
 
-// get returns an object that is there, nil where there is none.
-func (k *kind[S, T]) get(key string) *world.Object[S, T] {
-	if o := k.now[key]; o != nil && !o.Deleted() {
-		return o
-	}
-	return nil
-}
-
-// there returns the objects that are there, in the order of their keys.
-func (k *kind[S, T]) there() []*world.Object[S, T] {
+// there returns the objects of a kind that are there, in the order of their keys.
+func there[S, T any](k *known, v *world.Versions[S, T]) []*world.Object[S, T] {
 	var all []*world.Object[S, T]
-	for _, key := range slices.Sorted(maps.Keys(k.now)) {
-		if o := k.get(key); o != nil {
+	for _, key := range slices.Sorted(maps.Keys(v.ByKey)) {
+		if o := v.At(key, k.at); o != nil {
 			all = append(all, o)
 		}
 	}
 	return all
 }
 
-// gone returns when an object was deleted.
-func (k *kind[S, T]) gone(key string) Moment {
-	if o := k.now[key]; o != nil && o.Deleted() {
-		return seen(o.Event)
+// deletedAt returns when an object that is not there was deleted.
+func deletedAt[S, T any](k *known, v *world.Versions[S, T], key string) moment {
+	for _, o := range slices.Backward(v.ByKey[key]) {
+		if o.Event.Span.NotAfter > k.at {
+			continue
+		}
+		if o.Deleted() {
+			return seen(o.Event)
+		}
+		break
 	}
-	return Moment{}
+	return moment{}
 }
 
 // since returns the first of the versions up to this one that were all so, and whether one before it was not.
-func (k *kind[S, T]) since(o *world.Object[S, T], is func(*world.Object[S, T]) bool) (*world.Object[S, T], bool) {
-	first := o
-	for _, v := range slices.Backward(k.all.ByKey[o.Key()]) {
-		if v.Version > o.Version {
+func since[S, T any](v *world.Versions[S, T], o *world.Object[S, T], is func(*world.Object[S, T]) bool) (
+	first *world.Object[S, T], changed bool,
+) {
+	first = o
+	for _, old := range slices.Backward(v.ByKey[o.Key()]) {
+		if old.Version > o.Version {
 			continue
 		}
-		if v.UID() != o.UID() {
+		if old.UID() != o.UID() {
 			break
 		}
-		if !is(v) {
+		if !is(old) {
 			return first, true
 		}
-		first = v
+		first = old
 	}
 	return first, false
 }
 
-// first returns since when an object of that uid was seen.
-func (k *kind[S, T]) first(o *world.Object[S, T]) Moment {
-	first, _ := k.since(o, func(*world.Object[S, T]) bool { return true })
+// created returns since when an object of that uid was seen.
+func created[S, T any](v *world.Versions[S, T], o *world.Object[S, T]) moment {
+	first, _ := since(v, o, func(*world.Object[S, T]) bool { return true })
 	return seen(first.Event)
 }
 
-// began returns since when something is so: since the fact that showed it, when it was otherwise in the one before;
-// since the stamp, when it never was seen otherwise, or since it was seen at all.
-func (k *known) began(e *history.Event, changed bool, stamp int64) Moment {
-	if changed {
-		return seen(e)
+// latest returns the last Event about an object ("Pod namespace/name") that matches, nil where there is none.
+func (k *known) latest(about string, matches func(*world.Notice) bool) *world.Notice {
+	var found *world.Notice
+	for _, n := range k.events[about] {
+		if k.Notices.At(n.Key(), k.at) == n && matches(n) && (found == nil || k.told(n).At >= k.told(found).At) {
+			found = n
+		}
 	}
-	if at := k.stamped(stamp); at.Known && at.At <= e.Span.NotAfter {
-		at.Event = e.ID
-		return at
-	}
-	if k.live {
-		return Moment{}
-	}
-	return seen(e)
+	return found
 }
 
-func seen(e *history.Event) Moment { return Moment{At: e.Span.NotAfter, Event: e.ID, Known: true} }
+// noticed returns the last Event about an object with one of the reasons, nil where there is none. A uid of "" is any.
+func (k *known) noticed(about, uid string, reasons ...string) *world.Notice {
+	return k.latest(about, func(n *world.Notice) bool {
+		of := string(n.Spec.InvolvedObject.UID)
+		return slices.Contains(reasons, n.Spec.Reason) && (uid == "" || of == "" || of == uid)
+	})
+}
 
-func momentOf(t history.Time) Moment { return Moment{At: t, Known: true} }
+// told returns when an Event was last told.
+func (k *known) told(n *world.Notice) moment {
+	if k.live {
+		return k.stamped(max(world.Seconds(&n.Spec.LastTimestamp), n.Spec.EventTime.Unix()))
+	}
+	return seen(n.Event)
+}
 
 // proof returns evidence of fields of an object, or of the whole of it.
 func proof[S, T any](o *world.Object[S, T], fields ...string) []Evidence {
@@ -250,102 +223,51 @@ func proof[S, T any](o *world.Object[S, T], fields ...string) []Evidence {
 }
 
 // absence returns evidence that an object is not there.
-func absence(resource, key string, gone Moment) []Evidence {
+func absence(resource, key string, gone moment) []Evidence {
 	return []Evidence{{Event: gone.Event, Object: resource + " " + key}}
 }
 
-// notice is an Event of the API.
-type notice struct {
-	*world.Notice
-	last Moment
+// moment is when something was first seen to be so, and the event of the history that says it (0 where there is none).
+// Known is false for what was never seen. A moment read from a time stamp in an object is right to the second.
+type moment struct {
+	At    history.Time
+	Event int64
+	Known bool
 }
 
-// mostNotices bounds how many Events are kept of one object.
-const mostNotices = 64
+func seen(e *history.Event) moment { return moment{At: e.Span.NotAfter, Event: e.ID, Known: true} }
 
-func (k *known) notice(v *world.Notice) {
-	n := notice{v, seen(v.Event)}
+func atTime(t history.Time) moment { return moment{At: t, Known: true} }
+
+// began returns since when something is so: since the fact that showed it, when it was otherwise in the one before;
+// since the stamp, when it never was seen otherwise, or since it was seen at all.
+func (k *known) began(e *history.Event, changed bool, stamp int64) moment {
+	if changed {
+		return seen(e)
+	}
+	if at := k.stamped(stamp); at.Known && at.At <= e.Span.NotAfter {
+		at.Event = e.ID
+		return at
+	}
 	if k.live {
-		n.last = k.stamped(max(world.Seconds(&v.Spec.LastTimestamp), v.Spec.EventTime.Unix()))
+		return moment{}
 	}
-	about := v.Spec.InvolvedObject.Kind + " " + world.Key(v.Event.Object.Namespace, v.Spec.InvolvedObject.Name)
-	list := slices.DeleteFunc(k.notices[about], func(old notice) bool { return old.Key() == n.Key() })
-	if v.Deleted() {
-		k.notices[about] = list
-		return
-	}
-	if len(list) >= mostNotices {
-		list = list[1:]
-	}
-	k.notices[about] = append(list, n)
-}
-
-// noticed returns the last Event about an object with one of the reasons, nil where there is none. A uid of "" is any.
-func (k *known) noticed(what, key, uid string, reasons ...string) *notice {
-	return k.latest(what+" "+key, func(n *notice) bool {
-		of := string(n.Spec.InvolvedObject.UID)
-		return slices.Contains(reasons, n.Spec.Reason) && (uid == "" || of == "" || of == uid)
-	})
-}
-
-// latest returns the last Event about an object that is such a one, nil where there is none.
-func (k *known) latest(about string, is func(*notice) bool) *notice {
-	var found *notice
-	for i := range k.notices[about] {
-		n := &k.notices[about][i]
-		if (found == nil || n.last.At >= found.last.At) && is(n) {
-			found = n
-		}
-	}
-	return found
-}
-
-// fault is one that was injected.
-type fault struct {
-	world.Fault
-	injected, healed Moment // Healed is not known while the fault is active.
-	events           []int64
-}
-
-// faultsOf returns the faults that were injected, as the facts by then say, in the order of their steps.
-func faultsOf(facts []*history.Event) []fault {
-	names := map[int]string{}
-	for _, e := range facts {
-		names[e.Fault.Step] = cmp.Or(names[e.Fault.Step], e.Fault.Name)
-	}
-	var all []fault
-	for _, step := range slices.Sorted(maps.Keys(names)) {
-		f := fault{Fault: world.FaultLife(facts, step, names[step])}
-		injected := f.Facts[history.StageInjected]
-		if injected == nil {
-			continue
-		}
-		f.injected = Moment{At: injected.Span.NotBefore, Event: injected.ID, Known: true}
-		f.events = []int64{injected.ID}
-		if e := f.Facts[history.StageConfirmed]; e != nil {
-			f.events = append(f.events, e.ID)
-		}
-		if e := cmp.Or(f.Facts[history.StageHealed], f.Facts[history.StageConfirmedHealed]); e != nil {
-			f.healed = seen(e)
-		}
-		all = append(all, f)
-	}
-	return all
+	return seen(e)
 }
 
 // wall returns nanoseconds since 1970 at the moment, and false when that is not known.
 func (k *known) wall() (int64, bool) { return int64(k.at + k.offset), k.offsetOK }
 
 // stamped returns the moment of a time stamp, in seconds since 1970.
-func (k *known) stamped(seconds int64) Moment {
+func (k *known) stamped(seconds int64) moment {
 	if seconds <= 0 || !k.offsetOK {
-		return Moment{}
+		return moment{}
 	}
-	return momentOf(history.Time(seconds*1e9) - k.offset)
+	return atTime(history.Time(seconds*1e9) - k.offset)
 }
 
 // clock tells a moment to people.
-func (k *known) clock(m Moment) string {
+func (k *known) clock(m moment) string {
 	switch {
 	case !m.Known:
 		return ""
@@ -355,16 +277,16 @@ func (k *known) clock(m Moment) string {
 	return fmt.Sprintf("%+.1f s", m.At.Sub(k.start).Seconds())
 }
 
-// sinceWhen is " since +31.2 s", and nothing when it is not known since when.
-func (k *known) sinceWhen(m Moment) string {
+// since is " (since +31.2 s)", and nothing when it is not known since when.
+func (k *known) since(m moment) string {
 	if !m.Known {
 		return ""
 	}
-	return " since " + k.clock(m)
+	return " (since " + k.clock(m) + ")"
 }
 
 // lasted returns how long ago a moment was, 0 when it is not known.
-func (k *known) lasted(m Moment) time.Duration {
+func (k *known) lasted(m moment) time.Duration {
 	if !m.Known || m.At > k.at {
 		return 0
 	}

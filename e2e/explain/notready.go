@@ -21,9 +21,9 @@ const forcedDetach = 6 * time.Minute
 
 // notReady explains a pod that is not Running and Ready.
 func (r *reasoner) notReady(p *pod) {
-	what := "is not Ready" + r.k.sinceWhen(p.unready())
+	what := "is not Ready" + r.k.since(p.unready())
 	if !p.everReady() && !r.k.live {
-		what = "was never Ready, and is there" + r.k.sinceWhen(p.unready())
+		what = "was never Ready" + r.k.since(p.unready())
 	}
 	r.because(proof(p.Pod, "status.conditions[Ready]"), "%s %s; its phase is %s", p.Name(), what, p.Status.Phase)
 	if p.Spec.NodeName == "" {
@@ -41,8 +41,8 @@ func (r *reasoner) notReady(p *pod) {
 		r.looks(NotKnown, "it becomes Ready when the conditions of its readiness gates are set")
 		return
 	}
-	n := r.k.noticed("Pod", p.Key(), p.UID(), "Unhealthy")
-	if n != nil && n.last.At >= p.unready().At.Add(-time.Minute) {
+	n := p.noticed("Unhealthy")
+	if n != nil && r.k.told(n).At >= p.unready().At.Add(-time.Minute) {
 		r.said(n, "a probe fails, last at")
 		r.probing(p)
 		return
@@ -78,14 +78,14 @@ func (r *reasoner) probing(p *pod) {
 
 // nodeDown explains a node that is not there or does not answer, and returns false for one that is well.
 func (r *reasoner) nodeDown(name string) bool {
-	n := r.k.nodes.get(name)
+	n := r.k.Nodes.At(name, r.k.at)
 	if n == nil {
-		gone := r.k.nodes.gone(name)
-		if !gone.Known && (!r.k.on["nodes"] || len(r.k.nodes.there()) == 0) {
+		gone := deletedAt(r.k, r.k.Nodes, name)
+		if !gone.Known && (!r.k.watched["nodes"] || len(there(r.k, r.k.Nodes)) == 0) {
 			return false
 		}
 		r.because(absence("nodes", name, gone), "node %s does not exist%s", name,
-			r.k.sinceWhen(gone))
+			r.k.since(gone))
 		r.looks(Transient, "the pod garbage collector deletes pods of a node that has not existed for 40 s; what "+
 			"the controller makes in its place has to find another node")
 		return true
@@ -97,7 +97,7 @@ func (r *reasoner) nodeDown(name string) bool {
 	if !nodeReady(n) {
 		c := world.NodeReady(n)
 		r.because(proof(n, "status.conditions[Ready]"), "node %s is not Ready%s: the condition is %s, %s",
-			name, r.k.sinceWhen(r.k.nodeUnready(n)), c.Status, quote(c.Message))
+			name, r.k.since(r.k.nodeUnready(n)), c.Status, quote(c.Message))
 	}
 	if old {
 		r.because(proof(r.k.lease(name), "spec.renewTime"), "the kubelet of node %s last renewed its lease "+
@@ -110,7 +110,7 @@ func (r *reasoner) nodeDown(name string) bool {
 
 // lease returns that of a node's kubelet, nil where it was not seen.
 func (k *known) lease(node string) *world.Lease {
-	return k.leases.get(world.Key(corev1.NamespaceNodeLease, node))
+	return k.Leases.At(world.Key(corev1.NamespaceNodeLease, node), k.at)
 }
 
 // staleLease returns how long ago a kubelet last renewed its lease, and whether that is longer than it lasts.
@@ -163,7 +163,7 @@ const manyRestarts = 3
 func (r *reasoner) waiting(p *pod, c corev1.ContainerStatus, field string) {
 	switch c.State.Waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff":
-		if n := r.k.noticed("Pod", p.Key(), p.UID(), "Failed"); n != nil && strings.Contains(n.Spec.Message, "pull") {
+		if n := p.noticed("Failed"); n != nil && strings.Contains(n.Spec.Message, "pull") {
 			r.said(n, "the kubelet said at")
 		}
 		r.looks(Permanent, "the image cannot be pulled until it, its name, its registry or its secret is "+
@@ -201,23 +201,22 @@ func (r *reasoner) starting(p *pod) {
 			return
 		}
 	}
-	if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedAttachVolume", "FailedMount", "FailedMapVolume",
-		"FailedCreatePodSandBox"); n != nil {
+	if n := p.noticed("FailedAttachVolume", "FailedMount", "FailedMapVolume", "FailedCreatePodSandBox"); n != nil {
 		r.said(n, "its volumes or its sandbox are not ready, last said at")
 		r.looks(NotKnown, "the kubelet retries by itself")
 		return
 	}
 	r.because(proof(p.Pod, "status.containerStatuses"), "the kubelet of node %s has not started its containers, "+
 		"and gives no reason", p.Spec.NodeName)
-	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.k.sinceWhen(r.k.pods.first(p.Pod)))
+	r.looks(Transient, "it has been on its node%s, and starting takes a while", r.k.since(created(r.k.Pods, p.Pod)))
 }
 
 // elsewhere explains a volume that is attached to another node and may not be on two.
 func (r *reasoner) elsewhere(p *pod, c *world.Claim) bool {
-	if v := r.k.volumes.get(c.Spec.VolumeName); v != nil && shared(v) {
+	if v := r.k.Volumes.At(c.Spec.VolumeName, r.k.at); v != nil && shared(v) {
 		return false
 	}
-	for _, a := range r.k.attached.there() {
+	for _, a := range there(r.k, r.k.Attachments) {
 		other := a.Spec.NodeName
 		if pv := a.Spec.Source.PersistentVolumeName; pv == nil || *pv != c.Spec.VolumeName || other == p.Spec.NodeName {
 			continue
@@ -227,11 +226,11 @@ func (r *reasoner) elsewhere(p *pod, c *world.Claim) bool {
 		if e := a.Status.DetachError; e != nil && e.Message != "" {
 			r.because(proof(a, "status.detachError"), "detaching it fails: %s", quote(e.Message))
 		}
-		if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedAttachVolume"); n != nil {
-			r.because(proof(n.Notice, "message"), "attaching it to node %s fails: %s", p.Spec.NodeName,
+		if n := p.noticed("FailedAttachVolume"); n != nil {
+			r.because(proof(n, "message"), "attaching it to node %s fails: %s", p.Spec.NodeName,
 				quote(n.Spec.Message))
 		}
-		for _, q := range r.k.pods.there() {
+		for _, q := range there(r.k, r.k.Pods) {
 			if q.UID() != p.UID() && q.Spec.NodeName == other && slices.Contains(claimsOf(q), c.Key()) {
 				r.because(proof(q, "spec.nodeName"), "pod %s on node %s uses it", q.Name(), other)
 			}
@@ -239,7 +238,7 @@ func (r *reasoner) elsewhere(p *pod, c *world.Claim) bool {
 		if r.nodeDown(other) {
 			r.outlook, r.reason = Transient, fmt.Sprintf("a volume is detached by force from a node that is not "+
 				"healthy after %s, or at once when the node is tainted out-of-service", Lasting(forcedDetach))
-			if r.k.nodes.get(other) == nil {
+			if r.k.Nodes.At(other, r.k.at) == nil {
 				r.reason = "the attach/detach controller detaches volumes from a node that does not exist"
 			}
 		}

@@ -29,6 +29,9 @@ func newSet(v *world.StatefulSet) *set {
 	return &set{v.Spec.Demand, v, max(0, min(v.Spec.Demand.Replicas, world.MostOrdinals))}
 }
 
+// replica reports whether a pod of that ordinal is to stay.
+func (s *set) replica(ordinal int) bool { return ordinal >= s.Start && ordinal-s.Start < s.replicas }
+
 func (s *set) pod(ordinal int) string { return s.Name() + "-" + strconv.Itoa(ordinal) }
 
 // pod is a pod that may be a StatefulSet's.
@@ -41,6 +44,9 @@ type pod struct {
 
 // pod returns the pod of an object, false where it is no StatefulSet's.
 func (k *known) pod(v *world.Pod) (*pod, bool) {
+	if v == nil {
+		return nil, false
+	}
 	name, ordinal, ok := world.OrdinalOf(v.Name())
 	if r := metav1.GetControllerOfNoCopy(v.Meta); !ok || r != nil && (r.Kind != "StatefulSet" || r.Name != name) {
 		return nil, false
@@ -68,22 +74,22 @@ func notReady(p *world.Pod) bool { return !isReady(p) }
 func (p *pod) terminating() bool { return p.Meta.DeletionTimestamp != nil }
 
 // ready returns since when the pod is Running and Ready, unready since when it is not.
-func (p *pod) ready() Moment {
-	first, changed := p.k.pods.since(p.Pod, isReady)
+func (p *pod) ready() moment {
+	first, changed := since(p.k.Pods, p.Pod, isReady)
 	return p.k.began(first.Event, changed, first.Status.Turned)
 }
 
-func (p *pod) unready() Moment {
+func (p *pod) unready() moment {
 	if isReady(p.Pod) {
-		return Moment{}
+		return moment{}
 	}
-	first, changed := p.k.pods.since(p.Pod, notReady)
+	first, changed := since(p.k.Pods, p.Pod, notReady)
 	return p.k.began(first.Event, changed, max(first.Status.Turned, first.Meta.CreationTimestamp.Unix()))
 }
 
 // asked returns since when its end is asked for.
-func (p *pod) asked() Moment {
-	first, changed := p.k.pods.since(p.Pod, func(v *world.Pod) bool { return v.Meta.DeletionTimestamp != nil })
+func (p *pod) asked() moment {
+	first, changed := since(p.k.Pods, p.Pod, func(v *world.Pod) bool { return v.Meta.DeletionTimestamp != nil })
 	stamp := int64(0)
 	if end := first.Meta.DeletionTimestamp; !end.IsZero() { // When the grace period is over.
 		stamp = end.Unix() - p.grace()
@@ -92,13 +98,13 @@ func (p *pod) asked() Moment {
 }
 
 // over returns since when it has succeeded or failed.
-func (p *pod) over() Moment {
-	first, changed := p.k.pods.since(p.Pod, func(v *world.Pod) bool { return v.Status.Over })
+func (p *pod) over() moment {
+	first, changed := since(p.k.Pods, p.Pod, func(v *world.Pod) bool { return v.Status.Over })
 	return p.k.began(first.Event, changed, first.Status.Turned)
 }
 
 func (p *pod) everReady() bool {
-	_, was := p.k.pods.since(p.Pod, notReady)
+	_, was := since(p.k.Pods, p.Pod, notReady)
 	return was || isReady(p.Pod)
 }
 
@@ -159,11 +165,16 @@ func claimsOf(p *world.Pod) []string {
 	return keys
 }
 
+// noticed returns the last Event about the pod with one of the reasons, nil where there is none.
+func (p *pod) noticed(reasons ...string) *world.Notice {
+	return p.k.noticed("Pod "+p.Key(), p.UID(), reasons...)
+}
+
 // claims returns the claims of a pod that are there.
 func (p *pod) claims() []*world.Claim {
 	var all []*world.Claim
 	for _, key := range claimsOf(p.Pod) {
-		if c := p.k.claims.get(key); c != nil {
+		if c := p.k.Claims.At(key, p.k.at); c != nil {
 			all = append(all, c)
 		}
 	}
@@ -177,18 +188,18 @@ func nodeReady(n *world.Node) bool {
 }
 
 // nodeUnready returns since when a node is not Ready.
-func (k *known) nodeUnready(n *world.Node) Moment {
-	first, changed := k.nodes.since(n, func(v *world.Node) bool { return !nodeReady(v) })
+func (k *known) nodeUnready(n *world.Node) moment {
+	first, changed := since(k.Nodes, n, func(v *world.Node) bool { return !nodeReady(v) })
 	turned := world.NodeReady(first).LastTransitionTime
 	return k.began(first.Event, changed, world.Seconds(&turned))
 }
 
 // cordoned returns since when a node is, where that was seen.
-func (k *known) cordoned(n *world.Node) Moment {
-	if first, changed := k.nodes.since(n, func(v *world.Node) bool { return v.Spec.Unschedulable }); changed {
+func (k *known) cordoned(n *world.Node) moment {
+	if first, changed := since(k.Nodes, n, func(v *world.Node) bool { return v.Spec.Unschedulable }); changed {
 		return seen(first.Event)
 	}
-	return Moment{}
+	return moment{}
 }
 
 // barred returns the taints that keep pods without a toleration off a node.
@@ -222,10 +233,7 @@ func asks(v *world.Volume) string {
 		var parts []string
 		for _, r := range requirements(t) {
 			part := fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", "))
-			if r.Operator == corev1.NodeSelectorOpExists || r.Operator == corev1.NodeSelectorOpDoesNotExist {
-				part = fmt.Sprintf("%s %s", r.Key, r.Operator)
-			}
-			parts = append(parts, part)
+			parts = append(parts, strings.TrimSuffix(part, " ()")) // Exists has no values.
 		}
 		all = append(all, strings.Join(parts, " and "))
 	}
@@ -254,7 +262,7 @@ func (k *known) allowed(v *world.Volume) []*world.Node {
 			return nil
 		}
 	}
-	return slices.DeleteFunc(k.nodes.there(), func(n *world.Node) bool {
+	return slices.DeleteFunc(there(k, k.Nodes), func(n *world.Node) bool {
 		meta := metav1.ObjectMeta{Name: n.Name(), Labels: n.Meta.Labels}
 		return selector != nil && !selector.Match(&corev1.Node{ObjectMeta: meta})
 	})

@@ -20,8 +20,8 @@ func (r *reasoner) unscheduled(p *pod) {
 			quote(c.Message))
 	default:
 		r.because(proof(p.Pod, "status.conditions"), "the scheduler has said nothing about it")
-		if r.k.lasted(r.k.pods.first(p.Pod)) < DefaultBound {
-			r.looks(Transient, "it was created only %s ago", Lasting(r.k.lasted(r.k.pods.first(p.Pod))))
+		if age := r.k.lasted(created(r.k.Pods, p.Pod)); age < DefaultBound {
+			r.looks(Transient, "it was created only %s ago", Lasting(age))
 		}
 	}
 	for _, key := range claimsOf(p.Pod) {
@@ -40,15 +40,15 @@ func (r *reasoner) unscheduled(p *pod) {
 
 // claim explains what a claim of a pod that is on no node has to do with that.
 func (r *reasoner) claim(p *pod, key string) {
-	c := r.k.claims.get(key)
+	c := r.k.Claims.At(key, r.k.at)
 	name := key[strings.LastIndexByte(key, '/')+1:]
-	if c == nil && !r.k.on["persistentvolumeclaims"] {
+	if c == nil && !r.k.watched["persistentvolumeclaims"] {
 		return
 	}
 	if c == nil {
-		gone := r.k.claims.gone(key)
+		gone := deletedAt(r.k, r.k.Claims, key)
 		r.because(absence("persistentvolumeclaims", key, gone), "PVC %s does not exist%s",
-			name, r.k.sinceWhen(gone))
+			name, r.k.since(gone))
 		if r.k.lasted(p.unready()) < DefaultBound {
 			r.looks(Transient, "the controller creates a missing claim of a Pending pod")
 		}
@@ -64,13 +64,13 @@ func (r *reasoner) claim(p *pod, key string) {
 		r.unbound(c)
 		return
 	}
-	if v := r.k.volumes.get(c.Spec.VolumeName); v != nil {
+	if v := r.k.Volumes.At(c.Spec.VolumeName, r.k.at); v != nil {
 		r.bound(c, v)
 		return
 	}
-	if gone := r.k.volumes.gone(c.Spec.VolumeName); gone.Known || c.Status.Phase == "Lost" {
+	if gone := deletedAt(r.k, r.k.Volumes, c.Spec.VolumeName); gone.Known || c.Status.Phase == "Lost" {
 		r.because(append(proof(c, "spec.volumeName"), absence("persistentvolumes", c.Spec.VolumeName, gone)...),
-			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.k.sinceWhen(gone))
+			"PVC %s is bound to PV %s, which does not exist%s", name, c.Spec.VolumeName, r.k.since(gone))
 		r.looks(Permanent, "a claim stays bound to its volume: bring the data back under that name, or delete the "+
 			"claim and lose it")
 	}
@@ -78,7 +78,7 @@ func (r *reasoner) claim(p *pod, key string) {
 
 func (r *reasoner) unbound(c *world.Claim) {
 	r.because(proof(c, "status.phase"), "PVC %s is not bound to a volume", c.Name())
-	if n := r.k.noticed("PersistentVolumeClaim", c.Key(), c.UID(), "ProvisioningFailed", "FailedBinding"); n != nil {
+	if n := r.k.noticed("PersistentVolumeClaim "+c.Key(), c.UID(), "ProvisioningFailed", "FailedBinding"); n != nil {
 		r.said(n, "the last message about it, at")
 		r.looks(NotKnown, "it ends when a volume is made that fits")
 	}
@@ -86,7 +86,7 @@ func (r *reasoner) unbound(c *world.Claim) {
 
 // bound explains what the node affinity of a bound volume leaves.
 func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
-	all := len(r.k.nodes.there())
+	all := len(there(r.k, r.k.Nodes))
 	if len(terms(v)) == 0 || all == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
 			c.Name(), v.Name(), asks(v), Count(all, "node"))
 		for _, name := range named(v) {
-			if gone := r.k.nodes.gone(name); gone.Known {
+			if gone := deletedAt(r.k, r.k.Nodes, name); gone.Known {
 				r.because(absence("nodes", name, gone), "node %s was deleted at %s", name,
 					r.k.clock(gone))
 			}
@@ -122,10 +122,10 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 		switch {
 		case !nodeReady(n):
 			r.because(proof(n, "status.conditions[Ready]"), "node %s is not Ready%s: %s", n.Name(),
-				r.k.sinceWhen(r.k.nodeUnready(n)), quote(world.NodeReady(n).Message))
+				r.k.since(r.k.nodeUnready(n)), quote(world.NodeReady(n).Message))
 			r.looks(NotKnown, "it ends when node %s is Ready again", n.Name())
 		case n.Spec.Unschedulable:
-			r.because(proof(n, "spec.unschedulable"), "node %s is cordoned%s", n.Name(), r.k.sinceWhen(r.k.cordoned(n)))
+			r.because(proof(n, "spec.unschedulable"), "node %s is cordoned%s", n.Name(), r.k.since(r.k.cordoned(n)))
 			r.nodal = r.outlook == ""
 			r.looks(Permanent, "it lasts until node %s is uncordoned", n.Name())
 		default:
@@ -160,7 +160,7 @@ func (r *reasoner) terminating(p *pod) {
 		r.looks(Transient, "it is killed in %s at the latest", Lasting(left))
 		return
 	}
-	if n := r.k.noticed("Pod", p.Key(), p.UID(), "FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
+	if n := p.noticed("FailedKillPod", "FailedUnmount", "FailedPreStopHook"); n != nil {
 		r.said(n, "the kubelet said at")
 	}
 	r.looks(NotKnown, "its grace period is over; it goes when the kubelet of its node says that its containers ended")
@@ -168,7 +168,7 @@ func (r *reasoner) terminating(p *pod) {
 
 // stranded says how the end of a pod looks whose node does not answer.
 func (r *reasoner) stranded(p *pod, name string) {
-	n := r.k.nodes.get(name)
+	n := r.k.Nodes.At(name, r.k.at)
 	switch {
 	case r.outlook == Permanent:
 	case n == nil:

@@ -48,7 +48,7 @@ func endTales() []tale {
 			w.drop(20, "nodes", "", "worker2")
 			w.pod(21, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 21})
 		}, action: explain.ActionSettle, ordinal: 1, blocker: "web-1", outlook: explain.Transient,
-			says: []string{"node worker2 does not exist since +20.0 s"}},
+			says: []string{"node worker2 does not exist (since +20.0 s)"}},
 		{name: "failed", tell: func(w *maker) {
 			w.up(2, 0, 1, 2)
 			w.pod(59, 1, podOf{phase: "Failed", node: "worker2", made: 2, turned: 59, reason: "Evicted"})
@@ -58,7 +58,7 @@ func endTales() []tale {
 			w.pod(20, 1, podOf{phase: "Failed", node: "worker2", made: 2, turned: 20, reason: "Evicted",
 				message: "The node was low on resource: memory.", ending: 21, finalizers: []any{"example.com/hold"}})
 		}, action: explain.ActionCreate, ordinal: 1, blocker: "web-1", outlook: explain.Permanent,
-			says: []string{`web-1 has failed since +20.0 s: "Evicted: The node was low on resource: memory."`}},
+			says: []string{`web-1 has failed (since +20.0 s): "Evicted: The node was low on resource: memory."`}},
 		{name: "config-error", tell: func(w *maker) {
 			w.pod(3, 0, podOf{phase: "Pending", node: "worker", made: 3, turned: 3,
 				containers: waits("CreateContainerConfigError", `secret "web" not found`)})
@@ -99,7 +99,7 @@ func storageTales() []tale {
 			w.drop(19, "pods", "trial", "web-1")
 			w.pod(20, 1, pending)
 		}, action: explain.ActionSettle, ordinal: 1, blocker: "web-1", outlook: explain.Permanent,
-			says: []string{"node worker2 is cordoned since +18.0 s"}},
+			says: []string{"node worker2 is cordoned (since +18.0 s)"}},
 		{name: "cordoned-by-fault", tell: func(w *maker) {
 			w.up(2, 0, 1, 2)
 			w.fault(1, "cordon", "worker2", 17.9, 0)
@@ -116,7 +116,7 @@ func storageTales() []tale {
 			w.drop(19, "pods", "trial", "web-1")
 			w.pod(20, 1, pending)
 		}, action: explain.ActionSettle, ordinal: 1, blocker: "web-1", outlook: explain.NotKnown,
-			says: []string{"which only node worker2 may use", "node worker2 is not Ready since +18.0 s"}},
+			says: []string{"which only node worker2 may use", "node worker2 is not Ready (since +18.0 s)"}},
 	}
 }
 
@@ -130,7 +130,7 @@ func volumeTales() []tale {
 			w.drop(19, "pods", "trial", "web-1")
 			w.pod(20, 1, pending)
 		}, action: explain.ActionSettle, ordinal: 1, blocker: "web-1", outlook: explain.Permanent,
-			says: []string{"bound to PV pv-1, which does not exist since +18.0 s"}},
+			says: []string{"bound to PV pv-1, which does not exist (since +18.0 s)"}},
 		{name: "claim-unbound", tell: func(w *maker) {
 			w.claim(2, 0, "", "Pending")
 			w.pod(3, 0, podOf{phase: "Pending", made: 3, turned: 3,

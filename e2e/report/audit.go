@@ -11,16 +11,13 @@ import (
 // manyObjects is how many objects of a finding are listed for people; JSON has them all.
 const manyObjects = 8
 
-// severities returns the sections of an audit, worst first.
-func severities() []audit.Severity { return []audit.Severity{audit.Danger, audit.Warning, audit.Note} }
-
 // WriteAudit writes for people what an audit found, at most 100 characters wide; the verdict comes last.
 func WriteAudit(w io.Writer, r audit.Report) error {
 	p := &page{}
 	p.text("", fmt.Sprintf("Audit of a cluster of version %s, to be upgraded to %s: %d "+
 		"rules", r.From, r.To, len(r.Rules)))
 	number := 0
-	for _, severity := range severities() {
+	for _, severity := range []audit.Severity{audit.Danger, audit.Warning, audit.Note} {
 		if r.Count(severity) > 0 {
 			p.heading(strings.ToUpper(string(severity)))
 		}

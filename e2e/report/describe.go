@@ -24,8 +24,14 @@ func describe(e *history.Event) string {
 		return fmt.Sprintf("step %d %s on %s (%s): %s%s %s",
 			f.Step, f.Name, f.Node, f.Victim, f.Stage, because(f.Error), strings.Join(f.Evidence, "; "))
 	case e.Phase != nil:
-		return fmt.Sprintf("%s %s %s%s", phaseName(e.Phase), edge(e.Phase.End), e.Phase.Detail,
-			because(e.Phase.Error))
+		name, edge := "phase "+string(e.Phase.Name), "began"
+		if e.Phase.Name == history.PhaseStep {
+			name = fmt.Sprintf("step %d", e.Phase.Step)
+		}
+		if e.Phase.End {
+			edge = "ended"
+		}
+		return fmt.Sprintf("%s %s %s%s", name, edge, e.Phase.Detail, because(e.Phase.Error))
 	case e.Process != nil:
 		return fmt.Sprintf("%s process %s (pid %d) %s", e.Process.Node, e.Process.Name, e.Process.PID,
 			e.Process.Action)
@@ -36,13 +42,6 @@ func describe(e *history.Event) string {
 	case e.Observer != nil:
 		return fmt.Sprintf("observer %s %s %s %s", e.Observer.Name, e.Observer.Node, e.Observer.State,
 			e.Observer.Detail)
-	}
-	return describeStorage(e)
-}
-
-// describeStorage is describe for the facts of volumes.
-func describeStorage(e *history.Event) string {
-	switch {
 	case e.Mount != nil:
 		m := e.Mount
 		what := cmp.Or(m.Identity.BackingFile, m.Identity.Key())
@@ -60,7 +59,12 @@ func describeStorage(e *history.Event) string {
 		return fmt.Sprintf("witness %q of %s on %s: volume %s says it is %q, %d entries, %d torn%s",
 			w.Label, w.Instance, w.Node, w.PV, w.Volume, len(w.Entries), w.Torn, because(w.Error))
 	case e.Pull != nil:
-		return describePull(e.Pull)
+		tries := make([]string, len(e.Pull.Tries))
+		for i, t := range e.Pull.Tries {
+			tries[i] = t.String()
+		}
+		return fmt.Sprintf("%s volume %s is pulled out of it%s; %s", e.Pull.Node, e.Pull.Volume, because(e.Pull.Error),
+			strings.Join(tries, "; "))
 	case e.Inspection != nil:
 		return describeInspection(e.Inspection)
 	}
@@ -80,15 +84,6 @@ func describeInspection(i *history.Inspection) string {
 		found = "could not look"
 	}
 	return fmt.Sprintf("%s of %s %s%s", i.Tool, of, found, because(i.Error))
-}
-
-func describePull(p *history.Pull) string {
-	tries := make([]string, 0, len(p.Tries))
-	for _, t := range p.Tries {
-		tries = append(tries, t.String())
-	}
-	return fmt.Sprintf("%s volume %s is pulled out of it%s; %s", p.Node, p.Volume, because(p.Error),
-		strings.Join(tries, "; "))
 }
 
 func describeCall(c *history.CSI) string {
@@ -117,20 +112,6 @@ func describeOp(o *history.Op) string {
 		return fmt.Sprintf("%s: found on %s, crc %08x", what, o.Instance, o.CRC)
 	}
 	return fmt.Sprintf("%s: %s on %s%s", what, o.Stage, o.Instance, because(o.Error))
-}
-
-func phaseName(p *history.Phase) string {
-	if p.Name == history.PhaseStep {
-		return fmt.Sprintf("step %d", p.Step)
-	}
-	return "phase " + string(p.Name)
-}
-
-func edge(end bool) string {
-	if end {
-		return "ended"
-	}
-	return "began"
 }
 
 func because(err string) string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -34,30 +35,24 @@ func WriteSpell(w io.Writer, s explain.Spell) error {
 // stuck tells, of a trial that did not pass, what each StatefulSet was stuck at in the end: when it had had its time to
 // settle, or as far as the trial came.
 func (s *story) stuck(p *page) {
-	if s.report.Verdict == check.Pass {
+	if s.Report.Verdict == check.Pass {
 		return
 	}
-	moment, ok := s.world.EndOf(history.PhaseSettle)
+	moment, ok := s.World.EndOf(history.PhaseSettle)
 	if !ok {
-		moment = s.world.Trialled()
+		moment = s.World.Trialled()
 	}
 	titled := false
-	for _, d := range explain.At(s.world, moment, explain.DefaultBound) {
-		if d.Stuck && !titled {
+	for _, d := range explain.At(s.World, moment, explain.DefaultBound) {
+		if !d.Stuck {
+			continue
+		}
+		if !titled {
 			p.heading("WHAT IS STUCK")
 			titled = true
 		}
-		if d.Stuck {
-			p.diagnosis("  ", d)
-		}
+		p.diagnosis("  ", d)
 	}
-}
-
-func (p *page) write(w io.Writer) error {
-	if _, err := w.Write(p.b.Bytes()); err != nil {
-		return fmt.Errorf("write diagnosis: %w", err)
-	}
-	return nil
 }
 
 // diagnosis puts one StatefulSet's.
@@ -79,28 +74,64 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 			p.text(fmt.Sprintf("%s  %-8s ", indent, name), text)
 		}
 	}
+	causes := func(name string, all []explain.Cause) {
+		for _, c := range all {
+			evidence := make([]string, len(c.Evidence))
+			for i, e := range c.Evidence {
+				evidence[i] = e.String()
+			}
+			text := c.Sentence
+			if len(evidence) > 0 {
+				text += " [" + strings.Join(evidence, "; ") + "]"
+			}
+			item(name, text)
+			if name == "why" {
+				name = ""
+			}
+		}
+	}
 	item("wants", d.Wants)
 	if d.Since != "" {
 		item("stands", fmt.Sprintf("nothing has moved since %s (%s)", d.Since, explain.Lasting(d.For)))
 	}
+	told := map[string]string{} // The pod of which a sentence was told first.
 	for i, b := range d.Blockers {
 		if i < len(d.Blockers)-1 && i >= mostBlockers-1 {
 			item("blocked", fmt.Sprintf("%d more pods block it; -o json tells of all", len(d.Blockers)-i))
 			break
 		}
-		item("blocked", blocked(b))
+		text := fmt.Sprintf("pod %s, %s", b.Pod, b.State)
+		if b.Since != "" {
+			text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
+		}
+		if b.After != "" {
+			text += "; it comes after " + b.After
+		}
+		item("blocked", text)
 		if i == 0 {
 			item("rule", d.Rule)
 		}
-		causes(item, d.Blockers, i)
+		same := ""
+		causes("why", slices.DeleteFunc(slices.Clone(b.Causes), func(c explain.Cause) bool {
+			told[c.Sentence] = cmp.Or(told[c.Sentence], b.Pod)
+			if told[c.Sentence] == b.Pod {
+				return false
+			}
+			same = cmp.Or(same, told[c.Sentence])
+			return true
+		}))
+		if same != "" {
+			item("", "and the same as for "+same)
+		}
+		if len(d.Blockers) > 1 {
+			item("looks", string(b.Outlook)+": "+b.Reason)
+		}
 	}
 	if len(d.Blockers) == 0 {
 		item("rule", d.Rule)
-		listed(item, d.Causes)
-	} else if extra := len(d.Blockers[0].Causes); extra < len(d.Causes) {
-		for _, c := range d.Causes[extra:] {
-			item("unseen", c.Sentence+proof(c))
-		}
+		causes("why", d.Causes)
+	} else {
+		causes("unseen", d.Causes[min(len(d.Blockers[0].Causes), len(d.Causes)):])
 	}
 	if d.Outlook != "" {
 		item("outlook", string(d.Outlook)+": "+d.Reason)
@@ -109,59 +140,3 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 
 // mostBlockers is how many pods that are in the way are told of; a reader has understood by then.
 const mostBlockers = 6
-
-func blocked(b explain.Blocker) string {
-	text := fmt.Sprintf("pod %s, %s", b.Pod, b.State)
-	if b.Since != "" {
-		text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
-	}
-	if b.After != "" {
-		text += fmt.Sprintf("; it comes after %s", b.After)
-	}
-	return text
-}
-
-// causes puts why a pod blocks it; what was said of one before it is not said again.
-func causes(item func(name, text string), all []explain.Blocker, i int) {
-	var news []explain.Cause
-	same := ""
-	for _, c := range all[i].Causes {
-		of := slices.IndexFunc(all[:i], func(b explain.Blocker) bool {
-			return slices.ContainsFunc(b.Causes, func(o explain.Cause) bool { return o.Sentence == c.Sentence })
-		})
-		if of < 0 {
-			news = append(news, c)
-		} else if same == "" {
-			same = all[of].Pod
-		}
-	}
-	listed(item, news)
-	if same != "" {
-		item("", "and the same as for "+same)
-	}
-	if len(all) > 1 {
-		item("looks", string(all[i].Outlook)+": "+all[i].Reason)
-	}
-}
-
-func listed(item func(name, text string), causes []explain.Cause) {
-	for i, c := range causes {
-		name := "why"
-		if i > 0 {
-			name = ""
-		}
-		item(name, c.Sentence+proof(c))
-	}
-}
-
-// proof lists where a cause comes from.
-func proof(c explain.Cause) string {
-	var parts []string
-	for _, e := range c.Evidence {
-		parts = append(parts, e.String())
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " [" + strings.Join(parts, "; ") + "]"
-}

@@ -12,12 +12,14 @@ import (
 	"github.com/seatrial/seatrial/e2e/explain"
 )
 
-// aroundMost bounds the facts that a timeline shows beside the proof.
-const aroundMost = 12
+const (
+	aroundMost = 12  // Facts that a timeline shows beside the proof.
+	proofMost  = 144 // Characters of a proving fact where findings are told as one.
+)
 
 // findings tells the findings, those of one cause as one; with all set each of them at full length.
 func (s *story) findings(p *page) {
-	causes := s.report.Causes()
+	causes := s.Report.Causes()
 	if len(causes) == 0 {
 		return
 	}
@@ -36,14 +38,19 @@ func (s *story) findings(p *page) {
 	}
 }
 
-// finding explains one finding. What the first of a check tells of the check and the time around is not told again.
-func (s *story) finding(p *page, n int, f check.Found, first bool) {
-	lead := fmt.Sprintf("  %d. ", n)
-	indent := strings.Repeat(" ", len(lead))
+// numbered begins a finding, and returns by how much its lines are indented.
+func (p *page) numbered(n int, text string) (indent string) {
 	if n > 1 {
 		p.blank()
 	}
-	p.text(lead, f.Check+": "+f.Subject)
+	lead := fmt.Sprintf("  %d. ", n)
+	p.text(lead, text)
+	return strings.Repeat(" ", len(lead))
+}
+
+// finding explains one finding. What the first of a check tells of the check and the time around is not told again.
+func (s *story) finding(p *page, n int, f check.Found, first bool) {
+	indent := p.numbered(n, f.Check+": "+f.Subject)
 	p.text(indent, f.Sentence)
 	p.text(indent+"promise  ", f.Promise)
 	where := ""
@@ -51,50 +58,47 @@ func (s *story) finding(p *page, n int, f check.Found, first bool) {
 		where = " on node " + f.Node
 	}
 	p.text(indent+"when     ", fmt.Sprintf("%s to %s%s", s.clock(f.Span.NotBefore), s.clock(f.Span.NotAfter), where))
-	faults := "none was active"
-	if len(f.Faults) > 0 {
-		faults = strings.Join(f.Faults, ", ")
-	}
-	p.text(indent+"faults   ", faults)
+	p.text(indent+"faults   ", cmp.Or(strings.Join(f.Faults, ", "), "none was active"))
 	if first {
 		p.text(indent+"source   ", f.Source)
 	}
 	p.text(indent+"proof    ", "the facts marked with * below")
-	s.timeline(p, indent, f.Finding, first)
+	s.timeline(p, indent, f.Finding, first, false)
 }
 
-// cause tells findings that have one cause: of each check the first one with its timeline, and of the others what they
-// are about and the facts that prove them.
+// cause tells findings that have one cause: the faults that were active, and of each check the first finding with its
+// proof, and what the others are about, with the facts that prove them.
 func (s *story) cause(p *page, n int, c check.Cause) {
-	lead := fmt.Sprintf("  %d. ", n)
-	indent := strings.Repeat(" ", len(lead))
-	if n > 1 {
-		p.blank()
-	}
 	var checks []string
+	byCheck := map[string][]check.Found{}
 	for _, f := range c.Found {
-		if !slices.Contains(checks, f.Check) {
+		if byCheck[f.Check] == nil {
 			checks = append(checks, f.Check)
 		}
+		byCheck[f.Check] = append(byCheck[f.Check], f)
 	}
 	during := "while no fault was active"
 	if len(c.Faults) > 0 {
 		during = "while these faults were active"
 	}
-	p.text(lead, fmt.Sprintf("%s of %s %s (--all tells each by itself):", explain.Count(len(c.Found), "finding"),
-		explain.Count(len(checks), "check"), during))
-	s.lives(p, indent, c)
-	for i, f := range c.Found {
-		if i > 0 && c.Found[i-1].Check == f.Check {
-			continue
+	indent := p.numbered(n, fmt.Sprintf("%s of %s %s (--all tells each by itself):",
+		explain.Count(len(c.Found), "finding"), explain.Count(len(checks), "check"), during))
+	s.lives(p, indent+"  ", c)
+	for _, name := range checks {
+		found := byCheck[name]
+		count := ""
+		if len(found) > 1 {
+			count = fmt.Sprintf(" (%d findings)", len(found))
 		}
-		p.text(indent+"  ", f.Check+": "+brief(f.Sentence))
-		s.proof(p, indent, f)
+		p.text(indent, name+count+": "+brief(found[0].Sentence))
+		s.timeline(p, indent, found[0].Finding, false, true)
 		var others []string
-		for _, other := range c.Found[i+1:] {
-			if other.Check == f.Check {
-				others = append(others, fmt.Sprintf("%s (%s)", other.Subject, eventNumbers(other.Events)))
+		for _, f := range found[1:] {
+			facts := make([]string, len(f.Events))
+			for i, id := range f.Events {
+				facts[i] = fmt.Sprintf("#%d", id)
 			}
+			others = append(others, fmt.Sprintf("%s (%s)", shortUUIDs(f.Subject), strings.Join(facts, " ")))
 		}
 		if len(others) > 0 {
 			p.text(indent+"  ", "likewise "+strings.Join(others, "; "))
@@ -102,47 +106,34 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 	}
 }
 
-func eventNumbers(ids []int64) string {
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = fmt.Sprintf("#%d", id)
-	}
-	return strings.Join(names, " ")
-}
-
-// lives puts a line for every active fault of a cause: when it reached which stage.
+// lives puts a line for every active fault of a cause: when it reached which stage, in the words of the fault table.
 func (s *story) lives(p *page, indent string, c check.Cause) {
-	for _, name := range c.Faults {
-		var stages []string
-		for _, e := range s.world.Of(history.KindFault) {
-			if e.Fault.Stage == history.StageArmed || e.Fault.Stage == history.StageIntent ||
-				faultName(e.Fault) != name {
-				continue
-			}
-			stages = append(stages, fmt.Sprintf("%s %s (#%d)", e.Fault.Stage, s.clock(e.Span.NotAfter), e.ID))
-		}
-		p.text(indent+name+": ", strings.Join(stages, ", "))
-	}
-}
-
-// proof puts the facts that prove a finding, each shortened.
-func (s *story) proof(p *page, indent string, f check.Found) {
-	for i := range s.world.Events {
-		e := &s.world.Events[i]
-		if !slices.Contains(f.Events, e.ID) {
+	for _, f := range s.faults {
+		if !slices.Contains(c.Faults, f.String()) {
 			continue
 		}
-		text := describe(e)
-		if m := e.Mount; m != nil {
-			text = fmt.Sprintf("%s %s of mount %d %s", m.Node, m.Action, m.MountID, m.Path)
+		var stages []string
+		for _, stage := range []struct {
+			of   history.FaultStage
+			word string
+		}{
+			{history.StageInjected, "injected"}, {history.StageConfirmed, "shown"}, {history.StageHealed, "healed"},
+			{history.StageConfirmedHealed, "gone"},
+		} {
+			if e := f.Facts[stage.of]; e != nil {
+				stages = append(stages, stage.word+" "+s.clock(e.Span.NotAfter))
+			}
 		}
-		p.text(fmt.Sprintf("%s* %11s  #%-6d ", indent, s.clock(e.Span.NotAfter), e.ID),
-			clip(shortUUIDs(brief(text)), proofMost))
+		for _, e := range f.Failed {
+			stages = append(stages, "FAILED "+s.clock(e.Span.NotAfter))
+		}
+		on := ""
+		if f.Node != "" {
+			on = " on " + f.Node
+		}
+		p.text(indent+f.String()+on+": ", strings.Join(stages, ", "))
 	}
 }
-
-// proofMost bounds how long the description of one proving fact becomes in a finding that is told with others.
-const proofMost = 144
 
 func clip(text string, most int) string {
 	if r := []rune(text); len(r) > most {
@@ -165,21 +156,17 @@ func brief(text string) string {
 	return hash.ReplaceAllString(path.ReplaceAllString(text, "$1...$2"), "$1...")
 }
 
-// timeline puts the facts that prove a finding, marked, the lives of the faults that were active, and the phases that
-// began meanwhile, when what was around is wanted too.
-func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
-	proof := map[int64]bool{}
-	for _, id := range f.Events {
-		proof[id] = true
-	}
+// timeline puts the facts that prove a finding, marked. Around adds the lives of the faults that were active and the
+// phases that began meanwhile; short shortens what each fact says.
+func (s *story) timeline(p *page, indent string, f check.Finding, around, short bool) {
 	var shown []*history.Event
 	others := 0
-	for i := range s.world.Events {
-		e := &s.world.Events[i]
+	for i := range s.World.Events {
+		e := &s.World.Events[i]
 		switch {
-		case proof[e.ID]:
+		case slices.Contains(f.Events, e.ID):
 			shown = append(shown, e)
-		case around && others < aroundMost && marks(e, f):
+		case around && others < aroundMost && divides(e, f):
 			others++
 			shown = append(shown, e)
 		}
@@ -187,30 +174,28 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around bool) {
 	slices.SortStableFunc(shown,
 		func(a, b *history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
 	for _, e := range shown {
-		mark := " "
-		if proof[e.ID] {
+		mark, text := " ", describe(e)
+		if slices.Contains(f.Events, e.ID) {
 			mark = "*"
 		}
-		p.text(fmt.Sprintf("%s%s %11s  #%-6d ", indent, mark, s.clock(e.Span.NotAfter), e.ID), describe(e))
+		if m := e.Mount; m != nil && short {
+			text = fmt.Sprintf("%s %s of mount %d %s", m.Node, m.Action, m.MountID, m.Path)
+		}
+		if short {
+			text = clip(shortUUIDs(brief(text)), proofMost)
+		}
+		p.text(fmt.Sprintf("%s%s %11s  #%-6d ", indent, mark, s.clock(e.Span.NotAfter), e.ID), text)
 	}
 }
 
-// marks says whether a fact divides the time of a finding: a stage of a fault that was active, or the begin of a step.
-func marks(e *history.Event, f check.Finding) bool {
-	switch e.Kind {
-	case history.KindFault:
-		if e.Fault == nil || e.Fault.Stage == history.StageArmed || e.Fault.Stage == history.StageIntent {
-			return false
-		}
-		return slices.Contains(f.Faults, faultName(e.Fault))
-	case history.KindPhase:
-		return e.Phase != nil && !e.Phase.End && e.Phase.Name != history.PhaseLoad && e.Span.PossiblyOverlaps(f.Span)
+// divides says whether a fact divides the time of a finding: a stage of an active fault, or the begin of a step.
+func divides(e *history.Event, f check.Finding) bool {
+	switch {
+	case e.Fault != nil:
+		return e.Fault.Stage != history.StageArmed && e.Fault.Stage != history.StageIntent &&
+			slices.Contains(f.Faults, fmt.Sprintf("step %d %s", e.Fault.Step, e.Fault.Name))
+	case e.Phase != nil:
+		return !e.Phase.End && e.Phase.Name != history.PhaseLoad && e.Span.PossiblyOverlaps(f.Span)
 	}
 	return false
 }
-
-// faultName names a fault as findings do.
-func faultName(f *history.Fault) string { return fmt.Sprintf("step %d %s", f.Step, f.Name) }
-
-// clock renders a moment relative to the begin of the trial.
-func (s *story) clock(t history.Time) string { return fmt.Sprintf("%+.3f s", t.Sub(s.start).Seconds()) }

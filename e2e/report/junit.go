@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/e2e/check"
 )
@@ -59,38 +60,64 @@ type (
 // FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green. A report without any result is an error
 // too.
 func WriteJUnit(w io.Writer, j Judged) error {
-	s, run, r := newStory(j), j.Run, j.Report
+	s := newStory(j)
 	scenario, _ := s.name()
-	suite := junitSuite{
-		Name: clean("seatrial." + scenario), Time: fmt.Sprintf("%.3f", s.end().Sub(s.start).Seconds()),
-		Properties: s.properties(),
+	suite := newSuite("seatrial."+scenario, s.World.Last().Sub(s.start).Seconds(), j.Run.Started)
+	suite.Properties = s.properties()
+	for _, r := range j.Report.Results {
+		bad := r.Reasons
+		if r.Verdict == check.Fail {
+			bad = nil
+			for _, f := range r.Findings {
+				bad = append(bad, f.Sentence)
+			}
+			bad = append(bad, r.Reasons...)
+		}
+		suite.add(r.Check, 0, r.Verdict, bad, append([]string{fmt.Sprintf("%d %s", r.Evidence, r.Unit)}, r.Notes...))
 	}
-	if !run.Started.IsZero() {
-		suite.Timestamp = run.Started.UTC().Format("2006-01-02T15:04:05")
-	}
-	for _, res := range r.Results {
-		suite.Cases = append(suite.Cases, junitCaseOf(suite.Name, res))
-	}
-	for _, u := range r.NotJudged {
+	for _, u := range j.Report.NotJudged {
 		suite.Cases = append(suite.Cases, junitCase{Class: suite.Name, Name: clean(u.Check), Time: "0",
 			Skipped: &junitSkipped{Message: clean("not judged: " + u.Why)}})
+		suite.Skipped++
 	}
-	suite.Failures, suite.Errors = counts(r)
-	suite.Skipped = len(r.NotJudged)
-	if len(r.Results) == 0 {
-		suite.Errors = 1
-		suite.Cases = []junitCase{{Class: suite.Name, Name: "verdict", Time: "0", Error: &junitWrong{
-			Type: string(check.Unknown), Message: "no check judged this trial",
-		}}}
+	if len(j.Report.Results) == 0 {
+		suite.Cases = nil
+		suite.add("verdict", 0, check.Unknown, []string{"no check judged this trial"}, nil)
 	}
 	return suite.write(w)
+}
+
+func newSuite(name string, seconds float64, started time.Time) junitSuite {
+	suite := junitSuite{Name: clean(name), Time: fmt.Sprintf("%.3f", seconds)}
+	if !started.IsZero() {
+		suite.Timestamp = started.UTC().Format("2006-01-02T15:04:05")
+	}
+	return suite
+}
+
+// add adds a case. Bad are the lines that say why it did not pass, the first one its message.
+func (s *junitSuite) add(name string, seconds float64, v check.Verdict, bad, out []string) {
+	c := junitCase{Class: s.Name, Name: clean(name), Time: fmt.Sprintf("%.3f", seconds), Out: cleanLines(out)}
+	wrong := &junitWrong{Type: string(v), Message: "no reason is given", Text: cleanLines(bad)}
+	if len(bad) > 0 {
+		wrong.Message = clean(bad[0])
+	}
+	switch v {
+	case check.Pass:
+	case check.Fail:
+		c.Failure = wrong
+		s.Failures++
+	default:
+		c.Error = wrong
+		s.Errors++
+	}
+	s.Cases = append(s.Cases, c)
 }
 
 // write writes the suite as a file of its own.
 func (s junitSuite) write(w io.Writer) error {
 	s.Tests = len(s.Cases)
-	all := junitSuites{Name: "seatrial", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors,
-		Suite: s}
+	all := junitSuites{Name: "seatrial", Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Suite: s}
 	data, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode JUnit report: %w", err)
@@ -99,32 +126,6 @@ func (s junitSuite) write(w io.Writer) error {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	return nil
-}
-
-func junitCaseOf(class string, res check.Result) junitCase {
-	c := junitCase{Class: class, Name: clean(res.Check), Time: "0"}
-	out := []string{fmt.Sprintf("%d %s", res.Evidence, res.Unit)}
-	c.Out = cleanLines(append(out, res.Notes...))
-	var sentences []string
-	for _, f := range res.Findings {
-		sentences = append(sentences, f.Sentence)
-	}
-	switch res.Verdict {
-	case check.Pass:
-	case check.Fail:
-		c.Failure = wrong(res.Verdict, append(sentences, res.Reasons...))
-	default:
-		c.Error = wrong(check.Unknown, res.Reasons)
-	}
-	return c
-}
-
-func wrong(v check.Verdict, lines []string) *junitWrong {
-	w := &junitWrong{Type: string(v), Message: "no reason is given", Text: cleanLines(lines)}
-	if len(lines) > 0 {
-		w.Message = clean(lines[0])
-	}
-	return w
 }
 
 func cleanLines(lines []string) string {
@@ -139,14 +140,14 @@ func cleanLines(lines []string) string {
 func (s *story) properties() []junitProperty {
 	scenario, seed := s.name()
 	list := []junitProperty{
-		{"scenario", scenario}, {"seed", fmt.Sprint(seed)}, {"verdict", string(s.report.Verdict)}, {"run",
-			s.run.RunID},
-		{"commit", s.run.Commit}, {"nodeImageSource", s.run.NodeImageSource}, {"reproduce", s.reproduce()},
+		{"scenario", scenario}, {"seed", fmt.Sprint(seed)}, {"verdict", string(s.Report.Verdict)},
+		{"run", s.Run.RunID}, {"commit", s.Run.Commit}, {"nodeImageSource", s.Run.NodeImageSource},
+		{"reproduce", s.reproduce()},
 	}
-	for _, k := range slices.Sorted(maps.Keys(s.run.Versions)) {
-		list = append(list, junitProperty{"version." + k, s.run.Versions[k]})
+	for _, k := range slices.Sorted(maps.Keys(s.Run.Versions)) {
+		list = append(list, junitProperty{"version." + k, s.Run.Versions[k]})
 	}
-	for _, warning := range s.warnings {
+	for _, warning := range s.Warnings {
 		list = append(list, junitProperty{"warning", warning})
 	}
 	for i := range list {

@@ -12,53 +12,35 @@ import (
 // WriteNightJUnit writes a night as JUnit XML: a case for each scenario and each reported bug, under names that stay,
 // with all its seeds. A FAIL is a failure, an UNKNOWN is an error: no dashboard shows it as green.
 func WriteNightJUnit(w io.Writer, s nightly.Summary) error {
-	suite := junitSuite{Name: "seatrial.nightly", Time: fmt.Sprintf("%.3f", s.Seconds), Properties: []junitProperty{
-		{"verdict", string(s.Verdict)}, {"commit", clean(s.Commit)}, {"kubernetes", clean(s.Kubernetes)},
-		{"list", s.List},
-	}}
-	if !s.Started.IsZero() {
-		suite.Timestamp = s.Started.UTC().Format("2006-01-02T15:04:05")
-	}
-	var names []string
+	suite := newSuite("seatrial.nightly", s.Seconds, s.Started)
+	suite.Properties = []junitProperty{{"verdict", string(s.Verdict)}, {"commit", clean(s.Commit)},
+		{"kubernetes", clean(s.Kubernetes)}, {"list", s.List}}
 	byName := map[string][]nightly.Outcome{}
 	for _, o := range s.Results {
-		if byName[o.Name] == nil {
-			names = append(names, o.Name)
-		}
 		byName[o.Name] = append(byName[o.Name], o)
 	}
-	for _, name := range names {
-		suite.add(name, byName[name])
+	for _, first := range s.Results {
+		outcomes := byName[first.Name]
+		delete(byName, first.Name)
+		if len(outcomes) == 0 {
+			continue // Told where its name came first.
+		}
+		var seconds float64
+		var out, bad []string
+		var verdicts []check.Verdict
+		for _, o := range outcomes {
+			verdicts = append(verdicts, o.Verdict)
+			for _, a := range o.Attempts {
+				seconds += a.Seconds
+				out = append(out, fmt.Sprintf("seed %d: %s: %s (%s)", o.Seed, a.Verdict, a.Why, a.Run))
+			}
+			if o.Verdict != check.Pass {
+				bad = append(bad, fmt.Sprintf("seed %d, %s, %s: %s", o.Seed, o.Kind, o.Tally(), o.Worst().Why))
+			}
+		}
+		suite.add(first.Name, seconds, check.Worst(verdicts...), bad, out)
 	}
 	return suite.write(w)
-}
-
-// add adds the case of a scenario with the outcomes of all its seeds.
-func (s *junitSuite) add(name string, outcomes []nightly.Outcome) {
-	var seconds float64
-	var out, bad []string
-	var verdicts []check.Verdict
-	for _, o := range outcomes {
-		verdicts = append(verdicts, o.Verdict)
-		for _, a := range o.Attempts {
-			seconds += a.Seconds
-			out = append(out, fmt.Sprintf("seed %d: %s: %s (%s)", o.Seed, a.Verdict, a.Why, a.Run))
-		}
-		if o.Verdict != check.Pass {
-			bad = append(bad, fmt.Sprintf("seed %d, %s, %s: %s", o.Seed, o.Kind, o.Tally(), o.Worst().Why))
-		}
-	}
-	c := junitCase{Class: s.Name, Name: clean(name), Time: fmt.Sprintf("%.3f", seconds), Out: cleanLines(out)}
-	switch v := check.Worst(verdicts...); v {
-	case check.Pass:
-	case check.Fail:
-		c.Failure = wrong(v, bad)
-		s.Failures++
-	default:
-		c.Error = wrong(v, bad)
-		s.Errors++
-	}
-	s.Cases = append(s.Cases, c)
 }
 
 // WriteNightProm writes a night in Prometheus' text format, for a textfile collector.

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -83,6 +84,14 @@ func breakWord(word string, most int) string {
 	return string(head)
 }
 
+// write writes what was put on the page.
+func (p *page) write(w io.Writer) error {
+	if _, err := w.Write(p.b.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
 // blank puts an empty line.
 func (p *page) blank() { p.b.WriteByte('\n') }
 
@@ -107,26 +116,24 @@ const fill = -1
 // line puts cells side by side, on as many lines as the tallest needs.
 func (p *page) line(cells ...cell) {
 	left := width
+	columns := make([][]string, len(cells))
 	for i := range cells {
 		c := &cells[i]
 		if c.wide == 0 {
-			c.text = clean(c.text)
-			left -= utf8.RuneCountInString(c.text)
-		} else if c.wide != fill {
+			columns[i] = []string{clean(c.text)}
+			c.wide = utf8.RuneCountInString(columns[i][0])
+		}
+		if c.wide != fill {
 			left -= c.wide
 		}
 	}
-	columns := make([][]string, len(cells))
 	height := 0
 	for i := range cells {
 		c := &cells[i]
-		switch c.wide {
-		case 0:
-			columns[i], c.wide = []string{c.text}, utf8.RuneCountInString(c.text)
-		case fill:
+		if c.wide == fill {
 			c.wide = left
-			fallthrough
-		default:
+		}
+		if columns[i] == nil {
 			columns[i] = wrap(c.text, c.wide)
 		}
 		height = max(height, len(columns[i]))
@@ -240,6 +247,18 @@ func (p *page) table(columns []column, rows []row) {
 			cells = append(cells, cell{text: "  "}, in)
 		}
 		p.line(cells...)
+	}
+}
+
+// section puts a table under a heading, and a line below it; without rows it puts nothing.
+func (p *page) section(title string, columns []column, rows []row, below string) {
+	if len(rows) == 0 {
+		return
+	}
+	p.heading(title)
+	p.table(columns, rows)
+	if below != "" {
+		p.text("  ", below)
 	}
 }
 

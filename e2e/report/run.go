@@ -1,6 +1,12 @@
 package report
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
 // RunSchemaVersion is the version of run.json.
 const RunSchemaVersion = 1
@@ -30,4 +36,46 @@ type Host struct {
 	CPUs      int    `json:"cpus,omitempty"`
 	MemoryMiB int    `json:"memoryMiB,omitempty"`
 	Engine    string `json:"engine,omitempty"` // The container engine and its version.
+}
+
+// Item is a line of the head of a report.
+type Item struct{ Name, Value string }
+
+// About is what is known of a run, as the head of its report says it.
+func About(j Judged) []Item {
+	r, h := j.Run, j.Run.Host
+	// set returns a text that depends on a value, or "" when the value is not set.
+	set := func(isSet bool, format string, args ...any) string {
+		if !isSet {
+			return ""
+		}
+		return fmt.Sprintf(format, args...)
+	}
+	list := func(parts ...string) string {
+		return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+	}
+	var versions []string
+	for _, k := range slices.Sorted(maps.Keys(r.Versions)) {
+		versions = append(versions, k+" "+r.Versions[k])
+	}
+	versions = append(versions, set(r.NodeImageSource != "", "node image source %s", r.NodeImageSource))
+	recorded := "empty"
+	if n := len(j.World.Events); n > 0 {
+		recorded = fmt.Sprintf("%d facts over %.1f s", n, j.World.Last().Sub(j.World.Begin()).Seconds()) +
+			set(j.World.Truncated, "; it is torn: its end is missing") + set(r.CutShort != "", ": %s", r.CutShort)
+	}
+	items := []Item{
+		{"run", r.RunID + set(!r.Started.IsZero(), ", started %s", r.Started.UTC().Format(time.DateTime+" UTC"))},
+		{"command", strings.Join(r.CommandLine, " ")},
+		{"seatrial", set(r.Commit != "" && r.Commit != "unknown", "commit %s", r.Commit) +
+			set(r.Dirty, " with changes that are in no commit")},
+		{"versions", list(versions...)},
+		{"host", list(h.OS, set(h.Kernel != "", "kernel %s", h.Kernel), h.Arch, set(h.CPUs > 0, "%d CPUs", h.CPUs),
+			set(h.MemoryMiB > 0, "%d MiB of memory", h.MemoryMiB), h.Engine)},
+		{"history", recorded},
+	}
+	for _, warning := range j.Warnings {
+		items = append(items, Item{"WARNING", warning})
+	}
+	return slices.DeleteFunc(items, func(i Item) bool { return i.Value == "" })
 }

@@ -1,3 +1,7 @@
+// Package report renders a judged run for people and for machines: text, JUnit XML, and the verdict as JSON.
+//
+// Its promise: the same run, history and report give the same bytes, and nothing that came from a database, a pod or a
+// kernel can move the cursor or colour the terminal. It is pure, and writes to the io.Writer that it is given.
 package report
 
 import (
@@ -8,17 +12,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Options say how a text report looks.
 type Options struct {
 	Color bool // Colour the verdicts, by ANSI escapes.
-	All   bool // Tell every finding with a timeline of its own, and list every checksum.
+	All   bool // Tell every check, reason and finding at full length, each finding with a timeline, and every checksum.
 }
 
 // Judged is a run as loaded from disk, with its judgement.
@@ -32,24 +38,20 @@ type Judged struct {
 
 // story is all that a report is made from.
 type story struct {
-	run      Run
-	world    *world.World
-	report   check.Report
-	warnings []string
-	all      bool
-	plan     plan.Plan
-	planned  bool
-	start    history.Time
-	faults   []world.Fault // In the order of the plan's steps.
+	Judged
+	all     bool
+	plan    plan.Plan
+	planned bool
+	start   history.Time
+	faults  []world.Fault // In the order of the plan's steps.
 }
 
 func newStory(j Judged) *story {
-	s := &story{run: j.Run, world: j.World, report: j.Report, warnings: j.Warnings}
-	if plans := s.world.Of(history.KindPlan); len(plans) > 0 {
-		s.start = s.world.Begin()
+	s := &story{Judged: j, start: j.World.Begin()}
+	if plans := s.World.Of(history.KindPlan); len(plans) > 0 {
 		p, err := plan.Decode(bytes.NewReader(plans[0].Plan)) // Though it be not legal, as for a judge it must be.
 		if s.planned = err == nil; s.planned {
-			s.plan, s.faults = p, world.FaultLives(p, s.world.Of(history.KindFault))
+			s.plan, s.faults = p, world.FaultLives(p, s.World.Of(history.KindFault))
 		}
 	}
 	return s
@@ -64,11 +66,19 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s.all = o.All
 	p := &page{color: o.Color}
 	s.title(p, "")
-	s.about(p)
+	p.blank()
+	for _, item := range About(j) {
+		p.text(fmt.Sprintf("  %-10s ", item.Name), item.Value)
+	}
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
-	s.notJudged(p)
+	if len(s.Report.NotJudged) > 0 {
+		p.heading("NOT JUDGED")
+	}
+	for _, u := range s.Report.NotJudged {
+		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
+	}
 	s.stuck(p)
 	s.planSection(p)
 	s.faultTable(p)
@@ -76,168 +86,84 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s.volumes(p)
 	s.checksums(p)
 	s.notes(p)
-	s.ending(p)
-	if _, err := w.Write(p.b.Bytes()); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
-}
-
-// WriteSummary writes the report in three lines or so, for a chat message: verdict and trial, why, and the command that
-// repeats it.
-func WriteSummary(w io.Writer, j Judged) error {
-	s, p := newStory(j), &page{}
-	s.title(p, "")
+	s.verdict(p)
 	s.because(p)
-	if _, err := w.Write(p.b.Bytes()); err != nil {
-		return fmt.Errorf("write summary: %w", err)
-	}
-	return nil
+	return p.write(w)
 }
 
-// name is the trial's scenario and seed: those of the plan in the history, and those of run.json where there is none.
-func (s *story) name() (string, uint64) {
-	if s.planned {
-		return s.plan.Scenario, s.plan.Seed
-	}
-	return s.run.Scenario, s.run.Seed
-}
-
-// title puts the verdict and the trial, and what more there is to say.
-func (s *story) title(p *page, more string) {
-	scenario, seed := s.name()
-	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
-	if scenario == "" {
-		what = "  a trial of which no plan is known"
-	}
-	p.verdict("", s.report.Verdict, what+more)
-}
-
-func (s *story) about(p *page) {
-	r := s.run
-	p.blank()
-	item := func(key, value string) {
-		if value != "" {
-			p.text(fmt.Sprintf("  %-10s ", key), value)
-		}
-	}
-	started := ""
-	if !r.Started.IsZero() {
-		started = ", started " + r.Started.UTC().Format("2006-01-02 15:04:05 UTC")
-	}
-	item("run", r.RunID+started)
-	item("command", strings.Join(r.CommandLine, " "))
-	dirty := ""
-	if r.Dirty {
-		dirty = " with changes that are in no commit"
-	}
-	if r.Commit != "" && r.Commit != "unknown" {
-		item("seatrial", "commit "+r.Commit+dirty)
-	}
-	var versions []string
-	for _, k := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, k+" "+r.Versions[k])
-	}
-	if r.NodeImageSource != "" {
-		versions = append(versions, "node image source "+r.NodeImageSource)
-	}
-	item("versions", strings.Join(versions, ", "))
-	item("host", r.Host.String())
-	item("history", s.extent())
-	for _, warning := range s.warnings {
-		item("WARNING", warning)
-	}
-}
-
-// String sums a host up in one line.
-func (h Host) String() string {
-	var parts []string
-	add := func(set bool, format string, args ...any) {
-		if set {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	add(h.OS != "", "%s", h.OS)
-	add(h.Kernel != "", "kernel %s", h.Kernel)
-	add(h.Arch != "", "%s", h.Arch)
-	add(h.CPUs > 0, "%d CPUs", h.CPUs)
-	add(h.MemoryMiB > 0, "%d MiB of memory", h.MemoryMiB)
-	add(h.Engine != "", "%s", h.Engine)
-	return strings.Join(parts, ", ")
-}
-
-func (s *story) extent() string {
-	n := len(s.world.Events)
-	if n == 0 {
-		return "empty"
-	}
-	torn := ""
-	if s.world.Truncated {
-		torn = "; it is torn: its end is missing"
-	}
-	if s.run.CutShort != "" {
-		torn += ": " + s.run.CutShort
-	}
-	return fmt.Sprintf("%d facts over %.1f s%s", n, s.end().Sub(s.start).Seconds(), torn)
-}
-
-// end is the latest moment of the last fact.
-func (s *story) end() history.Time {
-	if n := len(s.world.Events); n > 0 {
-		return s.world.Events[n-1].Span.NotAfter
-	}
-	return s.start
-}
-
+// checks puts the checks, those that did not pass first. Where some did not, of those that passed a line is enough.
 func (s *story) checks(p *page) {
 	p.heading("CHECKS")
+	order := map[check.Verdict]int{check.Fail: -1, check.Pass: 1}
+	results := slices.Clone(s.Report.Results)
+	slices.SortStableFunc(results, func(a, b check.Result) int {
+		return cmp.Compare(order[a.Verdict], order[b.Verdict])
+	})
 	var rows []row
-	for _, r := range s.report.Results {
-		rows = append(rows, row{
-			[]string{r.Check, string(r.Verdict), fmt.Sprintf("%s (%d %s)", r.Promise, r.Evidence, r.Unit)}, r.Verdict,
-		})
+	var passed []string
+	for _, r := range results {
+		evidence := fmt.Sprintf("(%d %s)", r.Evidence, r.Unit)
+		if r.Verdict == check.Pass && s.Report.Verdict != check.Pass && !s.all {
+			passed = append(passed, r.Check+" "+evidence)
+			continue
+		}
+		rows = append(rows, row{[]string{r.Check, string(r.Verdict), r.Promise + " " + evidence}, r.Verdict})
 	}
 	p.table([]column{{"check", 16, false}, {"verdict", 0, false}, {"promise, and the evidence for it", 0, false}},
 		rows)
+	if len(passed) > 0 {
+		p.text("  passed: ", strings.Join(passed, ", "))
+	}
 }
 
+// reasonMost bounds the characters of a reason where something worse is shown.
+const reasonMost = 240
+
+// reasons says why checks are UNKNOWN. Of reasons that differ only in names and numbers the first one is told.
 func (s *story) reasons(p *page) {
-	const most, length = 3, 240 // Of a check, and in characters, where something worse is shown.
-	whole := s.all || s.report.Verdict != check.Fail
 	titled := false
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		for i, reason := range r.Reasons {
 			if !titled {
 				p.heading("NOT SHOWN, AND WHY")
 				titled = true
 			}
-			if !whole && i == most {
-				p.text("  "+short(r.Check)+": ", fmt.Sprintf("and %d more, see --all", len(r.Reasons)-most))
-				break
+			if s.all {
+				p.text("  "+short(r.Check)+": ", reason)
+				continue
 			}
-			if !whole {
-				reason = clip(reason, length)
+			same := slices.DeleteFunc(slices.Clone(r.Reasons), func(other string) bool {
+				return pattern(other) != pattern(reason)
+			})
+			if slices.Index(r.Reasons, same[0]) < i {
+				continue
+			}
+			if s.Report.Verdict == check.Fail {
+				reason = clip(reason, reasonMost)
+			}
+			if len(same) > 1 {
+				reason += fmt.Sprintf(" (and %d more like it, see --all)", len(same)-1)
 			}
 			p.text("  "+short(r.Check)+": ", reason)
 		}
 	}
 }
 
-// notJudged lists the promises that the workload gives no evidence of.
-func (s *story) notJudged(p *page) {
-	if len(s.report.NotJudged) == 0 {
-		return
+// pattern is a sentence without the names and numbers in it: words with digits, and what is in quotes.
+func pattern(sentence string) string {
+	words := strings.Fields(sentence)
+	for i, word := range words {
+		if strings.ContainsAny(word, `0123456789"`) {
+			words[i] = "#"
+		}
 	}
-	p.heading("NOT JUDGED")
-	for _, u := range s.report.NotJudged {
-		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
-	}
+	return strings.Join(words, " ")
 }
 
 func (s *story) notes(p *page) {
 	p.heading("NOTES")
 	none := true
-	for _, r := range s.report.Results {
+	for _, r := range s.Report.Results {
 		for _, note := range r.Notes {
 			if r.Check == "mounts" && strings.HasPrefix(note, "volume ") {
 				continue // The volumes have a table of their own.
@@ -274,7 +200,7 @@ func (s *story) failingStep() int {
 	first, broken := s.firstFinding()
 	running := 0
 	for _, st := range s.plan.AllSteps() {
-		switch step := s.world.StepPhase(st.N); {
+		switch step := s.World.StepPhase(st.N); {
 		case step.Begin == nil:
 		case step.End == nil || step.End.Phase.Error != "":
 			return st.N
@@ -283,136 +209,155 @@ func (s *story) failingStep() int {
 		}
 	}
 	for _, name := range first.Faults {
-		step := 0
-		if _, err := fmt.Sscanf(name, "step %d ", &step); err == nil {
-			return step
+		for _, f := range s.faults {
+			if f.String() == name {
+				return f.Step
+			}
 		}
 	}
 	return running
 }
 
-// firstFinding is the finding that was proven first.
-func (s *story) firstFinding() (check.Finding, bool) {
-	var all []check.Finding
-	for _, r := range s.report.Results {
-		all = append(all, r.Findings...)
+// faultTable puts a line for every planned fault: when it began, and how long each part of its life took.
+func (s *story) faultTable(p *page) {
+	var rows []row
+	for _, f := range s.faults {
+		rows = append(rows, s.faultRow(f))
 	}
-	if len(all) == 0 {
-		return check.Finding{}, false
-	}
-	return slices.MinFunc(all, func(a, b check.Finding) int {
-		return cmp.Or(cmp.Compare(a.Span.NotAfter, b.Span.NotAfter), cmp.Compare(a.Span.NotBefore, b.Span.NotBefore))
-	}), true
+	p.section("FAULTS", []column{
+		{"step", 0, true}, {"fault", 18, false}, {"node", 24, false}, {"victim", 14, false}, {"began", 0, true},
+		{"injected", 0, true}, {"shown", 0, true}, {"held", 0, true}, {"healed", 0, true}, {"gone", 0, true},
+	}, rows, "injected, healed: time the act took; shown, gone: time until it was seen; held: from shown to heal")
 }
 
-// firstReason is the first reason of coverage, and of any check when that has none: what was not done explains what
-// could not be shown.
-func (s *story) firstReason() string {
-	first := ""
-	for _, r := range s.report.Results {
-		if len(r.Reasons) > 0 && (first == "" || r.Check == "coverage") {
-			first = r.Check + ": " + r.Reasons[0]
+func (s *story) faultRow(f world.Fault) row {
+	missing := "-"
+	if len(f.Failed) > 0 {
+		missing = "FAILED"
+	}
+	began, healed := missing, missing
+	took := map[history.FaultStage]string{}
+	var before *history.Event
+	for _, stage := range []history.FaultStage{history.StageInjected, history.StageConfirmed, history.StageHealed,
+		history.StageConfirmedHealed} {
+		e := f.Facts[stage]
+		took[stage] = missing
+		switch {
+		case e != nil && stage == history.StageInjected:
+			began = "+" + seconds(e.Span.NotBefore.Sub(s.start))
+			took[stage] = seconds(e.Span.Length())
+		case e != nil && stage == history.StageHealed:
+			healed = seconds(e.Span.Length())
+			if before != nil {
+				took[stage] = seconds(e.Span.NotBefore.Sub(before.Span.NotAfter))
+			}
+		case e != nil && before != nil:
+			took[stage] = seconds(e.Span.NotAfter.Sub(before.Span.NotAfter))
+		}
+		before = e
+	}
+	return row{cells: []string{
+		fmt.Sprint(f.Step), f.Name, cmp.Or(f.Node, "-"), cmp.Or(f.Victim, "-"), began, took[history.StageInjected],
+		took[history.StageConfirmed], took[history.StageHealed], healed, took[history.StageConfirmedHealed],
+	}}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+
+// awaits puts a line for everything that a step waited for and that has come: when it happened, how much later the
+// harness knew of it, and how much later it went on.
+func (s *story) awaits(p *page) {
+	late := func(d time.Duration) string {
+		if d < 10*time.Second {
+			return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+		}
+		return seconds(d)
+	}
+	var rows []row
+	for _, e := range s.World.Of(history.KindAwait) {
+		a := e.Await
+		happened := a.Happened.NotAfter
+		rows = append(rows, row{cells: []string{
+			fmt.Sprint(a.Step), a.For, "+" + seconds(happened.Sub(s.start)), late(a.Known.Sub(happened)),
+			late(a.Acted.Sub(happened)), a.What,
+		}})
+	}
+	p.section("AWAITED", []column{
+		{"step", 0, true}, {"for", 0, false}, {"happened", 0, true}, {"known", 0, true}, {"acted", 0, true},
+		{"what", 50, false},
+	}, rows, "known, acted: how long after it happened the harness knew of it, and went on")
+}
+
+// volumes puts a line for every volume that was mounted: whose it is, and how many mounts each node had.
+func (s *story) volumes(p *page) {
+	if s.plan.Workload.External != nil {
+		return // Which mount is of which volume is not known.
+	}
+	var rows []row
+	for _, v := range s.World.Volumes().All {
+		count := map[string]int{}
+		for _, m := range v.Mounts {
+			if m.Holder == "" {
+				count[m.Node]++
+			}
+		}
+		var nodes []string
+		for _, node := range slices.Sorted(maps.Keys(count)) {
+			nodes = append(nodes, fmt.Sprintf("%s %d", node, count[node]))
+		}
+		if len(nodes) > 0 {
+			rows = append(rows, row{cells: []string{v.Name, cmp.Or(s.World.Owner(v), "-"), strings.Join(nodes, ", ")}})
 		}
 	}
-	return first
+	p.section("VOLUMES", []column{{"volume", 48, false}, {"pod", 20, false}, {"mounts by node", 0, false}}, rows, "")
 }
 
-// why says in one sentence why the verdict is what it is.
-func (s *story) why() string {
-	switch s.report.Verdict {
-	case check.Fail:
-		if f, ok := s.firstFinding(); ok {
-			return brief(f.Sentence)
+// checksums puts a line for every table of every instance, in the manner of pt-table-checksum. Without --all it leaves
+// out those without an error or a difference.
+func (s *story) checksums(p *page) {
+	all := s.World.Tables()
+	var rows []row
+	for _, t := range all {
+		var errors, diffs int
+		var first, last *history.Checksum
+		for _, e := range t.Taken {
+			c := e.Checksum
+			if c.Error != "" {
+				errors++
+				continue
+			}
+			first, last = cmp.Or(first, c), c
+			if c.Table64 != first.Table64 || c.RowHash != first.RowHash || c.Rows != first.Rows {
+				diffs++
+			}
 		}
-		return "A promise was broken, and the check that says so gives no finding."
-	case check.Pass:
-		not := ""
-		if n := len(s.report.NotJudged); n > 0 {
-			not = fmt.Sprintf(" %d promises were not judged.", n)
+		if !s.all && errors == 0 && diffs == 0 || len(t.Taken) == 0 {
+			continue
 		}
-		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.%s", len(s.report.Results), not)
-	}
-	if s.run.CutShort != "" {
-		return "The record of the trial broke off: " + s.run.CutShort + "."
-	}
-	if r := s.firstReason(); r != "" {
-		return "It could not be shown. " + r
-	}
-	return "It could not be shown, and no check says why."
-}
-
-func (s *story) ending(p *page) {
-	s.verdict(p)
-	s.because(p)
-}
-
-func (s *story) because(p *page) {
-	p.text("because:   ", s.why())
-	p.text("reproduce: ", s.reproduce())
-}
-
-// verdict puts the verdict and the checks that came to it.
-func (s *story) verdict(p *page) {
-	var names []string
-	for _, r := range s.report.Results {
-		if r.Verdict == s.report.Verdict && r.Verdict != check.Pass {
-			names = append(names, r.Check)
+		sum, hash, count, kind := "-", "-", "-", "written"
+		if last != nil {
+			sum, hash, count = fmt.Sprint(last.Table64), fmt.Sprintf("%.12s", last.RowHash), fmt.Sprint(last.Rows)
 		}
-	}
-	in := ""
-	if len(names) > 0 {
-		in = " in " + onOneLine(names)
-	}
-	p.blank()
-	p.verdict("verdict:   ", s.report.Verdict, in)
-}
-
-// onOneLine lists as many names as fit beside a verdict, and counts the rest: the last lines are looked for by number.
-func onOneLine(names []string) string {
-	const room = 60
-	list := names[0]
-	for i, name := range names[1:] {
-		if len(list)+len(name) > room {
-			return fmt.Sprintf("%s and %d more", list, len(names)-1-i)
+		if t.Quiet {
+			kind = "quiet"
 		}
-		list += ", " + name
+		at := t.Taken[len(t.Taken)-1].Span.NotAfter
+		rows = append(rows, row{cells: []string{s.clock(at), fmt.Sprint(errors), fmt.Sprint(diffs), count,
+			fmt.Sprint(len(t.Taken)), sum, hash, kind, t.Instance + "." + t.Name}})
 	}
-	return list
+	same := ""
+	if n := len(all) - len(rows); n > 0 {
+		same = explain.Count(n, "table") + " without an error or a difference; --all lists them"
+	}
+	if len(rows) == 0 && same != "" {
+		p.heading("CHECKSUMS")
+		p.text("  ", same)
+	}
+	p.section("CHECKSUMS", []column{
+		{"TS", 0, true}, {"ERRORS", 0, true}, {"DIFFS", 0, true}, {"ROWS", 0, true}, {"TAKEN", 0, true},
+		{"CHECKSUM", 0, true}, {"ROW_HASH", 0, false}, {"KIND", 0, false}, {"TABLE", 0, false},
+	}, rows, same)
 }
 
-// reproduce is the command that carries the same plan out again. A plan that was read from a file is not to be had from
-// its scenario and seed, and neither is a workload.
-func (s *story) reproduce() string {
-	for _, arg := range s.run.CommandLine {
-		flag, _, _ := strings.Cut(arg, "=")
-		if flag == "--plan" || flag == "--workload" {
-			return strings.Join(append([]string{"seatrial"}, quoteAll(s.run.CommandLine[1:])...), " ")
-		}
-	}
-	scenario, seed := s.name()
-	if scenario == "" {
-		return "not known: neither the history nor run.json names a scenario"
-	}
-	verb := "run"
-	if len(s.run.CommandLine) > 1 && s.run.CommandLine[1] == "reproduce" {
-		verb = "reproduce"
-	}
-	return fmt.Sprintf("seatrial %s %s --seed %d", verb, quote(scenario), seed)
-}
-
-func quoteAll(args []string) []string {
-	quoted := make([]string, len(args))
-	for i, a := range args {
-		quoted[i] = quote(a)
-	}
-	return quoted
-}
-
-// quote makes an argument safe to be pasted into a shell.
-func quote(arg string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
-	if arg != "" && strings.Trim(arg, plain) == "" {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(clean(arg), "'", `'\''`) + "'"
-}
+// clock renders a moment relative to the begin of the trial.
+func (s *story) clock(t history.Time) string { return fmt.Sprintf("%+.3f s", t.Sub(s.start).Seconds()) }

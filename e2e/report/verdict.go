@@ -1,9 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/seatrial/seatrial/e2e/check"
 )
@@ -19,4 +22,164 @@ func WriteVerdict(w io.Writer, r check.Report) error {
 		return fmt.Errorf("write verdict: %w", err)
 	}
 	return nil
+}
+
+// Summary is a judged run in a few words: what the last lines of the text report say.
+type Summary struct {
+	Scenario string
+	Seed     uint64
+	Verdict  check.Verdict
+	Why      string         // The first violation, or the first reason for UNKNOWN, in one sentence.
+	Command  string         // Carries out the same plan again.
+	First    *check.Finding // The first violation, nil without one.
+}
+
+// Summarize returns the summary of a run.
+func Summarize(j Judged) Summary {
+	s := newStory(j)
+	scenario, seed := s.name()
+	sum := Summary{Scenario: scenario, Seed: seed, Verdict: j.Report.Verdict, Why: s.why(), Command: s.reproduce()}
+	if f, ok := s.firstFinding(); ok {
+		sum.First = &f
+	}
+	return sum
+}
+
+// WriteSummary writes the report in three lines or so, for a chat message: verdict and trial, why, and the command that
+// repeats it.
+func WriteSummary(w io.Writer, j Judged) error {
+	s, p := newStory(j), &page{}
+	s.title(p, "")
+	s.because(p)
+	return p.write(w)
+}
+
+// name is the trial's scenario and seed: those of the plan in the history, and those of run.json where there is none.
+func (s *story) name() (string, uint64) {
+	if s.planned {
+		return s.plan.Scenario, s.plan.Seed
+	}
+	return s.Run.Scenario, s.Run.Seed
+}
+
+// title puts the verdict and the trial, and what more there is to say.
+func (s *story) title(p *page, more string) {
+	scenario, seed := s.name()
+	what := fmt.Sprintf("  %s, seed %d", scenario, seed)
+	if scenario == "" {
+		what = "  a trial of which no plan is known"
+	}
+	p.verdict("", s.Report.Verdict, what+more)
+}
+
+// verdict puts the verdict and the checks that came to it.
+func (s *story) verdict(p *page) {
+	var names []string
+	for _, r := range s.Report.Results {
+		if r.Verdict == s.Report.Verdict && r.Verdict != check.Pass {
+			names = append(names, r.Check)
+		}
+	}
+	in := ""
+	if len(names) > 0 {
+		in = " in " + onOneLine(names)
+	}
+	p.blank()
+	p.verdict("verdict:   ", s.Report.Verdict, in)
+}
+
+func (s *story) because(p *page) {
+	p.text("because:   ", s.why())
+	p.text("reproduce: ", s.reproduce())
+}
+
+// onOneLine lists as many names as fit beside a verdict, and counts the rest: the last lines are looked for by number.
+func onOneLine(names []string) string {
+	const room = 60
+	list := names[0]
+	for i, name := range names[1:] {
+		if len(list)+len(name) > room {
+			return fmt.Sprintf("%s and %d more", list, len(names)-1-i)
+		}
+		list += ", " + name
+	}
+	return list
+}
+
+// why says in one sentence why the verdict is what it is.
+func (s *story) why() string {
+	switch s.Report.Verdict {
+	case check.Fail:
+		if f, ok := s.firstFinding(); ok {
+			return brief(f.Sentence)
+		}
+		return "A promise was broken, and the check that says so gives no finding."
+	case check.Pass:
+		not := ""
+		if n := len(s.Report.NotJudged); n > 0 {
+			not = fmt.Sprintf(" %d promises were not judged.", n)
+		}
+		return fmt.Sprintf("Every promise held: %d checks, each with enough evidence.%s", len(s.Report.Results), not)
+	}
+	if s.Run.CutShort != "" {
+		return "The record of the trial broke off: " + s.Run.CutShort + "."
+	}
+	// What coverage says was not done explains what the others could not show.
+	first := ""
+	for _, r := range s.Report.Results {
+		if len(r.Reasons) > 0 && (first == "" || r.Check == "coverage") {
+			first = r.Check + ": " + r.Reasons[0]
+		}
+	}
+	if first == "" {
+		return "It could not be shown, and no check says why."
+	}
+	return "It could not be shown. " + first
+}
+
+// firstFinding is the finding that was proven first.
+func (s *story) firstFinding() (check.Finding, bool) {
+	var all []check.Finding
+	for _, r := range s.Report.Results {
+		all = append(all, r.Findings...)
+	}
+	if len(all) == 0 {
+		return check.Finding{}, false
+	}
+	return slices.MinFunc(all, func(a, b check.Finding) int {
+		return cmp.Or(cmp.Compare(a.Span.NotAfter, b.Span.NotAfter), cmp.Compare(a.Span.NotBefore, b.Span.NotBefore))
+	}), true
+}
+
+// reproduce is the command that carries out the same plan again. Scenario and seed do not give a plan that was read
+// from a file, or a workload; then it is the command line of the run.
+func (s *story) reproduce() string {
+	for _, arg := range s.Run.CommandLine {
+		flag, _, _ := strings.Cut(arg, "=")
+		if flag == "--plan" || flag == "--workload" {
+			command := "seatrial"
+			for _, arg := range s.Run.CommandLine[1:] {
+				command += " " + quote(arg)
+			}
+			return command
+		}
+	}
+	scenario, seed := s.name()
+	if scenario == "" {
+		return "not known: neither the history nor run.json names a scenario"
+	}
+	verb := "run"
+	if len(s.Run.CommandLine) > 1 && s.Run.CommandLine[1] == "reproduce" {
+		verb = "reproduce"
+	}
+	return fmt.Sprintf("seatrial %s %s --seed %d", verb, quote(scenario), seed)
+}
+
+// quote makes an argument safe to be pasted into a shell.
+func quote(arg string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
+	if arg != "" && strings.Trim(arg, plain) == "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(clean(arg), "'", `'\''`) + "'"
 }

@@ -17,8 +17,8 @@ type row struct {
 	seq      int64
 }
 
-// told is what the clients of each instance were told.
-func (d *drawer) told(lanes map[string]*instanceLane) {
+// answers is what the clients of each instance were answered.
+func (d *drawer) answers(lanes map[string]*instanceLane) {
 	step := (d.To - d.From) / parts
 	if step <= 0 {
 		return
@@ -47,11 +47,11 @@ func (d *drawer) told(lanes map[string]*instanceLane) {
 			if op.Sent != nil {
 				lasted = ms(e.Span.NotAfter.Sub(op.Sent.Span.NotBefore))
 			}
-			if lasted > c.Max[i] && c.Lost[i] == 0 {
+			if lasted > c.max[i] && c.Lost[i] == 0 {
 				c.Facts[i] = e.ID
 			}
 			latencies[lane.Name][i] = append(latencies[lane.Name][i], lasted)
-			c.Max[i], c.Slowest = max(c.Max[i], lasted), max(c.Slowest, lasted)
+			c.max[i], c.Slowest = max(c.max[i], lasted), max(c.Slowest, lasted)
 			if e.Op.F == history.OpInsert {
 				c.Rows++
 				if c.Judged && !found[row{lane.Name, e.Op.Client, e.Op.Seq}] {
@@ -84,6 +84,6 @@ func (d *drawer) told(lanes map[string]*instanceLane) {
 
 func newClients(step float64, judged bool) *clients {
 	none := func() []float64 { return slices.Repeat([]float64{-1}, parts) }
-	return &clients{Step: step, Judged: judged, P50: none(), P99: none(), Max: none(), Count: make([]int, parts),
+	return &clients{Step: step, Judged: judged, P50: none(), P99: none(), max: none(), Count: make([]int, parts),
 		Failed: make([]int, parts), Unknown: make([]int, parts), Lost: make([]int, parts), Facts: make([]int64, parts)}
 }

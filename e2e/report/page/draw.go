@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -25,8 +23,8 @@ type drawer struct {
 
 // draw makes the drawing of a run.
 func draw(j report.Judged) *drawer {
-	d := &drawer{world: j.World}
-	d.bounds()
+	d := &drawer{world: j.World, start: j.World.Begin(), end: j.World.Last()}
+	d.Origin, d.To = int64(d.start), d.ms(d.end)
 	for _, c := range j.Report.Causes() {
 		for _, f := range c.Found {
 			d.Findings = append(d.Findings, d.bar(f.Span.NotBefore, f.Span.NotAfter, "finding",
@@ -46,20 +44,6 @@ func draw(j report.Judged) *drawer {
 	d.notices()
 	d.facts()
 	return d
-}
-
-// bounds finds when the trial began and when its record ends.
-func (d *drawer) bounds() {
-	if t, err := d.world.Trial(); err == nil {
-		d.start = t.Start
-	} else if len(d.world.Events) > 0 {
-		d.start = d.world.Events[0].Span.NotBefore
-	}
-	d.end = d.start
-	for i := range d.world.Events {
-		d.end = max(d.end, d.world.Events[i].Span.NotAfter)
-	}
-	d.Origin, d.To = int64(d.start), d.ms(d.end)
 }
 
 // ms is a moment on the axis.
@@ -152,13 +136,13 @@ func (d *drawer) nodes() {
 	names := d.world.Nodes()
 	slices.Sort(names)
 	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(fmt.Sprint(!d.world.IsControlPlane(a)), fmt.Sprint(!d.world.IsControlPlane(b)))
+		return cmp.Compare(fmt.Sprint(d.world.IsControlPlane(b)), fmt.Sprint(d.world.IsControlPlane(a)))
 	})
 	for _, name := range names {
 		lane := nodeLane{Name: name}
 		for _, n := range objects.Nodes.All {
 			if n.Name() == name && !n.Deleted() {
-				d.extend(&lane.Ready, ready(n), n.Event)
+				d.extend(&lane.Ready, "Ready "+string(cmp.Or(world.NodeReady(n).Status, "not told")), n.Event)
 			}
 		}
 		d.close(lane.Ready)
@@ -173,16 +157,6 @@ func (d *drawer) nodes() {
 	if unseen := d.blind(""); len(unseen) > 0 {
 		d.Nodes = append(d.Nodes, nodeLane{Name: "API watch", Blind: unseen})
 	}
-}
-
-// ready is what a node's Ready condition says.
-func ready(n *world.Node) string {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return "Ready " + string(c.Status)
-		}
-	}
-	return "Ready not told"
 }
 
 // extend adds a state to those of something that always has one; the same as before is no new bar.
@@ -242,7 +216,7 @@ func (d *drawer) instances() {
 			lane.Volumes = append(lane.Volumes, d.volume(v, lane.Name))
 		}
 	}
-	d.told(lanes)
+	d.answers(lanes)
 	for _, p := range order {
 		d.Instances = append(d.Instances, *lanes[p.Name])
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/report"
 )
 
 // factsMost bounds the facts that the page carries, in bytes of JSON; the others are in the history.
@@ -84,34 +83,12 @@ func (d *drawer) causes(r check.Report) []cause {
 			for i, id := range f.Events {
 				ids[i] = fmt.Sprint(id)
 			}
-			of.Found = append(of.Found, found{
-				Number: n, Check: f.Check, Subject: f.Subject, Sentence: f.Sentence, Where: f.Node,
-				When: d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
-				A:    d.ms(f.Span.NotBefore), B: d.ms(f.Span.NotAfter), Facts: strings.Join(ids, " "),
+			of.Found = append(of.Found, found{f, n,
+				d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
+				d.ms(f.Span.NotBefore), d.ms(f.Span.NotAfter), strings.Join(ids, " "),
 			})
 		}
 		out = append(out, of)
 	}
 	return out
-}
-
-// about is what is known of the run.
-func about(j report.Judged) []item {
-	r := j.Run
-	items := []item{{"run", r.RunID}}
-	if !r.Started.IsZero() {
-		items = append(items, item{"started", r.Started.UTC().Format("2006-01-02 15:04:05 UTC")})
-	}
-	var versions []string
-	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, name+" "+r.Versions[name])
-	}
-	items = append(items, item{"versions", strings.Join(versions, ", ")}, item{"host", r.Host.String()})
-	if j.World.Truncated {
-		items = append(items, item{"WARNING", "the record is torn: its end is missing. " + r.CutShort})
-	}
-	for _, warning := range j.Warnings {
-		items = append(items, item{"WARNING", warning})
-	}
-	return slices.DeleteFunc(items, func(i item) bool { return i.Value == "" })
 }

@@ -1,5 +1,7 @@
 package page
 
+import "github.com/seatrial/seatrial/e2e/check"
+
 // drawing is what the script draws. All times are milliseconds since the trial began. Numbers of facts are those of the
 // history; Facts has the facts themselves, as far as there is room.
 type drawing struct {
@@ -75,7 +77,6 @@ type clients struct {
 	Step    float64   `json:"step"`
 	P50     []float64 `json:"p50"`
 	P99     []float64 `json:"p99"`
-	Max     []float64 `json:"max"`
 	Count   []int     `json:"count"`
 	Failed  []int     `json:"failed"`
 	Unknown []int     `json:"unknown"`
@@ -86,6 +87,8 @@ type clients struct {
 	LostRows int     `json:"lostRows"`
 	Slowest  float64 `json:"slowest"`
 	Judged   bool    `json:"judged"` // The final read is whole, so Lost can be known.
+
+	max []float64
 }
 
 // cause is findings that have one cause.
@@ -96,9 +99,9 @@ type cause struct {
 
 // found is a finding as the page tells it.
 type found struct {
-	Number                   int
-	Check, Subject, Sentence string
-	When, Where              string
-	A, B                     float64
-	Facts                    string // Numbers, with a blank between.
+	check.Found
+	Number int
+	When   string
+	A, B   float64
+	Facts  string // Numbers, with a blank between.
 }

@@ -1,25 +1,31 @@
 // Package page draws a judged run as one HTML file: the verdict, the checks, and on one axis of time the faults, the
-// nodes, where each volume was attached, mounted and written to, and what the clients were told.
+// nodes, where each volume was attached, mounted and written to, and what the clients were answered.
 //
 // The file needs nothing else: its content security policy allows its own script and style by their digests, and no
-// request at all. Without JavaScript it shows the chronicle as text. It is pure: the same run gives the same bytes.
+// request at all. Without JavaScript it shows the chronicle as text. The lists of runs, nights and certificates are
+// pages of the same style without a script. The package is pure: the same input gives the same bytes.
 package page
 
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
+	"strings"
+	"time"
 
+	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"
 )
 
-//go:embed page.html
-var layout string
+//go:embed *.html
+var layouts embed.FS
 
 //go:embed page.css
 var style string
@@ -27,65 +33,137 @@ var style string
 //go:embed page.js
 var script string
 
-// content is what the layout is filled with.
-type content struct {
-	Policy    string
-	Style     template.CSS
-	Script    template.JS
-	Summary   report.Summary
-	About     []item
-	Results   []check.Result
-	NotJudged []check.Unjudged
-	Reasons   []item // Why checks are UNKNOWN.
-	Causes    []cause
-	Chronicle string
-	Drawing   drawing
-}
-
-// item is a line of the head: a name and its value.
-type item struct{ Name, Value string }
-
-// Write writes the page of a run.
-func Write(w io.Writer, j report.Judged) error {
-	t, err := template.New("page").Parse(layout)
+// render fills a layout. The page may run the script, if any, and use the style, and nothing else.
+func render(w io.Writer, layout, script string, funcs template.FuncMap, data any) error {
+	policy := "default-src 'none'; " + allow("script-src", script) + allow("style-src", style) +
+		"base-uri 'none'; form-action 'none'"
+	all := template.FuncMap{
+		"policy": func() string { return policy },
+		"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // It is an embedded file.
+		"script": func() template.JS { return template.JS(script) },  //nolint:gosec // It is an embedded file.
+	}
+	maps.Copy(all, funcs)
+	t, err := template.New(layout).Funcs(all).ParseFS(layouts, layout)
 	if err != nil {
-		return fmt.Errorf("parse the layout of the page: %w", err)
+		return fmt.Errorf("parse the layout %s: %w", layout, err)
 	}
-	var chronicle bytes.Buffer
-	if err := report.WriteChronicle(&chronicle, j, report.Options{}); err != nil {
-		return err
-	}
-	d := draw(j)
-	c := content{
-		Policy: fmt.Sprintf("default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; "+
-			"form-action 'none'", digest(script), digest(style)),
-		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // Both are embedded files.
-		Summary: report.Summarize(j), About: about(j), Results: j.Report.Results,
-		NotJudged: j.Report.NotJudged,
-		Causes:    d.causes(j.Report), Reasons: reasons(j.Report),
-		Chronicle: chronicle.String(), Drawing: d.drawing,
-	}
-	if err := t.Execute(w, c); err != nil {
-		return fmt.Errorf("write the page: %w", err)
+	if err := t.Execute(w, data); err != nil {
+		return fmt.Errorf("write a page with the layout %s: %w", layout, err)
 	}
 	return nil
 }
 
-// digest is how a content security policy names an inline script or style (W3C CSP3, source lists).
-func digest(text string) string {
+// allow is the directive that allows one inline text by its digest (W3C CSP3, source lists), empty without a text.
+func allow(directive, text string) string {
+	if text == "" {
+		return ""
+	}
 	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
+	return fmt.Sprintf("%s 'sha256-%s'; ", directive, base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// reasons are why checks are UNKNOWN, with their names.
-func reasons(r check.Report) []item {
-	var out []item
-	for _, of := range r.Results {
+// Write writes the page of a run.
+func Write(w io.Writer, j report.Judged) error {
+	var chronicle bytes.Buffer
+	if err := report.WriteChronicle(&chronicle, j, report.Options{}); err != nil {
+		return err
+	}
+	var reasons []report.Item // Why checks are UNKNOWN.
+	for _, of := range j.Report.Results {
 		if of.Verdict == check.Unknown {
 			for _, reason := range of.Reasons {
-				out = append(out, item{of.Check, reason})
+				reasons = append(reasons, report.Item{Name: of.Check, Value: reason})
 			}
 		}
 	}
-	return out
+	d := draw(j)
+	return render(w, "page.html", script, nil, struct {
+		Summary   report.Summary
+		About     []report.Item
+		Results   []check.Result
+		NotJudged []check.Unjudged
+		Reasons   []report.Item
+		Causes    []cause
+		Chronicle string
+		Drawing   drawing
+	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, reasons, d.causes(j.Report),
+		chronicle.String(), d.drawing})
+}
+
+// Entry is a run in the index.
+type Entry struct {
+	Link     string // To its page, from where the index is.
+	Verdict  check.Verdict
+	Scenario string
+	Seed     uint64
+	Started  string
+	Took     string
+	Why      string // The first finding or reason.
+}
+
+// WriteIndex writes the page that lists runs.
+func WriteIndex(w io.Writer, runs []Entry) error { return render(w, "index.html", "", nil, runs) }
+
+// WriteCertificate writes a certificate as a page. File is the name of the signed one; link leads from the page to the
+// page of a run.
+func WriteCertificate(w io.Writer, c certificate.Certificate, file string, link func(run string) string) error {
+	return render(w, "certificate.html", "", template.FuncMap{"link": link}, struct {
+		*certificate.Certificate
+		File, Subject string
+	}{&c, file, certificate.Subject(c.Cluster)})
+}
+
+// nightSection is the units of one kind.
+type nightSection struct {
+	kind         nightly.Kind
+	Title, Means string
+	Closed       bool
+	Rows         []nightly.Outcome
+}
+
+// closeAbove is how many units that ask for nothing are shown at once.
+const closeAbove = 20
+
+// WriteNight writes the page that is read in the morning. Link leads from it to the page of a run.
+func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) error {
+	var sections []nightSection
+	var counts []string
+	for _, section := range []nightSection{
+		{kind: nightly.Finding, Title: "Findings", Means: "Not as expected in any attempt: a regression, or a case " +
+			"that does not come about any more."},
+		{kind: nightly.Flake, Title: "Flakes", Means: "The same plan was as expected in one attempt and not in " +
+			"another: a race, or a trial that depends on the machine. What was proven in one attempt stays proven."},
+		{kind: nightly.Unshown, Title: "Not shown", Means: "Neither the one nor the other could be shown."},
+		{kind: nightly.Missing, Title: "Not run", Means: "No trial, so no verdict: each is UNKNOWN."},
+		{kind: nightly.Expected, Title: "As expected", Means: "Every attempt was as expected; in a race, one of them."},
+	} {
+		rows := s.Of(section.kind)
+		if len(rows) == 0 {
+			continue
+		}
+		section.Rows = rows
+		section.Closed = len(rows) > closeAbove && !rows[0].Urgent() ||
+			section.kind == nightly.Expected && s.Verdict != check.Pass
+		sections = append(sections, section)
+		counts = append(counts, fmt.Sprintf("%s: %d", strings.ToLower(section.Title), len(rows)))
+	}
+	why := fmt.Sprintf("Of %d scenarios and cases", s.Units)
+	if s.Soak > 0 {
+		why += fmt.Sprintf(", and %d with new seeds", s.Soak)
+	}
+	var about []report.Item
+	if s.Trials > 0 {
+		spent := time.Duration(s.Seconds * float64(time.Second)).Round(time.Second)
+		about = []report.Item{
+			{Name: "from", Value: s.Started.UTC().Format(time.DateTime) + " UTC"},
+			{Name: "to", Value: s.Ended.UTC().Format(time.DateTime) + " UTC"},
+			{Name: "trials", Value: fmt.Sprintf("%d in %s, without the making of clusters", s.Trials, spent)},
+		}
+	}
+	return render(w, "night.html", "", template.FuncMap{"link": link}, struct {
+		nightly.Summary
+		Why      string
+		About    []report.Item
+		Sections []nightSection
+	}{s, why + "; " + strings.Join(counts, ", ") + ".", about, sections})
 }

@@ -209,15 +209,12 @@ func (v *validator) externalPlan() {
 	}
 }
 
-// spares refuses a step that only a workload can stand that Seatrial made, and removes.
-func (v *validator) spares(at string, s Step) {
+// spares refuses a step that would damage a workload that is not Seatrial's.
+func (v *validator) spares(at string, s Step, k kind) {
 	if v.work.External == nil {
 		return
 	}
-	switch s.Do {
-	case ActionAwait, ActionChecksum, ActionDeletePod, ActionFault, ActionLoad, ActionPause, ActionRead, ActionScale,
-		ActionTogether:
-	default:
+	if !k.external {
 		v.Add(at+".do", "leave the step out", "%q is done to workloads of Seatrial's own alone", s.Do)
 	}
 	if s.Fault == nil {

@@ -74,28 +74,58 @@ func orders() map[string]func(have, want float64) bool {
 	}
 }
 
-// Matcher is a Match that is ready to be held against objects. It is safe for concurrent use.
-type Matcher struct {
-	match    Match
-	resource string
-	path     *jsonpath.JSONPath
+// Compile returns a function that reports whether an object of the kind matches. Raw is the object as JSON; one that is
+// deleted, or cannot be read, matches only OpDeleted. It takes every match that Plan.Validate does.
+func (m Match) Compile() (func(raw []byte, deleted bool) bool, error) {
+	if _, ok := Resource(m.Kind); !ok {
+		return nil, fmt.Errorf("compile match: kind %q is not watched", m.Kind)
+	}
+	if m.Op == OpDeleted {
+		return func(_ []byte, deleted bool) bool { return deleted }, nil
+	}
+	path, err := parsePath(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("compile match: %w", err)
+	}
+	return func(raw []byte, deleted bool) bool {
+		var object any
+		return !deleted && kjson.UnmarshalCaseSensitivePreserveInts(raw, &object) == nil && m.holds(path, object)
+	}, nil
 }
 
-// Compile makes a match ready. It takes every match that Plan.Validate does.
-func (m Match) Compile() (Matcher, error) {
-	resource, ok := Resource(m.Kind)
-	if !ok {
-		return Matcher{}, fmt.Errorf("compile match: kind %q is not watched", m.Kind)
+// Of reports whether an object is of the kind, and has the name if the match has one.
+func (m Match) Of(resource, name string) bool {
+	own, _ := Resource(m.Kind)
+	return own == resource && (m.Name == "" || m.Name == name)
+}
+
+// holds compares what an object has at the path.
+func (m Match) holds(path *jsonpath.JSONPath, object any) bool {
+	var found []any
+	results, _ := path.FindResults(object) // A path that leads nowhere finds nothing.
+	for _, values := range results {
+		for _, v := range values {
+			if v.IsValid() && v.CanInterface() {
+				found = append(found, v.Interface())
+			}
+		}
 	}
-	c := Matcher{match: m, resource: resource}
-	if m.Op == OpDeleted {
-		return c, nil
+	switch m.Op {
+	case OpThere:
+		return len(found) > 0
+	case OpAbsent:
+		return len(found) == 0
+	case OpNot:
+		return len(found) > 0 && !slices.ContainsFunc(found, m.is)
+	case OpIs:
+		return slices.ContainsFunc(found, m.is)
 	}
-	var err error
-	if c.path, err = parsePath(m.Path); err != nil {
-		return Matcher{}, fmt.Errorf("compile match: %w", err)
-	}
-	return c, nil
+	want, ok := number64(m.Value)
+	order := orders()[m.Op]
+	return ok && order != nil && slices.ContainsFunc(found, func(v any) bool {
+		have, ok := asNumber(v)
+		return ok && order(have, want)
+	})
 }
 
 // parsePath reads a path of fields, indexes, filters and *. What a kubectl template can have besides is refused: text,
@@ -128,48 +158,6 @@ func plainPath(n jsonpath.Node) bool {
 			jsonpath.NodeField, jsonpath.NodeArray, jsonpath.NodeFilter, jsonpath.NodeWildcard}, n.Type())
 	}
 	return !slices.ContainsFunc(list.Nodes, func(n jsonpath.Node) bool { return !plainPath(n) })
-}
-
-// Of reports that an object is one of those that are meant, by its resource and name.
-func (c Matcher) Of(resource, name string) bool {
-	return c.resource == resource && (c.match.Name == "" || c.match.Name == name)
-}
-
-// Holds reports that an object is as it must be. Raw is the object as JSON; one that is deleted, or cannot be read, is
-// as it must be only where it must be deleted.
-func (c Matcher) Holds(raw []byte, deleted bool) bool {
-	if deleted || c.match.Op == OpDeleted {
-		return deleted && c.match.Op == OpDeleted
-	}
-	var object any
-	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &object) != nil {
-		return false
-	}
-	var found []any
-	results, _ := c.path.FindResults(object) // A path that leads nowhere finds nothing.
-	for _, values := range results {
-		for _, v := range values {
-			if v.IsValid() && v.CanInterface() {
-				found = append(found, v.Interface())
-			}
-		}
-	}
-	switch c.match.Op {
-	case OpThere:
-		return len(found) > 0
-	case OpAbsent:
-		return len(found) == 0
-	case OpNot:
-		return len(found) > 0 && !slices.ContainsFunc(found, c.match.is)
-	case OpIs:
-		return slices.ContainsFunc(found, c.match.is)
-	}
-	want, ok := number64(c.match.Value)
-	order := orders()[c.match.Op]
-	return ok && order != nil && slices.ContainsFunc(found, func(v any) bool {
-		have, ok := asNumber(v)
-		return ok && order(have, want)
-	})
 }
 
 // is reports that a value of an object is that of the match. Numbers are equal however they are written.

@@ -212,14 +212,10 @@ func (v *validator) withoutAPI(j int) {
 	if away < 0 {
 		return
 	}
-	asks := []Action{ActionDeletePod, ActionDeleteClaim, ActionUpgrade}
-	for _, k := range setKinds() {
-		asks = append(asks, k.do)
-	}
 	for i, s := range o.steps {
 		apart := o.before(4*i+over, 4*j+began) || o.before(o.end(j), 4*i+began)
 		around := o.before(4*i+began, 4*j+began) && o.before(o.end(j), 4*i+over)
-		if slices.Contains(asks, s.Do) && !apart && !around {
+		if k, _ := kindOf(s.Do); (k.api || k.changes) && !apart && !around {
 			v.Add(s.at+".do", "put it before or after that step",
 				"it needs the API, and step %d may have taken the %s away then", o.steps[j].N, takes[away])
 		}

@@ -84,22 +84,9 @@ func (s Step) Within() []Step { return flatten(nil, []Step{s})[1:] }
 
 // Around returns the steps around step n, the outermost one first: none of one that is at the top, or not there.
 func (p Plan) Around(n int) []Step {
-	var around []Step
-	steps := p.Steps
-	for {
-		i := slices.IndexFunc(steps, func(s Step) bool {
-			return slices.ContainsFunc(s.Within(), func(in Step) bool { return in.N == n })
-		})
-		if i < 0 {
-			return around
-		}
-		around = append(around, steps[i])
-		inner := steps[i].inner()
-		steps = nil
-		for _, within := range inner {
-			steps = append(steps, within.steps...)
-		}
-	}
+	return slices.DeleteFunc(p.AllSteps(), func(s Step) bool {
+		return !slices.ContainsFunc(s.Within(), func(in Step) bool { return in.N == n })
+	})
 }
 
 // sequence is the steps in one field of a step.
@@ -123,8 +110,8 @@ func (s Step) inner() []sequence {
 	return []sequence{{"during", s.During}}
 }
 
-// Rewrite puts other steps in the place of each, at any depth, and returns them. Nothing of the given steps is changed;
-// at is the path of the first list of them.
+// Rewrite returns the steps with each replaced, at any depth; the given steps are not changed. At is the path of the
+// outermost list.
 func Rewrite(at string, steps []Step, rewrite func(at string, s Step) []Step) []Step {
 	if steps == nil {
 		return nil

@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Tamper is a corruption on purpose.
 type Tamper struct {
@@ -15,44 +12,10 @@ type Tamper struct {
 	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
 }
 
-// dataKinds are the steps that concern the workload's data.
-func dataKinds() []kind {
-	// data refuses a light workload, and one that is deleted, before it asks check.
-	data := func(check func(v *validator, at string, s Step)) func(*validator, string, Step, depth) {
-		return func(v *validator, at string, s Step, _ depth) {
-			if v.work.Light {
-				v.Add(at+".do", "leave the step out", "a light workload has no data to %s", s.Do)
-				return
-			}
-			v.victim(at)
-			check(v, at, s)
-		}
-	}
-	return []kind{
-		{do: ActionLoad, field: "commits",
-			check: data(func(v *validator, at string, s Step) { v.Range(at+".commits", s.Commits, 1, math.MaxInt32) }),
-			says:  func(_ Plan, s Step) string { return count(s.Commits, "acknowledged insert") + " more" }},
-		{do: ActionChecksum, field: "label",
-			check: data(func(v *validator, at string, s Step) { v.name(at+".label", s.Label) }),
-			says: func(_ Plan, s Step) string {
-				return fmt.Sprintf("the quiet tables of all instances, %q", s.Label)
-			}},
-		{do: ActionRead,
-			check: data(func(*validator, string, Step) {}),
-			says:  func(Plan, Step) string { return "every row of every instance, back" }},
-		{do: ActionTamper, field: "tamper",
-			check: data(func(v *validator, at string, s Step) { v.tamper(at+".tamper", *s.Tamper) }),
-			says: func(p Plan, s Step) string {
-				text := fmt.Sprintf("%s in %s", s.Tamper.Kind, p.Workload.pod(s.Tamper.Ordinal))
-				if s.Tamper.Page != 0 {
-					text += fmt.Sprintf(", byte %d of page %d", s.Tamper.Byte, s.Tamper.Page)
-				}
-				return text
-			}},
-	}
-}
-
-func (v *validator) tamper(at string, t Tamper) {
+// tamper checks a corruption on purpose.
+func (v *validator) tamper(at string, s Step, _ depth) {
+	at += ".tamper"
+	t := s.Tamper
 	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte")
 	v.ordinal(at+".ordinal", t.Ordinal)
 	if t.Kind != "flip-byte" {

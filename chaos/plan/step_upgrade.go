@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,30 +59,25 @@ func (u Upgrade) Worker() (n int, ok bool) {
 // Upgrades returns the versions that the plan's steps upgrade to, each once, in their order.
 func (p Plan) Upgrades() []string {
 	var all []string
-	seen := map[string]bool{}
 	for _, s := range p.AllSteps() {
-		if s.Upgrade != nil && !seen[s.Upgrade.To] {
-			seen[s.Upgrade.To] = true
+		if s.Upgrade != nil && !slices.Contains(all, s.Upgrade.To) {
 			all = append(all, s.Upgrade.To)
 		}
 	}
 	return all
 }
 
-// upgradeKinds is the step that upgrades a node.
-func upgradeKinds() []kind {
-	return []kind{{do: ActionUpgrade, field: "upgrade", during: true, check: (*validator).upgrade,
-		says: func(p Plan, s Step) string {
-			how := "drained"
-			if s.Upgrade.Undrained {
-				how = "not drained"
-			}
-			text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
-			if len(s.During) > 0 {
-				text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
-			}
-			return text
-		}}}
+// describeUpgrade says which node is upgraded to what, and how.
+func (p Plan) describeUpgrade(s Step) string {
+	how := "drained"
+	if s.Upgrade.Undrained {
+		how = "not drained"
+	}
+	text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
+	if len(s.During) > 0 {
+		text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
+	}
+	return text
 }
 
 // upgrade checks a step that upgrades a node, and what is done meanwhile.

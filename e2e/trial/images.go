@@ -17,23 +17,17 @@ import (
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// EnsureImages makes the database image and the node image, or takes those that are there.
-func EnsureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
+// EnsureImages makes the node image and the database image, or finds them in the cache. On an existing cluster only the
+// database image is needed.
+func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images, err error) {
 	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
-	return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
-}
-
-// ensureImages makes the images of a trial: on a cluster that is there, that of the database alone.
-func ensureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
-	if m.Access == nil {
-		return EnsureImages(ctx, m)
+	switch {
+	case m.Access == nil:
+		return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
+	case !m.NoDatabase:
+		images.Database, err = tool.EnsureDatabase(ctx)
 	}
-	if m.NoDatabase {
-		return offline.Images{}, nil
-	}
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
-	database, err := tool.EnsureDatabase(ctx)
-	return offline.Images{Database: database}, err
+	return images, err
 }
 
 // versionsOf are the versions that a run records.

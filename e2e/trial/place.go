@@ -16,13 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
-	"github.com/seatrial/seatrial/e2e/report"
 )
 
 // ClusterOptions describe the cluster and the images of trials.
@@ -72,71 +71,85 @@ const leaveBound = 2 * time.Minute
 // Prepare makes images and cluster, or uses existing ones. If another harness uses the cluster it returns a
 // *lock.TakenError before it makes anything.
 func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
-	held, err := takeLock(ctx, m)
+	held, err := takeLock(m)
 	if err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, m, held)
-	if err != nil {
-		return nil, errors.Join(err, held.Release(ctx))
+	p := &Place{lock: held, record: PlaceRecord{
+		ClusterName: m.ClusterName, Engine: m.Engine, CacheDir: m.CacheDir, NodeImages: map[string]string{},
+	}}
+	if err := p.prepare(ctx, m); err != nil {
+		return nil, errors.Join(err, p.Leave(ctx))
 	}
 	return p, nil
 }
 
-func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, error) {
-	images, err := ensureImages(ctx, m)
-	if err != nil {
-		return nil, err
+func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
+	if m.Reuse || m.Access != nil {
+		if err := p.open(ctx, m); err != nil {
+			return err
+		}
 	}
-	upgrades := map[string]string{}
+	images, err := EnsureImages(ctx, m)
+	if err != nil {
+		return err
+	}
 	for _, v := range m.Upgrades {
 		other := m
 		other.KubernetesVersion = v
 		made, err := EnsureImages(ctx, other)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		upgrades[v] = made.Node
+		p.record.NodeImages[v] = made.Node
 	}
-	agent, err := nodefacts.FindAgent(ctx, m.Log)
-	if err != nil {
-		return nil, fmt.Errorf("find the node agent: %w", err)
+	p.record.Image, p.record.ImageSource, p.record.Versions = images.Database.Ref, images.Source, versionsOf(images)
+	if p.record.Agent, err = nodefacts.FindAgent(ctx, m.Log); err != nil {
+		return fmt.Errorf("find the node agent: %w", err)
 	}
-	if m.Program, err = findProgram(ctx, m); err != nil {
-		return nil, err
+	if p.record.Program = m.Program; m.Program == "" {
+		if p.record.Program, err = program.Seatrial().Find(ctx, m.Log); err != nil {
+			return fmt.Errorf("find the program of the watchdogs: %w", err)
+		}
 	}
 	if err := EnsureStorages(ctx, m); err != nil {
-		return nil, err
+		return err
 	}
+	if p.Cluster != nil {
+		fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
+	} else if err := p.create(ctx, m, images); err != nil {
+		return err
+	}
+	return m.loadDatabase(ctx, p.Cluster, images.Database)
+}
+
+// open opens and locks a cluster that exists. If a cluster to reuse does not exist, p.Cluster stays nil.
+func (p *Place) open(ctx context.Context, m ClusterOptions) error {
 	provider, err := m.provider()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &Place{lock: held, record: PlaceRecord{
-		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
-		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
-		NodeImages: upgrades,
-	}}
-	if m.Reuse || m.Access != nil {
-		p.Cluster, err = provider.Open(ctx, m.ClusterName)
-		if err == nil {
-			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			err := errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
-			if err != nil {
-				return nil, errors.Join(err, closeCluster(ctx, p.Cluster))
-			}
-			return p, nil
-		}
-		if m.Access != nil || !errors.Is(err, clusters.ErrNotFound) {
-			return nil, err
-		}
+	p.Cluster, err = provider.Open(ctx, m.ClusterName)
+	if m.Access == nil && errors.Is(err, clusters.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.hold(ctx)
+}
+
+// create makes and locks the cluster.
+func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Images) error {
+	provider, err := m.provider()
+	if err != nil {
+		return err
 	}
 	maker, ok := provider.(clusters.Maker)
 	if !ok {
-		return nil, fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
+		return fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
 			m.ClusterName, provider.Name())
 	}
-	p.maker = maker
 	begin := time.Now()
 	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n",
 		m.ClusterName, m.Workers)
@@ -145,15 +158,11 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
+		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
-	p.record.Ours = true
-	err = errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
-	if err != nil {
-		return nil, errors.Join(err, p.Leave(ctx))
-	}
+	p.maker, p.record.Ours = maker, true
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
-	return p, nil
+	return p.hold(ctx)
 }
 
 // Record returns what Reopen needs.
@@ -197,42 +206,8 @@ func closeCluster(ctx context.Context, c clusters.Cluster) error {
 	return nil
 }
 
-// RunOptions describe one trial.
-type RunOptions struct {
-	Plan     plan.Plan
-	RunsDir  string
-	Header   report.Run // Command line and commit; Run fills in the rest.
-	Progress io.Writer
-	Debug    slog.Level
-	Last     bool // Leave is next: the workload may stay.
-}
-
-// Run carries out one trial.
-func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
-	now := time.Now()
-	header := o.Header
-	header.Schema = report.RunSchemaVersion
-	header.RunID = NewRunID(now)
-	header.Started = now.UTC()
-	header.Scenario, header.Seed = o.Plan.Scenario, o.Plan.Seed
-	header.NodeImageSource = p.record.ImageSource
-	header.Versions = p.record.Versions
-	header.Host = hostFacts(p.record.Engine)
-	beside, err := p.outside()
-	if err != nil {
-		return Outcome{}, err
-	}
-	return Execute(ctx, Request{
-		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
-		Watchdog: beside,
-		Agent:    p.record.Agent, CacheDir: p.record.CacheDir, NodeImages: p.record.NodeImages,
-		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
-		Last: o.Last && p.record.Ours,
-	})
-}
-
-// takeLock locks the cluster against other harnesses, on this host and, if the cluster exists, elsewhere.
-func takeLock(ctx context.Context, m ClusterOptions) (*lock.Lock, error) {
+// takeLock locks the cluster against other harnesses on this host, whether it exists or not.
+func takeLock(m ClusterOptions) (*lock.Lock, error) {
 	dir, err := lock.Dir()
 	if err != nil {
 		return nil, err
@@ -241,30 +216,16 @@ func takeLock(ctx context.Context, m ClusterOptions) (*lock.Lock, error) {
 	if len(command) == 0 {
 		command = os.Args
 	}
-	held, err := lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(command), m.Log)
-	if err != nil {
-		return nil, err
-	}
-	if err := holdExisting(ctx, m, held); err != nil {
-		return nil, errors.Join(err, held.Release(ctx))
-	}
-	return held, nil
+	return lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(command), m.Log)
 }
 
-// holdExisting locks a cluster that is to be used again against harnesses on other hosts.
-func holdExisting(ctx context.Context, m ClusterOptions, held *lock.Lock) error {
-	if !m.Reuse {
-		return nil // The provider refuses an existing cluster.
-	}
-	provider, err := NewProvider(m.Engine, m.Log)
+// hold locks the cluster against harnesses on other hosts.
+func (p *Place) hold(ctx context.Context) error {
+	kube, err := client(ctx, p.Cluster)
 	if err != nil {
-		return err
+		return fmt.Errorf("take cluster %q: %w", p.Cluster.Name(), err)
 	}
-	cluster, err := provider.Open(ctx, m.ClusterName)
-	if err != nil {
-		return nil //nolint:nilerr // There is none yet.
-	}
-	return hold(ctx, held, cluster)
+	return p.lock.Hold(ctx, kube)
 }
 
 // ClientConfig returns the configuration of a client of the cluster.
@@ -278,15 +239,6 @@ func client(ctx context.Context, cluster clusters.Cluster) (kubernetes.Interface
 		return nil, err
 	}
 	return kubernetes.NewForConfig(config)
-}
-
-// hold locks the cluster against harnesses on other hosts.
-func hold(ctx context.Context, held *lock.Lock, cluster clusters.Cluster) error {
-	kube, err := client(ctx, cluster)
-	if err != nil {
-		return fmt.Errorf("take cluster %q: %w", cluster.Name(), err)
-	}
-	return held.Hold(ctx, kube)
 }
 
 // Used returns who uses a cluster, by the lock of this host and the lease in the cluster. Without an answer of the API
@@ -316,27 +268,6 @@ func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, b
 
 // OutsideCommand is the command of the seatrial program that is a dead-man beside a cluster.
 const OutsideCommand = "deadman"
-
-// findProgram returns the path of the seatrial program, of which a command outlives the harness.
-func findProgram(ctx context.Context, m ClusterOptions) (string, error) {
-	if m.Program != "" {
-		return m.Program, nil
-	}
-	path, err := program.Seatrial().Find(ctx, m.Log)
-	if err != nil {
-		return "", fmt.Errorf("find what outlives the harness: %w", err)
-	}
-	return path, nil
-}
-
-// outside returns what brings nodes of the place back when the harness cannot.
-func (p *Place) outside() (undo.HostWatchdog, error) {
-	dir, err := undo.WatchdogDir()
-	return undo.HostWatchdog{
-		Argv: []string{p.record.Program, OutsideCommand}, Dir: dir, Engine: p.record.Engine,
-		Cluster: p.record.ClusterName,
-	}, err
-}
 
 // OpenOrdered finds the node of an order, through the provider of its cluster.
 func OpenOrdered(log *slog.Logger) undo.OpenNode {

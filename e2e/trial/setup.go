@@ -28,8 +28,7 @@ func (c *runner) namespace() string {
 
 // setUp turns the observers on and makes the workload.
 func (c *runner) setUp(ctx context.Context) error {
-	config, err := c.connect(ctx)
-	if err != nil {
+	if err := c.connect(ctx); err != nil {
 		return err
 	}
 	if err := c.installAgents(ctx); err != nil {
@@ -41,7 +40,7 @@ func (c *runner) setUp(ctx context.Context) error {
 	if err := c.storage.Make(ctx); err != nil {
 		return fmt.Errorf("make storage %q: %w", c.Plan.Workload.StorageName(), err)
 	}
-	if err := c.startObservers(ctx, config); err != nil {
+	if err := c.startObservers(ctx); err != nil {
 		return err
 	}
 	if err := c.workload.Deploy(ctx); err != nil {
@@ -77,25 +76,12 @@ func (c *runner) makeWorkload() error {
 	c.set, _ = c.workload.(fixtures.Topology)
 	c.data, _ = c.workload.(fixtures.Data)
 	for _, s := range c.Plan.AllSteps() {
-		set, data := needsOfWorkload(s)
+		set, data := s.Needs()
 		if set && c.set == nil || data && c.data == nil {
 			return fmt.Errorf("make workload %q: it cannot carry out step %d (%s)", def.Name, s.N, s.Do)
 		}
 	}
 	return nil
-}
-
-// needsOfWorkload returns whether a step needs a workload with a topology, and one with data.
-func needsOfWorkload(s plan.Step) (set, data bool) {
-	switch s.Do {
-	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
-		return true, false
-	case plan.ActionLoad, plan.ActionChecksum, plan.ActionRead, plan.ActionTamper:
-		return false, true
-	case plan.ActionAwait:
-		return s.Await.For == plan.AwaitSettled, false
-	}
-	return s.Do.ChangesSet(), false
 }
 
 // clientConfig is how the harness reaches a cluster's API server.
@@ -112,21 +98,22 @@ func clientConfig(ctx context.Context, cluster clusters.Cluster) (*rest.Config, 
 	return config, nil
 }
 
-// connect makes the client and lists the nodes.
-func (c *runner) connect(ctx context.Context) (*rest.Config, error) {
+// connect makes the clients and lists the nodes.
+func (c *runner) connect(ctx context.Context) error {
 	config, err := clientConfig(ctx, c.Cluster)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.kube, err = kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make client of cluster %q: %w", c.Cluster.Name(), err)
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make client of cluster %q: %w", c.Cluster.Name(), err)
 	}
-	c.nodes, err = c.Cluster.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes of cluster %q: %w", c.Cluster.Name(), err)
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("make dynamic client of cluster %q: %w", c.Cluster.Name(), err)
 	}
-	return config, nil
+	if c.nodes, err = c.Cluster.Nodes(ctx); err != nil {
+		return fmt.Errorf("list nodes of cluster %q: %w", c.Cluster.Name(), err)
+	}
+	return nil
 }
 
 // onEachNode does something on all nodes at once and returns the first error.
@@ -152,18 +139,14 @@ func (c *runner) installAgents(ctx context.Context) error {
 
 // startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a
 // trial that was given up is healed belongs to its history. stopObservers ends them.
-func (c *runner) startObservers(ctx context.Context, config *rest.Config) error {
+func (c *runner) startObservers(ctx context.Context) (err error) {
 	alive := context.WithoutCancel(ctx)
 	c.tailer = nodefacts.Start(alive, nodefacts.Config{
 		Cluster: c.Cluster, Nodes: c.nodes, CSI: c.Plan.Workload.StorageName() == plan.StorageSharedDisk,
 		Recorder: c.rec, Log: c.log.With("part", "nodefacts"),
 	})
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make dynamic client: %w", err)
-	}
 	c.api, err = apiwatch.Start(alive, apiwatch.Config{
-		Client: client, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
+		Client: c.dynamic, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
 	})
 	if err != nil {
 		return fmt.Errorf("watch the API: %w", err)

@@ -51,7 +51,7 @@ func diskTrial(w plan.Workload, steps ...plan.Step) plan.Plan {
 
 // others deletes all pods but the first, with their own grace.
 func others() []plan.Step {
-	return each(forced-1, func(i int) plan.Step { return DeletePod(i + 1) })
+	return each(forced-1, func(i int) plan.Step { return deletePod(i + 1) })
 }
 
 // deleted deletes all pods, with their own grace.
@@ -387,11 +387,11 @@ func controllerCases() []plan.Case {
 				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
 					"by hand.",
 				Build: func(r *rand.Rand) plan.Plan {
-					broken := Update("v2")
+					broken := update("v2")
 					broken.Update.Broken = plan.Brokens()[r.IntN(2)]
-					return Trial(Light(3), Observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
-						Observed(Rollback(plan.RevisionFirst)), Still(10*time.Second),
-						Fault("pod-delete", 2, time.Second, time.Minute), Settled())
+					return Trial(Light(3), observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
+						observed(rollback(plan.RevisionFirst)), still(10*time.Second),
+						Fault("pod-delete", 2, time.Second, time.Minute), settled())
 				},
 			},
 			Report:   "kubernetes/kubernetes issue 67250",
@@ -410,11 +410,11 @@ func controllerCases() []plan.Case {
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2 + r.IntN(2))
 					w.Partition = 1
-					steps := []plan.Step{Update("v2")}
+					steps := []plan.Step{update("v2")}
 					for _, ordinal := range []int{0, 0, 0, w.Replicas - 1} {
-						steps = append(steps, Fault("pod-delete", ordinal, time.Second, 2*time.Minute), Settled())
+						steps = append(steps, Fault("pod-delete", ordinal, time.Second, 2*time.Minute), settled())
 					}
-					return Trial(w, append(steps, Partition(0))...)
+					return Trial(w, append(steps, partition(0))...)
 				},
 			},
 			Report: "kubernetes/kubernetes issues 119684 and 119685",
@@ -437,7 +437,7 @@ func controllerCases() []plan.Case {
 					w.MinReadySeconds = 6 + r.IntN(3)
 					down := Scale(1)
 					down.Bound = plan.Duration(time.Duration(w.MinReadySeconds)*time.Second + 45*time.Second)
-					return Trial(w, Scale(1), Observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down,
+					return Trial(w, Scale(1), observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down,
 						Scale(2))
 				},
 			},
@@ -459,7 +459,7 @@ func controllerCases() []plan.Case {
 				Build: func(r *rand.Rand) plan.Plan {
 					w := Light(2)
 					w.MinReadySeconds = 8 + r.IntN(3)
-					return Trial(w, Update("v2"))
+					return Trial(w, update("v2"))
 				},
 			},
 			Report: "kubernetes/kubernetes issue 136831",
@@ -477,9 +477,9 @@ func controllerCases() []plan.Case {
 					w.Parallel = true
 					missing := r.IntN(2)
 					p := Trial(w,
-						Within("pod-quota", missing, 6*time.Minute, DeletePod(missing),
-							Await(plan.AwaitGone, missing, time.Minute), Observed(Scale(2)), Still(52*time.Second)),
-						Settled())
+						Within("pod-quota", missing, 6*time.Minute, deletePod(missing),
+							Await(plan.AwaitGone, missing, time.Minute), observed(Scale(2)), still(52*time.Second)),
+						settled())
 					p.Bounds.Ready = plan.Duration(
 						45 * time.Second,
 					) // Within it a Parallel set must do what was asked of it.

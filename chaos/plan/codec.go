@@ -48,13 +48,7 @@ func Decode(r io.Reader) (Plan, error) {
 		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
 	}
 	var p Plan
-	errs := Unmarshal(data, &p)
-	for _, e := range errs {
-		if e.Field == "" {
-			e.Field = "plan"
-		}
-	}
-	if len(errs) > 0 {
+	if errs := Unmarshal(data, &p).of("plan"); len(errs) > 0 {
 		return Plan{}, fmt.Errorf("decode plan: %w", errs)
 	}
 	return p, nil

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,10 +77,18 @@ func (l FieldErrors) Under(at string) FieldErrors {
 	return l
 }
 
+// of names the whole value in errors that have no field.
+func (l FieldErrors) of(whole string) FieldErrors {
+	for _, e := range l {
+		e.Field = cmp.Or(e.Field, whole)
+	}
+	return l
+}
+
 // Join returns the path of a field within another.
 func Join(at, name string) string { return strings.Trim(at+"."+name, ".") }
 
-// Range adds an error when a value is not between two others.
+// Range adds an error when a value is out of bounds.
 func (l *FieldErrors) Range(at string, value, low, high int) {
 	if value < low || value > high {
 		l.Add(at, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", value)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 )
 
 // ExternalName is the name of the workload that Workload.External goes with.
@@ -73,19 +74,12 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 		errs.Add("workload", "shorten it", "is longer than %d bytes", maxBytes)
 		return f, errs
 	}
-	errs = Unmarshal(data, &f)
-	for _, e := range errs {
-		e.Field = cmp.Or(e.Field, "workload")
-	}
-	if len(errs) > 0 {
+	if errs = Unmarshal(data, &f).of("workload"); len(errs) > 0 {
 		return f, errs
 	}
 	v := &validator{work: f.workload("")}
 	v.external("", "data.")
-	if (f.Namespace == "") == (f.Manifests == "") {
-		v.Add("namespace", "name the namespace of a StatefulSet that is there, or set manifests",
-			"and manifests: exactly one is needed")
-	}
+	v.where("namespace", f.Namespace, f.Manifests)
 	return f, v.Err()
 }
 
@@ -93,20 +87,13 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 func (f WorkloadFile) workload(manifests string) Workload {
 	return Workload{
 		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
-		Clients: or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
-		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
+		Clients: ptr.Deref(f.Data.Clients, 1), Interval: ptr.Deref(f.Data.Interval, Duration(100*time.Millisecond)),
+		QuietRows: ptr.Deref(f.Data.QuietRows, 100), Storage: StorageCluster,
 		External: &External{
 			Namespace: f.Namespace, Manifests: manifests, Container: f.Container, Port: f.Port, Secret: f.Secret,
 			Command: f.Data.Command,
 		},
 	}
-}
-
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
 }
 
 // Put returns the plan with the workload of f in the place of its own; manifests are the text of f.Manifests. The steps
@@ -167,6 +154,14 @@ func (v *validator) external(at, data string) {
 	}
 }
 
+// where checks that a StatefulSet either exists or comes from manifests.
+func (v *validator) where(at, namespace, manifests string) {
+	if (namespace == "") == (manifests == "") {
+		v.Add(at, "name the namespace of a StatefulSet that is there, or set manifests",
+			"and manifests: exactly one is needed")
+	}
+}
+
 func (v *validator) label(at, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		v.Add(at, "use lower-case letters, digits and hyphens, at most 63", "%q is not a name", name)
@@ -194,10 +189,7 @@ func (v *validator) externalPlan() {
 		return
 	}
 	v.external("workload.", "workload.")
-	if (w.External.Namespace == "") == (w.External.Manifests == "") {
-		v.Add("workload.external.namespace", "name the namespace of a StatefulSet that is there, or set manifests",
-			"and manifests: exactly one is needed")
-	}
+	v.where("workload.external.namespace", w.External.Namespace, w.External.Manifests)
 	v.OneOf("workload.storage", "storage", w.Storage, StorageCluster)
 	own := SetFields(w)
 	for _, name := range []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// order is what comes before what in a plan, as far as the plan itself says: steps of a sequence come one after
-// another, what is within a fault between its effect and its heal, and a step that waits for another fault after it.
+// order is the partial order of the moments of a plan: steps of a sequence come one after another, steps during a fault
+// between its effect and its heal, and a step that waits for another fault after that one.
 type order struct {
 	steps []placed
 	next  [][]int  // For each moment, those that come right after it.
-	after [][]bool // For each moment that was asked for, which ones come after it.
+	after [][]bool // For each moment that was asked for, which ones come after it, and itself.
 }
 
 // placed is a step with its place in a plan.
@@ -32,7 +32,7 @@ const (
 func orderOf(p Plan) *order {
 	o := &order{}
 	o.add("steps", p.Steps, -1, -1, -1)
-	for i, s := range o.steps { // What waits for another fault.
+	for i, s := range o.steps { // Steps that wait for another fault.
 		if j, ok := o.awaited(s.Step); ok {
 			o.then(o.reaches(j, s.Await.Stage), 4*i+over)
 		}
@@ -70,7 +70,7 @@ func (o *order) add(at string, steps []Step, from, to, fault int) {
 	}
 }
 
-// awaited returns the fault that a step waits for, if it waits for one that there is.
+// awaited returns the fault that a step waits for, as an index of steps.
 func (o *order) awaited(s Step) (int, bool) {
 	if s.Await == nil || s.Await.For != AwaitFault || s.Await.Step < 1 {
 		return 0, false
@@ -104,31 +104,32 @@ func (o *order) end(j int) int {
 	return 4*j + over
 }
 
-// before reports that the plan has moment a before moment b.
+// before reports that the plan has moment a before moment b, or that they are the same.
 func (o *order) before(a, b int) bool {
 	if o.after[a] == nil {
-		seen, todo := make([]bool, len(o.next)), []int{a}
-		for len(todo) > 0 {
-			m := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for _, next := range o.next[m] {
-				if !seen[next] {
-					seen[next] = true
-					todo = append(todo, next)
-				}
-			}
-		}
-		o.after[a] = seen
+		o.after[a] = make([]bool, len(o.next))
+		o.visit(a, o.after[a])
 	}
-	return a == b || o.after[a][b]
+	return o.after[a][b]
 }
 
-// overlap reports that the plan does not keep two faults apart, so that both may be in force at once.
+// visit marks a moment and all that come after it.
+func (o *order) visit(m int, seen []bool) {
+	if seen[m] {
+		return
+	}
+	seen[m] = true
+	for _, next := range o.next[m] {
+		o.visit(next, seen)
+	}
+}
+
+// overlap reports that two faults may be active at once.
 func (o *order) overlap(i, j int) bool {
 	return !o.before(o.end(i), 4*j+began) && !o.before(o.end(j), 4*i+began)
 }
 
-// overlaps checks faults that may be in force at the same time, and steps that wait for a fault.
+// overlaps checks faults that may be active at the same time, and steps that wait for a fault.
 func (v *validator) overlaps() {
 	o := v.order
 	if len(o.steps) > MaxSteps {
@@ -204,7 +205,7 @@ func (v *validator) pair(i, j int) {
 		a.N, why)
 }
 
-// withoutAPI checks that what is done within a fault that takes the API away does not need it.
+// withoutAPI checks that steps during a fault of the API do not need the API.
 func (v *validator) withoutAPI(j int) {
 	o := v.order
 	takes := v.takes(j)

@@ -195,21 +195,17 @@ func (v *validator) fault(step string, s Step, in depth) {
 	v.steps(at+".during", f.During, in.fault())
 }
 
-// needs refuses a fault that the cluster, or any cluster on this machine, cannot carry out.
+// needs refuses a fault that cannot be carried out here.
 func (v *validator) needs(at string, f FaultCaps) {
 	for _, need := range f.Needs {
 		if why, ok := v.caps.Cannot[need]; ok {
 			v.Add(at, "choose another fault or another machine", "fault %q needs %q, which is not to be had here: %s",
 				f.Name, need, why)
 		}
-		if v.caps.Can != nil && !slices.Contains(v.caps.Can, need) {
-			v.Add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
-				f.Name, need)
-		}
 	}
 }
 
-// params asks the fault's definition to judge its parameters.
+// params has the fault's definition check its parameters.
 func (v *validator) params(at string, f Fault, known FaultCaps) {
 	if known.Storage != "" && known.Storage != v.work.StorageName() {
 		v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),

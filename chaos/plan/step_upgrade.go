@@ -150,13 +150,14 @@ func (v *validator) upgradeTo(at string, s Step) {
 // UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does.
 // It takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
 func UpgradeRefused(from, to string) (why, fix string) {
-	f, ok := semantic(from)
-	t, is := semantic(to)
+	for _, text := range []string{from, to} {
+		if _, ok := semantic(text); !ok {
+			return fmt.Sprintf(noVersion, text), likeVersion
+		}
+	}
+	f, _ := semantic(from)
+	t, _ := semantic(to)
 	switch {
-	case !ok:
-		return noVersion(from), likeVersion
-	case !is:
-		return noVersion(to), likeVersion
 	case !f.LessThan(t):
 		return fmt.Sprintf("%s is not later than %s", to, from), "use a later version"
 	case t.Major() != f.Major() || t.Minor() > f.Minor()+1:
@@ -166,9 +167,10 @@ func UpgradeRefused(from, to string) (why, fix string) {
 	return "", ""
 }
 
-const likeVersion = "write it like v1.37.0"
-
-func noVersion(text string) string { return fmt.Sprintf("%q is no version of Kubernetes", text) }
+const (
+	likeVersion = "write it like v1.37.0"
+	noVersion   = "%q is no version of Kubernetes"
+)
 
 func semantic(text string) (*version.Version, bool) {
 	parsed, err := version.ParseSemantic(text)
@@ -179,7 +181,7 @@ func semantic(text string) (*version.Version, bool) {
 func (v *validator) version(at, text string) bool {
 	_, ok := semantic(text)
 	if !ok {
-		v.Add(at, likeVersion, "%s", noVersion(text))
+		v.Add(at, likeVersion, noVersion, text)
 	}
 	return ok
 }

@@ -18,11 +18,7 @@ const (
 type Caps struct {
 	Faults    []FaultCaps
 	Workloads []string
-	// Can is what the cluster is able to do: "power", "nftables", "systemd". Nil means that the cluster is not known
-	// yet: then needs are not held against it.
-	Can []string
-	// Cannot has what no cluster on this machine is able to do, each with the reason.
-	Cannot map[string]string
+	Cannot    map[string]string // The reason by need that is not met, for example "power" or "nftables".
 	// ControlPlanes is how many the cluster has; 0 stands for one, as the clusters have that are made for a trial.
 	ControlPlanes int
 }

@@ -11,16 +11,20 @@ import (
 )
 
 // Cases returns every case, in alphabetical order. What most of them have in common is filled in: the verdict FAIL, of
-// a control PASS, and every version without a fix.
+// a control PASS; every version without a fix; and the number of volumes.
 func Cases() []plan.Case {
-	all := slices.Concat(detachCases(), kubeletCases(), controllerCases())
+	volumes := slices.Concat(detachCases(), kubeletCases())
+	for i := range volumes {
+		volumes[i].Volumes = forced
+	}
+	all := slices.Concat(volumes, controllerCases())
 	for i, c := range all {
-		expect := "FAIL"
+		expect, fixed := "FAIL", "none"
 		if c.Control {
-			expect = "PASS"
+			expect, fixed = "PASS", "kept as a control"
 		}
 		all[i].Expect = cmp.Or(c.Expect, expect)
-		all[i].Affected, all[i].Fixed = cmp.Or(c.Affected, allVersions), cmp.Or(c.Fixed, "none")
+		all[i].Affected, all[i].Fixed = cmp.Or(c.Affected, allVersions), cmp.Or(c.Fixed, fixed)
 	}
 	slices.SortFunc(all, func(a, b plan.Case) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -110,9 +114,8 @@ func detachCases() []plan.Case {
 					"force, the pod's twin starts elsewhere, and two databases write to one volume.",
 				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
 			},
-			Report:  "kubernetes/kubernetes issue 61832",
-			Fixed:   "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes issue 61832",
+			Fixed:  "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
 		},
 		{
 			// Kubernetes detaches while the node has the volumes mounted, as in k8s-61832, which is a finding of
@@ -128,8 +131,6 @@ func detachCases() []plan.Case {
 			},
 			Report:   "kubernetes/kubernetes issues 61832 and 120328",
 			Affected: "none: storage that fences what it detaches prevents it",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 			// Coverage: that the twins did start. Integrity and witness: that none of them had company.
 			Holds: []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
@@ -147,7 +148,6 @@ func detachCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issues 61832 and 120328",
 			Affected: "none: this is what prevents it",
 			Fixed:    "v1.30 has the flag; it is off by default",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
@@ -164,8 +164,6 @@ func detachCases() []plan.Case {
 			},
 			Report:   "kubernetes/kubernetes issue 61832",
 			Affected: "none: a local volume has node affinity",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
@@ -185,8 +183,7 @@ func detachCases() []plan.Case {
 						Within("node-partition", 0, 20*time.Minute, notReady(), gone), Load(50))
 				},
 			},
-			Report:  "kubernetes/kubernetes issue 61832",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes issue 61832",
 		},
 		{
 			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
@@ -201,7 +198,6 @@ func detachCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issue 120328",
 			Affected: allVersions + ", unless the kube-controller-manager has --disable-force-detach-on-timeout",
 			Fixed:    "v1.30 has the flag; it is off by default",
-			Volumes:  forced,
 		},
 		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
@@ -219,8 +215,7 @@ func detachCases() []plan.Case {
 						Within("cordon", 0, 10*time.Minute, CSIPoint(fail, 0, 9*time.Minute, during...)), Load(20))
 				},
 			},
-			Report:  "kubernetes/kubernetes pull request 124334, closed without being merged",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes pull request 124334, closed without being merged",
 		},
 		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
@@ -239,7 +234,6 @@ func detachCases() []plan.Case {
 			Report:   "KEP-2268, risks; openebs/mayastor-control-plane pull request 905",
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
-			Volumes:  forced,
 		},
 	}
 }
@@ -265,7 +259,6 @@ func kubeletCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issue 113979",
 			Affected: "to v1.25",
 			Fixed:    "v1.26; kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
@@ -282,7 +275,6 @@ func kubeletCases() []plan.Case {
 			},
 			Report:   "kubernetes/kubernetes issue 113979, by another way; seen by Seatrial",
 			Affected: "v1.37.0; others were not tried",
-			Volumes:  forced,
 			Race:     true,
 		},
 		{
@@ -298,7 +290,6 @@ func kubeletCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issues 89112 and 101911",
 			Affected: "v1.20 and v1.21, by other ways",
 			Fixed:    "v1.22; kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
@@ -322,8 +313,7 @@ func kubeletCases() []plan.Case {
 						Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
 				},
 			},
-			Report:  "kubernetes/kubernetes issue 121937",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes issue 121937",
 		},
 		{
 			// The moments are when the pod has just been deleted, and within each of the four calls that take its
@@ -356,8 +346,6 @@ func kubeletCases() []plan.Case {
 			},
 			Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",
 			Affected: "none known",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 	}
@@ -480,9 +468,7 @@ func controllerCases() []plan.Case {
 						Within("pod-quota", missing, 6*time.Minute, deletePod(missing),
 							Await(plan.AwaitGone, missing, time.Minute), observed(Scale(2)), still(52*time.Second)),
 						settled())
-					p.Bounds.Ready = plan.Duration(
-						45 * time.Second,
-					) // Within it a Parallel set must do what was asked of it.
+					p.Bounds.Ready = plan.Duration(45 * time.Second) // A Parallel set must obey within it.
 					return p
 				},
 			},

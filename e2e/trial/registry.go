@@ -154,7 +154,7 @@ func caps(parts Parts) plan.Caps {
 	for _, w := range parts.Workloads {
 		names = append(names, w.Name)
 	}
-	return fault.Caps(parts.Faults, names, nil)
+	return fault.Caps(parts.Faults, names)
 }
 
 // Around is the plan that manifests of Chaos Mesh are put into.
@@ -163,7 +163,7 @@ type Around = chaosmesh.Around
 // ImportMesh makes a plan of manifests of Chaos Mesh, in YAML or JSON. Its error is one of plan.FieldErrors, which name
 // the fields.
 func ImportMesh(parts Parts, manifests []byte, a Around) (plan.Plan, error) {
-	a.Faults = fault.Caps(parts.Faults, nil, nil).Faults
+	a.Faults = fault.Caps(parts.Faults, nil).Faults
 	return chaosmesh.Import(manifests, a)
 }
 
@@ -177,5 +177,5 @@ func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil, nil).Faults)
+	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil).Faults)
 }

@@ -59,5 +59,5 @@ func exampleStep(d fault.Definition) plan.Step {
 
 // examplePlan is a legal plan with the fault.
 func examplePlan(d fault.Definition) plan.Plan {
-	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
+	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil).Faults[0], d.Example)
 }

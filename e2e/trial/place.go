@@ -242,7 +242,7 @@ func client(ctx context.Context, cluster clusters.Cluster) (kubernetes.Interface
 }
 
 // Used returns who uses a cluster, by the lock of this host and the lease in the cluster. Without an answer of the API
-// server only the lock counts.
+// server only the lock counts: a cluster that does not run is not in use.
 func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, bool, error) {
 	dir, err := lock.Dir()
 	if err != nil {
@@ -251,22 +251,16 @@ func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, b
 	if h, used, err := lock.Used(dir, name); used || err != nil {
 		return h, used, err
 	}
-	cluster, err := p.Open(ctx, name)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // It is not running, so it is not in use.
+	if cluster, err := p.Open(ctx, name); err == nil {
+		if kube, err := client(ctx, cluster); err == nil {
+			h, used, _ := lock.UsedOn(ctx, kube)
+			return h, used, nil
+		}
 	}
-	kube, err := client(ctx, cluster)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // As above.
-	}
-	h, used, err := lock.UsedOn(ctx, kube)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // As above.
-	}
-	return h, used, nil
+	return lock.Holder{}, false, nil
 }
 
-// OutsideCommand is the command of the seatrial program that is a dead-man beside a cluster.
+// OutsideCommand is the command of the seatrial program that is a watchdog beside a cluster.
 const OutsideCommand = "deadman"
 
 // OpenOrdered finds the node of an order, through the provider of its cluster.
@@ -284,10 +278,8 @@ func OpenOrdered(log *slog.Logger) undo.OpenNode {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		for _, n := range nodes {
-			if n.Name() == o.Node {
-				return n, nil
-			}
+		if n, ok := find(nodes, func(n clusters.Node) bool { return n.Name() == o.Node }); ok {
+			return n, nil
 		}
 		return nil, fmt.Errorf("cluster %q has no node %q", o.Cluster, o.Node)
 	}

@@ -230,10 +230,8 @@ func (c *runner) victim(ctx context.Context, pod string, in enclosing) (clusters
 		}
 		name = now.node(pod)
 	}
-	for _, n := range c.nodes {
-		if n.Name() == name {
-			return n, nil
-		}
+	if n, ok := find(c.nodes, func(n clusters.Node) bool { return n.Name() == name }); ok {
+		return n, nil
 	}
 	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, name)
 }

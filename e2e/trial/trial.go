@@ -129,7 +129,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 			return err
 		}
 		err := c.settle(ctx)
-		c.lookBefore(ctx)
+		c.scanBefore(ctx)
 		return err
 	}
 	if err := c.phase(ctx, history.PhaseSteady, "every instance ready and writable", steady); err != nil {
@@ -141,7 +141,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
-	c.lookAfter(ctx)
+	c.scanAfter(ctx)
 	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system and data file looked over", c.inspect)
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
 }

@@ -61,7 +61,7 @@ func (v *batch) good(c plan.Case) int {
 
 // samePlan compares two plans without their names.
 func samePlan(a, b plan.Case) bool {
-	pa, pb := plan.Make(a.Scenario, 1), plan.Make(b.Scenario, 1)
+	pa, pb := plan.Make(a, 1), plan.Make(b, 1)
 	pb.Scenario = pa.Scenario
 	ta, errA := encode(pa)
 	tb, errB := encode(pb)

@@ -56,7 +56,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	}
 	wish := plan.Plan{}
 	for _, v := range all {
-		p := plan.Make(v.cases[0].Scenario, seed)
+		p := plan.Make(v.cases[0], seed)
 		if err := trial.ValidateHere(trial.AllParts(), p); err != nil {
 			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
 		}
@@ -100,7 +100,7 @@ func (f *reproduceFlags) repeat(
 ) error {
 	runs := v.runsFor(f.times)
 	for i := range runs {
-		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
+		p := plan.Make(v.cases[0], seed+uint64(i))
 		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,

@@ -18,7 +18,7 @@ const ExternalName = "external"
 // AllowLabel is the label of a namespace whose StatefulSets may be tried, with the value "true".
 const AllowLabel = "seatrial.dev/allow-trials"
 
-// External is a StatefulSet that is not Seatrial's, and how it is spoken to.
+// External is a StatefulSet that is not Seatrial's, and how its data client connects.
 type External struct {
 	// Namespace is that of a StatefulSet that is there. With Manifests it is empty: they go into the trial's own.
 	Namespace string `json:"namespace,omitempty"`
@@ -96,8 +96,8 @@ func (f WorkloadFile) workload(manifests string) Workload {
 	}
 }
 
-// Put returns the plan with the workload of f in the place of its own; manifests are the text of f.Manifests. The steps
-// stay, so the plan's workload must be one that f's can stand for. Its error is FieldErrors.
+// Put replaces the workload of a plan by that of f; manifests are the text of f.Manifests. The steps stay, so the
+// plan's workload must have as many replicas and no special options. Its error is FieldErrors.
 func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	var errs FieldErrors
 	special := SetFields(p.Workload)
@@ -117,7 +117,7 @@ func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	return p, errs.Err()
 }
 
-// external checks what a workload says that is not Seatrial's. In a plan the fields are below others than in a file.
+// external checks an external workload. At and data are the paths of its fields, which differ in plan and file.
 func (v *validator) external(at, data string) {
 	w := v.work
 	x := w.External
@@ -180,7 +180,7 @@ func (v *validator) secret(at string, s SecretRef) {
 	}
 }
 
-// externalPlan checks the workload of a plan that is not Seatrial's, and that nothing is done to it for good.
+// externalPlan checks the external workload of a plan.
 func (v *validator) externalPlan() {
 	w := v.work
 	if w.Name != ExternalName || w.External == nil {
@@ -191,14 +191,8 @@ func (v *validator) externalPlan() {
 	v.external("workload.", "workload.")
 	v.where("workload.external.namespace", w.External.Namespace, w.External.Manifests)
 	v.OneOf("workload.storage", "storage", w.Storage, StorageCluster)
-	own := SetFields(w)
-	for _, name := range []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
-		"quietRows", "storage", "external"} {
-		delete(own, name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		v.Add("workload."+name, "leave it out", "is for workloads of Seatrial's own")
-	}
+	v.only("workload", w, []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
+		"quietRows", "storage", "external"}, "is for workloads of Seatrial's own")
 }
 
 // spares refuses a step that would damage a workload that is not Seatrial's.

@@ -13,8 +13,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Match is what an API object must be: the value at a path, held against another. A path may select several values, and
-// OpNot wants all of them to be different; the other operators are content with one that is so.
+// Match compares the value at a path of an API object. If the path selects several values, OpNot needs all of them to
+// differ; each other operator needs one that matches.
 type Match struct {
 	Kind  string `json:"kind"`            // One of Kinds.
 	Name  string `json:"name,omitempty"`  // Of the object; empty for any of that kind.
@@ -23,10 +23,10 @@ type Match struct {
 	Value string `json:"value,omitempty"` // Text, a number, true or false, as it is in the object.
 }
 
-// How a value is held against another. What is put in order must be numbers.
+// The operators of a match. <, <=, > and >= compare numbers.
 const (
 	OpIs      = "="
-	OpNot     = "!=" // Something is there, and none of it is that.
+	OpNot     = "!=" // There is a value, and no value equals.
 	OpLess    = "<"
 	OpMost    = "<="
 	OpMore    = ">"
@@ -36,7 +36,7 @@ const (
 	OpDeleted = "deleted" // The object is deleted. There is no path.
 )
 
-// Operators returns how a value can be held against another.
+// Operators returns the operators of a match.
 func Operators() []string {
 	return []string{OpIs, OpNot, OpLess, OpMost, OpMore, OpLeast, OpThere, OpAbsent, OpDeleted}
 }
@@ -47,7 +47,7 @@ const (
 	maxValue = 1024
 )
 
-// Kinds returns the kinds of which an object can be awaited, in alphabetical order: those that are watched.
+// Kinds returns the watched kinds, whose objects can be awaited, in alphabetical order.
 func Kinds() []string {
 	return []string{
 		"ControllerRevision", "Event", "Lease", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
@@ -64,7 +64,7 @@ func Resource(kind string) (string, bool) {
 	return plural, slices.Contains(Kinds(), kind)
 }
 
-// orders are the operators that put numbers in order.
+// orders are the operators that compare numbers.
 func orders() map[string]func(have, want float64) bool {
 	return map[string]func(have, want float64) bool{
 		OpLess:  func(have, want float64) bool { return have < want },
@@ -128,8 +128,8 @@ func (m Match) holds(path *jsonpath.JSONPath, object any) bool {
 	})
 }
 
-// parsePath reads a path of fields, indexes, filters and *. What a kubectl template can have besides is refused: text,
-// ranges, and recursive descent, whose cost has no bound.
+// parsePath reads a path of fields, indexes, filters and *. It refuses the rest of kubectl's templates: text, ranges,
+// and recursive descent, whose cost has no bound.
 func parsePath(path string) (*jsonpath.JSONPath, error) {
 	switch {
 	case len(path) > maxPath:
@@ -160,7 +160,7 @@ func plainPath(n jsonpath.Node) bool {
 	return !slices.ContainsFunc(list.Nodes, func(n jsonpath.Node) bool { return !plainPath(n) })
 }
 
-// is reports that a value of an object is that of the match. Numbers are equal however they are written.
+// is reports whether a value equals that of the match. Numbers are equal however they are written.
 func (m Match) is(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -173,7 +173,6 @@ func (m Match) is(v any) bool {
 	return ok && also && have == want
 }
 
-// asNumber returns a number of an object.
 func asNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -190,7 +189,7 @@ func number64(s string) (float64, bool) {
 	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
 
-// String says what an object must be, on one line.
+// String describes the match on one line.
 func (m Match) String() string {
 	name := m.Kind
 	if m.Name != "" {
@@ -207,7 +206,6 @@ func (m Match) String() string {
 	return fmt.Sprintf("%s has %s %s %q", name, Printable(m.Path, maxPath), m.Op, m.Value)
 }
 
-// match checks what an API object must be.
 func (v *validator) match(at string, m Match) {
 	v.OneOf(at+".kind", "watched kind", m.Kind, Kinds()...)
 	if m.Name != "" && len(validation.IsDNS1123Subdomain(m.Name)) > 0 {

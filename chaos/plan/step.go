@@ -420,8 +420,11 @@ func (s Step) Least() time.Duration {
 	if s.Fault != nil {
 		least = sum(least, s.Fault.Hold.D())
 	}
-	if s.Await != nil {
-		least = sum(least, s.Await.least())
+	if a := s.Await; a != nil {
+		least = sum(least, sum(a.Lasting.D(), a.Delay.D()))
+		if a.For == AwaitTime && a.Since == SinceStep {
+			least = sum(least, a.After.D())
+		}
 	}
 	return least
 }
@@ -450,12 +453,55 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte")
 	v.ordinal(at+".ordinal", t.Ordinal)
 	if t.Kind != "flip-byte" {
-		for field := range SetFields(Tamper{Page: t.Page, Byte: t.Byte}) {
-			v.Add(at+"."+field, "leave it out", "%q does not take it", t.Kind)
-		}
+		v.only(at, t, []string{"kind", "ordinal"}, "%q does not take it", t.Kind)
 		return
 	}
 	// The page's checksum does not cover all of the bytes before and after these.
 	v.Range(at+".page", t.Page, 1, math.MaxInt32)
 	v.Range(at+".byte", t.Byte, 38, 16384-9)
+}
+
+// together checks parallel sequences: at most one of them changes the StatefulSet, and the others use only the pods
+// that exist during all of its changes.
+func (v *validator) together(at string, s Step, in depth) {
+	if n := len(s.Branches); n < 2 || n > MaxBranches {
+		v.Add(at+".branches", fmt.Sprintf("use 2 to %d", MaxBranches), "%d branches", n)
+	}
+	if v.tooDeep(at+".branches", in, s.Branches...) {
+		return
+	}
+	before, changing := v.set, -1
+	after, low := before, before.reach
+	for _, st := range s.Within() {
+		if st.Do == ActionScale && st.Replicas != nil {
+			low = min(low, max(*st.Replicas, 0))
+		}
+	}
+	for i, branch := range s.Branches {
+		field := fmt.Sprintf("%s.branches[%d]", at, i)
+		if len(branch) == 0 {
+			v.Add(field, "add steps, or leave it out", "is empty")
+		}
+		v.set = before
+		all := flatten(nil, branch)
+		switch {
+		case !slices.ContainsFunc(all, func(st Step) bool { return st.Do.ChangesSet() }):
+			v.set.reach = low
+		case changing >= 0:
+			v.Add(field, "put all changes into one branch", "the StatefulSet is changed in branches[%d] as well",
+				changing)
+		default:
+			changing = i
+		}
+		if slices.ContainsFunc(all, func(st Step) bool {
+			return st.Do == ActionDeleteSet || st.Do == ActionCreateSet
+		}) {
+			v.Add(field, "do it before or after", "the StatefulSet is deleted or made beside other steps")
+		}
+		v.steps(field, branch, in.step())
+		if changing == i {
+			after = v.set
+		}
+	}
+	v.set = after
 }

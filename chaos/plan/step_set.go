@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// What a change of the StatefulSet waits for at its end.
+// What a change of the StatefulSet waits for.
 const (
-	// WaitSettled is until the StatefulSet is as asked: exactly its pods are there, all Ready and available, on the
-	// revisions that strategy and partition want; or it is gone, with what its deletion takes along.
+	// WaitSettled waits until the StatefulSet is as requested: it has exactly its pods, all Ready and available, on the
+	// revisions of strategy and partition; or it is gone, with what its deletion cascades to.
 	WaitSettled = "settled"
-	// WaitObserved is until the controller has taken note of the change, whatever comes of it.
+	// WaitObserved waits until the controller has observed the change.
 	WaitObserved = "observed"
 )
 
@@ -45,27 +45,20 @@ const (
 	CascadeOrphan     = "orphan"     // It leaves them alone.
 )
 
-// setPlan is the StatefulSet as a plan has it at one of its steps.
+// setPlan is the planned state of the StatefulSet at a step.
 type setPlan struct {
-	replicas  int  // As was last asked for.
+	replicas  int  // Requested last.
 	reach     int  // How many pods there can be: more than replicas while it settles.
 	gone      bool // It is deleted.
 	orphaned  bool // It is deleted and its pods are not.
 	partition int
-	revision  string          // As was last asked for.
+	revision  string          // Requested last.
 	broken    map[string]bool // The revisions so far.
 	changed   bool            // A change came before.
 	leaving   bool            // It is being deleted, and its pods are still there.
 }
 
-func newSetPlan(w Workload) setPlan {
-	return setPlan{
-		replicas: w.Replicas, reach: w.Replicas, partition: w.Partition, revision: RevisionFirst,
-		broken: map[string]bool{RevisionFirst: false},
-	}
-}
-
-// change checks a step that changes the StatefulSet, what is done during it, and that what it waits for can come.
+// change checks a step that changes the StatefulSet, the steps during it, and that its wait can end.
 func (v *validator) change(at string, s Step, in depth, k kind) {
 	if (s.Do == ActionCreateSet) != v.set.gone {
 		fix, is := "leave the step out", "there"
@@ -90,7 +83,7 @@ func (v *validator) change(at string, s Step, in depth, k kind) {
 	}
 }
 
-// settles checks that the StatefulSet can settle at this step, where something waits for it.
+// settles checks that the StatefulSet can settle at a step that waits for it.
 func (v *validator) settles(at string) {
 	rolls := v.work.Strategy() != StrategyOnDelete && v.set.partition < v.set.replicas
 	if v.set.broken[v.set.revision] && !v.set.gone && rolls {
@@ -100,14 +93,14 @@ func (v *validator) settles(at string) {
 	v.set.reach = v.set.replicas
 }
 
-// victim checks that there are pods that a step can do something to or with.
+// victim checks that the workload has pods at this step.
 func (v *validator) victim(at string) {
 	if v.set.gone && !v.set.orphaned && !v.set.leaving {
 		v.Add(at+".do", "put a create-set step before it", "the StatefulSet is deleted at this step")
 	}
 }
 
-// finally checks that a plan leaves the workload as the trial's last phases need it.
+// finally checks that the plan leaves the workload as the trial's last phases need it.
 func (v *validator) finally(steps []Step) {
 	at := fmt.Sprintf("steps[%d]", max(0, len(steps)-1))
 	switch {

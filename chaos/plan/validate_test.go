@@ -159,8 +159,8 @@ func TestNeedsAreHeldAgainstTheCluster(t *testing.T) {
 	if !errors.As(err, &list) || len(list) != 2 {
 		t.Fatalf("got %v, want two errors", err)
 	}
-	want := `steps[2].fault.name: fault "node-partition" needs "nftables", which is not to be had here: no such module; ` +
-		"choose another fault or another machine"
+	want := `steps[2].fault.name: fault "node-partition" needs "nftables", which is not to be had here: ` +
+		"no such module; choose another fault or another machine"
 	if got := list[0].Field + ": " + list[0].Detail; got != want {
 		t.Errorf("got  %s\nwant %s", list[0], want)
 	}

@@ -36,7 +36,7 @@ const forced = 5
 // allVersions is what most cases affect.
 const allVersions = "all to v1.37.0"
 
-// onOneNode is so many databases on one node, each on a volume of its own, with little to do: what counts is the wait.
+// onOneNode has several databases on one node, each on its own volume, with little load: what counts is the wait.
 func onOneNode(fencing string) plan.Workload {
 	w := Disk(forced, fencing)
 	w.Packed, w.Parallel, w.VolumeMiB = true, true, 320
@@ -44,8 +44,7 @@ func onOneNode(fencing string) plan.Workload {
 	return w
 }
 
-// diskTrial is a trial with time for a database that recovers on a loaded machine, and for five of them that start at
-// once beside those of other clusters.
+// diskTrial is a trial with time for five databases that recover at once on a loaded machine.
 func diskTrial(w plan.Workload, steps ...plan.Step) plan.Plan {
 	p := Trial(w, steps...)
 	p.Bounds.Ready = plan.Duration(8 * time.Minute)
@@ -176,8 +175,8 @@ func detachCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 61832",
 		},
 		{
-			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
-			// which the CSI specification forbids.
+			// k8s-61832 as the storage sees it: the detach is requested while the node has the volume staged, which the
+			// CSI specification forbids.
 			Name:    "k8s-120328",
 			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
 			Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
@@ -244,10 +243,9 @@ func kubeletCases() []plan.Case {
 			Control:  true,
 		},
 		{
-			// What is left of k8s-113979. The kubelet waits for pods that terminate; a pod that was force-deleted while
-			// it was down is not among them. It finds that pod's volume mounted and no pod that wants it, and unmounts
-			// it, while it still has the container to end. Which of the two comes first is a race: of five pods, one
-			// suffices.
+			// The rest of k8s-113979. The kubelet waits for pods that terminate, but not for one that was force-deleted
+			// while it was down: it finds a mounted volume without a pod and unmounts it, while the container still
+			// runs. Which comes first is a race: one of five pods suffices.
 			Name:    "k8s-113979-force",
 			Finding: plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
 			Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
@@ -258,8 +256,8 @@ func kubeletCases() []plan.Case {
 			Race:     true,
 		},
 		{
-			// The same, looked at later: what the kubelet finds below its directories when it comes back has no owner,
-			// and it must take the mounts down.
+			// The same, later: what the restarted kubelet finds below its directories has no owner, and it must unmount
+			// it.
 			Name:    "residue",
 			Finding: plan.Sign{Check: "mount-residue", Says: "left"},
 			Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
@@ -271,8 +269,8 @@ func kubeletCases() []plan.Case {
 			Control:  true,
 		},
 		{
-			// What the kubelet finds at its next start below the pods' directories it takes up again; a volume that is
-			// only staged is forgotten, and volumesInUse is empty.
+			// A restarted kubelet reconstructs the volumes below the pods' directories. It forgets a volume that is
+			// only staged, and volumesInUse is empty.
 			Name:    "k8s-121937",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 			Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
@@ -360,8 +358,8 @@ func controllerCases() []plan.Case {
 			Control:  true,
 		},
 		{
-			// An affected controller counts the pods that were created, and calls the update complete while the deleted
-			// one is missing; then it makes it at the new revision.
+			// An affected controller counts the created pods, and calls the update complete while the deleted one is
+			// missing; then it creates that one at the new revision.
 			Name:    "k8s-119685",
 			Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
 			Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
@@ -383,8 +381,8 @@ func controllerCases() []plan.Case {
 			Holds:   []string{"coverage", "set-update"},
 		},
 		{
-			// The StatefulSet waits for the pod to be available; an affected controller does not come back to it then,
-			// and so waits for ever.
+			// The StatefulSet waits for the pod to be available; an affected controller is not requeued then, and waits
+			// for ever.
 			Name:    "k8s-123918",
 			Finding: plan.Sign{Check: "order", Says: "deleted"},
 			Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
@@ -402,7 +400,7 @@ func controllerCases() []plan.Case {
 			Fixed:    "v1.36, and v1.35 by a backport (PR 135428, issue 119352); kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
-			// That the pod goes at all is that the step ends within its bound.
+			// The bound of the step shows that the pod goes at all.
 		},
 		{
 			// Whether an update is complete is asked of the Ready pods alone (completeRollingUpdate in

@@ -229,9 +229,9 @@ func selftests() []plan.Scenario {
 		selftestFlush(0, "written and synced once a second"),
 		selftestFlush(2, "written at each commit, and synced once a second"),
 		{
-			// Only the verification on disk, after the servers have ended, finds the flips: the servers have the pages in
-			// memory and never read them again. Each server is restarted before, so that the whole file is on the disk,
-			// and the checksum reads its pages into memory.
+			// Only the verification on disk, after the servers have ended, finds the flips: the servers have the pages
+			// in memory and never read them again. Each server is restarted before, so that the whole file is on the
+			// disk, and the checksum reads its pages into memory.
 			Name: "selftest-cached-page",
 			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; " +
 				"the verdict must be FAIL.",
@@ -335,5 +335,32 @@ func selftestDamage(fault, what string) plan.Scenario {
 				With(Fault(fault, victim, time.Second, 2*time.Minute), quiet), Load(40),
 				Fault("container-kill", victim, time.Second, 2*time.Minute), Load(40))
 		},
+	}
+}
+
+// Profile is the trials of a certificate.
+type Profile struct {
+	Name, Summary string
+	Scenarios     []string // In the order in which they are carried out.
+}
+
+// Profiles returns all profiles, the shortest first. Each has what the one before it has.
+func Profiles() []Profile {
+	quick := []string{"set-scale-light", "set-canary-light", "smoke", "database-trouble", "smoke-disk"}
+	standard := slices.Concat(quick, []string{
+		"network", "disk-trouble", "control-plane", "power-loss", "overlap", "set-scale", "set-canary", "set-on-delete",
+		"set-recreate", "set-retention", "set-min-ready-light", "set-max-unavailable-light", "set-drain-light",
+	})
+	long := slices.Clone(standard)
+	for _, s := range All() {
+		own := plan.Make(s, 1).Kubernetes != "" // It begins with a version of its own, and upgrades it.
+		if s.Expect == "PASS" && !own && !slices.Contains(long, s.Name) {
+			long = append(long, s.Name)
+		}
+	}
+	return []Profile{
+		{"quick", "the first trials of a cluster, about 15 min", quick},
+		{"standard", "every kind of fault once under MySQL, about 1 h", standard},
+		{"long", "every scenario that a sound cluster passes", long},
 	}
 }

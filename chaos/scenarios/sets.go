@@ -8,30 +8,27 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// setScenario is a scenario of a StatefulSet. It is made with databases under load and with containers that do nothing,
+// setScenario is a scenario of a StatefulSet. Its variants have databases under load or containers that do nothing,
 // each without a fault and with each of several faults at a moment that the API watch chooses.
 type setScenario struct {
 	name    string
 	summary string
-	light   bool     // There is none with databases: their data would be gone, or it shows no more than the light one.
-	heavy   bool     // There is none without: it is about their data.
-	faults  []string // It is made with these alone; nil is all of setFaults.
+	light   bool     // No variant has databases: their data would be gone, or they show no more.
+	heavy   bool     // Every variant has databases: it is about their data.
+	faults  []string // The faults of its variants; nil is all of setFaults.
 	build   func(v variant) plan.Plan
 }
 
-// setFaults are the faults that a scenario of a StatefulSet is made with.
 func setFaults() []string {
 	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
 }
 
-// variant is what one variant of a scenario is built with.
 type variant struct {
 	r     *rand.Rand
 	light bool
 	fault string // Empty without a fault.
 }
 
-// variants returns the variants of the scenario.
 func (s setScenario) variants() []plan.Scenario {
 	var all []plan.Scenario
 	faults := s.faults
@@ -59,7 +56,6 @@ func (s setScenario) variants() []plan.Scenario {
 	return all
 }
 
-// workload is a StatefulSet with so many replicas.
 func (v variant) workload(replicas int) plan.Workload {
 	if v.light {
 		return Light(replicas)

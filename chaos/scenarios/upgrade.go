@@ -55,8 +55,8 @@ func upgrades() []plan.Scenario {
 		Upgrade(UpgradeFrom, UpgradeTo),
 		{
 			Name: "upgrade-trouble",
-			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and the " +
-				"kubelet of an instance's node killed right after it was replaced.",
+			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +
+				"the kubelet of an instance's node killed right after it was replaced.",
 			Build: func(r *rand.Rand) plan.Plan {
 				victim := r.IntN(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")

@@ -81,7 +81,7 @@ func runsDir() string {
 // runScenario runs one scenario with the spec's seed.
 func runScenario(ctx context.Context, scenario string) trial.Outcome {
 	GinkgoHelper()
-	s, ok := trial.AllParts().Scenario(scenario)
+	s, ok := trial.AllParts().Named(scenario)
 	Expect(ok).To(BeTrue(), "scenario %q", scenario)
 	return carryOut(ctx, s, "run")
 }

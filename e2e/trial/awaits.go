@@ -19,14 +19,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// lookEvery is how often the API is asked for what a step waits for.
-const lookEvery = 200 * time.Millisecond
+// pollEvery is how often the API is polled for what a step waits for.
+const pollEvery = 200 * time.Millisecond
 
-// enclosing is how things were when a step began within which others are carried out, or a change before them.
+// enclosing is the state when an enclosing step, or the last change before a step, began.
 type enclosing struct {
 	since history.Time
 	pods  map[string]*podState // By their names.
-	// open are the ends of the faults that outlast the one around them; nil where no fault is around.
+	// open are the ends of the faults that outlast the one around them; nil outside of faults.
 	open *outlasting
 }
 
@@ -58,10 +58,10 @@ const (
 	askBound    = 5 * time.Second
 )
 
-// answered asks the API server until it answers: a fault may have taken it away a moment ago. NotFound and Invalid are
+// answered asks the API server until it answers: a fault may have stopped it a moment ago. NotFound and Invalid are
 // answers. Forbidden is none: a server that has just started forbids everything until it has read its rules.
 func answered(ctx context.Context, what string, ask func(context.Context) error) error {
-	return await.Until(ctx, what, lookEvery, answerBound, func(ctx context.Context) (bool, string, error) {
+	return await.Until(ctx, what, pollEvery, answerBound, func(ctx context.Context) (bool, string, error) {
 		ctx, cancel := context.WithTimeout(ctx, askBound)
 		defer cancel()
 		err := ask(ctx)
@@ -73,8 +73,8 @@ func answered(ctx context.Context, what string, ask func(context.Context) error)
 	})
 }
 
-// coming is what was awaited and has come.
-type coming struct {
+// awaited is an awaited fact that has happened.
+type awaited struct {
 	happened history.Span
 	known    history.Time // When the harness knew of it.
 	what     string
@@ -98,7 +98,7 @@ func (c *runner) await(ctx context.Context, s plan.Step, in, base enclosing) err
 	if in, base, err = c.from(ctx, a, in, base); err != nil {
 		return err
 	}
-	seen, err := c.come(ctx, s, in, base)
+	seen, err := c.waitFor(ctx, s, in, base)
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,8 @@ func (c *runner) from(ctx context.Context, a plan.Await, in, base enclosing) (en
 	return at, at, err
 }
 
-// come waits until what a step waits for has come: facts in the feed, or what the API server is asked for.
-func (c *runner) come(ctx context.Context, s plan.Step, in, base enclosing) (coming, error) {
+// waitFor waits for facts in the feed, or polls the API server.
+func (c *runner) waitFor(ctx context.Context, s plan.Step, in, base enclosing) (awaited, error) {
 	a := *s.Await
 	pod := c.podName(a.Ordinal)
 	began := bootclock.Now()
@@ -179,13 +179,13 @@ func (c *runner) come(ctx context.Context, s plan.Step, in, base enclosing) (com
 	}
 	if err != nil || w.match == nil {
 		now := bootclock.Now()
-		return coming{history.Between(began, now), now, what}, err
+		return awaited{history.Between(began, now), now, what}, err
 	}
 	e, err := c.until(ctx, w)
 	if err != nil {
-		return coming{}, err
+		return awaited{}, err
 	}
-	return coming{e.Span, e.at, w.says(e)}, nil
+	return awaited{e.Span, e.at, w.says(e)}, nil
 }
 
 // until reads the feed from its first fact on until it has met count wanted facts, and returns the last of these.
@@ -228,7 +228,7 @@ func rising() func(uid string, is bool) bool {
 	}
 }
 
-// asked is the revision of the pod template that was requested last.
+// asked returns the revision of the pod template that was requested last.
 func (c *runner) asked() string {
 	if name := c.revision.Load(); name != nil {
 		return *name
@@ -236,7 +236,7 @@ func (c *runner) asked() string {
 	return plan.RevisionFirst
 }
 
-// moment is one on the API watch. A state that the same object had by base is none.
+// moment waits for a state of a pod or a claim that the same object did not have by base.
 func (c *runner) moment(a plan.Await, pod string, base enclosing) wanted {
 	begun := base.pods[pod]
 	rises := rising()
@@ -266,7 +266,7 @@ func (c *runner) moment(a plan.Await, pod string, base enclosing) wanted {
 		func(arrival) string { return fmt.Sprintf("%s: %s", a.For, state) }}
 }
 
-// call is a CSI call for the volume of a pod.
+// call waits for a CSI call for the volume of a pod.
 func (c *runner) call(ctx context.Context, a plan.Await, pod string, in enclosing) (wanted, error) {
 	v, err := c.volume(ctx, pod)
 	end, word := a.For == plan.AwaitCSIEnd, "began"
@@ -285,7 +285,7 @@ func (c *runner) call(ctx context.Context, a plan.Await, pod string, in enclosin
 		func(e arrival) string { return fmt.Sprintf("%s on %s %s", a.RPC, e.CSI.Node, word) }}, err
 }
 
-// mount is the begin or the end of a mount of the volume of a pod.
+// mount waits for the begin or the end of a mount of the volume of a pod.
 func (c *runner) mount(ctx context.Context, a plan.Await, pod string, base enclosing) (wanted, error) {
 	v, err := c.volume(ctx, pod)
 	action := history.MountDetach
@@ -305,7 +305,7 @@ func (c *runner) mount(ctx context.Context, a plan.Await, pod string, base enclo
 		}}, err
 }
 
-// object is one that comes to match.
+// object waits for an object that begins to match.
 func (c *runner) object(a plan.Await, base enclosing) (wanted, error) {
 	matches, err := a.Object.Compile()
 	rises := rising()
@@ -321,7 +321,7 @@ func (c *runner) object(a plan.Await, base enclosing) (wanted, error) {
 		func(e arrival) string { return fmt.Sprintf("%s: %s", a.Object, e.Object.Name) }}, err
 }
 
-// commits is a number of acknowledged inserts.
+// commits waits for a number of acknowledged inserts.
 func (c *runner) commits(a plan.Await, base enclosing) wanted {
 	n := 0
 	match := func(e arrival) (bool, string) {
@@ -335,7 +335,7 @@ func (c *runner) commits(a plan.Await, base enclosing) wanted {
 		func(arrival) string { return fmt.Sprintf("commit %d since %s", a.Commits, c.sinceBegin(base.since)) }}
 }
 
-// stage is that of the fault of another step, or the failure of that fault.
+// stage waits for a stage of the fault of another step, or for its failure.
 func (c *runner) stage(a plan.Await) wanted {
 	stage := history.FaultStage(cmp.Or(a.Stage, plan.StageConfirmed))
 	match := func(e arrival) (bool, string) {
@@ -373,14 +373,14 @@ func (c *runner) awaitStill(ctx context.Context, lasting time.Duration) error {
 }
 
 // awaitTime waits until so long after a moment, which may be over.
-func (c *runner) awaitTime(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+func (c *runner) awaitTime(ctx context.Context, a plan.Await, base enclosing) (awaited, error) {
 	due := base.since.Add(a.After.D())
 	if rest := due.Sub(bootclock.Now()); rest > 0 {
 		if err := await.For(ctx, rest); err != nil {
-			return coming{}, fmt.Errorf("wait until %s: %w", c.sinceBegin(due), err)
+			return awaited{}, fmt.Errorf("wait until %s: %w", c.sinceBegin(due), err)
 		}
 	}
-	return coming{history.At(due), bootclock.Now(), fmt.Sprintf("%s after %s", a.After, c.sinceBegin(base.since))}, nil
+	return awaited{history.At(due), bootclock.Now(), fmt.Sprintf("%s after %s", a.After, c.sinceBegin(base.since))}, nil
 }
 
 // poll asks the API until a condition holds, and returns when it last did not.
@@ -388,7 +388,7 @@ func (c *runner) poll(ctx context.Context, what string, bound time.Duration, is 
 	began history.Time, err error,
 ) {
 	began = bootclock.Now()
-	err = await.Until(ctx, what, lookEvery, bound, func(ctx context.Context) (bool, string, error) {
+	err = await.Until(ctx, what, pollEvery, bound, func(ctx context.Context) (bool, string, error) {
 		asked := bootclock.Now()
 		done, state, err := is(ctx)
 		if err == nil && !done {
@@ -403,7 +403,7 @@ func (c *runner) podName(ordinal int) string {
 	return fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, ordinal)
 }
 
-// moved reports that a pod is up on another node: Ready, or it has ended there at least once.
+// moved reports whether a pod came up on another node: it is Ready there, or its container has ended there.
 func (c *runner) moved(ctx context.Context, pod, from string) (bool, string, error) {
 	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
@@ -440,7 +440,7 @@ type volume struct {
 func (c *runner) volume(ctx context.Context, pod string) (volume, error) {
 	var v volume
 	what := fmt.Sprintf("the claim of %s to be bound", pod)
-	err := await.Until(ctx, what, lookEvery, plan.MaxBound, func(ctx context.Context) (bool, string, error) {
+	err := await.Until(ctx, what, pollEvery, plan.MaxBound, func(ctx context.Context) (bool, string, error) {
 		claims, err := c.kube.CoreV1().PersistentVolumeClaims(c.namespace()).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", fmt.Errorf("list claims: %w", err)

@@ -114,14 +114,14 @@ func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 		c.rec.have(seenPod(history.VerbModified, "u", 11, ending)) // It was so when the step began.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.come(ctx, s, base, base)
+		_, err := c.waitFor(ctx, s, base, base)
 		if err == nil || !strings.Contains(err.Error(), `await "terminating" of db-1`) ||
 			!strings.Contains(err.Error(), "last seen: db-1 (uid u)") {
 			t.Errorf("got %v", err)
 		}
 		done := make(chan error)
 		go func() {
-			_, err := c.come(t.Context(), s, base, base)
+			_, err := c.waitFor(t.Context(), s, base, base)
 			done <- err
 		}()
 		synctest.Wait()

@@ -31,11 +31,6 @@ func (p Parts) storage(name string) (fixtures.StorageDefinition, bool) {
 	return find(p.Storages, func(d fixtures.StorageDefinition) bool { return d.Name == name })
 }
 
-// Scenario returns the scenario of that name.
-func (p Parts) Scenario(name string) (plan.Scenario, bool) {
-	return find(p.Scenarios, func(s plan.Scenario) bool { return s.Name == name })
-}
-
 // Case returns the case of that name.
 func (p Parts) Case(name string) (plan.Case, bool) {
 	return find(p.Cases, func(c plan.Case) bool { return c.Name == name })

@@ -2,23 +2,29 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
+	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// namespace is the trial's own, or that of a StatefulSet that was there.
+// namespace is the trial's own, or that of an existing StatefulSet.
 func (c *runner) namespace() string {
 	if x := c.Plan.Workload.External; x != nil && x.Namespace != "" {
 		return x.Namespace
@@ -49,7 +55,7 @@ func (c *runner) setUp(ctx context.Context) error {
 	return nil
 }
 
-// makeWorkload puts the workload together with its storage; nothing is touched yet.
+// makeWorkload creates the workload and its storage in memory; nothing is touched yet.
 func (c *runner) makeWorkload() error {
 	env := fixtures.Env{
 		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
@@ -116,7 +122,7 @@ func (c *runner) connect(ctx context.Context) error {
 	return nil
 }
 
-// onEachNode does something on all nodes at once and returns the first error.
+// onEachNode runs do on all nodes in parallel and returns the first error.
 func (c *runner) onEachNode(ctx context.Context, do func(context.Context, clusters.Node) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.nodes {
@@ -137,8 +143,8 @@ func (c *runner) installAgents(ctx context.Context) error {
 	})
 }
 
-// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a
-// trial that was given up is healed belongs to its history. stopObservers ends them.
+// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: the healing of a
+// cancelled trial belongs to its history. stopObservers ends them.
 func (c *runner) startObservers(ctx context.Context) (err error) {
 	alive := context.WithoutCancel(ctx)
 	c.tailer = nodefacts.Start(alive, nodefacts.Config{
@@ -169,4 +175,55 @@ func (c *runner) stopObservers(ctx context.Context) {
 	if c.tailer != nil {
 		c.tailer.Stop(ctx)
 	}
+}
+
+// keepEvidence writes what helps a person beside the history: the nodes' logs, their mount tables, and the objects as
+// they are now. It continues after an error: half of the evidence is better than none.
+func (c *runner) keepEvidence(ctx context.Context) error {
+	if c.dynamic == nil {
+		return nil // The cluster was not reached.
+	}
+	return errors.Join(
+		c.keepObjects(ctx),
+		c.onEachNode(ctx, c.keepMounts),
+		c.Cluster.CollectLogs(ctx, c.dir.File(rundir.NodesDir)),
+	)
+}
+
+func (c *runner) keepMounts(ctx context.Context, n clusters.Node) error {
+	table, err := clusters.Run(ctx, n, "cat", "/proc/1/mountinfo")
+	if err != nil {
+		return fmt.Errorf("read mount table of node %q: %w", n.Name(), err)
+	}
+	return c.dir.WriteFile(filepath.Join(rundir.NodesDir, n.Name()+".mountinfo"), []byte(table))
+}
+
+// keepObjects writes one YAML file for each resource. Pods of all namespaces are kept: one of the system may be to
+// blame.
+func (c *runner) keepObjects(ctx context.Context) error {
+	var errs []error
+	for _, r := range []struct{ group, name, namespace string }{
+		{"apps", "controllerrevisions", c.namespace()},
+		{"", "events", c.namespace()},
+		{"", "nodes", ""},
+		{"", "persistentvolumeclaims", c.namespace()},
+		{"", "persistentvolumes", ""},
+		{"", "pods", ""},
+		{"apps", "statefulsets", c.namespace()},
+		{"storage.k8s.io", "volumeattachments", ""},
+	} {
+		resource := c.dynamic.Resource(schema.GroupVersionResource{Group: r.group, Version: "v1", Resource: r.name})
+		list, err := resource.Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		var data []byte
+		if err == nil {
+			data, err = yaml.Marshal(list)
+		}
+		if err == nil {
+			err = c.dir.WriteFile(filepath.Join(rundir.ObjectsDir, r.name+".yaml"), data)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("keep %s: %w", r.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

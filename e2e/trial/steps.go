@@ -119,8 +119,8 @@ func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *en
 const victimBound = 15 * time.Second
 
 // load lets the clients write until so many more inserts are acknowledged. Outside of faults, earlier victims must work
-// again first: the other instances could acknowledge all before the clients of these have returned. A victim that is not
-// in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
+// again first: the other instances could acknowledge all before the clients of these have returned. A victim that is
+// not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
 func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 	begin := c.data.Commits()
 	if calm {
@@ -236,7 +236,7 @@ func (c *runner) victim(ctx context.Context, pod string, in enclosing) (clusters
 	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, name)
 }
 
-// stopLoad ends the clients although the trial's context has ended: an operation left in flight could never be judged.
+// stopLoad ignores the end of ctx: an operation left in flight could never be judged.
 func (c *runner) stopLoad(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
 	defer cancel()

@@ -93,15 +93,8 @@ func (c *runner) drained(
 	if err != nil {
 		return err
 	}
-	name := "drain"
-	if len(pods) == 0 {
-		name = "cordon"
-	}
-	def, ok := c.Parts.fault(name)
-	if !ok {
-		return fmt.Errorf("fault %q is not known", name)
-	}
-	s.Fault = &plan.Fault{Name: name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
+	def := drain(len(pods) > 0)
+	s.Fault = &plan.Fault{Name: def.Name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
 	g, release, err := c.guard(def, fault.Config{
 		Step: s, Env: env, During: during, Limits: fault.Limits{Confirm: drainLimit},
 	})

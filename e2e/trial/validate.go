@@ -14,7 +14,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// needChaosMesh is what faults need that are left to Chaos Mesh.
+// needChaosMesh is the need of faults that Chaos Mesh injects.
 const needChaosMesh = "chaos-mesh"
 
 // needs returns what the faults and upgrades of the plan need of the cluster, each once.
@@ -33,14 +33,14 @@ func needs(parts Parts, p plan.Plan) []string {
 	return slices.Compact(all)
 }
 
-// Validate holds a plan against the parts there are, wherever it is carried out.
+// Validate checks a plan with the registered parts, for any cluster.
 func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) }
 
-// ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
-// touched; the kernel is asked for what it has.
+// ValidateHere checks a plan also with what a new cluster on this machine can do. Nothing is touched; the kernel is
+// asked for its features.
 func ValidateHere(parts Parts, p plan.Plan) error { return validateFor(Provider(), parts, p) }
 
-// ValidateExisting holds a plan against what no cluster can do that is reached by a kubeconfig. Nothing is touched.
+// ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do. Nothing is touched.
 func ValidateExisting(parts Parts, p plan.Plan) error {
 	return validateFor(existingDefinition(), parts, p)
 }
@@ -67,7 +67,7 @@ func explained(cannot map[string]string, prefix string) map[string]string {
 	return cannot
 }
 
-// ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
+// ValidateNew checks a plan for a cluster that the run makes, on which nothing is installed.
 func ValidateNew(parts Parts, p plan.Plan) error {
 	var errs plan.FieldErrors
 	if x := p.Workload.External; x != nil && x.Namespace != "" {
@@ -83,7 +83,7 @@ func ValidateNew(parts Parts, p plan.Plan) error {
 	return errs
 }
 
-// ValidateOn holds a plan against what the cluster can do and has installed. Nothing on it is touched.
+// ValidateOn checks a plan with what the cluster can do and has installed. Nothing on it is touched.
 func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.Cluster) error {
 	c := caps(parts)
 	all := needs(parts, p)

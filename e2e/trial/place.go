@@ -38,7 +38,6 @@ type ClusterOptions struct {
 	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
 	Program           string   // Path of the seatrial program; found or built if empty.
-	Command           []string // Shown to other harnesses; default os.Args.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -46,23 +45,17 @@ type ClusterOptions struct {
 // Place is a cluster that is ready for trials.
 type Place struct {
 	Cluster clusters.Cluster
-	maker   clusters.Maker // Nil of a cluster that cannot be deleted.
-	lock    *lock.Lock     // Nil of a reopened place: the process that made it holds the lock.
-	record  PlaceRecord
-}
+	Program string // Path of the seatrial program.
 
-// PlaceRecord is what another process needs to reopen a place.
-type PlaceRecord struct {
-	ClusterName string            `json:"clusterName"`
-	Image       string            `json:"image"`
-	Agent       string            `json:"agent"`
-	Program     string            `json:"program"`
-	Ours        bool              `json:"ours"` // Leave deletes it.
-	Versions    map[string]string `json:"versions"`
-	ImageSource string            `json:"imageSource"`
-	Engine      string            `json:"engine"`
-	CacheDir    string            `json:"cacheDir"`
-	NodeImages  map[string]string `json:"nodeImages,omitempty"` // By version, of those to upgrade to.
+	clusterName      string
+	ours             bool           // Leave deletes the cluster.
+	maker            clusters.Maker // Nil if the cluster is not ours.
+	lock             *lock.Lock
+	engine, cacheDir string
+	image, agent     string // The database image, and the path of the agent's binary.
+	imageSource      string
+	versions         map[string]string
+	nodeImages       map[string]string // By version, of those to upgrade to.
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -75,9 +68,9 @@ func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{lock: held, record: PlaceRecord{
-		ClusterName: m.ClusterName, Engine: m.Engine, CacheDir: m.CacheDir, NodeImages: map[string]string{},
-	}}
+	p := &Place{
+		lock: held, clusterName: m.ClusterName, engine: m.Engine, cacheDir: m.CacheDir, nodeImages: map[string]string{},
+	}
 	if err := p.prepare(ctx, m); err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
 	}
@@ -101,14 +94,14 @@ func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
 		if err != nil {
 			return err
 		}
-		p.record.NodeImages[v] = made.Node
+		p.nodeImages[v] = made.Node
 	}
-	p.record.Image, p.record.ImageSource, p.record.Versions = images.Database.Ref, images.Source, versionsOf(images)
-	if p.record.Agent, err = nodefacts.FindAgent(ctx, m.Log); err != nil {
+	p.image, p.imageSource, p.versions = images.Database.Ref, images.Source, versionsOf(images)
+	if p.agent, err = nodefacts.FindAgent(ctx, m.Log); err != nil {
 		return fmt.Errorf("find the node agent: %w", err)
 	}
-	if p.record.Program = m.Program; m.Program == "" {
-		if p.record.Program, err = program.Seatrial().Find(ctx, m.Log); err != nil {
+	if p.Program = m.Program; m.Program == "" {
+		if p.Program, err = program.Seatrial().Find(ctx, m.Log); err != nil {
 			return fmt.Errorf("find the program of the watchdogs: %w", err)
 		}
 	}
@@ -160,37 +153,20 @@ func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Ima
 	if err != nil {
 		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
-	p.maker, p.record.Ours = maker, true
+	p.maker, p.ours = maker, true
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
 	return p.hold(ctx)
-}
-
-// Record returns what Reopen needs.
-func (p *Place) Record() PlaceRecord { return p.record }
-
-// Reopen opens a place that another process prepared.
-func Reopen(ctx context.Context, m ClusterOptions, r PlaceRecord) (*Place, error) {
-	provider, err := NewProvider(m.Engine, m.Log)
-	if err != nil {
-		return nil, err
-	}
-	c, err := provider.Open(ctx, r.ClusterName)
-	if err != nil {
-		return nil, err
-	}
-	maker, _ := provider.(clusters.Maker)
-	return &Place{Cluster: c, maker: maker, record: r}, nil
 }
 
 // Leave deletes the cluster if Prepare made it, and unlocks it. It ignores the end of ctx.
 func (p *Place) Leave(ctx context.Context) error {
 	released := p.Release(ctx)
-	if !p.record.Ours || p.maker == nil {
+	if !p.ours {
 		return released
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return errors.Join(released, p.maker.Delete(ctx, p.record.ClusterName))
+	return errors.Join(released, p.maker.Delete(ctx, p.clusterName))
 }
 
 // Release unlocks the cluster and keeps it.
@@ -212,11 +188,7 @@ func takeLock(m ClusterOptions) (*lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := m.Command
-	if len(command) == 0 {
-		command = os.Args
-	}
-	return lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(command), m.Log)
+	return lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(os.Args), m.Log)
 }
 
 // hold locks the cluster against harnesses on other hosts.

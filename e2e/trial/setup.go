@@ -58,8 +58,8 @@ func (c *runner) setUp(ctx context.Context) error {
 // makeWorkload creates the workload and its storage in memory; nothing is touched yet.
 func (c *runner) makeWorkload() error {
 	env := fixtures.Env{
-		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
-		Builds:   fixtures.Builds{CacheDir: c.CacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
+		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.image,
+		Builds:   fixtures.Builds{CacheDir: c.cacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
 		Recorder: c.rec, Clock: bootclock.Now, Log: c.log.With("part", "workload"),
 	}
 	name := c.Plan.Workload.StorageName()
@@ -134,7 +134,7 @@ func (c *runner) onEachNode(ctx context.Context, do func(context.Context, cluste
 // installAgents begins a new mount ledger on every node.
 func (c *runner) installAgents(ctx context.Context) error {
 	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
-		done, err := nodefacts.Install(ctx, n, c.Agent)
+		done, err := nodefacts.Install(ctx, n, c.agent)
 		if err != nil {
 			return fmt.Errorf("install agent on node %q: %w", n.Name(), err)
 		}

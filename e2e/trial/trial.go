@@ -64,11 +64,10 @@ type RunOptions struct {
 // runner carries out one trial.
 type runner struct {
 	RunOptions
-	PlaceRecord
+	*Place
 
 	RunID       string // Owner mark of everything the trial makes; see NewRunID.
 	Parts       Parts
-	Cluster     clusters.Cluster
 	Watchdog    undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
 	dir         *rundir.Dir
 	rec         *feed
@@ -178,20 +177,20 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 		return nil, err
 	}
 	o.Plan.Audit, o.Plan.DataFiles = true, true
-	o.Last = o.Last && p.record.Ours
+	o.Last = o.Last && p.ours
 	o.Progress = &lockedWriter{w: o.Progress}
 	o.Header.Schema = report.RunSchemaVersion
 	o.Header.RunID = NewRunID(now)
 	o.Header.Started = now.UTC()
 	o.Header.Scenario, o.Header.Seed = o.Plan.Scenario, o.Plan.Seed
-	o.Header.NodeImageSource = p.record.ImageSource
-	o.Header.Versions = p.record.Versions
-	o.Header.Host = hostFacts(p.record.Engine)
+	o.Header.NodeImageSource = p.imageSource
+	o.Header.Versions = p.versions
+	o.Header.Host = hostFacts(p.engine)
 	c = &runner{
-		RunOptions: o, PlaceRecord: p.record, RunID: o.Header.RunID, Parts: AllParts(), Cluster: p.Cluster,
+		RunOptions: o, Place: p, RunID: o.Header.RunID, Parts: AllParts(),
 		Watchdog: undo.HostWatchdog{
-			Argv: []string{p.record.Program, OutsideCommand}, Dir: watchdogs, Engine: p.record.Engine,
-			Cluster: p.record.ClusterName,
+			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.engine,
+			Cluster: p.clusterName,
 		},
 	}
 	if c.dir, err = rundir.Create(o.RunsDir, o.Plan.Scenario, o.Plan.Seed, now); err != nil {

@@ -23,7 +23,7 @@ import (
 // upgrade carries out a step that upgrades a node, and the steps during it.
 func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 	stocker, ok := c.Cluster.(clusters.Stocker)
-	image := c.NodeImages[s.Upgrade.To]
+	image := c.nodeImages[s.Upgrade.To]
 	if !ok || image == "" {
 		return fmt.Errorf("carry out step %d: cluster %q has no node image of %s to take programs from", s.N,
 			c.Cluster.Name(), s.Upgrade.To)

@@ -141,7 +141,15 @@ func (v *validator) external(at, data string) {
 		v.label(at+"namespace", x.Namespace)
 	}
 	if x.Secret != nil {
-		v.secret(at+"secret", *x.Secret)
+		if len(validation.IsDNS1123Subdomain(x.Secret.Name)) > 0 {
+			v.Add(at+"secret.name", "use the name of a Secret", "%q is not a name", x.Secret.Name)
+		}
+		user, password := x.Secret.Keys()
+		for field, key := range map[string]string{"userKey": user, "passwordKey": password} {
+			if len(validation.IsConfigMapKey(key)) > 0 {
+				v.Add(at+"secret."+field, "use letters, digits, hyphens, dots and underscores", "%q is not a key", key)
+			}
+		}
 	}
 	if len(x.Command) == 0 || x.Command[0] == "" {
 		v.Add(data+"command", "give a program and its arguments", "is missing")
@@ -165,18 +173,6 @@ func (v *validator) where(at, namespace, manifests string) {
 func (v *validator) label(at, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		v.Add(at, "use lower-case letters, digits and hyphens, at most 63", "%q is not a name", name)
-	}
-}
-
-func (v *validator) secret(at string, s SecretRef) {
-	if len(validation.IsDNS1123Subdomain(s.Name)) > 0 {
-		v.Add(at+".name", "use the name of a Secret", "%q is not a name", s.Name)
-	}
-	user, password := s.Keys()
-	for field, key := range map[string]string{"userKey": user, "passwordKey": password} {
-		if len(validation.IsConfigMapKey(key)) > 0 {
-			v.Add(at+"."+field, "use letters, digits, hyphens, dots and underscores", "%q is not a key", key)
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,22 +11,18 @@ import (
 // will be hurt and for how long.
 func (p Plan) Render(w io.Writer) error {
 	var b bytes.Buffer
+	p.renderSteps(&b, 0)
 	p.renderHurt(&b)
-	return errors.Join(p.RenderAt(w, 0), write(w, &b))
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // RenderAt writes the plan with an arrow at step n, where the trial ended; 0 is no step.
 func (p Plan) RenderAt(w io.Writer, n int) error {
 	var b bytes.Buffer
 	p.renderSteps(&b, n)
-	return write(w, &b)
-}
-
-func write(w io.Writer, b *bytes.Buffer) error {
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write plan: %w", err)
-	}
-	return nil
+	_, err := b.WriteTo(w)
+	return err
 }
 
 func (p Plan) renderSteps(b *bytes.Buffer, n int) {

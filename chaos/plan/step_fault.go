@@ -166,8 +166,22 @@ func (v *validator) fault(step string, s Step, in depth) {
 		v.OneOf(at+".name", "fault", f.Name, names...)
 		known = &FaultCaps{Name: f.Name, Triggers: true, Outlasts: true}
 	} else {
-		v.needs(at+".name", *known)
-		v.params(at, f, *known)
+		for _, need := range known.Needs {
+			if why, ok := v.caps.Cannot[need]; ok {
+				v.Add(at+".name", "choose another fault or another machine",
+					"fault %q needs %q, which is not to be had here: %s", f.Name, need, why)
+			}
+		}
+		if known.Storage != "" && known.Storage != v.work.StorageName() {
+			v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
+				"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
+		}
+		check := known.Check
+		if check == nil {
+			check = Names()
+		}
+		errs := check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach})
+		v.FieldErrors = append(v.FieldErrors, errs.Under(at)...)
 	}
 	v.ordinal(at+".ordinal", f.Ordinal)
 	switch {
@@ -193,30 +207,6 @@ func (v *validator) fault(step string, s Step, in depth) {
 	}
 	v.steps(at+".provoke", f.Provoke, in.fault())
 	v.steps(at+".during", f.During, in.fault())
-}
-
-// needs refuses a fault that cannot be carried out here.
-func (v *validator) needs(at string, f FaultCaps) {
-	for _, need := range f.Needs {
-		if why, ok := v.caps.Cannot[need]; ok {
-			v.Add(at, "choose another fault or another machine", "fault %q needs %q, which is not to be had here: %s",
-				f.Name, need, why)
-		}
-	}
-}
-
-// params has the fault's definition check its parameters.
-func (v *validator) params(at string, f Fault, known FaultCaps) {
-	if known.Storage != "" && known.Storage != v.work.StorageName() {
-		v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
-			"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
-	}
-	check := known.Check
-	if check == nil {
-		check = Names()
-	}
-	errs := check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach})
-	v.FieldErrors = append(v.FieldErrors, errs.Under(at)...)
 }
 
 // maxDelay is the longest delay, on a node, between a call and the act: the effect must be confirmed within a minute.

@@ -61,7 +61,7 @@ func (o *order) add(at string, steps []Step, from, to, fault int) {
 			case inner.field == "fault.during":
 				begin, end, around = 4*me+shown, 4*me+healed, me
 			}
-			o.add(field+"."+inner.field, inner.steps, begin, end, around)
+			o.add(field+"."+inner.field, *inner.steps, begin, end, around)
 		}
 	}
 	if last >= 0 && to >= 0 {
@@ -266,7 +266,7 @@ func (v *validator) hurt(steps []Step) (sets []nodes, left nodes) {
 		during := []nodes{own}
 		after, held := left, own
 		for _, within := range s.inner() {
-			inner, stay := v.hurt(within.steps)
+			inner, stay := v.hurt(*within.steps)
 			if s.Do == ActionTogether {
 				during = product(during, inner)
 				after |= stay

@@ -98,7 +98,7 @@ func (p Plan) renderSequence(b *bytes.Buffer, steps []Step, n int, indent string
 				fmt.Fprintf(b, "           %sbeside %d:\n", deeper, i+1)
 				deeper += "  "
 			}
-			p.renderSequence(b, within.steps, n, deeper)
+			p.renderSequence(b, *within.steps, n, deeper)
 		}
 	}
 }

@@ -408,7 +408,7 @@ func (s Step) Least() time.Duration {
 	least := max(s.Lasting.D(), 0)
 	for _, inner := range s.inner() {
 		all := time.Duration(0)
-		for _, within := range inner.steps {
+		for _, within := range *inner.steps {
 			all = sum(all, within.Least())
 		}
 		if s.Do == ActionTogether {

@@ -74,7 +74,7 @@ func (v variant) trial(w plan.Workload, steps ...plan.Step) plan.Plan {
 	return Trial(w, slices.Concat(before, steps, []plan.Step{Load(60), Checksum("after")})...)
 }
 
-// meanwhile is the fault of the variant, if it has one, at a moment in the life of a pod, on the node of that pod.
+// meanwhile is the fault of the variant, if any, at a moment in the life of a pod, on the node of that pod.
 func (v variant) meanwhile(moment string, ordinal int) []plan.Step {
 	if v.fault == "" {
 		return nil
@@ -82,7 +82,7 @@ func (v variant) meanwhile(moment string, ordinal int) []plan.Step {
 	return append([]plan.Step{Await(moment, ordinal, 2*time.Minute)}, v.hit(ordinal)...)
 }
 
-// hit is the fault of the variant, if it has one, on the node of a pod.
+// hit is the fault of the variant, if any, on the node of a pod.
 func (v variant) hit(ordinal int) []plan.Step {
 	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
 	if v.fault == "" {
@@ -91,7 +91,7 @@ func (v variant) hit(ordinal int) []plan.Step {
 	return []plan.Step{Fault(v.fault, ordinal, time.Second, max(2*time.Minute, bounds[v.fault]))}
 }
 
-// either puts the fault of the variant, if it has one, into one of two places, as the seed chooses.
+// either keeps one of two lists of steps, as the seed chooses.
 func (v variant) either(first, second []plan.Step) (a, b []plan.Step) {
 	if v.r.IntN(2) == 0 {
 		return first, nil
@@ -99,7 +99,7 @@ func (v variant) either(first, second []plan.Step) (a, b []plan.Step) {
 	return nil, second
 }
 
-// twoNodes allows the fault of the variant to come while another node is cordoned or gone.
+// twoNodes allows the fault of the variant while another node is cordoned or gone.
 func (v variant) twoNodes(p plan.Plan) plan.Plan {
 	if v.fault != "" {
 		p.Bounds.MaxNodes = 2
@@ -107,7 +107,7 @@ func (v variant) twoNodes(p plan.Plan) plan.Plan {
 	return p
 }
 
-// quiet waits until no pod was made or ended for 5 to 9 seconds.
+// quiet waits until no pod was created or deleted for 5 to 9 seconds.
 func (v variant) quiet() plan.Step { return still(time.Duration(5+v.r.IntN(5)) * time.Second) }
 
 // sets are the scenarios of a StatefulSet.

@@ -89,14 +89,14 @@ func With(s plan.Step, params plan.Params) plan.Step {
 	return s
 }
 
-// Within is a fault during which steps are carried out, once its effect was shown.
+// Within is a fault with steps during it.
 func Within(name string, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	s := Fault(name, ordinal, time.Second, bound)
 	s.Fault.During = during
 	return s
 }
 
-// CSIPoint is a fault point of the CSI driver during which steps are carried out.
+// CSIPoint is a fault point of the CSI driver with steps during it.
 func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	return With(Within("csi-point", ordinal, bound, during...), plan.Params{"csi": call})
 }
@@ -112,7 +112,7 @@ func Await(what string, ordinal int, bound time.Duration) plan.Step {
 	return plan.Step{Do: plan.ActionAwait, Await: a, Bound: plan.Duration(bound)}
 }
 
-// settled waits until the StatefulSet is as was last asked of it.
+// settled waits until the StatefulSet is as last requested.
 func settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
 
 // still waits until no pod was created, deleted or asked to end for so long.
@@ -130,7 +130,7 @@ func change(s plan.Step, during []plan.Step) plan.Step {
 	return s
 }
 
-// Scale sets the replicas of the StatefulSet; during are carried out while it is under way.
+// Scale sets the replicas of the StatefulSet, with steps during the change.
 func Scale(replicas int, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionScale, Replicas: &replicas}, during)
 }
@@ -145,7 +145,7 @@ func partition(partition int, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionPartition, Partition: &partition}, during)
 }
 
-// rollback gives the pod template back as a revision had it.
+// rollback gives the pod template an earlier revision.
 func rollback(revision string, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionRollback, Revision: revision}, during)
 }

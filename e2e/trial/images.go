@@ -30,7 +30,6 @@ func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images,
 	return images, err
 }
 
-// versionsOf are the versions that a run records.
 func versionsOf(images offline.Images) map[string]string {
 	return map[string]string{
 		"kubernetes": images.KubernetesVersion, "mysql": images.Database.Version, "node image": images.Node,
@@ -38,7 +37,7 @@ func versionsOf(images offline.Images) map[string]string {
 	}
 }
 
-// EnsureStorages builds what the storages of m need on nodes, or finds it in the cache.
+// EnsureStorages builds the programs that the storages of m need on nodes, or finds them in the cache.
 func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 	for _, name := range m.Storages {
 		def, ok := AllParts().storage(name)
@@ -56,8 +55,8 @@ func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 	return nil
 }
 
-// loadDatabase brings the database image to the nodes that lack it: those of a published node image, and those of a
-// cluster that was made with an earlier database image and is used again.
+// loadDatabase loads the database image on the nodes that lack it: those of a published node image, and those of a
+// reused cluster that was made with an earlier database image.
 func (m ClusterOptions) loadDatabase(ctx context.Context, c clusters.Cluster, image offline.Database) error {
 	if m.NoDatabase {
 		return nil

@@ -29,7 +29,7 @@ import (
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
-// alphabetical order of the names; checks and scenarios have lists of their own beside them.
+// alphabetical order; checks and scenarios have lists of their own beside them.
 func AllParts() Parts {
 	return Parts{
 		Cases:  scenarios.Cases(),

@@ -148,7 +148,7 @@ func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 		})
 }
 
-// fault resolves the victim and hands the fault to the guard.
+// fault finds the victim and runs the fault with a guard.
 func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog.Logger) error {
 	def, ok := c.Parts.fault(s.Fault.Name)
 	if !ok {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 )
 
 // ExternalName is the name of the workload that Workload.External goes with.
@@ -87,8 +86,8 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 func (f WorkloadFile) workload(manifests string) Workload {
 	return Workload{
 		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
-		Clients: ptr.Deref(f.Data.Clients, 1), Interval: ptr.Deref(f.Data.Interval, Duration(100*time.Millisecond)),
-		QuietRows: ptr.Deref(f.Data.QuietRows, 100), Storage: StorageCluster,
+		Clients: or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
+		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
 		External: &External{
 			Namespace: f.Namespace, Manifests: manifests, Container: f.Container, Port: f.Port, Secret: f.Secret,
 			Command: f.Data.Command,

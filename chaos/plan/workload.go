@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"time"
-
-	"k8s.io/utils/ptr"
 )
 
 // Workload is what is under test and how it is used.
@@ -102,13 +100,21 @@ func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) 
 func (w Workload) Strategy() string { return cmp.Or(w.UpdateStrategy, StrategyRolling) }
 
 // FlushLog returns FlushLogAtTrxCommit or its default.
-func (w Workload) FlushLog() int { return ptr.Deref(w.FlushLogAtTrxCommit, 1) }
+func (w Workload) FlushLog() int { return or(w.FlushLogAtTrxCommit, 1) }
 
 // SyncLog returns SyncBinlog or its default.
-func (w Workload) SyncLog() int { return ptr.Deref(w.SyncBinlog, 1) }
+func (w Workload) SyncLog() int { return or(w.SyncBinlog, 1) }
 
 // Durable reports that every acknowledged commit is on disk.
 func (w Workload) Durable() bool { return w.FlushLog() == 1 && w.SyncLog() == 1 }
+
+// or returns what a pointer points to, or the default without one.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
 
 // together reports that all pods are on one node.
 func (w Workload) together() bool { return w.Packed || w.Pinned }

@@ -71,10 +71,9 @@ type Holder interface {
 	Held(ctx context.Context) ([]Fact, error)
 }
 
-// Caps returns what a plan may name, for plan.Validate. Can is what the cluster is able to do, nil when there is no
-// cluster yet.
-func Caps(definitions []Definition, workloads, can []string) plan.Caps {
-	caps := plan.Caps{Workloads: workloads, Can: can}
+// Caps returns what a plan may name, for plan.Validate.
+func Caps(definitions []Definition, workloads []string) plan.Caps {
+	caps := plan.Caps{Workloads: workloads}
 	for _, d := range definitions {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{
 			Name:     d.Name,

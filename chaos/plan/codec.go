@@ -48,13 +48,7 @@ func Decode(r io.Reader) (Plan, error) {
 		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
 	}
 	var p Plan
-	errs := Unmarshal(data, &p)
-	for _, e := range errs {
-		if e.Field == "" {
-			e.Field = "plan"
-		}
-	}
-	if len(errs) > 0 {
+	if errs := Unmarshal(data, &p).of("plan"); len(errs) > 0 {
 		return Plan{}, fmt.Errorf("decode plan: %w", errs)
 	}
 	return p, nil
@@ -109,9 +103,9 @@ func position(data []byte, err error) string {
 		len(before)-1-bytes.LastIndexByte(before, '\n'))
 }
 
-// shape compares decoded JSON with the type that it is decoded into, and adds an error for every field that the type
-// does not have or that is of another type. The decoder itself names the first value of another type alone, without
-// the indexes of lists. A fault takes any field: its definition decodes those that not all faults have.
+// shape compares decoded JSON with the type that it is decoded into, and adds an error for each field that the type
+// does not have or that has another type. The decoder itself names only the first value of another type, without the
+// indexes of lists. A fault takes any field: its definition decodes its parameters.
 func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

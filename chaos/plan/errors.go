@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func (l FieldErrors) Err() error {
 	return l
 }
 
-// Add appends one error: what is wrong with a field, and what to do about it. Whatever it quotes can be printed.
+// Add appends one error: what is wrong with a field, and what to do about it. Its text is printable.
 func (l *FieldErrors) Add(at, fix, detail string, args ...any) {
 	what := Printable(fmt.Sprintf(detail, args...), maxDetail)
 	*l = append(*l, &field.Error{
@@ -76,17 +77,25 @@ func (l FieldErrors) Under(at string) FieldErrors {
 	return l
 }
 
+// of names the whole value in errors that have no field.
+func (l FieldErrors) of(whole string) FieldErrors {
+	for _, e := range l {
+		e.Field = cmp.Or(e.Field, whole)
+	}
+	return l
+}
+
 // Join returns the path of a field within another.
 func Join(at, name string) string { return strings.Trim(at+"."+name, ".") }
 
-// Range adds an error when a value is not between two others.
+// Range adds an error when a value is out of bounds.
 func (l *FieldErrors) Range(at string, value, low, high int) {
 	if value < low || value > high {
 		l.Add(at, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", value)
 	}
 }
 
-// OneOf adds an error when a value is none of the known ones, and reports whether it is one.
+// OneOf adds an error if a value is not known, and reports whether it is.
 func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 	if slices.Contains(known, value) {
 		return true
@@ -102,7 +111,7 @@ func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 	return false
 }
 
-// unknown adds an error for a field that is not there.
+// unknown adds an error for a field that does not exist.
 func (l *FieldErrors) unknown(at, name, detail string, known []string) {
 	fix := "leave it out"
 	if near, ok := Nearest(name, known); ok {
@@ -111,8 +120,8 @@ func (l *FieldErrors) unknown(at, name, detail string, known []string) {
 	l.Add(fieldOf(at, name), fix, "%s", detail)
 }
 
-// Nearest returns the candidate that name was most likely meant to be, and whether one is near enough to suggest: at
-// most a third of its letters have to change.
+// Nearest returns the candidate nearest to name, and whether it is near enough to suggest: at most a third of its
+// letters have to change.
 func Nearest(name string, candidates []string) (string, bool) {
 	best, distance := "", -1
 	for _, c := range candidates {
@@ -147,7 +156,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Printable returns text that can be shown on a terminal: one line without control characters, cut after so many bytes.
+// Printable makes text safe for a terminal: one line without control characters, cut after so many bytes.
 func Printable(text string, most int) string {
 	var b strings.Builder
 	for _, r := range strings.ReplaceAll(text, "\n", "; ") {

@@ -17,7 +17,7 @@ const ExternalName = "external"
 // AllowLabel is the label of a namespace whose StatefulSets may be tried, with the value "true".
 const AllowLabel = "seatrial.dev/allow-trials"
 
-// External is a StatefulSet that is not Seatrial's, and how it is spoken to.
+// External is a StatefulSet that is not Seatrial's, and how its data client connects.
 type External struct {
 	// Namespace is that of a StatefulSet that is there. With Manifests it is empty: they go into the trial's own.
 	Namespace string `json:"namespace,omitempty"`
@@ -73,19 +73,12 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 		errs.Add("workload", "shorten it", "is longer than %d bytes", maxBytes)
 		return f, errs
 	}
-	errs = Unmarshal(data, &f)
-	for _, e := range errs {
-		e.Field = cmp.Or(e.Field, "workload")
-	}
-	if len(errs) > 0 {
+	if errs = Unmarshal(data, &f).of("workload"); len(errs) > 0 {
 		return f, errs
 	}
 	v := &validator{work: f.workload("")}
 	v.external("", "data.")
-	if (f.Namespace == "") == (f.Manifests == "") {
-		v.Add("namespace", "name the namespace of a StatefulSet that is there, or set manifests",
-			"and manifests: exactly one is needed")
-	}
+	v.where("namespace", f.Namespace, f.Manifests)
 	return f, v.Err()
 }
 
@@ -102,15 +95,8 @@ func (f WorkloadFile) workload(manifests string) Workload {
 	}
 }
 
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
-}
-
-// Put returns the plan with the workload of f in the place of its own; manifests are the text of f.Manifests. The steps
-// stay, so the plan's workload must be one that f's can stand for. Its error is FieldErrors.
+// Put replaces the workload of a plan by that of f; manifests are the text of f.Manifests. The steps stay, so the
+// plan's workload must have as many replicas and no special options. Its error is FieldErrors.
 func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	var errs FieldErrors
 	special := SetFields(p.Workload)
@@ -130,7 +116,7 @@ func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	return p, errs.Err()
 }
 
-// external checks what a workload says that is not Seatrial's. In a plan the fields are below others than in a file.
+// external checks an external workload. At and data are the paths of its fields, which differ in plan and file.
 func (v *validator) external(at, data string) {
 	w := v.work
 	x := w.External
@@ -154,7 +140,15 @@ func (v *validator) external(at, data string) {
 		v.label(at+"namespace", x.Namespace)
 	}
 	if x.Secret != nil {
-		v.secret(at+"secret", *x.Secret)
+		if len(validation.IsDNS1123Subdomain(x.Secret.Name)) > 0 {
+			v.Add(at+"secret.name", "use the name of a Secret", "%q is not a name", x.Secret.Name)
+		}
+		user, password := x.Secret.Keys()
+		for field, key := range map[string]string{"userKey": user, "passwordKey": password} {
+			if len(validation.IsConfigMapKey(key)) > 0 {
+				v.Add(at+"secret."+field, "use letters, digits, hyphens, dots and underscores", "%q is not a key", key)
+			}
+		}
 	}
 	if len(x.Command) == 0 || x.Command[0] == "" {
 		v.Add(data+"command", "give a program and its arguments", "is missing")
@@ -167,25 +161,21 @@ func (v *validator) external(at, data string) {
 	}
 }
 
+// where checks that a StatefulSet either exists or comes from manifests.
+func (v *validator) where(at, namespace, manifests string) {
+	if (namespace == "") == (manifests == "") {
+		v.Add(at, "name the namespace of a StatefulSet that is there, or set manifests",
+			"and manifests: exactly one is needed")
+	}
+}
+
 func (v *validator) label(at, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		v.Add(at, "use lower-case letters, digits and hyphens, at most 63", "%q is not a name", name)
 	}
 }
 
-func (v *validator) secret(at string, s SecretRef) {
-	if len(validation.IsDNS1123Subdomain(s.Name)) > 0 {
-		v.Add(at+".name", "use the name of a Secret", "%q is not a name", s.Name)
-	}
-	user, password := s.Keys()
-	for field, key := range map[string]string{"userKey": user, "passwordKey": password} {
-		if len(validation.IsConfigMapKey(key)) > 0 {
-			v.Add(at+"."+field, "use letters, digits, hyphens, dots and underscores", "%q is not a key", key)
-		}
-	}
-}
-
-// externalPlan checks the workload of a plan that is not Seatrial's, and that nothing is done to it for good.
+// externalPlan checks the external workload of a plan.
 func (v *validator) externalPlan() {
 	w := v.work
 	if w.Name != ExternalName || w.External == nil {
@@ -194,30 +184,18 @@ func (v *validator) externalPlan() {
 		return
 	}
 	v.external("workload.", "workload.")
-	if (w.External.Namespace == "") == (w.External.Manifests == "") {
-		v.Add("workload.external.namespace", "name the namespace of a StatefulSet that is there, or set manifests",
-			"and manifests: exactly one is needed")
-	}
+	v.where("workload.external.namespace", w.External.Namespace, w.External.Manifests)
 	v.OneOf("workload.storage", "storage", w.Storage, StorageCluster)
-	own := SetFields(w)
-	for _, name := range []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
-		"quietRows", "storage", "external"} {
-		delete(own, name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		v.Add("workload."+name, "leave it out", "is for workloads of Seatrial's own")
-	}
+	v.only("workload", w, []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
+		"quietRows", "storage", "external"}, "is for workloads of Seatrial's own")
 }
 
-// spares refuses a step that only a workload can stand that Seatrial made, and removes.
-func (v *validator) spares(at string, s Step) {
+// spares refuses a step that would damage a workload that is not Seatrial's.
+func (v *validator) spares(at string, s Step, k kind) {
 	if v.work.External == nil {
 		return
 	}
-	switch s.Do {
-	case ActionAwait, ActionChecksum, ActionDeletePod, ActionFault, ActionLoad, ActionPause, ActionRead, ActionScale,
-		ActionTogether:
-	default:
+	if !k.external {
 		v.Add(at+".do", "leave the step out", "%q is done to workloads of Seatrial's own alone", s.Do)
 	}
 	if s.Fault == nil {

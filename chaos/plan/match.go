@@ -13,8 +13,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Match is what an API object must be: the value at a path, held against another. A path may select several values, and
-// OpNot wants all of them to be different; the other operators are content with one that is so.
+// Match compares the value at a path of an API object. If the path selects several values, OpNot needs all of them to
+// differ; each other operator needs one that matches.
 type Match struct {
 	Kind  string `json:"kind"`            // One of Kinds.
 	Name  string `json:"name,omitempty"`  // Of the object; empty for any of that kind.
@@ -23,10 +23,10 @@ type Match struct {
 	Value string `json:"value,omitempty"` // Text, a number, true or false, as it is in the object.
 }
 
-// How a value is held against another. What is put in order must be numbers.
+// The operators of a match. <, <=, > and >= compare numbers.
 const (
 	OpIs      = "="
-	OpNot     = "!=" // Something is there, and none of it is that.
+	OpNot     = "!=" // There is a value, and no value equals.
 	OpLess    = "<"
 	OpMost    = "<="
 	OpMore    = ">"
@@ -36,7 +36,7 @@ const (
 	OpDeleted = "deleted" // The object is deleted. There is no path.
 )
 
-// Operators returns how a value can be held against another.
+// Operators returns the operators of a match.
 func Operators() []string {
 	return []string{OpIs, OpNot, OpLess, OpMost, OpMore, OpLeast, OpThere, OpAbsent, OpDeleted}
 }
@@ -47,7 +47,7 @@ const (
 	maxValue = 1024
 )
 
-// Kinds returns the kinds of which an object can be awaited, in alphabetical order: those that are watched.
+// Kinds returns the watched kinds, whose objects can be awaited, in alphabetical order.
 func Kinds() []string {
 	return []string{
 		"ControllerRevision", "Event", "Lease", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
@@ -64,7 +64,7 @@ func Resource(kind string) (string, bool) {
 	return plural, slices.Contains(Kinds(), kind)
 }
 
-// orders are the operators that put numbers in order.
+// orders are the operators that compare numbers.
 func orders() map[string]func(have, want float64) bool {
 	return map[string]func(have, want float64) bool{
 		OpLess:  func(have, want float64) bool { return have < want },
@@ -74,32 +74,62 @@ func orders() map[string]func(have, want float64) bool {
 	}
 }
 
-// Matcher is a Match that is ready to be held against objects. It is safe for concurrent use.
-type Matcher struct {
-	match    Match
-	resource string
-	path     *jsonpath.JSONPath
-}
-
-// Compile makes a match ready. It takes every match that Plan.Validate does.
-func (m Match) Compile() (Matcher, error) {
-	resource, ok := Resource(m.Kind)
-	if !ok {
-		return Matcher{}, fmt.Errorf("compile match: kind %q is not watched", m.Kind)
+// Compile returns a function that reports whether an object of the kind matches. Raw is the object as JSON; one that is
+// deleted, or cannot be read, matches only OpDeleted. It takes every match that Plan.Validate does.
+func (m Match) Compile() (func(raw []byte, deleted bool) bool, error) {
+	if _, ok := Resource(m.Kind); !ok {
+		return nil, fmt.Errorf("compile match: kind %q is not watched", m.Kind)
 	}
-	c := Matcher{match: m, resource: resource}
 	if m.Op == OpDeleted {
-		return c, nil
+		return func(_ []byte, deleted bool) bool { return deleted }, nil
 	}
-	var err error
-	if c.path, err = parsePath(m.Path); err != nil {
-		return Matcher{}, fmt.Errorf("compile match: %w", err)
+	path, err := parsePath(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("compile match: %w", err)
 	}
-	return c, nil
+	return func(raw []byte, deleted bool) bool {
+		var object any
+		return !deleted && kjson.UnmarshalCaseSensitivePreserveInts(raw, &object) == nil && m.holds(path, object)
+	}, nil
 }
 
-// parsePath reads a path of fields, indexes, filters and *. What a kubectl template can have besides is refused: text,
-// ranges, and recursive descent, whose cost has no bound.
+// Of reports whether an object is of the kind, and has the name if the match has one.
+func (m Match) Of(resource, name string) bool {
+	own, _ := Resource(m.Kind)
+	return own == resource && (m.Name == "" || m.Name == name)
+}
+
+// holds compares what an object has at the path.
+func (m Match) holds(path *jsonpath.JSONPath, object any) bool {
+	var found []any
+	results, _ := path.FindResults(object) // A path that leads nowhere finds nothing.
+	for _, values := range results {
+		for _, v := range values {
+			if v.IsValid() && v.CanInterface() {
+				found = append(found, v.Interface())
+			}
+		}
+	}
+	switch m.Op {
+	case OpThere:
+		return len(found) > 0
+	case OpAbsent:
+		return len(found) == 0
+	case OpNot:
+		return len(found) > 0 && !slices.ContainsFunc(found, m.is)
+	case OpIs:
+		return slices.ContainsFunc(found, m.is)
+	}
+	want, ok := number64(m.Value)
+	order := orders()[m.Op]
+	return ok && order != nil && slices.ContainsFunc(found, func(v any) bool {
+		have, ok := asNumber(v)
+		return ok && order(have, want)
+	})
+}
+
+// parsePath reads a path of fields, indexes, filters and *. It refuses the rest of kubectl's templates: text, ranges,
+// and recursive descent, whose cost has no bound.
 func parsePath(path string) (*jsonpath.JSONPath, error) {
 	switch {
 	case len(path) > maxPath:
@@ -130,49 +160,7 @@ func plainPath(n jsonpath.Node) bool {
 	return !slices.ContainsFunc(list.Nodes, func(n jsonpath.Node) bool { return !plainPath(n) })
 }
 
-// Of reports that an object is one of those that are meant, by its resource and name.
-func (c Matcher) Of(resource, name string) bool {
-	return c.resource == resource && (c.match.Name == "" || c.match.Name == name)
-}
-
-// Holds reports that an object is as it must be. Raw is the object as JSON; one that is deleted, or cannot be read, is
-// as it must be only where it must be deleted.
-func (c Matcher) Holds(raw []byte, deleted bool) bool {
-	if deleted || c.match.Op == OpDeleted {
-		return deleted && c.match.Op == OpDeleted
-	}
-	var object any
-	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &object) != nil {
-		return false
-	}
-	var found []any
-	results, _ := c.path.FindResults(object) // A path that leads nowhere finds nothing.
-	for _, values := range results {
-		for _, v := range values {
-			if v.IsValid() && v.CanInterface() {
-				found = append(found, v.Interface())
-			}
-		}
-	}
-	switch c.match.Op {
-	case OpThere:
-		return len(found) > 0
-	case OpAbsent:
-		return len(found) == 0
-	case OpNot:
-		return len(found) > 0 && !slices.ContainsFunc(found, c.match.is)
-	case OpIs:
-		return slices.ContainsFunc(found, c.match.is)
-	}
-	want, ok := number64(c.match.Value)
-	order := orders()[c.match.Op]
-	return ok && order != nil && slices.ContainsFunc(found, func(v any) bool {
-		have, ok := asNumber(v)
-		return ok && order(have, want)
-	})
-}
-
-// is reports that a value of an object is that of the match. Numbers are equal however they are written.
+// is reports whether a value equals that of the match. Numbers are equal however they are written.
 func (m Match) is(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -185,7 +173,6 @@ func (m Match) is(v any) bool {
 	return ok && also && have == want
 }
 
-// asNumber returns a number of an object.
 func asNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -202,7 +189,7 @@ func number64(s string) (float64, bool) {
 	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
 
-// String says what an object must be, on one line.
+// String describes the match on one line.
 func (m Match) String() string {
 	name := m.Kind
 	if m.Name != "" {
@@ -219,7 +206,6 @@ func (m Match) String() string {
 	return fmt.Sprintf("%s has %s %s %q", name, Printable(m.Path, maxPath), m.Op, m.Value)
 }
 
-// match checks what an API object must be.
 func (v *validator) match(at string, m Match) {
 	v.OneOf(at+".kind", "watched kind", m.Kind, Kinds()...)
 	if m.Name != "" && len(validation.IsDNS1123Subdomain(m.Name)) > 0 {

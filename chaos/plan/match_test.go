@@ -81,13 +81,13 @@ func TestMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Holds([]byte(pod), false); got != tc.want {
+		if got := c([]byte(pod), false); got != tc.want {
 			t.Errorf("%s: %v, want %v", m, got, tc.want)
 		}
-		if c.Holds([]byte(pod), true) != (tc.op == plan.OpDeleted) || c.Holds([]byte("{"), false) {
+		if c([]byte(pod), true) != (tc.op == plan.OpDeleted) || c([]byte("{"), false) {
 			t.Errorf("%s: of one that is deleted, or cannot be read", m)
 		}
-		if !c.Of("pods", "mysql-0") || c.Of("pods", "mysql-1") || c.Of("nodes", "mysql-0") {
+		if !m.Of("pods", "mysql-0") || m.Of("pods", "mysql-1") || m.Of("nodes", "mysql-0") {
 			t.Errorf("%s: is of another object", m)
 		}
 	}
@@ -116,7 +116,7 @@ func FuzzMatch(f *testing.F) {
 			if strings.ContainsAny(m.String(), "\n\x1b") {
 				t.Fatalf("%q is shown as %q", path, m)
 			}
-			is := c.Holds([]byte(object), false)
+			is := c([]byte(object), false)
 			if op == plan.OpDeleted && is {
 				t.Fatal("an object that is there is deleted")
 			}

@@ -2,37 +2,36 @@ package plan
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
-// order is what comes before what in a plan, as far as the plan itself says: steps of a sequence come one after
-// another, what is within a fault between its effect and its heal, and a step that waits for another fault after it.
+// order is the partial order of the moments of a plan: steps of a sequence come one after another, steps during a fault
+// between its effect and its heal, and a step that waits for another fault after that one.
 type order struct {
 	steps []placed
 	next  [][]int  // For each moment, those that come right after it.
-	after [][]bool // For each moment that was asked for, which ones come after it.
+	after [][]bool // For each moment that was asked for, which ones come after it, and itself.
 }
 
-// placed is a step with its place in a plan.
 type placed struct {
 	Step
-	at    string
-	fault int // The nearest fault around it, as an index of steps; -1 without one.
+	at    string // Its field in the plan.
+	fault int    // The nearest fault around it, as an index of steps; -1 without one.
 }
 
-// The moments of a step; that of step i is 4*i and one of them.
+// The moments of a step. Moment m of step i has the number 4*i + m.
 const (
 	began  = iota
-	shown  // Of a fault: its effect is shown.
+	shown  // Of a fault: its effect is confirmed.
 	healed // Of a fault: it is healed.
 	over
 )
 
-// orderOf reads the order of a plan.
 func orderOf(p Plan) *order {
 	o := &order{}
 	o.add("steps", p.Steps, -1, -1, -1)
-	for i, s := range o.steps { // What waits for another fault.
+	for i, s := range o.steps { // Steps that wait for another fault.
 		if j, ok := o.awaited(s.Step); ok {
 			o.then(o.reaches(j, s.Await.Stage), 4*i+over)
 		}
@@ -43,7 +42,7 @@ func orderOf(p Plan) *order {
 
 func (o *order) then(before, after int) { o.next[before] = append(o.next[before], after) }
 
-// add adds a sequence of steps, with those within them, between two moments, of which -1 is none.
+// add adds a sequence of steps, and those within them, between two moments; -1 is none.
 func (o *order) add(at string, steps []Step, from, to, fault int) {
 	last := from
 	for i, s := range steps {
@@ -62,7 +61,7 @@ func (o *order) add(at string, steps []Step, from, to, fault int) {
 			case inner.field == "fault.during":
 				begin, end, around = 4*me+shown, 4*me+healed, me
 			}
-			o.add(field+"."+inner.field, inner.steps, begin, end, around)
+			o.add(field+"."+inner.field, *inner.steps, begin, end, around)
 		}
 	}
 	if last >= 0 && to >= 0 {
@@ -70,7 +69,7 @@ func (o *order) add(at string, steps []Step, from, to, fault int) {
 	}
 }
 
-// awaited returns the fault that a step waits for, if it waits for one that there is.
+// awaited returns the fault that a step waits for, as an index of steps.
 func (o *order) awaited(s Step) (int, bool) {
 	if s.Await == nil || s.Await.For != AwaitFault || s.Await.Step < 1 {
 		return 0, false
@@ -104,31 +103,32 @@ func (o *order) end(j int) int {
 	return 4*j + over
 }
 
-// before reports that the plan has moment a before moment b.
+// before reports that the plan has moment a before moment b, or that they are the same.
 func (o *order) before(a, b int) bool {
 	if o.after[a] == nil {
-		seen, todo := make([]bool, len(o.next)), []int{a}
-		for len(todo) > 0 {
-			m := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for _, next := range o.next[m] {
-				if !seen[next] {
-					seen[next] = true
-					todo = append(todo, next)
-				}
-			}
-		}
-		o.after[a] = seen
+		o.after[a] = make([]bool, len(o.next))
+		o.visit(a, o.after[a])
 	}
-	return a == b || o.after[a][b]
+	return o.after[a][b]
 }
 
-// overlap reports that the plan does not keep two faults apart, so that both may be in force at once.
+// visit marks a moment and all that come after it.
+func (o *order) visit(m int, seen []bool) {
+	if seen[m] {
+		return
+	}
+	seen[m] = true
+	for _, next := range o.next[m] {
+		o.visit(next, seen)
+	}
+}
+
+// overlap reports that two faults may be active at once.
 func (o *order) overlap(i, j int) bool {
 	return !o.before(o.end(i), 4*j+began) && !o.before(o.end(j), 4*i+began)
 }
 
-// overlaps checks faults that may be in force at the same time, and steps that wait for a fault.
+// overlaps checks faults that may be active at the same time, and steps that wait for a fault.
 func (v *validator) overlaps() {
 	o := v.order
 	if len(o.steps) > MaxSteps {
@@ -156,7 +156,7 @@ func (v *validator) overlaps() {
 			continue
 		}
 		v.withoutAPI(j)
-		planes := 0 // Control planes that this fault and those before it may take away at once.
+		planes := 0 // How many control planes this fault and those before it may take at once.
 		for i := range o.steps[:j+1] {
 			if o.steps[i].Fault == nil || i != j && !o.overlap(i, j) {
 				continue
@@ -176,7 +176,7 @@ func (v *validator) overlaps() {
 	v.budget()
 }
 
-// takes returns what the fault of step i takes; nothing of one that is not known.
+// takes returns the parts that the fault of step i takes, none of one that is not known.
 func (v *validator) takes(i int) []Part {
 	if c := v.caps.fault(v.order.steps[i].Fault.Name); c != nil {
 		return c.Takes
@@ -184,13 +184,13 @@ func (v *validator) takes(i int) []Part {
 	return nil
 }
 
-// pair checks that the faults of steps i and j, which may overlap, leave each other alone.
+// pair checks that the faults of steps i and j, which may overlap, do not clash.
 func (v *validator) pair(i, j int) {
 	o := v.order
 	a, b := o.steps[i], o.steps[j]
 	same := a.Fault.Ordinal == b.Fault.Ordinal || v.work.together()
 	why := Clash(v.takes(i), v.takes(j), same)
-	if why == "" && !o.before(o.end(j), 4*i+healed) { // Either may come to the other.
+	if why == "" && !o.before(o.end(j), 4*i+healed) { // Either may begin first.
 		why = Clash(v.takes(j), v.takes(i), same)
 	}
 	if why == "" {
@@ -204,7 +204,7 @@ func (v *validator) pair(i, j int) {
 		a.N, why)
 }
 
-// withoutAPI checks that what is done within a fault that takes the API away does not need it.
+// withoutAPI checks that steps during a fault of the API do not need the API.
 func (v *validator) withoutAPI(j int) {
 	o := v.order
 	takes := v.takes(j)
@@ -212,16 +212,106 @@ func (v *validator) withoutAPI(j int) {
 	if away < 0 {
 		return
 	}
-	asks := []Action{ActionDeletePod, ActionDeleteClaim, ActionUpgrade}
-	for _, k := range setKinds() {
-		asks = append(asks, k.do)
-	}
 	for i, s := range o.steps {
 		apart := o.before(4*i+over, 4*j+began) || o.before(o.end(j), 4*i+began)
 		around := o.before(4*i+began, 4*j+began) && o.before(o.end(j), 4*i+over)
-		if slices.Contains(asks, s.Do) && !apart && !around {
+		if k, _ := kindOf(s.Do); (k.api || k.changes) && !apart && !around {
 			v.Add(s.at+".do", "put it before or after that step",
 				"it needs the API, and step %d may have taken the %s away then", o.steps[j].N, takes[away])
 		}
 	}
+}
+
+// nodes is a set of nodes. Each is the bit of the ordinal of its pod, counted from the first.
+type nodes uint64
+
+// budget checks that no more nodes are hurt at the same time than the plan allows.
+func (v *validator) budget() {
+	p := v.plan
+	if p.Bounds.MaxNodes < 0 || p.Bounds.MaxNodes > p.Workers {
+		v.Add("bounds.maxNodes", fmt.Sprintf("use 0 to %d, the number of workers", p.Workers), "%d is out of range",
+			p.Bounds.MaxNodes)
+		return
+	}
+	allowed := p.Bounds.Nodes(p.Workers)
+	for i, s := range p.Steps {
+		sets, _ := v.hurt([]Step{s})
+		most := 0
+		for _, m := range sets {
+			most = max(most, bits.OnesCount64(uint64(m)))
+		}
+		if most = min(most, p.Workers); most > allowed {
+			v.Add("bounds.maxNodes", fmt.Sprintf("use %d, or put the faults one after another", most),
+				"steps[%d] may hurt %d nodes at the same time, and %d of %d workers may be hurt", i, most, allowed,
+				p.Workers)
+			return
+		}
+	}
+}
+
+// hurt returns the sets of nodes that a sequence of steps may hurt at the same time, none a subset of another, and the
+// nodes that are still hurt when it ends.
+func (v *validator) hurt(steps []Step) (sets []nodes, left nodes) {
+	sets = []nodes{0}
+	for _, s := range steps {
+		own := nodes(0)
+		if s.Fault != nil {
+			if c := v.caps.fault(s.Fault.Name); c != nil && hurtsNode(c.Takes) {
+				own = 1
+				if i := s.Fault.Ordinal - v.work.Start; !v.work.together() && i > 0 && i < MaxReplicas {
+					own = 1 << i
+				}
+			}
+		}
+		during := []nodes{own}
+		after, held := left, own
+		for _, within := range s.inner() {
+			inner, stay := v.hurt(*within.steps)
+			if s.Do == ActionTogether {
+				during = product(during, inner)
+				after |= stay
+				continue
+			}
+			during = union(during, product(inner, []nodes{held}))
+			held |= stay
+			if s.Fault == nil {
+				after |= stay
+			}
+		}
+		if s.Fault != nil && s.Fault.Outlast {
+			after |= own
+		}
+		sets = union(sets, product(during, []nodes{left}))
+		left = after
+	}
+	return sets, left
+}
+
+// product returns the union of each set of a with each set of b.
+func product(a, b []nodes) []nodes {
+	var sets []nodes
+	for _, x := range a {
+		for _, y := range b {
+			sets = append(sets, x|y)
+		}
+		sets = union(sets, nil)
+	}
+	return sets
+}
+
+// union returns the sets of both lists without subsets of others. If they are too many, it assumes all nodes at once.
+func union(a, b []nodes) []nodes {
+	const most = 256
+	var sets []nodes
+	all := nodes(0)
+	for _, m := range slices.Concat(a, b) {
+		all |= m
+		if !slices.ContainsFunc(sets, func(have nodes) bool { return have&m == m }) {
+			sets = append(slices.DeleteFunc(sets, func(have nodes) bool { return have&m == have }), m)
+		}
+	}
+	if len(sets) > most {
+		return []nodes{all}
+	}
+	return sets
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Part is something that a fault takes while it is in force: no two faults can have the same one of the same victim at
-// once, since neither could be shown, or healed, without the other.
+// Part is a resource that a fault takes while it is active. Two faults cannot take the same one of the same victim:
+// neither could be confirmed or healed without the other.
 type Part string
 
 // Parts of the victim's node, as a machine.
 const (
-	PartNode      Part = "node"      // All of it: it is not running, or out of reach. No other fault can be on it then.
-	PartProcesses Part = "processes" // Every process of the node: all have ended once its effect is shown.
+	PartNode      Part = "node"      // All of it: it does not run, or is out of reach. It excludes other faults.
+	PartProcesses Part = "processes" // Every process of the node: all have ended once the effect is confirmed.
 	PartKubelet   Part = "kubelet"   // The kubelet's process.
 	PartRuntime   Part = "runtime"   // The container runtime's process.
 	PartProxy     Part = "proxy"     // The process of kube-proxy.
@@ -41,7 +41,7 @@ const (
 	PartQuota        Part = "quota" // How much the workload's namespace may have.
 )
 
-// Parts returns what a fault can take.
+// Parts returns all parts.
 func Parts() []Part {
 	return slices.Concat(machineParts(), objectParts(), apiParts(), []Part{PartManager, PartScheduler, PartQuota})
 }
@@ -56,10 +56,10 @@ func objectParts() []Part {
 	return []Part{PartObject, PartSchedulable, PartService, PartPod, PartClaim}
 }
 
-// apiParts are those without which nothing can be done or seen through the API.
+// apiParts are the parts that the API needs.
 func apiParts() []Part { return []Part{PartControlPlane, PartAPIServer, PartEtcd} }
 
-// hurtsNode reports that a fault that takes these parts keeps a node from doing its work for the workload.
+// hurtsNode reports whether a fault that takes these parts keeps a node from running the workload.
 func hurtsNode(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
 		machine := slices.Contains(machineParts(), p) && p != PartContainer
@@ -67,8 +67,8 @@ func hurtsNode(parts []Part) bool {
 	})
 }
 
-// Clash says why a fault that takes some parts cannot come to one that has others; empty when it can. Same says that
-// both have the same victim.
+// Clash says why a fault that takes some parts cannot begin while one that has others is active; it is empty if it can.
+// Same is set if both have the same victim.
 func Clash(has, takes []Part, same bool) string {
 	for _, h := range has {
 		for _, t := range takes {

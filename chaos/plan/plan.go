@@ -1,3 +1,8 @@
+// Package plan turns a scenario and a seed into a plan: numbered steps, complete before anything is touched, and
+// legal on paper. The same scenario and seed give the same bytes.
+//
+// Each kind of step is one entry of kinds: its field, its rules and its words. The package is pure; all randomness of a
+// trial is spent here.
 package plan
 
 import (
@@ -65,15 +70,15 @@ func (b Bounds) Nodes(workers int) int {
 	return max((workers+1)/2-1, 1)
 }
 
-// AllSteps returns every step in the order of N: each before the steps within it, of those of a fault what provokes
-// it before what is done while it is held, and of sequences beside each other one after the other.
+// AllSteps returns every step in the order of N: each before the steps within it, Provoke of a fault before During, and
+// parallel sequences one after another.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
 
 func flatten(into, steps []Step) []Step {
 	for _, s := range steps {
 		into = append(into, s)
 		for _, within := range s.inner() {
-			into = flatten(into, within.steps)
+			into = flatten(into, *within.steps)
 		}
 	}
 	return into
@@ -82,49 +87,36 @@ func flatten(into, steps []Step) []Step {
 // Within returns every step within s, in the order of N.
 func (s Step) Within() []Step { return flatten(nil, []Step{s})[1:] }
 
-// Around returns the steps around step n, the outermost one first: none of one that is at the top, or not there.
+// Around returns the steps around step n, the outermost one first.
 func (p Plan) Around(n int) []Step {
-	var around []Step
-	steps := p.Steps
-	for {
-		i := slices.IndexFunc(steps, func(s Step) bool {
-			return slices.ContainsFunc(s.Within(), func(in Step) bool { return in.N == n })
-		})
-		if i < 0 {
-			return around
-		}
-		around = append(around, steps[i])
-		inner := steps[i].inner()
-		steps = nil
-		for _, within := range inner {
-			steps = append(steps, within.steps...)
-		}
-	}
+	return slices.DeleteFunc(p.AllSteps(), func(s Step) bool {
+		return !slices.ContainsFunc(s.Within(), func(in Step) bool { return in.N == n })
+	})
 }
 
-// sequence is the steps in one field of a step.
+// sequence is one list of steps within a step.
 type sequence struct {
 	field string
-	steps []Step
+	steps *[]Step
 }
 
 // inner returns the sequences of steps within a step, in their order.
-func (s Step) inner() []sequence {
+func (s *Step) inner() []sequence {
 	switch {
 	case s.Fault != nil:
-		return []sequence{{"fault.provoke", s.Fault.Provoke}, {"fault.during", s.Fault.During}}
+		return []sequence{{"fault.provoke", &s.Fault.Provoke}, {"fault.during", &s.Fault.During}}
 	case len(s.Branches) > 0:
 		inner := make([]sequence, len(s.Branches))
-		for i, branch := range s.Branches {
-			inner[i] = sequence{fmt.Sprintf("branches[%d]", i), branch}
+		for i := range s.Branches {
+			inner[i] = sequence{fmt.Sprintf("branches[%d]", i), &s.Branches[i]}
 		}
 		return inner
 	}
-	return []sequence{{"during", s.During}}
+	return []sequence{{"during", &s.During}}
 }
 
-// Rewrite puts other steps in the place of each, at any depth, and returns them. Nothing of the given steps is changed;
-// at is the path of the first list of them.
+// Rewrite returns the steps with each replaced, at any depth; the given steps are not changed. At is the path of the
+// outermost list.
 func Rewrite(at string, steps []Step, rewrite func(at string, s Step) []Step) []Step {
 	if steps == nil {
 		return nil
@@ -133,15 +125,11 @@ func Rewrite(at string, steps []Step, rewrite func(at string, s Step) []Step) []
 	for i, s := range steps {
 		here := fmt.Sprintf("%s[%d]", at, i)
 		if s.Fault != nil {
-			f := *s.Fault
-			f.Provoke = Rewrite(here+".fault.provoke", f.Provoke, rewrite)
-			f.During = Rewrite(here+".fault.during", f.During, rewrite)
-			s.Fault = &f
+			s.Fault = new(*s.Fault)
 		}
-		s.During = Rewrite(here+".during", s.During, rewrite)
 		s.Branches = slices.Clone(s.Branches)
-		for j, branch := range s.Branches {
-			s.Branches[j] = Rewrite(fmt.Sprintf("%s.branches[%d]", here, j), branch, rewrite)
+		for _, within := range s.inner() {
+			*within.steps = Rewrite(here+"."+within.field, *within.steps, rewrite)
 		}
 		out = append(out, rewrite(here, s)...)
 	}
@@ -157,7 +145,7 @@ func number(steps []Step, n int) int {
 		steps[i].N = n
 		n++
 		for _, within := range steps[i].inner() {
-			n = number(within.steps, n)
+			n = number(*within.steps, n)
 		}
 	}
 	return n

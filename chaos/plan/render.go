@@ -13,21 +13,16 @@ func (p Plan) Render(w io.Writer) error {
 	var b bytes.Buffer
 	p.renderSteps(&b, 0)
 	p.renderHurt(&b)
-	return write(w, &b)
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // RenderAt writes the plan with an arrow at step n, where the trial ended; 0 is no step.
 func (p Plan) RenderAt(w io.Writer, n int) error {
 	var b bytes.Buffer
 	p.renderSteps(&b, n)
-	return write(w, &b)
-}
-
-func write(w io.Writer, b *bytes.Buffer) error {
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write plan: %w", err)
-	}
-	return nil
+	_, err := b.WriteTo(w)
+	return err
 }
 
 func (p Plan) renderSteps(b *bytes.Buffer, n int) {
@@ -103,42 +98,27 @@ func (p Plan) renderSequence(b *bytes.Buffer, steps []Step, n int, indent string
 				fmt.Fprintf(b, "           %sbeside %d:\n", deeper, i+1)
 				deeper += "  "
 			}
-			p.renderSequence(b, within.steps, n, deeper)
+			p.renderSequence(b, *within.steps, n, deeper)
 		}
 	}
 }
 
-// renderHurt sums up what is hurt and for how long.
+// renderHurt lists what is hurt and for how long.
 func (p Plan) renderHurt(b *bytes.Buffer) {
 	b.WriteString("  will be hurt\n")
 	none := true
-	longest := time.Duration(0)
-	for _, s := range p.Steps {
-		longest += s.Bound.D()
-	}
-	pod := p.Workload.pod
 	for _, s := range p.AllSteps() {
-		switch {
-		case s.Fault != nil:
-			fmt.Fprintf(b, "    the node of %s, by %s%s: %s once shown, never longer than %s\n",
-				pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Params.note(), s.Fault.Hold, s.Bound)
-		case s.Tamper != nil:
-			fmt.Fprintf(b, "    the data of %s, for good: %s\n", pod(s.Tamper.Ordinal), s.Tamper.Kind)
-		case s.Do == ActionDeleteClaim && s.Ordinal != nil:
-			fmt.Fprintf(b, "    the claim of %s, for good: deleted\n", pod(*s.Ordinal))
-		case s.Do == ActionDeletePod && s.Ordinal != nil:
-			fmt.Fprintf(b, "    %s: deleted\n", pod(*s.Ordinal))
-		case s.Upgrade != nil:
-			fmt.Fprintf(b, "    %s: upgraded to %s\n", p.Upgraded(*s.Upgrade), s.Upgrade.To)
-		case s.Do == ActionDeleteSet:
-			fmt.Fprintf(b, "    StatefulSet %q: deleted, %s\n", p.Workload.StatefulSet, s.Cascade)
-		default:
-			continue
+		if k, ok := s.whole(); ok && k.hurts != nil {
+			fmt.Fprintf(b, "    %s\n", k.hurts(p, s))
+			none = false
 		}
-		none = false
 	}
 	if none {
 		b.WriteString("    nothing\n")
+	}
+	longest := time.Duration(0)
+	for _, s := range p.Steps {
+		longest += s.Bound.D()
 	}
 	fmt.Fprintf(b, "  all steps together take at most %s\n", longest)
 }

@@ -9,13 +9,31 @@ type Scenario struct {
 	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests,
 	// which sabotage the trial and must be found out, and cases expect anything but PASS.
 	Expect string
-	// Finding must be there where Expect is FAIL: another failure is not what the scenario is about. Where Expect is
-	// UNKNOWN, its check must be the one that is. Scenarios that pass have none, but for controls.
+	// Finding is required if Expect is FAIL: another failure is not what the scenario is about. If Expect is UNKNOWN,
+	// its check must be UNKNOWN. Scenarios that expect PASS have none, except controls.
 	Finding Sign
 	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
 	// and the steps' numbers.
 	Build func(r *rand.Rand) Plan
+
+	// The rest describes a case.
+
+	Report   string // Where it was reported.
+	Affected string // The Kubernetes versions that have it; Expect is the verdict on them.
+	Fixed    string // The first without it; "none" when it is open.
+	Volumes  int    // How many volumes a run puts at risk, each an attempt of its own; 0 is one.
+	// Race is set if the finding depends on a race: several runs look for it, until one of their volumes shows it.
+	Race bool
+	// Control is set for a case in which something prevents the finding. The checks of Finding and Holds must pass,
+	// whatever the others say: what prevents a loss need not keep every promise. Expect is the verdict of all checks.
+	Control bool
+	// Holds names more checks that must pass in a control: a missing finding means little if something else was lost,
+	// or nothing happened.
+	Holds []string
 }
+
+// Case is a scenario that reproduces a bug report: Report is set, and Finding shows the bug.
+type Case = Scenario
 
 // stream keeps the planner's random numbers apart from any other use of the same seed.
 const stream = 0x5ea7_41a1
@@ -29,26 +47,6 @@ func Make(s Scenario, seed uint64) Plan {
 	p.Seed = seed
 	Number(p.Steps)
 	return p
-}
-
-// Case is a reported bug as data: the scenario that brings it about, with the finding that shows it.
-type Case struct {
-	Scenario        // Its name is the case's; Expect is the verdict on an affected version.
-	Report   string // Where it was reported.
-	Affected string // The Kubernetes versions that have it.
-	Fixed    string // The first without it; "none" when it is open.
-	// Volumes is how many volumes a run puts at risk, each an attempt of its own; 0 is one.
-	Volumes int
-	// Race is set where the finding depends on which of two things comes first: several runs look for it, until one of
-	// their volumes shows it.
-	Race bool
-	// Control is set for a case that differs from an affected one in what prevents the finding. The checks of Finding
-	// and Holds must pass, whatever the others say: what prevents a loss need not keep every promise. Expect is the
-	// verdict of all checks.
-	Control bool
-	// Holds names more checks that must pass for a control to have held: that the finding is not there would mean
-	// little where something else was lost, or nothing happened.
-	Holds []string
 }
 
 // Sign is how a finding is recognised.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -31,7 +32,7 @@ const (
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
-	ActionTogether    Action = "together"     // Carry out several sequences of steps beside each other.
+	ActionTogether    Action = "together"     // Carry out several sequences of steps in parallel.
 	ActionUpdate      Action = "update"       // Give the pod template a new revision.
 	ActionUpgrade     Action = "upgrade"      // Bring a node to another version of Kubernetes.
 )
@@ -54,40 +55,199 @@ type Step struct {
 	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod, ActionRecover: whose.
 	Mesh      *Mesh    `json:"mesh,omitempty"`      // ActionMesh.
 	Lasting   Duration `json:"lasting,omitempty"`   // ActionPause.
-	During    []Step   `json:"during,omitempty"`    // Of a change or an upgrade: what is done while it is under way.
+	During    []Step   `json:"during,omitempty"`    // Steps during a change of the StatefulSet or an upgrade.
 	Wait      string   `json:"wait,omitempty"`      // Of a change: WaitSettled (also when empty) or WaitObserved.
 	Note      string   `json:"note,omitempty"`      // Where the step comes from, for a person to read.
-	// Branches are the sequences of ActionTogether. The first error in one of them ends the others, whose faults are
-	// healed then.
+	// Branches are the parallel sequences of ActionTogether. The first error in one of them ends the others and heals
+	// their faults.
 	Branches [][]Step `json:"branches,omitempty"`
 	Bound    Duration `json:"bound"` // The step is given up, and the trial UNKNOWN, after this long.
 }
 
+// Mesh is a Chaos Mesh manifest as a step of a plan, and what the workload is called in it: the names of the trial's
+// own namespace and nodes are not known beforehand.
+type Mesh struct {
+	// Manifest is one object of chaos-mesh.org/v1alpha1 as JSON. Its namespace stands for the trial's own.
+	Manifest json.RawMessage `json:"manifest"`
+	// Labels are those that the manifest knows the workload's pods by, beside those that they have.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Machines are the pods, by ordinal, on whose nodes the physical machines of the manifest are. A machine with the
+	// name of a pod is that pod's node.
+	Machines map[string]int `json:"machines,omitempty"`
+	// Times is how often a Schedule runs; 0 is three times.
+	Times int `json:"times,omitempty"`
+}
+
+// Tamper is a corruption on purpose.
+type Tamper struct {
+	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
+	// of the quiet table's file on the disk, which a server that has the page in memory does not see.
+	Kind    string `json:"kind"`
+	Ordinal int    `json:"ordinal"`
+	Page    int    `json:"page,omitempty"` // Of flip-byte.
+	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
+}
+
 // kind is one kind of step: its own field, its rules and its words.
 type kind struct {
-	do      Action
-	field   string // The field that it has beside those of every step; it must be set.
-	changes bool   // It changes the StatefulSet, see Action.ChangesSet.
-	during  bool   // Other steps can be carried out During it, though it does not.
+	do       Action
+	field    string // The field that it has beside those of every step; it must be set.
+	changes  bool   // It changes the StatefulSet, see Action.ChangesSet.
+	during   bool   // It can have steps During it, though it does not change the StatefulSet.
+	data     bool   // It needs a workload with data.
+	object   bool   // It changes an object of the workload, which fixtures.Topology does.
+	api      bool   // It needs the API server, as all do that change the StatefulSet.
+	external bool   // It can be done to a StatefulSet that is not Seatrial's.
 	// check adds what is wrong with a step whose own field is set.
 	check func(v *validator, at string, s Step, in depth)
-	// says describes such a step.
-	says func(p Plan, s Step) string
+	// says describes such a step, and hurts what it damages; nil if it damages nothing.
+	says, hurts func(p Plan, s Step) string
 }
 
 // kinds returns the kinds of steps, in alphabetical order of their actions.
 func kinds() []kind {
-	all := slices.Concat(setKinds(), dataKinds(), podKinds(), timeKinds(), upgradeKinds(), []kind{
-		{do: ActionFault, field: "fault", check: (*validator).fault, says: Plan.describeFault},
-		{do: ActionAwait, field: "await", check: func(v *validator, at string, s Step, in depth) {
-			v.await(at+".await", *s.Await, in.steps)
-		}, says: func(p Plan, s Step) string { return p.describeAwait(*s.Await) }},
-		{do: ActionTogether, field: "branches", check: (*validator).together, says: func(_ Plan, s Step) string {
-			return count(len(s.Branches), "sequence") + " beside each other:"
-		}},
-	})
-	slices.SortFunc(all, func(a, b kind) int { return strings.Compare(string(a.do), string(b.do)) })
-	return all
+	set := func(p Plan) string { return fmt.Sprintf("StatefulSet %q", p.Workload.StatefulSet) }
+	victim := func(p Plan, s Step) string { return p.Workload.pod(*s.Ordinal) }
+	ordinal := func(v *validator, at string, s Step, _ depth) { v.ordinal(at+".ordinal", *s.Ordinal) }
+	return []kind{
+		{
+			do: ActionAwait, field: "await", external: true,
+			check: func(v *validator, at string, s Step, in depth) { v.await(at+".await", *s.Await, in.steps) },
+			says:  func(p Plan, s Step) string { return p.describeAwait(*s.Await) },
+		},
+		{
+			do: ActionMesh, field: "mesh",
+			check: func(v *validator, at string, _ Step, _ depth) {
+				v.Add(at+".do", "give the plan to `seatrial run --plan` or `seatrial plan import`, which do it",
+					"the manifest has not been turned into steps")
+			},
+			says: func(Plan, Step) string { return "a manifest that has not been turned into steps" },
+		},
+		{
+			do: ActionChecksum, field: "label", data: true, external: true,
+			check: func(v *validator, at string, s Step, _ depth) { v.name(at+".label", s.Label) },
+			says:  func(_ Plan, s Step) string { return fmt.Sprintf("the quiet tables of all instances, %q", s.Label) },
+		},
+		{
+			do: ActionCreateSet, changes: true,
+			check: func(v *validator, _ string, _ Step, _ depth) { v.set.gone, v.set.orphaned = false, false },
+			says:  func(p Plan, _ Step) string { return set(p) + ", as it was" },
+		},
+		{
+			do: ActionDeleteClaim, field: "ordinal", object: true, api: true, check: ordinal,
+			says:  func(p Plan, s Step) string { return "that of " + victim(p, s) },
+			hurts: func(p Plan, s Step) string { return "the claim of " + victim(p, s) + ", for good: deleted" },
+		},
+		{
+			do: ActionDeletePod, field: "ordinal", object: true, api: true, external: true, check: ordinal,
+			says:  victim,
+			hurts: func(p Plan, s Step) string { return victim(p, s) + ": deleted" },
+		},
+		{
+			do: ActionDeleteSet, field: "cascade", changes: true,
+			check: func(v *validator, at string, s Step, _ depth) {
+				v.OneOf(at+".cascade", "cascade", s.Cascade, CascadeBackground, CascadeForeground, CascadeOrphan)
+				v.set.gone, v.set.orphaned = true, s.Cascade == CascadeOrphan
+			},
+			says: func(p Plan, s Step) string {
+				pods := map[string]string{CascadeBackground: "its pods after it",
+					CascadeForeground: "its pods before it",
+					CascadeOrphan:     "not its pods"}
+				return set(p) + ", " + pods[s.Cascade]
+			},
+			hurts: func(p Plan, s Step) string { return set(p) + ": deleted, " + s.Cascade },
+		},
+		{
+			do: ActionFault, field: "fault", external: true, check: (*validator).fault, says: Plan.describeFault,
+			hurts: func(p Plan, s Step) string {
+				return fmt.Sprintf("the node of %s, by %s%s: %s once shown, never longer than %s",
+					p.Workload.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Params.note(), s.Fault.Hold, s.Bound)
+			},
+		},
+		{
+			do: ActionLoad, field: "commits", data: true, external: true,
+			check: func(v *validator, at string, s Step, _ depth) {
+				v.Range(at+".commits", s.Commits, 1, math.MaxInt32)
+			},
+			says: func(_ Plan, s Step) string { return count(s.Commits, "acknowledged insert") + " more" },
+		},
+		{
+			do: ActionPartition, field: "partition", changes: true, check: (*validator).partition,
+			says: func(p Plan, s Step) string { return fmt.Sprintf("of %s to %d", set(p), *s.Partition) },
+		},
+		{
+			do: ActionPause, field: "lasting", external: true,
+			check: func(v *validator, at string, s Step, _ depth) {
+				v.lasting(at+".lasting", s.Lasting)
+				if s.Lasting >= s.Bound {
+					v.Add(at+".lasting", "pause for less, or raise the bound",
+						"%s does not fit into the step's bound of %s", s.Lasting, s.Bound)
+				}
+			},
+			says: func(_ Plan, s Step) string { return fmt.Sprintf("%s, under load", s.Lasting) },
+		},
+		{
+			do: ActionRead, data: true, external: true, check: func(*validator, string, Step, depth) {},
+			says: func(Plan, Step) string { return "every row of every instance, back" },
+		},
+		{
+			do: ActionRecover, field: "ordinal", object: true,
+			check: func(v *validator, at string, s Step, in depth) {
+				switch {
+				case !v.work.Replicated:
+					v.Add(at+".do", "leave the step out, or set workload.replicated",
+						"no instance has the data of another")
+				case *s.Ordinal == v.work.Start:
+					v.Add(at+".ordinal", "use a higher one", "%d is the first, which the others are copies of",
+						*s.Ordinal)
+				default:
+					v.victim(at)
+					ordinal(v, at, s, in)
+				}
+			},
+			says: func(p Plan, s Step) string {
+				return victim(p, s) + ", cloned from the first instance, and caught up by GTID"
+			},
+		},
+		{
+			do: ActionRollback, field: "revision", changes: true, check: (*validator).rollback,
+			says: func(p Plan, s Step) string { return fmt.Sprintf("%s to revision %q", set(p), s.Revision) },
+		},
+		{
+			do: ActionScale, field: "replicas", changes: true, external: true, check: (*validator).scale,
+			says: func(p Plan, s Step) string { return set(p) + " to " + count(*s.Replicas, "replica") },
+		},
+		{
+			do: ActionTamper, field: "tamper", data: true, check: (*validator).tamper,
+			says: func(p Plan, s Step) string {
+				text := fmt.Sprintf("%s in %s", s.Tamper.Kind, p.Workload.pod(s.Tamper.Ordinal))
+				if s.Tamper.Page != 0 {
+					text += fmt.Sprintf(", byte %d of page %d", s.Tamper.Byte, s.Tamper.Page)
+				}
+				return text
+			},
+			hurts: func(p Plan, s Step) string {
+				return fmt.Sprintf("the data of %s, for good: %s", p.Workload.pod(s.Tamper.Ordinal), s.Tamper.Kind)
+			},
+		},
+		{
+			do: ActionTogether, field: "branches", external: true, check: (*validator).together,
+			says: func(_ Plan, s Step) string { return count(len(s.Branches), "sequence") + " beside each other:" },
+		},
+		{
+			do: ActionUpdate, field: "update", changes: true, check: (*validator).update,
+			says: func(p Plan, s Step) string {
+				how := map[string]string{
+					BrokenImage: ", whose image is nowhere to be had", BrokenReadiness: ", whose pods are never Ready"}
+				return fmt.Sprintf("%s to revision %q%s", set(p), s.Update.Revision, how[s.Update.Broken])
+			},
+		},
+		{
+			do: ActionUpgrade, field: "upgrade", during: true, api: true, check: (*validator).upgrade,
+			says:  Plan.describeUpgrade,
+			hurts: func(p Plan, s Step) string { return p.Upgraded(*s.Upgrade) + ": upgraded to " + s.Upgrade.To },
+		},
+	}
 }
 
 func kindOf(do Action) (kind, bool) {
@@ -97,6 +257,12 @@ func kindOf(do Action) (kind, bool) {
 		return kind{}, false
 	}
 	return all[i], true
+}
+
+// whole returns the kind of a step, and whether it is known and the step has its field.
+func (s Step) whole() (kind, bool) {
+	k, ok := kindOf(s.Do)
+	return k, ok && (k.field == "" || slices.Contains(own(s), k.field))
 }
 
 // Actions returns the actions a step can be, in alphabetical order.
@@ -115,10 +281,16 @@ func (a Action) ChangesSet() bool {
 	return k.changes
 }
 
+// Needs reports whether a step needs a workload with a topology, and one with data.
+func (s Step) Needs() (topology, data bool) {
+	k, _ := kindOf(s.Do)
+	return k.changes || k.object || s.Await != nil && s.Await.For == AwaitSettled, k.data
+}
+
 // Describe says in one line what a step of the plan does.
 func (p Plan) Describe(s Step) string {
-	k, ok := kindOf(s.Do)
-	if !ok || k.field != "" && !slices.Contains(own(s), k.field) {
+	k, ok := s.whole()
+	if !ok {
 		return string(s.Do)
 	}
 	text := string(s.Do) + ": " + k.says(p, s)
@@ -186,8 +358,18 @@ func (v *validator) step(at string, s Step, in depth) {
 		v.Add(at+"."+k.field, "set it", "is missing in a %q step", s.Do)
 		return
 	}
-	v.spares(at, s)
-	k.check(v, at, s, in)
+	v.spares(at, s, k)
+	switch {
+	case k.data && v.work.Light:
+		v.Add(at+".do", "leave the step out", "a light workload has no data to %s", s.Do)
+	case k.changes:
+		v.change(at, s, in, k)
+	default:
+		if k.data {
+			v.victim(at)
+		}
+		k.check(v, at, s, in)
+	}
 	v.fits(at, s)
 }
 
@@ -226,7 +408,7 @@ func (s Step) Least() time.Duration {
 	least := max(s.Lasting.D(), 0)
 	for _, inner := range s.inner() {
 		all := time.Duration(0)
-		for _, within := range inner.steps {
+		for _, within := range *inner.steps {
 			all = sum(all, within.Least())
 		}
 		if s.Do == ActionTogether {
@@ -238,8 +420,11 @@ func (s Step) Least() time.Duration {
 	if s.Fault != nil {
 		least = sum(least, s.Fault.Hold.D())
 	}
-	if s.Await != nil {
-		least = sum(least, s.Await.least())
+	if a := s.Await; a != nil {
+		least = sum(least, sum(a.Lasting.D(), a.Delay.D()))
+		if a.For == AwaitTime && a.Since == SinceStep {
+			least = sum(least, a.After.D())
+		}
 	}
 	return least
 }
@@ -259,4 +444,64 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// tamper checks a corruption on purpose.
+func (v *validator) tamper(at string, s Step, _ depth) {
+	at += ".tamper"
+	t := s.Tamper
+	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte")
+	v.ordinal(at+".ordinal", t.Ordinal)
+	if t.Kind != "flip-byte" {
+		v.only(at, t, []string{"kind", "ordinal"}, "%q does not take it", t.Kind)
+		return
+	}
+	// The page's checksum does not cover all of the bytes before and after these.
+	v.Range(at+".page", t.Page, 1, math.MaxInt32)
+	v.Range(at+".byte", t.Byte, 38, 16384-9)
+}
+
+// together checks parallel sequences: at most one of them changes the StatefulSet, and the others use only the pods
+// that exist during all of its changes.
+func (v *validator) together(at string, s Step, in depth) {
+	if n := len(s.Branches); n < 2 || n > MaxBranches {
+		v.Add(at+".branches", fmt.Sprintf("use 2 to %d", MaxBranches), "%d branches", n)
+	}
+	if v.tooDeep(at+".branches", in, s.Branches...) {
+		return
+	}
+	before, changing := v.set, -1
+	after, low := before, before.reach
+	for _, st := range s.Within() {
+		if st.Do == ActionScale && st.Replicas != nil {
+			low = min(low, max(*st.Replicas, 0))
+		}
+	}
+	for i, branch := range s.Branches {
+		field := fmt.Sprintf("%s.branches[%d]", at, i)
+		if len(branch) == 0 {
+			v.Add(field, "add steps, or leave it out", "is empty")
+		}
+		v.set = before
+		all := flatten(nil, branch)
+		switch {
+		case !slices.ContainsFunc(all, func(st Step) bool { return st.Do.ChangesSet() }):
+			v.set.reach = low
+		case changing >= 0:
+			v.Add(field, "put all changes into one branch", "the StatefulSet is changed in branches[%d] as well",
+				changing)
+		default:
+			changing = i
+		}
+		if slices.ContainsFunc(all, func(st Step) bool {
+			return st.Do == ActionDeleteSet || st.Do == ActionCreateSet
+		}) {
+			v.Add(field, "do it before or after", "the StatefulSet is deleted or made beside other steps")
+		}
+		v.steps(field, branch, in.step())
+		if changing == i {
+			after = v.set
+		}
+	}
+	v.set = after
 }

@@ -2,12 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Await is what a step waits for. Exactly the fields that it needs are set.
@@ -15,7 +13,7 @@ type Await struct {
 	For     string `json:"for"`           // One of Awaits.
 	RPC     string `json:"rpc,omitempty"` // Of a CSI call: the method's name.
 	Ordinal int    `json:"ordinal"`       // Whose pod, volume or claim; 0 for what concerns none of them.
-	// Lasting is for how long AwaitStill must have been so.
+	// Lasting is for how long no pod may change (AwaitStill).
 	Lasting Duration `json:"lasting,omitempty"`
 	Object  *Match   `json:"object,omitempty"`  // AwaitObject.
 	Place   string   `json:"place,omitempty"`   // Of a mount: PlacePod or PlaceGlobal; empty for either.
@@ -23,7 +21,7 @@ type Await struct {
 	After   Duration `json:"after,omitempty"`   // AwaitTime.
 	Step    int      `json:"step,omitempty"`    // AwaitFault: the fault's.
 	Stage   string   `json:"stage,omitempty"`   // AwaitFault: one of Stages; StageConfirmed when empty.
-	// Since is from when on occurrences count: one of Sinces, or, when empty, as each await is described.
+	// Since says since when occurrences count; each await has its own default.
 	Since string `json:"since,omitempty"`
 	// Count selects the nth occurrence; 0 means the first.
 	Count int `json:"count,omitempty"`
@@ -31,7 +29,7 @@ type Await struct {
 	Delay Duration `json:"delay,omitempty"`
 }
 
-// From when on something counts, and a time is counted.
+// Since when occurrences, and times, count.
 const (
 	SinceTrial = "trial" // The trial began, before anything was made.
 	SinceSteps = "steps" // The first step of the plan began.
@@ -44,7 +42,7 @@ const (
 	PlaceGlobal = "global" // Where the kubelet has a CSI volume for all pods of a node.
 )
 
-// How far a fault can have come, as it is in the history.
+// The stages of a fault, as in the history.
 const (
 	StageInjected  = "injected"
 	StageConfirmed = "confirmed"
@@ -52,48 +50,47 @@ const (
 	StageGone      = "confirmedHealed"
 )
 
-// Stages returns how far a fault can have come, in order.
+// Stages returns the stages of a fault, in order.
 func Stages() []string { return []string{StageInjected, StageConfirmed, StageHealed, StageGone} }
 
-// What a step can wait for. What the facts of the trial or the API watch tell counts once it has come since the last
-// change of the StatefulSet in the same sequence of steps began, or since the enclosing step began when there is none,
-// or the first of the plan; what the same pod was by then already does not count. What a CSI driver or a node tells,
-// and that a pod moved, counts since the enclosing step began.
+// What a step can wait for. Facts of the trial and of the API watch count since the last change of the StatefulSet in
+// the same sequence began; without one, since the enclosing step or the first step of the plan began. A state that the
+// pod had then does not count. Facts of a CSI driver or a node, and that a pod moved, count since the enclosing step
+// began.
 const (
 	AwaitClaimGone = "claim-gone" // The claim of an ordinal is deleted.
 	AwaitCommits   = "commits"    // So many inserts more are acknowledged.
 	AwaitCreated   = "created"    // A pod is made.
 	AwaitCSIBegin  = "csi-begin"  // A call of RPC for the volume began.
 	AwaitCSIEnd    = "csi-end"    // A call of RPC for the volume ended with OK.
-	AwaitFault     = "fault"      // The fault of another step has come to a stage. Since does not matter.
-	AwaitGone      = "gone"       // A pod is deleted: the API server has it no more.
+	AwaitFault     = "fault"      // The fault of another step reaches a stage. Since has no effect.
+	AwaitGone      = "gone"       // A pod is deleted: it is gone from the API server.
 	AwaitMount     = "mount"      // A volume is mounted on a node, says the mount ledger.
-	// AwaitMoved is over when the pod came up on another node than when the enclosing step began: it is Ready there, or
+	// AwaitMoved waits until the pod came up on another node than when the enclosing step began: it is Ready there, or
 	// its container has ended there, as a database does that finds its files damaged.
 	AwaitMoved       = "moved"
 	AwaitNotReady    = "not-ready"   // The node that ran the pod when the enclosing step began is not Ready.
-	AwaitObject      = "object"      // An API object comes to match, which it did not before, or was made so.
+	AwaitObject      = "object"      // An API object matches and did not before, or is created so.
 	AwaitPending     = "pending"     // The scheduler finds no node for a pod.
 	AwaitReady       = "ready"       // A pod is Ready.
 	AwaitScheduled   = "scheduled"   // A pod is given a node.
-	AwaitSettled     = "settled"     // The StatefulSet has come to what was last asked of it, see WaitSettled.
-	AwaitStill       = "still"       // No pod of it was made, deleted, or told to end, for as long as Lasting.
+	AwaitSettled     = "settled"     // The StatefulSet is as last requested, see WaitSettled.
+	AwaitStill       = "still"       // No pod was created, deleted, or asked to end, for as long as Lasting.
 	AwaitTerminating = "terminating" // A pod gets its deletionTimestamp.
-	AwaitTime        = "time"        // So long after that. With Since "step" it is a pause.
+	AwaitTime        = "time"        // After has passed. With Since "step" it is a pause.
 	AwaitUnmount     = "unmount"     // A mount of a volume on a node ends, says the mount ledger.
 	AwaitUnready     = "unready"     // A pod's containers are started, or cannot be, and it is not Ready.
 	AwaitUpdated     = "updated"     // A pod of the revision that was last asked for is Ready.
 )
 
-// await is one thing that can be awaited.
 type await struct {
 	name string
 	// says describes it; {pod} and the names of fields in braces are filled in.
 	says string
-	// fields are those of Await that it may have, beside those that all have.
+	// fields are the fields of Await that it takes, beside those that all take.
 	fields string
-	whole  bool // It concerns none of the ordinals.
-	moment bool // It is in the life of a pod or a claim, on the API watch.
+	whole  bool // It is not about a single pod.
+	moment bool // It is a moment in the life of a pod or a claim, seen by the API watch.
 	within bool // It can only be awaited within another step.
 }
 
@@ -136,7 +133,7 @@ func Awaits() []string {
 	return names
 }
 
-// about returns what is awaited; one without a name when it is not known.
+// about returns the entry of awaits; one without a name if For is not known.
 func (a Await) about() await {
 	all := awaits()
 	i := slices.IndexFunc(all, func(known await) bool { return known.name == a.For })
@@ -146,17 +143,8 @@ func (a Await) about() await {
 	return all[i]
 }
 
-// Moment reports that what is awaited is a moment on the API watch.
+// Moment reports whether the step waits for a moment in the life of a pod or a claim, seen by the API watch.
 func (a Await) Moment() bool { return a.about().moment }
-
-// least returns the shortest time that the wait can take.
-func (a Await) least() time.Duration {
-	least := sum(a.Lasting.D(), a.Delay.D())
-	if a.For == AwaitTime && a.Since == SinceStep {
-		least = sum(least, a.After.D())
-	}
-	return least
-}
 
 // CSIRPCs returns the methods of a CSI driver that a plan can name (CSI specification 1.11).
 func CSIRPCs() []string {
@@ -175,11 +163,7 @@ func (v *validator) await(at string, a Await, deep int) {
 		return
 	}
 	fields := strings.Fields(about.fields)
-	for _, name := range slices.Sorted(maps.Keys(SetFields(a))) {
-		if !slices.Contains(append(fields, "for", "ordinal", "delay"), name) {
-			v.Add(at+"."+name, "leave it out", "%q does not take it", a.For)
-		}
-	}
+	v.only(at, a, append([]string{"for", "ordinal", "delay"}, fields...), "%q does not take it", a.For)
 	for _, name := range fields {
 		v.awaitField(at+"."+name, name, a)
 	}

@@ -22,17 +22,17 @@ type Fault struct {
 	// Params are the fields that only this fault has. In JSON they stand beside the others; the fault's definition
 	// decodes and validates them.
 	Params Params `json:"-"`
-	// When has the act wait on the victim's node for a call of the CSI driver's node service for the victim's volume,
-	// and follow it at once. Provoke are the steps, carried out once the node waits, that bring the call about.
+	// When delays the act, on the victim's node, until the CSI driver's node service gets a call for the victim's
+	// volume. Provoke are the steps that cause the call; they begin once the node waits.
 	When    *Await `json:"when,omitempty"`
 	Provoke []Step `json:"provoke,omitempty"`
-	// During are steps carried out when the effect was shown, before the time of Hold begins.
+	// During are the steps after the effect is confirmed. Hold begins after them.
 	During []Step `json:"during,omitempty"`
-	// Outlast leaves the fault in place until the one within which it is was shown to be gone. It is for what cannot
-	// be healed before: a Node that was deleted is registered by its kubelet, which a partition keeps from it.
+	// Outlast heals the fault after the one around it. It is for what cannot be healed before: a deleted Node is
+	// registered again by its kubelet, which a partition cuts off.
 	Outlast bool `json:"outlast,omitempty"`
-	// Life, when set, is how long the fault may stay in place unhealed, instead of what follows from the bounds. It is
-	// not part of a plan: tests of the armed undo set it.
+	// Life, if set, replaces the time after which the armed undo heals the fault. It is not part of a plan: an
+	// upgrade's drain, and tests, set it.
 	Life Duration `json:"-"`
 }
 
@@ -53,7 +53,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return slices.Concat(data[:len(data)-1], []byte(","), params[1:]), nil
 }
 
-// UnmarshalJSON keeps every field that not all faults have as a parameter.
+// UnmarshalJSON keeps each field that is not common to all faults as a parameter.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	type common Fault
 	var params Params
@@ -70,7 +70,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// note tells of the parameters, "" when there are none.
+// note lists the parameters for a person.
 func (p Params) note() string {
 	var note strings.Builder
 	var tell func(name string, v any)
@@ -99,7 +99,7 @@ func (p Params) note() string {
 	return note.String()
 }
 
-// Setting is what the parameters of a fault are held against.
+// Setting is what the parameters of a fault are checked with.
 type Setting struct {
 	Fault    Fault
 	Workload Workload
@@ -107,7 +107,7 @@ type Setting struct {
 	Low, Pods int
 }
 
-// Ordinal adds an error when there is no pod of an ordinal.
+// Ordinal adds an error if there is no pod of an ordinal.
 func (s Setting) Ordinal(errs *FieldErrors, field string, ordinal int) {
 	if ordinal < s.Low || ordinal >= s.Low+s.Pods {
 		errs.Add(field, fmt.Sprintf("use %d to %d: there are %d replicas at this step", s.Low, s.Low+s.Pods-1, s.Pods),
@@ -153,7 +153,7 @@ func ParamNames[P any]() []string {
 	return names
 }
 
-// fault checks a fault, and what is done within it.
+// fault checks a fault and the steps within it.
 func (v *validator) fault(step string, s Step, in depth) {
 	at, f := step+".fault", *s.Fault
 	v.victim(step)
@@ -166,8 +166,22 @@ func (v *validator) fault(step string, s Step, in depth) {
 		v.OneOf(at+".name", "fault", f.Name, names...)
 		known = &FaultCaps{Name: f.Name, Triggers: true, Outlasts: true}
 	} else {
-		v.needs(at+".name", *known)
-		v.params(at, f, *known)
+		for _, need := range known.Needs {
+			if why, ok := v.caps.Cannot[need]; ok {
+				v.Add(at+".name", "choose another fault or another machine",
+					"fault %q needs %q, which is not to be had here: %s", f.Name, need, why)
+			}
+		}
+		if known.Storage != "" && known.Storage != v.work.StorageName() {
+			v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
+				"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
+		}
+		check := known.Check
+		if check == nil {
+			check = Names()
+		}
+		errs := check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach})
+		v.FieldErrors = append(v.FieldErrors, errs.Under(at)...)
 	}
 	v.ordinal(at+".ordinal", f.Ordinal)
 	switch {
@@ -195,40 +209,11 @@ func (v *validator) fault(step string, s Step, in depth) {
 	v.steps(at+".during", f.During, in.fault())
 }
 
-// needs refuses a fault that the cluster, or any cluster on this machine, cannot carry out.
-func (v *validator) needs(at string, f FaultCaps) {
-	for _, need := range f.Needs {
-		if why, ok := v.caps.Cannot[need]; ok {
-			v.Add(at, "choose another fault or another machine", "fault %q needs %q, which is not to be had here: %s",
-				f.Name, need, why)
-		}
-		if v.caps.Can != nil && !slices.Contains(v.caps.Can, need) {
-			v.Add(at, "choose another fault or another cluster", "fault %q needs %q, which this cluster cannot do",
-				f.Name, need)
-		}
-	}
-}
+// maxDelay is the longest delay, on a node, between a call and the act: the effect must be confirmed within a minute.
+const maxDelay = 20 * time.Second
 
-// params asks the fault's definition to judge its parameters.
-func (v *validator) params(at string, f Fault, known FaultCaps) {
-	if known.Storage != "" && known.Storage != v.work.StorageName() {
-		v.Add(at+".name", fmt.Sprintf("use workload.storage: %q", known.Storage),
-			"fault %q is not one of volumes %q", f.Name, v.work.StorageName())
-	}
-	check := known.Check
-	if check == nil {
-		check = Names()
-	}
-	errs := check(Setting{Fault: f, Workload: v.work, Low: v.work.Start, Pods: v.set.reach})
-	v.FieldErrors = append(v.FieldErrors, errs.Under(at)...)
-}
-
-// maxPutOff is how long a node delays an act after the call that it waited for: the effect must be shown within the
-// limit of that, which is a minute.
-const maxPutOff = 20 * time.Second
-
-// when checks a fault's trigger: what the driver's node service does is seen on the victim's node, and only what is
-// provoked after the node has begun to wait can be waited for.
+// when checks a fault's trigger: the victim's node sees the calls of the driver's node service, from when it begins to
+// wait.
 func (v *validator) when(at string, f Fault, known FaultCaps) {
 	switch {
 	case f.When == nil && len(f.Provoke) > 0:
@@ -242,8 +227,8 @@ func (v *validator) when(at string, f Fault, known FaultCaps) {
 		v.Add(at+".provoke", "add the steps that bring the call about", "is missing beside when")
 	}
 	v.await(at+".when", *f.When, 1)
-	if f.When.Delay.D() > maxPutOff {
-		v.Add(at+".when.delay", fmt.Sprintf("use 0s to %s", maxPutOff), "%s is out of range on a node", f.When.Delay)
+	if f.When.Delay.D() > maxDelay {
+		v.Add(at+".when.delay", fmt.Sprintf("use 0s to %s", maxDelay), "%s is out of range on a node", f.When.Delay)
 	}
 	if f.When.Since != "" {
 		v.Add(at+".when.since", "leave it out", "what came before the node began to wait does not count")
@@ -259,7 +244,6 @@ func (v *validator) when(at string, f Fault, known FaultCaps) {
 	}
 }
 
-// describeFault says what a fault does to whom.
 func (p Plan) describeFault(s Step) string {
 	f := s.Fault
 	text := fmt.Sprintf("%s on the node of %s%s", f.Name, p.Workload.pod(f.Ordinal), f.Params.note())

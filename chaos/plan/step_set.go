@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// What a change of the StatefulSet waits for at its end.
+// What a change of the StatefulSet waits for.
 const (
-	// WaitSettled is until the StatefulSet is as asked: exactly its pods are there, all Ready and available, on the
-	// revisions that strategy and partition want; or it is gone, with what its deletion takes along.
+	// WaitSettled waits until the StatefulSet is as requested: it has exactly its pods, all Ready and available, on the
+	// revisions of strategy and partition; or it is gone, with what its deletion cascades to.
 	WaitSettled = "settled"
-	// WaitObserved is until the controller has taken note of the change, whatever comes of it.
+	// WaitObserved waits until the controller has observed the change.
 	WaitObserved = "observed"
 )
 
@@ -45,72 +45,21 @@ const (
 	CascadeOrphan     = "orphan"     // It leaves them alone.
 )
 
-// setPlan is the StatefulSet as a plan has it at one of its steps.
+// setPlan is the planned state of the StatefulSet at a step.
 type setPlan struct {
-	replicas  int  // As was last asked for.
+	replicas  int  // Requested last.
 	reach     int  // How many pods there can be: more than replicas while it settles.
 	gone      bool // It is deleted.
 	orphaned  bool // It is deleted and its pods are not.
 	partition int
-	revision  string          // As was last asked for.
+	revision  string          // Requested last.
 	broken    map[string]bool // The revisions so far.
 	changed   bool            // A change came before.
 	leaving   bool            // It is being deleted, and its pods are still there.
 }
 
-func newSetPlan(w Workload) setPlan {
-	return setPlan{
-		replicas: w.Replicas, reach: w.Replicas, partition: w.Partition, revision: RevisionFirst,
-		broken: map[string]bool{RevisionFirst: false},
-	}
-}
-
-// setKinds are the steps that change the StatefulSet, or delete or make it.
-func setKinds() []kind {
-	changes := func(do Action, field string, check func(*validator, string, Step),
-		says func(set string, s Step) string) kind {
-		return kind{do: do, field: field, changes: true,
-			check: func(v *validator, at string, s Step, in depth) { v.change(at, s, in, check) },
-			says: func(p Plan, s Step) string {
-				return says(fmt.Sprintf("StatefulSet %q", p.Workload.StatefulSet), s)
-			}}
-	}
-	return []kind{
-		changes(ActionScale, "replicas",
-			func(v *validator, at string, s Step) { v.scale(at+".replicas", *s.Replicas) },
-			func(set string, s Step) string { return set + " to " + count(*s.Replicas, "replica") }),
-		changes(ActionPartition, "partition",
-			func(v *validator, at string, s Step) { v.partition(at+".partition", *s.Partition) },
-			func(set string, s Step) string { return fmt.Sprintf("of %s to %d", set, *s.Partition) }),
-		changes(ActionUpdate, "update",
-			func(v *validator, at string, s Step) { v.update(at+".update", *s.Update) },
-			func(set string, s Step) string {
-				how := map[string]string{
-					BrokenImage: ", whose image is nowhere to be had", BrokenReadiness: ", whose pods are never Ready"}
-				return fmt.Sprintf("%s to revision %q%s", set, s.Update.Revision, how[s.Update.Broken])
-			}),
-		changes(ActionRollback, "revision",
-			func(v *validator, at string, s Step) { v.rollback(at+".revision", s.Revision) },
-			func(set string, s Step) string { return fmt.Sprintf("%s to revision %q", set, s.Revision) }),
-		changes(ActionDeleteSet, "cascade",
-			func(v *validator, at string, s Step) {
-				v.OneOf(at+".cascade", "cascade", s.Cascade, CascadeBackground, CascadeForeground, CascadeOrphan)
-				v.set.gone, v.set.orphaned = true, s.Cascade == CascadeOrphan
-			},
-			func(set string, s Step) string {
-				pods := map[string]string{CascadeBackground: "its pods after it",
-					CascadeForeground: "its pods before it",
-					CascadeOrphan:     "not its pods"}
-				return set + ", " + pods[s.Cascade]
-			}),
-		changes(ActionCreateSet, "",
-			func(v *validator, _ string, _ Step) { v.set.gone, v.set.orphaned = false, false },
-			func(set string, _ Step) string { return set + ", as it was" }),
-	}
-}
-
-// change checks a step that changes the StatefulSet, what is done during it, and that what it waits for can come.
-func (v *validator) change(at string, s Step, in depth, check func(*validator, string, Step)) {
+// change checks a step that changes the StatefulSet, the steps during it, and that its wait can end.
+func (v *validator) change(at string, s Step, in depth, k kind) {
 	if (s.Do == ActionCreateSet) != v.set.gone {
 		fix, is := "leave the step out", "there"
 		if v.set.gone {
@@ -119,7 +68,7 @@ func (v *validator) change(at string, s Step, in depth, check func(*validator, s
 		v.Add(at+".do", fix, "the StatefulSet is %s at this step", is)
 	}
 	v.set.changed = true
-	check(v, at, s)
+	k.check(v, at, s, in)
 	if s.Wait != "" {
 		v.OneOf(at+".wait", "wait", s.Wait, WaitObserved, WaitSettled)
 	}
@@ -134,7 +83,7 @@ func (v *validator) change(at string, s Step, in depth, check func(*validator, s
 	}
 }
 
-// settles checks that the StatefulSet can settle at this step, where something waits for it.
+// settles checks that the StatefulSet can settle at a step that waits for it.
 func (v *validator) settles(at string) {
 	rolls := v.work.Strategy() != StrategyOnDelete && v.set.partition < v.set.replicas
 	if v.set.broken[v.set.revision] && !v.set.gone && rolls {
@@ -144,14 +93,14 @@ func (v *validator) settles(at string) {
 	v.set.reach = v.set.replicas
 }
 
-// victim checks that there are pods that a step can do something to or with.
+// victim checks that the workload has pods at this step.
 func (v *validator) victim(at string) {
 	if v.set.gone && !v.set.orphaned && !v.set.leaving {
 		v.Add(at+".do", "put a create-set step before it", "the StatefulSet is deleted at this step")
 	}
 }
 
-// finally checks that a plan leaves the workload as the trial's last phases need it.
+// finally checks that the plan leaves the workload as the trial's last phases need it.
 func (v *validator) finally(steps []Step) {
 	at := fmt.Sprintf("steps[%d]", max(0, len(steps)-1))
 	switch {
@@ -165,8 +114,9 @@ func (v *validator) finally(steps []Step) {
 	}
 }
 
-func (v *validator) scale(at string, replicas int) {
-	switch {
+func (v *validator) scale(at string, s Step, _ depth) {
+	at += ".replicas"
+	switch replicas := *s.Replicas; {
 	case replicas < 0 || replicas > MaxReplicas:
 		v.Range(at, replicas, 0, MaxReplicas)
 	case replicas == v.set.replicas:
@@ -180,23 +130,26 @@ func (v *validator) scale(at string, replicas int) {
 	}
 }
 
-func (v *validator) partition(at string, partition int) {
-	v.Range(at, partition, 0, MaxOrdinal)
+func (v *validator) partition(at string, s Step, _ depth) {
+	at += ".partition"
+	v.Range(at, *s.Partition, 0, MaxOrdinal)
 	switch {
 	case v.work.Strategy() == StrategyOnDelete:
 		v.Add(at, "leave the step out", "strategy %q has no partition", StrategyOnDelete)
-	case partition == v.set.partition:
-		v.Add(at, "use another number, or leave the step out", "it is %d already", partition)
+	case *s.Partition == v.set.partition:
+		v.Add(at, "use another number, or leave the step out", "it is %d already", *s.Partition)
 	}
-	v.set.partition = partition
+	v.set.partition = *s.Partition
 }
 
-func (v *validator) update(at string, u Update) {
+func (v *validator) update(at string, s Step, _ depth) {
+	at += ".update"
+	u := s.Update
 	if u.Broken != "" {
 		v.OneOf(at+".broken", "way to break a revision", u.Broken, Brokens()...)
 	}
 	if !v.name(at+".revision", u.Revision) {
-		return // A later message must not show it as one that there is.
+		return // A later message must not show it as one that exists.
 	}
 	if _, used := v.set.broken[u.Revision]; used {
 		v.Add(at+".revision", "use another name, or a rollback step", "there is a revision %q already", u.Revision)
@@ -205,12 +158,13 @@ func (v *validator) update(at string, u Update) {
 	v.set.broken[u.Revision] = u.Broken != ""
 }
 
-func (v *validator) rollback(at, revision string) {
-	if !v.OneOf(at, "revision", revision, slices.Sorted(maps.Keys(v.set.broken))...) {
+func (v *validator) rollback(at string, s Step, _ depth) {
+	at += ".revision"
+	if !v.OneOf(at, "revision", s.Revision, slices.Sorted(maps.Keys(v.set.broken))...) {
 		return
 	}
-	if revision == v.set.revision {
-		v.Add(at, "use an earlier one, or leave the step out", "the template is at %q already", revision)
+	if s.Revision == v.set.revision {
+		v.Add(at, "use an earlier one, or leave the step out", "the template is at %q already", s.Revision)
 	}
-	v.set.revision = revision
+	v.set.revision = s.Revision
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,30 +59,25 @@ func (u Upgrade) Worker() (n int, ok bool) {
 // Upgrades returns the versions that the plan's steps upgrade to, each once, in their order.
 func (p Plan) Upgrades() []string {
 	var all []string
-	seen := map[string]bool{}
 	for _, s := range p.AllSteps() {
-		if s.Upgrade != nil && !seen[s.Upgrade.To] {
-			seen[s.Upgrade.To] = true
+		if s.Upgrade != nil && !slices.Contains(all, s.Upgrade.To) {
 			all = append(all, s.Upgrade.To)
 		}
 	}
 	return all
 }
 
-// upgradeKinds is the step that upgrades a node.
-func upgradeKinds() []kind {
-	return []kind{{do: ActionUpgrade, field: "upgrade", during: true, check: (*validator).upgrade,
-		says: func(p Plan, s Step) string {
-			how := "drained"
-			if s.Upgrade.Undrained {
-				how = "not drained"
-			}
-			text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
-			if len(s.During) > 0 {
-				text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
-			}
-			return text
-		}}}
+// describeUpgrade says which node is upgraded to what, and how.
+func (p Plan) describeUpgrade(s Step) string {
+	how := "drained"
+	if s.Upgrade.Undrained {
+		how = "not drained"
+	}
+	text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
+	if len(s.During) > 0 {
+		text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
+	}
+	return text
 }
 
 // upgrade checks a step that upgrades a node, and what is done meanwhile.
@@ -154,13 +150,14 @@ func (v *validator) upgradeTo(at string, s Step) {
 // UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does.
 // It takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
 func UpgradeRefused(from, to string) (why, fix string) {
-	f, ok := semantic(from)
-	t, is := semantic(to)
+	for _, text := range []string{from, to} {
+		if _, ok := semantic(text); !ok {
+			return fmt.Sprintf(noVersion, text), likeVersion
+		}
+	}
+	f, _ := semantic(from)
+	t, _ := semantic(to)
 	switch {
-	case !ok:
-		return noVersion(from), likeVersion
-	case !is:
-		return noVersion(to), likeVersion
 	case !f.LessThan(t):
 		return fmt.Sprintf("%s is not later than %s", to, from), "use a later version"
 	case t.Major() != f.Major() || t.Minor() > f.Minor()+1:
@@ -170,9 +167,10 @@ func UpgradeRefused(from, to string) (why, fix string) {
 	return "", ""
 }
 
-const likeVersion = "write it like v1.37.0"
-
-func noVersion(text string) string { return fmt.Sprintf("%q is no version of Kubernetes", text) }
+const (
+	likeVersion = "write it like v1.37.0"
+	noVersion   = "%q is no version of Kubernetes"
+)
 
 func semantic(text string) (*version.Version, bool) {
 	parsed, err := version.ParseSemantic(text)
@@ -183,7 +181,7 @@ func semantic(text string) (*version.Version, bool) {
 func (v *validator) version(at, text string) bool {
 	_, ok := semantic(text)
 	if !ok {
-		v.Add(at, likeVersion, "%s", noVersion(text))
+		v.Add(at, likeVersion, noVersion, text)
 	}
 	return ok
 }

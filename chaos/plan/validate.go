@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,16 +20,12 @@ const (
 type Caps struct {
 	Faults    []FaultCaps
 	Workloads []string
-	// Can is what the cluster is able to do: "power", "nftables", "systemd". Nil means that the cluster is not known
-	// yet: then needs are not held against it.
-	Can []string
-	// Cannot has what no cluster on this machine is able to do, each with the reason.
-	Cannot map[string]string
+	Cannot    map[string]string // The reason by need that is not met, for example "power" or "nftables".
 	// ControlPlanes is how many the cluster has; 0 stands for one, as the clusters have that are made for a trial.
 	ControlPlanes int
 }
 
-// FaultCaps is what a plan has to know of a fault.
+// FaultCaps is what a plan knows of a fault.
 type FaultCaps struct {
 	Name     string
 	Needs    []string // What the cluster must be able to do.
@@ -52,10 +50,13 @@ func (c Caps) fault(name string) *FaultCaps {
 	return nil
 }
 
-// Validate holds p against the rules on paper and returns FieldErrors with everything that is wrong, or nil. Nothing is
-// touched, and nothing outside caps is asked.
+// Validate checks p on paper, with caps alone, and returns FieldErrors with everything that is wrong, or nil.
 func (p Plan) Validate(caps Caps) error {
-	v := &validator{plan: p, caps: caps, work: p.Workload, set: newSetPlan(p.Workload), order: orderOf(p)}
+	w := p.Workload
+	v := &validator{plan: p, caps: caps, work: w, order: orderOf(p), set: setPlan{
+		replicas: w.Replicas, reach: w.Replicas, partition: w.Partition, revision: RevisionFirst,
+		broken: map[string]bool{RevisionFirst: false},
+	}}
 	if p.Schema != SchemaVersion {
 		v.Add("schema", fmt.Sprintf("use %d", SchemaVersion), "%d is not known", p.Schema)
 	}
@@ -87,7 +88,7 @@ func (p Plan) Validate(caps Caps) error {
 	return v.Err()
 }
 
-// validator walks a plan in order.
+// validator walks a plan in order and collects errors.
 type validator struct {
 	FieldErrors
 
@@ -106,6 +107,15 @@ func (v *validator) name(at, name string) bool {
 			name)
 	}
 	return legal
+}
+
+// only adds an error for each field of an object that is set and not named.
+func (v *validator) only(at string, object any, names []string, detail string, args ...any) {
+	for _, name := range slices.Sorted(maps.Keys(SetFields(object))) {
+		if !slices.Contains(names, name) {
+			v.Add(at+"."+name, "leave it out", detail, args...)
+		}
+	}
 }
 
 // lasting checks a length of time.

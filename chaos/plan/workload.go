@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -101,17 +100,18 @@ func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) 
 func (w Workload) Strategy() string { return cmp.Or(w.UpdateStrategy, StrategyRolling) }
 
 // FlushLog returns FlushLogAtTrxCommit or its default.
-func (w Workload) FlushLog() int { return given(w.FlushLogAtTrxCommit) }
+func (w Workload) FlushLog() int { return or(w.FlushLogAtTrxCommit, 1) }
 
 // SyncLog returns SyncBinlog or its default.
-func (w Workload) SyncLog() int { return given(w.SyncBinlog) }
+func (w Workload) SyncLog() int { return or(w.SyncBinlog, 1) }
 
 // Durable reports that every acknowledged commit is on disk.
 func (w Workload) Durable() bool { return w.FlushLog() == 1 && w.SyncLog() == 1 }
 
-func given(value *int) int {
+// or returns what a pointer points to, or the default without one.
+func or[T any](value *T, otherwise T) T {
 	if value == nil {
-		return 1
+		return otherwise
 	}
 	return *value
 }
@@ -143,12 +143,10 @@ func (v *validator) workload() {
 	v.light(w)
 	v.database(w)
 	v.options(w)
-	fencings := []string{"none", "single", "evict"}
-	switch disk := w.StorageName() == StorageSharedDisk; {
-	case !slices.Contains(Storages(), w.StorageName()):
-		v.OneOf("workload.storage", "storage", w.Storage, Storages()...)
-	case disk:
-		v.OneOf("workload.fencing", "fencing", w.Fencing, fencings...)
+	switch {
+	case !v.OneOf("workload.storage", "storage", w.StorageName(), Storages()...):
+	case w.StorageName() == StorageSharedDisk:
+		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict")
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
 	}

@@ -11,16 +11,20 @@ import (
 )
 
 // Cases returns every case, in alphabetical order. What most of them have in common is filled in: the verdict FAIL, of
-// a control PASS, and every version without a fix.
+// a control PASS; every version without a fix; and the number of volumes.
 func Cases() []plan.Case {
-	all := slices.Concat(detachCases(), kubeletCases(), stageCases(), controllerCases())
+	volumes := slices.Concat(detachCases(), kubeletCases(), stageCases())
+	for i := range volumes {
+		volumes[i].Volumes = forced
+	}
+	all := slices.Concat(volumes, controllerCases())
 	for i, c := range all {
-		expect := "FAIL"
+		expect, fixed := "FAIL", "none"
 		if c.Control {
-			expect = "PASS"
+			expect, fixed = "PASS", "kept as a control"
 		}
 		all[i].Expect = cmp.Or(c.Expect, expect)
-		all[i].Affected, all[i].Fixed = cmp.Or(c.Affected, allVersions), cmp.Or(c.Fixed, "none")
+		all[i].Affected, all[i].Fixed = cmp.Or(c.Affected, allVersions), cmp.Or(c.Fixed, fixed)
 	}
 	slices.SortFunc(all, func(a, b plan.Case) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -32,7 +36,7 @@ const forced = 5
 // allVersions is what most cases affect.
 const allVersions = "all to v1.37.0"
 
-// onOneNode is so many databases on one node, each on a volume of its own, with little to do: what counts is the wait.
+// onOneNode has several databases on one node, each on its own volume, with little load: what counts is the wait.
 func onOneNode(fencing string) plan.Workload {
 	w := Disk(forced, fencing)
 	w.Packed, w.Parallel, w.VolumeMiB = true, true, 320
@@ -40,8 +44,7 @@ func onOneNode(fencing string) plan.Workload {
 	return w
 }
 
-// diskTrial is a trial with time for a database that recovers on a loaded machine, and for five of them that start at
-// once beside those of other clusters.
+// diskTrial is a trial with time for five databases that recover at once on a loaded machine.
 func diskTrial(w plan.Workload, steps ...plan.Step) plan.Plan {
 	p := Trial(w, steps...)
 	p.Bounds.Ready = plan.Duration(8 * time.Minute)
@@ -51,7 +54,7 @@ func diskTrial(w plan.Workload, steps ...plan.Step) plan.Plan {
 
 // others deletes all pods but the first, with their own grace.
 func others() []plan.Step {
-	return each(forced-1, func(i int) plan.Step { return DeletePod(i + 1) })
+	return each(forced-1, func(i int) plan.Step { return deletePod(i + 1) })
 }
 
 // deleted deletes all pods, with their own grace.
@@ -103,143 +106,117 @@ func control(r *rand.Rand, w plan.Workload, hurt plan.Step) plan.Plan {
 func detachCases() []plan.Case {
 	return []plan.Case{
 		{
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "k8s-61832",
-				Summary: "A node is cut off and its pods force-deleted: after six minutes each volume is detached by " +
-					"force, the pod's twin starts elsewhere, and two databases write to one volume.",
-				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
-			},
-			Report:  "kubernetes/kubernetes issue 61832",
-			Fixed:   "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
-			Volumes: forced,
+			Name:    "k8s-61832",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "A node is cut off and its pods force-deleted: after six minutes each volume is detached by " +
+				"force, the pod's twin starts elsewhere, and two databases write to one volume.",
+			Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
+			Report: "kubernetes/kubernetes issue 61832",
+			Fixed:  "none; --disable-force-detach-on-timeout of the kube-controller-manager (v1.30) prevents it",
 		},
 		{
 			// Kubernetes detaches while the node has the volumes mounted, as in k8s-61832, which is a finding of
 			// detach-order. But by the time a twin can start, the node that was left behind gets nothing but I/O
 			// errors, its databases have ended, and no row is lost.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "k8s-61832-evict",
-				Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the database " +
-					"that was left behind is an I/O error before its twin starts, and no row is lost.",
-				Expect: "FAIL",
-				Build:  func(r *rand.Rand) plan.Plan { return forceDetach(r, "evict") },
-			},
+			Name:    "k8s-61832-evict",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As k8s-61832, on disks that a detach pulls out of the node: every access of the database " +
+				"that was left behind is an I/O error before its twin starts, and no row is lost.",
+			Expect:   "FAIL",
+			Build:    func(r *rand.Rand) plan.Plan { return forceDetach(r, "evict") },
 			Report:   "kubernetes/kubernetes issues 61832 and 120328",
 			Affected: "none: storage that fences what it detaches prevents it",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 			// Coverage: that the twins did start. Integrity and witness: that none of them had company.
 			Holds: []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
 		},
 		{
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-				Name:    "k8s-61832-flag",
-				Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node " +
-					"has it mounted, and the twins wait until the node is back.",
-				Build: func(r *rand.Rand) plan.Plan {
-					return control(r, onOneNode("single"), Within("force-detach-off", 0, 20*time.Minute, stranded()))
-				},
+			Name:    "k8s-61832-flag",
+			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+			Summary: "As k8s-61832, with --disable-force-detach-on-timeout: no volume is detached while its node " +
+				"has it mounted, and the twins wait until the node is back.",
+			Build: func(r *rand.Rand) plan.Plan {
+				return control(r, onOneNode("single"), Within("force-detach-off", 0, 20*time.Minute, stranded()))
 			},
 			Report:   "kubernetes/kubernetes issues 61832 and 120328",
 			Affected: "none: this is what prevents it",
 			Fixed:    "v1.30 has the flag; it is off by default",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "k8s-61832-local",
-				Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the " +
-					"node that is cut off.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := onOneNode("")
-					w.Storage = plan.StorageLocal
-					return control(r, w, stranded())
-				},
+			Name:    "k8s-61832-local",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As k8s-61832, on local volumes: the twins stay Pending, since their volumes are on the " +
+				"node that is cut off.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := onOneNode("")
+				w.Storage = plan.StorageLocal
+				return control(r, w, stranded())
 			},
 			Report:   "kubernetes/kubernetes issue 61832",
 			Affected: "none: a local volume has node affinity",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
 			// Nothing is deleted by force. The Node object is deleted, as a cloud's node controller or a person would
 			// for a machine that seems to be gone; the pod garbage collector then takes its pods out of the API
 			// (pkg/controller/podgc, 40 s after it missed the Node).
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "k8s-61832-node",
-				Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each " +
-					"volume is detached by force, the pod's twin starts elsewhere, and two databases write to one " +
-					"volume.",
-				Build: func(r *rand.Rand) plan.Plan {
-					gone := Within("node-delete", 0, 12*time.Minute, append(moved(10*time.Minute), Load(50))...)
-					gone.Fault.Outlast = true // Behind the partition, the kubelet cannot register.
-					return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
-						Within("node-partition", 0, 20*time.Minute, notReady(), gone), Load(50))
-				},
+			Name:    "k8s-61832-node",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "A node is cut off and its Node object deleted: its pods are taken out of the API, each " +
+				"volume is detached by force, the pod's twin starts elsewhere, and two databases write to one " +
+				"volume.",
+			Build: func(r *rand.Rand) plan.Plan {
+				gone := Within("node-delete", 0, 12*time.Minute, append(moved(10*time.Minute), Load(50))...)
+				gone.Fault.Outlast = true // Behind the partition, the kubelet cannot register.
+				return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
+					Within("node-partition", 0, 20*time.Minute, notReady(), gone), Load(50))
 			},
-			Report:  "kubernetes/kubernetes issue 61832",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes issue 61832",
 		},
 		{
-			// k8s-61832, looked at from the storage: the detach is asked for while the node has the volume staged,
-			// which the CSI specification forbids.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-				Name:    "k8s-120328",
-				Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
-					"NodeUnstage, for a volume that the node has mounted.",
-				Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
-			},
+			// k8s-61832 as the storage sees it: the detach is requested while the node has the volume staged, which the
+			// CSI specification forbids.
+			Name:    "k8s-120328",
+			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+			Summary: "A node that is not Ready has its pods force-deleted: ControllerUnpublish is called before " +
+				"NodeUnstage, for a volume that the node has mounted.",
+			Build:    func(r *rand.Rand) plan.Plan { return forceDetach(r, "single") },
 			Report:   "kubernetes/kubernetes issue 120328",
 			Affected: allVersions + ", unless the kube-controller-manager has --disable-force-detach-on-timeout",
 			Fixed:    "v1.30 has the flag; it is off by default",
-			Volumes:  forced,
 		},
 		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
 			// not put the mark back for its guard against a second attachment.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "attach-order", Says: "attached"},
-				Name:    "k8s-124334",
-				Summary: "Every ControllerUnpublish fails and the disk stays attached: the guard against a second " +
-					"attachment no longer counts that node, and the volume is attached to two.",
-				Build: func(r *rand.Rand) plan.Plan {
-					fail := plan.Params{
-						"rpc": "ControllerUnpublishVolume", "act": "fail", "code": "Internal", "every": true}
-					during := append(deleted(), moved(3*time.Minute)...)
-					return diskTrial(onOneNode("none"), Load(50+r.IntN(50)),
-						Within("cordon", 0, 10*time.Minute, CSIPoint(fail, 0, 9*time.Minute, during...)), Load(20))
-				},
+			Name:    "k8s-124334",
+			Finding: plan.Sign{Check: "attach-order", Says: "attached"},
+			Summary: "Every ControllerUnpublish fails and the disk stays attached: the guard against a second " +
+				"attachment no longer counts that node, and the volume is attached to two.",
+			Build: func(r *rand.Rand) plan.Plan {
+				fail := plan.Params{
+					"rpc": "ControllerUnpublishVolume", "act": "fail", "code": "Internal", "every": true}
+				during := append(deleted(), moved(3*time.Minute)...)
+				return diskTrial(onOneNode("none"), Load(50+r.IntN(50)),
+					Within("cordon", 0, 10*time.Minute, CSIPoint(fail, 0, 9*time.Minute, during...)), Load(20))
 			},
-			Report:  "kubernetes/kubernetes pull request 124334, closed without being merged",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes pull request 124334, closed without being merged",
 		},
 		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "out-of-service",
-				Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
-					"once, the twins start elsewhere, and the node goes on writing.",
-				Build: func(r *rand.Rand) plan.Plan {
-					during := append(moved(4*time.Minute), Load(50))
-					return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
-						Within("node-partition", 0, 14*time.Minute, notReady(),
-							Within("out-of-service", 0, 8*time.Minute, during...)), Load(50))
-				},
+			Name:    "out-of-service",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
+				"once, the twins start elsewhere, and the node goes on writing.",
+			Build: func(r *rand.Rand) plan.Plan {
+				during := append(moved(4*time.Minute), Load(50))
+				return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
+					Within("node-partition", 0, 14*time.Minute, notReady(),
+						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50))
 			},
 			Report:   "KEP-2268, risks; openebs/mayastor-control-plane pull request 905",
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
-			Volumes:  forced,
 		},
 	}
 }
@@ -250,114 +227,97 @@ func kubeletCases() []plan.Case {
 		{
 			// A kubelet that does not take terminating pods into its desired state after a restart tears their volumes
 			// down under them.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "unpublish-in-use", Says: "taken"},
-				Name:    "k8s-113979",
-				Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay " +
-					"until its container is gone.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := onOneNode("single")
-					w.PreStop = plan.Duration(20 * time.Second)
-					return diskTrial(w, Load(50+r.IntN(50)), Checksum("before"), deletedAndKilled(20),
-						Checksum("after"), Load(20))
-				},
+			Name:    "k8s-113979",
+			Finding: plan.Sign{Check: "unpublish-in-use", Says: "taken"},
+			Summary: "The kubelet is killed while a pod with a long preStop terminates: its volume must stay " +
+				"until its container is gone.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := onOneNode("single")
+				w.PreStop = plan.Duration(20 * time.Second)
+				return diskTrial(w, Load(50+r.IntN(50)), Checksum("before"), deletedAndKilled(20),
+					Checksum("after"), Load(20))
 			},
 			Report:   "kubernetes/kubernetes issue 113979",
 			Affected: "to v1.25",
 			Fixed:    "v1.26; kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
-			// What is left of k8s-113979. The kubelet waits for pods that terminate; a pod that was force-deleted while
-			// it was down is not among them. It finds that pod's volume mounted and no pod that wants it, and unmounts
-			// it, while it still has the container to end. Which of the two comes first is a race: of five pods, one
-			// suffices.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
-				Name:    "k8s-113979-force",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
-					"volume down first and ends the container that writes to it later.",
-				Build: forcedWhileDown,
-			},
+			// The rest of k8s-113979. The kubelet waits for pods that terminate, but not for one that was force-deleted
+			// while it was down: it finds a mounted volume without a pod and unmounts it, while the container still
+			// runs. Which comes first is a race: one of five pods suffices.
+			Name:    "k8s-113979-force",
+			Finding: plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
+			Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, it takes a " +
+				"volume down first and ends the container that writes to it later.",
+			Build:    forcedWhileDown,
 			Report:   "kubernetes/kubernetes issue 113979, by another way; seen by Seatrial",
 			Affected: "v1.37.0; others were not tried",
-			Volumes:  forced,
 			Race:     true,
 		},
 		{
-			// The same, looked at later: what the kubelet finds below its directories when it comes back has no owner,
-			// and it must take the mounts down.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mount-residue", Says: "left"},
-				Name:    "residue",
-				Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
-					"the pods and of the node must be gone within the bound.",
-				Build: forcedWhileDown,
-			},
+			// The same, later: what the restarted kubelet finds below its directories has no owner, and it must unmount
+			// it.
+			Name:    "residue",
+			Finding: plan.Sign{Check: "mount-residue", Says: "left"},
+			Summary: "Pods are force-deleted while their node's kubelet is down: when it is back, the mounts of " +
+				"the pods and of the node must be gone within the bound.",
+			Build:    forcedWhileDown,
 			Report:   "kubernetes/kubernetes issues 89112 and 101911",
 			Affected: "v1.20 and v1.21, by other ways",
 			Fixed:    "v1.22; kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 		{
-			// What the kubelet finds at its next start below the pods' directories it takes up again; a volume that is
-			// only staged is forgotten, and volumesInUse is empty.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "mounts", Says: "at once"},
-				Name:    "k8s-121937",
-				Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
-					"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
-				Build: func(r *rand.Rand) plan.Plan {
-					hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-					unstaged := each(forced, func(i int) plan.Step {
-						s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
-						s.Await.RPC = "NodeUnstageVolume"
-						return s
-					})
-					during := slices.Concat(deleted(), unstaged,
-						[]plan.Step{Fault("kubelet-kill", 0, time.Second, 2*time.Minute)}, moved(3*time.Minute))
-					return diskTrial(onOneNode("single"), Load(50+r.IntN(50)),
-						Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
-				},
+			// A restarted kubelet reconstructs the volumes below the pods' directories. It forgets a volume that is
+			// only staged, and volumesInUse is empty.
+			Name:    "k8s-121937",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "The kubelet is killed after NodeUnpublish and before NodeUnstage: after its restart it has " +
+				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
+			Build: func(r *rand.Rand) plan.Plan {
+				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
+				unstaged := each(forced, func(i int) plan.Step {
+					s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
+					s.Await.RPC = "NodeUnstageVolume"
+					return s
+				})
+				during := slices.Concat(deleted(), unstaged,
+					[]plan.Step{Fault("kubelet-kill", 0, time.Second, 2*time.Minute)}, moved(3*time.Minute))
+				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)),
+					Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
 			},
-			Report:  "kubernetes/kubernetes issue 121937",
-			Volumes: forced,
+			Report: "kubernetes/kubernetes issue 121937",
 		},
 		{
 			// The moments are when the pod has just been deleted, and within each of the four calls that take its
 			// volume down and up again. The calls take four seconds then, and the node itself kills the kubelet when
 			// one begins. Killed within NodeUnstageVolume it forgets what is staged: that is k8s-121937, which
 			// detach-order finds, and does not keep the pod from coming up.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "settle", Says: "mysql"},
-				Name:    "pod-remount",
-				Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
-					"each of five moments: every time the pod must come up on its volume.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := onOneNode("single")
-					w.Pinned, w.Packed = true, false
-					steps := []plan.Step{Load(50 + r.IntN(50)), Checksum("before"), deletedAndKilled(10), Load(20),
-						Checksum("after")}
-					for _, rpc := range []string{
-						"NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
-					} {
-						delay := plan.Params{"rpc": rpc, "act": "delay", "delay": plan.Duration(4 * time.Second),
-							"every": true, "times": forced}
-						kill := Fault("kubelet-kill", 0, time.Second, 5*time.Minute)
-						kill.Fault.When = &plan.Await{For: plan.AwaitCSIBegin, RPC: rpc}
-						kill.Fault.Provoke = deleted()
-						steps = append(steps, CSIPoint(delay, 0, 6*time.Minute, kill, Load(10)), Load(20),
-							Checksum("after"))
-					}
-					return diskTrial(w, steps...)
-				},
+			Name:    "pod-remount",
+			Finding: plan.Sign{Check: "settle", Says: "mysql"},
+			Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
+				"each of five moments: every time the pod must come up on its volume.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := onOneNode("single")
+				w.Pinned, w.Packed = true, false
+				steps := []plan.Step{Load(50 + r.IntN(50)), Checksum("before"), deletedAndKilled(10), Load(20),
+					Checksum("after")}
+				for _, rpc := range []string{
+					"NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
+				} {
+					delay := plan.Params{"rpc": rpc, "act": "delay", "delay": plan.Duration(4 * time.Second),
+						"every": true, "times": forced}
+					kill := Fault("kubelet-kill", 0, time.Second, 5*time.Minute)
+					kill.Fault.When = &plan.Await{For: plan.AwaitCSIBegin, RPC: rpc}
+					kill.Fault.Provoke = deleted()
+					steps = append(steps, CSIPoint(delay, 0, 6*time.Minute, kill, Load(10)), Load(20),
+						Checksum("after"))
+				}
+				return diskTrial(w, steps...)
 			},
 			Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",
 			Affected: "none known",
-			Fixed:    "kept as a control",
-			Volumes:  forced,
 			Control:  true,
 		},
 	}
@@ -381,18 +341,16 @@ func controllerCases() []plan.Case {
 		{
 			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be
 			// Ready before it does anything.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "set-update", Says: "ended"},
-				Name:    "k8s-67250",
-				Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
-					"by hand.",
-				Build: func(r *rand.Rand) plan.Plan {
-					broken := Update("v2")
-					broken.Update.Broken = plan.Brokens()[r.IntN(2)]
-					return Trial(Light(3), Observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
-						Observed(Rollback(plan.RevisionFirst)), Still(10*time.Second),
-						Fault("pod-delete", 2, time.Second, time.Minute), Settled())
-				},
+			Name:    "k8s-67250",
+			Finding: plan.Sign{Check: "set-update", Says: "ended"},
+			Summary: "A broken revision is rolled back: nothing happens, as documented, until its pod is deleted " +
+				"by hand.",
+			Build: func(r *rand.Rand) plan.Plan {
+				broken := update("v2")
+				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
+				return Trial(Light(3), observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
+					observed(rollback(plan.RevisionFirst)), still(10*time.Second),
+					Fault("pod-delete", 2, time.Second, time.Minute), settled())
 			},
 			Report:   "kubernetes/kubernetes issue 67250",
 			Affected: allVersions + ": it is documented (StatefulSets, Forced rollback)",
@@ -400,22 +358,20 @@ func controllerCases() []plan.Case {
 			Control:  true,
 		},
 		{
-			// An affected controller counts the pods that were created, and calls the update complete while the deleted
-			// one is missing; then it makes it at the new revision.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
-				Name:    "k8s-119685",
-				Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
-					"back at the revision that it had.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := Light(2 + r.IntN(2))
-					w.Partition = 1
-					steps := []plan.Step{Update("v2")}
-					for _, ordinal := range []int{0, 0, 0, w.Replicas - 1} {
-						steps = append(steps, Fault("pod-delete", ordinal, time.Second, 2*time.Minute), Settled())
-					}
-					return Trial(w, append(steps, Partition(0))...)
-				},
+			// An affected controller counts the created pods, and calls the update complete while the deleted one is
+			// missing; then it creates that one at the new revision.
+			Name:    "k8s-119685",
+			Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
+			Summary: "The pod below the partition of a rolling update is deleted several times: it must come " +
+				"back at the revision that it had.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(2 + r.IntN(2))
+				w.Partition = 1
+				steps := []plan.Step{update("v2")}
+				for _, ordinal := range []int{0, 0, 0, w.Replicas - 1} {
+					steps = append(steps, Fault("pod-delete", ordinal, time.Second, 2*time.Minute), settled())
+				}
+				return Trial(w, append(steps, partition(0))...)
 			},
 			Report: "kubernetes/kubernetes issues 119684 and 119685",
 			Affected: "v1.27 and v1.28 before the backports of PR 120731; no node image of these is built here, and " +
@@ -425,66 +381,58 @@ func controllerCases() []plan.Case {
 			Holds:   []string{"coverage", "set-update"},
 		},
 		{
-			// The StatefulSet waits for the pod to be available; an affected controller does not come back to it then,
-			// and so waits for ever.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "order", Says: "deleted"},
-				Name:    "k8s-123918",
-				Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
-					"available: that pod must go as soon as it is.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := Light(2)
-					w.MinReadySeconds = 6 + r.IntN(3)
-					down := Scale(1)
-					down.Bound = plan.Duration(time.Duration(w.MinReadySeconds)*time.Second + 45*time.Second)
-					return Trial(w, Scale(1), Observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down,
-						Scale(2))
-				},
+			// The StatefulSet waits for the pod to be available; an affected controller is not requeued then, and waits
+			// for ever.
+			Name:    "k8s-123918",
+			Finding: plan.Sign{Check: "order", Says: "deleted"},
+			Summary: "A StatefulSet with minReadySeconds is scaled down while its last pod is Ready and not yet " +
+				"available: that pod must go as soon as it is.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(2)
+				w.MinReadySeconds = 6 + r.IntN(3)
+				down := Scale(1)
+				down.Bound = plan.Duration(time.Duration(w.MinReadySeconds)*time.Second + 45*time.Second)
+				return Trial(w, Scale(1), observed(Scale(2)), Await(plan.AwaitReady, 1, time.Minute), down,
+					Scale(2))
 			},
 			Report:   "kubernetes/kubernetes issue 123918",
 			Affected: "v1.25 to v1.34, as reported; no node image of these is built here, and none was run",
 			Fixed:    "v1.36, and v1.35 by a backport (PR 135428, issue 119352); kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
-			// That the pod goes at all is that the step ends within its bound.
+			// The bound of the step shows that the pod goes at all.
 		},
 		{
 			// Whether an update is complete is asked of the Ready pods alone (completeRollingUpdate in
 			// pkg/controller/statefulset).
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "set-promotion", Says: "called complete"},
-				Name:    "k8s-136831",
-				Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the " +
-					"last pod is Ready, and not when it is available.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := Light(2)
-					w.MinReadySeconds = 8 + r.IntN(3)
-					return Trial(w, Update("v2"))
-				},
+			Name:    "k8s-136831",
+			Finding: plan.Sign{Check: "set-promotion", Says: "called complete"},
+			Summary: "A rolling update with minReadySeconds: the new revision becomes the current one when the " +
+				"last pod is Ready, and not when it is available.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(2)
+				w.MinReadySeconds = 8 + r.IntN(3)
+				return Trial(w, update("v2"))
 			},
 			Report: "kubernetes/kubernetes issue 136831",
 		},
 		{
 			// The controller makes what it wants before it deletes what it does not want, and gives up at the first
 			// error (updateStatefulSet in pkg/controller/statefulset): the deletions that would make room never come.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "set-policy", Says: "not wanted since"},
-				Name:    "k8s-140858",
-				Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: " +
-					"no pod is deleted, although that would make room.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := Light(4)
-					w.Parallel = true
-					missing := r.IntN(2)
-					p := Trial(w,
-						Within("pod-quota", missing, 6*time.Minute, DeletePod(missing),
-							Await(plan.AwaitGone, missing, time.Minute), Observed(Scale(2)), Still(52*time.Second)),
-						Settled())
-					p.Bounds.Ready = plan.Duration(
-						45 * time.Second,
-					) // Within it a Parallel set must do what was asked of it.
-					return p
-				},
+			Name:    "k8s-140858",
+			Finding: plan.Sign{Check: "set-policy", Says: "not wanted since"},
+			Summary: "A Parallel StatefulSet is scaled down while a quota keeps one of its pods from being made: " +
+				"no pod is deleted, although that would make room.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(4)
+				w.Parallel = true
+				missing := r.IntN(2)
+				p := Trial(w,
+					Within("pod-quota", missing, 6*time.Minute, deletePod(missing),
+						Await(plan.AwaitGone, missing, time.Minute), observed(Scale(2)), still(52*time.Second)),
+					settled())
+				p.Bounds.Ready = plan.Duration(45 * time.Second) // A Parallel set must obey within it.
+				return p
 			},
 			Report: "kubernetes/kubernetes issue 140858",
 			Fixed:  "master (pull request 141057)",

@@ -15,28 +15,25 @@ func stageCases() []plan.Case {
 			// blkid exits with 2 for a disk without a file system and for one that it cannot read alike, and mount-utils
 			// formats both (getDiskFormat and formatAndMountSensitive in k8s.io/mount-utils, mount_linux.go). The driver
 			// here runs that code as most CSI drivers do.
-			Scenario: plan.Scenario{
-				Finding: plan.Sign{Check: "rows", Says: "lost"},
-				Name:    "k8s-142243",
-				Summary: "Pods are deleted and made again on their node, and their disks cannot be read for the moment " +
-					"in which mount-utils looks for a file system: it formats them, and every row is gone.",
-				Build: func(r *rand.Rand) plan.Plan {
-					w := onOneNode("single")
-					w.Pinned, w.Packed = true, false
-					unready := plan.Params{"rpc": "NodeStageVolume", "act": "unready", "every": true, "times": forced}
-					staged := each(forced, func(i int) plan.Step {
-						s := Await(plan.AwaitCSIEnd, i, 3*time.Minute)
-						s.Await.RPC = "NodeStageVolume"
-						return s
-					})
-					during := slices.Concat(deleted(), staged)
-					return diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
-						CSIPoint(unready, 0, 8*time.Minute, during...), Read())
-				},
+			Finding: plan.Sign{Check: "rows", Says: "lost"},
+			Name:    "k8s-142243",
+			Summary: "Pods are deleted and made again on their node, and their disks cannot be read for the moment " +
+				"in which mount-utils looks for a file system: it formats them, and every row is gone.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := onOneNode("single")
+				w.Pinned, w.Packed = true, false
+				unready := plan.Params{"rpc": "NodeStageVolume", "act": "unready", "every": true, "times": forced}
+				staged := each(forced, func(i int) plan.Step {
+					s := Await(plan.AwaitCSIEnd, i, 3*time.Minute)
+					s.Await.RPC = "NodeStageVolume"
+					return s
+				})
+				during := slices.Concat(deleted(), staged)
+				return diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
+					CSIPoint(unready, 0, 8*time.Minute, during...), readBack())
 			},
 			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346, longhorn/longhorn " +
 				"issue 14042",
-			Volumes: forced,
 		},
 	}
 }

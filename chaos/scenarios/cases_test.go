@@ -42,7 +42,7 @@ func TestEveryCaseIsWholeAndLegal(t *testing.T) {
 				c.Name, c.Control, c.Holds, c.Finding.Check)
 		}
 		for seed := range uint64(20) {
-			p := plan.Make(c.Scenario, seed)
+			p := plan.Make(c, seed)
 			if err := p.Validate(known()); err != nil {
 				t.Fatalf("case %s, seed %d: %v", c.Name, seed, err)
 			}

@@ -1,6 +1,11 @@
+// Package scenarios holds the named templates of trials, and the cases: scenarios that reproduce a report. Each is one
+// entry of a list; steps.go has the builders that they share.
+//
+// All chance comes from the *rand.Rand they are given, so the package is pure.
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,34 +15,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// All returns every scenario, in alphabetical order.
+// All returns every scenario, in alphabetical order. One that does not say what it expects expects PASS.
 func All() []plan.Scenario {
-	all := slices.Concat(trials(), troubles(), selftests(), []plan.Scenario{Upgrade(UpgradeFrom, UpgradeTo)}, upgradeSelftests(),
-		upgradeTrouble())
+	all := slices.Concat(trials(), troubles(), selftests(), upgrades())
 	for _, s := range sets() {
 		all = append(all, s.variants()...)
 	}
+	for i := range all {
+		all[i].Expect = cmp.Or(all[i].Expect, "PASS")
+	}
 	slices.SortFunc(all, func(a, b plan.Scenario) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// Find returns the scenario of that name, and whether there is one.
-func Find(name string) (plan.Scenario, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(s plan.Scenario) bool { return s.Name == name })
-	if i < 0 {
-		return plan.Scenario{}, false
-	}
-	return all[i], true
-}
-
-// Names returns the names of all scenarios, in alphabetical order.
-func Names() []string {
-	var names []string
-	for _, s := range All() {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // trials are the scenarios of databases under load that a sound cluster passes.
@@ -47,7 +35,6 @@ func trials() []plan.Scenario {
 			// The first trial of any cluster, on nodes and in an order that the seed chooses.
 			Name:    "smoke",
 			Summary: "Kubelet kill, partition and reboot under load, each once, then scale 3 to 1 to 3.",
-			Expect:  "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
 				faults := []plan.Step{
@@ -56,12 +43,7 @@ func trials() []plan.Scenario {
 					Fault("node-partition", r.IntN(replicas), 20*time.Second, 3*time.Minute),
 					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
 				}
-				shuffle(r, faults)
-				steps := []plan.Step{Load(150)}
-				for _, f := range faults {
-					steps = append(steps, Checksum("before"), f, Load(100), Checksum("after"))
-				}
-				return Trial(MySQL(replicas), append(steps, Scale(1), Load(20), Scale(3), Load(100),
+				return Trial(MySQL(replicas), append(shuffled(r, 100, faults), Scale(1), Load(20), Scale(3), Load(100),
 					Checksum("settled"))...)
 			},
 		},
@@ -70,7 +52,6 @@ func trials() []plan.Scenario {
 			Name: "smoke-disk",
 			Summary: "Kubelet killed, container runtime killed, node cut off for a moment, node rebooted, MySQL on " +
 				"disks that could move: every step of attach, stage, publish and back is judged.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
 				faults := []plan.Step{
@@ -84,14 +65,13 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
-			// Nothing has to change meanwhile, so the database must go on as if nothing were.
+			// The database does not need the control plane meanwhile.
 			Name: "control-plane",
 			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, one " +
 				"after another, MySQL under load; then scale 2 to 1 to 2.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
-				// Each is bounded by its hold, three minutes until it is shown to be healed, and one until it is shown.
+				// Each takes its hold, three minutes until it is shown to be healed, and one until it is shown.
 				return Trial(MySQL(replicas), oneByOne([]plan.Step{
 					Fault("apiserver-stop", r.IntN(replicas), 30*time.Second, 5*time.Minute),
 					Fault("etcd-freeze", r.IntN(replicas), 10*time.Second, 5*time.Minute),
@@ -104,7 +84,6 @@ func trials() []plan.Scenario {
 			Name: "database-trouble",
 			Summary: "A MySQL server frozen for 3 s, one frozen for 30 s and one killed, each while it is at work; " +
 				"what it acknowledged is there when it goes on.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
 				faults := []plan.Step{
@@ -120,7 +99,6 @@ func trials() []plan.Scenario {
 			Name: "disk-trouble",
 			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance " +
 				"at work; no acknowledged row may be lost.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
 				w := eitherFileSystem(r, MySQL(replicas))
@@ -135,18 +113,16 @@ func trials() []plan.Scenario {
 						again.Await.After, again.Await.Since = plan.Duration(65*time.Second), plan.SinceStep
 						steps = append(steps, again)
 					}
-					steps = append(steps, Load(100), Read(), Checksum("after"))
+					steps = append(steps, Load(100), readBack(), Checksum("after"))
 				}
 				return Trial(w, steps...)
 			},
 		},
 		{
-			// The faults of the network that are not whole: most reports of such faults say that the other half was
-			// hurt as well, or nothing.
+			// Partial faults of the network: tools that make them often hurt the other half as well, or nothing.
 			Name: "network",
 			Summary: "Partitions of one direction each, one that rejects, 30 % of the packets lost, and a pod cut " +
 				"off from another, each once under load.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
 				on := func(name string, hold time.Duration, params plan.Params) plan.Step {
@@ -161,12 +137,7 @@ func trials() []plan.Scenario {
 				}
 				cut := faults[len(faults)-1].Fault
 				cut.Params = plan.Params{"peer": (cut.Ordinal + 1 + r.IntN(replicas-1)) % replicas}
-				shuffle(r, faults)
-				steps := []plan.Step{Load(150)}
-				for _, f := range faults {
-					steps = append(steps, Checksum("before"), f, Load(50), Checksum("after"))
-				}
-				return Trial(MySQL(replicas), steps...)
+				return Trial(MySQL(replicas), shuffled(r, 50, faults)...)
 			},
 		},
 		{
@@ -174,7 +145,6 @@ func trials() []plan.Scenario {
 			Name: "overlap",
 			Summary: "The kubelet of one node killed while another node is cut off, under load: two faults in force " +
 				"at once, each shown and healed.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
 				cut := r.IntN(replicas)
@@ -199,14 +169,23 @@ func trials() []plan.Scenario {
 			Name: "power-loss",
 			Summary: "The node of four MySQL instances loses its power five times under load; every commit is " +
 				"synced, and no acknowledged row may be lost.",
-			Expect: "PASS",
-			Build:  func(r *rand.Rand) plan.Plan { return losingPower(r, nil) },
+			Build: func(r *rand.Rand) plan.Plan { return losingPower(r, nil) },
 		},
 	}
 }
 
 func shuffle(r *rand.Rand, steps []plan.Step) {
 	r.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+}
+
+// shuffled has the workload meet faults under load, in an order that the seed chooses.
+func shuffled(r *rand.Rand, commits int, faults []plan.Step) []plan.Step {
+	shuffle(r, faults)
+	steps := []plan.Step{Load(150)}
+	for _, f := range faults {
+		steps = append(steps, Checksum("before"), f, Load(commits), Checksum("after"))
+	}
+	return steps
 }
 
 func eitherFileSystem(r *rand.Rand, w plan.Workload) plan.Workload {
@@ -216,7 +195,7 @@ func eitherFileSystem(r *rand.Rand, w plan.Workload) plan.Workload {
 	return w
 }
 
-// oneByOne has two instances meet faults one by one, and scales them to one and back at the end.
+// oneByOne has two instances meet faults one after another, and scales them to one and back at the end.
 func oneByOne(faults []plan.Step) []plan.Step {
 	steps := []plan.Step{Load(100), Checksum("before")}
 	for _, f := range faults {
@@ -225,8 +204,8 @@ func oneByOne(faults []plan.Step) []plan.Step {
 	return append(steps, Scale(1), Load(20), Scale(2), Load(40), Checksum("settled"))
 }
 
-// losingPower takes the power from the node of several databases under load, again and again, and reads every row back
-// after each time: whatever was acknowledged must be there.
+// losingPower cuts the power of the node of several databases under load, several times, and reads every row back after
+// each: what was acknowledged must be there.
 func losingPower(r *rand.Rand, flush *int) plan.Plan {
 	const instances, losses = 4, 5
 	w := MySQL(instances)
@@ -237,7 +216,7 @@ func losingPower(r *rand.Rand, flush *int) plan.Plan {
 	for range losses {
 		// All instances are down at first: what is acknowledged during the fault is so by those that are back.
 		fault := Within("power-loss", r.IntN(instances), 5*time.Minute, Load(40))
-		steps = append(steps, fault, Read(), Load(200), Checksum("after"))
+		steps = append(steps, fault, readBack(), Load(200), Checksum("after"))
 	}
 	return Trial(w, steps...)
 }
@@ -250,9 +229,9 @@ func selftests() []plan.Scenario {
 		selftestFlush(0, "written and synced once a second"),
 		selftestFlush(2, "written at each commit, and synced once a second"),
 		{
-			// Only what is verified on disk after the servers' end can find the flips: the servers have the pages in
-			// memory and never read them again. Each server is ended in order before, so that all of the file is on the
-			// disk, and its pages are read into memory by the checksum after.
+			// Only the verification on disk, after the servers have ended, finds the flips: the servers have the pages
+			// in memory and never read them again. Each server is restarted before, so that the whole file is on the
+			// disk, and the checksum reads its pages into memory.
 			Name: "selftest-cached-page",
 			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; " +
 				"the verdict must be FAIL.",
@@ -314,11 +293,9 @@ func selftests() []plan.Scenario {
 				w := MySQL(2)
 				w.Silent = true
 				starved := Load(20)
-				starved.Bound = plan.Duration(
-					15 * time.Second,
-				) // It never ends: its bound is what this self-test costs.
+				starved.Bound = plan.Duration(15 * time.Second) // It never ends before its bound.
 				p := Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute))
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // So does the wait until the clients can write.
+				p.Bounds.Settle = plan.Duration(20 * time.Second) // The clients never write again.
 				return p
 			},
 		},
@@ -341,9 +318,9 @@ func selftestFlush(flush int, when string) plan.Scenario {
 	}
 }
 
-// selftestDamage damages a file of a database. The database is ended in order before, so that all of the file is on the
-// disk and nothing of it is left in the doublewrite buffer, out of which it would be repaired; and killed after, so
-// that it has to read it again.
+// selftestDamage damages a file of a database. The database is restarted before, so that the whole file is on the disk
+// and no page of it is in the doublewrite buffer, which would repair it. It is killed after, so that it reads the file
+// again.
 func selftestDamage(fault, what string) plan.Scenario {
 	return plan.Scenario{
 		Name:    "selftest-" + fault,
@@ -358,5 +335,32 @@ func selftestDamage(fault, what string) plan.Scenario {
 				With(Fault(fault, victim, time.Second, 2*time.Minute), quiet), Load(40),
 				Fault("container-kill", victim, time.Second, 2*time.Minute), Load(40))
 		},
+	}
+}
+
+// Profile is the trials of a certificate.
+type Profile struct {
+	Name, Summary string
+	Scenarios     []string // In the order in which they are carried out.
+}
+
+// Profiles returns all profiles, the shortest first. Each has what the one before it has.
+func Profiles() []Profile {
+	quick := []string{"set-scale-light", "set-canary-light", "smoke", "database-trouble", "smoke-disk"}
+	standard := slices.Concat(quick, []string{
+		"network", "disk-trouble", "control-plane", "power-loss", "overlap", "set-scale", "set-canary", "set-on-delete",
+		"set-recreate", "set-retention", "set-min-ready-light", "set-max-unavailable-light", "set-drain-light",
+	})
+	long := slices.Clone(standard)
+	for _, s := range All() {
+		own := plan.Make(s, 1).Kubernetes != "" // It begins with a version of its own, and upgrades it.
+		if s.Expect == "PASS" && !own && !slices.Contains(long, s.Name) {
+			long = append(long, s.Name)
+		}
+	}
+	return []Profile{
+		{"quick", "the first trials of a cluster, about 15 min", quick},
+		{"standard", "every kind of fault once under MySQL, about 1 h", standard},
+		{"long", "every scenario that a sound cluster passes", long},
 	}
 }

@@ -8,30 +8,27 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// setScenario is a scenario of a StatefulSet. It is made with databases under load and with containers that do nothing,
+// setScenario is a scenario of a StatefulSet. Its variants have databases under load or containers that do nothing,
 // each without a fault and with each of several faults at a moment that the API watch chooses.
 type setScenario struct {
 	name    string
 	summary string
-	light   bool     // There is none with databases: their data would be gone, or it shows no more than the light one.
-	heavy   bool     // There is none without: it is about their data.
-	faults  []string // It is made with these alone; nil is all of setFaults.
+	light   bool     // No variant has databases: their data would be gone, or they show no more.
+	heavy   bool     // Every variant has databases: it is about their data.
+	faults  []string // The faults of its variants; nil is all of setFaults.
 	build   func(v variant) plan.Plan
 }
 
-// setFaults are the faults that a scenario of a StatefulSet is made with.
 func setFaults() []string {
 	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
 }
 
-// variant is what one variant of a scenario is built with.
 type variant struct {
 	r     *rand.Rand
 	light bool
 	fault string // Empty without a fault.
 }
 
-// variants returns the variants of the scenario.
 func (s setScenario) variants() []plan.Scenario {
 	var all []plan.Scenario
 	faults := s.faults
@@ -51,7 +48,7 @@ func (s setScenario) variants() []plan.Scenario {
 				name, summary = name+"-"+fault, summary+" Meanwhile: "+fault+"."
 			}
 			all = append(all, plan.Scenario{
-				Name: name, Summary: summary, Expect: "PASS",
+				Name: name, Summary: summary,
 				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r, light, fault}) },
 			})
 		}
@@ -59,7 +56,6 @@ func (s setScenario) variants() []plan.Scenario {
 	return all
 }
 
-// workload is a StatefulSet with so many replicas.
 func (v variant) workload(replicas int) plan.Workload {
 	if v.light {
 		return Light(replicas)
@@ -78,7 +74,7 @@ func (v variant) trial(w plan.Workload, steps ...plan.Step) plan.Plan {
 	return Trial(w, slices.Concat(before, steps, []plan.Step{Load(60), Checksum("after")})...)
 }
 
-// meanwhile is the fault of the variant, if it has one, at a moment in the life of a pod, on the node of that pod.
+// meanwhile is the fault of the variant, if any, at a moment in the life of a pod, on the node of that pod.
 func (v variant) meanwhile(moment string, ordinal int) []plan.Step {
 	if v.fault == "" {
 		return nil
@@ -86,7 +82,7 @@ func (v variant) meanwhile(moment string, ordinal int) []plan.Step {
 	return append([]plan.Step{Await(moment, ordinal, 2*time.Minute)}, v.hit(ordinal)...)
 }
 
-// hit is the fault of the variant, if it has one, on the node of a pod.
+// hit is the fault of the variant, if any, on the node of a pod.
 func (v variant) hit(ordinal int) []plan.Step {
 	bounds := map[string]time.Duration{"node-partition": 3 * time.Minute, "node-reboot": 4 * time.Minute}
 	if v.fault == "" {
@@ -95,7 +91,7 @@ func (v variant) hit(ordinal int) []plan.Step {
 	return []plan.Step{Fault(v.fault, ordinal, time.Second, max(2*time.Minute, bounds[v.fault]))}
 }
 
-// either puts the fault of the variant, if it has one, into one of two places, as the seed chooses.
+// either keeps one of two lists of steps, as the seed chooses.
 func (v variant) either(first, second []plan.Step) (a, b []plan.Step) {
 	if v.r.IntN(2) == 0 {
 		return first, nil
@@ -103,7 +99,7 @@ func (v variant) either(first, second []plan.Step) (a, b []plan.Step) {
 	return nil, second
 }
 
-// twoNodes allows the fault of the variant to come while another node is cordoned or gone.
+// twoNodes allows the fault of the variant while another node is cordoned or gone.
 func (v variant) twoNodes(p plan.Plan) plan.Plan {
 	if v.fault != "" {
 		p.Bounds.MaxNodes = 2
@@ -111,8 +107,8 @@ func (v variant) twoNodes(p plan.Plan) plan.Plan {
 	return p
 }
 
-// quiet waits until no pod was made or ended for 5 to 9 seconds.
-func (v variant) quiet() plan.Step { return Still(time.Duration(5+v.r.IntN(5)) * time.Second) }
+// quiet waits until no pod was created or deleted for 5 to 9 seconds.
+func (v variant) quiet() plan.Step { return still(time.Duration(5+v.r.IntN(5)) * time.Second) }
 
 // sets are the scenarios of a StatefulSet.
 func sets() []setScenario {
@@ -129,9 +125,9 @@ func sets() []setScenario {
 			build: func(v variant) plan.Plan {
 				blocked := []plan.Step{podDelete(0), Await(pending, 0, time.Minute)}
 				blocked = append(blocked, v.hit(2)...) // On the node of the pod that is to be deleted first.
-				blocked = append(blocked, Observed(Scale(1)), v.quiet())
+				blocked = append(blocked, observed(Scale(1)), v.quiet())
 				return v.twoNodes(v.trial(v.workload(3),
-					Within("cordon", 0, 10*time.Minute, blocked...), Settled(), Load(60), Scale(3)))
+					Within("cordon", 0, 10*time.Minute, blocked...), settled(), Load(60), Scale(3)))
 			},
 		},
 		{
@@ -147,11 +143,11 @@ func sets() []setScenario {
 					Within("cordon", 0, 8*time.Minute,
 						podDelete(0),
 						Await(pending, 0, time.Minute),
-						Observed(Scale(1, down...)),
+						observed(Scale(1, down...)),
 						Await(gone, last, 2*time.Minute),
 						Await(gone, 1, 2*time.Minute),
 					),
-					Settled(), Load(60), Checksum("down"), Scale(w.Replicas, up...),
+					settled(), Load(60), Checksum("down"), Scale(w.Replicas, up...),
 				))
 			},
 		},
@@ -166,10 +162,10 @@ func sets() []setScenario {
 				w.Partition = 3 + v.r.IntN(3)
 				canary, back := v.either(v.meanwhile(terminating, 2), v.meanwhile(terminating, 1))
 				return v.trial(w,
-					Update("v2"), Still(3*time.Second),
-					Partition(2, canary...), Load(60), Checksum("canary"),
-					podDelete(v.r.IntN(2)), Settled(), Load(60), Checksum("deleted"),
-					Partition(1), Partition(0), Load(30), Rollback(plan.RevisionFirst, back...),
+					update("v2"), still(3*time.Second),
+					partition(2, canary...), Load(60), Checksum("canary"),
+					podDelete(v.r.IntN(2)), settled(), Load(60), Checksum("deleted"),
+					partition(1), partition(0), Load(30), rollback(plan.RevisionFirst, back...),
 				)
 			},
 		},
@@ -183,8 +179,8 @@ func sets() []setScenario {
 				down, up := v.either(v.meanwhile(terminating, 2), v.meanwhile(scheduled, 1))
 				return v.trial(v.workload(3),
 					Within("drain", 0, 6*time.Minute,
-						Await(pending, 0, time.Minute), Observed(Update("second")), v.quiet()),
-					Settled(), Scale(1, down...), Scale(3, up...),
+						Await(pending, 0, time.Minute), observed(update("second")), v.quiet()),
+					settled(), Scale(1, down...), Scale(3, up...),
 				)
 			},
 		},
@@ -194,7 +190,7 @@ func sets() []setScenario {
 			build: func(v variant) plan.Plan {
 				w := v.workload(4 + v.r.IntN(2))
 				w.MaxUnavailable = 2
-				return v.trial(w, Update("v2", v.meanwhile(terminating, 2+v.r.IntN(2))...))
+				return v.trial(w, update("v2", v.meanwhile(terminating, 2+v.r.IntN(2))...))
 			},
 		},
 		{
@@ -249,9 +245,9 @@ func sets() []setScenario {
 				w.UpdateStrategy = plan.StrategyOnDelete
 				victim := v.r.IntN(3)
 				return v.trial(w,
-					Update("v2"), Still(5*time.Second), Load(60),
+					update("v2"), still(5*time.Second), Load(60),
 					Within("pod-delete", victim, 6*time.Minute, v.meanwhile(scheduled, victim)...),
-					Await(plan.AwaitUpdated, victim, 2*time.Minute), Settled(), Load(60),
+					Await(plan.AwaitUpdated, victim, 2*time.Minute), settled(), Load(60),
 					Scale(2), Load(30), Scale(3),
 				)
 			},
@@ -264,8 +260,8 @@ func sets() []setScenario {
 				cascade := []string{plan.CascadeBackground, plan.CascadeForeground}[v.r.IntN(2)]
 				down, back := v.either(v.meanwhile(terminating, 1), v.meanwhile(scheduled, 1))
 				return v.trial(v.workload(3),
-					DeleteSet(plan.CascadeOrphan), Load(30), CreateSet(), Load(30),
-					DeleteSet(cascade, down...), CreateSet(back...),
+					deleteSet(plan.CascadeOrphan), Load(30), createSet(), Load(30),
+					deleteSet(cascade, down...), createSet(back...),
 				)
 			},
 		},
@@ -294,7 +290,7 @@ func sets() []setScenario {
 				w := v.workload(3)
 				w.Start = 2 + v.r.IntN(8)
 				scaled, updated := v.either(v.meanwhile(scheduled, w.Start+1), v.meanwhile(terminating, w.Start+2))
-				return v.trial(w, Scale(1), Scale(3, scaled...), Update("v2", updated...))
+				return v.trial(w, Scale(1), Scale(3, scaled...), update("v2", updated...))
 			},
 		},
 	}
@@ -316,7 +312,7 @@ func setRetention(name, said, whenDeleted, whenScaled string) setScenario {
 			}
 			return v.trial(w,
 				Scale(1, v.meanwhile(plan.AwaitTerminating, 1)...), Load(20),
-				DeleteSet(cascade), CreateSet(), Load(20), Scale(last),
+				deleteSet(cascade), createSet(), Load(20), Scale(last),
 			)
 		},
 	}

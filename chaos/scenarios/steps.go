@@ -72,8 +72,10 @@ func Checksum(label string) plan.Step {
 	return plan.Step{Do: plan.ActionChecksum, Label: label, Bound: plan.Duration(2 * time.Minute)}
 }
 
-// Read reads every row back.
-func Read() plan.Step { return plan.Step{Do: plan.ActionRead, Bound: plan.Duration(2 * time.Minute)} }
+// readBack reads every row back.
+func readBack() plan.Step {
+	return plan.Step{Do: plan.ActionRead, Bound: plan.Duration(2 * time.Minute)}
+}
 
 // Fault is a fault on the node of an ordinal, held for a time.
 func Fault(name string, ordinal int, hold, bound time.Duration) plan.Step {
@@ -87,20 +89,20 @@ func With(s plan.Step, params plan.Params) plan.Step {
 	return s
 }
 
-// Within is a fault during which steps are carried out, once its effect was shown.
+// Within is a fault with steps during it.
 func Within(name string, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	s := Fault(name, ordinal, time.Second, bound)
 	s.Fault.During = during
 	return s
 }
 
-// CSIPoint is a fault point of the CSI driver during which steps are carried out.
+// CSIPoint is a fault point of the CSI driver with steps during it.
 func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
 	return With(Within("csi-point", ordinal, bound, during...), plan.Params{"csi": call})
 }
 
-// DeletePod deletes a pod, whether or not another can come.
-func DeletePod(ordinal int) plan.Step {
+// deletePod deletes a pod, whether or not another can come.
+func deletePod(ordinal int) plan.Step {
 	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
 }
 
@@ -110,11 +112,11 @@ func Await(what string, ordinal int, bound time.Duration) plan.Step {
 	return plan.Step{Do: plan.ActionAwait, Await: a, Bound: plan.Duration(bound)}
 }
 
-// Settled waits until the StatefulSet is as was last asked of it.
-func Settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
+// settled waits until the StatefulSet is as last requested.
+func settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
 
-// Still waits until no pod was made, ended or told to end for so long.
-func Still(lasting time.Duration) plan.Step {
+// still waits until no pod was created, deleted or asked to end for so long.
+func still(lasting time.Duration) plan.Step {
 	s := Await(plan.AwaitStill, 0, lasting+time.Minute)
 	s.Await.Lasting = plan.Duration(lasting)
 	return s
@@ -123,50 +125,41 @@ func Still(lasting time.Duration) plan.Step {
 // changeBound is what a change of a StatefulSet of three databases keeps on a loaded machine, with a fault in it.
 const changeBound = 5 * time.Minute
 
-func change(do plan.Action, during []plan.Step) plan.Step {
-	return plan.Step{Do: do, During: during, Bound: plan.Duration(changeBound)}
+func change(s plan.Step, during []plan.Step) plan.Step {
+	s.During, s.Bound = during, plan.Duration(changeBound)
+	return s
 }
 
-// Scale sets the replicas of the StatefulSet; during are carried out while it is under way.
+// Scale sets the replicas of the StatefulSet, with steps during the change.
 func Scale(replicas int, during ...plan.Step) plan.Step {
-	s := change(plan.ActionScale, during)
-	s.Replicas = &replicas
-	return s
+	return change(plan.Step{Do: plan.ActionScale, Replicas: &replicas}, during)
 }
 
-// Update gives the pod template a revision.
-func Update(revision string, during ...plan.Step) plan.Step {
-	s := change(plan.ActionUpdate, during)
-	s.Update = &plan.Update{Revision: revision}
-	return s
+// update gives the pod template a revision.
+func update(revision string, during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionUpdate, Update: &plan.Update{Revision: revision}}, during)
 }
 
-// Partition sets the partition of the rolling update.
-func Partition(partition int, during ...plan.Step) plan.Step {
-	s := change(plan.ActionPartition, during)
-	s.Partition = &partition
-	return s
+// partition sets the partition of the rolling update.
+func partition(partition int, during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionPartition, Partition: &partition}, during)
 }
 
-// Rollback gives the pod template back as a revision had it.
-func Rollback(revision string, during ...plan.Step) plan.Step {
-	s := change(plan.ActionRollback, during)
-	s.Revision = revision
-	return s
+// rollback gives the pod template an earlier revision.
+func rollback(revision string, during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionRollback, Revision: revision}, during)
 }
 
-// DeleteSet deletes the StatefulSet.
-func DeleteSet(cascade string, during ...plan.Step) plan.Step {
-	s := change(plan.ActionDeleteSet, during)
-	s.Cascade = cascade
-	return s
+func deleteSet(cascade string, during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionDeleteSet, Cascade: cascade}, during)
 }
 
-// CreateSet makes the StatefulSet again.
-func CreateSet(during ...plan.Step) plan.Step { return change(plan.ActionCreateSet, during) }
+func createSet(during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionCreateSet}, during)
+}
 
-// Observed makes a change not wait for what comes of it.
-func Observed(s plan.Step) plan.Step {
+// observed makes a change not wait until the StatefulSet has settled.
+func observed(s plan.Step) plan.Step {
 	s.Wait = plan.WaitObserved
 	return s
 }

@@ -70,10 +70,10 @@ func troubles() []plan.Scenario {
 				missing := r.IntN(replicas)
 				return Trial(MySQL(replicas), Load(100), Checksum("before"),
 					Fault("drain", r.IntN(replicas), 10*time.Second, 5*time.Minute), Load(60), Checksum("after"),
-					Within("pod-quota", missing, 5*time.Minute, DeletePod(missing),
+					Within("pod-quota", missing, 5*time.Minute, deletePod(missing),
 						Await(plan.AwaitGone, missing, time.Minute), Load(40)),
 					Load(60), Checksum("after"),
-					Fault("claim-delete", r.IntN(replicas), 10*time.Second, 3*time.Minute), Load(60), Read(),
+					Fault("claim-delete", r.IntN(replicas), 10*time.Second, 3*time.Minute), Load(60), readBack(),
 					Checksum("settled"))
 			},
 		},

@@ -24,7 +24,6 @@ func Upgrade(from, to string) plan.Scenario {
 		Name: "upgrade",
 		Summary: fmt.Sprintf("Kubernetes upgraded from %s to %s by kubeadm, node by node, three MySQL instances under "+
 			"load behind a PodDisruptionBudget.", from, to),
-		Expect: "PASS",
 		Build: func(r *rand.Rand) plan.Plan {
 			nodes := []string{plan.UpgradeControlPlane}
 			for _, i := range r.Perm(upgradeWorkers) {
@@ -50,40 +49,36 @@ func upgrading(r *rand.Rand, from, to string, available int, nodes ...string) pl
 	return p
 }
 
-// upgradeTrouble are upgrades in which something else goes wrong.
-func upgradeTrouble() []plan.Scenario {
-	return []plan.Scenario{{
-		Name: "upgrade-trouble",
-		Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and the " +
-			"kubelet of an instance's node killed right after it was replaced.",
-		Expect: "PASS",
-		Build: func(r *rand.Rand) plan.Plan {
-			victim := r.IntN(3)
-			p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")
-			// kubeadm spends the first minute on preflight checks. Then it replaces etcd and the API server, which are
-			// away for 40 s by that, and nothing can be shown of a fault.
-			later := Await(plan.AwaitTime, 0, 3*time.Minute)
-			later.Await.After, later.Await.Since = plan.Duration(40*time.Second), plan.SinceStep
-			for i := range p.Steps {
-				s := &p.Steps[i]
-				switch {
-				case s.Upgrade == nil:
-				case s.Upgrade.Node == plan.UpgradeControlPlane:
-					s.Upgrade.At = "apply"
-					s.During = []plan.Step{later, Fault("apiserver-freeze", victim, 10*time.Second, 5*time.Minute)}
-				default:
-					s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victim, "ready"
-					s.During = []plan.Step{Fault("kubelet-kill", victim, 5*time.Second, 5*time.Minute)}
-				}
-			}
-			return p
-		},
-	}}
-}
-
-// upgradeSelftests break an upgrade's promises.
-func upgradeSelftests() []plan.Scenario {
+// upgrades are the scenarios of upgrades: one that is sound, one with faults, and self-tests.
+func upgrades() []plan.Scenario {
 	return []plan.Scenario{
+		Upgrade(UpgradeFrom, UpgradeTo),
+		{
+			Name: "upgrade-trouble",
+			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +
+				"the kubelet of an instance's node killed right after it was replaced.",
+			Build: func(r *rand.Rand) plan.Plan {
+				victim := r.IntN(3)
+				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")
+				// kubeadm spends the first minute on preflight checks. Then it replaces etcd and the API server, which
+				// are away for 40 s, and no fault could be shown.
+				later := Await(plan.AwaitTime, 0, 3*time.Minute)
+				later.Await.After, later.Await.Since = plan.Duration(40*time.Second), plan.SinceStep
+				for i := range p.Steps {
+					s := &p.Steps[i]
+					switch {
+					case s.Upgrade == nil:
+					case s.Upgrade.Node == plan.UpgradeControlPlane:
+						s.Upgrade.At = "apply"
+						s.During = []plan.Step{later, Fault("apiserver-freeze", victim, 10*time.Second, 5*time.Minute)}
+					default:
+						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victim, "ready"
+						s.During = []plan.Step{Fault("kubelet-kill", victim, 5*time.Second, 5*time.Minute)}
+					}
+				}
+				return p
+			},
+		},
 		{
 			Name:    "selftest-upgrade-order",
 			Summary: "Self-test: a worker's kubelet is upgraded before the API server; the verdict must be FAIL.",

@@ -44,7 +44,7 @@ func TestHoldsNeedsEveryCheckOfTheControl(t *testing.T) {
 		{[]string{"rows", "witness"}, []string{"witness did not judge"}},
 	} {
 		control := plan.Case{
-			Scenario: plan.Scenario{Finding: plan.Sign{Check: c.checks[0]}}, Control: true, Holds: c.checks[1:],
+			Finding: plan.Sign{Check: c.checks[0]}, Control: true, Holds: c.checks[1:],
 		}
 		if got := r.Broken(control); !slices.Equal(got, c.want) || r.Holds(control) != (len(c.want) == 0) {
 			t.Errorf("%q: broken %q, holds %t, want %q", c.checks, got, r.Holds(control), c.want)

@@ -45,7 +45,7 @@ type Unit struct {
 
 // NewUnit makes the unit of a case, or of a scenario as a case without a report, and a seed.
 func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
-	p := plan.Make(c.Scenario, seed)
+	p := plan.Make(c, seed)
 	data, err := json.Marshal(p)
 	if err != nil {
 		return Unit{}, fmt.Errorf("encode the plan of %s: %w", c.Name, err)

@@ -63,7 +63,7 @@ func TestShardsPartitionTheList(t *testing.T) {
 }
 
 func TestAUnitIsPlanCommitAndVersion(t *testing.T) {
-	c := plan.Case{Scenario: scenarios.All()[0]}
+	c := scenarios.All()[0]
 	ids := map[string]bool{}
 	for _, b := range []nightly.Build{build, {"other", "v1.37.0"}, {"c0ffee", "v1.36.3"}} {
 		for seed := range uint64(3) {
@@ -119,7 +119,7 @@ func TestJudge(t *testing.T) {
 	lost, other := of(rows), of(check.Result{Check: "order", Verdict: check.Fail})
 	blind := of(check.Result{Check: "rows", Verdict: check.Unknown})
 	finding := plan.Sign{Check: "rows", Says: "lost"}
-	expecting := func(v string) plan.Case { return plan.Case{Scenario: plan.Scenario{Expect: v, Finding: finding}} }
+	expecting := func(v string) plan.Case { return plan.Case{Expect: v, Finding: finding} }
 	bug, control := expecting("FAIL"), expecting("PASS")
 	bug.Report, control.Report, control.Control = "issue 1", "issue 1", true
 	for _, tt := range []struct {

@@ -18,7 +18,7 @@ var _ = Describe("a reported bug", Serial, Label("cases"), func() {
 			continue
 		}
 		It(c.Name+": "+c.Summary, SpecTimeout(25*time.Minute), func(ctx SpecContext) {
-			out := carryOut(ctx, c.Scenario, "reproduce")
+			out := carryOut(ctx, c, "reproduce")
 			if c.Control {
 				Expect(out.Report.Broken(c)).To(BeEmpty())
 				return

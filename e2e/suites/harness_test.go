@@ -35,7 +35,7 @@ var _ = Describe("a harness in trouble", Serial, Label("harness"), func() {
 	It("is refused within 2 s when another one uses the cluster, and is told by whom", SpecTimeout(time.Minute),
 		func(ctx SpecContext) {
 			var said bytes.Buffer
-			cmd := exec.CommandContext(ctx, at.place.Record().Program, "run", "smoke", "--seed", "1", "--cluster",
+			cmd := exec.CommandContext(ctx, at.place.Program, "run", "smoke", "--seed", "1", "--cluster",
 				at.place.Cluster.Name(), "--reuse", "--runs", GinkgoT().TempDir())
 			cmd.Stdout, cmd.Stderr = &said, &said
 			begin := time.Now()

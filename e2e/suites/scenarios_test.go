@@ -55,7 +55,7 @@ var _ = Describe("a trial that proves nothing, or proves a loss, is never green"
 					out := runScenario(ctx, "selftest-cached-page")
 					expectVerdict(out, check.Fail)
 					Expect(result(out, "checksums").Verdict).NotTo(Equal(check.Fail), "the servers saw nothing")
-					s, _ := trial.AllParts().Scenario("selftest-cached-page")
+					s, _ := trial.AllParts().Named("selftest-cached-page")
 					flips := 0
 					for _, st := range plan.Make(s, uint64(GinkgoRandomSeed())).Steps {
 						if t := st.Tamper; t != nil {

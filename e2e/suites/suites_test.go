@@ -3,7 +3,6 @@ package suites_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -35,23 +34,15 @@ func TestSuites(t *testing.T) {
 	RunSpecs(t, "Seatrial")
 }
 
-var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
+var _ = BeforeSuite(func(ctx SpecContext) {
 	place, err := trial.Prepare(ctx, clusterOptions())
 	Expect(err).NotTo(HaveOccurred())
+	at.place = place
 	DeferCleanup(func(ctx SpecContext) {
 		if !kept() {
 			Expect(place.Leave(ctx)).To(Succeed())
 		}
 	}, NodeTimeout(5*time.Minute))
-	data, err := json.Marshal(place.Record())
-	Expect(err).NotTo(HaveOccurred())
-	return data
-}, func(ctx SpecContext, data []byte) {
-	var record trial.PlaceRecord
-	Expect(json.Unmarshal(data, &record)).To(Succeed())
-	var err error
-	at.place, err = trial.Reopen(ctx, clusterOptions(), record)
-	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(setUpBound))
 
 // kept reports whether an existing cluster is used, and kept.
@@ -81,7 +72,7 @@ func runsDir() string {
 // runScenario runs one scenario with the spec's seed.
 func runScenario(ctx context.Context, scenario string) trial.Outcome {
 	GinkgoHelper()
-	s, ok := trial.AllParts().Scenario(scenario)
+	s, ok := trial.AllParts().Named(scenario)
 	Expect(ok).To(BeTrue(), "scenario %q", scenario)
 	return carryOut(ctx, s, "run")
 }

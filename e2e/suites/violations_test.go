@@ -127,7 +127,7 @@ type sabotage func(ctx context.Context, kube kubernetes.Interface, set *appsv1.S
 // meddled carries a scenario out with a sabotage beside it, which must have been done.
 func meddled(ctx context.Context, scenario string, do sabotage) trial.Outcome {
 	GinkgoHelper()
-	s, ok := trial.AllParts().Scenario(scenario)
+	s, ok := trial.AllParts().Named(scenario)
 	Expect(ok).To(BeTrue(), "scenario %q", scenario)
 	return meddledPlan(ctx, s, do)
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,14 +19,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// lookEvery is how often the API is asked for what a step waits for.
-const lookEvery = 200 * time.Millisecond
+// pollEvery is how often the API is polled for what a step waits for.
+const pollEvery = 200 * time.Millisecond
 
-// enclosing is how things were when a step began within which others are carried out, or a change before them.
+// enclosing is the state when an enclosing step, or the last change before a step, began.
 type enclosing struct {
 	since history.Time
 	pods  map[string]*podState // By their names.
-	// open are the ends of the faults that outlast the one around them; nil where no fault is around.
+	// open are the ends of the faults that outlast the one around them; nil outside of faults.
 	open *outlasting
 }
 
@@ -57,10 +58,10 @@ const (
 	askBound    = 5 * time.Second
 )
 
-// answered asks the API server until it answers: a fault may have taken it away a moment ago. NotFound and Invalid are
+// answered asks the API server until it answers: a fault may have stopped it a moment ago. NotFound and Invalid are
 // answers. Forbidden is none: a server that has just started forbids everything until it has read its rules.
 func answered(ctx context.Context, what string, ask func(context.Context) error) error {
-	return await.Until(ctx, what, lookEvery, answerBound, func(ctx context.Context) (bool, string, error) {
+	return await.Until(ctx, what, pollEvery, answerBound, func(ctx context.Context) (bool, string, error) {
 		ctx, cancel := context.WithTimeout(ctx, askBound)
 		defer cancel()
 		err := ask(ctx)
@@ -72,22 +73,32 @@ func answered(ctx context.Context, what string, ask func(context.Context) error)
 	})
 }
 
-// coming is what was awaited and has come.
-type coming struct {
+// awaited is an awaited fact that has happened.
+type awaited struct {
 	happened history.Span
 	known    history.Time // When the harness knew of it.
 	what     string
 }
 
-// await carries out a step that waits, and records how long after the fact the trial goes on. In is the step that
-// encloses it, base the last change before it.
+// wanted describes the facts that a step waits for.
+type wanted struct {
+	what  string // Names them in an error.
+	since history.Time
+	count int // Selects the nth fact; 0 means the first.
+	// match reports whether a fact is one of them, and what it shows: empty if it is of no concern.
+	match func(arrival) (bool, string)
+	says  func(arrival) string // Describes the selected fact.
+}
+
+// await carries out a step that waits, and records how long after the fact the trial continues. In is the enclosing
+// step, base the last change before this one.
 func (c *runner) await(ctx context.Context, s plan.Step, in, base enclosing) error {
 	a := *s.Await
 	var err error
 	if in, base, err = c.from(ctx, a, in, base); err != nil {
 		return err
 	}
-	seen, err := c.come(ctx, s, in, base)
+	seen, err := c.waitFor(ctx, s, in, base)
 	if err != nil {
 		return err
 	}
@@ -109,105 +120,105 @@ func (c *runner) await(ctx context.Context, s plan.Step, in, base enclosing) err
 	return nil
 }
 
-// from returns from when on what a step waits for counts, in place of what is around it.
+// from returns what replaces in and base if the step says since when facts count.
 func (c *runner) from(ctx context.Context, a plan.Await, in, base enclosing) (enclosing, enclosing, error) {
-	switch a.Since {
-	case plan.SinceTrial:
-		at := enclosing{since: c.began}
-		return at, at, nil
-	case plan.SinceSteps:
-		at := enclosing{since: c.stepsBegan}
-		return at, at, nil
-	case plan.SinceStep:
-		at := enclosing{since: bootclock.Now()}
-		if !a.Moment() {
-			return at, at, nil
-		}
-		at, err := c.enclose(ctx)
-		return at, at, err
+	at := enclosing{since: bootclock.Now()}
+	var err error
+	switch {
+	case a.Since == "":
+		return in, base, nil
+	case a.Since == plan.SinceTrial:
+		at.since = c.began
+	case a.Since == plan.SinceSteps:
+		at.since = c.stepsBegan
+	case a.Moment():
+		at, err = c.enclose(ctx)
 	}
-	return in, base, nil
+	return at, at, err
 }
 
-// come waits until what a step waits for has come: facts in the feed, or what the API server is asked for.
-func (c *runner) come(ctx context.Context, s plan.Step, in, base enclosing) (coming, error) {
+// waitFor waits for facts in the feed, or polls the API server.
+func (c *runner) waitFor(ctx context.Context, s plan.Step, in, base enclosing) (awaited, error) {
 	a := *s.Await
 	pod := c.podName(a.Ordinal)
-	if a.Moment() {
-		return c.awaitMoment(ctx, a, base)
-	}
-	switch a.For {
-	case plan.AwaitCSIBegin, plan.AwaitCSIEnd:
-		return c.awaitCall(ctx, a, pod, in)
-	case plan.AwaitMount, plan.AwaitUnmount:
-		return c.awaitMount(ctx, a, pod, base)
-	case plan.AwaitObject:
-		return c.awaitObject(ctx, a, base)
-	case plan.AwaitCommits:
-		return c.awaitCommits(ctx, a, base)
-	case plan.AwaitFault:
-		return c.awaitFault(ctx, a)
-	case plan.AwaitTime:
-		return c.awaitTime(ctx, a, base)
-	}
 	began := bootclock.Now()
+	var w wanted
 	var what string
 	var err error
-	switch a.For {
-	case plan.AwaitSettled:
+	switch {
+	case a.Moment():
+		w = c.moment(a, pod, base)
+	case a.For == plan.AwaitCSIBegin || a.For == plan.AwaitCSIEnd:
+		w, err = c.call(ctx, a, pod, in)
+	case a.For == plan.AwaitMount || a.For == plan.AwaitUnmount:
+		w, err = c.mount(ctx, a, pod, base)
+	case a.For == plan.AwaitObject:
+		w, err = c.object(a, base)
+	case a.For == plan.AwaitCommits:
+		w = c.commits(a, base)
+	case a.For == plan.AwaitFault:
+		w = c.stage(a)
+	case a.For == plan.AwaitTime:
+		return c.awaitTime(ctx, a, base)
+	case a.For == plan.AwaitSettled:
 		what, err = "the StatefulSet has settled", c.set.Converge(ctx, s.Bound.D())
-	case plan.AwaitStill:
+	case a.For == plan.AwaitStill:
 		what, err = fmt.Sprintf("no pod stirred for %s", a.Lasting), c.awaitStill(ctx, a.Lasting.D())
-	case plan.AwaitMoved:
-		node := in.node(pod)
-		what = fmt.Sprintf("%s came up on another node than %s", pod, node)
-		began, err = c.asking(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
-			return c.moved(ctx, pod, node)
+	case a.For == plan.AwaitMoved:
+		what = fmt.Sprintf("%s came up on another node than %s", pod, in.node(pod))
+		began, err = c.poll(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
+			return c.moved(ctx, pod, in.node(pod))
 		})
-	case plan.AwaitNotReady:
-		node := in.node(pod)
-		what = fmt.Sprintf("node %s is not Ready", node)
-		began, err = c.asking(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
-			return c.notReady(ctx, node)
+	case a.For == plan.AwaitNotReady:
+		what = fmt.Sprintf("node %s is not Ready", in.node(pod))
+		began, err = c.poll(ctx, what, s.Bound.D(), func(ctx context.Context) (bool, string, error) {
+			return c.notReady(ctx, in.node(pod))
 		})
 	default:
 		err = fmt.Errorf("carry out step %d: nothing called %q can be awaited", s.N, a.For)
 	}
-	now := bootclock.Now()
-	return coming{history.Between(began, now), now, what}, err
+	if err != nil || w.match == nil {
+		now := bootclock.Now()
+		return awaited{history.Between(began, now), now, what}, err
+	}
+	e, err := c.until(ctx, w)
+	if err != nil {
+		return awaited{}, err
+	}
+	return awaited{e.Span, e.at, w.says(e)}, nil
 }
 
-// until hands the facts of the feed to match, in their order and from the first on, until it has matched count of them
-// (0 means 1), and returns the last of these. Match also says what it saw, empty where a fact is of no concern.
-func (c *runner) until(
-	ctx context.Context, what string, since history.Time, count int, match func(arrival) (bool, string),
-) (arrival, error) {
+// until reads the feed from its first fact on until it has met count wanted facts, and returns the last of these.
+func (c *runner) until(ctx context.Context, w wanted) (arrival, error) {
 	last, next := "nothing of the kind", 0
 	for {
 		more, moved := c.rec.after(next)
 		for _, a := range more {
 			next++
-			ok, seen := match(a)
+			ok, seen := w.match(a)
 			if seen != "" {
 				last = seen
 			}
-			if !ok {
-				continue
-			}
-			if count--; count <= 0 {
+			switch {
+			case !ok:
+			case a.Fault != nil && a.Fault.Stage == history.StageFaultFailed:
+				return arrival{}, fmt.Errorf("await %s: it failed: %s", w.what, a.Fault.Error)
+			case w.count <= 1:
 				return a, nil
+			default:
+				w.count--
 			}
 		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return arrival{}, fmt.Errorf("await %s: not seen since %s, last seen: %s: %w", what, c.sinceBegin(since),
-				last, context.Cause(ctx))
+			return arrival{}, fmt.Errorf("await %s: not seen since %s, last seen: %s: %w", w.what,
+				c.sinceBegin(w.since), last, context.Cause(ctx))
 		}
 	}
 }
 
-// rising turns the state of objects into the moments at which each, by its uid, comes into it.
+// rising returns a function that reports whether the object of a uid has just come into a state.
 func rising() func(uid string, is bool) bool {
 	was := map[string]bool{}
 	return func(uid string, is bool) bool {
@@ -217,7 +228,7 @@ func rising() func(uid string, is bool) bool {
 	}
 }
 
-// asked is the revision of the pod template that was last asked for.
+// asked returns the revision of the pod template that was requested last.
 func (c *runner) asked() string {
 	if name := c.revision.Load(); name != nil {
 		return *name
@@ -225,145 +236,121 @@ func (c *runner) asked() string {
 	return plan.RevisionFirst
 }
 
-// awaitMoment waits for a moment on the API watch. What the same object was by base already is none.
-func (c *runner) awaitMoment(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
-	pod := c.podName(a.Ordinal)
+// moment waits for a state of a pod or a claim that the same object did not have by base.
+func (c *runner) moment(a plan.Await, pod string, base enclosing) wanted {
 	begun := base.pods[pod]
 	rises := rising()
 	state := ""
-	e, err := c.until(ctx, fmt.Sprintf("%q of %s", a.For, pod), base.since, a.Count,
-		func(e arrival) (bool, string) {
-			is := e.Span.NotAfter >= base.since
-			switch {
-			case e.Object == nil:
+	match := func(e arrival) (bool, string) {
+		is := e.Span.NotAfter >= base.since
+		switch {
+		case e.Object == nil:
+			return false, ""
+		case a.For == plan.AwaitClaimGone:
+			// The controller names a claim <template>-<pod>.
+			if e.Object.Resource != claims || !strings.HasSuffix(e.Object.Name, "-"+pod) {
 				return false, ""
-			case a.For == plan.AwaitClaimGone:
-				// The controller names a claim <template>-<pod>.
-				if e.Object.Resource != claims || !strings.HasSuffix(e.Object.Name, "-"+pod) {
-					return false, ""
-				}
-				is = is && e.Object.Verb == history.VerbDeleted
-				state = fmt.Sprintf("%s (uid %s) %s", e.Object.Name, e.Object.UID, e.Object.Verb)
-			case e.pod == nil || e.Object.Name != pod:
-				return false, ""
-			default:
-				already := begun != nil && e.pod.uid == begun.uid && begun.is(a.For, c.asked())
-				is = is && e.pod.is(a.For, c.asked()) && !already
-				state = fmt.Sprintf("%s %s", pod, e.pod)
 			}
-			return rises(e.Object.UID, is), state
-		})
-	return coming{e.Span, e.at, fmt.Sprintf("%s: %s", a.For, state)}, err
+			is = is && e.Object.Verb == history.VerbDeleted
+			state = fmt.Sprintf("%s (uid %s) %s", e.Object.Name, e.Object.UID, e.Object.Verb)
+		case e.pod == nil || e.Object.Name != pod:
+			return false, ""
+		default:
+			already := begun != nil && e.pod.uid == begun.uid && begun.is(a.For, c.asked())
+			is = is && e.pod.is(a.For, c.asked()) && !already
+			state = fmt.Sprintf("%s %s", pod, e.pod)
+		}
+		return rises(e.Object.UID, is), state
+	}
+	return wanted{fmt.Sprintf("%q of %s", a.For, pod), base.since, a.Count, match,
+		func(arrival) string { return fmt.Sprintf("%s: %s", a.For, state) }}
 }
 
-// awaitCall waits for a CSI call.
-func (c *runner) awaitCall(ctx context.Context, a plan.Await, pod string, in enclosing) (coming, error) {
+// call waits for a CSI call for the volume of a pod.
+func (c *runner) call(ctx context.Context, a plan.Await, pod string, in enclosing) (wanted, error) {
 	v, err := c.volume(ctx, pod)
-	if err != nil {
-		return coming{}, err
-	}
 	end, word := a.For == plan.AwaitCSIEnd, "began"
 	if end {
 		word = "ended"
 	}
-	what := fmt.Sprintf("%s of volume %q", a.RPC, v.handle)
-	e, err := c.until(ctx, what, in.since, a.Count, func(e arrival) (bool, string) {
+	match := func(e arrival) (bool, string) {
 		call := e.CSI
 		if call == nil || call.Volume != v.handle {
 			return false, ""
 		}
 		is := call.RPC == a.RPC && call.End == end && e.Span.NotAfter >= in.since && (!end || call.Code == "OK")
 		return is, strings.TrimSpace(fmt.Sprintf("%s on %s %s", call.RPC, call.Node, call.Code))
-	})
-	if err != nil {
-		return coming{}, err
 	}
-	return coming{e.Span, e.at, fmt.Sprintf("%s on %s %s", a.RPC, e.CSI.Node, word)}, nil
+	return wanted{fmt.Sprintf("%s of volume %q", a.RPC, v.handle), in.since, a.Count, match,
+		func(e arrival) string { return fmt.Sprintf("%s on %s %s", a.RPC, e.CSI.Node, word) }}, err
 }
 
-// awaitMount waits until a volume is mounted on a node, or a mount of it ends.
-func (c *runner) awaitMount(ctx context.Context, a plan.Await, pod string, base enclosing) (coming, error) {
+// mount waits for the begin or the end of a mount of the volume of a pod.
+func (c *runner) mount(ctx context.Context, a plan.Await, pod string, base enclosing) (wanted, error) {
 	v, err := c.volume(ctx, pod)
-	if err != nil {
-		return coming{}, err
-	}
 	action := history.MountDetach
 	if a.For == plan.AwaitMount {
 		action = history.MountAttach
 	}
-	what := fmt.Sprintf("a %s of PersistentVolume %q", a.For, v.pv)
-	e, err := c.until(ctx, what, base.since, a.Count, func(e arrival) (bool, string) {
+	match := func(e arrival) (bool, string) {
 		if e.Mount == nil || !v.at(e.path, a.Place) {
 			return false, ""
 		}
 		return e.Mount.Action == action && e.Span.NotAfter >= base.since,
 			fmt.Sprintf("%s at %s on %s", e.Mount.Action, e.path, e.Mount.Node)
-	})
-	if err != nil {
-		return coming{}, err
 	}
-	return coming{e.Span, e.at, fmt.Sprintf("%s of %s on %s, at %s", a.For, v.pv, e.Mount.Node, e.path)}, nil
+	return wanted{fmt.Sprintf("a %s of PersistentVolume %q", a.For, v.pv), base.since, a.Count, match,
+		func(e arrival) string {
+			return fmt.Sprintf("%s of %s on %s, at %s", a.For, v.pv, e.Mount.Node, e.path)
+		}}, err
 }
 
-// awaitObject waits until an object comes to match.
-func (c *runner) awaitObject(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
-	matcher, err := a.Object.Compile()
-	if err != nil {
-		return coming{}, fmt.Errorf("await %s: %w", a.Object, err)
-	}
+// object waits for an object that begins to match.
+func (c *runner) object(a plan.Await, base enclosing) (wanted, error) {
+	matches, err := a.Object.Compile()
 	rises := rising()
-	e, err := c.until(ctx, a.Object.String(), base.since, a.Count, func(e arrival) (bool, string) {
+	match := func(e arrival) (bool, string) {
 		o := e.Object
-		if o == nil || !matcher.Of(o.Resource, o.Name) {
+		if o == nil || !a.Object.Of(o.Resource, o.Name) {
 			return false, ""
 		}
-		holds := matcher.Holds(o.Raw, o.Verb == history.VerbDeleted)
+		holds := matches(o.Raw, o.Verb == history.VerbDeleted)
 		return rises(o.UID, holds) && e.Span.NotAfter >= base.since, fmt.Sprintf("%s, matching: %t", o.Name, holds)
-	})
-	if err != nil {
-		return coming{}, err
 	}
-	return coming{e.Span, e.at, fmt.Sprintf("%s: %s", a.Object, e.Object.Name)}, nil
+	return wanted{a.Object.String(), base.since, a.Count, match,
+		func(e arrival) string { return fmt.Sprintf("%s: %s", a.Object, e.Object.Name) }}, err
 }
 
-// awaitCommits waits until so many inserts were acknowledged since a moment.
-func (c *runner) awaitCommits(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+// commits waits for a number of acknowledged inserts.
+func (c *runner) commits(a plan.Await, base enclosing) wanted {
 	n := 0
-	e, err := c.until(ctx, fmt.Sprintf("%d commits", a.Commits), base.since, a.Commits,
-		func(e arrival) (bool, string) {
-			if e.Op == nil || e.Span.NotAfter < base.since {
-				return false, ""
-			}
-			n++
-			return true, fmt.Sprintf("%d since then", n)
-		})
-	return coming{e.Span, e.at, fmt.Sprintf("commit %d since %s", a.Commits, c.sinceBegin(base.since))}, err
+	match := func(e arrival) (bool, string) {
+		if e.Op == nil || e.Span.NotAfter < base.since {
+			return false, ""
+		}
+		n++
+		return true, fmt.Sprintf("%d since then", n)
+	}
+	return wanted{fmt.Sprintf("%d commits", a.Commits), base.since, a.Commits, match,
+		func(arrival) string { return fmt.Sprintf("commit %d since %s", a.Commits, c.sinceBegin(base.since)) }}
 }
 
-// awaitFault waits until the fault of another step has come to a stage.
-func (c *runner) awaitFault(ctx context.Context, a plan.Await) (coming, error) {
-	stage := history.FaultStage(a.Stage)
-	if stage == "" {
-		stage = history.StageConfirmed
-	}
-	what := fmt.Sprintf("stage %q of the fault of step %d", stage, a.Step)
-	e, err := c.until(ctx, what, c.stepsBegan, 1, func(e arrival) (bool, string) {
+// stage waits for a stage of the fault of another step, or for its failure.
+func (c *runner) stage(a plan.Await) wanted {
+	stage := history.FaultStage(cmp.Or(a.Stage, plan.StageConfirmed))
+	match := func(e arrival) (bool, string) {
 		if e.Fault == nil || e.Fault.Step != a.Step {
 			return false, ""
 		}
 		return e.Fault.Stage == stage || e.Fault.Stage == history.StageFaultFailed, "stage " + string(e.Fault.Stage)
-	})
-	if err != nil {
-		return coming{}, err
 	}
-	if e.Fault.Stage != stage {
-		return coming{}, fmt.Errorf("await %s: it failed: %s", what, e.Fault.Error)
-	}
-	return coming{e.Span, e.at, fmt.Sprintf("the fault of step %d, %s on %s, is %s", a.Step, e.Fault.Name, e.Fault.Node,
-		stage)}, nil
+	return wanted{fmt.Sprintf("stage %q of the fault of step %d", stage, a.Step), c.stepsBegan, 1, match,
+		func(e arrival) string {
+			return fmt.Sprintf("the fault of step %d, %s on %s, is %s", a.Step, e.Fault.Name, e.Fault.Node, stage)
+		}}
 }
 
-// awaitStill waits until no pod has stirred for so long, from now on.
+// awaitStill waits until no pod was created, deleted or asked to end for so long, from now on.
 func (c *runner) awaitStill(ctx context.Context, lasting time.Duration) error {
 	begin := bootclock.Now()
 	for {
@@ -385,23 +372,23 @@ func (c *runner) awaitStill(ctx context.Context, lasting time.Duration) error {
 	}
 }
 
-// awaitTime waits until so long after a moment. A time that is over already has come.
-func (c *runner) awaitTime(ctx context.Context, a plan.Await, base enclosing) (coming, error) {
+// awaitTime waits until so long after a moment, which may be over.
+func (c *runner) awaitTime(ctx context.Context, a plan.Await, base enclosing) (awaited, error) {
 	due := base.since.Add(a.After.D())
 	if rest := due.Sub(bootclock.Now()); rest > 0 {
 		if err := await.For(ctx, rest); err != nil {
-			return coming{}, fmt.Errorf("wait until %s: %w", c.sinceBegin(due), err)
+			return awaited{}, fmt.Errorf("wait until %s: %w", c.sinceBegin(due), err)
 		}
 	}
-	return coming{history.At(due), bootclock.Now(), fmt.Sprintf("%s after %s", a.After, c.sinceBegin(base.since))}, nil
+	return awaited{history.At(due), bootclock.Now(), fmt.Sprintf("%s after %s", a.After, c.sinceBegin(base.since))}, nil
 }
 
-// asking asks the API again and again until something is so, and returns when it last was not.
-func (c *runner) asking(ctx context.Context, what string, bound time.Duration, is await.Condition) (
+// poll asks the API until a condition holds, and returns when it last did not.
+func (c *runner) poll(ctx context.Context, what string, bound time.Duration, is await.Condition) (
 	began history.Time, err error,
 ) {
 	began = bootclock.Now()
-	err = await.Until(ctx, what, lookEvery, bound, func(ctx context.Context) (bool, string, error) {
+	err = await.Until(ctx, what, pollEvery, bound, func(ctx context.Context) (bool, string, error) {
 		asked := bootclock.Now()
 		done, state, err := is(ctx)
 		if err == nil && !done {
@@ -416,7 +403,7 @@ func (c *runner) podName(ordinal int) string {
 	return fmt.Sprintf("%s-%d", c.Plan.Workload.StatefulSet, ordinal)
 }
 
-// moved reports that a pod is up on another node: Ready, or it has ended there at least once.
+// moved reports whether a pod came up on another node: it is Ready there, or its container has ended there.
 func (c *runner) moved(ctx context.Context, pod, from string) (bool, string, error) {
 	p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
@@ -453,7 +440,7 @@ type volume struct {
 func (c *runner) volume(ctx context.Context, pod string) (volume, error) {
 	var v volume
 	what := fmt.Sprintf("the claim of %s to be bound", pod)
-	err := await.Until(ctx, what, lookEvery, plan.MaxBound, func(ctx context.Context) (bool, string, error) {
+	err := await.Until(ctx, what, pollEvery, plan.MaxBound, func(ctx context.Context) (bool, string, error) {
 		claims, err := c.kube.CoreV1().PersistentVolumeClaims(c.namespace()).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", fmt.Errorf("list claims: %w", err)

@@ -113,7 +113,7 @@ func TestWhatIsAwaitedInFacts(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			got, err := c.come(ctx, p.Steps[0], enclosing{since: 10}, enclosing{since: 10})
+			got, err := c.waitFor(ctx, p.Steps[0], enclosing{since: 10}, enclosing{since: 10})
 			switch {
 			case tc.at == 0:
 				if err == nil || !strings.Contains(err.Error(), "last seen: ") {
@@ -151,7 +151,7 @@ func TestAwaitEndsWithTheFaultItWaitsFor(t *testing.T) {
 	c, _ := calm(t, p)
 	c.rec.have(history.Event{Kind: history.KindFault, Fault: &history.Fault{
 		Step: 7, Stage: history.StageFaultFailed, Error: "boom"}})
-	_, err := c.come(t.Context(), p.Steps[0], enclosing{}, enclosing{})
+	_, err := c.waitFor(t.Context(), p.Steps[0], enclosing{}, enclosing{})
 	if err == nil || !strings.Contains(err.Error(), "it failed: boom") {
 		t.Errorf("got %v", err)
 	}

@@ -21,7 +21,7 @@ const (
 	pods   = "pods"
 )
 
-// feed hands facts on to the history, and keeps those that a step may wait for.
+// feed passes facts to the history, and keeps those that a step may wait for.
 type feed struct {
 	*rundir.HistoryWriter
 	counting bool // The plan awaits a number of commits: inserts are kept too.
@@ -29,12 +29,12 @@ type feed struct {
 	mu      sync.Mutex
 	kept    []arrival
 	objects *world.Objects      // Decodes pods.
-	paths   map[mountKey]string // Where what is mounted below the kubelet's directory is.
+	paths   map[mountKey]string // The paths of mounts below the kubelet's directory.
 	acked   map[string]int      // Operations, by instance.
-	hurt    map[string]bool     // The instances that a fault has hurt since the clients were last waited for.
-	going   map[string]bool     // The pods that were told to end, by their uids.
-	stirred history.Time        // When the harness last had that a pod was made, deleted, or told to end.
-	moved   chan struct{}       // Closed and replaced whenever something is kept.
+	hurt    map[string]bool     // The instances that a fault hurt since a load step last waited for them.
+	ending  map[string]bool     // The pods that were asked to end, by uid.
+	stirred history.Time        // When the harness last saw a pod created, deleted, or asked to end.
+	moved   chan struct{}       // Closed and replaced when a fact is kept.
 }
 
 // arrival is a fact that a step may wait for.
@@ -52,7 +52,7 @@ type mountKey struct {
 
 func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 	f := &feed{
-		HistoryWriter: w, objects: world.NewObjects(), going: map[string]bool{}, moved: make(chan struct{}),
+		HistoryWriter: w, objects: world.NewObjects(), ending: map[string]bool{}, moved: make(chan struct{}),
 		paths: map[mountKey]string{}, acked: map[string]int{}, hurt: map[string]bool{},
 	}
 	for _, s := range p.AllSteps() {
@@ -61,13 +61,12 @@ func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 	return f
 }
 
-// Record hands a fact on.
+// Record passes a fact to the history and keeps it if a step may wait for it.
 func (f *feed) Record(e history.Event) {
 	f.HistoryWriter.Record(e)
 	f.see(e, bootclock.Now())
 }
 
-// see keeps a fact that a step may wait for.
 func (f *feed) see(e history.Event, now history.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,17 +102,17 @@ func (f *feed) object(a *arrival) {
 	known := len(f.objects.Pods.All)
 	f.objects.Add(&history.Event{Kind: a.Kind, Span: a.Span, Object: o})
 	if len(f.objects.Pods.All) == known {
-		return // It cannot be read; the checks read it too, and say so.
+		return // It cannot be read; the checks report that.
 	}
 	p := f.objects.Pods.All[known]
 	a.pod = stateOf(p.Meta, p.Spec, &p.Status.PodStatus)
 	a.pod.uid, a.pod.deleted = p.UID(), p.Deleted()
 	a.pod.deleting = p.Deleting()
-	if o.Verb != history.VerbModified || a.pod.deleting && !f.going[o.UID] {
+	if o.Verb != history.VerbModified || a.pod.deleting && !f.ending[o.UID] {
 		f.stirred = a.at
 	}
 	if a.pod.deleting {
-		f.going[o.UID] = true
+		f.ending[o.UID] = true
 	}
 }
 
@@ -133,14 +132,13 @@ func (f *feed) mounted(a *arrival) bool {
 	return m.Action == history.MountAttach
 }
 
-// hurts remembers that a fault hurt an instance.
 func (f *feed) hurts(instance string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hurt[instance] = true
 }
 
-// victims returns how many operations those have acknowledged that were hurt, and forgets that they were.
+// victims returns the number of acknowledged operations of each hurt instance, and forgets that they were hurt.
 func (f *feed) victims() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,28 +150,28 @@ func (f *feed) victims() map[string]int {
 	return acked
 }
 
-// acknowledged returns how many operations an instance has acknowledged.
 func (f *feed) acknowledged(instance string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.acked[instance]
 }
 
-// after returns the facts that were kept after the first n, and what is closed when there are more.
+// after returns the kept facts but the first n, and a channel that is closed when there are more.
 func (f *feed) after(n int) ([]arrival, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.kept[n:], f.moved
 }
 
-// lastStir returns when the pods last stirred, and what is closed when there is more to know.
+// lastStir returns when the harness last saw a pod created, deleted, or asked to end, and a channel that is closed when
+// there are more facts.
 func (f *feed) lastStir() (history.Time, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stirred, f.moved
 }
 
-// podState is a pod at one moment, as far as a step may wait for it.
+// podState is what a step may wait for of a pod.
 type podState struct {
 	uid, node, revision string
 	phase               corev1.PodPhase
@@ -181,7 +179,7 @@ type podState struct {
 	deleted             bool
 	ready               bool
 	begun               bool // Its containers were started, or cannot be.
-	unschedulable       bool // The scheduler found no node for it.
+	unschedulable       bool // The scheduler finds no node for it.
 }
 
 func stateOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodStatus) *podState {
@@ -208,7 +206,7 @@ func stateOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec, status *corev1.PodSt
 	return s
 }
 
-// is reports that a pod is in the state that a moment brings about.
+// is reports whether a pod is in the state that begins at a moment.
 func (s *podState) is(moment, revision string) bool {
 	if s == nil {
 		return false
@@ -234,7 +232,7 @@ func (s *podState) is(moment, revision string) bool {
 	return false
 }
 
-// String says what was seen, for an error.
+// String describes the state for an error.
 func (s *podState) String() string {
 	if s.deleted {
 		return fmt.Sprintf("(uid %s) deleted", s.uid)

@@ -17,26 +17,19 @@ import (
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// EnsureImages makes the database image and the node image, or takes those that are there.
-func EnsureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
+// EnsureImages makes the node image and the database image, or finds them in the cache. On an existing cluster only the
+// database image is needed.
+func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images, err error) {
 	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
-	return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
+	switch {
+	case m.Access == nil:
+		return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
+	case !m.NoDatabase:
+		images.Database, err = tool.EnsureDatabase(ctx)
+	}
+	return images, err
 }
 
-// ensureImages makes the images of a trial: on a cluster that is there, that of the database alone.
-func ensureImages(ctx context.Context, m ClusterOptions) (offline.Images, error) {
-	if m.Access == nil {
-		return EnsureImages(ctx, m)
-	}
-	if m.NoDatabase {
-		return offline.Images{}, nil
-	}
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
-	database, err := tool.EnsureDatabase(ctx)
-	return offline.Images{Database: database}, err
-}
-
-// versionsOf are the versions that a run records.
 func versionsOf(images offline.Images) map[string]string {
 	return map[string]string{
 		"kubernetes": images.KubernetesVersion, "mysql": images.Database.Version, "node image": images.Node,
@@ -44,7 +37,7 @@ func versionsOf(images offline.Images) map[string]string {
 	}
 }
 
-// EnsureStorages builds what the storages of m need on nodes, or finds it in the cache.
+// EnsureStorages builds the programs that the storages of m need on nodes, or finds them in the cache.
 func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 	for _, name := range m.Storages {
 		def, ok := AllParts().storage(name)
@@ -62,8 +55,8 @@ func EnsureStorages(ctx context.Context, m ClusterOptions) error {
 	return nil
 }
 
-// loadDatabase brings the database image to the nodes that lack it: those of a published node image, and those of a
-// cluster that was made with an earlier database image and is used again.
+// loadDatabase loads the database image on the nodes that lack it: those of a published node image, and those of a
+// reused cluster that was made with an earlier database image.
 func (m ClusterOptions) loadDatabase(ctx context.Context, c clusters.Cluster, image offline.Database) error {
 	if m.NoDatabase {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Judge loads a run from disk and judges it. The live verdict is this one too: there is no other way to judge.
+// Judge loads a run from disk and judges it. The live verdict comes from here too.
 func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
 	var j report.Judged
 	if err := dir.ReadJSON(rundir.RunFile, &j.Run); err != nil {

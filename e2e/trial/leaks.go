@@ -1,9 +1,9 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,37 +17,36 @@ import (
 )
 
 const (
-	// lookBound is how long one look at all nodes and the API may take.
-	lookBound = time.Minute
-	// goneBound is how long what is left may take to go by itself: a unit that is just stopping, a volume that is being
+	scanBound = time.Minute // Of one scan of all nodes and the API.
+	// goneBound is how long leftovers may take to go by themselves: a unit that is stopping, a volume that is being
 	// detached.
 	goneBound = 20 * time.Second
-	lookAgain = 4 * time.Second
+	scanEvery = 4 * time.Second
 )
 
-// lookBefore looks for what was there before the trial hurt anything.
-func (c *runner) lookBefore(ctx context.Context) {
-	c.before = c.look(ctx, history.Before)
-	c.keepLooks(c.before)
+// scanBefore records what exists before the trial hurts anything.
+func (c *runner) scanBefore(ctx context.Context) {
+	c.before = c.scan(ctx, history.Before)
+	c.keep(c.before)
 }
 
-// lookAfter looks for what the trial leaves, and again while something is left that may go by itself. The last look is
-// what counts. It looks although ctx has ended.
-func (c *runner) lookAfter(ctx context.Context) {
+// scanAfter records what the trial leaves. It scans again while something is left that may go by itself, and keeps the
+// last scan. It ignores the end of ctx.
+func (c *runner) scanAfter(ctx context.Context) {
 	if c.kube == nil || len(c.before) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneBound+lookBound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneBound+scanBound)
 	defer cancel()
 	var now []history.Event
 	var left []string
-	err := await.Until(ctx, "nothing to be left of the trial", lookAgain, goneBound,
+	err := await.Until(ctx, "nothing to be left of the trial", scanEvery, goneBound,
 		func(context.Context) (bool, string, error) {
-			now = c.look(ctx, history.After)
+			now = c.scan(ctx, history.After)
 			left = leftOf(c.before, now)
 			return len(left) == 0, strings.Join(left, "; "), nil
 		})
-	c.keepLooks(now)
+	c.keep(now)
 	if err != nil {
 		c.log.Warn("residue", "err", err)
 	}
@@ -59,34 +58,30 @@ func (c *runner) lookAfter(ctx context.Context) {
 // leftOf lists what is left, with its place.
 func leftOf(before, after []history.Event) []string {
 	var all []string
-	for _, e := range after {
-		i := slices.IndexFunc(before, func(b history.Event) bool { return b.Residue.Node == e.Residue.Node })
-		if i < 0 || before[i].Residue.Error != "" || e.Residue.Error != "" {
+	for i, e := range after { // Both are in the order of the nodes.
+		was, is := before[i].Residue, e.Residue
+		if was.Error != "" || is.Error != "" {
 			continue
 		}
-		for _, t := range history.Left(before[i].Residue.Things, e.Residue.Things) {
-			place := e.Residue.Node
-			if place == "" {
-				place = "the API"
-			}
-			all = append(all, place+": "+t.String())
+		for _, t := range history.Left(was.Things, is.Things) {
+			all = append(all, cmp.Or(is.Node, "the API")+": "+t.String())
 		}
 	}
 	return all
 }
 
-func (c *runner) keepLooks(looks []history.Event) {
-	for _, e := range looks {
+func (c *runner) keep(scans []history.Event) {
+	for _, e := range scans {
 		c.rec.Record(e)
 	}
 }
 
-// look looks at the API and at every node, all at once. What could not be looked at is said in the fact.
-func (c *runner) look(ctx context.Context, when history.When) []history.Event {
-	ctx, cancel := context.WithTimeout(ctx, lookBound)
+// scan scans the API and every node in parallel. A fact says if its scan failed.
+func (c *runner) scan(ctx context.Context, when history.When) []history.Event {
+	ctx, cancel := context.WithTimeout(ctx, scanBound)
 	defer cancel()
-	looks := make([]history.Event, len(c.nodes)+1)
-	names := make([]string, len(c.nodes))
+	scans := make([]history.Event, len(c.nodes)+1)
+	var names []string
 	var group sync.WaitGroup
 	one := func(at int, node string, do func(*history.Residue) error) {
 		group.Go(func() {
@@ -95,12 +90,12 @@ func (c *runner) look(ctx context.Context, when history.When) []history.Event {
 			if err := do(r); err != nil {
 				r.Error = err.Error()
 			}
-			looks[at] = history.Event{Kind: history.KindResidue, Source: "trial",
+			scans[at] = history.Event{Kind: history.KindResidue, Source: "trial",
 				Span: history.Between(begin, bootclock.Now()), Residue: r}
 		})
 	}
 	for i, n := range c.nodes {
-		names[i] = n.Name()
+		names = append(names, n.Name())
 		one(i+1, n.Name(), func(r *history.Residue) error {
 			report, err := leaks.Of(ctx, n)
 			if err == nil {
@@ -114,14 +109,14 @@ func (c *runner) look(ctx context.Context, when history.When) []history.Event {
 		return err
 	})
 	group.Wait()
-	return looks
+	return scans
 }
 
-// healAll undoes whatever of this run is left on any node. After steps that went well there is nothing to undo: what
-// is found then was left behind by a fault that said it was healed.
+// healAll undoes what this run left on any node. After steps without an error there is nothing to undo: what is found
+// was left behind by a fault that reported it was healed.
 func (c *runner) healAll(ctx context.Context) error {
 	reports, err := undo.Cluster(ctx, c.nodes, undo.Of(c.RunID, 0))
-	if c.Watchdog != nil && err == nil { // After an error, they are what may still bring a node back.
+	if c.Watchdog != nil && err == nil { // After an error, the watchdogs may still bring a node back.
 		var armed []string
 		if armed, err = c.Watchdog.Release(ctx, undo.Of(c.RunID, 0)); err == nil && len(armed) > 0 {
 			err = fmt.Errorf("left behind by a healed fault: undo timers beside the cluster: %q", armed)

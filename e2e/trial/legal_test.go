@@ -13,11 +13,7 @@ import (
 func TestEveryScenarioIsLegal(t *testing.T) {
 	t.Parallel()
 	parts := AllParts()
-	all := parts.Scenarios
-	for _, c := range parts.Cases {
-		all = append(all, c.Scenario)
-	}
-	for _, s := range all {
+	for _, s := range parts.All() {
 		for seed := range uint64(20) {
 			if err := Validate(parts, plan.Make(s, seed)); err != nil {
 				t.Errorf("scenario %q, seed %d: %v", s.Name, seed, err)

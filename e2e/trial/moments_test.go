@@ -106,7 +106,7 @@ func (f *feed) have(e history.Event) { f.see(e, e.Span.NotAfter) }
 // after it.
 func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 	base := enclosing{since: 10, pods: map[string]*podState{"db-1": {uid: "u", deleting: true}}}
-	a := plan.Await{For: plan.AwaitTerminating, Ordinal: 1}
+	s := plan.Step{Await: &plan.Await{For: plan.AwaitTerminating, Ordinal: 1}}
 	synctest.Test(t, func(t *testing.T) {
 		c := &runner{rec: newFeed(nil, plan.Plan{}), log: slog.New(slog.DiscardHandler)}
 		c.Plan.Workload.StatefulSet, c.Progress = "db", io.Discard
@@ -114,14 +114,14 @@ func TestAMomentBeforeTheStepDoesNotCount(t *testing.T) {
 		c.rec.have(seenPod(history.VerbModified, "u", 11, ending)) // It was so when the step began.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.awaitMoment(ctx, a, base)
+		_, err := c.waitFor(ctx, s, base, base)
 		if err == nil || !strings.Contains(err.Error(), `await "terminating" of db-1`) ||
 			!strings.Contains(err.Error(), "last seen: db-1 (uid u)") {
 			t.Errorf("got %v", err)
 		}
 		done := make(chan error)
 		go func() {
-			_, err := c.awaitMoment(t.Context(), a, base)
+			_, err := c.waitFor(t.Context(), s, base, base)
 			done <- err
 		}()
 		synctest.Wait()

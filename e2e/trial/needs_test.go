@@ -56,7 +56,7 @@ func TestAnExperimentWithoutChaosMesh(t *testing.T) {
 
 // TestAnUpgradeOfAClusterThatIsNotSteady is refused before anything is touched, by what is not as the plan begins.
 func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
-	upgrade, _ := AllParts().Scenario("upgrade")
+	upgrade, _ := AllParts().Named("upgrade")
 	for want, change := range map[string]func(*apitest.Server, *corev1.Node){
 		"": func(*apitest.Server, *corev1.Node) {},
 		`kubernetes: is v1.36.3, and the API server of cluster "c" is v1.37.0; use`: func(s *apitest.Server,
@@ -101,7 +101,7 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 
 // TestAPlanThatTheClusterCannotCarryOut is refused on paper, by fault, need and cluster.
 func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
-	smoke, ok := AllParts().Scenario("smoke")
+	smoke, ok := AllParts().Named("smoke")
 	if !ok {
 		t.Fatal("no scenario smoke")
 	}

@@ -31,24 +31,13 @@ func (p Parts) storage(name string) (fixtures.StorageDefinition, bool) {
 	return find(p.Storages, func(d fixtures.StorageDefinition) bool { return d.Name == name })
 }
 
-// Scenario returns the scenario of that name.
-func (p Parts) Scenario(name string) (plan.Scenario, bool) {
-	return find(p.Scenarios, func(s plan.Scenario) bool { return s.Name == name })
-}
-
 // Case returns the case of that name.
 func (p Parts) Case(name string) (plan.Case, bool) {
 	return find(p.Cases, func(c plan.Case) bool { return c.Name == name })
 }
 
-// All returns the cases, and the scenarios as cases without a report.
-func (p Parts) All() []plan.Case {
-	all := slices.Clone(p.Cases)
-	for _, s := range p.Scenarios {
-		all = append(all, plan.Case{Scenario: s})
-	}
-	return all
-}
+// All returns the cases and the scenarios.
+func (p Parts) All() []plan.Case { return slices.Concat(p.Cases, p.Scenarios) }
 
 // Named returns the one of All of that name.
 func (p Parts) Named(name string) (plan.Case, bool) {

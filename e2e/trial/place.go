@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/report"
 )
@@ -38,7 +38,6 @@ type ClusterOptions struct {
 	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
 	Program           string   // Path of the seatrial program; found or built if empty.
-	Command           []string // Shown to other harnesses; default os.Args.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -46,23 +45,17 @@ type ClusterOptions struct {
 // Place is a cluster that is ready for trials.
 type Place struct {
 	Cluster clusters.Cluster
-	maker   clusters.Maker // Nil of a cluster that cannot be deleted.
-	lock    *lock.Lock     // Nil of a reopened place: the process that made it holds the lock.
-	record  PlaceRecord
-}
+	Program string // Path of the seatrial program.
 
-// PlaceRecord is what another process needs to reopen a place.
-type PlaceRecord struct {
-	ClusterName string            `json:"clusterName"`
-	Image       string            `json:"image"`
-	Agent       string            `json:"agent"`
-	Program     string            `json:"program"`
-	Ours        bool              `json:"ours"` // Leave deletes it.
-	Versions    map[string]string `json:"versions"`
-	ImageSource string            `json:"imageSource"`
-	Engine      string            `json:"engine"`
-	CacheDir    string            `json:"cacheDir"`
-	NodeImages  map[string]string `json:"nodeImages,omitempty"` // By version, of those to upgrade to.
+	clusterName      string
+	ours             bool           // Leave deletes the cluster.
+	maker            clusters.Maker // Nil if the cluster is not ours.
+	lock             *lock.Lock
+	engine, cacheDir string
+	image, agent     string // The database image, and the path of the agent's binary.
+	imageSource      string
+	versions         map[string]string
+	nodeImages       map[string]string // By version, of those to upgrade to.
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -71,71 +64,85 @@ const leaveBound = 2 * time.Minute
 // Prepare makes images and cluster, or uses existing ones. If another harness uses the cluster it returns a
 // *lock.TakenError before it makes anything.
 func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
-	held, err := takeLock(ctx, m)
+	held, err := takeLock(m)
 	if err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, m, held)
-	if err != nil {
-		return nil, errors.Join(err, held.Release(ctx))
+	p := &Place{
+		lock: held, clusterName: m.ClusterName, engine: m.Engine, cacheDir: m.CacheDir, nodeImages: map[string]string{},
+	}
+	if err := p.prepare(ctx, m); err != nil {
+		return nil, errors.Join(err, p.Leave(ctx))
 	}
 	return p, nil
 }
 
-func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, error) {
-	images, err := ensureImages(ctx, m)
-	if err != nil {
-		return nil, err
+func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
+	if m.Reuse || m.Access != nil {
+		if err := p.open(ctx, m); err != nil {
+			return err
+		}
 	}
-	upgrades := map[string]string{}
+	images, err := EnsureImages(ctx, m)
+	if err != nil {
+		return err
+	}
 	for _, v := range m.Upgrades {
 		other := m
 		other.KubernetesVersion = v
 		made, err := EnsureImages(ctx, other)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		upgrades[v] = made.Node
+		p.nodeImages[v] = made.Node
 	}
-	agent, err := program.Agent().Find(ctx, m.Log)
-	if err != nil {
-		return nil, fmt.Errorf("find the node agent: %w", err)
+	p.image, p.imageSource, p.versions = images.Database.Ref, images.Source, versionsOf(images)
+	if p.agent, err = program.Agent().Find(ctx, m.Log); err != nil {
+		return fmt.Errorf("find the node agent: %w", err)
 	}
-	if m.Program, err = findProgram(ctx, m); err != nil {
-		return nil, err
+	if p.Program = m.Program; m.Program == "" {
+		if p.Program, err = program.Seatrial().Find(ctx, m.Log); err != nil {
+			return fmt.Errorf("find the program of the watchdogs: %w", err)
+		}
 	}
 	if err := EnsureStorages(ctx, m); err != nil {
-		return nil, err
+		return err
 	}
+	if p.Cluster != nil {
+		fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
+	} else if err := p.create(ctx, m, images); err != nil {
+		return err
+	}
+	return m.loadDatabase(ctx, p.Cluster, images.Database)
+}
+
+// open opens and locks a cluster that exists. If a cluster to reuse does not exist, p.Cluster stays nil.
+func (p *Place) open(ctx context.Context, m ClusterOptions) error {
 	provider, err := m.provider()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &Place{lock: held, record: PlaceRecord{
-		ClusterName: m.ClusterName, Image: images.Database.Ref, Agent: agent, ImageSource: images.Source,
-		Versions: versionsOf(images), Engine: m.Engine, CacheDir: m.CacheDir, Program: m.Program,
-		NodeImages: upgrades,
-	}}
-	if m.Reuse || m.Access != nil {
-		p.Cluster, err = provider.Open(ctx, m.ClusterName)
-		if err == nil {
-			fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-			err := errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
-			if err != nil {
-				return nil, errors.Join(err, closeCluster(ctx, p.Cluster))
-			}
-			return p, nil
-		}
-		if m.Access != nil || !errors.Is(err, clusters.ErrNotFound) {
-			return nil, err
-		}
+	p.Cluster, err = provider.Open(ctx, m.ClusterName)
+	if m.Access == nil && errors.Is(err, clusters.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.hold(ctx)
+}
+
+// create makes and locks the cluster.
+func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Images) error {
+	provider, err := m.provider()
+	if err != nil {
+		return err
 	}
 	maker, ok := provider.(clusters.Maker)
 	if !ok {
-		return nil, fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
+		return fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
 			m.ClusterName, provider.Name())
 	}
-	p.maker = maker
 	begin := time.Now()
 	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n",
 		m.ClusterName, m.Workers)
@@ -144,43 +151,22 @@ func prepare(ctx context.Context, m ClusterOptions, held *lock.Lock) (*Place, er
 		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
+		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
-	p.record.Ours = true
-	err = errors.Join(hold(ctx, held, p.Cluster), m.loadDatabase(ctx, p.Cluster, images.Database))
-	if err != nil {
-		return nil, errors.Join(err, p.Leave(ctx))
-	}
+	p.maker, p.ours = maker, true
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
-	return p, nil
-}
-
-// Record returns what Reopen needs.
-func (p *Place) Record() PlaceRecord { return p.record }
-
-// Reopen opens a place that another process prepared.
-func Reopen(ctx context.Context, m ClusterOptions, r PlaceRecord) (*Place, error) {
-	provider, err := NewProvider(m.Engine, m.Log)
-	if err != nil {
-		return nil, err
-	}
-	c, err := provider.Open(ctx, r.ClusterName)
-	if err != nil {
-		return nil, err
-	}
-	maker, _ := provider.(clusters.Maker)
-	return &Place{Cluster: c, maker: maker, record: r}, nil
+	return p.hold(ctx)
 }
 
 // Leave deletes the cluster if Prepare made it, and unlocks it. It ignores the end of ctx.
 func (p *Place) Leave(ctx context.Context) error {
 	released := p.Release(ctx)
-	if !p.record.Ours || p.maker == nil {
+	if !p.ours {
 		return released
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return errors.Join(released, p.maker.Delete(ctx, p.record.ClusterName))
+	return errors.Join(released, p.maker.Delete(ctx, p.clusterName))
 }
 
 // Release unlocks the cluster and keeps it.
@@ -196,74 +182,22 @@ func closeCluster(ctx context.Context, c clusters.Cluster) error {
 	return nil
 }
 
-// RunOptions describe one trial.
-type RunOptions struct {
-	Plan     plan.Plan
-	RunsDir  string
-	Header   report.Run // Command line and commit; Run fills in the rest.
-	Progress io.Writer
-	Debug    slog.Level
-	Last     bool // Leave is next: the workload may stay.
-}
-
-// Run carries out one trial.
-func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
-	now := time.Now()
-	header := o.Header
-	header.Schema = report.RunSchemaVersion
-	header.RunID = NewRunID(now)
-	header.Started = now.UTC()
-	header.Scenario, header.Seed = o.Plan.Scenario, o.Plan.Seed
-	header.NodeImageSource = p.record.ImageSource
-	header.Versions = p.record.Versions
-	header.Host = hostFacts(p.record.Engine)
-	beside, err := p.outside()
-	if err != nil {
-		return Outcome{}, err
-	}
-	return Execute(ctx, Request{
-		Parts: AllParts(), Plan: o.Plan, RunID: header.RunID, Cluster: p.Cluster, Image: p.record.Image,
-		Watchdog: beside,
-		Agent:    p.record.Agent, CacheDir: p.record.CacheDir, NodeImages: p.record.NodeImages,
-		RunsDir: o.RunsDir, Header: header, Progress: o.Progress, Debug: o.Debug,
-		Last: o.Last && p.record.Ours,
-	})
-}
-
-// takeLock locks the cluster against other harnesses, on this host and, if the cluster exists, elsewhere.
-func takeLock(ctx context.Context, m ClusterOptions) (*lock.Lock, error) {
+// takeLock locks the cluster against other harnesses on this host, whether it exists or not.
+func takeLock(m ClusterOptions) (*lock.Lock, error) {
 	dir, err := lock.Dir()
 	if err != nil {
 		return nil, err
 	}
-	command := m.Command
-	if len(command) == 0 {
-		command = os.Args
-	}
-	held, err := lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(command), m.Log)
-	if err != nil {
-		return nil, err
-	}
-	if err := holdExisting(ctx, m, held); err != nil {
-		return nil, errors.Join(err, held.Release(ctx))
-	}
-	return held, nil
+	return lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(os.Args), m.Log)
 }
 
-// holdExisting locks a cluster that is to be used again against harnesses on other hosts.
-func holdExisting(ctx context.Context, m ClusterOptions, held *lock.Lock) error {
-	if !m.Reuse {
-		return nil // The provider refuses an existing cluster.
-	}
-	provider, err := NewProvider(m.Engine, m.Log)
+// hold locks the cluster against harnesses on other hosts.
+func (p *Place) hold(ctx context.Context) error {
+	kube, err := client(ctx, p.Cluster)
 	if err != nil {
-		return err
+		return fmt.Errorf("take cluster %q: %w", p.Cluster.Name(), err)
 	}
-	cluster, err := provider.Open(ctx, m.ClusterName)
-	if err != nil {
-		return nil //nolint:nilerr // There is none yet.
-	}
-	return hold(ctx, held, cluster)
+	return p.lock.Hold(ctx, kube)
 }
 
 // ClientConfig returns the configuration of a client of the cluster.
@@ -279,17 +213,8 @@ func client(ctx context.Context, cluster clusters.Cluster) (kubernetes.Interface
 	return kubernetes.NewForConfig(config)
 }
 
-// hold locks the cluster against harnesses on other hosts.
-func hold(ctx context.Context, held *lock.Lock, cluster clusters.Cluster) error {
-	kube, err := client(ctx, cluster)
-	if err != nil {
-		return fmt.Errorf("take cluster %q: %w", cluster.Name(), err)
-	}
-	return held.Hold(ctx, kube)
-}
-
 // Used returns who uses a cluster, by the lock of this host and the lease in the cluster. Without an answer of the API
-// server only the lock counts.
+// server only the lock counts: a cluster that does not run is not in use.
 func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, bool, error) {
 	dir, err := lock.Dir()
 	if err != nil {
@@ -298,44 +223,17 @@ func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, b
 	if h, used, err := lock.Used(dir, name); used || err != nil {
 		return h, used, err
 	}
-	cluster, err := p.Open(ctx, name)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // It is not running, so it is not in use.
+	if cluster, err := p.Open(ctx, name); err == nil {
+		if kube, err := client(ctx, cluster); err == nil {
+			h, used, _ := lock.UsedOn(ctx, kube)
+			return h, used, nil
+		}
 	}
-	kube, err := client(ctx, cluster)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // As above.
-	}
-	h, used, err := lock.UsedOn(ctx, kube)
-	if err != nil {
-		return lock.Holder{}, false, nil //nolint:nilerr // As above.
-	}
-	return h, used, nil
+	return lock.Holder{}, false, nil
 }
 
-// OutsideCommand is the command of the seatrial program that is a dead-man beside a cluster.
+// OutsideCommand is the command of the seatrial program that is a watchdog beside a cluster.
 const OutsideCommand = "deadman"
-
-// findProgram returns the path of the seatrial program, of which a command outlives the harness.
-func findProgram(ctx context.Context, m ClusterOptions) (string, error) {
-	if m.Program != "" {
-		return m.Program, nil
-	}
-	path, err := program.Seatrial().Find(ctx, m.Log)
-	if err != nil {
-		return "", fmt.Errorf("find what outlives the harness: %w", err)
-	}
-	return path, nil
-}
-
-// outside returns what brings nodes of the place back when the harness cannot.
-func (p *Place) outside() (undo.HostWatchdog, error) {
-	dir, err := undo.WatchdogDir()
-	return undo.HostWatchdog{
-		Argv: []string{p.record.Program, OutsideCommand}, Dir: dir, Engine: p.record.Engine,
-		Cluster: p.record.ClusterName,
-	}, err
-}
 
 // OpenOrdered finds the node of an order, through the provider of its cluster.
 func OpenOrdered(log *slog.Logger) undo.OpenNode {
@@ -352,10 +250,8 @@ func OpenOrdered(log *slog.Logger) undo.OpenNode {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		for _, n := range nodes {
-			if n.Name() == o.Node {
-				return n, nil
-			}
+		if n, ok := find(nodes, func(n clusters.Node) bool { return n.Name() == o.Node }); ok {
+			return n, nil
 		}
 		return nil, fmt.Errorf("cluster %q has no node %q", o.Cluster, o.Node)
 	}

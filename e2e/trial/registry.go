@@ -29,7 +29,7 @@ import (
 )
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
-// alphabetical order of the names; checks and scenarios have lists of their own beside them.
+// alphabetical order; checks and scenarios have lists of their own beside them.
 func AllParts() Parts {
 	return Parts{
 		Cases:  scenarios.Cases(),
@@ -90,7 +90,7 @@ func AllParts() Parts {
 // Provider is the kind of clusters that trials run on.
 func Provider() clusters.Definition { return kind.Definition() }
 
-// Access says how a cluster is reached that was there before.
+// Access says how an existing cluster is reached.
 type Access = existing.Options
 
 // provider returns what opens the cluster of m.
@@ -103,12 +103,12 @@ func (m ClusterOptions) provider() (clusters.Provider, error) {
 	return NewProvider(m.Engine, m.Log)
 }
 
-// existingDefinition is what is known of all clusters that were there before.
+// existingDefinition is what is known of every existing cluster.
 func existingDefinition() clusters.Definition {
 	return clusters.Definition{Name: "existing", Capabilities: existing.Capabilities}
 }
 
-// OpenExisting opens the cluster of a context of a kubeconfig. It is to be closed.
+// OpenExisting opens the cluster of a context of a kubeconfig. The caller closes it.
 func OpenExisting(ctx context.Context, a Access, name string) (clusters.Closer, error) {
 	p, err := existing.New(a)
 	if err != nil {
@@ -121,7 +121,7 @@ func OpenExisting(ctx context.Context, a Access, name string) (clusters.Closer, 
 	return c.(clusters.Closer), nil
 }
 
-// CleanExisting removes what sessions have left in the cluster of a context.
+// CleanExisting removes what harnesses left in the cluster of a context.
 func CleanExisting(ctx context.Context, a Access, name string) error {
 	p, err := existing.New(a)
 	if err != nil {
@@ -140,21 +140,29 @@ func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
 	return Provider().New(engine, log)
 }
 
-// LookAt holds an external workload that is there against its plan. It only reads. Its error is plan.FieldErrors when
-// the plan cannot be carried out.
+// LookAt checks an external workload that exists with its plan. It only reads. Its error is plan.FieldErrors if the
+// plan cannot be carried out.
 func LookAt(ctx context.Context, kube kubernetes.Interface, p plan.Plan) error {
 	return external.Look(ctx, kube, p.Workload)
 }
 
-// manifests holds the manifests of an external workload against its plan.
+// manifests checks the manifests of an external workload with its plan.
 func manifests(w plan.Workload) error { return external.Manifests(w) }
+
+// drain is the fault that an upgrade empties a node with.
+func drain(evictable bool) fault.Definition {
+	if evictable {
+		return object.Drain()
+	}
+	return object.Cordon()
+}
 
 func caps(parts Parts) plan.Caps {
 	names := make([]string, 0, len(parts.Workloads))
 	for _, w := range parts.Workloads {
 		names = append(names, w.Name)
 	}
-	return fault.Caps(parts.Faults, names, nil)
+	return fault.Caps(parts.Faults, names)
 }
 
 // Around is the plan that manifests of Chaos Mesh are put into.
@@ -163,12 +171,11 @@ type Around = chaosmesh.Around
 // ImportMesh makes a plan of manifests of Chaos Mesh, in YAML or JSON. Its error is one of plan.FieldErrors, which name
 // the fields.
 func ImportMesh(parts Parts, manifests []byte, a Around) (plan.Plan, error) {
-	a.Faults = fault.Caps(parts.Faults, nil, nil).Faults
+	a.Faults = fault.Caps(parts.Faults, nil).Faults
 	return chaosmesh.Import(manifests, a)
 }
 
-// ReadPlan decodes a plan, and puts steps in the place of the manifests that are in it. What is no plan but manifests
-// is imported, with a.
+// ReadPlan decodes a plan and replaces the manifests in it by steps. Data that is manifests alone is imported, with a.
 func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	if chaosmesh.Is(data) {
 		return ImportMesh(parts, data, a)
@@ -177,5 +184,5 @@ func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil, nil).Faults)
+	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil).Faults)
 }

@@ -2,23 +2,29 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
+	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
 )
 
-// namespace is the trial's own, or that of a StatefulSet that was there.
+// namespace is the trial's own, or that of an existing StatefulSet.
 func (c *runner) namespace() string {
 	if x := c.Plan.Workload.External; x != nil && x.Namespace != "" {
 		return x.Namespace
@@ -28,8 +34,7 @@ func (c *runner) namespace() string {
 
 // setUp turns the observers on and makes the workload.
 func (c *runner) setUp(ctx context.Context) error {
-	config, err := c.connect(ctx)
-	if err != nil {
+	if err := c.connect(ctx); err != nil {
 		return err
 	}
 	if err := c.installAgents(ctx); err != nil {
@@ -41,7 +46,7 @@ func (c *runner) setUp(ctx context.Context) error {
 	if err := c.storage.Make(ctx); err != nil {
 		return fmt.Errorf("make storage %q: %w", c.Plan.Workload.StorageName(), err)
 	}
-	if err := c.startObservers(ctx, config); err != nil {
+	if err := c.startObservers(ctx); err != nil {
 		return err
 	}
 	if err := c.workload.Deploy(ctx); err != nil {
@@ -50,11 +55,11 @@ func (c *runner) setUp(ctx context.Context) error {
 	return nil
 }
 
-// makeWorkload puts the workload together with its storage; nothing is touched yet.
+// makeWorkload creates the workload and its storage in memory; nothing is touched yet.
 func (c *runner) makeWorkload() error {
 	env := fixtures.Env{
-		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.Image,
-		Builds:   fixtures.Builds{CacheDir: c.CacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
+		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.image,
+		Builds:   fixtures.Builds{CacheDir: c.cacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
 		Recorder: c.rec, Clock: bootclock.Now, Log: c.log.With("part", "workload"),
 	}
 	name := c.Plan.Workload.StorageName()
@@ -77,25 +82,12 @@ func (c *runner) makeWorkload() error {
 	c.set, _ = c.workload.(fixtures.Topology)
 	c.data, _ = c.workload.(fixtures.Data)
 	for _, s := range c.Plan.AllSteps() {
-		set, data := needsOfWorkload(s)
+		set, data := s.Needs()
 		if set && c.set == nil || data && c.data == nil {
 			return fmt.Errorf("make workload %q: it cannot carry out step %d (%s)", def.Name, s.N, s.Do)
 		}
 	}
 	return nil
-}
-
-// needsOfWorkload returns whether a step needs a workload with a topology, and one with data.
-func needsOfWorkload(s plan.Step) (set, data bool) {
-	switch s.Do {
-	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
-		return true, false
-	case plan.ActionLoad, plan.ActionChecksum, plan.ActionRead, plan.ActionTamper:
-		return false, true
-	case plan.ActionAwait:
-		return s.Await.For == plan.AwaitSettled, false
-	}
-	return s.Do.ChangesSet(), false
 }
 
 // clientConfig is how the harness reaches a cluster's API server.
@@ -112,24 +104,25 @@ func clientConfig(ctx context.Context, cluster clusters.Cluster) (*rest.Config, 
 	return config, nil
 }
 
-// connect makes the client and lists the nodes.
-func (c *runner) connect(ctx context.Context) (*rest.Config, error) {
+// connect makes the clients and lists the nodes.
+func (c *runner) connect(ctx context.Context) error {
 	config, err := clientConfig(ctx, c.Cluster)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.kube, err = kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make client of cluster %q: %w", c.Cluster.Name(), err)
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make client of cluster %q: %w", c.Cluster.Name(), err)
 	}
-	c.nodes, err = c.Cluster.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes of cluster %q: %w", c.Cluster.Name(), err)
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("make dynamic client of cluster %q: %w", c.Cluster.Name(), err)
 	}
-	return config, nil
+	if c.nodes, err = c.Cluster.Nodes(ctx); err != nil {
+		return fmt.Errorf("list nodes of cluster %q: %w", c.Cluster.Name(), err)
+	}
+	return nil
 }
 
-// onEachNode does something on all nodes at once and returns the first error.
+// onEachNode runs do on all nodes in parallel and returns the first error.
 func (c *runner) onEachNode(ctx context.Context, do func(context.Context, clusters.Node) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.nodes {
@@ -141,7 +134,7 @@ func (c *runner) onEachNode(ctx context.Context, do func(context.Context, cluste
 // installAgents begins a new mount ledger on every node.
 func (c *runner) installAgents(ctx context.Context) error {
 	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
-		done, err := nodefacts.Install(ctx, n, c.Agent)
+		done, err := nodefacts.Install(ctx, n, c.agent)
 		if err != nil {
 			return fmt.Errorf("install agent on node %q: %w", n.Name(), err)
 		}
@@ -150,20 +143,16 @@ func (c *runner) installAgents(ctx context.Context) error {
 	})
 }
 
-// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: what happens while a
-// trial that was given up is healed belongs to its history. stopObservers ends them.
-func (c *runner) startObservers(ctx context.Context, config *rest.Config) error {
+// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: the healing of a
+// cancelled trial belongs to its history. stopObservers ends them.
+func (c *runner) startObservers(ctx context.Context) (err error) {
 	alive := context.WithoutCancel(ctx)
 	c.tailer = nodefacts.Start(alive, nodefacts.Config{
 		Cluster: c.Cluster, Nodes: c.nodes, CSI: c.Plan.Workload.StorageName() == plan.StorageSharedDisk,
 		Recorder: c.rec, Log: c.log.With("part", "nodefacts"),
 	})
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make dynamic client: %w", err)
-	}
 	c.api, err = apiwatch.Start(alive, apiwatch.Config{
-		Client: client, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
+		Client: c.dynamic, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
 	})
 	if err != nil {
 		return fmt.Errorf("watch the API: %w", err)
@@ -186,4 +175,55 @@ func (c *runner) stopObservers(ctx context.Context) {
 	if c.tailer != nil {
 		c.tailer.Stop(ctx)
 	}
+}
+
+// keepEvidence writes what helps a person beside the history: the nodes' logs, their mount tables, and the objects as
+// they are now. It continues after an error: half of the evidence is better than none.
+func (c *runner) keepEvidence(ctx context.Context) error {
+	if c.dynamic == nil {
+		return nil // The cluster was not reached.
+	}
+	return errors.Join(
+		c.keepObjects(ctx),
+		c.onEachNode(ctx, c.keepMounts),
+		c.Cluster.CollectLogs(ctx, c.dir.File(rundir.NodesDir)),
+	)
+}
+
+func (c *runner) keepMounts(ctx context.Context, n clusters.Node) error {
+	table, err := clusters.Run(ctx, n, "cat", "/proc/1/mountinfo")
+	if err != nil {
+		return fmt.Errorf("read mount table of node %q: %w", n.Name(), err)
+	}
+	return c.dir.WriteFile(filepath.Join(rundir.NodesDir, n.Name()+".mountinfo"), []byte(table))
+}
+
+// keepObjects writes one YAML file for each resource. Pods of all namespaces are kept: one of the system may be to
+// blame.
+func (c *runner) keepObjects(ctx context.Context) error {
+	var errs []error
+	for _, r := range []struct{ group, name, namespace string }{
+		{"apps", "controllerrevisions", c.namespace()},
+		{"", "events", c.namespace()},
+		{"", "nodes", ""},
+		{"", "persistentvolumeclaims", c.namespace()},
+		{"", "persistentvolumes", ""},
+		{"", "pods", ""},
+		{"apps", "statefulsets", c.namespace()},
+		{"storage.k8s.io", "volumeattachments", ""},
+	} {
+		resource := c.dynamic.Resource(schema.GroupVersionResource{Group: r.group, Version: "v1", Resource: r.name})
+		list, err := resource.Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		var data []byte
+		if err == nil {
+			data, err = yaml.Marshal(list)
+		}
+		if err == nil {
+			err = c.dir.WriteFile(filepath.Join(rundir.ObjectsDir, r.name+".yaml"), data)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("keep %s: %w", r.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

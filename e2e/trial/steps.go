@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
@@ -21,7 +18,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
-// commitPoll is how often a load step looks at the number of commits.
+// commitPoll is how often a load step reads the number of commits.
 const commitPoll = 50 * time.Millisecond
 
 // steps carries the plan's steps out.
@@ -30,8 +27,8 @@ func (c *runner) steps(ctx context.Context) error {
 	return c.inOrder(ctx, c.Plan.Steps, enclosing{since: c.stepsBegan})
 }
 
-// inOrder carries steps out, one after another. It stops at the first that goes wrong: what follows was planned on the
-// state that this one should have left.
+// inOrder carries steps out, one after another. It stops at the first error: later steps are planned on the state that
+// this one should leave.
 func (c *runner) inOrder(ctx context.Context, steps []plan.Step, in enclosing) error {
 	base := in
 	for _, s := range steps {
@@ -49,7 +46,7 @@ func (c *runner) inOrder(ctx context.Context, steps []plan.Step, in enclosing) e
 	return nil
 }
 
-// logged gives a fault a log of its own, beside the harness's: what went on in it can be read without the rest.
+// logged gives a fault a log of its own, beside the harness's.
 func (c *runner) logged(s plan.Step, do func(*slog.Logger) error) error {
 	name := fmt.Sprintf("%02d-%s.log", s.N, s.Fault.Name)
 	file, err := c.dir.OpenAppend(filepath.Join(rundir.StepsDir, name))
@@ -61,8 +58,8 @@ func (c *runner) logged(s plan.Step, do func(*slog.Logger) error) error {
 	return errors.Join(err, file.Close())
 }
 
-// step carries out one step. In is how things were when the step that encloses it began, base when the last change in
-// the same sequence did.
+// step carries out one step. In is the state when the enclosing step began, base when the last change in the same
+// sequence did.
 func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
 	if s.Do.ChangesSet() {
 		return c.change(ctx, s, in, base)
@@ -92,13 +89,13 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
 }
 
-// change changes the StatefulSet, carries out what is to be done meanwhile, and waits for what comes of the change.
+// change changes the StatefulSet, carries out the steps during the change, and waits for its effect.
 func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *enclosing) error {
 	before, err := c.enclose(ctx)
 	if err != nil {
 		return err
 	}
-	before.open = in.open // What outlasts, outlasts a fault.
+	before.open = in.open // Faults outlast the enclosing fault, not this step.
 	*base = before
 	switch s.Do {
 	case plan.ActionUpdate:
@@ -118,12 +115,12 @@ func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *en
 	return c.set.Converge(ctx, s.Bound.D())
 }
 
-// victimBound is how long clients are given to come back to an instance that was hurt.
+// victimBound is how long clients may take to return to an instance that was hurt.
 const victimBound = 15 * time.Second
 
-// load lets the clients write until so many more inserts are acknowledged. Where nothing is hurt, those whom faults had
-// hurt before must be at work again: the others could acknowledge all before the clients of these have come back. A
-// victim that is not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
+// load lets the clients write until so many more inserts are acknowledged. Outside of faults, earlier victims must work
+// again first: the other instances could acknowledge all before the clients of these have returned. A victim that is
+// not in time is no error here: the plan may have scaled it away, and coverage counts what was seen.
 func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 	begin := c.data.Commits()
 	if calm {
@@ -140,17 +137,18 @@ func (c *runner) load(ctx context.Context, commits int, calm bool) error {
 		}
 	}
 	want := begin + int64(commits)
-	err := wait.PollUntilContextCancel(ctx, commitPoll, true, func(context.Context) (bool, error) {
-		return c.data.Commits() >= want, c.rec.Err()
-	})
-	if err != nil {
-		return fmt.Errorf("await %d more commits, %d seen: %w", commits, c.data.Commits()-begin,
-			errors.Join(err, context.Cause(ctx)))
-	}
-	return nil
+	return await.Until(ctx, fmt.Sprintf("%d more commits", commits), commitPoll, plan.MaxBound,
+		func(context.Context) (bool, string, error) {
+			err := c.rec.Err()
+			if err != nil {
+				err = await.Stop(err)
+			}
+			n := c.data.Commits()
+			return n >= want, fmt.Sprintf("%d acknowledged", n-begin), err
+		})
 }
 
-// fault resolves the victim and hands the fault to the guard.
+// fault finds the victim and runs the fault with a guard.
 func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog.Logger) error {
 	def, ok := c.Parts.fault(s.Fault.Name)
 	if !ok {
@@ -171,29 +169,24 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 			return fmt.Errorf("find the node of the other side %q: %w", env.Peer, err)
 		}
 	}
-	f, err := def.New(*s.Fault, s.N, env)
+	var within enclosing
+	g, release, err := c.guard(def, fault.Config{
+		Step: s, Env: env,
+		Provoke: func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.Provoke, within) },
+		During:  func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.During, within) },
+	})
 	if err != nil {
-		return fmt.Errorf("make fault %q: %w", def.Name, err)
+		return err
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
-	release, err := c.active.take(activeFault{step: s.N, name: def.Name, node: node.Name(), parts: def.Takes})
-	if err != nil {
-		return fmt.Errorf("begin fault %q: %w", def.Name, err)
-	}
 	if in.open == nil {
 		c.rec.hurts(pod)
 	}
-	within, err := c.enclose(ctx)
-	if err != nil {
+	if within, err = c.enclose(ctx); err != nil {
 		release()
 		return err
 	}
-	g := fault.NewGuard(fault.Config{
-		Step: s, Takes: def.Takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal),
-		Provoke: func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.Provoke, within) },
-		During:  func(ctx context.Context) error { return c.inOrder(ctx, s.Fault.During, within) },
-	}, f)
 	if !s.Fault.Outlast {
 		defer release()
 		return errors.Join(g.Run(ctx), within.open.end(ctx))
@@ -210,32 +203,40 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 	return nil
 }
 
+// guard makes a fault and takes its resources, until release is called.
+func (c *runner) guard(def fault.Definition, cfg fault.Config) (g *fault.Guard, release func(), err error) {
+	f, err := def.New(*cfg.Step.Fault, cfg.Step.N, cfg.Env)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make fault %q: %w", def.Name, err)
+	}
+	cfg.Takes, cfg.Recorder, cfg.Journal = def.Takes, c.rec, undo.NewJournal(c.journal)
+	release, err = c.active.take(activeFault{
+		step: cfg.Step.N, name: def.Name, node: cfg.Env.Node.Name(), parts: def.Takes,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("begin fault %q: %w", def.Name, err)
+	}
+	return fault.NewGuard(cfg, f), release, nil
+}
+
 // victim returns the node that a pod of the workload runs on. Within another step it is the one that ran the pod when
 // that step began: what happens within may move the pod.
 func (c *runner) victim(ctx context.Context, pod string, in enclosing) (clusters.Node, error) {
 	name := in.node(pod)
 	if name == "" {
-		err := answered(ctx, fmt.Sprintf("the node of %q to be known", pod), func(ctx context.Context) error {
-			p, err := c.kube.CoreV1().Pods(c.namespace()).Get(ctx, pod, metav1.GetOptions{})
-			if err != nil {
-				return fmt.Errorf("get pod: %w", err)
-			}
-			name = p.Spec.NodeName
-			return nil
-		})
+		now, err := c.enclose(ctx)
 		if err != nil {
 			return nil, err
 		}
+		name = now.node(pod)
 	}
-	for _, n := range c.nodes {
-		if n.Name() == name {
-			return n, nil
-		}
+	if n, ok := find(c.nodes, func(n clusters.Node) bool { return n.Name() == name }); ok {
+		return n, nil
 	}
 	return nil, fmt.Errorf("pod %q is on node %q, which the cluster does not list", pod, name)
 }
 
-// stopLoad ends the clients although the trial's context has ended: an operation left in flight could never be judged.
+// stopLoad ignores the end of ctx: an operation left in flight could never be judged.
 func (c *runner) stopLoad(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
 	defer cancel()

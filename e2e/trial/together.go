@@ -21,23 +21,20 @@ func (c *runner) together(ctx context.Context, s plan.Step, in enclosing) error 
 	before.open = in.open // Faults outlast the enclosing fault, not this step.
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	errs := make([]error, len(s.Branches))
-	var first sync.Once
+	var mu sync.Mutex
+	var errs []error // The first failure comes first.
 	var group sync.WaitGroup
-	var failed int
 	for i, steps := range s.Branches {
 		group.Go(func() {
-			if errs[i] = c.inOrder(ctx, steps, before); errs[i] == nil {
-				return
+			if err := c.inOrder(ctx, steps, before); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+				end(fmt.Errorf("parallel sequence %d failed", i+1)) // Only the first cause counts.
 			}
-			first.Do(func() {
-				failed = i
-				end(fmt.Errorf("parallel sequence %d failed", i+1))
-			})
 		})
 	}
 	group.Wait()
-	errs[0], errs[failed] = errs[failed], errs[0] // The first failure comes first in the message.
 	return errors.Join(errs...)
 }
 

@@ -100,7 +100,8 @@ func calm(t *testing.T, p plan.Plan) (*runner, *acts) {
 		t.Fatal(err)
 	}
 	kube := kubefake.NewClientset()
-	c := &runner{dir: dir, rec: newFeed(rec, p), log: slog.New(slog.DiscardHandler), kube: kube, journal: journal}
+	c := &runner{Place: &Place{}, dir: dir, rec: newFeed(rec, p), log: slog.New(slog.DiscardHandler), kube: kube,
+		journal: journal}
 	c.Plan, c.Progress, c.RunID = p, &lockedWriter{w: &bytes.Buffer{}}, "made-up"
 	c.Plan.Workload.StatefulSet = "db"
 	for i := range 2 {

@@ -1,3 +1,7 @@
+// Package trial is the main path: a plan, carried out once on one cluster, recorded, and judged from disk. The
+// command line and the Ginkgo specs both call it.
+//
+// It imports everything below it; registry.go alone names the concrete faults, workloads, checks and scenarios.
 package trial
 
 import (
@@ -13,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -27,25 +32,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
 )
-
-// Request describes one trial on a cluster that is ready.
-type Request struct {
-	Parts   Parts
-	Plan    plan.Plan
-	RunID   string // Owner mark of everything the trial makes; see NewRunID.
-	Cluster clusters.Cluster
-	Image   string // Reference of the database image, present on every node.
-	Agent   string // Path of the node agent's binary.
-	// NodeImages are present in the engine, by version: those of the versions that the plan upgrades to.
-	NodeImages map[string]string
-	Watchdog   undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
-	CacheDir   string        // Builds; default: below the user's cache directory.
-	RunsDir    string        // The run directory is made below it.
-	Header     report.Run
-	Progress   io.Writer // One line for each begin and end.
-	Last       bool      // The cluster is deleted next: the workload may stay.
-	Debug      slog.Level
-}
 
 // Outcome is the result of a trial. Report is the judgement of the run directory. Interrupted is set if the context
 // ended before the plan. Clean is set if the cluster is as it was: the workload and its volumes are removed, and check
@@ -65,14 +51,30 @@ const (
 	drainBound    = 30 * time.Second
 )
 
+// RunOptions describe one trial.
+type RunOptions struct {
+	Plan     plan.Plan
+	RunsDir  string     // The run directory is made below it.
+	Header   report.Run // Command line and commit; Run fills in the rest.
+	Progress io.Writer  // One line for each begin and end.
+	Debug    slog.Level
+	Last     bool // Leave is next: the workload may stay, if the cluster is deleted then.
+}
+
 // runner carries out one trial.
 type runner struct {
-	Request
+	RunOptions
+	*Place
+
+	RunID       string // Owner mark of everything the trial makes; see NewRunID.
+	Parts       Parts
+	Watchdog    undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
 	dir         *rundir.Dir
 	rec         *feed
 	log         *slog.Logger
 	logFile     *os.File
 	kube        kubernetes.Interface
+	dynamic     dynamic.Interface
 	nodes       []clusters.Node
 	storage     fixtures.Storage
 	workload    fixtures.Workload
@@ -90,12 +92,12 @@ type runner struct {
 	removed     bool // Workload and volumes.
 }
 
-// Execute runs a plan and judges the record: start the observers, deploy the workload, show the steady state, run the
-// steps under load, heal, settle, read everything back, keep evidence, close the history, judge from disk. A trial that
-// was cut short is not an error: its verdict says so, even if the disk was full. An error means that the run directory
-// could not be written or read; Outcome.Dir is set if there is one.
-func Execute(ctx context.Context, req Request) (Outcome, error) {
-	c, err := begin(req)
+// Run carries out a plan and judges the record: start the observers, deploy the workload, show the steady state, run
+// the steps under load, heal, settle, read everything back, keep evidence, close the history, judge from disk. A trial
+// that was cut short is not an error: its verdict says so, even if the disk was full. An error means that the run
+// directory could not be written or read; Outcome.Dir is set if there is one.
+func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
+	c, err := p.begin(o)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -106,7 +108,7 @@ func Execute(ctx context.Context, req Request) (Outcome, error) {
 	}
 	endErr := c.end(ctx)
 	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
-	out.Report, err = JudgeAndWrite(c.dir, req.Parts.Checks)
+	out.Report, err = JudgeAndWrite(c.dir, c.Parts.Checks)
 	out.Clean = c.removed && slices.ContainsFunc(out.Report.Results, func(r check.Result) bool {
 		return r.Check == check.ResidueAudit().Name && r.Verdict == check.Pass
 	})
@@ -126,7 +128,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 			return err
 		}
 		err := c.settle(ctx)
-		c.lookBefore(ctx)
+		c.scanBefore(ctx)
 		return err
 	}
 	if err := c.phase(ctx, history.PhaseSteady, "every instance ready and writable", steady); err != nil {
@@ -138,7 +140,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
-	c.lookAfter(ctx)
+	c.scanAfter(ctx)
 	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system and data file looked over", c.inspect)
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
 }
@@ -168,36 +170,52 @@ func (c *runner) heal(ctx context.Context) error {
 }
 
 // begin makes the run directory and writes what is known before anything is touched.
-func begin(req Request) (*runner, error) {
-	req.Plan.Audit, req.Plan.DataFiles = true, true
-	dir, err := rundir.Create(req.RunsDir, req.Plan.Scenario, req.Plan.Seed, time.Now())
+func (p *Place) begin(o RunOptions) (c *runner, err error) {
+	now := time.Now()
+	watchdogs, err := undo.WatchdogDir()
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(dir.WriteJSON(rundir.RunFile, req.Header), dir.WriteJSON(rundir.PlanFile, req.Plan))
+	o.Plan.Audit, o.Plan.DataFiles = true, true
+	o.Last = o.Last && p.ours
+	o.Progress = &lockedWriter{w: o.Progress}
+	o.Header.Schema = report.RunSchemaVersion
+	o.Header.RunID = NewRunID(now)
+	o.Header.Started = now.UTC()
+	o.Header.Scenario, o.Header.Seed = o.Plan.Scenario, o.Plan.Seed
+	o.Header.NodeImageSource = p.imageSource
+	o.Header.Versions = p.versions
+	o.Header.Host = hostFacts(p.engine)
+	c = &runner{
+		RunOptions: o, Place: p, RunID: o.Header.RunID, Parts: AllParts(),
+		Watchdog: undo.HostWatchdog{
+			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.engine,
+			Cluster: p.clusterName,
+		},
+	}
+	if c.dir, err = rundir.Create(o.RunsDir, o.Plan.Scenario, o.Plan.Seed, now); err != nil {
+		return nil, err
+	}
+	err = errors.Join(c.dir.WriteJSON(rundir.RunFile, o.Header), c.dir.WriteJSON(rundir.PlanFile, o.Plan))
 	if err != nil {
 		return nil, err
 	}
-	logFile, err := dir.OpenAppend(rundir.LogFile)
-	if err != nil {
+	if c.logFile, err = c.dir.OpenAppend(rundir.LogFile); err != nil {
 		return nil, err
 	}
-	rec, err := dir.RecordHistory()
+	c.log = slog.New(slog.NewJSONHandler(c.logFile, &slog.HandlerOptions{Level: o.Debug}))
+	rec, err := c.dir.RecordHistory()
 	if err != nil {
-		return nil, errors.Join(err, logFile.Close())
+		return nil, errors.Join(err, c.logFile.Close())
 	}
-	journal, err := dir.OpenAppend(rundir.JournalFile)
-	if err != nil {
-		return nil, errors.Join(err, logFile.Close(), rec.Close())
+	c.rec, c.began = newFeed(rec, o.Plan), bootclock.Now()
+	if c.journal, err = c.dir.OpenAppend(rundir.JournalFile); err != nil {
+		return nil, errors.Join(err, c.logFile.Close(), rec.Close())
 	}
-	c := &runner{Request: req, dir: dir, rec: newFeed(rec, req.Plan), logFile: logFile, journal: journal,
-		began: bootclock.Now()}
-	c.Progress = &lockedWriter{w: req.Progress}
-	c.log = slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: req.Debug}))
 	if err := c.recordPlan(); err != nil {
-		return nil, errors.Join(err, logFile.Close(), rec.Close(), journal.Close())
+		return nil, errors.Join(err, c.logFile.Close(), rec.Close(), c.journal.Close())
 	}
-	fmt.Fprintf(c.Progress, "run directory: %s\n", dir.Path())
+	fmt.Fprintf(c.Progress, "run directory: %s\n", c.dir.Path())
 	return c, nil
 }
 
@@ -251,13 +269,14 @@ func (c *runner) bounded(ctx context.Context, bound time.Duration, what string, 
 	return err == nil
 }
 
-// phase runs one phase and records and prints its begin and end.
+// phase runs one phase of the trial.
 func (c *runner) phase(
 	ctx context.Context, name history.PhaseName, what string, do func(context.Context) error,
 ) error {
 	return c.recorded(ctx, history.Phase{Name: name, Detail: what}, do)
 }
 
+// recorded runs a phase or a step, and records and prints its begin and end.
 func (c *runner) recorded(ctx context.Context, p history.Phase, do func(context.Context) error) error {
 	begin := bootclock.Now()
 	c.record(history.KindPhase, history.At(begin), func(e *history.Event) { e.Phase = &p })

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/chaos/upgrade"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -22,7 +23,7 @@ import (
 // upgrade carries out a step that upgrades a node, and the steps during it.
 func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 	stocker, ok := c.Cluster.(clusters.Stocker)
-	image := c.NodeImages[s.Upgrade.To]
+	image := c.nodeImages[s.Upgrade.To]
 	if !ok || image == "" {
 		return fmt.Errorf("carry out step %d: cluster %q has no node image of %s to take programs from", s.N,
 			c.Cluster.Name(), s.Upgrade.To)
@@ -61,7 +62,7 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 	}.Run(ctx)
 }
 
-// toUpgrade returns the node that a step is about.
+// toUpgrade returns the node that a step upgrades.
 func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clusters.Node, error) {
 	if s.Upgrade.Ordinal != nil {
 		return c.victim(ctx, c.podName(*s.Upgrade.Ordinal), in)
@@ -79,12 +80,12 @@ func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clus
 	return workers[worker-1], nil
 }
 
-// drainLimit is how long a drain may take within an upgrade: as in kubectl it is no fault that takes effect at once, and
-// a pod such as CoreDNS may take its grace of 30 s on a busy node after the others.
+// drainLimit is how long a drain may take within an upgrade: a pod such as CoreDNS may use its grace of 30 s on a busy
+// node after the others.
 const drainLimit = 4 * time.Minute
 
-// drained does something while a node is drained, which ends as a fault does: whatever happens, also when the harness
-// is killed, the node is made schedulable again. A node on which nothing is to be evicted is cordoned.
+// drained runs a function while a node is drained. The drain is a fault: the node is made schedulable again even if the
+// harness is killed. A node without pods to evict is cordoned.
 func (c *runner) drained(
 	ctx context.Context, s plan.Step, env fault.Env, during func(context.Context) error,
 ) error {
@@ -92,68 +93,42 @@ func (c *runner) drained(
 	if err != nil {
 		return err
 	}
-	name := "drain"
-	if len(pods) == 0 {
-		name = "cordon"
-	}
-	def, ok := c.Parts.fault(name)
-	if !ok {
-		return fmt.Errorf("fault %q is not known", name)
-	}
-	s.Fault = &plan.Fault{Name: name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
-	f, err := def.New(*s.Fault, s.N, env)
+	def := drain(len(pods) > 0)
+	s.Fault = &plan.Fault{Name: def.Name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
+	g, release, err := c.guard(def, fault.Config{
+		Step: s, Env: env, During: during, Limits: fault.Limits{Confirm: drainLimit},
+	})
 	if err != nil {
-		return fmt.Errorf("make fault %q: %w", name, err)
-	}
-	release, err := c.active.take(activeFault{step: s.N, name: name, node: env.Node.Name(), parts: def.Takes})
-	if err != nil {
-		return fmt.Errorf("begin fault %q: %w", name, err)
+		return err
 	}
 	defer release()
-	return fault.NewGuard(fault.Config{
-		Step: s, Takes: def.Takes, Env: env, Recorder: c.rec, Journal: undo.NewJournal(c.journal), During: during,
-		Limits: fault.Limits{Confirm: drainLimit},
-	}, f).Run(ctx)
+	return g.Run(ctx)
 }
 
-// versionEvery is how often the API server is asked for its version, and versionBound how long one answer may take.
+// How often the API server is asked for its version, and how long one answer may take.
 const (
 	versionEvery = time.Second
 	versionBound = 5 * time.Second
 )
 
-// watchVersion records what the API server answers when it is asked for its version, until the returned function is
-// called. What it does not answer is nothing to record: other observers say when it was away.
+// watchVersion records the version that the API server reports, until stop is called. Nothing is recorded while it does
+// not answer: other observers record its absence.
 func (c *runner) watchVersion(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.askVersion(ctx)
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-func (c *runner) askVersion(ctx context.Context) {
-	ticks := time.NewTicker(versionEvery)
-	defer ticks.Stop()
-	for {
-		begin := bootclock.Now()
-		version, err := serverVersion(ctx, c.kube)
-		if err == nil {
+	var group sync.WaitGroup
+	group.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			begin := bootclock.Now()
+			version, err := serverVersion(ctx, c.kube)
+			if err != nil {
+				return
+			}
 			c.record(history.KindVersion, history.Between(begin, bootclock.Now()), func(e *history.Event) {
 				e.Version = &history.Version{Component: history.ComponentAPIServer, Version: version}
 			})
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-	}
+		}, versionEvery)
+	})
+	return func() { cancel(); group.Wait() }
 }
 
 // serverVersion asks an API server for its version.

@@ -14,31 +14,18 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// needChaosMesh is what faults need that are left to Chaos Mesh.
+// needChaosMesh is the need of faults that Chaos Mesh injects.
 const needChaosMesh = "chaos-mesh"
 
-// needs reports whether a fault of the plan needs something of the cluster.
-func needs(parts Parts, p plan.Plan, need string) bool {
-	return slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool {
-		if s.Fault == nil {
-			return false
-		}
-		def, ok := parts.fault(s.Fault.Name)
-		return ok && slices.Contains(def.Needs, need)
-	})
-}
-
-// allNeeds returns what the faults and upgrades of the plan need of the cluster, each once.
-func allNeeds(parts Parts, p plan.Plan) []string {
+// needs returns what the faults and upgrades of the plan need of the cluster, each once.
+func needs(parts Parts, p plan.Plan) []string {
 	var all []string
 	for _, s := range p.AllSteps() {
 		if s.Upgrade != nil {
 			all = append(all, clusters.CanUpgrade)
 		}
-		if s.Fault == nil {
-			continue
-		}
-		if def, ok := parts.fault(s.Fault.Name); ok {
+		if s.Fault != nil {
+			def, _ := parts.fault(s.Fault.Name)
 			all = append(all, def.Needs...)
 		}
 	}
@@ -46,36 +33,41 @@ func allNeeds(parts Parts, p plan.Plan) []string {
 	return slices.Compact(all)
 }
 
-// Validate holds a plan against the parts there are, wherever it is carried out.
-func Validate(parts Parts, p plan.Plan) error {
-	if err := p.Validate(caps(parts)); err != nil {
-		return err
-	}
-	return manifests(p.Workload)
-}
+// Validate checks a plan with the registered parts, for any cluster.
+func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) }
 
-// ValidateHere holds a plan against the parts there are and against what no cluster on this machine can do. Nothing is
-// touched; the kernel is asked for what it has.
+// ValidateHere checks a plan also with what a new cluster on this machine can do. Nothing is touched; the kernel is
+// asked for its features.
 func ValidateHere(parts Parts, p plan.Plan) error { return validateFor(Provider(), parts, p) }
 
-// ValidateExisting holds a plan against what no cluster can do that is reached by a kubeconfig. Nothing is touched.
+// ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do. Nothing is touched.
 func ValidateExisting(parts Parts, p plan.Plan) error {
 	return validateFor(existingDefinition(), parts, p)
 }
 
 func validateFor(provider clusters.Definition, parts Parts, p plan.Plan) error {
 	c := caps(parts)
-	c.Cannot = provider.Capabilities().Cannot
-	for need, why := range c.Cannot {
-		c.Cannot[need] = fmt.Sprintf("no %s cluster on this machine has it: %s", provider.Name, why)
-	}
+	c.Cannot = explained(provider.Capabilities().Cannot,
+		fmt.Sprintf("no %s cluster on this machine has it: ", provider.Name))
+	return validate(c, p)
+}
+
+func validate(c plan.Caps, p plan.Plan) error {
 	if err := p.Validate(c); err != nil {
 		return err
 	}
 	return manifests(p.Workload)
 }
 
-// ValidateNew holds a plan against what a cluster cannot do that the run makes itself: nothing is installed on it.
+// explained puts a prefix before each reason why a need is not met.
+func explained(cannot map[string]string, prefix string) map[string]string {
+	for need, why := range cannot {
+		cannot[need] = prefix + why
+	}
+	return cannot
+}
+
+// ValidateNew checks a plan for a cluster that the run makes, on which nothing is installed.
 func ValidateNew(parts Parts, p plan.Plan) error {
 	var errs plan.FieldErrors
 	if x := p.Workload.External; x != nil && x.Namespace != "" {
@@ -83,7 +75,7 @@ func ValidateNew(parts Parts, p plan.Plan) error {
 			"a StatefulSet that is there is on no cluster that this run makes")
 		return errs
 	}
-	if !needs(parts, p, needChaosMesh) {
+	if !slices.Contains(needs(parts, p), needChaosMesh) {
 		return nil
 	}
 	errs.Add("steps", "keep a cluster with --keep, install Chaos Mesh on it, and use it with --cluster and --reuse",
@@ -91,15 +83,13 @@ func ValidateNew(parts Parts, p plan.Plan) error {
 	return errs
 }
 
-// ValidateOn holds a plan against what the cluster can do and has installed. Nothing on it is touched.
+// ValidateOn checks a plan with what the cluster can do and has installed. Nothing on it is touched.
 func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.Cluster) error {
 	c := caps(parts)
-	c.Cannot = cluster.Capabilities().Lacks(slices.DeleteFunc(allNeeds(parts, p), func(need string) bool {
-		return need == needChaosMesh // It is installed on a cluster: the API server is asked for it.
-	}))
-	for need, why := range c.Cannot {
-		c.Cannot[need] = fmt.Sprintf("cluster %q: %s", cluster.Name(), why)
-	}
+	all := needs(parts, p)
+	c.Cannot = explained(cluster.Capabilities().Lacks(all), fmt.Sprintf("cluster %q: ", cluster.Name()))
+	mesh := slices.Contains(all, needChaosMesh)
+	delete(c.Cannot, needChaosMesh) // It is installed on a cluster: the API server is asked for it.
 	nodes, err := cluster.Nodes(ctx)
 	if err != nil {
 		return fmt.Errorf("count control-plane nodes of cluster %q: %w", cluster.Name(), err)
@@ -112,7 +102,6 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := p.Validate(c); err != nil {
 		return err
 	}
-	mesh := needs(parts, p, needChaosMesh)
 	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
 		return nil
 	}

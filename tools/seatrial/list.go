@@ -314,5 +314,5 @@ func faultFields(d fault.Definition) string {
 
 // examplePlan is a legal plan with the fault.
 func examplePlan(d fault.Definition) plan.Plan {
-	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil, nil).Faults[0], d.Example)
+	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil).Faults[0], d.Example)
 }

@@ -407,7 +407,7 @@ func TestSoakSeedsAreOthers(t *testing.T) {
 		}
 		for _, u := range all {
 			seen[u.Seed] = true
-			if err := trial.Validate(trial.AllParts(), plan.Make(u.Case.Scenario, u.Seed)); err != nil {
+			if err := trial.Validate(trial.AllParts(), plan.Make(u.Case, u.Seed)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -61,7 +61,7 @@ func makePlan(scenario string, seed uint64) (plan.Plan, error) {
 			didYouMean(scenario, namesOf("scenarios")))
 	}
 	seed, err := seedOrNew(seed)
-	return plan.Make(c.Scenario, seed), err
+	return plan.Make(c, seed), err
 }
 
 // seedOrNew draws a seed if none is given.

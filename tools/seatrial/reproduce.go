@@ -60,7 +60,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	var plans []plan.Plan
 	var names []string
 	for _, v := range all {
-		p := plan.Make(v.cases[0].Scenario, seed)
+		p := plan.Make(v.cases[0], seed)
 		if err := f.run.validate(p); err != nil {
 			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
 		}
@@ -98,7 +98,7 @@ func (f *reproduceFlags) repeat(
 ) error {
 	runs := v.runsFor(f.times)
 	for i := range runs {
-		p := plan.Make(v.cases[0].Scenario, seed+uint64(i))
+		p := plan.Make(v.cases[0], seed+uint64(i))
 		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,
@@ -171,7 +171,7 @@ func (v *batch) good(c plan.Case) int {
 
 // samePlan compares two plans without their names.
 func samePlan(a, b plan.Case) bool {
-	pa, pb := plan.Make(a.Scenario, 1), plan.Make(b.Scenario, 1)
+	pa, pb := plan.Make(a, 1), plan.Make(b, 1)
 	pb.Scenario = pa.Scenario
 	return reflect.DeepEqual(pa, pb)
 }

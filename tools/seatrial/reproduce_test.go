@@ -24,7 +24,7 @@ func shown(volumes int) attempt {
 func TestARaceIsRunUntilItIsWon(t *testing.T) {
 	t.Parallel()
 	sign := plan.Sign{Check: "mounts", Says: "twice"}
-	sure := plan.Case{Scenario: plan.Scenario{Name: "it", Finding: sign}, Volumes: 5}
+	sure := plan.Case{Name: "it", Finding: sign, Volumes: 5}
 	race := sure
 	race.Race = true
 	single := race

@@ -27,7 +27,7 @@ func parameterized() map[string]fault.Definition {
 // withParams is the example of a fault with other parameters, as it would be read from a file.
 func withParams(t *testing.T, d fault.Definition, params string) (plan.Plan, plan.Caps) {
 	t.Helper()
-	caps := fault.Caps([]fault.Definition{d}, []string{"ledger"}, nil)
+	caps := fault.Caps([]fault.Definition{d}, []string{"ledger"})
 	p := scenarios.Example(caps.Faults[0], nil)
 	p.Steps[0].Fault.Ordinal = 1
 	var text bytes.Buffer
@@ -44,7 +44,7 @@ func withParams(t *testing.T, d fault.Definition, params string) (plan.Plan, pla
 
 func TestExamplesOfParametersAreLegal(t *testing.T) {
 	for name, d := range parameterized() {
-		caps := fault.Caps([]fault.Definition{d}, []string{"ledger"}, nil)
+		caps := fault.Caps([]fault.Definition{d}, []string{"ledger"})
 		p := scenarios.Example(caps.Faults[0], d.Example)
 		if err := p.Validate(caps); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -30,7 +30,7 @@ func TestEveryFaultMeetsMySQL(t *testing.T) {
 	parts := AllParts()
 	used := map[string]bool{"clock-step": true, "mesh": true, "network-bandwidth": true, "network-delay": true}
 	for _, c := range parts.All() {
-		p := plan.Make(c.Scenario, 1)
+		p := plan.Make(c, 1)
 		if p.Workload.Light {
 			continue
 		}

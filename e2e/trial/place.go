@@ -21,7 +21,6 @@ import (
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/clusters/program"
-	"github.com/seatrial/seatrial/e2e/report"
 )
 
 // ClusterOptions describe the cluster and the images of trials.

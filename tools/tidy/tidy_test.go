@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 		{"concrete on the node", "tools/agent/a.go", imports("fixtures/mysql/start"), ""},
 		{"its own part", "fixtures/mysql/a.go", imports("fixtures/mysql/start"), ""},
 		{"a peer's part", "chaos/fault/node/a.go", imports("chaos/fault/network"), "registry"},
-		{"SQL, its owner", "fixtures/mysql/client/a.go", `import _ "database/sql"`, ""},
+		{"SQL, its owner", "fixtures/mysql/start/a.go", `import _ "database/sql"`, ""},
 		{"SQL in the registry", "e2e/trial/registry.go", `import _ "database/sql"`, "registry"},
 		{"SQL elsewhere", "e2e/check/a.go", `import _ "database/sql"`, "registry"},
 		{"kind elsewhere", "tools/seatrial/a.go", `import _ "sigs.k8s.io/kind/pkg/cluster"`, "registry"},

@@ -309,8 +309,10 @@ func (m *matrix) prepare(t *testing.T) {
 	}
 	m.nodes = withAgents(t, m.log, m.cluster)
 	disks := localpv.Provisioner{
-		Cluster: part{m.cluster, m.nodes[1+workerOfDisk:][:1]}, Kube: m.kube, Recorder: nobody{},
-		Clock: bootclock.Now, Log: m.log,
+		Env: fixtures.Env{
+			Cluster: part{m.cluster, m.nodes[1+workerOfDisk:][:1]}, Kube: m.kube, Recorder: nobody{},
+			Clock: bootclock.Now, Log: m.log,
+		},
 		Spec: localpv.Spec{Class: diskClass, PerWorker: 1, FileSystem: "ext4", SizeMiB: 64},
 	}
 	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx), m.installDriver(t)); err != nil {
@@ -336,8 +338,10 @@ func (m *matrix) installDriver(t *testing.T) error {
 		return err
 	}
 	driver := &shareddisk.Fixture{
-		Cluster: part{m.cluster, m.nodes[:2+workerOfClaim]}, Kube: m.kube, Programs: programs, RunID: "disks",
-		Log: m.log, Fencing: disk.FencingSingle,
+		Env: fixtures.Env{
+			Cluster: part{m.cluster, m.nodes[:2+workerOfClaim]}, Kube: m.kube, RunID: "disks", Log: m.log,
+		},
+		Programs: programs, Fencing: disk.FencingSingle,
 	}
 	return driver.Install(t.Context())
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -14,8 +13,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -49,40 +46,31 @@ type row struct {
 const patience = 4 * time.Second
 
 func main() {
-	e := etcd{base: "http://" + os.Getenv("SEATRIAL_ADDRESS"), prefix: "seatrial/" + os.Getenv("SEATRIAL_RUN") + "/",
-		http: &http.Client{}}
-	out := json.NewEncoder(os.Stdout)
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var req request
-		if err := json.Unmarshal(lines.Bytes(), &req); err != nil {
-			fail(err)
-		}
-		a := e.answer(req, func(r row) {
-			if err := out.Encode(answer{ID: req.ID, Row: &r}); err != nil {
-				fail(err)
-			}
-		})
-		a.ID = req.ID
-		if err := out.Encode(a); err != nil {
-			fail(err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		fail(err)
+	e := etcd{base: "http://" + os.Getenv("SEATRIAL_ADDRESS"), prefix: "seatrial/" + os.Getenv("SEATRIAL_RUN") + "/"}
+	if err := e.serve(json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+// serve answers requests until there are none.
+func (e etcd) serve(in *json.Decoder, out *json.Encoder) error {
+	for {
+		var req request
+		if err := in.Decode(&req); err != nil {
+			return err
+		}
+		a := e.answer(req, func(r row) error { return out.Encode(answer{ID: req.ID, Row: &r}) })
+		a.ID = req.ID
+		if err := out.Encode(a); err != nil {
+			return err
+		}
+	}
 }
 
 // etcd is one member, by its JSON gateway: https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/.
 type etcd struct {
 	base, prefix string
-	http         *http.Client
 }
 
 // pair is a key and its value; JSON has both in base64.
@@ -91,7 +79,7 @@ type pair struct {
 	Value []byte `json:"value"`
 }
 
-func (e etcd) answer(req request, each func(row)) answer {
+func (e etcd) answer(req request, each func(row) error) answer {
 	var a answer
 	var err error
 	switch req.Op {
@@ -136,21 +124,14 @@ func (e etcd) server() (string, error) {
 const page = 1000
 
 // readAll gives each row of the trial, in the order of the keys.
-func (e etcd) readAll(each func(row)) (int64, error) {
-	n := int64(0)
-	err := e.walk(e.prefix, func(p pair) error {
-		var r row
-		client, seq, ok := strings.Cut(strings.TrimPrefix(string(p.Key), e.prefix), "/")
-		var errs [2]error
-		r.Client, errs[0] = strconv.Atoi(client)
-		r.Seq, errs[1] = strconv.ParseInt(seq, 10, 64)
-		if err := errors.Join(errs[:]...); err != nil || !ok {
+func (e etcd) readAll(each func(row) error) (n int64, err error) {
+	err = e.walk(e.prefix, func(p pair) error {
+		r := row{Payload: p.Value}
+		if _, err := fmt.Sscanf(string(p.Key), e.prefix+"%d/%d", &r.Client, &r.Seq); err != nil {
 			return fmt.Errorf("key %q is no row: %w", p.Key, err)
 		}
-		r.Payload = p.Value
-		each(r)
 		n++
-		return nil
+		return each(r)
 	})
 	return n, err
 }
@@ -227,7 +208,7 @@ func (e etcd) call(method string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	res, err := e.http.Do(req)
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,10 @@ func stageCases() []plan.Case {
 					return s
 				})
 				during := slices.Concat(deleted(), staged)
-				return diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
+				p := diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
 					CSIPoint(unready, 0, 8*time.Minute, during...), readBack())
+				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
+				return p
 			},
 			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346, longhorn/longhorn " +
 				"issue 14042",

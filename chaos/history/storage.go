@@ -15,7 +15,8 @@ type CSI struct {
 	// Of an end:
 	Code  string `json:"code,omitempty"`  // The gRPC code's name: "OK", "FailedPrecondition".
 	Error string `json:"error,omitempty"` // The message beside a code other than OK.
-	Point string `json:"point,omitempty"` // The fault point that took part: one of "fail", "delay", "hold", "late", "lie", "unready".
+	// Point is the fault point that took part: one of "delay", "fail", "hold", "late", "lie", "unready".
+	Point string `json:"point,omitempty"`
 	// Attached is, for calls that attach and detach, which nodes the attachment table has the volume on afterwards.
 	Attached []string `json:"attached,omitempty"`
 }

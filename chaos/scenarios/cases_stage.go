@@ -12,9 +12,9 @@ import (
 func stageCases() []plan.Case {
 	return []plan.Case{
 		{
-			// blkid exits with 2 for a disk without a file system and for one that it cannot read alike, and mount-utils
-			// formats both (getDiskFormat and formatAndMountSensitive in k8s.io/mount-utils, mount_linux.go). The driver
-			// here runs that code as most CSI drivers do.
+			// blkid exits with 2 for a disk without a file system, and for one that it cannot read. mount-utils formats
+			// both (getDiskFormat and formatAndMountSensitive in mount_linux.go of k8s.io/mount-utils). The driver here
+			// runs that code, as most CSI drivers do.
 			Finding: plan.Sign{Check: "rows", Says: "lost"},
 			Name:    "k8s-142243",
 			Summary: "Pods are deleted and made again on their node, and their disks cannot be read for the moment " +
@@ -34,8 +34,8 @@ func stageCases() []plan.Case {
 				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
 				return p
 			},
-			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346, longhorn/longhorn " +
-				"issue 14042",
+			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346 and " +
+				"longhorn/longhorn issue 14042",
 		},
 	}
 }

@@ -40,8 +40,9 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	case row == nil:
 	case !*got.Op.Found:
 		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
-			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID}, "%s lost a row for "+
-				"a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read answered at %s.",
+			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID},
+				"%s lost a row for a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read "+
+					"answered at %s.",
 				key.instance, key.client, key.seq, t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
 		}
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:

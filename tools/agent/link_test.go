@@ -48,20 +48,24 @@ func TestLinkServesUntilTheEndOfItsSession(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
-		ctx  context.Context
-		left time.Duration
-		over bool
+		ending bool // The unit is told to stop.
+		left   time.Duration
+		over   bool
 	}{
-		"the session ends":   {t.Context(), 20 * time.Millisecond, true},
-		"it ended before":    {t.Context(), -time.Hour, true},
-		"the unit is ending": {ended, time.Hour, false},
+		"the session ends":   {false, 20 * time.Millisecond, true},
+		"it ended before":    {false, -time.Hour, true},
+		"the unit is ending": {true, time.Hour, false},
 	} {
+		ctx := t.Context()
+		if c.ending {
+			ctx = ended
+		}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		over := false
-		err = serveUntil(c.ctx, listener, bootclock.Now().Add(c.left), func(context.Context) error {
+		err = serveUntil(ctx, listener, bootclock.Now().Add(c.left), func(context.Context) error {
 			over = true
 			return nil
 		})

@@ -80,7 +80,7 @@ func (a awaited) then(ctx context.Context, out io.Writer, path string, argv []st
 		}
 	}
 	if ctx.Err() != nil || a.delay > 0 && await.For(ctx, a.delay) != nil {
-		return nil //nolint:nilerr // As above.
+		return nil // As above.
 	}
 	text, err := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...).CombinedOutput()
 	done.Done = bootclock.Now()

@@ -92,7 +92,7 @@ func (k *known) readObservers(w *world.World) {
 	for _, name := range []string{"statefulsets", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes",
 		"volumeattachments", "events"} {
 		if !k.watched[name] && !k.live {
-			k.missing = append(k.missing, Cause{Sentence: name + " were not watched: what they would tell is not known"})
+			k.missing = append(k.missing, Cause{Sentence: name + " were not watched: what they would say is unknown"})
 		}
 	}
 }

@@ -24,11 +24,13 @@ func TestEveryScenarioIsLegal(t *testing.T) {
 }
 
 // TestEveryFaultMeetsMySQL: a scenario or case with MySQL has each fault, so that no fault is only ever seen with pods
-// that do nothing. The clusters of this project cannot carry out those that are left out, see docs/limits.md.
+// that do nothing. docs/limits.md says why some have none.
 func TestEveryFaultMeetsMySQL(t *testing.T) {
 	t.Parallel()
 	parts := AllParts()
-	used := map[string]bool{"clock-step": true, "mesh": true, "network-bandwidth": true, "network-delay": true}
+	used := map[string]bool{
+		"claim-delete": true, "clock-step": true, "mesh": true, "network-bandwidth": true, "network-delay": true,
+	}
 	for _, c := range parts.All() {
 		p := plan.Make(c, 1)
 		if p.Workload.Light {

@@ -50,7 +50,7 @@ func caps() plan.Caps {
 			{Name: "node-isolate", Check: plan.Names("peer")},
 			{Name: "node-pause", Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-crash", Takes: []plan.Part{plan.PartNode}},
-			{Name: "pod-quota"},
+			{Name: "claim-delete"}, {Name: "pod-quota"},
 		},
 		Workloads: []string{"ledger", "light"},
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// troubles are scenarios of faults that hurt the databases for a moment at most. With them nearly every fault that a
-// kind cluster can carry out meets MySQL under load; a test names the others.
+// troubles are scenarios of faults that hurt the databases for a moment at most. With them every fault that a kind
+// cluster can carry out meets MySQL under load.
 func troubles() []plan.Scenario {
 	const replicas = 2
 	return []plan.Scenario{
@@ -61,9 +61,10 @@ func troubles() []plan.Scenario {
 			},
 		},
 		{
+			// The claim goes when its pod goes, and with it the way back to its rows: so its deletion comes last.
 			Name: "object-trouble",
-			Summary: "A node is drained, and a quota keeps a deleted pod from coming back for a while, MySQL under " +
-				"load.",
+			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, and a claim is " +
+				"deleted under its MySQL instance: claim and volume stay while the instance writes.",
 			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				missing := r.IntN(replicas)
@@ -71,7 +72,9 @@ func troubles() []plan.Scenario {
 					Fault("drain", r.IntN(replicas), 10*time.Second, 5*time.Minute), Load(60), Checksum("after"),
 					Within("pod-quota", missing, 5*time.Minute, deletePod(missing),
 						Await(plan.AwaitGone, missing, time.Minute), Load(40)),
-					Load(60), readBack(), Checksum("settled"))
+					Load(60), Checksum("after"),
+					Fault("claim-delete", r.IntN(replicas), 10*time.Second, 3*time.Minute), Load(60), readBack(),
+					Checksum("settled"))
 			},
 		},
 	}

@@ -148,11 +148,11 @@ func (c *runner) carryOut(ctx context.Context) error {
 // inspect stops the instances and checks their file systems. If an instance does not stop, the file systems that are
 // still mounted are skipped.
 func (c *runner) inspect(ctx context.Context) error {
-	var ended error
+	end := func(context.Context) error { return nil }
 	if c.set != nil {
-		ended = c.set.End(ctx)
+		end = c.set.End
 	}
-	return errors.Join(ended, c.storage.Inspect(ctx))
+	return c.storage.Inspect(ctx, end)
 }
 
 func (c *runner) settle(ctx context.Context) error {

@@ -360,7 +360,7 @@ func Profiles() []Profile {
 	}
 	return []Profile{
 		{"quick", "the first trials of a cluster, about 15 min", quick},
-		{"standard", "every kind of fault once under MySQL, about 1 h", standard},
+		{"standard", "faults of nodes, network, disks, control plane and power under MySQL, about 1 h", standard},
 		{"long", "every scenario that a sound cluster passes", long},
 	}
 }

@@ -25,7 +25,7 @@ const secondLook = 15 * time.Second
 func newCertify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify",
-		Short: "Say whether a cluster may be upgraded, and certify it",
+		Short: "Audit a cluster before an upgrade, certify it, or upgrade a kind cluster under load",
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -46,14 +46,14 @@ func newAudit() *cobra.Command {
 	f := auditFlags{again: secondLook}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Look for what endangers data in an upgrade of a cluster; writes nothing",
+		Short: "Find what endangers data when a cluster is upgraded; writes nothing without --with-pod",
 		Long: fmt.Sprintf(`Audit finds what endangers the data of a cluster, and what an upgrade by one minor version
-changes. It sends GET requests only, at most %d in a second, and reads no Secret. Mounts and kubelets are seen only with
---with-pod, which puts a privileged pod on each node while the audit runs; without it they are listed as not looked at,
-and the exit code is not 0.
+changes. Without --kubeconfig and --context it reads the cluster of the current context. It sends GET requests only, at
+most %d per second, and reads no Secret. Mounts and kubelets are read only with --with-pod, which puts a privileged pod
+on each node while the audit runs; without it they are listed as not read, and the exit code is not 0.
 
-Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be looked at, 254 bad arguments,
-255 the cluster could not be read.`, reader.QPS),
+Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could be read, 254 bad arguments, 255 the
+cluster could not be read.`, reader.QPS),
 		Example: "  seatrial certify audit\n  seatrial certify audit --context prod --to v1.37 -o markdown\n" +
 			"  seatrial certify audit --rbac | kubectl apply -f -",
 		Args: exactly(),
@@ -69,10 +69,10 @@ Exit codes: 0 nothing dangerous, 1 danger, 2 no danger but not everything could 
 	}
 	f.access.register(cmd)
 	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "read the nodes too, through a pod on each; requires --yes-context")
-	cmd.Flags().StringVar(&f.yes, "yes-context", "", "put the pods of --with-pod on the cluster of this context")
+	cmd.Flags().StringVar(&f.yes, "yes-context", "", "confirm that --with-pod may put pods on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
 	outputFlag(cmd, &f.output, "text", "json", "markdown")
-	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs, and ask no cluster")
+	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs; reads no cluster")
 	return cmd
 }
 
@@ -189,13 +189,14 @@ func newCertifyUpgrade() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "upgrade --to VERSION",
-		Short: "Upgrade a cluster by kubeadm under MySQL load, node by node, and judge it",
+		Short: "Upgrade a kind cluster by kubeadm under MySQL load, node by node, and judge it",
 		Long: `Upgrade makes a kind cluster of the version --from with three MySQL instances, upgrades it in place to
 the version --to while clients write, and judges the record: the control plane first, then each worker, drained by
-eviction. The cluster is deleted unless --keep is given. It is the scenario "upgrade".
+eviction. The cluster is deleted unless --keep is given. It is the scenario "upgrade". A cluster that --kubeconfig or
+--context names cannot be upgraded and is refused.
 
-The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. 254: a version is not known, is not later, or skips a minor
-version; nothing was touched.`,
+The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. It is 254, and nothing was touched, if --to is unknown, is not
+later than --from, or skips a minor version.`,
 		Example: "  seatrial certify upgrade --to " + scenarios.UpgradeTo + " --seed 42",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -51,11 +51,11 @@ func newCertifyRun() *cobra.Command {
 	f := certifyFlags{audit: auditFlags{again: secondLook}}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Audit a cluster, carry out the trials of a profile on it, and sign what was shown",
-		Long: `Run audits the cluster and its nodes, carries out the trials of a profile, and compares the cluster
-with what it was before. It writes a signed certificate, which seatrial verify checks by judging the runs again. If the
-audit finds danger, no trial is carried out. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. An interrupted run
-writes no certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
+		Short: "Audit a cluster, run the trials of a profile on it, and sign what was shown",
+		Long: `Run audits the cluster and its nodes, runs the trials of a profile, and compares the cluster with what it
+was before. It writes a signed certificate, which seatrial verify checks by judging the runs again. If the audit finds
+danger, no trial runs. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN. An interrupted run writes no
+certificate. The password of an encrypted key is read from $` + passwordVariable + `.`,
 		Example: "  ssh-keygen -t ed25519 -N '' -f seatrial.key\n" +
 			"  seatrial certify run --key seatrial.key --to v1.37\n" +
 			"  seatrial certify run --key cosign.key --profile standard --context staging --yes-context staging",
@@ -73,7 +73,7 @@ writes no certificate. The password of an encrypted key is read from $` + passwo
 	cmd.Flags().StringVar(&f.audit.to, "to", "", "minor version to upgrade to, for example "+
 		"v1.37 (default: the next one)")
 	cmd.Flags().StringVar(&f.key, "key", "", "private key that signs, Ed25519 or ECDSA P-256: of OpenSSH, "+
-		"PKCS #8 or cosign")
+		"PKCS #8, SEC 1 or cosign")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory of the certificate (default: one below --runs)")
 	return cmd
 }

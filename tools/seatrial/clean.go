@@ -24,7 +24,8 @@ func newClean() *cobra.Command {
 		Short: "Delete the clusters that Seatrial made; with --all also undo setup",
 		Long: `Clean finds Seatrial's clusters by their labels in the container engine and deletes them.
 A cluster with a running trial is skipped unless --force is given. Run directories and built images are kept.
-With --all, an engine that setup started is stopped and its configuration restored.`,
+With --all, an engine that setup started is stopped and its configuration restored.
+With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agents from the cluster that they name.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.ErrOrStderr()

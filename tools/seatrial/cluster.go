@@ -43,17 +43,17 @@ type accessFlags struct {
 func (f *accessFlags) register(cmd *cobra.Command) {
 	f.registerContext(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
-		"namespace of the agents' pods on an existing cluster (default: one of their own)")
+		"namespace of the agents' pods on an existing cluster (default: a new one)")
 	cmd.Flags().StringVar(&f.agentImage, "agent-image", "",
-		"image of the agents' pods, which runs until it is stopped (default: the nodes' pause image)")
+		"image of the agents' pods; it must run until it is stopped (default: the nodes' pause image)")
 }
 
 // registerContext adds the flags of commands that put nothing into the cluster.
 func (f *accessFlags) registerContext(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
-		"use the existing cluster of this kubeconfig; nothing makes or deletes it")
+		"use the existing cluster of this kubeconfig, which is never made or deleted")
 	cmd.Flags().StringVar(&f.context, "context", "",
-		"use the existing cluster of this context of the kubeconfig (default: the current one)")
+		"use the existing cluster of this context (default with --kubeconfig: its current one)")
 }
 
 // given reports whether an existing cluster is used.
@@ -86,7 +86,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	f.registerImages(cmd)
 	f.access.register(cmd)
 	cmd.Flags().StringVar(&f.yes, "yes-context", "",
-		"break the existing cluster of this context; without it nothing there is touched")
+		"confirm that the existing cluster of this context may be broken; without it nothing is touched")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
 }
@@ -97,7 +97,7 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
 	cmd.Flags().StringVar(&f.cache, "cache", "",
-		"where builds are kept (default: seatrial below the user's cache directory)")
+		"directory for builds (default: seatrial below the user's cache directory)")
 }
 
 // options finds or makes the container engine and returns the options of a cluster that all plans fit on; only the

@@ -34,6 +34,6 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "text", "json")
-	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories; checks its disk")
+	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories, whose disk is checked")
 	return cmd
 }

@@ -46,8 +46,8 @@ func newExplain() *cobra.Command {
 which pod blocks it, since when and why, with the events or fields that show it, and whether that looks transient or
 permanent.
 
-With RUNDIR it explains a saved run: at the end of the load or at the moment --at, and for the longest time in which
-nothing moved; it needs no cluster. With --statefulset it reads a cluster as it is now and changes nothing there.
+With RUNDIR it explains a saved run, at the end of the load or at the moment --at, and the longest time in which
+nothing moved; it needs no cluster. With --statefulset it reads a live cluster and changes nothing there.
 The exit code does not depend on what is found.`,
 		Example: "  seatrial explain runs/latest\n  seatrial explain runs/latest --at +45s -o json\n" +
 			"  seatrial explain --statefulset shop/mysql",
@@ -68,10 +68,10 @@ The exit code does not depend on what is found.`,
 	}
 	cmd.Flags().StringVar(&f.at, "at", "", "moment of the run to explain, from its beginning, for example "+
 		"+45s (default: the end of the load, or of the history)")
-	cmd.Flags().DurationVar(&f.bound, "bound", explain.DefaultBound, "how long nothing moves until it is called stuck")
+	cmd.Flags().DurationVar(&f.bound, "bound", explain.DefaultBound, "how long nothing must move to be called stuck")
 	cmd.Flags().StringVar(&f.set, "statefulset", "", "NAMESPACE/NAME of a StatefulSet of a cluster, instead of RUNDIR")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
-		"of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
+		"kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
 	outputFlag(cmd, &f.output, "text", "json")
 	return cmd
 }

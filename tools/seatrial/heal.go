@@ -26,8 +26,9 @@ func newHeal() *cobra.Command {
 		Short: "Undo all faults left on nodes and API objects of Seatrial's clusters",
 		Long: `Heal finds faults by their owner marks, on nodes and API objects, and undoes them. It does not need the
 journal of their run. It can run at any time, repeatedly and in parallel; during a trial it makes that trial UNKNOWN.
-Without --run and --cluster it covers all runs on all of Seatrial's clusters, as with --all.
-With --journal it first lists the faults that the journal of a run directory has open, then undoes those of that run.
+Without --run and --cluster it covers all runs on all of Seatrial's clusters, as with --all. With --kubeconfig or
+--context it covers the cluster that they name.
+With --journal it first lists the faults that are open in the journal of a run directory, then undoes those of that run.
 
 API objects are reached through a control-plane node. If the API server does not answer, heal still heals the nodes and
 reports what it could not do; timers on the control plane keep trying.`,

@@ -30,9 +30,9 @@ func newJudge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge RUNDIR",
 		Short: "Judge a saved run again; needs no cluster and writes nothing",
-		Long: `Judge loads the history of a run and judges it with every check. The verdict is the one the live run was
-given, byte for byte with -o json, as long as the judges are the same. The exit code is that of run. The plan that is
-judged is the one in the history; a plan.json that is missing or contradicts it is a warning.`,
+		Long: `Judge loads the history of a run and judges it with every check. With the judges that judged the live run
+the verdict is the same, byte for byte with -o json. The exit code is that of run. The plan comes from the history; if
+plan.json is missing or contradicts it, that is a warning.`,
 		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
 		Args:    exactly("RUNDIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,8 +92,8 @@ func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
 }
 
 func allFlag(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVar(all, "all", false, "in text: print each finding with its own timeline instead of one for all "+
-		"findings with the same cause, and list all checksums")
+	cmd.Flags().BoolVar(all, "all", false, "in text: print each passed check on its own line and each finding with "+
+		"its own timeline, and list all checksums")
 }
 
 // warn says where the files of a run contradict each other.
@@ -221,8 +221,8 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a recorded run: two nodes on one volume, and the rows lost; needs no cluster",
-		Long: `Demo judges a recorded run that seatrial carries, and shows it as report shows a saved run. A node was
-cut off and its pods were force-deleted; six minutes later two MySQL servers wrote to one volume
+		Long: `Demo judges a recorded run that is part of this program, and shows what happened to one of its volumes.
+A node was cut off and its pods were force-deleted; six minutes later two MySQL servers wrote to one volume
 (kubernetes/kubernetes issue 61832). The exit code is 0.`,
 		Example: "  seatrial demo\n  seatrial demo --open\n  seatrial demo -o html > demo.html",
 		Args:    exactly(),

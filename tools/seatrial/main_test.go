@@ -242,7 +242,7 @@ func TestCompletion(t *testing.T) {
 
 func TestHelpNamesTheExitCodes(t *testing.T) {
 	got := ask(t, "--help")
-	for _, want := range []string{"0 pass", "1 violated", "2 unknown", "254 bad arguments", "255"} {
+	for _, want := range []string{"0 PASS", "1 FAIL", "2 UNKNOWN", "254 bad arguments", "255"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("help lacks %q:\n%s", want, got.stdout)
 		}

@@ -46,12 +46,12 @@ func newNightly() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nightly",
 		Short: "Run every scenario and case that has no verdict yet, then new seeds, until the budget ends",
-		Long: `Nightly carries out every scenario and every case once for a commit and a Kubernetes version: first
-what was not as expected when it last ran, then what has not run for the longest time, the shortest first among equals.
-The rest of the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five times more. The
-same command with the same --runs continues where the last one ended, however it ended. The exit code is the verdict:
-1 if an outcome was certainly not as expected, 2 if one is missing or could not be shown, 0 if all were as expected.
-A trial that does not fit into the rest of the budget is not begun; one that was begun is not cut short.`,
+		Long: `Nightly runs every scenario and every case once for a commit and a Kubernetes version: first what was not
+as expected in its last run, then what has not run for the longest time, among equals the shortest first. The rest of
+the budget goes to new seeds. A seed whose outcome is not as expected is tried up to five more times. The same command
+with the same --runs continues where the last one ended, however it ended. The exit code is the verdict: 0 if all
+outcomes were as expected, 1 if one was certainly not, 2 if one is missing or could not be shown. A trial that does not
+fit into the rest of the budget does not start; one that has started is not cut short.`,
 		Example: "  seatrial nightly --budget 8h\n" +
 			"  seatrial nightly --budget 1h --select 'light+!node-reboot,smoke*'\n" +
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
@@ -72,10 +72,10 @@ A trial that does not fit into the rest of the budget is not begun; one that was
 	f.run.cluster.registerImages(cmd)
 	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
 		"name of the kind clusters, one at a time")
-	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including the making of clusters")
+	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
 	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
-	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names or labels with commas between; "+
+	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names, or labels, separated by commas; "+
 		"+ joins what must all match, ! negates")
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
@@ -385,8 +385,8 @@ func newNightlyMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge DIR...",
 		Short: "Merge the results of shards, each a --runs directory; needs no cluster",
-		Long: `Merge writes junit.xml, nightly.json, nightly.prom and index.html of all shards of one list. The result
-files alone count: a unit of the list that no shard has a result of is UNKNOWN. The exit code is that of nightly.`,
+		Long: `Merge writes junit.xml, nightly.json, nightly.prom and index.html for all shards of one list. It reads
+result files only: a unit of the list without a result in any shard is UNKNOWN. The exit code is that of nightly.`,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return badArguments("DIR is missing: give the --runs directory of each shard")

@@ -95,9 +95,9 @@ func newPlanImport() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Convert Chaos Mesh manifests to a plan and print it; needs no cluster",
 		Long: `Import reads objects of chaos-mesh.org/v1alpha1, validates them by the rules of Chaos Mesh and its
-documentation, and prints an equivalent plan. Seatrial's own faults are used if they can do the same; the rest needs
-Chaos Mesh in the cluster, or is refused. The manifests of a file run one after the other. Their namespace stands for
-the namespace of the trial.`,
+documentation, and prints an equivalent plan. It uses Seatrial's own faults if they do the same; the rest needs Chaos
+Mesh in the cluster, or is refused. The manifests of a file run one after the other. Their namespace stands for the
+namespace of the trial.`,
 		Example: "  seatrial plan import partition.yaml --labels app=mysql\n" +
 			"  seatrial plan import kill.yaml --seed 42 -o json > plan.json && seatrial run --plan plan.json\n" +
 			"  seatrial plan import machines.yaml --machine worker-1=0",

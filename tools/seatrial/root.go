@@ -14,7 +14,7 @@ import (
 const longHelp = `Seatrial kills kubelets, cuts networks and reboots nodes while a database is writing, records
 what happened, and judges the record. A PASS is proof, a FAIL names the culprit, anything less is UNKNOWN.
 
-Exit codes: 0 pass, 1 violated, 2 unknown, 254 bad arguments, 255 the harness failed.`
+Exit codes: 0 PASS, 1 FAIL, 2 UNKNOWN, 254 bad arguments or a cluster in use, 255 the harness failed or was stopped.`
 
 // newRoot makes the command line. As kubectl-seatrial, its help shows the form kubectl uses for plugins.
 func newRoot(arg0 string) *cobra.Command {

@@ -36,8 +36,8 @@ func newRun() *cobra.Command {
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-With --kubeconfig or --context it uses an existing cluster and leaves it as it was; it prints the plan and touches
-nothing until --yes-context names that cluster.`,
+With --kubeconfig or --context it uses an existing cluster and does not delete it; it prints the plan and touches
+nothing unless --yes-context names that context.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
 		Args: atMost("SCENARIO"),
@@ -53,7 +53,7 @@ nothing until --yes-context names that cluster.`,
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&f.workload, "workload", "",
-		"try the StatefulSet that this file describes, see docs/workloads.md")
+		"try the StatefulSet of yours that this file describes, see docs/workloads.md")
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "run the plan, or the Chaos Mesh manifests, in this file")
 	return cmd
 }
@@ -64,7 +64,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.cluster.register(cmd)
 	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(),
 		"parent of the run directories ($ARTIFACTS/runs if that is set)")
-	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster for the next run of the same --cluster")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster; --reuse uses it again")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
 }
 

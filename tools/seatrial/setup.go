@@ -22,8 +22,8 @@ func newSetup() *cobra.Command {
 		Short: "Make what a trial needs: a container engine, the node image, the database image",
 		Long: `Setup does what run does before it makes a cluster. A container engine that works is not touched.
 Images are built only if their inputs changed; an interrupted build continues where it stopped.
---save also writes them to a file; --load takes them from a file that the same build of seatrial saved on another host,
-and then needs no Go and no compiler.`,
+--save also writes them to a file. --load takes them from a file that the same build of seatrial saved on another host;
+that needs no Go and no compiler.`,
 		Example: "  seatrial setup\n  seatrial setup --save images.tar\n  seatrial setup --load images.tar",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,8 +57,8 @@ and then needs no Go and no compiler.`,
 		},
 	}
 	f.registerImages(cmd)
-	cmd.Flags().StringVar(&save, "save", "", "write all that was made, except the engine, to this file (about 1 GB)")
-	cmd.Flags().StringVar(&load, "load", "", "take all of it from this file instead of making it")
+	cmd.Flags().StringVar(&save, "save", "", "write the images to this file (about 1 GB)")
+	cmd.Flags().StringVar(&load, "load", "", "take the images from this file instead of building them")
 	outputFlag(cmd, &output, "text", "env").Usage = "text, or env (NAME=value lines)"
 	return cmd
 }

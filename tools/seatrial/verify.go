@@ -37,7 +37,7 @@ func newVerify() *cobra.Command {
 		Long: `Verify checks the signature of a certificate, compares the files of its runs, below the directory RUNS,
 with their digests, judges the runs again, and derives the certificate again. With --kubeconfig or --context it also
 reads the cluster and compares it with the one that was certified: a certificate is void once the cluster has changed.
-The signer alone vouches for the audit, for the fingerprint, and that the runs are of that cluster and none is left out.
+Only the signer vouches for the audit, for the fingerprint, and that the runs are of that cluster and none is omitted.
 
 Exit codes: 0 genuine, and the verdict is PASS; 1 rejected, or the verdict is FAIL; 2 genuine, and the verdict is
 UNKNOWN; 254 bad arguments.`,
@@ -49,13 +49,13 @@ UNKNOWN; 254 bad arguments.`,
 		},
 	}
 	f.access.registerContext(cmd)
-	cmd.Flags().StringVar(&f.key, "key", "", "public key of the signer: PEM, or a line of OpenSSH")
+	cmd.Flags().StringVar(&f.key, "key", "", "file with the public key of the signer: PEM, or a line of OpenSSH")
 	return cmd
 }
 
 func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr io.Writer) error {
 	if f.key == "" {
-		return badArguments("--key is missing: give the public key of who signed")
+		return badArguments("--key is missing: give the file with the public key of the signer")
 	}
 	text, err := os.ReadFile(f.key)
 	if err != nil {

@@ -292,7 +292,7 @@ func TestCertifyRefuses(t *testing.T) {
 			apitest.Serve(t).Kubeconfig(t)},
 		"--yes-context is for a cluster named": {"certify", "run", "--key", i.private, "--to", "v1.37",
 			"--yes-context", "prod"},
-		"--key is missing: give the public key":   {"verify", i.file, i.runs},
+		"--key is missing: give the file with the public key": {"verify", i.file, i.runs},
 		"RUNS is missing":                         {"verify", i.file},
 		"read the public key":                     {"verify", i.file, i.runs, "--key", i.private},
 		"is not the directory of the runs":        {"verify", i.file, i.file, "--key", i.public},

@@ -12,8 +12,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// TestWholeTrialPasses holds that a trial in which all was well passes every check, and that each had something to
-// judge.
+// TestWholeTrialPasses holds that a sound trial passes every check, each with evidence.
 func TestWholeTrialPasses(t *testing.T) {
 	r := judgeTwice(t, historytest.Smoke().History())
 	if r.Verdict != check.Pass {
@@ -30,7 +29,7 @@ func TestWholeTrialPasses(t *testing.T) {
 	}
 }
 
-// TestNothingToJudge holds that no check passes a history that shows nothing, and that each says why.
+// TestNothingToJudge holds that no check passes a history without evidence, and that each says why.
 func TestNothingToJudge(t *testing.T) {
 	smoke := historytest.Smoke().History()
 	noPlan := history.History{Events: drop(kind(history.KindPlan))(slices.Clone(smoke.Events))}
@@ -72,7 +71,7 @@ func TestNothingToJudge(t *testing.T) {
 	}
 }
 
-// TestFaultFree holds that a trial whose plan has no fault can pass: it shows less, and says what it judged.
+// TestFaultFree holds that a trial without faults can pass, and that its result says what was judged.
 func TestFaultFree(t *testing.T) {
 	h := trialOf(then(drop(kind(history.KindFault)), edit(kind(history.KindPlan), func(e *history.Event) {
 		p := historytest.SmokePlan()

@@ -7,13 +7,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// AttachOrder judges whether a volume was on one node at a time, as far as attaching goes: by the driver's own table
-// of attachments, by what was mounted elsewhere when a call to attach ended well, and by the VolumeAttachments. A mount
-// of a disk that was pulled out of its node, and shown to be, is not mounted elsewhere: such a volume is detached from
-// that node more surely than by any table.
+// AttachOrder judges whether a volume was attached to one node at a time, by the driver's own table of attachments, by
+// the mounts on other nodes when a call to attach succeeded, and by the VolumeAttachments. A mount of a disk that was
+// provably pulled out of its node does not count: no table detaches a volume more surely.
 //
-// Two VolumeAttachments of one volume are compared by resourceVersion, which is the order in which the API server
-// stored them (KEP-5504): no clock comes into it.
+// Two VolumeAttachments of one volume are compared by resourceVersion, the order in which the API server stored them
+// (KEP-5504), so clocks do not matter.
 func AttachOrder() Check {
 	return Check{
 		Name:    "attach-order",
@@ -30,7 +29,7 @@ func AttachOrder() Check {
 func judgeAttachOrder(r *ruling) {
 	r.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
 	r.sawMounts(r.window())
-	table := map[string]*world.Call{} // By volume: the last call that told the table.
+	table := map[string]*world.Call{} // By volume: the last call with an end, which carries the driver's table.
 	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach) {
 		v := r.world.Volumes().ByHandle(c.Volume)
 		if c.RPC == world.RPCAttach && c.Begin != nil && v != nil && !v.PV.ManyNodes() {
@@ -64,7 +63,7 @@ func (r *ruling) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
 		if other == node || !r.firstOf(v, other, node) {
 			continue
 		}
-		var last []int64 // Of the last call to detach it from there.
+		var last []int64 // Events of the last call to detach it from there.
 		for _, d := range r.world.Calls().Of(world.RPCDetach) {
 			if d.Is(world.RPCDetach, v.Handle, other) && d.Began().NotBefore <= c.Ended().NotAfter {
 				last = d.Events()
@@ -87,12 +86,12 @@ func (r *ruling) blameTwo(v *world.VolumeLife, c *world.Call, more []int64, form
 		Events: leading(c.Events(), more), Faults: r.trial.FaultsIn(c.Lasted())}, format, args...)
 }
 
-// firstOf reports that nothing was reported yet of a volume and these two nodes.
+// firstOf reports whether nothing was reported yet about a volume and these two nodes.
 func (r *ruling) firstOf(v *world.VolumeLife, one, other string) bool {
 	return r.first(v.Name, min(one, other), max(one, other))
 }
 
-// judgeObjects looks for two VolumeAttachments of one volume that were both attached at one resourceVersion.
+// judgeObjects reports two VolumeAttachments of one volume that were both attached at one resourceVersion.
 func (r *ruling) judgeObjects(v *world.VolumeLife) {
 	var all []world.Period
 	for _, at := range r.world.Storage().Attachments {

@@ -11,8 +11,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// busy is the passing trial with about so many more facts of operations: 4 of 5 operations insert a row, which the
-// final read shows, and each is two facts.
+// busy is the passing trial with about that many more operation events, two for each operation: 4 of 5 operations
+// insert a row, which the final read has.
 func busy(facts int) history.History {
 	h := historytest.Smoke().History()
 	final := map[string]*history.Rows{}
@@ -87,7 +87,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// perEvent reports the time for one fact, by the clock and of processors: the first says little on a busy machine.
+// perEvent reports the wall time and the CPU time for one event: wall time alone says little on a busy machine.
 func perEvent(b *testing.B, events int, before time.Duration) {
 	each := float64(b.N) * float64(events)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/each, "ns/event")

@@ -8,10 +8,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Cause is findings that are told as one: each of them shares an active fault with another one or, where no fault was
-// active, its check.
+// Cause groups findings that are reported as one: each shares an active fault with another of the group or, if no fault
+// was active, its check.
 type Cause struct {
-	Faults []string // Those that were active during any of the findings, in the order of their steps.
+	Faults []string // Faults active during any of the findings, in the order of their steps.
 	Found  []Found  // In the order of the report: the findings of one check are neighbours.
 	keys   []string
 }
@@ -20,7 +20,7 @@ type Cause struct {
 type Found struct {
 	Check, Source string
 	Finding
-	n int // Its place in the report.
+	n int // Its position in the report.
 }
 
 // First is when the first finding was proven.
@@ -54,7 +54,7 @@ func (r Report) Causes() []Cause {
 	return causes
 }
 
-// join adds a cause and merges it with those that it shares a key with.
+// join adds a cause and merges it with every cause that shares a key with it.
 func join(causes []Cause, one Cause) []Cause {
 	apart := causes[:0:0]
 	for _, c := range causes {
@@ -71,7 +71,7 @@ func join(causes []Cause, one Cause) []Cause {
 	return append(apart, one)
 }
 
-// stepOf reads the number of the step off the name of a fault, as Finding.Faults has it.
+// stepOf parses the step number out of a fault's name in Finding.Faults, 0 if there is none.
 func stepOf(fault string) int {
 	step := 0
 	if _, err := fmt.Sscanf(fault, "step %d ", &step); err != nil {

@@ -1,4 +1,4 @@
-// Package check holds the judges: pure functions from a world to a result. Each defends one promise, in one sentence.
+// Package check holds the checks: pure functions from a world to a result. Each judges one promise.
 package check
 
 import (
@@ -8,17 +8,17 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Verdict is what a check or a trial comes to.
+// Verdict is the outcome of a check or a trial.
 type Verdict string
 
-// The verdicts. Fail is worse than Unknown, Unknown worse than Pass: the worst of the parts is that of the whole.
+// The verdicts. Fail is worse than Unknown, Unknown worse than Pass. The verdict of a trial is its checks' worst.
 const (
 	Pass    Verdict = "PASS"    // The promise held, and the evidence suffices to say so.
-	Fail    Verdict = "FAIL"    // The promise was certainly broken; the finding names the culprit.
+	Fail    Verdict = "FAIL"    // The promise was certainly broken; a finding names the culprit.
 	Unknown Verdict = "UNKNOWN" // Neither could be shown.
 )
 
-// Worst returns the worst of the verdicts, and Unknown when there are none.
+// Worst returns the worst of the verdicts, Unknown if there are none.
 func Worst(vs ...Verdict) Verdict {
 	if len(vs) == 0 {
 		return Unknown
@@ -46,19 +46,19 @@ type Finding struct {
 	Faults   []string     `json:"faults,omitempty"` // The faults that were active then: "step 4 node-partition".
 }
 
-// Result is what one check says of one history.
+// Result is the outcome of one check on one history.
 type Result struct {
 	Check    string    `json:"check"`
 	Promise  string    `json:"promise"`
 	Source   string    `json:"source"` // Where the rule comes from: a KEP, a k/k issue, a manual, the design.
 	Verdict  Verdict   `json:"verdict"`
-	Evidence int       `json:"evidence"` // How many facts of Unit were judged; 0 is never a Pass.
+	Evidence int       `json:"evidence"` // How many Units were judged; with 0 a check never passes.
 	Unit     string    `json:"unit"`     // "acknowledged rows", "mounts of volumes".
 	Findings []Finding `json:"findings,omitempty"`
 	Reasons  []string  `json:"reasons,omitempty"` // Why it is Unknown, or what limits it; plain sentences.
-	// Subjects are what was looked at, where a check says so of each: "volume pvc-1", "mysql-0". They are sorted.
+	// Subjects names what was judged, if the check lists it: "volume pvc-1", "mysql-0". It is sorted.
 	Subjects []string `json:"-"`
-	Notes    []string `json:"notes,omitempty"` // Worth reading, changes nothing: "longest blind gap 1.2 s".
+	Notes    []string `json:"notes,omitempty"` // Facts that do not change the verdict: "longest blind gap 1.2 s".
 }
 
 // Check is a judge and its promise.
@@ -67,10 +67,10 @@ type Check struct {
 	Promise string
 	Source  string
 	Unit    string // What its evidence counts.
-	// Applies says, from the plan and nothing else, whether the trial has what the promise is about; nil means that
-	// every trial has. What was merely not seen is no reason to leave a check out.
+	// Applies reports, from the plan alone, whether the promise concerns the trial; nil means always. Missing evidence
+	// does not leave a check out.
 	Applies func(*world.World) bool
-	// Lacks says why the workload gives no evidence of the promise; empty, or nil, where it does.
+	// Lacks returns why the workload gives no evidence of the promise, "" if it does; nil means that it always does.
 	Lacks func(*world.World) string
 	judge func(*ruling)
 }
@@ -78,17 +78,17 @@ type Check struct {
 // Report is the verdict of a whole trial.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
-	// Results are in the order of the list of checks, without those that do not apply.
+	// Results has the checks that apply, in the order in which they were given.
 	Results []Result `json:"results"`
-	// NotJudged are the promises that the workload gives no evidence of. They are no part of the verdict.
+	// NotJudged has the promises that the workload gives no evidence of. They do not count for the verdict.
 	NotJudged []Unjudged `json:"notJudged,omitempty"`
 }
 
-// Run judges a history with every check that applies to its plan. A check that panics is Unknown and does
-// not stop the others.
+// Run judges a history with every check that applies to its plan. A check that panics is Unknown and does not stop the
+// others.
 func Run(hist history.History, checks []Check) Report { return Judge(world.New(hist), checks) }
 
-// Judge is Run for a history that was read already.
+// Judge is Run for an existing world.
 func Judge(w *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
@@ -128,7 +128,7 @@ func runOne(w *world.World, c Check) (res Result) {
 	return rule(w, c)
 }
 
-// All returns every check, in alphabetical order. A new one is one new file and one line here.
+// All returns every check, in alphabetical order.
 func All() []Check {
 	return []Check{
 		AttachOrder(),

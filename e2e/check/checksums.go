@@ -9,16 +9,16 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// The labels of the checksums that the workload takes of its own accord; those of the plan's steps are free.
+// Labels of the checksums that the workload takes by itself. The plan's steps choose their own labels.
 const (
 	labelFilled  = "filled"
 	labelSettled = "settled"
 )
 
-// Checksums judges the tables that nobody writes to: whatever is done to the nodes, they never change.
+// Checksums judges the quiet tables, which no client writes to: whatever happens to the nodes, they never change.
 //
-// Every whole checksum of one table of one instance must equal the one before it, from the first to the last. To name
-// the fault that did it, there must be one between each two faults, one before the first and one after the last.
+// Every checksum of a table of an instance must equal the one before it. To attribute a change to a fault, it demands
+// one checksum between each two faults, one before the first and one after the last.
 func Checksums() Check {
 	return Check{
 		Name:    "checksums",
@@ -58,8 +58,8 @@ func judgeChecksums(r *ruling) {
 	r.judgeTaken(quiet)
 }
 
-// compared returns the checksums of a table that are compared: those that could be taken and, of a table that clients
-// write to, after they had stopped.
+// compared returns the checksums of a table that must be equal: the successful ones and, if clients write to the table,
+// only those from after the clients had stopped.
 func compared(t *world.Table) []*history.Event {
 	return slices.DeleteFunc(t.Taken, func(e *history.Event) bool {
 		return e.Checksum.Error != "" || !t.Quiet && e.Checksum.Label != labelSettled
@@ -80,7 +80,7 @@ func (r *ruling) compare(t *world.Table, when func(a, b *history.Event) string) 
 	}
 }
 
-// differs says how two checksums of one table differ, "" when they do not.
+// differs returns how two checksums of one table differ, "" if they do not.
 func differs(a, b *history.Checksum) string {
 	var parts []string
 	if a.Rows != b.Rows {
@@ -95,7 +95,7 @@ func differs(a, b *history.Checksum) string {
 	return strings.Join(parts, "; ")
 }
 
-// judgeTaken demands the checksums that the plan's faults call for.
+// judgeTaken demands the checksums at the begin, at the end and around each of the plan's faults.
 func (r *ruling) judgeTaken(quiet []*world.Table) {
 	of := func(replicas int, do func(*world.Table)) {
 		for _, t := range quiet {
@@ -143,7 +143,7 @@ func (r *ruling) judgeAround(l world.Fault, t *world.Table) {
 	}
 }
 
-// checksumName names a checksum by its label and, where it has one, its step.
+// checksumName names a checksum by its label and, if it has one, its step.
 func checksumName(c *history.Checksum) string {
 	if c.Step == 0 {
 		return fmt.Sprintf("%q", c.Label)

@@ -10,8 +10,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Coverage judges whether the trial was one: whether what was planned was done, took effect, was undone, and had the
-// workload at work around it. It never fails: what it misses makes the trial Unknown, since nothing was shown.
+// Coverage judges whether the trial tested anything: each planned fault was injected, took effect and was healed, with
+// the workload at work around it. It never fails: what is missing makes the trial Unknown.
 func Coverage() Check {
 	return Check{
 		Name:    "coverage",
@@ -23,7 +23,7 @@ func Coverage() Check {
 }
 
 func judgeCoverage(r *ruling) {
-	var t told
+	var t reported
 	for _, l := range r.trial.Faults {
 		r.judgeLife(l)
 		for _, e := range l.Failed {
@@ -44,11 +44,11 @@ func judgeCoverage(r *ruling) {
 	}
 }
 
-// told are the errors that are reasons already: the error of a fault is that of its step and of the phase too.
-type told []string
+// reported holds the errors that are reasons already: a fault's error comes up again as that of its step and phase.
+type reported []string
 
-// rest says how something ended: with the error, unless that is a reason already.
-func (t told) rest(err string) string {
+// ending says that something ended with err; it leaves err out if that is a reason already.
+func (t reported) ending(err string) string {
 	for _, known := range t {
 		if known != "" && strings.Contains(err, known) {
 			return "was cut short by that"
@@ -58,23 +58,23 @@ func (t told) rest(err string) string {
 }
 
 // judgePhase reports whether a phase or step began and ended well.
-func (r *ruling) judgePhase(p world.PhaseSpan, what string, t told) bool {
+func (r *ruling) judgePhase(p world.PhaseSpan, what string, t reported) bool {
 	switch {
 	case p.Begin == nil:
 		r.unknown("%s never began", what)
 	case p.End == nil:
 		r.unknown("%s never ended", what)
 	case p.End.Phase.Error != "":
-		r.unknown("%s %s", what, t.rest(p.End.Phase.Error))
+		r.unknown("%s %s", what, t.ending(p.End.Phase.Error))
 	default:
 		return true
 	}
 	return false
 }
 
-// judgeSteps holds that every step began and ended well, and returns the errors that are reasons by then. If the plan
-// was given up, the rest of it is one reason.
-func (r *ruling) judgeSteps(t told) told {
+// judgeSteps demands that every step began and ended well, and adds their errors to t. If the trial gave up the plan,
+// the remaining steps are one reason.
+func (r *ruling) judgeSteps(t reported) reported {
 	steps := r.trial.Plan.AllSteps()
 	begun := 0
 	for i, st := range steps {
@@ -107,7 +107,7 @@ func (r *ruling) judgeSteps(t told) told {
 	return t
 }
 
-// judgeLife holds that a fault went through its whole life, in order, with something seen at both ends of it.
+// judgeLife demands that a fault went through all stages in order, with evidence of its effect and of its healing.
 func (r *ruling) judgeLife(l world.Fault) {
 	if len(l.Facts) == 0 && len(l.Failed) == 0 {
 		r.unknown("%s was never carried out", l)
@@ -142,7 +142,7 @@ func (r *ruling) judgeLife(l world.Fault) {
 	}
 }
 
-// stageWord says in words how far a fault has come.
+// stageWord returns the participle of a stage.
 func stageWord(stage history.FaultStage) string {
 	switch stage {
 	case history.StageIntent:
@@ -159,16 +159,16 @@ func stageWord(stage history.FaultStage) string {
 	return string(stage)
 }
 
-// window is a span in which the workload must have been at work, and what was seen of it.
+// window is a span in which the workload must have been at work, and the operations acknowledged in it.
 type window struct {
 	history.Span
 	what   string
-	victim string // Only this instance's operations count; "" for all.
+	victim string // Count only this instance's operations; "" means all.
 	ops    int
 }
 
-// judgeAtWork counts the operations acknowledged around each fault. An operation counts where all of it lies: one that
-// was sent before the effect was shown and answered after it says nothing about the time of the fault.
+// judgeAtWork counts the operations acknowledged around each fault. An operation counts for a window that holds all of
+// it: one that was sent before the effect was shown and answered after it proves nothing about the time of the fault.
 func (r *ruling) judgeAtWork() {
 	windows := workWindows(r.trial)
 	for _, op := range r.world.Operations().All {
@@ -190,8 +190,8 @@ func (r *ruling) judgeAtWork() {
 	}
 }
 
-// workWindows returns the windows of the outermost faults that lived their whole life; judgeLife reports the others. If
-// the plan takes every instance away meanwhile, no client can be at work.
+// workWindows returns the windows of the outermost faults that went through all stages; judgeLife reports the others.
+// A fault during which the plan removes every instance has no window "during".
 func workWindows(s *world.Trial) []window {
 	var windows []window
 	for _, l := range s.Outermost() {
@@ -220,7 +220,8 @@ func workWindows(s *world.Trial) []window {
 	return windows
 }
 
-// judgeObservers holds that every observer that was ever on lived until everything was healed, or was stopped then.
+// judgeObservers demands that every observer that ever ran was alive when the healing began, up to the bound of blind
+// gaps.
 func (r *ruling) judgeObservers() {
 	heal := r.trial.Phase(history.PhaseHeal).Begin
 	if heal == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Damage judges the checks themselves: what a plan damages on purpose (the parameter "file" of a fault) must be found
-// by one of those that look at data, in the instance whose it is. It never fails. Where what is known to be there
-// is not found, neither is what is not known: the trial is Unknown.
+// Damage judges the checks themselves: a file that the plan damages on purpose (parameter "file" of a fault) must be
+// found by one of the checks of data, in the instance that it belongs to. It never fails: if the checks miss known
+// damage, they may miss other damage too, so the trial is Unknown.
 func Damage() Check {
 	return Check{
 		Name:    "damage",
@@ -22,14 +22,14 @@ func Damage() Check {
 	}
 }
 
-// damages reports that the plan has a fault that damages a file.
+// damages reports whether the plan has a fault that damages a file.
 func damages(p plan.Plan) bool {
 	return slices.ContainsFunc(p.AllSteps(), func(st plan.Step) bool {
 		return st.Fault != nil && damaged(*st.Fault) != ""
 	})
 }
 
-// damaged returns the file that a fault damages, empty when it damages none.
+// damaged returns the file that a fault damages, "" if none.
 func damaged(f plan.Fault) string {
 	file, _ := f.Params["file"].(string)
 	return file
@@ -64,7 +64,7 @@ func judgeDamage(r *ruling) {
 	}
 }
 
-// ofInstance reports that a finding's subject is of an instance: its name is a word of it.
+// ofInstance reports whether a finding's subject contains the instance's name as a word.
 func ofInstance(subject, instance string) bool {
 	return slices.Contains(strings.FieldsFunc(subject, func(c rune) bool { return c == ' ' || c == ',' || c == '/' }),
 		instance)

@@ -12,7 +12,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// damaged is a trial of one step that flips a page of mysql-1's, if it does, and what was said of data after it.
+// damaged is a trial of one step that may flip a page of mysql-1, with the inspections after it.
 func damaged(shown bool, said ...history.Inspection) history.History {
 	p := historytest.SmokePlan()
 	p.Steps = []plan.Step{{N: 1, Do: plan.ActionFault, Bound: plan.Duration(time.Minute), Fault: &plan.Fault{
@@ -33,7 +33,7 @@ func damaged(shown bool, said ...history.Inspection) history.History {
 	return t.History()
 }
 
-// TestDamageOnPurposeMustBeFound by those who look, where it was done: otherwise they are not to be believed.
+// TestDamageOnPurposeMustBeFound demands that the checks of data find deliberate damage in the instance that has it.
 func TestDamageOnPurposeMustBeFound(t *testing.T) {
 	log := history.Inspection{Tool: "mysqld's error log", Instance: "mysql-1", Messages: []string{"MY-011906 page 4"}}
 	other, clean, table := log, log, log
@@ -63,7 +63,7 @@ func TestDamageOnPurposeMustBeFound(t *testing.T) {
 	}
 }
 
-// TestAServersOwnWordsAreAFinding that names the instance, and are no substitute for its tables.
+// TestAServersOwnWordsAreAFinding demands a finding that names the instance; it does not replace CHECK TABLE.
 func TestAServersOwnWordsAreAFinding(t *testing.T) {
 	h := damaged(true, history.Inspection{
 		Tool: "mysqld's error log", Instance: "mysql-1", Messages: []string{"MY-011906 Database page corruption."}})

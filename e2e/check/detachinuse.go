@@ -11,15 +11,15 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// informed is how long a node must have listed a volume for the controller to know: its watch lags by milliseconds. A
-// volume that is listed at the moment in which it is detached is a race that the kubelet loses.
-const informed = 10 * time.Second
+// minListed is how long a node must have listed a volume for the attach-detach controller to know: its watch lags by
+// milliseconds. A volume that is first listed as it is detached is a race that the kubelet loses.
+const minListed = 10 * time.Second
 
-// DetachInUse judges every VolumeAttachment that was marked for deletion against what its node said last, by
-// resourceVersion, which is the order in which the API server stored them (KEP-5504): no clock comes into it.
+// DetachInUse judges every VolumeAttachment that was marked for deletion against its node's last status before, by
+// resourceVersion, the order in which the API server stored them (KEP-5504), so clocks do not matter.
 //
-// A node that is not Ready, that is gone or that has the out-of-service taint is detached by force: that is documented,
-// and what it does to the data is for Mounts and DetachOrder to judge.
+// Kubernetes force-detaches from a node that is not Ready, is gone or has the out-of-service taint. That is documented;
+// Mounts and DetachOrder judge what it does to the data.
 func DetachInUse() Check {
 	return Check{
 		Name:    "detach-in-use",
@@ -63,7 +63,7 @@ func judgeDetachInUse(r *ruling) {
 func (r *ruling) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *world.Watch) {
 	i := slices.IndexFunc(a.States, (*world.Attachment).Deleting)
 	if i < 0 || !slices.ContainsFunc(a.States[:i], world.Attached) {
-		return // The node cannot have had in use what was not attached.
+		return // A volume that was never attached cannot be in use.
 	}
 	mark, nodes := a.States[i].Event, r.world.Objects().Nodes.ByKey[a.Node]
 	nodes = nodes[:sort.Search(len(nodes), func(k int) bool { return nodes[k].Version > a.States[i].Version })]
@@ -71,7 +71,7 @@ func (r *ruling) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *
 		return
 	}
 	now := nodes[len(nodes)-1]
-	// A list after a gap shows what there is then, and not what there was meanwhile.
+	// A list after a gap shows the state after the gap only.
 	blind := func(before, after *history.Event, observer string) bool {
 		return watch.Blind(before.Span.NotAfter+1, after.Span.NotAfter, observer)
 	}
@@ -86,16 +86,16 @@ func (r *ruling) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *
 	if !lists(now) || world.NodeReady(now).Status != corev1.ConditionTrue || world.OutOfService(now) {
 		return
 	}
-	since := now.Event // The first state without a break that lists it.
+	since := now.Event // The first of the unbroken row of states that list it.
 	for _, n := range slices.Backward(nodes[:len(nodes)-1]) {
 		if !lists(n) || blind(n.Event, since, world.NodesObserver) {
 			break
 		}
 		since = n.Event
 	}
-	if mark.Span.NotBefore.Sub(since.Span.NotAfter) < informed {
+	if mark.Span.NotBefore.Sub(since.Span.NotAfter) < minListed {
 		r.note("node %s listed volume %s in volumesInUse for less than %s when its VolumeAttachment was deleted",
-			a.Node, v.Name, informed)
+			a.Node, v.Name, minListed)
 		return
 	}
 	r.violation(Finding{Subject: "volume " + v.Name, Node: a.Node, Span: mark.Span,

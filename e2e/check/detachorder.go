@@ -8,15 +8,15 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// DetachOrder judges every call that detaches a volume from a node against what that node had mounted then: itself,
-// or within a container.
+// DetachOrder judges every call that detaches a volume from a node against the mounts on that node at that time, of the
+// node itself or within a container.
 //
-// A detach is one that was answered with success, or after which the driver's table of attachments no longer has the
-// node. Mounted is what was certainly there when the call certainly began: the driver may act at any time after that.
-// Where the ledger leaves it open, a call of NodeUnstageVolume that ended well before settles it.
+// A call detaches if it succeeds, or if the driver's table of attachments no longer has the node afterwards. A mount
+// counts if it certainly existed throughout the time in which the call began: the driver may act at any time after
+// that. If the ledger leaves it open, an earlier successful NodeUnstageVolume or NodeUnpublishVolume decides.
 //
-// That the storage pulls the disk out of the node when it is told to detach changes nothing: the order was broken when
-// the call came. It saves what is on the disk from a second writer (Mounts), and not the database that had it mounted.
+// A storage that pulls the disk out of the node on detach still breaks the order. The pull saves the disk from a second
+// writer (see Mounts), but not the database that had it mounted.
 func DetachOrder() Check {
 	return Check{
 		Name:    "detach-order",
@@ -33,7 +33,7 @@ func DetachOrder() Check {
 func judgeDetachOrder(r *ruling) {
 	r.judgeCalls(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCPublish)
 	r.sawMounts(r.window())
-	table := map[string][]string{} // By volume: which nodes it was attached to after the last call.
+	table := map[string][]string{} // By volume: the nodes that it was attached to after the last call.
 	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach) {
 		if c.RPC == world.RPCDetach && c.Begin != nil {
 			r.judgeDetach(c, c.Detached(table[c.Volume]))
@@ -47,7 +47,7 @@ func judgeDetachOrder(r *ruling) {
 func (r *ruling) judgeDetach(c *world.Call, detached bool) {
 	v := r.world.Volumes().ByHandle(c.Volume)
 	if v == nil || !detached && c.End != nil {
-		return // It did nothing.
+		return // The call did nothing.
 	}
 	began := c.Began()
 	var certain, perhaps []*world.Mount
@@ -72,7 +72,7 @@ func (r *ruling) judgeDetach(c *world.Call, detached bool) {
 	}
 }
 
-// unstaged reports that the node's driver had taken a mount down before a call began.
+// unstaged reports whether the node's driver had certainly taken down a mount before a call began.
 func (r *ruling) unstaged(c *world.Call, life *world.Mount) bool {
 	return slices.ContainsFunc(r.world.Calls().Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
 		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Took() &&

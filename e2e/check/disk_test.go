@@ -13,8 +13,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// TestDiskPasses holds that a trial on attached disks in which all was well passes every check, and that none is left
-// out.
+// TestDiskPasses holds that a sound trial on attached disks passes every check that applies to it.
 func TestDiskPasses(t *testing.T) {
 	r := judgeTwice(t, historytest.Disk().History())
 	for _, res := range r.Results {
@@ -31,15 +30,15 @@ func TestDiskPasses(t *testing.T) {
 	}
 }
 
-// notOnDisk names the checks that judge what a trial of DiskPlan does not have: damage on purpose, a harness that looks
-// for residue, local volumes, updates, upgrades and a budget.
+// notOnDisk names the checks that do not apply to DiskPlan, which has no deliberate damage, residue audit, local
+// volumes, updates, upgrades or budget.
 func notOnDisk() []string {
 	return []string{"damage", "pdb-honoured", "residue-audit", "set-binding", "set-on-delete", "set-promotion",
 		"set-update", "upgrade-order", "version-reached"}
 }
 
-// TestChecksApplyByPlan holds that a check is left out because of the plan alone: a trial on attached disks of which
-// nothing was seen keeps all of them, and none of them passes.
+// TestChecksApplyByPlan holds that the plan alone leaves a check out: for a trial on attached disks without any other
+// events, all checks apply and none passes.
 func TestChecksApplyByPlan(t *testing.T) {
 	names := func(r check.Report) []string {
 		var all []string
@@ -98,7 +97,7 @@ func TestNestedSteps(t *testing.T) {
 	}
 }
 
-// TestDiskGarbage spoils the facts of a trial on attached disks: judges say what they can and never crash.
+// TestDiskGarbage corrupts the events of a trial on attached disks: no check crashes.
 func TestDiskGarbage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := historytest.Disk().History()
@@ -141,8 +140,8 @@ func TestWitnessAgainstWriters(t *testing.T) {
 	})
 }
 
-// TestTwinsAgainstSpans draws when two processes of one ordinal began and ended: they are claimed to have lived at once
-// if and only if they certainly did.
+// TestTwinsAgainstSpans draws when two processes of one ordinal began and ended: they are a violation if and only if
+// they certainly lived at once.
 func TestTwinsAgainstSpans(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		at := func(name string) float64 { return float64(rapid.IntRange(430, 470).Draw(rt, name)) / 10 }
@@ -211,8 +210,8 @@ func TestEveryDiskCheckNamesItsFindings(t *testing.T) {
 	}
 }
 
-// TestForgottenGlobalMount tells the story of kubernetes/kubernetes issue 121937: the global mount is never taken down,
-// and the volume goes on to another node. Four checks see it, each its own part.
+// TestForgottenGlobalMount replays kubernetes/kubernetes issue 121937: the global mount is never unmounted, and the
+// volume goes on to another node. Four checks each find a part of it.
 func TestForgottenGlobalMount(t *testing.T) {
 	h := trialOf(then(onDisk(left("worker2", "/globalmount")), drop(call("NodeUnstageVolume", "pvc-1", false, 1)),
 		drop(call("NodeUnstageVolume", "pvc-1", true, 1))))

@@ -11,12 +11,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// onSharedDisk reports that the plan puts the workload on disks that are attached.
+// onSharedDisk reports whether the plan puts the workload on storage shared-disk, whose disks are attached to nodes.
 func onSharedDisk(w *world.World) bool {
 	return planned(func(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageSharedDisk })(w)
 }
 
-// window is from when anything of a driver's volume was first seen to when the observers stopped.
+// window returns the span from the first call for, or mount of, a driver's volume to when the observers stopped.
 func (r *ruling) window() history.Span {
 	var moments []history.Time
 	for _, c := range r.world.Calls().Of(world.RPCAttach, world.RPCDetach, world.RPCStage, world.RPCUnstage,
@@ -33,7 +33,7 @@ func (r *ruling) window() history.Span {
 	return r.since(moments...)
 }
 
-// podWindow is from when a volume was first seen mounted for a pod to when the observers stopped.
+// podWindow returns the span from the first mount of a volume for a pod to when the observers stopped.
 func (r *ruling) podWindow() history.Span {
 	var moments []history.Time
 	for _, m := range r.world.Ledger().Lives {
@@ -44,7 +44,7 @@ func (r *ruling) podWindow() history.Span {
 	return r.since(moments...)
 }
 
-// judgeCalls counts the calls as evidence and holds that none can have been missed.
+// judgeCalls counts the calls as evidence and demands that none can have been missed.
 func (r *ruling) judgeCalls(rpcs ...string) {
 	for _, c := range r.world.Calls().Of(rpcs...) {
 		switch {
@@ -68,7 +68,7 @@ func (r *ruling) judgeCalls(rpcs ...string) {
 	r.sawCalls(r.window())
 }
 
-// name is that of the volume that a call is for.
+// name returns the name of a call's volume, or its handle if it has none.
 func (r *ruling) name(c *world.Call) string {
 	if v := r.world.Volumes().ByHandle(c.Volume); v != nil {
 		return v.Name
@@ -76,12 +76,12 @@ func (r *ruling) name(c *world.Call) string {
 	return c.Volume
 }
 
-// uniqueName is what a node's status calls a volume of a CSI driver.
+// uniqueName returns the name of a CSI volume in a node's status.
 func uniqueName(v *world.VolumeLife) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + v.PV.Driver + "^" + v.Handle)
 }
 
-// volumesInUse says whether a node's last status by a moment listed the volume as in use, and by which event.
+// volumesInUse says whether a node's last status up to a time listed the volume in volumesInUse, and by which event.
 func (r *ruling) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
 	var n *world.Node
 	for _, state := range r.world.Objects().Nodes.ByKey[node] {
@@ -98,7 +98,7 @@ func (r *ruling) volumesInUse(v *world.VolumeLife, node string, at history.Time)
 	return "the node's volumesInUse did not name it", []int64{n.Event.ID}
 }
 
-// detachWanted says when the volume's VolumeAttachment to a node was marked for deletion, the last time up to a moment.
+// detachWanted says when the volume's VolumeAttachment to a node was last marked for deletion up to a time.
 func (r *ruling) detachWanted(v *world.VolumeLife, node string, by history.Time) (string, []int64) {
 	var mark *world.Attachment
 	for _, a := range r.world.Storage().Attachments {
@@ -117,12 +117,12 @@ func (r *ruling) detachWanted(v *world.VolumeLife, node string, by history.Time)
 	return "its VolumeAttachment was deleted by " + r.clock(mark.Event.Span.NotAfter), []int64{mark.Event.ID}
 }
 
-// since returns the window from the first of some moments to the last that the observers could see.
+// since returns the span from the first of some times to when the observers stopped.
 func (r *ruling) since(moments ...history.Time) history.Span {
 	return history.Span{NotBefore: slices.Min(append(moments, world.Forever)), NotAfter: r.trial.LookedUntil()}
 }
 
-// sawNodes holds that the observer of each of the nodes saw all of window, but for holes within the bound.
+// sawNodes demands that the observer of each of the nodes saw all of window, except for holes within the bound.
 func (r *ruling) sawNodes(c *world.Coverage, nodes []string, window history.Span) {
 	for _, node := range nodes {
 		if !c.On(node) {
@@ -133,7 +133,7 @@ func (r *ruling) sawNodes(c *world.Coverage, nodes []string, window history.Span
 	}
 }
 
-// sawNode is sawNodes for one node whose observer was on; who names that observer.
+// sawNode is sawNodes for one node whose observer ran; who names that observer.
 func (r *ruling) sawNode(c *world.Coverage, node string, window history.Span, who string) {
 	hole := c.Longest(node, window, r.trial)
 	if bound := r.trial.Plan.Bounds.BlindGap.D(); hole.Length() > bound {
@@ -142,11 +142,11 @@ func (r *ruling) sawNode(c *world.Coverage, node string, window history.Span, wh
 	}
 }
 
-// sawMounts holds that the ledger of every node of the cluster saw all of window, but for holes within the bound.
+// sawMounts demands that the mount ledger of every node of the cluster saw all of window, except for holes within the
+// bound.
 //
-// A mount that was seen and could not be identified, because it was gone at once, is a hole as long as its whole life
-// may have been: it can have been a volume for no longer than that, and a hole of that length is what the bound
-// allows. One that was never seen to end is a hole to the end.
+// A mount that could not be identified, because it was gone at once, is a hole for as long as it may have existed: it
+// can have been a volume for no longer. One whose end was not seen is a hole to the end.
 func (r *ruling) sawMounts(window history.Span) {
 	if len(r.world.Nodes()) == 0 {
 		r.unknown("no node of the cluster is in the history: whose ledgers are missing is not known")
@@ -166,8 +166,8 @@ func (r *ruling) sawMounts(window history.Span) {
 	}
 }
 
-// sawCalls holds that the drivers were watched all through window: on every node, and where the controller runs. A node
-// of the control plane needs no observer of its own where no volume is ever mounted there.
+// sawCalls demands that the drivers were watched throughout window: on every node, and where the controller runs. A
+// control-plane node needs no observer if no call targets it.
 func (r *ruling) sawCalls(window history.Span) {
 	calls := r.world.Calls()
 	nodes := slices.DeleteFunc(r.world.Nodes(), func(node string) bool {
@@ -187,7 +187,7 @@ func (r *ruling) sawCalls(window history.Span) {
 	r.sawNodes(calls.Controller, at, window)
 }
 
-// hasData reports that the plan's workload is a database that clients write to.
+// hasData reports whether the plan's workload is a database that clients write to.
 func hasData(w *world.World) bool {
 	return planned(func(p plan.Plan) bool { return !p.Workload.Light })(w)
 }

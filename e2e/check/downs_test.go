@@ -10,8 +10,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// TestNoProcessOutlivesItsNode has the node of a database fall silent before that was seen to end, while its twin comes
-// up elsewhere: whether the two lived at once is known when the node was shown to be down in between.
+// TestNoProcessOutlivesItsNode has the node of a database fall silent before the process was seen to end, while its
+// twin comes up elsewhere: the two certainly did not live at once if the node was confirmed down in between.
 func TestNoProcessOutlivesItsNode(t *testing.T) {
 	const perhaps = "may have lived at once"
 	for _, tc := range []struct {

@@ -18,13 +18,12 @@ const (
 	withoutFiles = "No table and no file system is damaged."
 )
 
-// Integrity judges what programs that look for damage have said: MySQL of its tables, and in its error log, and, when
-// every instance had ended and no volume was mounted any more, the file system's own checker of each volume, and
-// innochecksum and mysqlbinlog of the data files on it. A server answers from memory, so only the files tell what the
-// disk has.
+// Integrity judges the output of tools that look for damage: CHECK TABLE and the error log of MySQL while it runs; and,
+// once every instance has ended and every volume is unmounted, the file system checker on each volume, and innochecksum
+// and mysqlbinlog on its data files. A server answers from memory, so only the files show what is on disk.
 //
-// It goes beyond what the clients wrote and read back: two writers on one volume may leave every row of the last one in
-// place, and the file system below it with blocks that belong to two files.
+// It finds what reading rows back cannot: two writers on one volume may leave every row of the last one intact on a
+// file system with blocks that belong to two files.
 func Integrity() Check {
 	return Check{
 		Name:    "integrity",
@@ -51,12 +50,12 @@ func judgeIntegrity(r *ruling) {
 	j.complete()
 }
 
-// integrity is what was looked over.
+// integrity holds what was inspected.
 type integrity struct {
 	*ruling
 	tables  map[string]bool            // By instance.
 	volumes map[string]bool            // By PersistentVolume.
-	files   map[string]map[string]bool // The kinds of data files, by instance.
+	files   map[string]map[string]bool // Kinds of data files, by instance.
 }
 
 func (j *integrity) inspection(e *history.Event) {
@@ -96,7 +95,7 @@ func (j *integrity) inspection(e *history.Event) {
 		Faults: j.trial.FaultsUntil(e.Span.NotAfter)}, "%s found damage in %s: %s.", in.Tool, inspected(in), words)
 }
 
-// complete says what was not looked over.
+// complete adds a reason for everything that was not inspected.
 func (j *integrity) complete() {
 	want := j.trial.Finally()
 	if instances := j.trial.Instances(want); !j.trial.Plan.Workload.Light {
@@ -117,12 +116,12 @@ func (j *integrity) complete() {
 	}
 }
 
-// dataFiles are the kinds of data files that every instance has.
+// dataFiles returns the kinds of data files that every instance has, as patterns of path.Match.
 func dataFiles() []string {
 	return []string{"ibdata1", "mysql.ibd", "undo_*", "quiet.ibd", "ledger.ibd", "binlog.*"}
 }
 
-// dataFile returns the kind of a data file, and its name when it is none of dataFiles.
+// dataFile returns the kind of a data file, or its name if it is none of dataFiles.
 func dataFile(file string) string {
 	name := path.Base(file)
 	for _, kind := range dataFiles() {
@@ -133,7 +132,7 @@ func dataFile(file string) string {
 	return name
 }
 
-// endedInOrder reports that the container of a pod was seen to end with exit code 0. It takes nil.
+// endedInOrder reports whether the container of a pod was seen to end with exit code 0; false for nil.
 func endedInOrder(l *world.PodLife) bool {
 	if l == nil {
 		return false
@@ -146,7 +145,7 @@ func endedInOrder(l *world.PodLife) bool {
 	return len(containers) > 0 && containers[0].State.Terminated != nil && containers[0].State.Terminated.ExitCode == 0
 }
 
-// inspected names what was looked at.
+// inspected names what was inspected.
 func inspected(in *history.Inspection) string {
 	switch {
 	case in.Table != "":

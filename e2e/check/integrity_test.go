@@ -130,7 +130,7 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 	}
 }
 
-// A trial that was recorded before data files were verified promises what was looked at then, and no more.
+// A trial recorded before data files were verified promises only what was inspected then.
 func TestIntegrityWithoutDataFiles(t *testing.T) {
 	r := check.Run(historytest.Smoke().History(), []check.Check{check.Integrity()}).Results[0]
 	if r.Verdict != check.Pass || r.Promise != "No table and no file system is damaged." {

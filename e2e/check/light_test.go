@@ -35,8 +35,7 @@ func lightTrial() history.History {
 	})))
 }
 
-// TestWithoutDataNoDataIsAsked holds that of a workload without data nothing is asked that it cannot have, and that
-// what it has is judged.
+// TestWithoutDataNoDataIsAsked holds that a workload without data is judged, but not on data.
 func TestWithoutDataNoDataIsAsked(t *testing.T) {
 	h := lightTrial()
 	for _, c := range check.All() {

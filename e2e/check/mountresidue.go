@@ -8,13 +8,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// MountResidue judges how long mounts outlive what they are for.
+// MountResidue judges how long mounts outlive their pods.
 //
-// A pod's mount is for the pod: from the end of its object on it is left behind. A global mount is for the pods of its
-// node that use the volume: it is left behind while there is none. Such a mount must be gone within the bound of
-// settling, which runs from the later of that moment and of the last fault's being shown to be healed: while it hurts,
-// a node may do nothing. The mount of a disk that was pulled out of its node counts like any other: it is in the way of
-// the next one.
+// A pod's mount is idle from the end of the pod's object on. A global mount is idle while no pod of its node uses the
+// volume. An idle mount must be gone within the settle bound, which starts when the mount becomes idle or when the last
+// fault is confirmed healed, whichever is later: during a fault a node may do nothing. The mount of a disk that was
+// pulled out of its node counts like any other: it is in the way of the next mount.
 func MountResidue() Check {
 	return Check{
 		Name:    "mount-residue",
@@ -27,7 +26,7 @@ func MountResidue() Check {
 	}
 }
 
-// idle is a time in which nothing needed a mount, and why.
+// idle is a span in which nothing needed a mount, and why.
 type idle struct {
 	history.Span
 	why    string
@@ -59,8 +58,7 @@ func judgeMountResidue(r *ruling) {
 	r.sawMounts(r.podWindow())
 }
 
-// idles are the times in which a mount was not needed: that of a pod from the end of the pod on, one that a node's pods
-// share while no pod of the node used the volume.
+// idles returns the spans in which a mount was idle.
 func (r *ruling) idles(life *world.Mount, name string) []idle {
 	uid := life.Place.Pod
 	if uid == "" {
@@ -78,13 +76,13 @@ func (r *ruling) idles(life *world.Mount, name string) []idle {
 	return []idle{idleSince(pod)}
 }
 
-// idleSince is the time from the end of a pod on.
+// idleSince returns the span from the end of a pod on.
 func idleSince(pod *world.PodLife) idle {
 	return idle{history.Span{NotBefore: pod.End.Event.Span.NotAfter, NotAfter: world.Forever},
 		"pod " + pod.Name + " was gone", []int64{pod.End.Event.ID}}
 }
 
-// unused are the times in which no pod of the node that uses the volume was there.
+// unused returns the spans in which no pod on the mount's node used the volume.
 func (r *ruling) unused(life *world.Mount, name string) []idle {
 	var users []*world.PodLife
 	for _, pod := range r.world.Pods().All {
@@ -115,8 +113,7 @@ func (r *ruling) unused(life *world.Mount, name string) []idle {
 	return append(all, at)
 }
 
-// judgeIdle holds that a mount did not outlast the bound in a time in which nothing needed it. It reports whether it
-// said anything.
+// judgeIdle demands that an idle mount was gone within the bound. It reports whether it added a violation or a reason.
 func (r *ruling) judgeIdle(life *world.Mount, n idle, name string) bool {
 	bound := r.trial.Plan.Bounds.Settle
 	from := max(n.NotBefore, life.From)

@@ -13,21 +13,21 @@ import (
 
 // Mounts judges the mount ledgers of all nodes.
 //
-// A mount's true life is [a, d): it appeared at a and was gone at d. The ledger knows a and d as spans. Two mounts are
-// claimed to overlap only if they do whatever the true instants are: if the later of the two latest appearances is
-// strictly before the earlier of the two earliest ends. Why not take the middles of the spans, or call touching ends
-// an overlap: let A be gone somewhere in [4, 6] and B appear somewhere in [4, 8]. The middles say that A ends at 5 and
-// B begins at 6. But A may have ended at 6 with B there since 4, which is an overlap, or at 4 with B since 8, which is
-// none. And with A gone at exactly 5 and B there from exactly 5 on, no instant has both.
+// A mount's true life is [a, d): it appeared at a and was gone at d. The ledger knows a and d as spans. Two mounts
+// certainly overlap only if they do whatever the true instants are: if the later of the two latest appearances is
+// strictly before the earlier of the two earliest ends. The middles of the spans would not do, nor would touching ends:
+// let A be gone somewhere in [4, 6] and B appear somewhere in [4, 8]. By the middles, A ends at 5 and B begins at 6.
+// But A may have ended at 6 with B there since 4, which is an overlap, or at 4 with B there since 8, which is none. And
+// if A is gone at exactly 5 and B appears at exactly 5, no instant has both.
 //
-// What may have overlapped and need not have is a reason for Unknown.
+// A possible but uncertain overlap is a reason for Unknown.
 //
-// What a container has mounted counts as a mount of its node, even when the node's own mount is gone. A volume that may
-// be on many nodes is left out; of one that is for a single pod, two pods on one node are a violation too.
+// A mount within a container counts as a mount of its node, even if the node's own mount is gone. Volumes that may be
+// on many nodes are not judged; for ReadWriteOncePod, mounts for two pods on one node are a violation too.
 //
-// A mount is over once the disk was pulled out of its node, if that was shown (history.Pull): what is left of it in the
-// mount table, and in containers, reaches nothing. When it was over is known as the span of the pull, like the end of
-// any other mount. It is not over for mounts that come when the volume has been staged anew on that node.
+// A mount is over once the disk was provably pulled out of its node (history.Pull): what remains of it in the mount
+// table and in containers reaches nothing. The span of the pull is the span of the end. A mount that appears after the
+// volume was staged again on that node is not over.
 func Mounts() Check {
 	return Check{
 		Name:    "mounts",
@@ -91,7 +91,7 @@ func judgeMounts(r *ruling) {
 	}
 }
 
-// where says on which nodes a volume was mounted, and how often.
+// where lists the nodes on which a volume was mounted, and how often.
 func where(v *world.VolumeLife) string {
 	count := map[string]int{}
 	for _, m := range v.Mounts {
@@ -108,7 +108,7 @@ func where(v *world.VolumeLife) string {
 	return text
 }
 
-// noteLedger reports the longest hole of each ledger.
+// noteLedger notes the longest hole of each ledger.
 func (r *ruling) noteLedger(window history.Span) {
 	ledger := r.world.Ledger()
 	for _, node := range ledger.Everywhere(r.world) {
@@ -131,7 +131,7 @@ func (r *ruling) noteLedger(window history.Span) {
 	}
 }
 
-// bounds says how long an overlap of two lives certainly lasted and, if that is short, how long it may have lasted.
+// bounds says how long two lives a and b certainly overlapped and, if that is under a second, how long they may have.
 func bounds(certain, a, b history.Span) string {
 	possible := history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
 	switch {
@@ -143,7 +143,7 @@ func bounds(certain, a, b history.Span) string {
 	return fmt.Sprintf("%s, and possibly as long as %s", world.Lasting(certain), world.Lasting(possible))
 }
 
-// judgeOverlaps reports the first overlap of each pair of nodes.
+// judgeOverlaps reports the first overlap for each pair of nodes.
 func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 	name := v.Name
 	if v.PV != nil && len(v.PV.Modes) > 0 {
@@ -169,8 +169,8 @@ func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 	})
 }
 
-// overlaps calls certain for lives that certainly overlap and must not, and perhaps for those that may; of the overlaps
-// of one pair, only for the first.
+// overlaps calls certain for each pair of lives that must be apart and certainly overlap, and perhaps for each that may
+// overlap, provided that first returns true for the pair.
 func overlaps[T interface {
 	Certain() history.Span
 	Possible() history.Span
@@ -189,7 +189,7 @@ func overlaps[T interface {
 	}
 }
 
-// describe names a mount and the pod that it is for, or the pods for which its node had the volume mounted then.
+// describe names a mount and its pod or, for a global mount, the pods for which its node had the volume mounted then.
 func (r *ruling) describe(mounts []*world.Mount, m *world.Mount, span history.Span) string {
 	uids := []string{m.Pod}
 	if m.Pod == "" {
@@ -211,7 +211,7 @@ func (r *ruling) describe(mounts []*world.Mount, m *world.Mount, span history.Sp
 	return m.String() + " for pod " + strings.Join(names, " and ")
 }
 
-// notePulled notes the mounts of a volume that are over because its disk was pulled, and what was seen of that.
+// notePulled notes the mounts of a volume that are over because its disk was pulled, with the evidence.
 func (r *ruling) notePulled(v *world.VolumeLife) {
 	count := map[*world.Pulled]int{}
 	var by []*world.Pulled
@@ -233,7 +233,7 @@ func (r *ruling) notePulled(v *world.VolumeLife) {
 	}
 }
 
-// ends says what became of the database processes that were at work on a pulled disk.
+// ends says when the database processes that used a pulled disk ended.
 func (r *ruling) ends(p *world.Pulled, v *world.VolumeLife) string {
 	var ends []string
 	for _, proc := range r.world.Containers().Processes {

@@ -125,7 +125,7 @@ func blindMutations() []mutation {
 	}
 }
 
-// unidentified is a mount on worker of which nothing but its life is known.
+// unidentified is a mount on worker without a known identity.
 func unidentified(from, to float64, ends bool) func([]history.Event) []history.Event {
 	return then(add(func(t *historytest.Trial) {
 		id := t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 4711, "", from)
@@ -138,8 +138,8 @@ func unidentified(from, to float64, ends bool) func([]history.Event) []history.E
 		func(e *history.Event) { e.Mount.Identity, e.Mount.Unknown, e.Mount.Root = history.Identity{}, true, "" }))
 }
 
-// begunAgain lets the ledger of worker stop at +20 s and begin again at +22 s. A volume called shared was mounted there
-// at +10 s; the new ledger lists what it finds, and that one only when it was kept.
+// begunAgain stops the ledger of worker at +20 s and starts it again at +22 s. A volume called shared was mounted there
+// at +10 s; the new session lists what it finds, and that mount only if it was kept.
 func begunAgain(kept bool, tell func(*historytest.Trial)) func([]history.Event) []history.Event {
 	return then(add(func(t *historytest.Trial) {
 		const node, boot = "worker", historytest.FirstBoot
@@ -225,8 +225,7 @@ func diskMountMutations() []mutation {
 	}
 }
 
-// strangerHolds has a container of another pod hold the volume of mysql-0 on its node, at that path when it is not
-// empty.
+// strangerHolds has a container of another pod hold the volume of mysql-0 on its node, at that path unless it is empty.
 func strangerHolds(path string) func([]history.Event) []history.Event {
 	stranger := func(e *history.Event) bool {
 		return e.Kind == history.KindHolding && e.Holding.PodUID == "stranger-uid"
@@ -254,7 +253,7 @@ func left(node, path string) func([]history.Event) []history.Event {
 	}
 }
 
-// settles gives the plan another bound of settling.
+// settles sets the plan's settle bound.
 func settles(old, bound string) func([]history.Event) []history.Event {
 	return edit(kind(history.KindPlan), func(e *history.Event) {
 		e.Plan = []byte(strings.Replace(string(e.Plan), `"settle":"`+old+`"`, `"settle":"`+bound+`"`, 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// mutation is one change of the passing trial and what a check must make of it.
+// mutation is one change of the passing trial and the verdict that a check must give.
 type mutation struct {
 	name   string
 	check  string
@@ -19,14 +19,14 @@ type mutation struct {
 	says   string // In a finding's sentence for Fail, in a reason for Unknown.
 }
 
-// mutations returns all of them, made anew: some count what they have met.
+// mutations returns new mutations on each call: some are stateful.
 func mutations() []mutation {
 	return slices.Concat(checksumMutations(), coverageMutations(), mountMutations(), blindMutations(), orderMutations(),
 		rowMutations(), settleMutations(), diskMutations(), pullMutations(), auditMutations(), manifestMutations(),
 		rewrittenMutations())
 }
 
-// TestMutations changes one thing of a passing trial at a time: each check must see its own and name it.
+// TestMutations changes one thing of a passing trial at a time: the mutation's check must notice and name it.
 func TestMutations(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// expect holds that a check comes to a verdict and says why.
+// expect demands a verdict of a check, and its explanation.
 func expect(t *testing.T, res check.Result, want check.Verdict, says string) {
 	t.Helper()
 	if res.Verdict != want || !strings.Contains(said(res), says) {
@@ -48,7 +48,7 @@ func expect(t *testing.T, res check.Result, want check.Verdict, says string) {
 	}
 }
 
-// said is everything by which a verdict is explained.
+// said returns everything that explains a verdict.
 func said(res check.Result) string {
 	var lines []string
 	if res.Verdict == check.Fail {
@@ -60,10 +60,10 @@ func said(res check.Result) string {
 	return strings.Join(res.Reasons, "\n")
 }
 
-// match says whether an event is meant. It is never asked about payloads that the event does not have.
+// match selects events. It is only called for events that have the payload of their kind.
 type match func(e *history.Event) bool
 
-// trialOf begins with the passing trial and lets change alter its facts.
+// trialOf returns the passing trial after change.
 func trialOf(change func(events []history.Event) []history.Event) history.History {
 	h := historytest.Smoke().History()
 	if change != nil {
@@ -72,14 +72,14 @@ func trialOf(change func(events []history.Event) []history.Event) history.Histor
 	return h
 }
 
-// drop leaves out every event that is meant.
+// drop removes every matching event.
 func drop(is match) func([]history.Event) []history.Event {
 	return func(events []history.Event) []history.Event {
 		return slices.DeleteFunc(events, func(e history.Event) bool { return is(&e) })
 	}
 }
 
-// edit changes the first event that is meant.
+// edit changes the first matching event.
 func edit(is match, f func(e *history.Event)) func([]history.Event) []history.Event {
 	return func(events []history.Event) []history.Event {
 		for i := range events {
@@ -92,7 +92,7 @@ func edit(is match, f func(e *history.Event)) func([]history.Event) []history.Ev
 	}
 }
 
-// editAll changes every event that is meant.
+// editAll changes every matching event.
 func editAll(is match, f func(e *history.Event)) func([]history.Event) []history.Event {
 	return func(events []history.Event) []history.Event {
 		for i := range events {
@@ -104,7 +104,7 @@ func editAll(is match, f func(e *history.Event)) func([]history.Event) []history
 	}
 }
 
-// add adds facts at the place that their time gives them.
+// add inserts events by their time.
 func add(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
 	return func([]history.Event) []history.Event {
 		return historytest.SmokeWith(tell).History().Events
@@ -154,7 +154,7 @@ func observer(name, node string, state history.ObserverState) match {
 	}
 }
 
-// object is the n-th event of an object, or of those with one verb if that is not empty.
+// object matches the n-th event of an object, or the n-th with that verb if verb is not empty.
 func object(resource, name string, n int, verbs ...history.Verb) match {
 	return func(e *history.Event) bool {
 		if e.Kind != history.KindObject || e.Object.Resource != resource || e.Object.Name != name ||
@@ -204,7 +204,7 @@ func named(t *testing.T, name string) check.Check {
 	return check.Check{}
 }
 
-// swapVersions gives two objects each other's place in the order.
+// swapVersions swaps the resourceVersions of two events.
 func swapVersions(a, b match) func([]history.Event) []history.Event {
 	return func(events []history.Event) []history.Event {
 		i, j := slices.IndexFunc(events, func(e history.Event) bool { return a(&e) }),
@@ -232,7 +232,7 @@ func addDisk(tell func(t *historytest.Trial)) func([]history.Event) []history.Ev
 	return func([]history.Event) []history.Event { return historytest.DiskWith(tell).History().Events }
 }
 
-// diskMutations returns all of them that begin with the trial on attached disks.
+// diskMutations returns all mutations of the trial on attached disks.
 func diskMutations() []mutation {
 	return slices.Concat(attachOrderMutations(), detachInUseMutations(), detachOrderMutations(), stageOrderMutations(),
 		diskMountMutations(),

@@ -10,35 +10,35 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Order judges in which order the StatefulSet made and ended its pods.
+// Order judges the order in which the StatefulSet creates and deletes its pods.
 //
-// Created pods are judged one by one: at that resourceVersion every pod of a lower ordinal is Running and Ready, and
-// has been for minReadySeconds. Ended pods are judged when it was the scaling that ended them: no pod of a higher
-// ordinal is left then, neither its object nor, where processes were watched, any process of it, and every pod of a
-// lower ordinal that is to stay is Running and Ready. A pod whose ordinal the StatefulSet still wants was ended by
-// something else, as was one that carries the condition DisruptionTarget: there is no promise about these.
+// When a pod is created, every pod of a lower ordinal must be Running and Ready, and have been for minReadySeconds, at
+// that resourceVersion. When a pod is scaled down, no pod of a higher ordinal may be left (neither its object nor, if
+// processes were watched, any of its processes), and every pod of a lower ordinal that stays must be Running and Ready.
+// A deleted pod whose ordinal the StatefulSet still wants, or that has the condition DisruptionTarget, was deleted by
+// something else: there is no promise about it.
 func Order() Check {
 	return Check{
 		Name:    "order",
 		Promise: "The StatefulSet makes pods in order, each once all before it are Ready, and ends them in reverse.",
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",
-		// One that is Parallel promises no order.
+		// A Parallel StatefulSet promises no order.
 		Applies: planned(func(p plan.Plan) bool { return !p.Workload.Parallel }),
 		Unit:    "creations and scale-downs of pods",
 		judge:   judgeOrder,
 	}
 }
 
-// ordering walks the states of one StatefulSet's pods in their order.
+// ordering walks the states of one StatefulSet's pods in order.
 type ordering struct {
 	*setJudge
 	now     map[int]*world.PodState   // The latest state of each ordinal, deleted ones included.
-	gone    map[string]*world.Process // Of each pod by its uid, the process that ended last.
+	gone    map[string]*world.Process // By pod uid: the process that ended last.
 	made    map[int]bool
 	ended   int
-	spared  int          // Ended pods that were not the scaling's.
-	arrived history.Time // When the state before this one became known.
+	spared  int          // Pods that were not deleted by scaling down.
+	arrived history.Time // When the previous state became known.
 }
 
 func judgeOrder(r *ruling) {
@@ -65,8 +65,8 @@ func judgeOrder(r *ruling) {
 	}
 }
 
-// judgeOrderSeen says what of the order cannot be known. A gap counts only where it lies between two states that are
-// compared.
+// judgeOrderSeen adds a reason for everything that hides the order. Gaps are not among them: a gap counts only between
+// two states that are compared.
 func (j *setJudge) judgeOrderSeen() {
 	for _, name := range []string{world.PodsObserver, world.SetsObserver} {
 		if !j.watch.On(name) {
@@ -84,7 +84,7 @@ func (j *setJudge) judgeOrderSeen() {
 	}
 }
 
-// step takes one state of one pod in.
+// step judges the next state of a pod.
 func (o *ordering) step(p *world.PodState) {
 	l := p.Life
 	old, set := o.now[l.Ordinal], o.set.At(p.Version)
@@ -99,7 +99,7 @@ func (o *ordering) step(p *world.PodState) {
 		switch listed := p.Event.Object.Verb == history.VerbListed; {
 		case old == nil && listed && x != nil && x.Namespace != "" && setup != nil &&
 			p.Event.Span.NotBefore <= setup.Span.NotAfter:
-			o.made[l.Ordinal] = true // Its StatefulSet was there before the trial.
+			o.made[l.Ordinal] = true // The StatefulSet existed before the trial.
 		case p.Event.Object.Verb != history.VerbAdded:
 			o.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name,
 				o.when(p.Event))
@@ -115,7 +115,7 @@ func (o *ordering) step(p *world.PodState) {
 	o.arrived = max(o.arrived, p.Event.Span.NotAfter)
 }
 
-// judgeCreation holds that all predecessors are Running and Ready.
+// judgeCreation demands that all predecessors are Running and Ready.
 func (o *ordering) judgeCreation(p *world.PodState, set *world.StatefulSet) {
 	o.evidence++
 	o.made[p.Life.Ordinal] = true
@@ -131,18 +131,18 @@ func (o *ordering) judgeCreation(p *world.PodState, set *world.StatefulSet) {
 			}
 		case o.unsure(before, p):
 			o.lost(p, k)
-		case before != nil && before.Lost != nil && before.Lost.Span.NotAfter > o.known(p.Event.Span):
+		case before != nil && before.Lost != nil && before.Lost.Span.NotAfter > o.viewSince(p.Event.Span):
 			o.unknown("pod %s was created at a time that may be less than %s after %s had lost its "+
 				"readiness: the controller may not have known of it", p.Life.Name, world.CacheLag, before.Life.Name)
 		default:
 			o.blame(p, before, "Pod %s was created at %s although %s-%d was %s.", p.Life.Name, o.when(p.Event),
 				o.set.Name, k, before.Describe())
-			return // The first predecessor is the one that counts.
+			return // One violation per pod is enough.
 		}
 	}
 }
 
-// predecessors are the ordinals before a pod's from the first of the StatefulSet on, no more than MostOrdinals.
+// predecessors yields the ordinals below a pod's, from the StatefulSet's first on, MostOrdinals at most.
 func predecessors(p *world.PodState, set *world.StatefulSet) iter.Seq[int] {
 	first := min(max(set.Spec.Demand.Start, 0), p.Life.Ordinal)
 	return func(yield func(int) bool) {
@@ -151,7 +151,7 @@ func predecessors(p *world.PodState, set *world.StatefulSet) iter.Seq[int] {
 	}
 }
 
-// early holds that a predecessor that is Ready has been so for minReadySeconds.
+// early demands that a Ready predecessor has been Ready for minReadySeconds. It reports whether that was violated.
 func (o *ordering) early(p, before *world.PodState, stamp int64) bool {
 	states := o.acted(p)
 	if !every(states, func(st *world.StatefulSet) bool { return before.Waiting(st.Spec.Demand.MinReady, stamp) }) {
@@ -166,7 +166,7 @@ func (o *ordering) early(p, before *world.PodState, stamp int64) bool {
 	return true
 }
 
-// judgeDeletion holds, for a pod that the scaling ended, that all successors are gone and all predecessors healthy.
+// judgeDeletion demands, for a pod deleted by scaling down, that all successors are gone and all predecessors healthy.
 func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 	l := p.Life
 	switch {
@@ -184,7 +184,7 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 	for _, k := range slices.Backward(slices.Sorted(maps.Keys(o.now))) {
 		after := o.now[k]
 		if k <= l.Ordinal || set.Spec.Demand.Wants(k) {
-			continue // It is to stay if the StatefulSet now begins at a higher ordinal.
+			continue // A higher ordinal is still wanted if ordinals.start was raised.
 		}
 		last := o.gone[after.Life.UID]
 		switch {
@@ -204,9 +204,9 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 	o.judgePredecessors(p, set)
 }
 
-// forced reports that a pod's object was taken away before its node had said that its containers had ended: by one who
-// deleted it by force, who answers for what still ran. Since Kubernetes 1.27 the kubelet brings a pod to the phase
-// Succeeded or Failed before it lets its object go.
+// forced reports whether a pod's object was removed before its node reported that its containers had ended: whoever
+// force-deleted it is responsible for what still ran. Since Kubernetes 1.27 the kubelet sets the phase Succeeded or
+// Failed before the object goes.
 func (o *ordering) forced(p *world.PodState) bool {
 	if p.Status.Disrupted {
 		return true
@@ -215,7 +215,7 @@ func (o *ordering) forced(p *world.PodState) bool {
 	return before != nil && before.Spec.NodeName != "" && !before.Status.Over && !p.Status.Over
 }
 
-// judgePredecessors holds that a scale-down waits for every pod of a lower ordinal that is to stay.
+// judgePredecessors demands that a scale-down waits for every pod of a lower ordinal that stays.
 func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) {
 	for k := range predecessors(p, set) {
 		before := o.now[k]
@@ -228,7 +228,7 @@ func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) 
 			}
 		case o.unsure(before, p):
 			o.lost(p, k)
-		case before.Down(o.known(p.Event.Span)):
+		case before.Down(o.viewSince(p.Event.Span)):
 			o.blame(p, before, "Pod %s was ended by scaling down at %s although %s-%d was %s.", p.Life.Name,
 				o.when(p.Event), o.set.Name, k, before.Describe())
 			return
@@ -236,7 +236,7 @@ func (o *ordering) judgePredecessors(p *world.PodState, set *world.StatefulSet) 
 	}
 }
 
-// unsure reports that a gap lies between what is known of a pod (or of anything, for one that is not known) and p.
+// unsure reports whether a gap lies between the last known state of a pod (of any pod, if known is nil) and p.
 func (o *ordering) unsure(known, p *world.PodState) bool {
 	from := o.arrived
 	if known != nil {
@@ -250,7 +250,7 @@ func (o *ordering) lost(p *world.PodState, k int) {
 		o.set.Name, k, p.Life.Name, o.when(p.Event))
 }
 
-// judgeAmounts demands the creations and scale-downs that the plan calls for.
+// judgeAmounts demands that as many creations and scale-downs were judged as the plan makes.
 func (o *ordering) judgeAmounts() {
 	s := o.trial
 	start := 0

@@ -11,8 +11,8 @@ import (
 )
 
 // PDBHonoured judges every eviction of a pod of the StatefulSet against how many of the others were Running and Ready.
-// A pod counts as healthy for as long as the disruption controller may not have known better: it reads from a cache. A
-// pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
+// A pod counts as healthy as long as the disruption controller, which reads from a cache, may have taken it for
+// healthy. A pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
 func PDBHonoured() Check {
 	return Check{
 		Name: "pdb-honoured",
@@ -65,12 +65,12 @@ func judgePDBHonoured(r *ruling) {
 	}
 }
 
-// others counts the other pods that were healthy when one was evicted, and those that the disruption controller may
+// others counts the other pods that were healthy when life was evicted, and those that the disruption controller may
 // have taken for healthy.
 func (r *ruling) others(set *world.Set, life *world.PodLife, p *world.PodState, since history.Time) (
 	healthy, perhaps int, events []int64,
 ) {
-	might := map[string]bool{} // By name: a pod and the one that replaced it count once.
+	might := map[string]bool{} // By name: a pod and its replacement count once.
 	for _, other := range set.Pods {
 		state := other.Before(p.Version)
 		if other.Name == life.Name || state == nil {
@@ -87,7 +87,7 @@ func (r *ruling) others(set *world.Set, life *world.PodLife, p *world.PodState, 
 	return healthy, len(might), events
 }
 
-// evicted reports that a pod's end was asked for by the Eviction API.
+// evicted reports whether the Eviction API requested a pod's deletion.
 func evicted(p *world.PodState) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&

@@ -8,12 +8,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// PodIdentity judges the real database processes, whatever the API says of their pods: two of one pod's name that
-// belong to different pods, by their uids, must never both live. Processes of one uid are one pod's own affair: the one
-// that initializes the data directory and the one that serves it.
+// PodIdentity judges the real database processes, whatever the API says about their pods: two processes of one pod name
+// but different pod uids must never live at once. Several processes of one uid are fine: one initializes the data
+// directory, one serves it.
 //
-// They are claimed to have lived at once only if they certainly did, see Mounts. One whose disk was pulled out of its
-// node lives until it ends, like any other: it can still answer clients from what it has in memory.
+// Only a certain overlap is a violation, see Mounts. A process whose disk was pulled out of its node lives until it
+// ends, like any other: it can still answer clients from memory.
 func PodIdentity() Check {
 	return Check{
 		Name:    "pod-identity",
@@ -67,7 +67,7 @@ func judgePodIdentity(r *ruling) {
 	r.sawNodes(seen.ProcessCoverage, nodes, window)
 }
 
-// judgeTwins looks for two that lived at once, and reports the first pair of each two pods.
+// judgeTwins reports, for each two pods of one name, the first pair of processes that lived at once.
 func (r *ruling) judgeTwins(name string, all []*world.Process) {
 	apart := func(a, b *world.Process) bool { return a.Pod != b.Pod }
 	first := func(a, b *world.Process) bool { return r.first(name, min(a.Pod, b.Pod), max(a.Pod, b.Pod)) }

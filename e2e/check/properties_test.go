@@ -26,7 +26,7 @@ func mutationsTo(v check.Verdict) []mutation {
 	return out
 }
 
-// drawUnrelated draws a fact that says nothing of the trial's volumes, rows, pods, faults or plan.
+// drawUnrelated draws an event that does not concern the trial's volumes, rows, pods, faults or plan.
 func drawUnrelated(t *rapid.T) history.Event {
 	at := historytest.At(rapid.Float64Range(-5, 100).Draw(t, "at"))
 	e := history.Event{Span: history.Between(at,
@@ -72,7 +72,7 @@ func TestUnrelatedFactsHideNoViolation(t *testing.T) {
 	})
 }
 
-// evidence says whether a fact speaks for the trial: without it less is shown.
+// evidence reports whether an event supports a Pass.
 func evidence(e *history.Event) bool {
 	switch e.Kind {
 	case history.KindFault, history.KindRows, history.KindChecksum, history.KindPhase, history.KindPlan:
@@ -83,7 +83,7 @@ func evidence(e *history.Event) bool {
 	return false
 }
 
-// TestLessEvidenceProvesNoMore takes evidence from a trial that shows too little: it never comes to show enough.
+// TestLessEvidenceProvesNoMore removes evidence from an Unknown trial: it never passes.
 func TestLessEvidenceProvesNoMore(t *testing.T) {
 	count := len(mutationsTo(check.Unknown))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -104,7 +104,7 @@ func TestLessEvidenceProvesNoMore(t *testing.T) {
 	})
 }
 
-// TestGarbage takes payloads away, mixes kinds and throws times about: judges say what they can and never crash.
+// TestGarbage removes payloads, mixes kinds and shuffles times: no check crashes.
 func TestGarbage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := trialOf(nil)
@@ -157,7 +157,7 @@ type fatal interface {
 	Fatalf(format string, args ...any)
 }
 
-// judgeTwice judges a history twice: nothing crashes, nothing is said in another order, and nothing is said in excess.
+// judgeTwice judges a history twice: no check crashes, both reports are equal, and no result exceeds its limits.
 func judgeTwice(t fatal, h history.History) check.Report {
 	first, second := check.Run(h, check.All()), check.Run(h, check.All())
 	if diff := cmp.Diff(first, second); diff != "" {
@@ -175,7 +175,7 @@ func judgeTwice(t fatal, h history.History) check.Report {
 	return first
 }
 
-// FuzzJudge judges whatever lines of JSON there are.
+// FuzzJudge judges arbitrary lines of JSON.
 func FuzzJudge(f *testing.F) {
 	var seed bytes.Buffer
 	h := historytest.Smoke().History()

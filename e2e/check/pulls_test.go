@@ -28,7 +28,7 @@ func evicted(pull func(*history.Pull), more func(*historytest.Trial)) func([]his
 	})
 }
 
-// pullMutations are what makes a pull count, or not, for the double mount that there would be without it.
+// pullMutations decide whether a pull counts, and so whether there is a double mount.
 func pullMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	const twice, back = "Volume pvc-0 (ReadWriteOnce) was mounted on worker and on worker2 at once",
@@ -98,8 +98,7 @@ func pullMutations() []mutation {
 	}
 }
 
-// TestPullIsNoted holds that the result says which mounts were taken for dead, by what, and which pulls were not
-// believed.
+// TestPullIsNoted holds that the notes say which mounts counted as over, by which pull, and which pulls were unproven.
 func TestPullIsNoted(t *testing.T) {
 	notes := func(change func([]history.Event) []history.Event) string {
 		return strings.Join(result(t, trialOf(change), "mounts").Notes, "\n")
@@ -132,8 +131,8 @@ func TestPullIsNoted(t *testing.T) {
 	}
 }
 
-// TestPullAgainstSpans draws when a disk was pulled and when it was mounted elsewhere: two nodes are claimed to have
-// had it at once if and only if they certainly did, and cleared only if they certainly did not.
+// TestPullAgainstSpans draws when a disk was pulled and when it was mounted elsewhere: the check fails if and only if
+// two nodes certainly had it at once, and passes only if they certainly did not.
 func TestPullAgainstSpans(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		at := func(name string) float64 { return float64(rapid.IntRange(200, 240).Draw(rt, name)) / 10 }
@@ -158,7 +157,7 @@ func TestPullAgainstSpans(t *testing.T) {
 	})
 }
 
-// TestPullGarbage spoils the facts of a trial in which a disk was pulled: no check that heeds pulls crashes.
+// TestPullGarbage corrupts the events of a trial in which a disk was pulled: no check that uses pulls crashes.
 func TestPullGarbage(t *testing.T) {
 	whole := evicted(nil, nil)(nil)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -175,8 +174,7 @@ func TestPullGarbage(t *testing.T) {
 	})
 }
 
-// TestEvictedFailsInOrderAlone holds what a detach by force looks like on storage that fences: the order is broken, and
-// nothing else.
+// TestEvictedFailsInOrderAlone holds that a forced detach on storage that fences breaks the order and nothing else.
 func TestEvictedFailsInOrderAlone(t *testing.T) {
 	var bad []string
 	for _, res := range judgeTwice(t, trialOf(evicted(nil, nil))).Results {

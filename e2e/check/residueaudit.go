@@ -9,14 +9,13 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// ResidueAudit judges what a trial leaves behind: each node, and the objects of the API, were searched for the things
-// that a fault can leave, before the first fault and after everything was healed and had settled. What is there then
-// and was not there before is a leak, whoever left it. What was there before is not the trial's; of what is gone since,
-// the manifests of static pods alone are known to belong there, whoever took them. Those that kubeadm upgrades are
-// other ones on a node on which the plan had it do that.
+// ResidueAudit judges what a trial leaves behind. The harness searches each node and the API objects for what a fault
+// can leave, before the first fault and after everything was healed and had settled. Anything found only afterwards is
+// a leak, whoever left it. Of what is gone afterwards, only a static pod manifest is a violation: it certainly belongs
+// there. A manifest that kubeadm upgraded as the plan asked may differ.
 //
-// Which things are looked at, and what of them comes and goes by itself and is left out, is said in
-// chaos/nodeagent/leaks. A run of a harness that did not look, before there was this check, is left as it was judged.
+// Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
+// Runs from before this check have no searches, and the check does not apply to them.
 func ResidueAudit() Check {
 	return Check{
 		Name:    "residue-audit",
@@ -29,21 +28,20 @@ func ResidueAudit() Check {
 	}
 }
 
-// audited reports that the harness said in its plan that it would look, or that it has. Where there is no plan every
-// check applies.
+// audited reports whether the plan has the audit set, or the history has searches. Without a plan every check applies.
 func audited(w *world.World) bool {
 	t, err := w.Trial()
 	return err != nil || t.Plan.Audit || len(w.Of(history.KindResidue)) > 0
 }
 
-// looks are the last search before and the last after at one place.
-type looks struct {
+// searches holds the last search before and the last after at one place.
+type searches struct {
 	place, node   string // "node worker" and "worker"; "the API" and "".
 	before, after *history.Event
 }
 
 func judgeResidueAudit(r *ruling) {
-	places := readLooks(r.world)
+	places := readSearches(r.world)
 	if len(places) == 0 {
 		r.unknown("the trial was never searched for leaks")
 	}
@@ -57,19 +55,19 @@ func judgeResidueAudit(r *ruling) {
 		r.unknown("the objects of the API were never searched for leaks")
 	}
 	for _, name := range keys(r.world.Ledger().Sessions) {
-		if name != "" && !slices.ContainsFunc(places, func(p *looks) bool { return p.node == name }) {
+		if name != "" && !slices.ContainsFunc(places, func(p *searches) bool { return p.node == name }) {
 			r.unknown("node %s was never searched for leaks", name)
 		}
 	}
 }
 
-// readLooks returns the places that were searched, the API first, and then the nodes by their names.
-func readLooks(w *world.World) []*looks {
-	byNode := map[string]*looks{}
+// readSearches returns the searches of each place: the API first, then the nodes sorted by name.
+func readSearches(w *world.World) []*searches {
+	byNode := map[string]*searches{}
 	for _, e := range w.Of(history.KindResidue) {
 		node := e.Residue.Node
 		if byNode[node] == nil {
-			byNode[node] = &looks{place: "node " + node, node: node}
+			byNode[node] = &searches{place: "node " + node, node: node}
 		}
 		switch e.Residue.When {
 		case history.Before:
@@ -81,15 +79,15 @@ func readLooks(w *world.World) []*looks {
 	if api := byNode[""]; api != nil {
 		api.place = "the API"
 	}
-	var all []*looks
+	var all []*searches
 	for _, node := range keys(byNode) {
 		all = append(all, byNode[node])
 	}
 	return all
 }
 
-// whole reports that there are two looks to compare, and says what they lack.
-func (p *looks) whole(r *ruling) bool {
+// whole reports whether there are two searches to compare, and adds a reason for everything that they lack.
+func (p *searches) whole(r *ruling) bool {
 	whole := true
 	for _, l := range []struct {
 		when  string
@@ -115,9 +113,9 @@ func (p *looks) whole(r *ruling) bool {
 	return whole
 }
 
-// judge reports everything that is left at one place, and every manifest that was taken away and not given back. A
-// class that could not be looked for before is not held against the trial: what is there may have been there.
-func (p *looks) judge(r *ruling) {
+// judge reports everything that is left at one place, and every manifest that is missing. It skips classes that could
+// not be searched before: what is there now may have been there.
+func (p *searches) judge(r *ruling) {
 	before, after := p.before.Residue, p.after.Residue
 	where, until := "on "+p.place, r.trial.FaultsUntil(p.after.Span.NotAfter)
 	if p.node == "" {
@@ -154,11 +152,11 @@ func (p *looks) judge(r *ruling) {
 	}
 }
 
-// manifests is where the kubelet of a node of the control plane takes static pods from.
+// manifests is the kubelet's directory of static pod manifests on a control-plane node.
 const manifests = "/etc/kubernetes/manifests/"
 
-// rewritten reports that a file is the manifest of a component that kubeadm upgraded on a node, as the plan asked, and
-// what it was before.
+// rewritten reports whether before and after are the same manifest file, of a component that kubeadm upgraded on a node
+// as the plan asked.
 func (r *ruling) rewritten(node string, before, after history.Thing) bool {
 	component, ok := strings.CutPrefix(after.Name, manifests)
 	if before.Class != history.ThingFile || after.Class != history.ThingFile || before.Name != after.Name || !ok ||

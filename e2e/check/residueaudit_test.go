@@ -11,9 +11,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// auditedTrial is the passing trial of a harness that looked for residue: nothing is left. Change alters each look.
+// auditedTrial is the passing trial with searches that found no residue; change alters each search.
 func auditedTrial(change func(r *history.Residue)) func([]history.Event) []history.Event {
-	told := add(func(t *historytest.Trial) {
+	searched := add(func(t *historytest.Trial) {
 		common := []history.Thing{{Class: history.ThingTable, Name: "inet podnet"},
 			{Class: history.ThingMount, Name: "/var/lib/seatrial/data-mysql-0", Is: "ext4"}}
 		for _, look := range []struct {
@@ -28,14 +28,14 @@ func auditedTrial(change func(r *history.Residue)) func([]history.Event) []histo
 			}
 		}
 	})
-	return then(told, edit(kind(history.KindPlan), func(e *history.Event) {
+	return then(searched, edit(kind(history.KindPlan), func(e *history.Event) {
 		p := historytest.SmokePlan()
 		p.Audit = true
 		e.Plan, _ = json.Marshal(p)
 	}))
 }
 
-// leftOn adds a thing to the last look at a place.
+// leftOn adds a thing to the last search of a place.
 func leftOn(node string, t history.Thing) func(*history.Residue) {
 	return func(r *history.Residue) {
 		if r.When == history.After && r.Node == node {
@@ -115,7 +115,7 @@ func auditMutations() []mutation {
 	}
 }
 
-// manifestMutations have a component of the control plane that is not as it was.
+// manifestMutations change a manifest of the control plane.
 func manifestMutations() []mutation {
 	manifest := history.Thing{Class: history.ThingFile, Name: "/etc/kubernetes/manifests/etcd.yaml", Is: "sha256 1"}
 	return []mutation{
@@ -137,7 +137,7 @@ func manifestMutations() []mutation {
 	}
 }
 
-// rewrittenTrial is a trial with an upgrade of the control plane, in which a file is another after it, on a node.
+// rewrittenTrial is a trial with an upgrade of the control plane, after which a file on a node differs.
 func rewrittenTrial(node, name string, upgraded ...history.Upgrade) func([]history.Event) []history.Event {
 	looked := auditedTrial(func(r *history.Residue) {
 		if r.Node == node {
@@ -158,7 +158,7 @@ func rewrittenTrial(node, name string, upgraded ...history.Upgrade) func([]histo
 	}))
 }
 
-// rewrittenMutations have files that are not as they were after an upgrade.
+// rewrittenMutations have files that differ after an upgrade.
 func rewrittenMutations() []mutation {
 	const etcd, server = "/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	apply := history.Upgrade{Step: 1, Node: "control-plane", Part: history.UpgradeApply, To: historytest.To}
@@ -192,8 +192,8 @@ func rewrittenMutations() []mutation {
 	}
 }
 
-// TestARunWithoutAuditIsJudgedAsBefore holds that a harness that did not look is not asked for it, and that one that
-// said it would is.
+// TestARunWithoutAuditIsJudgedAsBefore holds that the check applies to a run only if its plan has the audit or searches
+// were recorded.
 func TestARunWithoutAuditIsJudgedAsBefore(t *testing.T) {
 	judged := func(h history.History) bool {
 		for _, r := range check.Run(h, check.All()).Results {

@@ -8,9 +8,9 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// RightVolume judges what was found in the volumes, as read from within the pods: the identity that was written into
-// each when it was made, and the entries that writers left there. The identity is that of the PersistentVolume that
-// the pod's claim is bound to; what one reading found, every later one finds too.
+// RightVolume judges the witness files in the volumes, as read from within the pods: the identity that was written into
+// each volume when it was created, and the entries that writers left there. The identity must be that of the
+// PersistentVolume that the pod's claim is bound to, and every reading must find all entries of the one before.
 func RightVolume() Check {
 	return Check{
 		Name:    "right-volume",
@@ -43,7 +43,8 @@ func judgeRightVolume(r *ruling) {
 	}
 }
 
-// wrongVolume says what is wrong with what was found in a volume, given what was found before.
+// wrongVolume says what is wrong with a reading of a volume, given the one before, "" if nothing; proof is the event of
+// that earlier reading if it is needed to see it.
 func wrongVolume(w *history.Witness, pv *world.PV, before *history.Event) (what string, proof []int64) {
 	wrong := func(volume string) bool { return volume != pv.Handle && volume != pv.Name }
 	switch i := slices.IndexFunc(w.Entries, func(e history.WitnessEntry) bool { return wrong(e.Volume) }); {

@@ -12,11 +12,11 @@ import (
 
 // Rows judges what the clients wrote against what can be read back.
 //
-// An insert is one of four things: acknowledged (it must be there), certainly failed (it must not), of unknown outcome
-// or never answered (it may be there, from the first to the last moment), or never made (it must not be there).
-// Reads made during the trial are held to the same: a row acknowledged before a read was sent must be found by it,
-// although the final read may have it again. "Before" is certain only when the acknowledgement's latest moment is
-// before the read's earliest one; otherwise the read may miss the row and break nothing.
+// The row of an insert must be there if the insert was acknowledged, must not be there if it certainly failed or was
+// never made, and may be there at any time if its outcome is unknown. Reads during the trial are judged by the same
+// rule: a read must find every row acknowledged before the read was sent, even if the final read has the row again. A
+// row counts as acknowledged before a read only if the latest time of the acknowledgement is before the earliest time
+// of the read; otherwise the read may miss it.
 func Rows() Check {
 	return Check{
 		Name:    "rows",
@@ -46,25 +46,25 @@ type writer struct {
 	client   int
 }
 
-// rowKey names a row. A client never uses a Seq for two inserts.
+// rowKey identifies a row. A client never uses a seq for two inserts.
 type rowKey struct {
 	writer
 	seq int64
 }
 
-// insert is what is known of the insert of one row.
+// insert is the insert of one row.
 type insert struct {
 	key      rowKey
 	crc      uint32
-	times    int           // How often the read that is judged shows it.
+	times    int           // How often it is in the read being judged.
 	stage    history.Stage // StageInvoke while it is open.
-	answered history.Span  // Of the completion.
-	lastSeen history.Time  // A read found it, not before this; 0 when none did.
+	answered history.Span  // Span of the answer.
+	lastSeen history.Time  // The last read that found it was not before this; 0 if none did.
 	invoke   int64         // Event ids.
 	answer   int64
 	breach   *rowBreach
 	lost     bool // A read of all rows missed it, and none has found it since.
-	reused   bool // Its seq was used for two inserts, which no client may do: nothing can be said of it.
+	reused   bool // Two inserts used its seq, which no client may do: it cannot be judged.
 }
 
 // rowBreach is everything found wrong with one row; it becomes one finding.
@@ -73,14 +73,14 @@ type rowBreach struct {
 	sentence string
 	span     history.Span
 	events   []int64
-	step     int // Of the step whose read of all rows has missed it; 0 when it was found in another way.
+	step     int // The step whose read of all rows missed the row; 0 if it was found in another way.
 	again    int // Further observations of the same row.
 }
 
-// inserts are those of one client, by their seqs: sorted, since a client counts them up.
+// inserts holds the inserts of one client, sorted by seq.
 type inserts []insert
 
-// find returns the row of a seq, nil if the client never made it.
+// find returns the insert of a seq, nil if the client never made it.
 func (in inserts) find(seq int64) *insert {
 	i, ok := slices.BinarySearchFunc(in, seq, func(row insert, seq int64) int { return cmp.Compare(row.key.seq, seq) })
 	if !ok {
@@ -89,19 +89,19 @@ func (in inserts) find(seq int64) *insert {
 	return &in[i]
 }
 
-// table is the ledger table as the clients' answers say it must be.
+// table is the ledger table as the clients' answers demand it.
 type table struct {
 	*ruling
 	clients   map[writer]inserts
 	strange   map[rowKey]*rowBreach // Rows that no client wrote.
-	orphans   map[rowKey]bool       // Rows of which an answer came though no invocation is recorded.
+	orphans   map[rowKey]bool       // Rows with an answer but no recorded invocation.
 	acked     map[string]int        // Acknowledged inserts by instance.
-	present   int                   // Acknowledged rows found whole in a whole final read.
-	unknowns  int
-	unknownIn int // Of those, found in the final read.
+	present   int                   // Acknowledged rows found intact in a whole final read.
+	unknowns  int                   // Inserts of unknown outcome.
+	unknownIn int                   // Those of unknowns that are in the final read.
 }
 
-// readInserts takes in every insert.
+// readInserts reads all inserts.
 func (t *table) readInserts() {
 	count := map[writer]int{}
 	each := func(do func(op world.Operation, w writer)) {
@@ -129,7 +129,7 @@ func (t *table) readInserts() {
 	}
 }
 
-// insert reads one insert off its operation.
+// insert converts one operation.
 func (t *table) insert(op world.Operation, w writer) insert {
 	row := insert{key: rowKey{w, op.Sent.Op.Seq}, crc: op.Sent.Op.CRC, stage: history.StageInvoke, invoke: op.Sent.ID}
 	switch e := op.Answer; {
@@ -153,7 +153,7 @@ func (t *table) insert(op world.Operation, w writer) insert {
 	return row
 }
 
-// sorted brings the rows of a client into the order of their seqs; of a seq that was used twice, the first stays.
+// sorted sorts the inserts of a client by seq; if a seq was used twice, it keeps the first.
 func (t *table) sorted(in inserts) inserts {
 	bySeq := func(a, b insert) int { return cmp.Compare(a.key.seq, b.key.seq) }
 	if !slices.IsSortedFunc(in, bySeq) {
@@ -172,7 +172,7 @@ func (t *table) sorted(in inserts) inserts {
 	return kept
 }
 
-// each calls do with the rows that were written to an instance, client by client.
+// each calls do for the rows that were written to an instance, client by client.
 func (t *table) each(instance string, do func(*insert)) {
 	var clients []int
 	for w := range t.clients {
@@ -189,7 +189,7 @@ func (t *table) each(instance string, do func(*insert)) {
 	}
 }
 
-// judgeAmounts demands that every instance of the plan took enough inserts for its survival to mean something.
+// judgeAmounts demands that every instance acknowledged enough inserts to show that rows survive.
 func (t *table) judgeAmounts() {
 	s := t.trial
 	for _, name := range s.Instances(s.Written(s.Plan.Workload.Replicas)) {
@@ -205,7 +205,7 @@ func (t *table) judgeAmounts() {
 	}
 }
 
-// report turns what was found wrong into findings, one for each row.
+// report turns the breaches into findings, one for each row.
 func (t *table) report() {
 	var all []*rowBreach
 	for _, rows := range t.clients {
@@ -220,7 +220,7 @@ func (t *table) report() {
 		return cmp.Or(cmp.Compare(a.span.NotAfter, b.span.NotAfter), cmp.Compare(a.key.instance, b.key.instance),
 			cmp.Compare(a.key.client, b.key.client), cmp.Compare(a.key.seq, b.key.seq))
 	})
-	// A lost disk loses every row: what will not be listed need not be put into words.
+	// A lost disk loses every row: format only the sentences that will be listed.
 	listed := spread(all, maxFindings)
 	t.unlisted = len(all) - len(listed)
 	for _, b := range listed {
@@ -231,7 +231,7 @@ func (t *table) report() {
 	}
 }
 
-// spread chooses which breaches are listed: the first that each read of all rows has missed in each instance, then the
+// spread chooses the breaches to list: the first row that each read of all rows missed in each instance, then the
 // second, and so on, so that the many rows of one loss do not hide another.
 func spread(all []*rowBreach, most int) []*rowBreach {
 	type place struct {
@@ -254,19 +254,19 @@ func spread(all []*rowBreach, most int) []*rowBreach {
 	return slices.DeleteFunc(slices.Clone(all), func(b *rowBreach) bool { return !slices.Contains(chosen, b) })
 }
 
-// String names the row as findings do.
+// String names the row, as findings print it.
 func (k rowKey) String() string {
 	return fmt.Sprintf("%s row (client %d, seq %d)", k.instance, k.client, k.seq)
 }
 
-// blame keeps what is wrong with a row; its first breach gives the sentence of the finding.
+// blame adds an observation to a row's breach; the first one gives the sentence of the finding.
 func (t *table) blame(row *insert, span history.Span, events []int64, format string, args ...any) {
 	if !row.reused {
 		row.breach = row.breach.and(row.key, span, events, format, args...)
 	}
 }
 
-// and adds an observation of a row to what was found wrong with it before, if anything was.
+// and adds an observation to a breach. The receiver may be nil: a row that had no breach yet.
 func (b *rowBreach) and(key rowKey, span history.Span, events []int64, format string, args ...any) *rowBreach {
 	if b == nil {
 		b = &rowBreach{key: key, span: span, sentence: fmt.Sprintf(format, args...), again: -1}
@@ -277,14 +277,14 @@ func (b *rowBreach) and(key rowKey, span history.Span, events []int64, format st
 	return b
 }
 
-// blameStranger keeps a row that no client wrote.
+// blameStranger adds an observation of a row that no client wrote.
 func (t *table) blameStranger(key rowKey, e *history.Event, span history.Span, format string, args ...any) {
-	if !t.orphans[key] { // Of an orphan, the record of its client is not whole.
+	if !t.orphans[key] { // A client did write an orphan.
 		t.strange[key] = t.strange[key].and(key, span, []int64{e.ID}, format, args...)
 	}
 }
 
-// sinceSafe is the span from the last moment at which the row was certainly there to the proof that it is not.
+// sinceSafe returns the span from when the row was last certainly there to the proof that it is not.
 func (row *insert) sinceSafe(proof history.Span) history.Span {
 	return history.Between(max(row.answered.NotAfter, row.lastSeen), proof.NotAfter)
 }

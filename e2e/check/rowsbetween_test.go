@@ -30,9 +30,9 @@ func lossesPlan() plan.Plan {
 	return p
 }
 
-// losses is a trial of that plan. Seq 1 to 10 are acknowledged at 11 s to 20 s, the power is lost at 21 s, all is read
-// at 30 s; 11 to 20 at 31 s to 40 s, a loss at 41 s, a read at 50 s, and the final one at 60 s. The reads miss what is
-// gone by then.
+// losses is a trial of lossesPlan. Seqs 1 to 10 are acknowledged at 11 s to 20 s, the power is lost at 21 s, all rows
+// are read at 30 s; seqs 11 to 20 follow at 31 s to 40 s, a loss at 41 s, a read at 50 s, and the final one at 60 s.
+// The reads miss the rows that are gone by then.
 func losses(first, second, final []int64) history.History {
 	t := historytest.New(lossesPlan())
 	for i := range int64(10) {
@@ -146,9 +146,9 @@ func TestAReadThatIsNotWholeShowsNothing(t *testing.T) {
 	expect(t, result(t, h, "rows"), check.Unknown, "in step 3")
 }
 
-// replicated is a trial of an instance that clients write ten rows to, and of a copy of it. Tell says which rows the
-// final read of the copy shows.
-func replicated(tell func(seq int64) bool, more ...int64) history.History {
+// replicated is a trial of an instance that clients write ten rows to, and of its replica. The final read of the
+// replica has the rows that has selects, and those of more, which no client wrote; a nil has means no such read.
+func replicated(has func(seq int64) bool, more ...int64) history.History {
 	p := historytest.SmokePlan()
 	p.Workload.Replicas, p.Workload.Replicated, p.Bounds.MinOps = 2, true, 5
 	p.Steps = []plan.Step{{N: 1, Do: plan.ActionLoad, Commits: 5, Bound: plan.Duration(time.Minute)}}
@@ -166,7 +166,7 @@ func replicated(tell func(seq int64) bool, more ...int64) history.History {
 		crc := historytest.CRC(1, seq)
 		row := history.Row{Client: 1, Seq: seq, CRC: crc, Sum: crc}
 		all = append(all, row)
-		if tell != nil && tell(seq) {
+		if has != nil && has(seq) {
 			some = append(some, row)
 		}
 	}
@@ -174,14 +174,14 @@ func replicated(tell func(seq int64) bool, more ...int64) history.History {
 		some = append(some, history.Row{Client: 1, Seq: seq, CRC: 1, Sum: 1})
 	}
 	read("mysql-0", all)
-	if tell != nil {
+	if has != nil {
 		read("mysql-1", some)
 	}
 	t.Done(70)
 	return t.History()
 }
 
-// TestACopyHasEveryRow holds that what was acknowledged by the instance that clients write to is asked of its copies.
+// TestACopyHasEveryRow holds that a replica must have every row that the instance that clients write to acknowledged.
 func TestACopyHasEveryRow(t *testing.T) {
 	every := func(int64) bool { return true }
 	for _, tc := range []struct {

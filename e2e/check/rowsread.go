@@ -28,7 +28,7 @@ func (t *table) readReads() {
 	}
 }
 
-// judgeRead holds one answered read to what was acknowledged before it was sent.
+// judgeRead judges one answered read against the rows acknowledged before it was sent.
 func (t *table) judgeRead(sent, got *history.Event) {
 	key := rowKey{writer{got.Op.Instance, got.Op.Client}, got.Op.Seq}
 	row := t.clients[key.writer].find(key.seq)
@@ -61,8 +61,8 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	}
 }
 
-// judgeFinal holds the final reads to the clients' answers. What a read shows is judged though the read is not whole;
-// that a row is missing is claimed of whole reads alone.
+// judgeFinal judges the final reads against the clients' answers. Rows in a read are judged even if the read is not
+// whole; a row can be missing only from a whole read.
 func (t *table) judgeFinal(reads map[string]*world.Read) {
 	names := slices.Concat(t.trial.Instances(t.trial.Plan.Workload.Replicas), keys(t.acked), keys(reads))
 	slices.Sort(names)
@@ -81,7 +81,7 @@ func (t *table) judgeFinal(reads map[string]*world.Read) {
 	}
 }
 
-// judgeSeen judges every row that a read of an instance shows and counts how often each is there.
+// judgeSeen judges every row in a read of an instance and counts how often each is there.
 func (t *table) judgeSeen(name string, f *world.Read) {
 	origin := t.trial.Origin(name)
 	t.each(origin, func(row *insert) { row.times = 0 })
@@ -113,19 +113,20 @@ func (t *table) judgeSeenRow(name string, row *insert, seen history.Row, e *hist
 			key.seq, row.crc, seen.CRC, seen.Sum)
 	case row.stage == history.StageFailed:
 		t.blame(row, hull(row.answered, e.Span), []int64{row.invoke, row.answer, e.ID}, "%s holds a row whose insert "+
-			"%s had refused: client %d, seq %d.", name, t.it(name, key), key.client, key.seq)
+			"%s had refused: client %d, seq %d.", name, t.writtenTo(name, key), key.client, key.seq)
 	}
 }
 
-// it is how a sentence on an instance goes on about the one that a row was written to.
-func (t *table) it(name string, key rowKey) string {
+// writtenTo names the instance that a row was written to: "it" if that is the subject of the sentence.
+func (t *table) writtenTo(name string, key rowKey) string {
 	if name == key.instance {
 		return "it"
 	}
 	return key.instance
 }
 
-// judgeKept judges whether a row is in the whole final read of an instance: the one it was written to, or a copy.
+// judgeKept judges whether a row is in the whole final read of an instance: the one that it was written to or a
+// replica.
 func (t *table) judgeKept(name string, row *insert, f *world.Read) {
 	open := row.stage == history.StageUnknown || row.stage == history.StageInvoke
 	switch {
@@ -158,14 +159,14 @@ func (t *table) judgeLost(name string, row *insert, f *world.Read, read string) 
 		seen = fmt.Sprintf(" last read back at %s,", t.clock(row.lastSeen))
 	}
 	t.blame(row, row.sinceSafe(f.Last), proof(ids...), "%s lost a row that %s had acknowledged: client %d, seq %d, "+
-		"acknowledged at %s,%s is not in %s.", name, t.it(name, key), key.client, key.seq,
+		"acknowledged at %s,%s is not in %s.", name, t.writtenTo(name, key), key.client, key.seq,
 		t.clock(row.answered.NotAfter), seen, read)
 }
 
-// judgeBetween judges the reads of all rows that steps of the plan made. They are held to the same as the final one,
-// and tell after which of several faults a row was lost.
+// judgeBetween judges the reads of all rows made by steps of the plan by the same rule as the final read. They show
+// after which of several faults a row was lost.
 func (t *table) judgeBetween() {
-	before := map[string]history.Time{} // By instance: when the read before began.
+	before := map[string]history.Time{} // By instance: when the previous read began.
 	for _, step := range t.trial.Plan.AllSteps() {
 		if step.Do != plan.ActionRead || t.trial.StepPhase(step.N).Begin == nil {
 			continue
@@ -187,9 +188,9 @@ func (t *table) judgeBetween() {
 	}
 }
 
-// judgeWhole judges one whole read of one instance.
+// judgeWhole judges one whole read of one instance; since is when the previous read began.
 func (t *table) judgeWhole(name string, step int, f *world.Read, since history.Time) {
-	acknowledged, lost := 0, map[int][]int64{} // Since the read before: rows, and the seqs lost by client.
+	acknowledged, lost := 0, map[int][]int64{} // Since the previous read: rows, and the lost seqs by client.
 	t.judgeSeen(name, f)
 	t.each(t.trial.Origin(name), func(row *insert) {
 		if row.times > 0 {
@@ -218,7 +219,7 @@ func (t *table) judgeWhole(name string, step int, f *world.Read, since history.T
 	}
 }
 
-// loss says how many rows one read of all rows has missed that the one before it had not, and which.
+// loss says which rows a read of all rows missed that the previous one had not missed, and how many.
 func loss(acknowledged int, lost map[int][]int64) string {
 	if len(lost) == 0 {
 		return fmt.Sprintf("lost none of the %d rows that were acknowledged since the read before", acknowledged)

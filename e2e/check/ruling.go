@@ -11,27 +11,27 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// How many findings, reasons and notes a result carries; the rest is counted. The first are kept, since what broke
-// first is nearest to the cause.
+// Limits on the findings, reasons and notes of a result. The first ones are kept, since what broke first is nearest to
+// the cause; the others are only counted.
 const (
 	maxFindings = 10
 	maxReasons  = 20
 	maxNotes    = 60
-	maxProof    = 8 // Events named by one finding.
+	maxProof    = 8 // Events of one finding.
 )
 
-// ruling is a result in the making. A finding makes it Fail, a reason Unknown, neither makes it Pass.
+// ruling collects the result of one check. A finding makes it Fail, else a reason makes it Unknown, else it is Pass.
 type ruling struct {
-	Check // A check that can look at less than it promises says so here.
+	Check // The judge may narrow the promise here if the history supports less.
 	world *world.World
 	trial *world.Trial
 
 	evidence int
 	findings []Finding
-	unlisted int // Findings that were counted and not made.
+	unlisted int // Violations that are counted, but have no finding.
 	reasons  []string
 	notes    []string
-	seen     map[string]bool // See first.
+	seen     map[string]bool // Keys of first.
 	subjects map[string]bool
 }
 
@@ -47,7 +47,7 @@ func rule(w *world.World, c Check) Result {
 	return r.result()
 }
 
-// violation adds a proven violation and its sentence. Its faults are those active in its span, unless it names others.
+// violation adds a finding. It fills in promise, sentence and, if f has none, the faults active in its span.
 func (r *ruling) violation(f Finding, format string, args ...any) {
 	f.Promise, f.Sentence, f.Events = r.Promise, fmt.Sprintf(format, args...), proof(f.Events...)
 	if f.Faults == nil {
@@ -63,22 +63,22 @@ func (r *ruling) unknown(format string, args ...any) {
 	}
 }
 
-// first reports that it is called with these words for the first time: a check reports a repeated violation once.
+// first reports whether this is its first call with these words. A check uses it to report a repeated violation once.
 func (r *ruling) first(words ...string) bool {
 	name := strings.Join(words, "\x00")
 	defer func() { r.seen[name] = true }()
 	return !r.seen[name]
 }
 
-// looked records that a subject was judged on evidence of its own.
+// looked records that a subject was judged.
 func (r *ruling) looked(subject string) { r.subjects[subject] = true }
 
-// note adds what is worth reading and does not change the verdict.
+// note adds a fact that does not change the verdict.
 func (r *ruling) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// clock renders an instant relative to the begin of the trial.
+// clock renders a time relative to the begin of the trial.
 func (r *ruling) clock(t history.Time) string { return r.trial.Clock(t) }
 
 func (r *ruling) result() Result {
@@ -107,7 +107,7 @@ func (r *ruling) result() Result {
 	return res
 }
 
-// bounded keeps the first so many lines and counts the rest.
+// bounded keeps the first most lines and counts the others in one more line.
 func bounded(lines []string, most int) []string {
 	if len(lines) <= most {
 		return lines
@@ -116,7 +116,7 @@ func bounded(lines []string, most int) []string {
 	return append(kept, fmt.Sprintf("and %d more like these", len(lines)-most))
 }
 
-// proof orders event ids, each once, and keeps the first few.
+// proof returns the distinct event ids, sorted, maxProof at most.
 func proof(ids ...int64) []int64 {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -127,7 +127,7 @@ func proof(ids ...int64) []int64 {
 	return ids
 }
 
-// leading appends to first as many of rest as proof keeps.
+// leading appends to first the ids of rest that are new, up to maxProof in all.
 func leading(first, rest []int64) []int64 {
 	out := slices.Clone(first)
 	for _, id := range rest {
@@ -138,10 +138,10 @@ func leading(first, rest []int64) []int64 {
 	return out
 }
 
-// hull is the shortest span that holds both.
+// hull returns the shortest span that contains both.
 func hull(a, b history.Span) history.Span {
 	return history.Span{NotBefore: min(a.NotBefore, b.NotBefore), NotAfter: max(a.NotAfter, b.NotAfter)}
 }
 
-// keys returns the keys of a map in order.
+// keys returns the keys of a map, sorted.
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

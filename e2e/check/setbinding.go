@@ -10,13 +10,13 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetBinding judges how claims whose class waits for the first consumer came by their volumes: static ones, as local
-// volumes are. The scheduler chooses volume and node together and binds the claim before the pod, so a claim that is
-// bound has a pod that wants it, and that pod goes to a node that the volume allows.
+// SetBinding judges how claims whose class has WaitForFirstConsumer are bound to static volumes, such as local ones.
+// The scheduler chooses volume and node together and binds the claim before the pod, so a bound claim has a pod that
+// wants it, and that pod goes to a node that the volume allows.
 //
-// Of the volumes that were free, fit, and are allowed on that node, the smallest is taken
-// (k8s.io/component-helpers/storage/volume, FindMatchingVolume). Which class waits is the class's own word, or, where
-// no class was watched, that of the plan: its local volumes wait.
+// The scheduler takes the smallest of the volumes that are free, fit and are allowed on that node
+// (k8s.io/component-helpers/storage/volume, FindMatchingVolume). The binding mode is that of the StorageClass or, if
+// none was watched, that of the plan: its local volumes wait.
 func SetBinding() Check {
 	return ofSets(Check{
 		Name: "set-binding",
@@ -49,7 +49,7 @@ func (j *setJudge) bound(key string) {
 		switch {
 		case c.Guessed() || c.Deleted() || c.Spec.VolumeName == "":
 		case fresh && c.Event.Object.Verb == history.VerbAdded:
-			// It was made with its volume: there was nothing to choose.
+			// It was created with its volume: there was nothing to choose.
 		case fresh:
 			j.unknown("claim %s was bound when it was first seen, at %s: to what it was bound when is not known",
 				c.Name(), j.when(c.Event))
@@ -62,7 +62,7 @@ func (j *setJudge) bound(key string) {
 	}
 }
 
-// waits reports that the class of a claim waits for the first consumer.
+// waits reports whether the class of a claim has WaitForFirstConsumer.
 func (j *setJudge) waits(c *world.Claim) bool {
 	class := ""
 	if c.Spec.StorageClassName != nil {
@@ -74,7 +74,7 @@ func (j *setJudge) waits(c *world.Claim) bool {
 	return local(j.trial.Plan)
 }
 
-// wanted holds that a pod that uses the claim was there when the claim was bound.
+// wanted demands that a pod that uses the claim existed when the claim was bound.
 func (j *setJudge) wanted(c *world.Claim) {
 	for _, l := range j.world.Pods().All {
 		if !l.Uses(c.Name()) || l.Namespace != c.Event.Object.Namespace {
@@ -82,7 +82,7 @@ func (j *setJudge) wanted(c *world.Claim) {
 		}
 		there := l.First.Version <= c.Version && (l.End == nil || l.End.Version >= c.Version || l.End.Guessed())
 		if l.Set == nil || l.Set == j.set && there {
-			return // Of another's pod than the StatefulSet's, it is enough that it was ever there.
+			return // A pod of another owner need only have existed at some time.
 		}
 	}
 	if !j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.PodsObserver) {
@@ -91,7 +91,7 @@ func (j *setJudge) wanted(c *world.Claim) {
 	}
 }
 
-// smallest holds that no smaller volume would have done.
+// smallest demands that no smaller volume would have fit.
 func (j *setJudge) smallest(c *world.Claim) {
 	chosen := j.volumeAt(c.Spec.VolumeName, c.Version)
 	wanted := storage(c.Spec.Resources.Requests)
@@ -111,7 +111,7 @@ func (j *setJudge) smallest(c *world.Claim) {
 	if i < 0 || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
-	node, since := j.set.Pods[i].Node, j.known(c.Event.Span)
+	node, since := j.set.Pods[i].Node, j.viewSince(c.Event.Span)
 	for _, name := range keys(j.objects.Volumes.ByKey) {
 		v := j.objects.Volumes.AtVersion(name, c.Version)
 		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||
@@ -127,7 +127,7 @@ func (j *setJudge) smallest(c *world.Claim) {
 	}
 }
 
-// alike reports that a volume is of the same class and mode as another, and has each of its access modes.
+// alike reports whether v has the class and volume mode of chosen, and all of its access modes.
 func alike(v, chosen *corev1.PersistentVolumeSpec) bool {
 	mode := func(v *corev1.PersistentVolumeSpec) corev1.PersistentVolumeMode {
 		if v.VolumeMode == nil {

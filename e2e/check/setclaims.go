@@ -11,11 +11,11 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetClaims judges the life of the claims that were made from a StatefulSet's templates, and of their volumes.
+// SetClaims judges the life of the claims created from a StatefulSet's templates, and of their volumes.
 //
-// A claim may go when the policy that was in force at some time since a controller may last have looked says so, or
-// when a step of the plan deletes it. One that has to go is given the bound for settling, and no less than
-// what is left of it after the last fault of the control plane.
+// A claim may be deleted if a retention policy that a controller may have seen says so, or if a step of the plan
+// deletes it. A claim that must be deleted has to go within the settle bound; time in which the control plane was hurt
+// is not judged.
 func SetClaims() Check {
 	return ofSets(Check{
 		Name: "set-claims",
@@ -38,7 +38,7 @@ func judgeSetClaims(j *setJudge) {
 	j.leave()
 }
 
-// claim judges the states of one name.
+// claim judges all claims of one name; key is their Key.
 func (j *setJudge) claim(key string, ordinal int) {
 	var old *world.Claim
 	for _, c := range j.objects.Claims.ByKey[key] {
@@ -61,7 +61,7 @@ func (j *setJudge) claim(key string, ordinal int) {
 			j.unknown("claim %s ended while the API watch was blind", c.Name())
 		}
 		if c.Deleting() && !c.Guessed() && (!same || !old.Deleting()) {
-			j.mayGo(c, ordinal)
+			j.deletedByPolicy(c, ordinal)
 		}
 		if c.Deleted() && !c.Guessed() && (!same || !old.Deleted()) {
 			j.inUse(c, ordinal)
@@ -71,12 +71,12 @@ func (j *setJudge) claim(key string, ordinal int) {
 	}
 }
 
-// mayGo holds that a claim is deleted only where the policy says so.
-func (j *setJudge) mayGo(c *world.Claim, ordinal int) {
+// deletedByPolicy demands that a claim is deleted only if the retention policy says so.
+func (j *setJudge) deletedByPolicy(c *world.Claim, ordinal int) {
 	if j.trial.Ends(c.Event.Span, []plan.Part{plan.PartClaim}, plan.ActionDeleteClaim) {
-		return // The plan does.
+		return // The plan deletes it.
 	}
-	since := j.known(c.Event.Span)
+	since := j.viewSince(c.Event.Span)
 	states := j.set.Around(c.Version, since)
 	if len(states) == 0 || j.blind(since, c.Event.Span.NotAfter) {
 		j.unknown("by which policy claim %s was deleted at %s is not known", c.Name(), j.when(c.Event))
@@ -102,8 +102,8 @@ func (j *setJudge) mayGo(c *world.Claim, ordinal int) {
 		"%s.", c.Name(), j.when(c.Event), why)
 }
 
-// ownerGone reports that what owned the claim had been deleted when the policy said that the claim goes with it: then
-// the garbage collector takes the claim, and that may be late.
+// ownerGone reports whether the claim's owner had been deleted while the policy said that the claim goes with it. The
+// garbage collector may delete such a claim late.
 func (j *setJudge) ownerGone(c *world.Claim) bool {
 	for _, st := range j.set.Versions {
 		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version && owns(st.UID(), c.Meta) {
@@ -121,12 +121,12 @@ func (j *setJudge) ownerGone(c *world.Claim) bool {
 	return false
 }
 
-// inUse holds that no claim ends while a pod that uses it is on a node (pvc-protection).
+// inUse demands that no claim ends while a pod that uses it is on a node (pvc-protection).
 func (j *setJudge) inUse(c *world.Claim, ordinal int) {
 	for _, l := range j.set.ByOrdinal[ordinal] {
 		at := l.Before(c.Version)
 		if !l.Uses(c.Name()) || at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
-			at.Event.Span.NotAfter > j.known(c.Event.Span) {
+			at.Event.Span.NotAfter > j.viewSince(c.Event.Span) {
 			continue
 		}
 		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, at.Event.ID}, "Claim %s was gone at %s although "+
@@ -135,8 +135,8 @@ func (j *setJudge) inUse(c *world.Claim, ordinal int) {
 	}
 }
 
-// reclaimed holds that the volume of a claim that is gone does as its policy says: Retain keeps it, and for no
-// other; Delete deletes it within the bound.
+// reclaimed demands that the volume of a claim that is gone follows its reclaim policy: Retain keeps it and gives it to
+// no other claim; Delete deletes it within the settle bound.
 func (j *setJudge) reclaimed(c *world.Claim) {
 	name, bound := c.Spec.VolumeName, j.trial.Plan.Bounds.Settle.D()
 	all := j.objects.Volumes.ByKey[name]
@@ -180,7 +180,7 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 	}
 }
 
-// survive counts the claims that outlived a pod: that is what was shown.
+// survive counts the claims that outlived a pod as evidence.
 func (j *setJudge) survive() {
 	for _, l := range j.set.Pods {
 		for _, c := range l.Claims {
@@ -195,8 +195,7 @@ func (j *setJudge) survive() {
 	}
 }
 
-// leave holds that the claims of ordinals that were scaled away, or of a StatefulSet that was deleted, go where the
-// policy says so.
+// leave demands that the claims of scaled-down ordinals and of a deleted StatefulSet are deleted if the policy says so.
 func (j *setJudge) leave() {
 	bound := j.trial.Plan.Bounds.Settle.D()
 	end := min(j.until, j.watch.Alive)
@@ -218,8 +217,8 @@ func (j *setJudge) leave() {
 	}
 }
 
-// unwanted returns since when an ordinal has been meant to have no claim, its last pod gone; Forever if that is not so.
-// A claim whose pod was gone before the policy was, and that no controller has yet been told to delete, is none.
+// unwanted returns since when the policy demands that an ordinal has no claim and its last pod is gone; Forever if it
+// does not, or if the last pod was gone before the policy was set: no controller deletes such a claim.
 func (j *setJudge) unwanted(ordinal int) history.Time {
 	since, ended := world.Forever, false
 	for _, st := range slices.Backward(j.set.Versions) {

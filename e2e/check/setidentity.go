@@ -15,11 +15,10 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetIdentity judges what of a pod belongs to its ordinal and not to the pod: its name, its DNS name, its claims, their
-// volumes, and where those allow it to be. Real processes are PodIdentity's.
+// SetIdentity judges what a pod has from its ordinal: its name, its DNS name, its claims, their volumes, and the nodes
+// that these allow. PodIdentity judges the real processes.
 //
-// The API server lets no two objects have one name: that two pods of one ordinal seem to be there shows that the record
-// is not whole.
+// The API server never has two objects of one name, so two pods of one ordinal only show that the record is incomplete.
 func SetIdentity() Check {
 	return ofSets(Check{
 		Name: "set-identity",
@@ -45,7 +44,7 @@ func judgeSetIdentity(j *setJudge) {
 	j.twins()
 }
 
-// identify judges a state of a pod; old is the state before of its ordinal.
+// identify judges a state of a pod; old is the previous state of its ordinal.
 func (j *setJudge) identify(p, old *world.PodState) {
 	l := p.Life
 	if old != nil && old.Life != l && !old.Deleted() && !p.Deleted() {
@@ -68,11 +67,11 @@ func (j *setJudge) identify(p, old *world.PodState) {
 	}
 }
 
-// catchUp is how long a kubelet may take, after a fault, to tell what it could not tell before: it tries again every
-// 10 s (pkg/kubelet/status, syncPeriod).
+// catchUp is how long after a fault a kubelet may still send an old pod status: it retries every 10 s
+// (pkg/kubelet/status, syncPeriod).
 const catchUp = 15 * time.Second
 
-// follows says what in a state of a pod shows that the record of it is not whole.
+// follows adds a reason if a state of a pod shows that the record of the pod is incomplete.
 func (j *setJudge) follows(p, old *world.PodState) {
 	what := contradicts(p, old)
 	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
@@ -86,8 +85,7 @@ func (j *setJudge) follows(p, old *world.PodState) {
 	}
 }
 
-// contradicts says what in a state cannot be after another of the same pod, "" if all can: nothing is taken back that
-// the API lets happen once.
+// contradicts says what makes the transition between two states of a pod impossible, "" if it is possible.
 func contradicts(p, old *world.PodState) string {
 	switch {
 	case p.Guessed() || old.Guessed():
@@ -106,15 +104,16 @@ func contradicts(p, old *world.PodState) string {
 	return ""
 }
 
-// folded is for how long a readiness may have lasted that a kubelet never told: it sends the newest status of a pod,
-// and what changes and changes back before that is told as one, with a new stamp (pkg/kubelet/status, version). A
-// container that passes its startup and its readiness probe at once makes it so.
+// folded is how long a change of readiness may last without being sent: a kubelet sends only the newest status of a
+// pod, so a change and its reversal before that show up as a new timestamp alone (pkg/kubelet/status, version). A
+// container that passes its startup and its readiness probe at once causes this.
 const folded = 2 * time.Second
 
-// missed says what lies between two states of a pod that was not seen, "" if nothing: its readiness has the stamp of
-// its last change until it changes. A kubelet that was cut off, or restarted, may tell of its last change alone, and
-// with an older stamp than another gave it meanwhile: that is for the caller to know.
-func missed(p, old *world.PodState, told float64, known bool) string {
+// missed says which change between two states of a pod was not recorded, "" if none: the timestamp of its readiness
+// changes exactly when its readiness does. A kubelet that was cut off or restarted may send only its last change, with
+// an older timestamp than another component set meanwhile; the caller must exclude that. seen is when old became known,
+// in seconds since 1970, if known is set.
+func missed(p, old *world.PodState, seen float64, known bool) string {
 	switch {
 	case old.Status.Turned == 0:
 		return ""
@@ -123,17 +122,17 @@ func missed(p, old *world.PodState, told float64, known bool) string {
 	case p.Status.Turned < old.Status.Turned:
 		return "its readiness had changed, and had not yet"
 	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready && known &&
-		float64(p.Status.Turned+1)-told <= folded.Seconds():
+		float64(p.Status.Turned+1)-seen <= folded.Seconds():
 		return ""
 	case p.Status.Turned != old.Status.Turned && p.Status.Ready == old.Status.Ready:
 		return "its readiness had changed twice, and once was not seen"
-	case known && p.Status.Ready != old.Status.Ready && told > float64(p.Status.Turned+1)+world.StampSlack.Seconds():
+	case known && p.Status.Ready != old.Status.Ready && seen > float64(p.Status.Turned+1)+world.StampSlack.Seconds():
 		return "its readiness has changed, and has the stamp of a time at which it had not"
 	}
 	return ""
 }
 
-// names holds that a pod has the names of its ordinal. What is set only at creation is judged at creation.
+// names demands that a created pod has the host name, subdomain and labels of its ordinal.
 func (j *setJudge) names(p *world.PodState) {
 	l, states := p.Life, j.acted(p)
 	if len(states) == 0 {
@@ -159,7 +158,7 @@ func (j *setJudge) names(p *world.PodState) {
 	}
 }
 
-// itsClaims holds that a pod has a claim of its own from each template.
+// itsClaims demands that a created pod uses its own claim of each template, and no other ordinal's.
 func (j *setJudge) itsClaims(p *world.PodState) {
 	states := j.acted(p)
 	if len(states) == 0 {
@@ -181,13 +180,13 @@ func (j *setJudge) itsClaims(p *world.PodState) {
 	}
 }
 
-// fits holds that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone can be
-// nowhere: it stays Pending.
+// fits demands that a pod is on a node that the volumes of its claims allow. A pod whose volume's node is gone must
+// stay Pending.
 func (j *setJudge) fits(p *world.PodState) {
 	for _, c := range p.Life.Claims {
 		claim := j.claimAt(world.Key(p.Life.Namespace, c.Claim), p.Version)
 		if claim == nil || claim.Spec.VolumeName == "" {
-			continue // Bound later, or not seen: bindings judges where it is bound to.
+			continue // Bound later or not seen; bindings judges what it is bound to.
 		}
 		v := j.volumeAt(claim.Spec.VolumeName, p.Version)
 		if v == nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
@@ -202,7 +201,7 @@ func (j *setJudge) fits(p *world.PodState) {
 	}
 }
 
-// bindings holds that a claim keeps its volume, and a volume its claim.
+// bindings demands that a claim keeps its volume and a volume its claim.
 func (j *setJudge) bindings() {
 	byVolume, volumes := map[string]*world.Claim{}, map[string]string{}
 	for _, key := range keys(j.objects.Claims.ByKey) {
@@ -236,7 +235,7 @@ func (j *setJudge) bindings() {
 	}
 }
 
-// boundVolume holds that the record of a volume that a claim has is whole.
+// boundVolume adds a reason if the record of a claim's volume is incomplete.
 func (j *setJudge) boundVolume(volume, claim string) {
 	var old *world.Volume
 	for _, v := range j.objects.Volumes.ByKey[volume] {
@@ -255,7 +254,7 @@ func (j *setJudge) boundVolume(volume, claim string) {
 	}
 }
 
-// impossible says what in a state of a volume cannot be after another, "" if all can.
+// impossible says what makes the transition between two states of a volume impossible, "" if it is possible.
 func impossible(old, v *world.Volume) string {
 	verb := v.Event.Object.Verb
 	switch {
@@ -276,7 +275,7 @@ func impossible(old, v *world.Volume) string {
 	return ""
 }
 
-// alone holds that no two claims that are there at one time have one volume.
+// alone demands that no two claims have one volume at the same time.
 func (j *setJudge) alone(name string, c *world.Claim, byVolume map[string]*world.Claim) {
 	other := byVolume[c.Spec.VolumeName]
 	byVolume[c.Spec.VolumeName] = c
@@ -291,19 +290,19 @@ func (j *setJudge) alone(name string, c *world.Claim, byVolume map[string]*world
 		j.when(c.Event), name)
 }
 
-// twins holds that no other pod has the identity of one of the StatefulSet's while that is there: the host name and the
-// subdomain, and so the DNS name, or the label that a Service finds it by.
+// twins demands that no other pod has the identity of an existing pod of the StatefulSet: its host name and subdomain,
+// and so its DNS name, or the label that a Service selects it by.
 func (j *setJudge) twins() {
 	for _, twin := range j.world.Pods().All {
 		if _, _, ok := world.OrdinalOf(twin.Name); ok || twin.Namespace != j.set.Namespace {
 			continue
 		}
-		i := slices.IndexFunc(twin.States, func(p *world.PodState) bool { return poses(p) != "" })
+		i := slices.IndexFunc(twin.States, func(p *world.PodState) bool { return claimedIdentity(p) != "" })
 		if i < 0 || j.late(twin.States[i].Event) {
 			continue
 		}
 		p := twin.States[i]
-		parent, ordinal, ok := world.OrdinalOf(poses(p))
+		parent, ordinal, ok := world.OrdinalOf(claimedIdentity(p))
 		if !ok || parent != j.set.Name {
 			continue
 		}
@@ -319,8 +318,8 @@ func (j *setJudge) twins() {
 	}
 }
 
-// poses returns the name of the pod that a pod says it is, "" if it says so of none but itself.
-func poses(p *world.PodState) string {
+// claimedIdentity returns the name of the other pod whose identity a pod has by its label or host name, "" if none.
+func claimedIdentity(p *world.PodState) string {
 	switch labelled := p.Meta.Labels[appsv1.StatefulSetPodNameLabel]; {
 	case labelled != "" && labelled != p.Name():
 		return labelled
@@ -330,7 +329,7 @@ func poses(p *world.PodState) string {
 	return ""
 }
 
-// ended is the version at which a pod was gone, the highest while it is there.
+// ended returns the resourceVersion at which a pod was gone, MaxUint64 if its end was not seen.
 func ended(l *world.PodLife) uint64 {
 	if l.End == nil {
 		return math.MaxUint64

@@ -14,24 +14,23 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// eventLag is how long after a deletion the event that tells of it is looked for.
+// eventLag is how long after a deletion the controller's Event about it may come.
 const eventLag = 5 * time.Second
 
-// setJudge is what the checks of StatefulSets share.
+// setJudge is the state that the checks of StatefulSets share.
 type setJudge struct {
 	*ruling
 	objects *world.Objects
 	sets    *world.Sets
 	watch   *world.Watch
-	until   history.Time // What came later is no longer the trial's.
+	until   history.Time // Later events no longer belong to the trial.
 	planned *world.Set   // The StatefulSet of the plan.
-	set     *world.Set   // The one that is judged.
+	set     *world.Set   // The StatefulSet being judged.
 
-	placements map[placement]bool // Whether a node can have a volume, as far as was asked.
+	placements map[placement]bool // Cache of allows.
 }
 
-// ofSets completes a check that judges each StatefulSet that was seen, in the order of their names, by what the given
-// observers told.
+// ofSets completes a check that judges each recorded StatefulSet, sorted by key, from the facts of the given observers.
 func ofSets(c Check, observers []string, each func(*setJudge)) Check {
 	c.judge = func(r *ruling) {
 		j := newSetJudge(r)
@@ -53,8 +52,8 @@ func newSetJudge(r *ruling) *setJudge {
 	return j
 }
 
-// sawObjects says what a check cannot know because an observer was never on, was blind, or recorded what has no place
-// in the order. Gaps after the last fact of a StatefulSet's own hide nothing that was there to see.
+// sawObjects adds a reason for each observer that never ran, was blind up to until, or recorded events out of order. A
+// gap after the last fact of a StatefulSet hides nothing.
 func (j *setJudge) sawObjects(until history.Time, observers ...string) {
 	for _, name := range observers {
 		resource := strings.TrimPrefix(name, "api/")
@@ -82,13 +81,13 @@ func (j *setJudge) blind(from, to history.Time) bool {
 	return j.watch.Blind(from, to, world.PodsObserver, world.SetsObserver)
 }
 
-// when renders the moment at which an event became known.
+// when renders the time at which an event became known.
 func (j *setJudge) when(e *history.Event) string { return j.clock(e.Span.NotAfter) }
 
-// late reports whether an event came when the trial was over.
+// late reports whether an event came after the trial was over.
 func (j *setJudge) late(e *history.Event) bool { return e.Span.NotBefore > j.until }
 
-// walk goes through the states of a StatefulSet's pods in their order. Now is what was known of each ordinal before.
+// walk calls step for the states of a StatefulSet's pods in order; now holds the previous state of each ordinal.
 func (j *setJudge) walk(step func(p *world.PodState, now map[int]*world.PodState)) {
 	now := map[int]*world.PodState{}
 	for _, p := range j.set.States {
@@ -100,7 +99,7 @@ func (j *setJudge) walk(step func(p *world.PodState, now map[int]*world.PodState
 	}
 }
 
-// replay goes through the versions of a StatefulSet and the states of its pods in one order.
+// replay calls version for the versions of a StatefulSet, and pod for the states of its pods, by resourceVersion.
 func (j *setJudge) replay(version func(*world.StatefulSet), pod func(*world.PodState)) {
 	i, states := 0, j.set.States
 	for _, st := range j.set.Versions {
@@ -114,9 +113,9 @@ func (j *setJudge) replay(version func(*world.StatefulSet), pod func(*world.PodS
 	}
 }
 
-// known is how old the state may have been that a controller acted on: as old as its cache, and older while it, or what
-// it talks to, was hurt, since a request sent before may have been carried out after.
-func (j *setJudge) known(at history.Span) history.Time {
+// viewSince returns how old the state may have been that a controller acted on at a time: CacheLag before, or more if a
+// fault hurt the control plane then, since a request sent before the fault may be carried out after it.
+func (j *setJudge) viewSince(at history.Span) history.Time {
 	since := at.NotBefore.Add(-world.CacheLag)
 	for _, l := range j.trial.Faults {
 		active, ok := l.Active()
@@ -127,13 +126,14 @@ func (j *setJudge) known(at history.Span) history.Time {
 	return since
 }
 
-// acted returns the states of the StatefulSet that a controller may have acted on when it changed a pod, the newest
+// acted returns the versions of the StatefulSet that a controller may have acted on when it changed a pod, newest
 // first.
 func (j *setJudge) acted(p *world.PodState) []*world.StatefulSet {
-	return j.set.Around(p.Version, j.known(p.Event.Span))
+	return j.set.Around(p.Version, j.viewSince(p.Event.Span))
 }
 
-// controlHurt reports whether a fault of the control plane was active at some time in span, or had just been.
+// controlHurt reports whether a fault that hurts the control plane was active at some time in span, or ended less than
+// CacheLag before it.
 func (j *setJudge) controlHurt(span history.Span) bool {
 	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
@@ -143,8 +143,8 @@ func (j *setJudge) controlHurt(span history.Span) bool {
 	})
 }
 
-// explained reports that the plan, or the pod itself, says why something other than its StatefulSet ended the pod: it
-// had failed or was evicted, its node was lost, or a fault was active on it or on its node.
+// explained reports whether something other than the StatefulSet is known to have ended the pod: it had failed or was
+// evicted, its node was lost, a fault was active on it or on its node, or a step of the plan deletes pods.
 func (j *setJudge) explained(p *world.PodState) bool {
 	if p.Status.Disrupted || p.Status.Over {
 		return true
@@ -159,7 +159,7 @@ func (j *setJudge) explained(p *world.PodState) bool {
 		plan.PartObject}, plan.ActionDeletePod, plan.ActionDeleteSet, plan.ActionDeleteClaim)
 }
 
-// hits reports that a fault of some kind was active when a state of a pod was stored.
+// hits reports whether a fault of some kind was active when a state of a pod was stored.
 func (j *setJudge) hits(p *world.PodState, kind func(world.Fault) bool) bool {
 	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
@@ -167,8 +167,8 @@ func (j *setJudge) hits(p *world.PodState, kind func(world.Fault) bool) bool {
 	})
 }
 
-// byController reports that the StatefulSet controller said that it ended the pod, which it says after it did. It
-// proves nothing if it may be about a later pod of the name, or if the plan had a fault end the pod then.
+// byController reports whether an Event shows that the StatefulSet controller ended the pod; the controller emits it
+// afterwards. The Event proves nothing if it may be about a later pod of the name, or if a fault ended the pod then.
 func (j *setJudge) byController(p *world.PodState) bool {
 	if j.hits(p, func(l world.Fault) bool { return l.Victim == p.Name() && slices.Contains(l.Takes, plan.PartPod) }) {
 		return false
@@ -186,7 +186,7 @@ func (j *setJudge) byController(p *world.PodState) bool {
 	})
 }
 
-// blame adds a violation of a pod's, proven by a state of it and perhaps by one of another pod.
+// blame adds a violation about a pod, proven by a state of it and, unless nil, by one of another pod.
 func (j *setJudge) blame(p, other *world.PodState, format string, args ...any) {
 	events := []int64{p.Event.ID}
 	if other != nil {
@@ -200,26 +200,25 @@ func (j *setJudge) breaks(subject string, span history.Span, events []int64, for
 	j.violation(Finding{Subject: subject, Span: span, Events: events}, format, args...)
 }
 
-// every reports that all of the states are so; there is at least one.
+// every reports whether there is at least one state and is holds for all of them.
 func every(states []*world.StatefulSet, is func(*world.StatefulSet) bool) bool {
 	return len(states) > 0 && !slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return !is(st) })
 }
 
-// wanting returns those of the states that want an ordinal: a controller that made its pod acted on one of them.
+// wanting returns the states that want an ordinal: a controller that created its pod acted on one of them.
 func wanting(states []*world.StatefulSet, ordinal int) []*world.StatefulSet {
 	return slices.DeleteFunc(slices.Clone(states), func(st *world.StatefulSet) bool { return !keeps(st, ordinal) })
 }
 
-// keeps reports that a StatefulSet wants an ordinal, and is not being deleted.
+// keeps reports whether a StatefulSet wants an ordinal and is not being deleted.
 func keeps(st *world.StatefulSet, ordinal int) bool {
 	return st.Spec.Demand.Wants(ordinal) && !st.Deleting()
 }
 
-// rolling reports that the pods are replaced by a rolling update.
+// rolling reports whether the update strategy is RollingUpdate.
 func rolling(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.RollingUpdate }
 
-// planned returns whether a check applies by what the plan says. Where there is none, every check applies: it then says
-// why it is Unknown.
+// planned returns a Check.Applies that depends on the plan. Without a plan every check applies and is Unknown.
 func planned(is func(plan.Plan) bool) func(*world.World) bool {
 	return func(w *world.World) bool {
 		t, err := w.Trial()
@@ -237,7 +236,7 @@ func updates(p plan.Plan) (n int) {
 	return n
 }
 
-// rollouts counts the steps of a plan by which a pod has to be replaced by a rolling update.
+// rollouts counts the steps of a plan after which a rolling update must replace a pod.
 func rollouts(p plan.Plan) int {
 	replicas, partition, pending, n := p.Workload.Replicas, p.Workload.Partition, false, 0
 	for _, st := range p.AllSteps() {
@@ -264,13 +263,13 @@ func rollouts(p plan.Plan) int {
 	return n
 }
 
-// onDelete reports that pods are updated only when something deletes them.
+// onDelete reports whether the plan's update strategy is OnDelete.
 func onDelete(p plan.Plan) bool { return p.Workload.Strategy() == plan.StrategyOnDelete }
 
-// local reports that the volumes are a node's own.
+// local reports whether the plan puts the workload on local volumes.
 func local(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageLocal }
 
-// claimAt returns a claim as it was at a resourceVersion, nil where none was seen, or it was gone.
+// claimAt returns a claim at a resourceVersion, nil if none was seen or it was gone.
 func (j *setJudge) claimAt(key string, version uint64) *world.Claim {
 	if c := j.objects.Claims.AtVersion(key, version); c != nil && !c.Deleted() {
 		return c
@@ -278,7 +277,7 @@ func (j *setJudge) claimAt(key string, version uint64) *world.Claim {
 	return nil
 }
 
-// volumeAt returns a volume as it was at a resourceVersion; where it was seen only later, as it was first.
+// volumeAt returns a volume at a resourceVersion, or its first version if it was seen only later; nil if never.
 func (j *setJudge) volumeAt(name string, version uint64) *world.Volume {
 	if v := j.objects.Volumes.AtVersion(name, version); v != nil {
 		return v
@@ -289,29 +288,29 @@ func (j *setJudge) volumeAt(name string, version uint64) *world.Volume {
 	return nil
 }
 
-// bound reports that a claim is bound to a volume.
+// bound reports whether a claim is Bound.
 func bound(c *world.Claim) bool { return c.Status.Phase == corev1.ClaimBound }
 
-// storage returns the bytes in a list of resources; 0 where there are none.
+// storage returns the storage in a list of resources, in bytes; 0 if it has none.
 func storage(list corev1.ResourceList) int64 {
 	size := list[corev1.ResourceStorage]
 	return size.Value()
 }
 
-// owns reports whether a uid is that of an owner of an object.
+// owns reports whether a uid is among an object's ownerReferences.
 func owns(uid string, m *metav1.ObjectMeta) bool {
 	return slices.ContainsFunc(m.OwnerReferences,
 		func(ref metav1.OwnerReference) bool { return string(ref.UID) == uid })
 }
 
-// placement is a node that a volume may allow.
+// placement is a volume's required node affinity and a node.
 type placement struct {
 	affinity *corev1.NodeSelector
 	node     string
 }
 
-// allows reports whether a node can have a volume, by the labels that were last seen of it, or the name that a kubelet
-// gives its node. Terms that cannot be read are taken to be met.
+// allows reports whether a volume's node affinity allows a node, by the node's last labels or, if none were seen, its
+// host name. A selector that cannot be parsed allows every node.
 func (j *setJudge) allows(v *world.Volume, node string) bool {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return true

@@ -8,8 +8,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetOnDelete judges a StatefulSet whose pods are updated only when they are deleted. A pod that failed is
-// replaced by the controller: that is no update.
+// SetOnDelete judges a StatefulSet with update strategy OnDelete, whose pods are updated only when something else
+// deletes them. The controller's replacement of a failed pod is not an update.
 func SetOnDelete() Check {
 	return ofSets(Check{
 		Name: "set-on-delete",
@@ -43,7 +43,7 @@ func judgeSetOnDelete(j *setJudge) {
 }
 
 func (j *setJudge) madeOnDelete(p *world.PodState) {
-	since := j.known(p.Event.Span)
+	since := j.viewSince(p.Event.Span)
 	names := j.set.UpdateRevisions(p.Version, p.Event.Span, since)
 	states := wanting(j.acted(p), p.Life.Ordinal)
 	if !every(states, waitsForDelete) || len(names) == 0 ||

@@ -9,12 +9,11 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetPartition judges at which revision each pod is made, and that it keeps it. That a pod below the partition is ended
-// by the StatefulSet itself is a violation too: it is to be left alone, and a partition above the last ordinal leaves
-// all.
+// SetPartition judges the revision at which each pod is created, and that the pod keeps it. The StatefulSet must not
+// end a pod below the partition; a partition above the last ordinal protects all pods.
 //
-// The status tells which revisions are current and update; the controller acts before it writes, and from a cache, so
-// every name that it may have known counts.
+// The status names the current and the update revision. The controller acts before it writes the status, and from a
+// cache, so every name that it may have known is allowed.
 func SetPartition() Check {
 	return ofSets(Check{
 		Name: "set-partition",
@@ -45,13 +44,13 @@ func judgeSetPartition(j *setJudge) {
 	j.note("%s: %d pods made below a partition", j.set, below)
 }
 
-// madeAtRevision holds that a new pod has the revision of its side of the partition, and reports that it is certainly
-// below it.
+// madeAtRevision demands that a new pod has the revision of its side of the partition, and reports whether the pod is
+// certainly below the partition.
 func (j *setJudge) madeAtRevision(p *world.PodState) (below bool) {
-	since := j.known(p.Event.Span)
+	since := j.viewSince(p.Event.Span)
 	states := wanting(j.acted(p), p.Life.Ordinal)
 	if !every(states, rolling) {
-		return false // Which ordinals are wanted is SetPolicy's.
+		return false // SetPolicy judges which ordinals are wanted.
 	}
 	held := func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.Life.Ordinal) }
 	var allowed []string
@@ -79,8 +78,8 @@ func (j *setJudge) madeAtRevision(p *world.PodState) (below bool) {
 	return below
 }
 
-// keepsRevision holds that a pod stays at the revision it was made at and, below the partition, never runs the images
-// of the update.
+// keepsRevision demands that a pod keeps its revision and, below the partition, never runs the images of the update
+// revision.
 func (j *setJudge) keepsRevision(p, old *world.PodState) {
 	if p.Guessed() || old.Guessed() {
 		return
@@ -100,7 +99,7 @@ func (j *setJudge) keepsRevision(p, old *world.PodState) {
 	if old.Images() == p.Images() || old.Images() == "" || p.Images() == "" || !j.held(p) {
 		return
 	}
-	for _, name := range j.set.UpdateRevisions(p.Version, p.Event.Span, j.known(p.Event.Span)) {
+	for _, name := range j.set.UpdateRevisions(p.Version, p.Event.Span, j.viewSince(p.Event.Span)) {
 		if name != p.Revision && j.set.ImagesOf(name) == p.Images() {
 			j.blame(p, old, "Pod %s, below the partition and made at revision %q, ran the images of the update "+
 				"revision %q from %s on: %s.", p.Life.Name, p.Revision, name, j.when(p.Event), p.Images())
@@ -108,13 +107,12 @@ func (j *setJudge) keepsRevision(p, old *world.PodState) {
 	}
 }
 
-// held reports that a pod is certainly below the partition.
+// held reports whether a pod is certainly below the partition.
 func (j *setJudge) held(p *world.PodState) bool {
 	return every(j.acted(p), func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.Life.Ordinal) })
 }
 
-// endedBelow holds that the StatefulSet leaves the pods below the partition alone. It ends one of them only when it has
-// failed, to make it anew.
+// endedBelow demands that the StatefulSet does not end a pod below the partition, except to recreate a failed one.
 func (j *setJudge) endedBelow(p *world.PodState) {
 	states := j.acted(p)
 	wanted := every(states, func(st *world.StatefulSet) bool { return keeps(st, p.Life.Ordinal) })

@@ -7,11 +7,11 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetPolicy judges what else a StatefulSet's spec says: which ordinals there are, that the policy Parallel waits for
-// nothing, and how many old revisions are kept.
+// SetPolicy judges the ordinals of the pods, that a Parallel StatefulSet waits for no pod, and how many old revisions
+// are kept.
 //
-// A Parallel set is given the bound for Ready to make a pod that it wants, or to end one that it does not: by then all
-// pods were to be Ready, let alone made. No time counts in which the control plane was hurt.
+// A Parallel set has the Ready bound to create a pod that it wants or to end one that it does not: by then all pods
+// must be Ready, not only created. Time in which the control plane was hurt is not judged.
 func SetPolicy() Check {
 	return ofSets(Check{
 		Name: "set-policy",
@@ -33,10 +33,10 @@ func judgeSetPolicy(j *setJudge) {
 	j.revisions()
 }
 
-// inRange holds that a new pod has one of the ordinals that are wanted.
+// inRange demands that a new pod has a wanted ordinal.
 func (j *setJudge) inRange(p *world.PodState) {
 	states := j.acted(p)
-	if len(states) == 0 || j.blind(j.known(p.Event.Span), p.Event.Span.NotAfter) {
+	if len(states) == 0 || j.blind(j.viewSince(p.Event.Span), p.Event.Span.NotAfter) {
 		return
 	}
 	j.evidence++
@@ -48,8 +48,8 @@ func (j *setJudge) inRange(p *world.PodState) {
 	}
 }
 
-// prompt holds, for each time in which a Parallel set's spec was the same, that within the bound every pod that is
-// wanted was made, and the end of every other was asked for.
+// prompt demands, for each span in which a Parallel set's spec did not change, that within the bound every wanted pod
+// was created and every other was asked to end.
 func (j *setJudge) prompt() {
 	for i := 0; i < len(j.set.Versions); {
 		first := j.set.Versions[i]
@@ -106,8 +106,8 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 	}
 }
 
-// revisions holds, where revisions were watched, that at the end no more old ones are kept than the limit, and that
-// none was deleted that a pod still was at.
+// revisions demands, if revisions were watched, that no more old ones than the limit are kept at the end, and that none
+// was deleted while a pod was at it.
 func (j *setJudge) revisions() {
 	all := j.set.Revisions
 	if !j.watch.On(world.RevisionsObserver) || len(all) == 0 ||
@@ -128,7 +128,7 @@ func (j *setJudge) revisions() {
 	}
 	last := j.set.Versions[len(j.set.Versions)-1]
 	if last.Deleting() || min(j.until, j.watch.Alive).Sub(j.sets.LastFact()) < j.trial.Plan.Bounds.Settle.D() {
-		return // It may still be about to delete some.
+		return // The controller may be about to delete some.
 	}
 	delete(kept, last.Status.CurrentRevision)
 	delete(kept, last.Status.UpdateRevision)
@@ -143,7 +143,7 @@ func (j *setJudge) revisions() {
 	}
 }
 
-// dropped holds that no revision is deleted that a pod is at.
+// dropped demands that no pod was at a revision when that was deleted.
 func (j *setJudge) dropped(r *world.Revision) {
 	st := j.set.At(r.Version)
 	if st == nil || st.Deleting() || len(r.Event.Object.Raw) == 0 || len(r.Meta.OwnerReferences) > 0 &&
@@ -152,7 +152,8 @@ func (j *setJudge) dropped(r *world.Revision) {
 	}
 	for _, l := range j.set.Pods {
 		at := l.Before(r.Version)
-		if at == nil || at.Deleted() || at.Revision != r.Name() || l.First.Event.Span.NotAfter > j.known(r.Event.Span) {
+		if at == nil || at.Deleted() || at.Revision != r.Name() ||
+			l.First.Event.Span.NotAfter > j.viewSince(r.Event.Span) {
 			continue
 		}
 		j.breaks(j.set.String(), r.Event.Span, []int64{r.Event.ID, at.Event.ID}, "Revision %s was deleted at %s "+

@@ -5,12 +5,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetPromotion judges when an update is called complete: when the status gives the update revision as the current
-// one. A pod that was made anew before that comes back at the old revision, so a revision whose pods do not last is
-// not to be kept.
+// SetPromotion judges when an update is declared complete, that is when the status has the update revision as
+// currentRevision. Until then a recreated pod may come back at the old revision, so a revision whose pods do not last
+// must not become current.
 //
-// Kubernetes up to 1.37 does so when all pods are Ready, whatever minReadySeconds says: there every update with
-// minReadySeconds breaks this promise.
+// Kubernetes up to 1.37 declares an update complete when all pods are Ready, whatever minReadySeconds says, so every
+// update with minReadySeconds breaks this promise there.
 func SetPromotion() Check {
 	return ofSets(Check{
 		Name:    "set-promotion",

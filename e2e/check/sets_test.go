@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// tale is one life of a StatefulSet and what a check must make of it.
+// tale is one life of a StatefulSet and the verdict that a check must give.
 type tale struct {
 	name  string
 	check string
@@ -26,7 +26,7 @@ type (
 
 const gone, changed, made = history.VerbDeleted, history.VerbModified, history.VerbAdded
 
-// judgeOne judges with one check, whether or not the plan has what it is about.
+// judgeOne judges with one check, whether or not it applies to the plan.
 func judgeOne(t *testing.T, h history.History, name string) check.Result {
 	t.Helper()
 	c := named(t, name)
@@ -51,7 +51,7 @@ func three(s spec, more func(*web)) func() history.History {
 	}
 }
 
-// but changes what was told.
+// but changes the recorded history.
 func but(tell func() history.History, change func([]history.Event) []history.Event) func() history.History {
 	return func() history.History {
 		h := tell()
@@ -108,7 +108,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestGoodTalesHurtNobody holds every tale that passes its check against all other checks of StatefulSets: they pass it
+// TestGoodTalesHurtNobody judges every tale that passes its check with all other checks of StatefulSets: they pass it
 // too, or have nothing to judge.
 func TestGoodTalesHurtNobody(t *testing.T) {
 	for _, c := range allTales() {

@@ -14,8 +14,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// watching is a trial in which the API watch told at least so many events: a StatefulSet of three pods is updated,
-// scaled down and up, and rolled back, again and again. Padding makes each object as large as real ones are.
+// watching is a trial with at least that many events of the API watch: a StatefulSet of three pods is updated, scaled
+// down and up, and rolled back, again and again. Padding makes each object as large as real ones.
 func watching(events, padding int) history.History {
 	w := historytest.Web(historytest.SetSpec{Replicas: 3})
 	w.Up(0, 1, 2)
@@ -30,7 +30,7 @@ func watching(events, padding int) history.History {
 	generation := regexp.MustCompile(`"(observedG|g)eneration":([0-9]+)`)
 	var head, round, tail []history.Event
 	for _, e := range h.Events {
-		if e.Object != nil { // Stamps and generations would be the same in each round.
+		if e.Object != nil { // Timestamps and generations would be the same in each round.
 			o := *e.Object
 			o.Raw = stamps.ReplaceAll(o.Raw, nil)
 			e.Object = &o
@@ -103,8 +103,8 @@ func uidOf(h history.History, round []history.Event, e history.Event, n int) str
 	return fmt.Sprintf("%s/%d", e.Object.UID, n)
 }
 
-// BenchmarkWatch judges what the API watch told of a StatefulSet with every check: a million events have to take less
-// than 5 s and 500 MB, and at most 12 times as long as a tenth of them.
+// BenchmarkWatch judges the API watch of a StatefulSet with every check: a million events must take less than 5 s and
+// 500 MB, and at most 12 times as long as a tenth of them.
 func BenchmarkWatch(b *testing.B) {
 	for _, events := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {
@@ -138,5 +138,5 @@ func judgeWatched(t testing.TB, h history.History) {
 	}
 }
 
-// TestWatching holds that what is judged in BenchmarkWatch passes.
+// TestWatching holds that the trial of BenchmarkWatch passes.
 func TestWatching(t *testing.T) { judgeWatched(t, watching(2000, 100)) }

@@ -27,8 +27,8 @@ func verdicts(t fatal, h history.History) map[string]check.Verdict {
 	return out
 }
 
-// TestObserversMayComeInAnyOrder lets the facts of one observer reach the recorder before or after those of another, as
-// they may: each keeps its own order. No verdict changes.
+// TestObserversMayComeInAnyOrder interleaves the events of the observers in another order, as a recorder may, each
+// observer's own order kept: no verdict changes.
 func TestObserversMayComeInAnyOrder(t *testing.T) {
 	var stories []history.History
 	var want []map[string]check.Verdict
@@ -46,7 +46,7 @@ func TestObserversMayComeInAnyOrder(t *testing.T) {
 	})
 }
 
-// interleaved draws another order of events in which each observer's are in its own.
+// interleaved draws another order of events that keeps each observer's own order.
 func interleaved(t *rapid.T, events []history.Event) []history.Event {
 	streams, names := map[string][]history.Event{}, []string{}
 	for _, e := range events {
@@ -81,7 +81,7 @@ func interleaved(t *rapid.T, events []history.Event) []history.Event {
 func TestDamagedTales(t *testing.T) {
 	count := len(allTales())
 	rapid.Check(t, func(rt *rapid.T) {
-		h := allTales()[rapid.IntRange(0, count-1).Draw(rt, "tale")].tell() // Anew: a tale can be told once.
+		h := allTales()[rapid.IntRange(0, count-1).Draw(rt, "tale")].tell() // New ones: a tale can be told only once.
 		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
 			i := rapid.IntRange(1, len(h.Events)-1).Draw(rt, "at")
 			k := rapid.IntRange(1, len(h.Events)-1).Draw(rt, "and")

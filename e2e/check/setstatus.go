@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// statusLag is how old the pods may be that a status was counted from: a sync counts them, acts, and then writes.
+	// statusLag is how stale the pod counts of a status may be: a sync counts the pods, acts, and then writes the
+	// status.
 	statusLag = 5 * time.Second
-	// statusBound is how long a status may be wrong while nothing changes. The controller is told of every change of a
-	// pod and needs some ten milliseconds.
+	// statusBound is how long a status may be wrong while nothing changes. The controller gets every change of a pod by
+	// its watch and needs some ten milliseconds.
 	statusBound = 30 * time.Second
 )
 
-// SetStatus judges what a StatefulSet's status says of its pods, in two ways: when it is written, its numbers are
-// such as there were at some time since the controller may last have looked; and while the pods do not change it
-// does not go on saying what is not so. No time counts in which the control plane was hurt.
+// SetStatus judges a StatefulSet's status against its pods in two ways: each number that is written must have been true
+// at some time that the controller may have seen, and while the pods do not change the status must not stay wrong. Time
+// in which the control plane was hurt is not judged.
 func SetStatus() Check {
 	return ofSets(Check{
 		Name: "set-status",
@@ -34,41 +35,41 @@ func SetStatus() Check {
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetStatus)
 }
 
-// tally is how many pods there were from one event on.
+// tally counts the pods after one event.
 type tally struct {
-	// What changed: from is nil for a pod that was not there, both before the first event.
+	// The change: from is nil if the pod did not exist, and both are nil before the first event.
 	from, to        *world.PodState
 	replicas, ready int32
 }
 
-// counted is 1 for a pod that counts as being at a revision, 0 for another.
+// counted returns 1 if a pod counts as being at a revision, else 0.
 func counted(p *world.PodState, revision string) int32 {
 	return one(p != nil && !p.Deleting() && p.Revision == revision)
 }
 
-// telling follows one StatefulSet: its pods and its status, in one order.
-type telling struct {
+// statusJudge walks the pods and the status of one StatefulSet by resourceVersion.
+type statusJudge struct {
 	*setJudge
 	now      map[int]*world.PodState
 	tallies  []tally
-	changed  history.Time // When a number of the pods last changed.
-	wrong    history.Time // Since when the status has been wrong; 0 while it is not.
+	changed  history.Time // When one of the pod counts last changed.
+	wrong    history.Time // When the status became wrong; 0 while it is right.
 	why      string
 	reported bool
 	status   *world.StatefulSet
 }
 
 func judgeSetStatus(j *setJudge) {
-	t := &telling{setJudge: j, now: map[int]*world.PodState{}, tallies: make([]tally, 1, len(j.set.States)+1)}
+	t := &statusJudge{setJudge: j, now: map[int]*world.PodState{}, tallies: make([]tally, 1, len(j.set.States)+1)}
 	j.replay(t.written, t.pod)
 	t.upTo(min(j.until, j.watch.Alive))
 }
 
-// last returns how many pods there are now.
-func (t *telling) last() tally { return t.tallies[len(t.tallies)-1] }
+// last returns the latest tally.
+func (t *statusJudge) last() tally { return t.tallies[len(t.tallies)-1] }
 
-// pod takes a state of a pod in.
-func (t *telling) pod(p *world.PodState) {
+// pod adds a state of a pod.
+func (t *statusJudge) pod(p *world.PodState) {
 	if t.late(p.Event) || !p.Life.Owned {
 		return
 	}
@@ -93,7 +94,7 @@ func (t *telling) pod(p *world.PodState) {
 	t.compare(p.Event)
 }
 
-// counts are the numbers of pods in a status.
+// counts returns the pod counts in a status.
 func counts(s *appsv1.StatefulSetStatus) [5]int32 {
 	return [...]int32{s.Replicas, s.ReadyReplicas, s.CurrentReplicas, s.UpdatedReplicas, s.AvailableReplicas}
 }
@@ -105,8 +106,8 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// written takes a state of the StatefulSet in.
-func (t *telling) written(st *world.StatefulSet) {
+// written judges the next version of the StatefulSet.
+func (t *statusJudge) written(st *world.StatefulSet) {
 	if t.late(st.Event) || st.Guessed() {
 		return
 	}
@@ -140,9 +141,9 @@ func (t *telling) written(st *world.StatefulSet) {
 	t.compare(st.Event)
 }
 
-// defaulted returns what a StatefulSet demanded before, read with the defaults of the API server that wrote it since:
-// from version 1.37 on it fills in a maxUnavailable of 1, which was 1 before, and leaves the generation as it is.
-func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
+// defaulted returns the demand of old with the defaults of the API server that wrote st: from version 1.37 on, an API
+// server fills in a maxUnavailable of 1, the former implicit value, and leaves the generation as it is.
+func (t *statusJudge) defaulted(old, st *world.StatefulSet) world.Demand {
 	before, r := old.Spec.Demand, st.Spec.UpdateStrategy.RollingUpdate
 	if before.Limited || r == nil || r.MaxUnavailable == nil || *r.MaxUnavailable != intstr.FromInt32(1) {
 		return before
@@ -157,8 +158,8 @@ func (t *telling) defaulted(old, st *world.StatefulSet) world.Demand {
 	return before
 }
 
-// numbers holds that a status that was written says what was so at some time since the controller may last have looked.
-func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
+// numbers demands that each number of a written status was true at some time that the controller may have seen.
+func (t *statusJudge) numbers(st *world.StatefulSet, fresh bool) {
 	c := st.Status
 	if c.ObservedGeneration == 0 && counts(c) == [5]int32{} {
 		return // Nothing was counted yet.
@@ -168,9 +169,9 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 		t.wrongNumber(st, "observedGeneration is %d, and the generation %d", c.ObservedGeneration, st.Meta.Generation)
 		return
 	}
-	since := min(t.known(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
+	since := min(t.viewSince(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
 	if fresh || st.Deleting() || t.blind(since, st.Event.Span.NotAfter) {
-		return // Its pods may be those of one before it, or no longer its own, or be missing.
+		return // Its pods may be a predecessor's, orphaned or not recorded.
 	}
 	low, high := t.last(), t.last()
 	updated, labelled := t.updated(st)
@@ -200,8 +201,8 @@ func (t *telling) numbers(st *world.StatefulSet, fresh bool) {
 	}
 }
 
-// updated returns how many pods are at the update revision now, false where not all say at which they are.
-func (t *telling) updated(st *world.StatefulSet) (n int32, labelled bool) {
+// updated returns how many pods are at the update revision now, false if not every pod has a revision label.
+func (t *statusJudge) updated(st *world.StatefulSet) (n int32, labelled bool) {
 	labelled = st.Status.UpdateRevision != ""
 	for _, p := range t.now {
 		if !p.Deleted() {
@@ -219,8 +220,8 @@ func between(low, high int32) string {
 	return fmt.Sprintf("%d to %d", low, high)
 }
 
-// available holds that no pod counts as available before it has been Ready for minReadySeconds.
-func (t *telling) available(st *world.StatefulSet, ready int32) {
+// available demands that no pod counts as available before it has been Ready for minReadySeconds.
+func (t *statusJudge) available(st *world.StatefulSet, ready int32) {
 	_, latest, ok := t.sets.Wall.Between(st.Event.Span)
 	if !ok {
 		t.note("how long pods of %s had been Ready at %s is not known: the stamps of the API server disagree", t.set,
@@ -239,7 +240,7 @@ func (t *telling) available(st *world.StatefulSet, ready int32) {
 	}
 }
 
-func (t *telling) wrongNumber(st *world.StatefulSet, format string, args ...any) {
+func (t *statusJudge) wrongNumber(st *world.StatefulSet, format string, args ...any) {
 	events := []int64{st.Event.ID}
 	if last := t.last().to; last != nil {
 		events = append(events, last.Event.ID)
@@ -248,8 +249,8 @@ func (t *telling) wrongNumber(st *world.StatefulSet, format string, args ...any)
 		t.when(st.Event), fmt.Sprintf(format, args...))
 }
 
-// compare compares the status with the pods after an event.
-func (t *telling) compare(e *history.Event) {
+// compare compares the status with the pods after an event, and records since when it has been wrong.
+func (t *statusJudge) compare(e *history.Event) {
 	why := t.mismatch()
 	if why == "" || why != t.why {
 		t.wrong, t.reported = 0, false
@@ -259,8 +260,8 @@ func (t *telling) compare(e *history.Event) {
 	}
 }
 
-// mismatch says what the status says that is not so, "" if nothing.
-func (t *telling) mismatch() string {
+// mismatch says what in the status is wrong, "" if nothing.
+func (t *statusJudge) mismatch() string {
 	st := t.status
 	if st == nil || st.Deleting() {
 		return ""
@@ -286,8 +287,8 @@ func (t *telling) mismatch() string {
 	return ""
 }
 
-// upTo holds that up to a moment the status has not been wrong for too long.
-func (t *telling) upTo(at history.Time) {
+// upTo demands that the status has not been wrong for longer than the bound by a time.
+func (t *statusJudge) upTo(at history.Time) {
 	if t.wrong == 0 || t.reported {
 		return
 	}

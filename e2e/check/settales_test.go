@@ -63,7 +63,7 @@ func updateTales() []tale {
 	}
 }
 
-// strayTales have pods that end during an update and not by it, or that were not seen.
+// strayTales have pods that something other than the update ends, or that were not seen.
 func strayTales() []tale {
 	const name = "set-update"
 	rolled := three(spec{}, func(w *web) { w.Change(image("v2")).Replace(2, 1, 0) })
@@ -374,7 +374,7 @@ func statusTales() []tale {
 		return three(spec{MinReady: 20}, func(w *web) {
 			w.Wait(40).Change(image("v2")).Replace(2).Wait(30).Replace(1).Wait(30).Replace(0)
 			if promote {
-				w.Unready(2) // It says something, so that there is a status to be made wrong.
+				w.Unready(2) // This writes a status for the test to corrupt.
 			}
 			w.Wait(40)
 		})

@@ -9,10 +9,10 @@ import (
 
 // Settle judges liveness: once everything is healed, the workload comes back within the bound.
 //
-// Safety is judged while faults are active, liveness only now: a cluster may do nothing useful for as long as it is
-// hurt. The clock starts when the healing phase has ended. Report non-recovery only of an instance that clients had
-// written to before, that the StatefulSet demanded, and that an API watch without a gap, or clients that went on
-// trying, saw fail for the whole bound. Of a workload without data only Ready is demanded.
+// Liveness is not judged while faults are active: a cluster may do nothing useful while it is hurt. The bound starts
+// when the healing phase ends. Non-recovery is a violation only for an instance that the StatefulSet demanded
+// throughout the bound, and that either had acknowledged writes before and then took none of the clients' tries, or was
+// never Ready by an API watch without a gap. A workload without data need only be Ready.
 func Settle() Check {
 	return Check{
 		Name:    "settle",
@@ -52,12 +52,12 @@ func judgeSettle(r *ruling) {
 	}
 }
 
-// writes is what clients saw of one instance.
+// writes holds the clients' inserts into one instance.
 type writes struct {
-	before int            // Acknowledged before the healing ended.
+	before int            // Acknowledged inserts sent before the healing ended.
 	first  *history.Event // The first acknowledged insert that was sent after it.
 	tried  int            // Inserts sent within the bound and not acknowledged within it.
-	lastID int64          // Of the last of those.
+	lastID int64          // Event id of the last insert of tried.
 }
 
 type settling struct {
@@ -65,7 +65,7 @@ type settling struct {
 	set    *world.Set
 	bounds history.Span // From the end of the healing to the end of the bound.
 	writes map[string]*writes
-	whole  bool // The harness waited for the whole bound and saw not everything settle.
+	whole  bool // The harness waited for the whole bound without seeing everything settle.
 }
 
 // readWrites sorts the clients' inserts by when they were sent.
@@ -106,7 +106,7 @@ func (j *settling) of(instance string) *writes {
 func (j *settling) judge(ordinal int, name string) {
 	w := j.of(name)
 	ready, bound := j.ready(name), j.trial.Plan.Bounds.Settle
-	unwritten := j.trial.Plan.Workload.Light || j.trial.Origin(name) != name // No client writes to it.
+	unwritten := j.trial.Plan.Workload.Light || j.trial.Origin(name) != name // No client writes to the instance.
 	if ready && (unwritten || w.first != nil) {
 		j.evidence++
 		j.looked(name)
@@ -140,7 +140,7 @@ func (j *settling) judge(ordinal int, name string) {
 	}
 }
 
-// last returns the state of a pod as it was known at t, nil when it was not known.
+// last returns the last state of a pod that was known at t, nil if none.
 func (j *settling) last(name string, t history.Time) *world.PodState {
 	var last *world.PodState
 	for _, p := range j.set.States {
@@ -151,7 +151,7 @@ func (j *settling) last(name string, t history.Time) *world.PodState {
 	return last
 }
 
-// ready reports that a pod was known to be Ready when the healing ended or became so within the bound.
+// ready reports whether a pod was known to be Ready when the healing ended, or became so within the bound.
 func (j *settling) ready(name string) bool {
 	if p := j.last(name, j.bounds.NotBefore); p != nil && p.Healthy() {
 		return true
@@ -162,15 +162,15 @@ func (j *settling) ready(name string) bool {
 	})
 }
 
-// certainlyNotReady reports that a watch without a gap, which outlived the bound, never showed the pod Ready in it. The
-// pods' own watch says nothing while nothing changes; that the API still told of something else is the sign of life.
+// certainlyNotReady reports whether a watch without a gap, which outlived the bound, never showed the pod Ready within
+// it. The watch of pods is silent while nothing changes, so any API watch counts as a sign of life.
 func (j *settling) certainlyNotReady(name string) bool {
 	last, watch := j.last(name, j.bounds.NotBefore), j.world.Watch()
 	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil && !j.ready(name) &&
 		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
 }
 
-// demanded reports that the StatefulSet wanted the ordinal all through the bound.
+// demanded reports whether the StatefulSet wanted the ordinal throughout the bound.
 func (j *settling) demanded(ordinal int) bool {
 	known := false
 	for _, st := range j.set.Versions {

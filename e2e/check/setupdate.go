@@ -9,12 +9,12 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetUpdate judges each pod that a rolling update ended: one that is to stay, that was not at the update revision, and
-// that nothing else is known to have ended.
+// SetUpdate judges each pod that a rolling update ended: a pod of a wanted ordinal that was not at the update revision
+// and that nothing else is known to have ended.
 //
-// What a pod is, is held against the controller only if it was so for longer than its cache may have been old. A pod
-// that was ended although the rules forbade it is a finding only if the controller said that it did it; what a
-// person or an eviction ended during an update is no violation.
+// The state of another pod counts against the controller only if it lasted longer than the controller's cache may lag.
+// A forbidden end is a violation only if an Event shows that the controller did it; what a person or an eviction ends
+// during an update is none.
 func SetUpdate() Check {
 	return ofSets(Check{
 		Name: "set-update",
@@ -44,21 +44,22 @@ func judgeSetUpdate(j *setJudge) {
 	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, judged, spared)
 }
 
-// endedByUpdate judges a pod whose end was asked for. It reports whether a rolling update ended it, or something else.
+// endedByUpdate judges a pod whose deletion was requested. It reports whether a rolling update (judged) or something
+// else (spared) ended it; both are false if the pod does not concern this check or the cause is not known.
 func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState) (judged, spared bool) {
 	if !p.AskedToEnd() || p.Revision == "" {
 		return false, false
 	}
 	states := j.acted(p)
 	rolls := every(states, func(st *world.StatefulSet) bool { return rolling(st) && keeps(st, p.Life.Ordinal) })
-	names := j.set.UpdateRevisions(p.Version, p.Event.Span, j.known(p.Event.Span))
+	names := j.set.UpdateRevisions(p.Version, p.Event.Span, j.viewSince(p.Event.Span))
 	switch {
 	case !rolls || len(names) == 0:
-		return false, false // Scaled away, or at a time when that cannot be told.
+		return false, false // Scaled down, or the strategy, the ordinals or the revision are not known.
 	case p.Status.Over || p.Status.Disrupted:
-		return false, true // A pod that has failed is replaced; an evicted one was another's.
+		return false, true // It was replaced after a failure, or evicted.
 	}
-	// A controller ends a pod for an update only if it is not at the update revision, as that controller knows it.
+	// A controller ends a pod for an update only if the pod is not at the update revision that the controller knows.
 	if names = slices.DeleteFunc(names, func(name string) bool { return name == p.Revision }); len(names) == 0 {
 		if !j.watch.On(world.RevisionsObserver) || !j.byController(p) {
 			return false, true
@@ -82,13 +83,13 @@ func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState)
 	return false, false
 }
 
-// broken says which rule the end of a pod broke, and through which other pod; "" if none.
+// broken says which rule the end of a pod broke, and which other pod proves it; "" if none.
 func (j *setJudge) broken(
 	p *world.PodState, states []*world.StatefulSet, names []string, now map[int]*world.PodState,
 ) (string, *world.PodState) {
 	parallel := slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return st.Spec.Demand.Parallel })
 	if own := now[p.Life.Ordinal]; parallel && (own == nil || !own.Healthy()) {
-		return "", nil // A Parallel set replaces what is not available first (KEP-961).
+		return "", nil // A Parallel set replaces unavailable pods first (KEP-961).
 	}
 	high, low, most, limited := 0, states[0].Spec.Demand.Start, 0, false
 	for _, st := range states {
@@ -97,7 +98,7 @@ func (j *setJudge) broken(
 		most, limited = max(most, d.Unavailable), limited || d.Limited
 	}
 	if parallel && !limited {
-		low = p.Life.Ordinal + 1 // Before maxUnavailable there was one after the other, and no heed to those below.
+		low = p.Life.Ordinal + 1 // Without maxUnavailable, an update ignores the pods of lower ordinals.
 	}
 	var away []string
 	var proof *world.PodState
@@ -122,9 +123,9 @@ func (j *setJudge) broken(
 	return fmt.Sprintf("%s, and maxUnavailable is %d", strings.Join(away, ", "), most), proof
 }
 
-// away says why a pod was certainly not available when p was ended, "" if it may have been.
+// away says why a pod was certainly not available when p was ended, "" if it may have been available.
 func (j *setJudge) away(other, p *world.PodState, states []*world.StatefulSet) string {
-	if other.Down(j.known(p.Event.Span)) {
+	if other.Down(j.viewSince(p.Event.Span)) {
 		return other.Describe()
 	}
 	waits := func(st *world.StatefulSet) bool { return other.Waiting(st.Spec.Demand.MinReady, p.EndAsked()) }

@@ -7,14 +7,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Holds reports that a control has held: the check which makes its finding, and each that it names beside it, has shown
-// that there is nothing to find. One that judged nothing has not.
+// Holds reports whether a control held: the check of its finding, and each check in its Holds, passed. A check that did
+// not judge has not passed.
 func (r Report) Holds(c plan.Case) bool {
 	return len(r.Broken(c)) == 0
 }
 
-// Looked returns how many subjects the check that makes a case's finding has looked at, one by one: in a control, that
-// a volume was not lost is shown of those alone.
+// Looked returns how many subjects the check of a case's finding judged: a control shows only for these that nothing
+// was lost.
 func (r Report) Looked(c plan.Case) int {
 	for _, res := range r.Results {
 		if res.Check == c.Finding.Check {
@@ -24,7 +24,7 @@ func (r Report) Looked(c plan.Case) int {
 	return 0
 }
 
-// Broken says which of the checks that a control stands on have not passed, and what each came to.
+// Broken names the checks of a control that did not pass, each with its verdict.
 func (r Report) Broken(c plan.Case) []string {
 	var all []string
 	for _, name := range append([]string{c.Finding.Check}, c.Holds...) {
@@ -39,7 +39,7 @@ func (r Report) Broken(c plan.Case) []string {
 	return all
 }
 
-// Shows returns the findings that bear a sign, the first of each subject.
+// Shows returns the findings that match a sign, the first for each subject.
 func (r Report) Shows(s plan.Sign) []Finding {
 	var out []Finding
 	for _, res := range r.Results {
@@ -47,8 +47,8 @@ func (r Report) Shows(s plan.Sign) []Finding {
 			continue
 		}
 		for _, f := range res.Findings {
-			told := slices.ContainsFunc(out, func(o Finding) bool { return o.Subject == f.Subject })
-			if !told && strings.Contains(f.Sentence, s.Says) {
+			known := slices.ContainsFunc(out, func(o Finding) bool { return o.Subject == f.Subject })
+			if !known && strings.Contains(f.Sentence, s.Says) {
 				out = append(out, f)
 			}
 		}

@@ -27,7 +27,7 @@ func TestShowsCountsSubjectsOfTheSign(t *testing.T) {
 	}
 }
 
-// TestHoldsNeedsEveryCheckOfTheControl holds that a control has held only where each check that it names is a Pass.
+// TestHoldsNeedsEveryCheckOfTheControl holds that a control holds only if each check that it names passes.
 func TestHoldsNeedsEveryCheckOfTheControl(t *testing.T) {
 	r := check.Report{Verdict: check.Fail, Results: []check.Result{
 		{Check: "coverage", Verdict: check.Unknown}, {Check: "mounts", Verdict: check.Pass},

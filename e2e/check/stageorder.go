@@ -7,11 +7,11 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// StageOrder judges in which order a volume comes onto a node: attached, then staged, then published.
+// StageOrder judges the order in which a volume comes onto a node: attached, then staged, then published.
 //
-// A step stands on the one before it if a call of that one ended well before the step began, and no call that undoes
-// it came in between. What is staged is forgotten when the node boots; what is attached is not. A driver that attaches
-// nothing, or stages nothing, has that much less of an order to keep, and the result says so.
+// Each step needs a call of the previous step that succeeded before it began and that no call undid in between. A boot
+// of the node undoes staging, but not attaching. For a driver that never attaches, or never stages, that step is left
+// out of the order, and the result says so.
 func StageOrder() Check {
 	return Check{
 		Name:    "stage-order",
@@ -43,12 +43,12 @@ func judgeStageOrder(r *ruling) {
 	}
 }
 
-// judgeStep holds that a call stands on one of method do that no call of method undo took away.
+// judgeStep demands that a call of method do was in effect when c began; w covers the calls of do and undo.
 func (r *ruling) judgeStep(c *world.Call, do, undo string, w *world.Coverage) {
-	surely, perhaps, by := r.standing(c, do, undo)
+	certain, perhaps, by := r.inEffect(c, do, undo)
 	name, node, began := r.name(c), c.TargetNode(), c.Began()
 	switch {
-	case surely:
+	case certain:
 	case perhaps || r.blindBefore(c, w):
 		r.unknown("%s of volume %s on node %s began at %s: whether %s had ended well before is not known", c.RPC,
 			name, node, r.clock(began.NotAfter), do)
@@ -64,8 +64,9 @@ func (r *ruling) judgeStep(c *world.Call, do, undo string, w *world.Coverage) {
 	}
 }
 
-// standing says whether a call of method do surely or perhaps holds when c begins, and which call undid it if not.
-func (r *ruling) standing(c *world.Call, do, undo string) (surely, perhaps bool, by *world.Call) {
+// inEffect reports whether a call of method do was certainly or perhaps in effect when c began: it had succeeded, and
+// no call of method undo had undone it. If it certainly was not, by is the call that undid it, nil if there was none.
+func (r *ruling) inEffect(c *world.Call, do, undo string) (certain, perhaps bool, by *world.Call) {
 	for _, p := range r.world.Calls().Of(do) {
 		if !p.Is(do, c.Volume, c.TargetNode()) || do == world.RPCStage && p.Boot != c.Boot ||
 			p.Ended().NotBefore > c.Began().NotAfter || p.End != nil && !p.Succeeded() {
@@ -90,7 +91,7 @@ func (r *ruling) standing(c *world.Call, do, undo string) (surely, perhaps bool,
 	return false, perhaps, by
 }
 
-// blindBefore reports that the observer whose calls c stands on was blind at some time before c.
+// blindBefore reports whether w was blind at some time before c.
 func (r *ruling) blindBefore(c *world.Call, w *world.Coverage) bool {
 	window := history.Span{NotBefore: r.trial.Start, NotAfter: c.Began().NotBefore}
 	for node := range w.Sessions {

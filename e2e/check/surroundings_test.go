@@ -31,8 +31,7 @@ func besides(branches ...plan.Step) plan.Step {
 	return s
 }
 
-// TestWithinIsWithinAnotherFault holds that a fault shares its before and its after with one around it, and with no
-// other step.
+// TestWithinIsWithinAnotherFault holds that only a fault nested in another fault's step is Within.
 func TestWithinIsWithinAnotherFault(t *testing.T) {
 	p := plan.Plan{Steps: []plan.Step{
 		faultStep(faultStep(), besides(faultStep(), scaleStep(1, faultStep()))), // 1; 2, 4, 6.
@@ -58,7 +57,7 @@ func TestWithinIsWithinAnotherFault(t *testing.T) {
 	}
 }
 
-// lived is a fault that was injected at one moment and shown to be gone at another, 0 for never.
+// lived is a fault with the times of its injection and of its confirmed healing, 0 for never.
 func lived(step int, from, to history.Time) world.Fault {
 	l := world.Fault{Step: step, Facts: map[history.FaultStage]*history.Event{
 		history.StageInjected: {Span: history.At(from)}, history.StageConfirmed: {Span: history.At(from + 1)},
@@ -137,8 +136,8 @@ func TestInstancesThatAFaultFindsThereAllTheTime(t *testing.T) {
 	}
 }
 
-// TestAFaultDuringAChangeNeedsClientsAtWork has a node rebooted while the StatefulSet is changed: clients must have
-// been at work then as for any other fault.
+// TestAFaultDuringAChangeNeedsClientsAtWork has a node rebooted while the StatefulSet is changed: clients must be
+// at work then as during any other fault.
 func TestAFaultDuringAChangeNeedsClientsAtWork(t *testing.T) {
 	h := historytest.Smoke().History()
 	for i := range h.Events {

@@ -7,14 +7,14 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Unjudged is a promise that was not judged, since the workload, which is not Seatrial's, gives no evidence of it.
+// Unjudged is a promise that was not judged, because an external workload gives no evidence of it.
 type Unjudged struct {
 	Check   string `json:"check"`
 	Promise string `json:"promise"`
 	Why     string `json:"why"`
 }
 
-// What only workloads and storages of Seatrial's own give evidence of.
+// Reasons why an external workload gives no evidence.
 const (
 	noCalls    = "the CSI calls of a driver that is not Seatrial's are not recorded"
 	noIdentity = "which device stands behind a volume that Seatrial did not make is not known"
@@ -24,7 +24,7 @@ const (
 	noLocal    = "the rule is one of Seatrial's own local volumes"
 )
 
-// ofOwn is Check.Lacks of a check whose evidence Seatrial's own workloads and storages alone give.
+// ofOwn returns the Check.Lacks of a check that has evidence only for Seatrial's own workloads and storage.
 func ofOwn(why string) func(*world.World) string {
 	return func(w *world.World) string {
 		if external(w) {
@@ -39,8 +39,7 @@ func external(w *world.World) bool {
 	return err == nil && t.Plan.Workload.External != nil
 }
 
-// neverMounted is Check.Lacks of a check of the kubelet's mounts: it makes none for volumes that are directories of
-// nodes.
+// neverMounted is the Check.Lacks of a check of the kubelet's mounts: it mounts nothing for hostPath volumes.
 func neverMounted(w *world.World) string {
 	if !external(w) {
 		return ""
@@ -52,7 +51,7 @@ func neverMounted(w *world.World) string {
 	return ""
 }
 
-// ownVolumes are the PersistentVolumes that claims of the trial's StatefulSet are bound to.
+// ownVolumes returns the PersistentVolumes bound to claims in the namespace of the trial's StatefulSet, sorted by name.
 func ownVolumes(w *world.World) []*world.PV {
 	t, err := w.Trial()
 	if err != nil {
@@ -67,7 +66,7 @@ func ownVolumes(w *world.World) []*world.PV {
 	return ours
 }
 
-// trialNamespace is where the trial's StatefulSet is, empty when it was never seen.
+// trialNamespace returns the namespace of the trial's StatefulSet, "" if it is not known.
 func trialNamespace(w *world.World, p plan.Plan) string {
 	if x := p.Workload.External; x != nil && x.Namespace != "" {
 		return x.Namespace

@@ -11,8 +11,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
 
-// externalTrial is the smoke trial as one of a StatefulSet that is not Seatrial's: nothing is known of its volumes,
-// files and processes.
+// externalTrial is the smoke trial of an external StatefulSet: nothing is known about its volumes, files and processes.
 func externalTrial() func([]history.Event) []history.Event {
 	own := func(e *history.Event) bool {
 		return slices.Contains([]history.Kind{history.KindVolume, history.KindInspection, history.KindWitness,
@@ -28,8 +27,8 @@ func externalTrial() func([]history.Event) []history.Event {
 	}))
 }
 
-// TestWhatIsNotJudgedIsNamed holds that of a workload that gives no evidence of a promise the promise is named, that
-// all others are judged, and that none is both.
+// TestWhatIsNotJudgedIsNamed holds that each promise is either judged or, if the workload gives no evidence of it,
+// named as not judged.
 func TestWhatIsNotJudgedIsNamed(t *testing.T) {
 	r := check.Run(trialOf(externalTrial()), check.All())
 	var not []string
@@ -65,8 +64,8 @@ func TestWhatIsNotJudgedIsNamed(t *testing.T) {
 	}
 }
 
-// TestDirectoriesOfNodesAreNeverMounted holds that volumes of type hostPath, which the kubelet does not mount, leave
-// mount-residue without evidence, and that it says so.
+// TestDirectoriesOfNodesAreNeverMounted holds that mount-residue does not judge hostPath volumes, which the kubelet
+// does not mount, and says so.
 func TestDirectoriesOfNodesAreNeverMounted(t *testing.T) {
 	directories := editAll(kind(history.KindObject), func(e *history.Event) {
 		if e.Object.Resource != "persistentvolumes" || e.Object.Raw == nil {

@@ -9,20 +9,19 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// reaping is how long after its volume was taken a container must have lived for that to be a violation. The kubelet
-// takes a volume once the runtime calls the containers dead; what is left of one then, a process not yet reaped or a
-// mount namespace not yet torn down, harms nothing, and the node's list of processes is taken five times a second. A
-// second is five such lists: what is in all of them lives.
+// reaping is how long a container must outlive the unmount of its volume for that to be a violation. The kubelet
+// unmounts once the runtime reports the containers dead; a process not yet reaped or a mount namespace not yet torn
+// down harms nothing. Processes are listed five times a second, so one that lives on is in all five lists of a second.
 const reaping = time.Second
 
-// UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that takes one away,
-// against the processes of that pod and the volumes that its containers have.
+// UnpublishInUse judges every end of a pod's mount of a volume, and every call of the driver that unmounts one, against
+// the processes of that pod and the mounts within its containers.
 //
-// That a process ended in time is believed where its end is known no better than to the bound of blind gaps; where it
-// is known worse, the result is Unknown. A node that goes down takes its mounts and its processes with it in any order:
-// what is taken then, after the fault began that explains it, is not judged.
+// If the end of a process is known only to within a span, the process counts as ended in time as long as that span is
+// no longer than the bound of blind gaps; otherwise the result is Unknown. A node that goes down loses its mounts and
+// its processes in any order, so mounts that end after the fault that explains it are not judged.
 //
-// A disk that is pulled out of a node is no mount taken by the kubelet: the call that did it is DetachOrder's to judge.
+// A disk that is pulled out of a node is not an unmount; DetachOrder judges the call that pulled it.
 func UnpublishInUse() Check {
 	return Check{
 		Name:    "unpublish-in-use",
@@ -35,16 +34,16 @@ func UnpublishInUse() Check {
 	}
 }
 
-// taking is one volume taken from a pod, or, without a pod, from a node.
+// taking is the unmount of a volume from a pod or, if pod is "", from a node.
 type taking struct {
 	node, pod, volume string
-	key               string // Of what was mounted, "" where only the volume is known.
+	key               string // Identity key of the mount, "" if only the volume is known.
 	span              history.Span
 	how               string
 	events            []int64
 }
 
-// user is something that lives and needs the volume.
+// user is a process or container that needs the volume.
 type user struct {
 	*world.Life
 	what, did string
@@ -65,7 +64,7 @@ func judgeUnpublishInUse(r *ruling) {
 	}
 }
 
-// takings counts the pods' mounts as evidence, ended or not, and returns what was taken from whom.
+// takings returns the unmounts. It counts all of the pods' mounts as evidence, ended or not.
 func (r *ruling) takings() []taking {
 	var all []taking
 	for _, life := range r.world.Ledger().Lives {
@@ -96,7 +95,7 @@ func (r *ruling) takings() []taking {
 	return all
 }
 
-// twice reports that the pod had the volume mounted by another mount when this one ended.
+// twice reports whether the pod had another mount of the volume when this one ended.
 func (r *ruling) twice(life *world.Mount, p world.Place) bool {
 	return slices.ContainsFunc(r.world.Ledger().Lives, func(o *world.Mount) bool {
 		return p.Pod == o.Place.Pod && o != life && o.Node == life.Node && o.Key == life.Key &&
@@ -104,7 +103,7 @@ func (r *ruling) twice(life *world.Mount, p world.Place) bool {
 	})
 }
 
-// goingDown reports that the node's boot ended after the volume was taken, by a fault that had begun before.
+// goingDown reports whether the node rebooted after the volume was unmounted, by a fault that had begun before that.
 func (r *ruling) goingDown(t taking) bool {
 	for _, s := range r.world.Ledger().Sessions[t.node] {
 		if !s.BootKnown || s.Booted.NotBefore < t.span.NotBefore {
@@ -118,7 +117,7 @@ func (r *ruling) goingDown(t taking) bool {
 	return false
 }
 
-// users returns what needs the volume: the pod's processes, and the containers that have it.
+// users returns the pod's processes and the containers that have the volume mounted.
 func (r *ruling) users(t taking) []user {
 	var all []user
 	for _, p := range r.world.Containers().Processes {

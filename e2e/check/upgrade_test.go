@@ -190,7 +190,7 @@ func TestUpgradeSaysHowToGoOn(t *testing.T) {
 	}
 }
 
-// TestUpgradeUnseen holds that nothing passes of which nothing was seen.
+// TestUpgradeUnseen holds that an upgrade check never passes without evidence.
 func TestUpgradeUnseen(t *testing.T) {
 	for _, h := range []history.History{{}, historytest.New(historytest.UpgradePlan()).History()} {
 		for _, name := range []string{"upgrade-order", "version-reached", "pdb-honoured"} {

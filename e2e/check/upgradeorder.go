@@ -11,8 +11,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// UpgradeOrder judges the version of every kubelet, as its Node says it, against every answer of the API server to what
-// version it is. Of several API servers it is the one that answered; patch versions do not count.
+// UpgradeOrder judges the version of every kubelet, from its Node object, against every version that the API server
+// reported. Of several API servers, the one that answered counts; patch versions do not matter.
 func UpgradeOrder() Check {
 	return Check{
 		Name: "upgrade-order",
@@ -25,20 +25,20 @@ func UpgradeOrder() Check {
 	}
 }
 
-// upgradesNodes reports that a plan upgrades nodes.
+// upgradesNodes reports whether a plan upgrades nodes.
 func upgradesNodes(p plan.Plan) bool { return len(p.Upgrades()) > 0 }
 
 // maxSkew is how many minor versions older than the API server a kubelet may be.
 const maxSkew = 3
 
-// kubeletAt is the version of a node's kubelet, certainly from one moment to another.
+// kubeletAt is the version that a node's kubelet certainly had between from and to.
 type kubeletAt struct {
 	version  *version.Version
 	event    *history.Event // The first that shows it.
 	from, to history.Time
 }
 
-// kubelets returns the versions of all kubelets, node by node, in their order.
+// kubelets returns the successive versions of each node's kubelet, by node.
 func (r *ruling) kubelets() map[string][]*kubeletAt {
 	if !r.world.Watch().On(world.NodesObserver) {
 		r.unknown("the observer %s was never on: the versions of kubelets are not known", world.NodesObserver)
@@ -73,13 +73,13 @@ func (r *ruling) kubelets() map[string][]*kubeletAt {
 	return byNode
 }
 
-// answered is what the API server answered when it was asked for its version.
+// answered is one version that the API server reported.
 type answered struct {
 	version *version.Version
 	event   *history.Event
 }
 
-// servers returns the answers of the API server, in the order of the record.
+// servers returns the versions that the API server reported, in recorded order.
 func (r *ruling) servers() []answered {
 	var all []answered
 	for _, e := range r.world.Of(history.KindVersion) {
@@ -103,7 +103,7 @@ func judgeUpgradeOrder(r *ruling) {
 	servers, byNode, watch := r.servers(), r.kubelets(), r.world.Watch()
 	for _, node := range keys(byNode) {
 		for i, k := range byNode[node] {
-			first := false // An answer before shows that the API server had been upgraded.
+			first := false // An earlier answer shows that the API server was upgraded first.
 			for _, s := range servers {
 				at := s.event.Span
 				if at.NotAfter <= k.event.Span.NotBefore {
@@ -139,7 +139,7 @@ func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
 	}
 }
 
-// compareMinor returns how many minor versions a is after b.
+// compareMinor returns how many minor versions a is newer than b, a multiple of 1000 if their major versions differ.
 func compareMinor(a, b *version.Version) int {
 	if major := cmp.Compare(a.Major(), b.Major()); major != 0 {
 		return major * 1000

@@ -12,8 +12,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// VersionReached judges the versions at the end: of every kubelet, as its Node last gave it, and of the API server, by
-// its last answer. Of an upgrade that did not end it says where it stood, and claims nothing.
+// VersionReached judges the final versions: of every kubelet, from its Node's last state, and of the API server, from
+// its last answer. For an upgrade that did not end it only reports where it stood.
 func VersionReached() Check {
 	return Check{
 		Name: "version-reached",
@@ -30,7 +30,7 @@ func judgeVersionReached(r *ruling) {
 	server, want := "", map[string]string{}
 	var serverSince history.Time
 	broken, serverBroken := map[string]bool{}, false // Upgrades that did not end.
-	missing := false                                 // A step has no facts: its node is not known.
+	missing := false                                 // A step has no events: its node is not known.
 	for _, s := range r.trial.Plan.AllSteps() {
 		if s.Upgrade == nil {
 			continue
@@ -95,8 +95,8 @@ func (r *ruling) reached(what, subject, node string, is *version.Version, e *his
 	}
 }
 
-// lastPart returns the last fact of a step's upgrade, nil when there is none. What is within another part ends before
-// it, so the part that did not go well is the one of the first error.
+// lastPart returns the first event with an error of a step's upgrade, else its last event, nil if there is none. The
+// first error names the part that failed: parts nest, and an inner part ends before the outer one.
 func (r *ruling) lastPart(step int) *history.Event {
 	var last *history.Event
 	for _, e := range r.world.Of(history.KindUpgrade) {
@@ -110,7 +110,7 @@ func (r *ruling) lastPart(step int) *history.Event {
 	return last
 }
 
-// stoodAt says where an upgrade stood, and how a person goes on with it.
+// stoodAt says where an upgrade stood, and how to finish it.
 func (r *ruling) stoodAt(e *history.Event) string {
 	u := e.Upgrade
 	where, at := fmt.Sprintf("the upgrade of node %s to %s stood at %q", u.Node, u.To, u.Part), r.clock(e.Span.NotAfter)
@@ -125,8 +125,8 @@ func (r *ruling) stoodAt(e *history.Event) string {
 	return where + "; to go on: " + goOn(u)
 }
 
-// goOn says what finishes the upgrade of a node that stood at a part. What kubeadm was at may be done again (Kubernetes
-// documentation, Upgrading kubeadm clusters, Recovering from a failure state).
+// goOn says how to finish the upgrade of a node that stood at a part. An interrupted kubeadm command may be run again
+// (Kubernetes documentation, Upgrading kubeadm clusters, Recovering from a failure state).
 func goOn(u *history.Upgrade) string {
 	const kubelet = "replace kubelet and kubectl, restart the kubelet, and uncordon the node once it is Ready"
 	again := map[history.UpgradePart]string{history.UpgradeKubeadm: "apply " + u.To + " (node on a worker)",

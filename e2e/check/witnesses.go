@@ -7,8 +7,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// witnesses returns the readings of what volumes say of who wrote to them, in order. It holds that each instance that
-// the plan leaves was read.
+// witnesses returns the readings of witness files, in order. It demands one for each instance that the plan ends with.
 func (r *ruling) witnesses() []*history.Event {
 	var reads []*history.Event
 	read := map[string]bool{}
@@ -28,17 +27,17 @@ func (r *ruling) witnesses() []*history.Event {
 	return reads
 }
 
-// leavesWitness reports that there are writers who leave a witness: databases on volumes that can move.
+// leavesWitness reports whether writers leave a witness file in each volume: they do beside databases on shared disks.
 func leavesWitness(w *world.World) bool { return onSharedDisk(w) && hasData(w) }
 
-// line names one entry as findings do.
+// line names one entry, as findings print it.
 func line(e history.WitnessEntry) string {
 	return fmt.Sprintf("entry %d of start %s on node %s", e.Seq, e.Start, e.Node)
 }
 
-// Witness judges the witness file of each volume by itself. Entries of one writer come in a row, count from 1 without a
-// gap, and are whole; those of the next begin when that one has ended. Anything else was made by two writers at once,
-// or by a volume that lost what one had written: that shows even where no observer looked.
+// Witness judges the witness file of each volume by itself. The entries of one writer are contiguous, numbered from 1
+// without a gap, and whole; those of the next begin after that writer's last. Anything else proves two writers at once,
+// or a volume that lost data, even if no observer was watching.
 func Witness() Check {
 	return Check{
 		Name:    "witness",
@@ -72,7 +71,7 @@ func judgeWitness(r *ruling) {
 	}
 }
 
-// start is one start of a writer, as far as its entries show.
+// start is one start of a writer, reconstructed from its entries.
 type start struct {
 	name        string
 	seq         int64
@@ -91,7 +90,7 @@ func (r *ruling) judgeEntries(e *history.Event) {
 		blame("torn", "has %d torn lines before its last one", w.Torn)
 	}
 	byName := map[string]*start{}
-	var starts []*start // In the order of their first entries.
+	var starts []*start // Sorted by their first entries in the file.
 	for i, entry := range w.Entries {
 		st := byName[entry.Start]
 		if st == nil {
@@ -117,7 +116,7 @@ func (r *ruling) judgeEntries(e *history.Event) {
 	}
 }
 
-// onTwoNodes returns the first certain overlap of two nodes' mounts of a volume whose disk neither had lost.
+// onTwoNodes returns the first certain overlap of two nodes' mounts of a volume; mounts of pulled disks do not count.
 func (r *ruling) onTwoNodes(pv string) (o world.Overlap[*world.Mount], ok bool) {
 	v := r.world.Volumes().ByName[pv]
 	if v == nil || v.PV.ManyNodes() {
@@ -131,7 +130,7 @@ func (r *ruling) onTwoNodes(pv string) (o world.Overlap[*world.Mount], ok bool) 
 	return o, len(all) > 0
 }
 
-// witnessed adds a violation that a reading shows.
+// witnessed adds a violation that a reading proves.
 func (r *ruling) witnessed(e *history.Event, more []int64, format string, args ...any) {
 	r.violation(Finding{Subject: "volume " + e.Witness.PV, Node: e.Witness.Node, Span: e.Span,
 		Events: append(more, e.ID), Faults: r.trial.FaultsUntil(e.Span.NotAfter)}, format, args...)

@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// The observers on the nodes, by the names in which they speak of themselves.
+// Names of the node observers, as their observer facts carry them.
 const (
 	processesObserver     = "processes"
 	holdingsObserver      = "holdings"
@@ -16,26 +16,26 @@ const (
 	CsiControllerObserver = "csi-controller"
 )
 
-// startResolution is how much later than its start time says a node's PID 1 can have started: the kernel tells it in
-// clock ticks, cut off (proc_pid_stat(5), starttime).
+// startResolution bounds how far a process start time is rounded down: the kernel truncates it to clock ticks
+// (proc_pid_stat(5), starttime).
 const startResolution = 10 * time.Millisecond
 
-// Session is one run of an observer on one node: from one on fact to the next.
+// Session is one run of an observer on one node: from one "on" fact to the next.
 type Session struct {
 	node, Boot string
-	n          int          // Its place among those of the node.
+	n          int          // Index among the node's sessions.
 	Booted     history.Span // When the boot began.
 	BootKnown  bool
 	on         *history.Event
-	early      bool           // What there was to see on that boot before it was on, it knows too.
-	idleTo     history.Time   // Up to then no container of that boot can have run.
-	seenTo     history.Time   // Everything before it was seen, from on on, except in blind.
-	firstBeat  history.Time   // By then the first listing was complete.
+	early      bool           // It also covers the boot from its begin to the "on" fact.
+	idleTo     history.Time   // No container of the boot can have run before this.
+	seenTo     history.Time   // It saw everything from "on" to here, except in blind.
+	firstBeat  history.Time   // The first listing was complete by this time.
 	blind      []history.Span // Gaps and losses.
 
-	Lives []*Mount // Of the mount ledger.
-	open  map[uint64]*Mount
-	named map[history.Time]bool // Ends of the spans of mounts that were seen and not identified.
+	Lives        []*Mount // Mounts, if this is a session of the mount ledger.
+	open         map[uint64]*Mount
+	unidentified map[history.Time]bool // Span ends of mounts that were seen but not identified.
 }
 
 func (s *Session) observe(e *history.Event) {
@@ -47,15 +47,15 @@ func (s *Session) observe(e *history.Event) {
 		}
 	case history.ObserverGap, history.ObserverLoss:
 		if e.Observer.Detail == driverAway {
-			s.seenTo = max(s.seenTo, e.Span.NotAfter) // There was nothing to miss.
+			s.seenTo = max(s.seenTo, e.Span.NotAfter) // A stopped driver makes no calls to miss.
 			return
 		}
 		s.blind = append(s.blind, e.Span)
 	}
 }
 
-// over is when everything that a session saw was gone, unless a later one saw it again: nothing outlives the boot, and
-// a session that begins again within one boot lists anew what is there.
+// over returns when everything that the session saw was gone, unless a later session saw it again: nothing outlives
+// the boot, and a later session of the same boot lists everything that is still there.
 func (s *Session) over(all []*Session) history.Time {
 	over := Forever
 	for _, o := range all {
@@ -69,7 +69,7 @@ func (s *Session) over(all []*Session) history.Time {
 	return over
 }
 
-// earliest is since when something that was already there can have been there.
+// earliest returns the earliest time from which something already present at the begin of s can have existed.
 func (s *Session) earliest(all []*Session) history.Time {
 	earliest := history.Time(0)
 	if s.BootKnown {
@@ -83,10 +83,10 @@ func (s *Session) earliest(all []*Session) history.Time {
 	return earliest
 }
 
-// watched returns the spans in which the observer of a node missed nothing, or there was nothing to miss: on a node
-// that is down nothing happens. It counts as down from its last sign of life (but not before the fault that explains
-// it) until its PID 1 started again, and as watched from there if the observer knows what was before it was on.
-// Without such a fault a node that was down cannot be told from an observer that was dead.
+// watched returns the spans in which a node's observer missed nothing. Time in which the node was down counts as
+// watched, since nothing happens there: from its last sign of life, but not before the fault that explains it, until
+// its PID 1 started again. From there the span goes on if the observer covers the boot before its "on" fact. Without
+// such a fault, a node that was down looks the same as a dead observer and is not watched.
 func watched(all []*Session, t *Trial) []history.Span {
 	var spans []history.Span
 	for i, s := range all {
@@ -115,7 +115,7 @@ func watched(all []*Session, t *Trial) []history.Span {
 	return spans
 }
 
-// FaultOn returns since when a fault was on its way on a node at some time in span.
+// FaultOn returns the begin of the first fault on a node whose life, from intent to confirmed healing, overlaps span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	for _, l := range s.Faults {
 		if life, ok := l.since(history.StageIntent); ok && l.Node == node && life.PossiblyOverlaps(span) {
@@ -125,15 +125,15 @@ func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	return 0, false
 }
 
-// Coverage is what the observers of one name, one on each node, say of themselves.
+// Coverage holds the sessions of the observers of one name, one observer on each node.
 type Coverage struct {
 	Name     string
 	Sessions map[string][]*Session // By node.
 	boots    *boots
 }
 
-// readCoverage reads it. The facts that those observers record are signs of life too: fact returns the session of one,
-// nil if it is not theirs.
+// readCoverage reads the sessions of the observer called name. The facts that it records are signs of life too: fact
+// returns the session of one, nil if another observer recorded it.
 func readCoverage(
 	w *World, name string, kind history.Kind, fact func(c *Coverage, e *history.Event) *Session,
 ) *Coverage {
@@ -158,13 +158,14 @@ func readCoverage(
 // nodeBoot is one boot of one node.
 type nodeBoot struct{ node, boot string }
 
-// boots is what observers say of boots.
+// boots holds what observer facts say about boots.
 type boots struct {
-	began map[nodeBoot]history.Span // Of those whose own clock is not the harness's.
-	idle  map[nodeBoot]history.Time // Up to when no container can have run.
+	began map[nodeBoot]history.Span // Boots of nodes whose clock is not the harness's.
+	idle  map[nodeBoot]history.Time // No container can have run before this.
 }
 
-// readBoots reads it. When the mount ledger is on, it says if neither the container runtime nor the kubelet ran yet.
+// readBoots reads the observer facts. The mount ledger's "on" fact says whether it started before the container runtime
+// and the kubelet.
 func readBoots(w *World) *boots {
 	b := &boots{map[nodeBoot]history.Span{}, map[nodeBoot]history.Time{}}
 	for _, e := range w.Of(history.KindObserver) {
@@ -180,7 +181,7 @@ func readBoots(w *World) *boots {
 	return b
 }
 
-// begin adds a session of a node.
+// begin adds a session to a node.
 func (c *Coverage) begin(node, boot string) *Session {
 	s := &Session{node: node, Boot: boot, n: len(c.Sessions[node])}
 	if s.Booted, s.BootKnown = c.boots.began[nodeBoot{node, boot}]; !s.BootKnown {
@@ -191,8 +192,8 @@ func (c *Coverage) begin(node, boot string) *Session {
 	return s
 }
 
-// at returns the running session of a node, and begins one where there is none of that boot. An empty boot is that of
-// the last one.
+// at returns the running session of a node, and begins one if the last is of another boot. An empty boot means that of
+// the last session.
 func (c *Coverage) at(node, boot string) *Session {
 	all := c.Sessions[node]
 	if n := len(all); n > 0 && (boot == "" || all[n-1].Boot == boot) {
@@ -201,7 +202,7 @@ func (c *Coverage) at(node, boot string) *Session {
 	return c.begin(node, boot)
 }
 
-// place returns in which session of a node a fact of that moment is: the last that was on by then.
+// place returns the index of the session that covers a fact at that time: the last one that was on by then.
 func (c *Coverage) place(node string, at history.Time) int {
 	all := c.Sessions[node]
 	for i := len(all) - 1; i > 0; i-- {
@@ -212,7 +213,7 @@ func (c *Coverage) place(node string, at history.Time) int {
 	return 0
 }
 
-// since is since when something that was there already when it was first seen can have been there.
+// since returns the earliest time from which something already present when it was first seen can have existed.
 func (c *Coverage) since(node string, session int) history.Time {
 	if all := c.Sessions[node]; session < len(all) {
 		return all[session].earliest(all)
@@ -220,12 +221,12 @@ func (c *Coverage) since(node string, session int) history.Time {
 	return 0
 }
 
-// settle says until when something that was not seen to end was certainly, and possibly, there: up to the last moment
-// that the observer vouches for, and no longer than to the first blind span after it was affirmed, in which its end may
-// have been missed. A loss that only says that one mount could not be identified hides no end.
+// settle sets To and MaybeTo of a life whose end was not seen. It was certainly there until the observer's last sign of
+// life, but no later than the first blind span after it was last affirmed, which may hide its end. A loss that only
+// says that one mount could not be identified hides no end.
 //
-// It is over at the latest when the node's next boot began: nothing outlives the boot. Within one boot, a session that
-// begins again lists everything anew; what it does not list is gone by its first beat.
+// Nothing outlives the boot, so MaybeTo is at most the begin of the node's next boot. Within one boot, a new session
+// lists everything again: what it does not list is gone by its first beat.
 func (c *Coverage) settle(l *Life) {
 	all := c.Sessions[l.Node]
 	switch {
@@ -238,7 +239,7 @@ func (c *Coverage) settle(l *Life) {
 	s := all[l.session]
 	l.To = s.seenTo
 	for _, b := range s.blind {
-		if b.NotAfter > l.affirmed && !s.named[b.NotAfter] {
+		if b.NotAfter > l.affirmed && !s.unidentified[b.NotAfter] {
 			l.To = min(l.To, b.NotBefore)
 		}
 	}
@@ -246,18 +247,18 @@ func (c *Coverage) settle(l *Life) {
 	l.MaybeTo = max(l.To, s.over(all))
 }
 
-// On reports whether the observer was ever on on that node.
+// On reports whether the observer ever ran on a node.
 func (c *Coverage) On(node string) bool {
 	return slices.ContainsFunc(c.Sessions[node], func(s *Session) bool { return s.on != nil })
 }
 
-// Holes returns the spans within window in which the observer of a node was blind, or saw a mount that it could not
-// identify: that can have been a volume for as long as its whole life may have been.
+// Holes returns the spans within window in which the observer of a node was blind, or a mount that it could not
+// identify may have existed: that mount can have been a volume.
 func (c *Coverage) Holes(node string, window history.Span, t *Trial) []history.Span {
 	var unseen []history.Span
 	for _, s := range c.Sessions[node] {
 		for _, b := range s.blind {
-			if !s.named[b.NotAfter] {
+			if !s.unidentified[b.NotAfter] {
 				unseen = append(unseen, b)
 			}
 		}
@@ -270,7 +271,7 @@ func (c *Coverage) Holes(node string, window history.Span, t *Trial) []history.S
 	return Holes(window, watched(c.Sessions[node], t), unseen)
 }
 
-// Longest returns the longest hole within window in what the observer of a node saw.
+// Longest returns the longest of Holes, zero if there is none.
 func (c *Coverage) Longest(node string, window history.Span, t *Trial) (long history.Span) {
 	for _, hole := range c.Holes(node, window, t) {
 		if hole.Length() > long.Length() {

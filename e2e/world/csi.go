@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// The methods of a CSI driver that move a volume through its life, by their names in the CSI specification.
+// The CSI methods that attach, stage and publish a volume and undo it, by their names in the CSI specification.
 const (
 	RPCAttach    = "ControllerPublishVolume"
 	RPCDetach    = "ControllerUnpublishVolume"
@@ -20,18 +20,18 @@ const (
 
 // Call is one call of a CSI driver.
 type Call struct {
-	history.CSI                // As its begin has it, or its end where the begin is missing.
-	Begin, End  *history.Event // Either may be nil.
+	history.CSI                // From its begin; from its end if the begin is missing.
+	Begin, End  *history.Event // At most one is nil.
 }
 
-// Calls is the calls of all drivers in the order in which their begins, or else their ends, reached the recorder.
+// Calls holds the calls of all drivers, in the order in which the first event of each was recorded.
 type Calls struct {
 	Calls      []*Call
-	Driver     *Coverage // The observers of the nodes' drivers.
+	Driver     *Coverage // The node plugins.
 	Controller *Coverage
 }
 
-// readCalls puts begins and ends together.
+// readCalls pairs the begins and ends of calls.
 func readCalls(w *World) *Calls {
 	type key struct{ node, boot, call string }
 	open := map[key]*Call{}
@@ -57,8 +57,8 @@ func readCalls(w *World) *Calls {
 	return l
 }
 
-// readDriver reads what a driver, which writes down what it does itself, says of its record: on the controller's side
-// or on a node's. Before it was on, a boot had no calls.
+// readDriver reads the coverage of the controller plugin or of the node plugins. A driver records its own calls, so a
+// boot has none before the driver was on.
 func readDriver(w *World, name string, controller bool) *Coverage {
 	c := readCoverage(w, name, history.KindCSI, func(c *Coverage, e *history.Event) *Session {
 		if strings.HasPrefix(e.CSI.RPC, "Node") == controller {
@@ -77,18 +77,18 @@ func readDriver(w *World, name string, controller bool) *Coverage {
 // driverAway is the detail of a gap in which the driver did not run.
 const driverAway = "the driver did not run"
 
-// TargetNode is the node that the call is about.
+// TargetNode is the node that the call attaches to or mounts on; a controller call runs elsewhere.
 func (c *Call) TargetNode() string { return cmp.Or(c.For, c.Node) }
 
-// Is reports that the call is of that method, volume and node.
+// Is reports whether the call has that method, volume and target node.
 func (c *Call) Is(rpc, volume, node string) bool {
 	return c.RPC == rpc && c.Volume == volume && c.TargetNode() == node
 }
 
-// Succeeded reports that the call was answered with success.
+// Succeeded reports whether the call was answered with OK.
 func (c *Call) Succeeded() bool { return c.End != nil && c.End.CSI.Code == "OK" }
 
-// Began is when the call began, no later than its end if its begin was missed.
+// Began is when the call began; at any time up to its end if its begin was missed.
 func (c *Call) Began() history.Span {
 	if c.Begin == nil {
 		return history.Span{NotAfter: c.End.Span.NotAfter}
@@ -96,8 +96,8 @@ func (c *Call) Began() history.Span {
 	return c.Begin.Span
 }
 
-// Ended is when it ended; a call that was cut off may end at any later time. The span of an end is that of the whole
-// call, from which it follows that it ended at the end of it.
+// Ended is when the call ended; a call that was cut off may end at any later time. The span of an end fact covers the
+// whole call, so only its NotAfter is the end.
 func (c *Call) Ended() history.Span {
 	if c.End == nil {
 		return history.Span{NotBefore: c.Begin.Span.NotBefore, NotAfter: Forever}
@@ -105,10 +105,10 @@ func (c *Call) Ended() history.Span {
 	return history.At(c.End.Span.NotAfter)
 }
 
-// Took reports that the call did what its answer says: success that was not answered on purpose without the act.
+// Took reports whether the call succeeded and did its work. A call at point "lie" answers OK and does nothing.
 func (c *Call) Took() bool { return c.Succeeded() && c.Point != "lie" }
 
-// Events are the ids of its facts.
+// Events returns the ids of the call's events.
 func (c *Call) Events() []int64 {
 	switch {
 	case c.Begin == nil:
@@ -138,13 +138,13 @@ func (w *World) IsControlPlane(node string) bool {
 	})
 }
 
-// Lasted is the time of the whole call.
+// Lasted is the span of the whole call.
 func (c *Call) Lasted() history.Span {
 	return history.Span{NotBefore: c.Began().NotBefore, NotAfter: max(c.Began().NotAfter, c.Ended().NotAfter)}
 }
 
-// Detached reports that the call took the volume from the node, given the table before it. One that was made to fail
-// on purpose did nothing.
+// Detached reports whether the call detached the volume from its target node, given the nodes that it was attached to
+// before. A call at point "fail" is failed on purpose and does nothing.
 func (c *Call) Detached(before []string) bool {
 	node := c.TargetNode()
 	return c.Succeeded() || c.End != nil && c.Point != "fail" && slices.Contains(before, node) &&

@@ -10,17 +10,17 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Read is one read of all rows of an instance, as far as its chunks are in the history.
+// Read is one read of all rows of an instance: the chunks of it that the history has.
 type Read struct {
-	Chunks map[int]*history.Event // By their numbers, from 1.
+	Chunks map[int]*history.Event // By number, from 1.
 	Total  int
-	First  history.Time // When it began, at the earliest.
-	Last   history.Span // Of the chunk that came last.
+	First  history.Time // The earliest time at which it can have begun.
+	Last   history.Span // Span of the chunk that came last.
 
-	spoiled string // Why it is not whole, as far as its chunks say; "" when nothing speaks against it.
+	spoiled string // Why its chunks do not form a whole read; "" if they show no reason.
 }
 
-// Reads returns the reads with a label, by their instances.
+// Reads returns the reads with a label, by instance.
 func (w *World) Reads(label string) map[string]*Read {
 	reads := map[string]*Read{}
 	for _, e := range w.Of(history.KindRows) {
@@ -57,7 +57,7 @@ func (r *Read) add(e *history.Event) {
 	r.Chunks[e.Rows.Chunk] = e
 }
 
-// Lacks says why the read is not whole, "" when it is. It takes nil, for a read that was not made.
+// Lacks returns why the read is not whole, "" if it is. The receiver may be nil: a read that was not made.
 func (r *Read) Lacks() string {
 	switch {
 	case r == nil:
@@ -70,7 +70,7 @@ func (r *Read) Lacks() string {
 	return ""
 }
 
-// Rows are the rows that the read returned, chunk by chunk.
+// Rows yields the rows that the read returned, chunk by chunk.
 func (r *Read) Rows() iter.Seq[history.Row] {
 	return func(yield func(history.Row) bool) {
 		for _, n := range slices.Sorted(maps.Keys(r.Chunks)) {
@@ -83,16 +83,16 @@ func (r *Read) Rows() iter.Seq[history.Row] {
 	}
 }
 
-// Table is a table of a database, and the checksums that were taken of it.
+// Table is a table of an instance, with the checksums taken of it.
 type Table struct {
 	Instance, Name string
-	Quiet          bool             // Nobody writes to it.
-	Taken          []*history.Event // In their order, those that failed included.
+	Quiet          bool             // No client writes to it.
+	Taken          []*history.Event // In order, failed ones included.
 }
 
 func (t *Table) String() string { return t.Instance + " table " + t.Name }
 
-// Tables returns the tables of which checksums were taken, by instance and name, quiet ones first.
+// Tables returns the tables that have checksums, sorted by instance and name, quiet ones first.
 func (w *World) Tables() []*Table {
 	quiet := map[bool]int{true: 0, false: 1}
 	order := func(a, b *Table) int {
@@ -111,15 +111,14 @@ func (w *World) Tables() []*Table {
 	return all
 }
 
-// Operation is what a client did: Sent is nil where an answer came to nothing that was recorded, Answer where none
-// came.
+// Operation is one operation of a client. Sent is nil if its invocation was not recorded, Answer if it got none.
 type Operation struct{ Sent, Answer *history.Event }
 
-// Operations are those of all clients: the answered ones in the order of their answers, then the others.
+// Operations holds the operations of all clients: the answered ones in the order of their answers, then the others.
 type Operations struct{ All []Operation }
 
-// readOperations pairs the invocations and answers of each client. A client records its facts in the order of its
-// doings and does little at once, so few are open.
+// readOperations pairs the invocations and answers of each client. A client records its events in order and has few
+// operations in flight.
 func readOperations(w *World) *Operations {
 	type client struct {
 		instance string
@@ -157,7 +156,7 @@ func readOperations(w *World) *Operations {
 	return ops
 }
 
-// First returns what is known of the operation first: its invocation, or its answer where that is missing.
+// First returns the operation's invocation, or its answer if that is missing.
 func (o Operation) First() *history.Event {
 	if o.Sent != nil {
 		return o.Sent

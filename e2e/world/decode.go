@@ -12,15 +12,15 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// decoder decodes the parts of API objects into their API types, each distinct text once: from one version of an
-// object to the next most of it stays the same, and what does is shared. Decoded values must not be changed.
+// decoder decodes the parts of API objects into their API types, each distinct text once: most of an object stays the
+// same from one version to the next. Decoded values are shared and must not be changed.
 type decoder struct {
 	metas cache[metav1.ObjectMeta]
 	text  []byte // Scratch.
 }
 
-// cache holds what texts were decoded to, by their hashes. Versions of an object follow one another closely, so it need
-// not remember for long.
+// cache maps the hash of a text to its decoded value. Versions of an object follow one another closely, so it is
+// simply emptied when it is full.
 type cache[T any] struct {
 	from  *source
 	seed  maphash.Seed
@@ -38,7 +38,7 @@ func newCache[T any]() cache[T] {
 	return cache[T]{from: &source{}, seed: maphash.MakeSeed(), known: map[uint64]decoded[T]{}}
 }
 
-// source is a decoder that is used again and again: to make one costs as much as to decode a small object.
+// source is a reusable JSON decoder: making one costs as much as decoding a small object.
 type source struct {
 	text    bytes.Reader
 	decoder *json.Decoder
@@ -52,15 +52,15 @@ func (s *source) decode(text []byte, into any) error {
 	s.text.Reset(text)
 	err := s.decoder.Decode(into)
 	if s.read += int64(len(text)); err != nil || s.decoder.InputOffset() != s.read {
-		s.decoder = nil // It keeps an error, and what came after the value.
+		s.decoder = nil // A decoder keeps its error and any bytes after the value.
 	}
 	return err
 }
 
-// arena makes room for values, many at a time.
+// arena allocates values in batches.
 type arena[T any] struct{ free []T }
 
-// next returns room for one value.
+// next returns a pointer to a zero value.
 func (a *arena[T]) next() *T {
 	if len(a.free) == 0 {
 		a.free = make([]T, 256)
@@ -70,10 +70,11 @@ func (a *arena[T]) next() *T {
 	return t
 }
 
-// completer is a type that works something out from what was decoded into it.
+// completer is a type that derives fields from what was decoded into it.
 type completer interface{ complete() }
 
-// decode decodes a text that nobody will change, or, of a scratch text, keeps a copy.
+// decode decodes text and keeps it as the cache's key. The caller must not change it, unless scratch is set: then the
+// cache keeps a copy.
 func (c cache[T]) decode(text []byte, scratch bool) (*T, error) {
 	hash := maphash.Bytes(c.seed, text)
 	if d, ok := c.known[hash]; ok && bytes.Equal(d.text, text) {
@@ -98,10 +99,10 @@ func (c cache[T]) decode(text []byte, scratch bool) (*T, error) {
 	return into, nil
 }
 
-// parts are the texts of an object's members, as far as they are looked at.
+// parts holds the JSON texts of an object's members.
 type parts struct{ meta, spec, status []byte }
 
-// split takes an object apart.
+// split returns the members of an API object; the others are ignored.
 func split(raw []byte) (parts, error) {
 	var p parts
 	sound := members(raw, func(name, value []byte) {
@@ -120,8 +121,8 @@ func split(raw []byte) (parts, error) {
 	return p, nil
 }
 
-// members calls each with the name and the value of each member of a JSON object, and reports that text is one. It
-// finds where values end and does not look into them: encoding/json takes ten times as long to skip one.
+// members calls each with the name and the value of each member of a JSON object, and reports whether text is one. It
+// only finds where values end, since encoding/json takes ten times as long to skip one.
 func members(text []byte, each func(name, value []byte)) bool {
 	text = bytes.TrimSpace(text)
 	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
@@ -153,7 +154,7 @@ func members(text []byte, each func(name, value []byte)) bool {
 	return true
 }
 
-// valueEnd returns where the JSON value at the begin of text ends, -1 where it does not.
+// valueEnd returns the length of the JSON value that text starts with, -1 if the value has no end.
 func valueEnd(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -176,7 +177,7 @@ func valueEnd(text []byte) int {
 			depth++
 		case '}', ']':
 			if depth--; depth <= 0 {
-				return i + 1 + depth // What closes nothing is no part of the value.
+				return i + 1 + depth // An unmatched bracket (depth -1) is not part of the value.
 			}
 		case ',', ' ', '\t', '\r', '\n':
 			if depth == 0 {
@@ -190,12 +191,13 @@ func valueEnd(text []byte) int {
 	return len(text)
 }
 
-// escaped reports that what comes after text, which is within a string, is escaped.
+// escaped reports whether the character after text, which is within a string, is escaped.
 func escaped(text []byte) bool {
 	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
 }
 
-// meta decodes an object's metadata less its resourceVersion, and holds both against the record beside it.
+// meta decodes an object's metadata without its resourceVersion. It returns an error if the resourceVersion, name or
+// uid differs from the record's.
 func (d *decoder) meta(text []byte, o *history.Object) (*metav1.ObjectMeta, error) {
 	version := []byte(nil)
 	if len(text) > 0 && !members(text, func(name, value []byte) {

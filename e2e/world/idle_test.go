@@ -9,8 +9,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// TestNothingRanBeforeTheRuntime has a node boot so slowly that its observers are on thirteen seconds after PID 1. What
-// keeps the ledger says that neither runtime nor kubelet ran until then, so there was no container to miss.
+// TestNothingRanBeforeTheRuntime has a node boot so slowly that its observers start thirteen seconds after PID 1. The
+// mount ledger says that neither runtime nor kubelet ran until then, so there was no container to miss.
 func TestNothingRanBeforeTheRuntime(t *testing.T) {
 	sec := func(s float64) history.Time { return history.Time(s * float64(time.Second)) }
 	on := func(name, detail string, at float64) history.Event {

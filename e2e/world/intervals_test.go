@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// drawLife draws a mount of which appearance and end are known as spans of a few nanoseconds.
+// drawLife draws a mount whose appearance and end are known as spans of a few nanoseconds.
 func drawLife(t *rapid.T) *Mount {
 	appeared := rapid.IntRange(0, 20).Draw(t, "appeared")
 	appearedWidth := rapid.IntRange(0, 3).Draw(t, "appearedWidth")
@@ -24,7 +24,7 @@ func drawLife(t *rapid.T) *Mount {
 	return l
 }
 
-// together says whether two lives share an instant in every possible course of events, and in any.
+// together reports whether two lives share an instant in every possible course of events, and whether in any.
 func together(a, b *Mount) (always, ever bool) {
 	always = true
 	each := func(l *Mount, do func(from, to history.Time)) {
@@ -82,7 +82,7 @@ func drawSpan(t *rapid.T) history.Span {
 	return history.Between(history.Time(from), history.Time(from+rapid.IntRange(0, 9).Draw(t, "length")))
 }
 
-// TestHolesAgainstEveryInstant compares holes with asking at every instant.
+// TestHolesAgainstEveryInstant compares holes with a test of every instant.
 func TestHolesAgainstEveryInstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bounds := drawSpan(t)

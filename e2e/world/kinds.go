@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// PodStatus is a pod's status and what is asked of it again and again. Times are seconds since 1970 by the clock of
-// the pod's node, 0 where they are not known.
+// PodStatus is a pod's status with derived fields. Times are seconds since 1970 by the clock of the pod's node, 0 if
+// unknown.
 type PodStatus struct {
 	corev1.PodStatus
 
 	Running    bool  `json:"-"`
-	Over       bool  `json:"-"` // It has succeeded or failed: no container of it runs any more.
+	Over       bool  `json:"-"` // Succeeded or Failed: none of its containers runs any more.
 	Ready      bool  `json:"-"`
 	Turned     int64 `json:"-"` // When its readiness last changed.
 	ReadySince int64 `json:"-"`
-	Disrupted  bool  `json:"-"` // Something other than its owner asked for its end.
+	Disrupted  bool  `json:"-"` // Condition DisruptionTarget: an eviction or the like deletes it, not its owner.
 }
 
 func (s *PodStatus) complete() {
@@ -43,29 +43,29 @@ func (s *PodStatus) complete() {
 	}
 }
 
-// SetSpec is a StatefulSet's spec and what it demands, the API server's defaults filled in.
+// SetSpec is a StatefulSet's spec, with what it demands once the API server's defaults are filled in.
 type SetSpec struct {
 	appsv1.StatefulSetSpec
 
 	Demand    Demand   `json:"-"`
-	Templates []string `json:"-"` // The names of the volumeClaimTemplates.
+	Templates []string `json:"-"` // Names of the volumeClaimTemplates.
 }
 
-// Demand is what a StatefulSet demands of its controller. Two of them can be compared.
+// Demand is what a StatefulSet demands of its controller. It is comparable.
 type Demand struct {
 	Replicas, Start, Partition int
-	Unavailable                int  // maxUnavailable, or 1.
-	Limited                    bool // maxUnavailable is set: since Kubernetes 1.37 it always is.
+	Unavailable                int  // maxUnavailable, 1 if not set.
+	Limited                    bool // maxUnavailable is set, as always since Kubernetes 1.37.
 	MinReady                   int64
 	HistoryLimit               int
-	Strategy                   string // Of updates: RollingUpdate, OnDelete or another.
+	Strategy                   string // updateStrategy.type: RollingUpdate, OnDelete or another.
 	Parallel                   bool
 	DeleteScaled               bool // persistentVolumeClaimRetentionPolicy.whenScaled is Delete.
-	DeleteDeleted              bool // whenDeleted is.
+	DeleteDeleted              bool // persistentVolumeClaimRetentionPolicy.whenDeleted is Delete.
 	Service                    string
 }
 
-// The strategies of updates.
+// Update strategies.
 const (
 	RollingUpdate = string(appsv1.RollingUpdateStatefulSetStrategyType)
 	OnDelete      = string(appsv1.OnDeleteStatefulSetStrategyType)
@@ -94,7 +94,7 @@ func (s *SetSpec) complete() {
 			d.Partition = int(*r.Partition)
 		}
 		if d.Limited = r.MaxUnavailable != nil; d.Limited {
-			// A part of the replicas is rounded down, and nothing is less than 1 (getStatefulSetMaxUnavailable).
+			// A percentage is rounded down; the minimum is 1 (getStatefulSetMaxUnavailable).
 			if n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, d.Replicas, false); err == nil {
 				d.Unavailable = max(n, 1)
 			}
@@ -109,10 +109,10 @@ func (s *SetSpec) complete() {
 	}
 }
 
-// Wants reports whether the StatefulSet is to have an ordinal.
+// Wants reports whether the StatefulSet must have a pod with that ordinal.
 func (d *Demand) Wants(ordinal int) bool { return ordinal >= d.Start && ordinal-d.Start < d.Replicas }
 
-// Ordinals are those that the StatefulSet is to have, and no more than MostOrdinals of them.
+// Ordinals yields the ordinals that the StatefulSet must have, MostOrdinals at most.
 func (d *Demand) Ordinals() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for k := d.Start; d.Wants(k) && k-d.Start < MostOrdinals && yield(k); k++ {
@@ -120,17 +120,17 @@ func (d *Demand) Ordinals() iter.Seq[int] {
 	}
 }
 
-// Held reports whether an ordinal is below the partition: a pod of it is made at the current revision. The partition
-// counts from the first ordinal (pkg/controller/statefulset, newVersionedStatefulSetPod).
+// Held reports whether an ordinal is below the partition, so that its pod is created at the current revision. The
+// partition counts from the first ordinal (pkg/controller/statefulset, newVersionedStatefulSetPod).
 func (d *Demand) Held(ordinal int) bool {
 	return d.Strategy == RollingUpdate && ordinal-d.Start < d.Partition
 }
 
-// MostOrdinals bounds how many ordinals of one StatefulSet are looked at: a number in a damaged history is not to keep
-// a judge busy for ever.
+// MostOrdinals bounds the ordinals of one StatefulSet that are judged, so that a damaged number in a history cannot
+// keep a check busy forever.
 const MostOrdinals = 4096
 
-// Images returns the images of containers, in order, a space between two.
+// Images returns the images of containers, in order, separated by spaces.
 func Images(containers []corev1.Container) string {
 	if len(containers) == 1 {
 		return containers[0].Image
@@ -142,10 +142,10 @@ func Images(containers []corev1.Container) string {
 	return strings.Join(images, " ")
 }
 
-// ClaimUse is a volume of a pod that is a claim.
+// ClaimUse is a pod volume that is backed by a claim.
 type ClaimUse struct{ Volume, Claim string }
 
-// ClaimUses returns the claims that a pod uses, in order.
+// ClaimUses returns the claims that a pod uses, in the order of its volumes.
 func ClaimUses(spec *corev1.PodSpec) []ClaimUse {
 	var all []ClaimUse
 	for _, v := range spec.Volumes {
@@ -156,7 +156,7 @@ func ClaimUses(spec *corev1.PodSpec) []ClaimUse {
 	return all
 }
 
-// NodeReady returns what a node says of its being Ready, zero where it says nothing.
+// NodeReady returns a node's Ready condition, zero if it has none.
 func NodeReady(n *Node) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -166,7 +166,7 @@ func NodeReady(n *Node) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// OutOfService reports whether somebody said that a node is off for good, so that its pods may be given up.
+// OutOfService reports whether a node has the out-of-service taint, which lets Kubernetes force-delete its pods.
 func OutOfService(n *Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints,
 		func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })

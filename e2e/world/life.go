@@ -8,36 +8,36 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Life is the time of something on a node, as intervals: it was certainly there in [From, To) and can only have been
-// there in [MaybeFrom, MaybeTo).
+// Life is the lifetime of something on a node: it certainly existed in [From, To), and cannot have existed outside
+// [MaybeFrom, MaybeTo).
 type Life struct {
 	Node               string
-	Pod                string // The uid of the pod it is of or for, "" where that is not known.
+	Pod                string // UID of the pod that it belongs to, "" if unknown.
 	From, To           history.Time
 	MaybeFrom, MaybeTo history.Time
-	Present            bool // It was there already when its observer began to look.
+	Present            bool // It existed already when its observer started.
 	Ended              bool // Its end was seen.
 	Events             []int64
 
-	affirmed history.Time
-	session  int // The session of the observer that saw it last.
+	affirmed history.Time // When it was last seen.
+	session  int          // Index of the session that saw it last.
 }
 
-// Certain is when it was certainly there.
+// Certain is the span in which it certainly existed.
 func (l *Life) Certain() history.Span { return history.Span{NotBefore: l.From, NotAfter: l.To} }
 
-// Possible is when it can have been there.
+// Possible is the span in which it may have existed.
 func (l *Life) Possible() history.Span {
 	return history.Span{NotBefore: l.MaybeFrom, NotAfter: l.MaybeTo}
 }
 
-// affirm takes in a fact that shows it.
+// affirm adds an event that shows it.
 func (l *Life) affirm(e *history.Event, session int) {
 	l.affirmed, l.session = max(l.affirmed, e.Span.NotAfter), session
 	l.Events = append(l.Events, e.ID)
 }
 
-// end takes in the fact of its end.
+// end adds the event of its end.
 func (l *Life) end(e *history.Event) {
 	if !l.Ended {
 		l.Ended, l.To, l.MaybeTo = true, max(e.Span.NotBefore, l.From), e.Span.NotAfter
@@ -45,14 +45,14 @@ func (l *Life) end(e *history.Event) {
 	}
 }
 
-// Overlap is two lives that share more than an end.
+// Overlap is two lives that overlap.
 type Overlap[T any] struct {
-	A, B T // B began later.
+	A, B T // B began later, or at the same time.
 	Span history.Span
 }
 
-// Overlaps returns the pairs of lives that are apart by the given rule and whose intervals share more than an end, in
-// the order in which the later of the two began.
+// Overlaps returns the pairs of lives that must be apart and whose intervals overlap, in the order in which the later
+// of the two began. Intervals that only touch do not overlap.
 func Overlaps[T any](lives []T, interval func(T) history.Span, apart func(a, b T) bool) []Overlap[T] {
 	lives = slices.Clone(lives)
 	slices.SortStableFunc(lives, func(a, b T) int { return cmp.Compare(interval(a).NotBefore, interval(b).NotBefore) })
@@ -72,8 +72,7 @@ func Overlaps[T any](lives []T, interval func(T) history.Span, apart func(a, b T
 	return out
 }
 
-// Holes returns, in order and joined where they touch, the spans within bounds that are not in watched or are in
-// unseen.
+// Holes returns the spans within bounds that are outside watched or inside unseen, sorted and merged.
 func Holes(bounds history.Span, watched, unseen []history.Span) []history.Span {
 	var holes, out []history.Span
 	at := bounds.NotBefore
@@ -102,7 +101,7 @@ func sortSpans(spans []history.Span) []history.Span {
 	})
 }
 
-// Lasting renders the length of a span, without what is of no account.
+// Lasting renders the length of a span, rounded to the millisecond from one second on.
 func Lasting(s history.Span) string {
 	if d := s.Length(); d >= time.Second {
 		return d.Round(time.Millisecond).String()

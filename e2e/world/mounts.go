@@ -9,35 +9,34 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// mountsObserver is the name by which the mount ledger speaks of itself.
+// mountsObserver is the mount ledger's observer name.
 const mountsObserver = "mounts"
 
-// beganEarly is in the detail of an on fact that says that neither the container runtime nor the kubelet ran yet when
-// the ledger of that boot began to see.
+// beganEarly marks the detail of an "on" fact of a ledger that started before the container runtime and the kubelet.
 const beganEarly = "; before "
 
 // Mount is one mount from its appearance to its end.
 type Mount struct {
 	Life
 	boot    string
-	device  string // Identity.Device; "" when it was never identified.
-	Key     string // Identity.Key, the same.
+	device  string // Identity.Device; "" if it was never identified.
+	Key     string // Identity.Key; "" if it was never identified.
 	Root    string
 	Paths   []string
-	Place   Place // Where the kubelet mounts volumes, zero for any other place.
+	Place   Place // Set if the kubelet mounts volumes there, else zero.
 	Unknown bool
-	Holder  string // For a volume that a container has: who. "" for a mount of the node's own.
+	Holder  string // The container that has the volume mounted; "" for a mount in the node's own namespace.
 }
 
-// Ledger is what the ledgers of all nodes say. Mount ids are told apart within a session, so that a way of watching
-// which counts mounts from one again after a restart confuses nothing.
+// Ledger holds the mount ledgers of all nodes. A mount id is unique within a session only: an observer may count from
+// one again after a restart.
 type Ledger struct {
 	*Coverage
-	nodes []string // In order.
+	nodes []string // Sorted.
 	Lives []*Mount
 }
 
-// readLedger puts the mount facts and what the ledgers say of themselves together.
+// readLedger reads the mount facts and the ledgers' coverage.
 func readLedger(w *World) *Ledger {
 	l := &Ledger{}
 	l.Coverage = readCoverage(w, mountsObserver, history.KindMount, func(c *Coverage, e *history.Event) *Session {
@@ -61,8 +60,8 @@ func readLedger(w *World) *Ledger {
 	return l
 }
 
-// mount takes one mount fact in. The facts of one ledger come in the kernel's order, so everything before the
-// earliest moment of this one was seen.
+// mount adds one mount fact. The facts of one ledger come in the kernel's order, so everything before this fact's
+// NotBefore was seen.
 func (s *Session) mount(e *history.Event) {
 	m := e.Mount
 	life := s.open[m.MountID]
@@ -74,14 +73,14 @@ func (s *Session) mount(e *history.Event) {
 		return
 	}
 	if s.open == nil {
-		s.open, s.named = map[uint64]*Mount{}, map[history.Time]bool{}
+		s.open, s.unidentified = map[uint64]*Mount{}, map[history.Time]bool{}
 	}
 	if life == nil {
 		life = &Mount{boot: s.Boot, Unknown: true,
 			Life: Life{Node: s.node, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore, MaybeTo: Forever,
 				Present: m.Action == history.MountPresent}}
 		if life.Present {
-			life.MaybeFrom = 0 // Since when is not known; readLedger narrows it.
+			life.MaybeFrom = 0 // Unknown; readLedger narrows it.
 		}
 		s.open[m.MountID] = life
 		s.Lives = append(s.Lives, life)
@@ -95,11 +94,11 @@ func (s *Session) mount(e *history.Event) {
 		life.Unknown, life.Key, life.Root, life.device = false, key, m.Root, m.Identity.Device
 	}
 	if m.Unknown {
-		s.named[e.Span.NotAfter] = true
+		s.unidentified[e.Span.NotAfter] = true
 	}
 }
 
-// String names a mount by where it was.
+// String names a mount by its paths and node.
 func (m *Mount) String() string {
 	var paths []string
 	for _, p := range slices.Compact(slices.Clone(m.Paths)) {
@@ -112,7 +111,7 @@ func (m *Mount) String() string {
 	return where
 }
 
-// Everywhere returns the nodes of the cluster and those that told of mounts, each once and in order.
+// Everywhere returns the nodes of the cluster and the nodes that have a mount ledger, sorted, each once.
 func (l *Ledger) Everywhere(w *World) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.Nodes(), l.nodes))))
 }

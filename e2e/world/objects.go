@@ -15,9 +15,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Object is an API object at one resourceVersion. Meta, Spec and Status are never nil; versions share them where they
-// are the same, and nobody may change them. Meta has no resourceVersion: Version is it. Of a kind that has no spec,
-// Spec is the whole object.
+// Object is an API object at one resourceVersion. Meta, Spec and Status are never nil; versions share equal ones, so
+// they must not be changed. Meta has no resourceVersion, see Version. For a kind without a spec, Spec is the whole
+// object.
 type Object[Spec, Status any] struct {
 	Event   *history.Event // Its Object has verb, namespace, name and uid.
 	Version uint64
@@ -26,25 +26,25 @@ type Object[Spec, Status any] struct {
 	Status  *Status
 }
 
-// Key is namespace/name; of an object without a namespace, its name.
+// Key is the function Key of its namespace and name.
 func (o *Object[S, T]) Key() string { return Key(o.Event.Object.Namespace, o.Event.Object.Name) }
 
-// Name is its name.
+// Name returns the object's name.
 func (o *Object[S, T]) Name() string { return o.Event.Object.Name }
 
-// UID is its uid.
+// UID returns the object's uid.
 func (o *Object[S, T]) UID() string { return o.Event.Object.UID }
 
-// Deleted reports that this is its end.
+// Deleted reports whether this is the end of the object.
 func (o *Object[S, T]) Deleted() bool { return o.Event.Object.Verb == history.VerbDeleted }
 
-// Guessed reports that all that is known is that it was missing in a list after a gap.
+// Guessed reports whether the end was only inferred: the object was missing in the list after a watch gap.
 func (o *Object[S, T]) Guessed() bool { return o.Deleted() && len(o.Event.Object.Raw) == 0 }
 
-// Deleting reports that its end was asked for, or that this is it.
+// Deleting reports whether the object has a deletionTimestamp or is gone.
 func (o *Object[S, T]) Deleting() bool { return o.Deleted() || o.Meta.DeletionTimestamp != nil }
 
-// Key names an object: namespace/name, or its name where it has no namespace.
+// Key returns namespace/name, or the name alone if there is no namespace.
 func Key(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -52,7 +52,7 @@ func Key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// None stands for the status of a kind that has none.
+// None is the status of a kind that has none.
 type None struct{}
 
 type (
@@ -74,20 +74,20 @@ type (
 	Revision = Object[appsv1.ControllerRevision, None]
 	// StorageClass is a version of a StorageClass.
 	StorageClass = Object[storagev1.StorageClass, None]
-	// Notice is a version of an Event of the API.
+	// Notice is a version of a Kubernetes Event.
 	Notice = Object[corev1.Event, None]
 )
 
-// Versions are all versions of the objects of one kind that were seen.
+// Versions holds all recorded versions of the objects of one kind.
 type Versions[Spec, Status any] struct {
-	All []*Object[Spec, Status] // As they were recorded.
-	// By namespace/name, in the order of their resourceVersions, and of the record where these are equal.
+	All []*Object[Spec, Status] // In recorded order.
+	// By Key, sorted by resourceVersion; equal ones stay in recorded order.
 	ByKey map[string][]*Object[Spec, Status]
-	// Strange counts events without content or without a place in the order, Jumbled those that came twice, or after
-	// one with a higher resourceVersion.
+	// Strange counts events that have no content or no resourceVersion, Jumbled those that came twice or after a higher
+	// resourceVersion.
 	Strange, Jumbled int
 
-	whole    bool // The kind has no spec: all of it is decoded.
+	whole    bool // The kind has no spec: decode the whole object into Spec.
 	specs    cache[Spec]
 	statuses cache[Status]
 	last     uint64
@@ -104,7 +104,7 @@ func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 		return
 	}
 	if e.Object.Verb != history.VerbListed && len(e.Object.Raw) > 0 {
-		// A list is in no order, and what was missing in it has the list's version.
+		// A list is not sorted, and an object that is missing in it has the list's resourceVersion.
 		if o.Version <= v.last {
 			v.Jumbled++
 		}
@@ -136,7 +136,7 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 	}
 	var p parts
 	if !o.Guessed() &&
-		(len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may be known by its name alone.
+		(len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may have no content.
 		if p, err = split(e.Object.Raw); err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 	return o, err
 }
 
-// At returns an object as it was known at a moment, nil where it was not, or was gone.
+// At returns the last version of an object known by t, nil if there is none or the object was gone.
 func (v *Versions[S, T]) At(key string, t history.Time) *Object[S, T] {
 	var at *Object[S, T]
 	for _, o := range v.ByKey[key] {
@@ -168,8 +168,7 @@ func (v *Versions[S, T]) At(key string, t history.Time) *Object[S, T] {
 	return at
 }
 
-// AtVersion returns an object as it was stored at a resourceVersion, its end included; nil where it was not seen by
-// then.
+// AtVersion returns the last version of an object up to a resourceVersion, its end included; nil if there is none.
 func (v *Versions[S, T]) AtVersion(key string, version uint64) *Object[S, T] {
 	all := v.ByKey[key]
 	i := sort.Search(len(all), func(i int) bool { return all[i].Version > version })
@@ -179,7 +178,7 @@ func (v *Versions[S, T]) AtVersion(key string, version uint64) *Object[S, T] {
 	return all[i-1]
 }
 
-// Latest returns the last version of an object, its end included; nil where it was never seen.
+// Latest returns the last version of an object, its end included; nil if there is none.
 func (v *Versions[S, T]) Latest(key string) *Object[S, T] {
 	all := v.ByKey[key]
 	if len(all) == 0 {
@@ -188,7 +187,7 @@ func (v *Versions[S, T]) Latest(key string) *Object[S, T] {
 	return all[len(all)-1]
 }
 
-// Objects are the API objects that were seen.
+// Objects holds the recorded API objects.
 type Objects struct {
 	Pods           *Versions[corev1.PodSpec, PodStatus]
 	StatefulSets   *Versions[SetSpec, appsv1.StatefulSetStatus]
@@ -211,7 +210,7 @@ type reader interface {
 	disorder() (strange, jumbled int)
 }
 
-// NewObjects returns the objects before any was seen.
+// NewObjects returns an empty Objects.
 func NewObjects() *Objects {
 	o := &Objects{byResource: map[string]reader{}, decoder: decoder{metas: newCache[metav1.ObjectMeta]()}}
 	register(o, &o.Pods, "pods", false)
@@ -227,14 +226,13 @@ func NewObjects() *Objects {
 	return o
 }
 
-// register makes the versions of one kind, which is known to the API as resource.
+// register creates the Versions of one kind; resource is its plural name in the API.
 func register[S, T any](o *Objects, versions **Versions[S, T], resource string, whole bool) {
 	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: newCache[S](),
 		statuses: newCache[T](), names: map[string]string{}}
 	o.byResource[resource] = *versions
 }
 
-// readObjects reads them.
 func readObjects(w *World) *Objects {
 	o := NewObjects()
 	for _, e := range w.Of(history.KindObject) {
@@ -243,8 +241,7 @@ func readObjects(w *World) *Objects {
 	return o
 }
 
-// Disorder returns how many events of a resource had no content or no place in the order, and how many came twice or
-// after one with a higher resourceVersion.
+// Disorder returns Versions.Strange and Versions.Jumbled of a resource.
 func (o *Objects) Disorder(resource string) (strange, jumbled int) {
 	if r := o.byResource[resource]; r != nil {
 		return r.disorder()
@@ -252,7 +249,7 @@ func (o *Objects) Disorder(resource string) (strange, jumbled int) {
 	return 0, 0
 }
 
-// Add takes one event in; one that shows no object, or one of a kind that is not read, changes nothing.
+// Add adds one event. It ignores events of other kinds and of resources that are not read.
 func (o *Objects) Add(e *history.Event) {
 	if e.Kind != history.KindObject || e.Object == nil {
 		return

@@ -61,7 +61,7 @@ func TestObjectsAreDecodedAndOrdered(t *testing.T) {
 	}
 }
 
-// TestStrangeObjectsAreCounted holds that an object that is not what the record says of it is not read.
+// TestStrangeObjectsAreCounted holds that an object that contradicts its record is not read, but counted.
 func TestStrangeObjectsAreCounted(t *testing.T) {
 	for name, change := range map[string]func(*history.Object){
 		"no content":          func(o *history.Object) { o.Raw = nil },
@@ -104,7 +104,7 @@ func TestStatefulSetDefaults(t *testing.T) {
 	}
 }
 
-// FuzzObjects reads whatever there is: it does not crash, and what it reads as a pod encoding/json reads too.
+// FuzzObjects reads arbitrary objects: it does not crash, and encoding/json reads every pod that it reads.
 func FuzzObjects(f *testing.F) {
 	for _, text := range []string{`{"metadata":{"name":"p"},"spec":{"nodeName":"w"}}`, `{`, `}`, `{"spec":}`, ``,
 		`{"a"}`,

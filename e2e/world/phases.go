@@ -7,8 +7,8 @@ type phaseKey struct {
 	step int
 }
 
-// PhaseSpan is the begin and the end of a phase or step, as far as they are in the history: its first begin and its
-// last end, since a phase said to have ended badly later did.
+// PhaseSpan is the first begin and the last end of a phase or step; either is nil if it was not recorded. The last end
+// counts because a phase that ended may be recorded again with an error.
 type PhaseSpan struct {
 	Begin, End *history.Event
 }
@@ -31,17 +31,17 @@ func readPhases(w *World) *phases {
 	return &all
 }
 
-// Phase returns a phase's begin and end; both are nil when it never began.
+// Phase returns a phase's begin and end; both are nil if it never began.
 func (w *World) Phase(name history.PhaseName) PhaseSpan {
 	return (*once(w, readPhases))[phaseKey{name: name}]
 }
 
-// StepPhase returns a step's begin and end; both are nil when it never began.
+// StepPhase returns a step's begin and end; both are nil if it never began.
 func (w *World) StepPhase(n int) PhaseSpan {
 	return (*once(w, readPhases))[phaseKey{history.PhaseStep, n}]
 }
 
-// Begin returns when the trial began: all times are told from there.
+// Begin returns when the trial began. Reported times are relative to it.
 func (w *World) Begin() history.Time {
 	if plans := w.Of(history.KindPlan); len(plans) > 0 {
 		return plans[0].Span.NotAfter
@@ -52,7 +52,7 @@ func (w *World) Begin() history.Time {
 	return 0
 }
 
-// Last returns the last moment of which the history tells.
+// Last returns the latest time in the history.
 func (w *World) Last() history.Time {
 	last := w.Begin()
 	for i := range w.Events {
@@ -61,8 +61,7 @@ func (w *World) Last() history.Time {
 	return last
 }
 
-// EndOf returns the end of a phase: when it ended, and when it never did the end of the history. It returns false for a
-// phase that never began.
+// EndOf returns when a phase ended, or Last if it did not end. It returns false for a phase that never began.
 func (w *World) EndOf(name history.PhaseName) (history.Time, bool) {
 	p := w.Phase(name)
 	if p.End == nil {
@@ -71,8 +70,7 @@ func (w *World) EndOf(name history.PhaseName) (history.Time, bool) {
 	return p.End.Span.NotAfter, true
 }
 
-// Trialled returns the moment up to which the history tells of the trial: what comes after is that the workload is
-// taken away.
+// Trialled returns when the trial proper ended: later events are the removal of the workload.
 func (w *World) Trialled() history.Time {
 	if end := w.Phase(history.PhaseEnd); end.Begin != nil {
 		return end.Begin.Span.NotBefore

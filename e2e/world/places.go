@@ -8,14 +8,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Place is what a path of the kubelet's says of the volume that is mounted there.
+// Place is what a kubelet path says about the volume that is mounted there.
 type Place struct {
-	Pod    string // The uid of the pod it is for; "" for a place that all pods of a node share.
-	Volume string // The PersistentVolume's name, "" where the path has a hash instead.
-	Hash   string // Of the volume's handle, see handleHash.
+	Pod    string // UID of the pod; "" for a global mount, which all pods of a node share.
+	Volume string // Name of the PersistentVolume; "" if the path has a hash instead.
+	Hash   string // Hash of the volume handle, see handleHash.
 }
 
-// PlaceOf takes a path apart. It returns false for every path that is not the place of a persistent volume.
+// PlaceOf parses a path. It returns false if the path is not the mount point of a persistent volume.
 //
 // The layout of subpaths is that of k8s.io/kubernetes pkg/kubelet/config (GetPodVolumeSubpathsDir).
 func PlaceOf(path string) (Place, bool) {
@@ -38,8 +38,8 @@ func PlaceOf(path string) (Place, bool) {
 	return Place{}, false
 }
 
-// shortPath leaves the hash of a global mount out: it is as long as the rest of a sentence, and the volume is named
-// beside it.
+// shortPath shortens the hash in the path of a global mount: it would double the length of a sentence that names the
+// volume anyway.
 func shortPath(path string) string {
 	g, ok := history.ParseCSIGlobalMount(path)
 	if !ok {
@@ -48,13 +48,13 @@ func shortPath(path string) string {
 	return strings.Replace(path, g.Hash, g.Hash[:8]+"...", 1)
 }
 
-// handleHash is the name by which the kubelet calls the directory of a global mount: the SHA-256 of the handle.
+// handleHash returns the directory name that the kubelet gives a global mount: the SHA-256 of the volume handle.
 func handleHash(handle string) string {
 	sum := sha256.Sum256([]byte(handle))
 	return hex.EncodeToString(sum[:])
 }
 
-// ephemeral are the plugins whose mounts are no persistent volumes.
+// ephemeral reports whether a volume plugin's mounts are not persistent volumes.
 func ephemeral(plugin string) bool {
 	switch strings.TrimPrefix(plugin, "kubernetes.io~") {
 	case "configmap", "downward-api", "empty-dir", "git-repo", "image", "projected", "secret":

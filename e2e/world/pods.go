@@ -13,42 +13,42 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// StampSlack is by how much two times that two machines stamped may differ from the truth, beside that they are cut off
-// to the second. On kind all nodes have one clock; elsewhere they are kept by NTP.
+// StampSlack bounds the clock error between timestamps of two machines, on top of their truncation to the second. On
+// kind all nodes share one clock; elsewhere NTP keeps them close.
 const StampSlack = 2 * time.Second
 
 // PodState is one pod at one resourceVersion.
 type PodState struct {
 	*Pod
 	Life     *PodLife
-	Revision string         // The label controller-revision-hash.
-	Lost     *history.Event // Since when it has not been Running and Ready, having been so; nil when it never was.
+	Revision string         // Label controller-revision-hash.
+	Lost     *history.Event // When it stopped being Running and Ready; nil if it is both or never was.
 }
 
-// PodLife is one pod, told by its uid, from its creation to its end. What never changes in a pod is kept here.
+// PodLife is one pod, identified by its uid, from its creation to its end, with the fields that never change.
 type PodLife struct {
 	UID, Name, Namespace string
-	Node                 string // Where it was put, "" while it was nowhere.
+	Node                 string // The node it was scheduled to, "" if none.
 	Claims               []ClaimUse
-	Set                  *Set // The StatefulSet whose pods have such names, nil for a pod of something else.
+	Set                  *Set // The StatefulSet that it belongs to by its name, nil for a pod of another owner.
 	Ordinal              int
 	Owned                bool        // A StatefulSet of that name is its controller.
-	States               []*PodState // In the order of their resourceVersions.
-	First, Asked, End    *PodState   // Where it was first seen, where its end was asked for, where it was gone.
+	States               []*PodState // Sorted by resourceVersion.
+	First, Asked, End    *PodState   // The first state, the first with a deletionTimestamp, the end; nil if not seen.
 
-	read bool // What is set at creation is known.
+	read bool // Claims was read from a state with content.
 }
 
-// Pods are all pods that were seen.
+// Pods holds all recorded pods.
 type Pods struct {
 	ByUID map[string]*PodLife
-	All   []*PodLife // As they were first seen.
+	All   []*PodLife // In the order in which they were first seen.
 
-	states []*PodState // Of all, in the order of their resourceVersions.
+	states []*PodState // States of all pods, sorted by resourceVersion.
 	room   arena[PodState]
 }
 
-// readPods reads them. resourceVersions grow in the order in which the API server stored what has them (KEP-5504).
+// readPods reads the pods. resourceVersions grow in the order in which the API server stored the objects (KEP-5504).
 func readPods(w *World) *Pods {
 	versions := w.Objects().Pods.All
 	byVersion := func(a, b *Pod) int { return cmp.Compare(a.Version, b.Version) }
@@ -69,7 +69,7 @@ func readPods(w *World) *Pods {
 	return p
 }
 
-// Last returns the last pod of a name, nil when none was seen.
+// Last returns the last pod of a name, nil if there is none.
 func (p *Pods) Last(name string) *PodLife {
 	for _, l := range slices.Backward(p.All) {
 		if l.Name == name {
@@ -79,7 +79,7 @@ func (p *Pods) Last(name string) *PodLife {
 	return nil
 }
 
-// add takes the next state in.
+// add adds the pod's next state and fills in p.
 func (l *PodLife) add(o *Pod, p *PodState) *PodState {
 	*p = PodState{Pod: o, Life: l, Revision: o.Meta.Labels[appsv1.ControllerRevisionHashLabelKey]}
 	if !l.read && !o.Guessed() {
@@ -104,7 +104,7 @@ func (l *PodLife) add(o *Pod, p *PodState) *PodState {
 	return p
 }
 
-// member returns the name of the StatefulSet that a pod belongs to by its name, false when it has another owner.
+// member returns the name of the StatefulSet that a pod belongs to by its name, false if it has another owner.
 func (l *PodLife) member() (set string, ok bool) {
 	set, ordinal, ok := OrdinalOf(l.Name)
 	if !ok {
@@ -122,7 +122,7 @@ func (l *PodLife) member() (set string, ok bool) {
 	return set, true
 }
 
-// OrdinalOf takes the name of a StatefulSet's pod apart (pkg/controller/statefulset, getParentNameAndOrdinal).
+// OrdinalOf splits a pod name into StatefulSet and ordinal (pkg/controller/statefulset, getParentNameAndOrdinal).
 func OrdinalOf(pod string) (set string, ordinal int, ok bool) {
 	i := strings.LastIndexByte(pod, '-')
 	if i < 0 {
@@ -132,12 +132,12 @@ func OrdinalOf(pod string) (set string, ordinal int, ok bool) {
 	return pod[:i], ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == pod[i+1:]
 }
 
-// Uses reports whether a claim of that name is among the pod's.
+// Uses reports whether the pod uses a claim of that name.
 func (l *PodLife) Uses(claim string) bool {
 	return slices.ContainsFunc(l.Claims, func(c ClaimUse) bool { return c.Claim == claim })
 }
 
-// Before returns the last state before a resourceVersion, nil where there is none.
+// Before returns the last state before a resourceVersion, nil if there is none.
 func (l *PodLife) Before(version uint64) *PodState {
 	i, _ := slices.BinarySearchFunc(l.States, version,
 		func(p *PodState, v uint64) int { return cmp.Compare(p.Version, v) })
@@ -147,18 +147,18 @@ func (l *PodLife) Before(version uint64) *PodState {
 	return l.States[i-1]
 }
 
-// Healthy reports that the pod is Running and Ready.
+// Healthy reports whether the pod is Running and Ready.
 func (p *PodState) Healthy() bool { return p.Status.Running && p.Status.Ready && !p.Deleted() }
 
-// Made reports that the state is that of a pod just created, by its StatefulSet.
+// Made reports whether this is the creation of a pod by its StatefulSet.
 func (p *PodState) Made() bool {
 	return p == p.Life.First && p.Event.Object.Verb == history.VerbAdded && p.Life.Owned
 }
 
-// AskedToEnd reports that the state is the first one of a pod whose end was asked for, and that this was seen.
+// AskedToEnd reports whether the deletion request of the pod was seen, and this is the first state that shows it.
 func (p *PodState) AskedToEnd() bool { return p == p.Life.Asked && !p.Guessed() && p != p.Life.First }
 
-// EndAsked is when its end was asked for, by the clock of the API server in seconds since 1970; 0 if unknown.
+// EndAsked is when its deletion was requested, in seconds since 1970 by the API server's clock; 0 if unknown.
 func (p *PodState) EndAsked() int64 {
 	at := Seconds(p.Meta.DeletionTimestamp)
 	if grace := p.Meta.DeletionGracePeriodSeconds; at != 0 && grace != nil {
@@ -167,17 +167,17 @@ func (p *PodState) EndAsked() int64 {
 	return at
 }
 
-// Waiting reports that the pod had not been Ready for minReady seconds when something else was stamped: certainly, by
-// times that are cut off to the second and may be of two clocks.
+// Waiting reports whether the pod had certainly been Ready for less than minReady seconds at stamp. It allows for
+// truncation to the second and for the error between two clocks.
 func (p *PodState) Waiting(minReady, stamp int64) bool {
 	return minReady > 0 && p.Status.ReadySince != 0 && stamp != 0 &&
 		stamp+1+int64(StampSlack.Seconds()) <= p.Status.ReadySince+minReady
 }
 
-// Images returns the images of its containers.
+// Images returns the function Images of its containers.
 func (p *PodState) Images() string { return Images(p.Spec.Containers) }
 
-// Describe says in words what a pod is; it takes nil, for a pod that is not there.
+// Describe returns the pod's condition in words. The receiver may be nil: a pod that does not exist.
 func (p *PodState) Describe() string {
 	switch {
 	case p == nil || p.Deleted():
@@ -192,8 +192,8 @@ func (p *PodState) Describe() string {
 	return "there"
 }
 
-// Down reports that a pod was certainly known not to be Running and Ready, or to be on its way out, by one who knew all
-// that was so at since. It takes nil, for a pod that is not there.
+// Down reports whether the pod was already not Running and Ready, or terminating, before since: a controller whose
+// cache is no older than since certainly knew it. The receiver may be nil: a pod that does not exist.
 func (p *PodState) Down(since history.Time) bool {
 	switch {
 	case p == nil:
@@ -210,12 +210,12 @@ func (p *PodState) Down(since history.Time) bool {
 	return from == nil || from.Span.NotAfter < since
 }
 
-// wasHealthy reports that a pod had been Running and Ready by a version.
+// wasHealthy reports whether the pod was Running and Ready in some state up to a resourceVersion.
 func (l *PodLife) wasHealthy(version uint64) bool {
 	return slices.ContainsFunc(l.States, func(p *PodState) bool { return p.Version <= version && p.Healthy() })
 }
 
-// Seconds returns a time as seconds since 1970, 0 where there is none.
+// Seconds returns a time as seconds since 1970, 0 for nil or zero.
 func Seconds(t *metav1.Time) int64 {
 	if t.IsZero() {
 		return 0

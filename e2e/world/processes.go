@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Database is the name of the process that serves a database.
+// Database is the process name of a database server.
 const Database = "mysqld"
 
 // Process is one process from its start to its end.
@@ -17,15 +17,15 @@ type Process struct {
 	Life
 	Name  string
 	Pid   int
-	start history.Time // As the kernel tells it: of the process, which may have had another name first.
+	start history.Time // Start time from the kernel; the process may have had another name first.
 }
 
-// String names a process as findings do.
+// String names the process, as findings print it.
 func (p *Process) String() string {
 	return fmt.Sprintf("%s (pid %d) on node %s", p.Name, p.Pid, p.Node)
 }
 
-// Containers is what was seen on the nodes of processes and of the volumes that containers have.
+// Containers holds the processes and the volumes mounted in containers, as seen on the nodes.
 type Containers struct {
 	Processes       []*Process
 	Holdings        []*Mount
@@ -71,7 +71,7 @@ func (c *Containers) readProcesses(w *World) {
 		life.Pod = cmp.Or(life.Pod, p.PodUID)
 		life.affirm(e, c.ProcessCoverage.place(p.Node, e.Span.NotAfter))
 	}
-	down := map[string][]history.Time{} // When nodes were shown to be down: every process on them had ended.
+	down := map[string][]history.Time{} // When a node was confirmed down: all of its processes had ended by then.
 	facts := w.Of(history.KindFault)
 	for _, e := range facts {
 		if f := e.Fault; f.Stage == history.StageConfirmed &&
@@ -116,8 +116,8 @@ func (c *Containers) readHoldings(w *World) {
 			continue
 		}
 		if _, ok := PlaceOf(v.Path); ok {
-			// A container is in the making: until it has a root of its own, its namespace is a copy of the node's, with
-			// all that is mounted there, for whatever pod. The copies go when the node's mounts go.
+			// The container is being created: until it has a root of its own, its mount namespace is a copy of the
+			// node's, with the mounts of every pod. The copies go when the node's mounts go.
 			if _, known := copied[k]; !known {
 				copied[k] = e.Span.NotBefore
 			}

@@ -4,29 +4,29 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Pulled is a disk that was taken out of a node, shown from that node's side (history.Pull.Proven).
+// Pulled is a disk that was pulled out of a node, proven from that node's side (history.Pull.Proven).
 //
-// What it means is for each check to say, by its promise. Mounts and AttachOrder ask which nodes can reach a volume:
-// for them a mount of a pulled disk is over, though it is still in the node's mount table. DetachOrder, StageOrder and
-// MountResidue ask what Kubernetes did, and in which order, UnpublishInUse when a mount was taken away, and PodIdentity
-// which processes live: for them nothing has changed. Rows, Checksums, RightVolume and Witness ask what is in a volume,
-// and know neither mounts nor pulls.
+// Its meaning depends on the check. Mounts and AttachOrder ask which nodes can reach a volume: for them a mount of a
+// pulled disk is over, though it is still in the node's mount table. For DetachOrder, StageOrder and MountResidue,
+// which ask what Kubernetes did in which order, for UnpublishInUse, which asks when a mount was taken away, and for
+// PodIdentity, which asks what processes live, a pull changes nothing. Rows, Checksums, RightVolume and Witness judge
+// the content of a volume and use neither mounts nor pulls.
 type Pulled struct {
 	*history.Pull
 	Event *history.Event
-	// What was there when the disk was pulled is dead for good: the file system that was shut down is, and a device
-	// without blocks is never given any back. So is what is mounted later, up to perhaps: the volume may have been
-	// staged anew since then, and since anew it has been. Both are forever when it was not.
+	// Mounts from before the pull are dead for good: their file system was shut down, and a device without blocks never
+	// gets any back. Later mounts are dead too until the volume is staged again: from perhaps on it may have been, from
+	// anew on it certainly was. Both are Forever if it was not.
 	perhaps, anew history.Time
 }
 
-// Pulls are the pulls that count, and those that do not.
+// Pulls holds the pulls of disks. Unproven ones count for nothing.
 type Pulls struct {
 	proven   []*Pulled
 	Unproven []*history.Event
 }
 
-// readPulls reads them. That a volume was not staged again is believed for as long as the node's driver was watched.
+// readPulls reads the pulls. A volume counts as not staged again only while the node's driver was watched.
 func readPulls(w *World) *Pulls {
 	p := &Pulls{}
 	s, err := w.Trial()
@@ -45,9 +45,9 @@ func readPulls(w *World) *Pulls {
 	return p
 }
 
-// stagedAnew says since when, from the begin of a pull on, the volume may have been staged on that node again: since a
-// call to do that was under way, whatever came of it, or one may have been missed; and since when it has been: since
-// the begin of such a call that ended well.
+// stagedAnew returns since when, after the begin of a pull, the volume may have been staged on that node again (a
+// NodeStageVolume call was running, or one may have been missed), and since when it certainly was (the begin of a call
+// that succeeded).
 func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history.Time) {
 	begun := pull.Span.NotBefore
 	perhaps, anew = Forever, Forever
@@ -68,8 +68,9 @@ func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history
 	return perhaps, anew
 }
 
-// Cut returns a mount as its node could use it: over, once its disk was pulled, and the pull that ended it. One that a
-// pull may have ended is certain only up to then, and comes with nil, as does any other, which is left as it is.
+// Cut returns a mount as its node could use it, and the pull that ended it: the mount is over once its disk was pulled.
+// If a pull only may have ended the mount, it is certain up to the pull and the returned pull is nil. Any other mount
+// is returned unchanged, with nil.
 func (p *Pulls) Cut(life *Mount) (*Mount, *Pulled) {
 	var by *Pulled
 	for _, pull := range p.proven {
@@ -77,7 +78,7 @@ func (p *Pulls) Cut(life *Mount) (*Mount, *Pulled) {
 			continue
 		}
 		short := *life
-		// The node had the disk until the pull began, and has not had it since the pull had ended.
+		// The node had the disk until the pull began, and no longer once the pull had ended.
 		short.To = max(short.From, min(short.To, pull.Event.Span.NotBefore))
 		if life.From <= pull.perhaps {
 			short.MaybeTo = max(short.MaybeFrom, min(short.MaybeTo, pull.Event.Span.NotAfter))
@@ -88,8 +89,8 @@ func (p *Pulls) Cut(life *Mount) (*Mount, *Pulled) {
 	return life, by
 }
 
-// concerns reports that a mount is one of the device that was pulled, or may be: one that appeared when the volume had
-// perhaps been staged anew is of that device, or of another that has its number.
+// concerns reports whether a mount is or may be of the pulled device. A mount that appeared when the volume may have
+// been staged again can be of that device or of a new one with the same number.
 func (p *Pulled) concerns(life *Mount) bool {
 	return life.Node == p.Node && life.boot == p.Boot && life.device == p.Identity.Device &&
 		life.Key == p.Identity.Key() && (life.From <= p.perhaps || life.MaybeFrom < p.anew)

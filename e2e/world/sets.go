@@ -13,38 +13,37 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// CacheLag is how old the state that a controller acted on may be before it is held against it: controllers read from a
-// cache that a watch keeps, so a pod that lost its readiness a moment ago may still count as ready.
+// CacheLag is how stale a controller's view may be: controllers read from a cache that a watch updates, so a pod that
+// lost its readiness a moment ago may still count as ready.
 const CacheLag = 2 * time.Second
 
-// Sets are the StatefulSets that were seen, and what is theirs, in the order of resourceVersions.
+// Sets holds the recorded StatefulSets with their pods and revisions, sorted by resourceVersion.
 //
-// That order is the order in which the API server stored them: resourceVersions of one resource are numbers that grow
-// (KEP-5504, Kubernetes 1.35). Resources are compared with each other too, which holds where all are in one etcd, as
-// they are unless --etcd-servers-overrides says otherwise.
+// That is the order in which the API server stored them: resourceVersions of one resource are growing numbers
+// (KEP-5504, Kubernetes 1.35). Comparing versions of different resources assumes that all are in one etcd, which is so
+// unless --etcd-servers-overrides is set.
 type Sets struct {
-	All  []*Set // In the order of their keys, with those of which only pods or revisions were seen.
-	Pods *Pods  // All that were seen, of a StatefulSet or not.
+	All  []*Set // Sorted by key; includes sets of which only pods or revisions were seen.
+	Pods *Pods  // All pods, of a StatefulSet or not.
 	Wall WallClock
 
 	byKey   map[string]*Set
-	deletes map[string][]history.Span // Deletions that the StatefulSet controller told of, by the pod's key.
+	deletes map[string][]history.Span // SuccessfulDelete Events of the StatefulSet controller, by pod key.
 }
 
-// Set is everything of one namespace and name: the StatefulSets that had it, one after the other, and their pods.
+// Set is everything recorded for one namespace and name: the successive StatefulSets of that name, and their pods.
 type Set struct {
 	Namespace, Name string
 	Versions        []*StatefulSet
 	Revisions       []*Revision
-	States          []*PodState        // Of its pods.
-	Pods            []*PodLife         // As they were first seen.
-	ByOrdinal       map[int][]*PodLife // Likewise.
+	States          []*PodState        // States of its pods, sorted by resourceVersion.
+	Pods            []*PodLife         // In the order in which they were first seen.
+	ByOrdinal       map[int][]*PodLife // In the same order.
 }
 
-// String names the StatefulSet to people.
+// String names the StatefulSet, as findings print it.
 func (s *Set) String() string { return "StatefulSet " + s.Name }
 
-// readSets reads them.
 func readSets(w *World) *Sets {
 	o := w.Objects()
 	s := &Sets{Pods: readPods(w), byKey: map[string]*Set{}, deletes: map[string][]history.Span{}}
@@ -74,8 +73,8 @@ func readSets(w *World) *Sets {
 		set.Revisions = append(set.Revisions, r)
 	}
 	for _, n := range o.Notices.All {
-		// The StatefulSet controller says so when it deleted a pod (pkg/controller/statefulset, recordPodEvent). That
-		// there is no such event proves nothing: events are limited.
+		// The StatefulSet controller emits this Event after it deleted a pod (pkg/controller/statefulset,
+		// recordPodEvent). A missing Event proves nothing: Events are rate-limited.
 		words := strings.Fields(n.Spec.Message)
 		if !n.Deleted() && n.Spec.Reason == "SuccessfulDelete" && n.Spec.InvolvedObject.Kind == "StatefulSet" &&
 			len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
@@ -94,7 +93,7 @@ func readSets(w *World) *Sets {
 	return s
 }
 
-// at returns what is known of one namespace and name, and begins it where nothing is.
+// at returns the Set of a namespace and name; it adds one if there is none.
 func (s *Sets) at(namespace, name string) *Set {
 	key := Key(namespace, name)
 	set := s.byKey[key]
@@ -105,12 +104,12 @@ func (s *Sets) at(namespace, name string) *Set {
 	return set
 }
 
-// Seen returns the StatefulSets that were seen, in the order of their keys.
+// Seen returns the Sets that have at least one version, sorted by key.
 func (s *Sets) Seen() []*Set {
 	return slices.DeleteFunc(slices.Clone(s.All), func(set *Set) bool { return len(set.Versions) == 0 })
 }
 
-// Named returns the StatefulSet of that name; one that was never seen has no versions, and perhaps pods.
+// Named returns the StatefulSet of that name, never nil. One that was never seen has no versions but may have pods.
 func (s *Sets) Named(name string) *Set {
 	var found *Set
 	for _, set := range s.All {
@@ -124,7 +123,7 @@ func (s *Sets) Named(name string) *Set {
 	return found
 }
 
-// LastFact is when the last change of a StatefulSet or of one of its pods became known.
+// LastFact returns when the last change of a StatefulSet or of one of its pods became known.
 func (s *Sets) LastFact() history.Time {
 	var last history.Time
 	for _, set := range s.All {
@@ -138,10 +137,10 @@ func (s *Sets) LastFact() history.Time {
 	return last
 }
 
-// Deletions returns when the StatefulSet controller said that it deleted a pod of that name.
+// Deletions returns the times of the Events by which the StatefulSet controller reported deleting a pod of that name.
 func (s *Sets) Deletions(namespace, pod string) []history.Span { return s.deletes[Key(namespace, pod)] }
 
-// At returns the StatefulSet in force at a resourceVersion, nil when it is not known.
+// At returns the StatefulSet in force at a resourceVersion, nil if unknown.
 func (s *Set) At(version uint64) *StatefulSet {
 	if i := s.index(version); i >= 0 {
 		return s.Versions[i]
@@ -149,7 +148,7 @@ func (s *Set) At(version uint64) *StatefulSet {
 	return nil
 }
 
-// index returns the place of the last state with that resourceVersion or a lower one, -1 where there is none.
+// index returns the index of the last version up to a resourceVersion, -1 if there is none.
 func (s *Set) index(version uint64) int {
 	i, _ := slices.BinarySearchFunc(s.Versions, version, func(st *StatefulSet, v uint64) int {
 		if st.Version > v {
@@ -160,8 +159,8 @@ func (s *Set) index(version uint64) int {
 	return i - 1
 }
 
-// Around returns the states that a controller may have acted on when it made a change, the newest first: that in force
-// at its resourceVersion, and those in force at some time since long before it.
+// Around returns the versions that a controller may have acted on when it made a change, newest first: the one in force
+// at the change's resourceVersion, and every one in force at some time after since.
 func (s *Set) Around(version uint64, since history.Time) []*StatefulSet {
 	var states []*StatefulSet
 	for i := s.index(version); i >= 0; i-- {
@@ -176,14 +175,14 @@ func (s *Set) Around(version uint64, since history.Time) []*StatefulSet {
 	return states
 }
 
-// UpdateRevisions returns the names that the update revision may have had for a controller that made a change: it makes
-// a new one before it acts and writes it into the status after (pkg/controller/statefulset, performUpdate).
+// UpdateRevisions returns the update revisions that a controller may have known when it made a change: it creates a new
+// one before it acts and writes it into the status afterwards (pkg/controller/statefulset, performUpdate).
 func (s *Set) UpdateRevisions(version uint64, at history.Span, since history.Time) []string {
 	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.UpdateRevision },
 		s.newestRevision(version))
 }
 
-// CurrentRevisions is UpdateRevisions for the current one.
+// CurrentRevisions is UpdateRevisions for the current revision.
 func (s *Set) CurrentRevisions(version uint64, at history.Span, since history.Time) []string {
 	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.CurrentRevision }, "")
 }
@@ -205,8 +204,8 @@ func (s *Set) revisionsFor(
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// newestRevision returns the name of the ControllerRevision with the highest number at a resourceVersion: that is the
-// update revision as soon as it was made. It is empty where none was seen.
+// newestRevision returns the name of the ControllerRevision with the highest number at a resourceVersion, which is the
+// update revision from its creation on; "" if there is none.
 func (s *Set) newestRevision(version uint64) string {
 	number, name := int64(-1), ""
 	for _, r := range s.Revisions {
@@ -220,7 +219,7 @@ func (s *Set) newestRevision(version uint64) string {
 	return name
 }
 
-// ImagesOf returns the images in the template of a revision, "" if they are not known.
+// ImagesOf returns the images in the pod template of a revision, "" if unknown.
 func (s *Set) ImagesOf(name string) string {
 	for _, r := range s.Revisions {
 		var data struct {
@@ -235,7 +234,8 @@ func (s *Set) ImagesOf(name string) string {
 	return ""
 }
 
-// ClaimOrdinal returns whose a claim, named by its key, is by its name: TEMPLATE-NAME-ORDINAL.
+// ClaimOrdinal returns the ordinal in a claim's name, TEMPLATE-SET-ORDINAL; false if the claim is not of this set.
+// claim is the claim's Key.
 func (s *Set) ClaimOrdinal(claim string) (int, bool) {
 	name, ok := strings.CutPrefix(claim, s.Namespace+"/")
 	if !ok {
@@ -251,14 +251,14 @@ func (s *Set) ClaimOrdinal(claim string) (int, bool) {
 	})
 }
 
-// WallClock says how far the API server's clock is from the boot clock: a creationTimestamp is cut off to the second,
-// and the object was stored after it was stamped.
+// WallClock bounds the offset of the API server's clock from the boot clock: a creationTimestamp is truncated to the
+// second, and an object is stored after it was stamped.
 type WallClock struct {
 	known  bool
 	lo, hi history.Time // Nanoseconds since 1970 at boot.
 }
 
-// stamped holds the API server's clock against the boot clock where an object was created.
+// stamped narrows the bounds by an object's creation; stamp is its creationTimestamp in seconds since 1970.
 func (c *WallClock) stamped(e *history.Event, stamp int64) {
 	if e.Object.Verb != history.VerbAdded || stamp == 0 {
 		return
@@ -272,8 +272,8 @@ func (c *WallClock) stamped(e *history.Event, stamp int64) {
 	c.lo, c.hi = max(c.lo, lo), min(c.hi, hi)
 }
 
-// Between returns the seconds since 1970 that it was, at the earliest and at the latest, in span. It returns false when
-// the stamps do not agree with each other.
+// Between returns the earliest and latest API server time in span, in seconds since 1970. It returns false if the
+// timestamps contradict each other or there are none.
 func (c *WallClock) Between(span history.Span) (from, to float64, ok bool) {
 	lo, hi := min(c.lo, c.hi), max(c.lo, c.hi)
 	return float64(span.NotBefore+lo) / 1e9, float64(span.NotAfter+hi) / 1e9,

@@ -10,35 +10,35 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Storage is what the API said of volumes.
+// Storage holds the API objects of volumes.
 type Storage struct {
-	PVs         map[string]*PV    // By name, as they were last seen.
+	PVs         map[string]*PV    // By name, as last seen.
 	Attachments []*AttachmentLife // In the order in which they were first seen.
 
-	byHandle, byHash map[string]*PV    // Of those that share a handle, the first by name.
-	claims           map[string]string // The volumes by the keys of claims.
+	byHandle, byHash map[string]*PV    // The first by name if several share a handle.
+	claims           map[string]string // Claim key to volume name.
 	pods             *Pods
 }
 
-// PV is a PersistentVolume as it was last seen.
+// PV is a PersistentVolume as last seen.
 type PV struct {
 	Name, Handle, Driver string
 	Modes                []string
-	Namespace, Claim     string // Of the claim that it is bound to, or is meant for.
+	Namespace, Claim     string // The claimRef: the claim that it is bound to or reserved for.
 	Size                 string
-	Directory            bool // It is a directory of a node (hostPath).
+	Directory            bool // It is of type hostPath.
 }
 
-// AttachmentLife is one VolumeAttachment and its states in the order of their resourceVersions.
+// AttachmentLife is one VolumeAttachment with its states, sorted by resourceVersion.
 type AttachmentLife struct {
 	PV, Node string
 	States   []*Attachment
 }
 
-// Attached reports that a VolumeAttachment says that its volume is attached.
+// Attached reports whether a VolumeAttachment exists with status.attached.
 func Attached(a *Attachment) bool { return a.Status.Attached && !a.Deleted() }
 
-// readStorage reads the API's side. An object without content shows only that it is there, or gone.
+// readStorage reads the volumes, claims and VolumeAttachments.
 func readStorage(w *World) *Storage {
 	o := w.Objects()
 	s := &Storage{PVs: map[string]*PV{}, claims: map[string]string{}, pods: w.Pods(),
@@ -96,11 +96,11 @@ func (s *Storage) addPV(v *Volume) {
 	s.PVs[o.Name] = o
 }
 
-// ByHandle returns the PersistentVolume of a handle, nil when none was seen.
+// ByHandle returns the PersistentVolume of a handle, nil if there is none.
 func (s *Storage) ByHandle(handle string) *PV { return s.byHandle[handle] }
 
-// VolumeAt returns the name of the PersistentVolume that belongs at a place: that of the path, or, for a handle that
-// no PersistentVolume has, the beginning of its hash.
+// VolumeAt returns the name of the PersistentVolume that is mounted at a place. If no PersistentVolume has the handle,
+// it returns words with the beginning of the handle's hash.
 func (s *Storage) VolumeAt(p Place) string {
 	if p.Volume != "" {
 		return p.Volume
@@ -111,7 +111,7 @@ func (s *Storage) VolumeAt(p Place) string {
 	return "with the handle's hash " + p.Hash[:min(len(p.Hash), 12)]
 }
 
-// PodName returns the name of the pod with a uid, and the uid where the API never showed it.
+// PodName returns the name of the pod with a uid, or words with the uid if the API never showed the pod.
 func (s *Storage) PodName(uid string) string {
 	if p := s.pods.ByUID[uid]; p != nil {
 		return p.Name
@@ -124,14 +124,15 @@ func (s *Storage) Uses(p *PodLife, pv string) bool {
 	return slices.ContainsFunc(p.Claims, func(c ClaimUse) bool { return s.claims[Key(p.Namespace, c.Claim)] == pv })
 }
 
-// Allows reports whether a mode is among those of the volume; nothing is allowed on one that was never seen.
+// Allows reports whether the volume has an access mode. The receiver may be nil: a volume that was never seen allows
+// none.
 func (pv *PV) Allows(mode string) bool { return pv != nil && slices.Contains(pv.Modes, mode) }
 
-// ManyNodes reports that a volume may be on several nodes at once. Kubernetes too lets a volume be attached to many
-// nodes when any of its modes is one of these (pkg/volume/util, IsMultiAttachAllowed).
+// ManyNodes reports whether a volume may be on several nodes at once. The rule is that of Kubernetes: any one of these
+// modes suffices (pkg/volume/util, IsMultiAttachAllowed).
 func (pv *PV) ManyNodes() bool { return pv.Allows("ReadWriteMany") || pv.Allows("ReadOnlyMany") }
 
-// Periods returns the times during which the volume was attached.
+// Periods returns the periods in which the volume was attached.
 func (a *AttachmentLife) Periods() []Period {
 	var all []Period
 	attached := false
@@ -148,7 +149,8 @@ func (a *AttachmentLife) Periods() []Period {
 	return all
 }
 
-// Period is a time in which a VolumeAttachment said attached, in resourceVersions; To is 0 when it was not seen to end.
+// Period is a period in which a VolumeAttachment had status.attached, from resourceVersion From to To; To is 0 and End
+// nil if its end was not seen.
 type Period struct {
 	Of       *AttachmentLife
 	From, To uint64

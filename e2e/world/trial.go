@@ -13,11 +13,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Forever is the end of what was never seen to end.
+// Forever is the end of anything whose end was not seen.
 const Forever = history.Time(math.MaxInt64)
 
-// Trial is what every judge has to know first: what was planned, when the trial began, how far it came, and which
-// faults lived when.
+// Trial is the plan, the begin of the trial and the lives of its faults.
 type Trial struct {
 	*World
 	Plan   plan.Plan
@@ -41,7 +40,7 @@ func readTrial(w *World) (*Trial, error) {
 	return &Trial{World: w, Plan: p, Start: w.Begin(), Faults: FaultLives(p, w.Of(history.KindFault))}, nil
 }
 
-// readPlan decodes a plan and holds it against the rules on paper: with bounds of zero everything would pass.
+// readPlan decodes and validates a plan: with bounds of zero, say, every check would pass.
 func readPlan(raw []byte) (plan.Plan, error) {
 	p, err := plan.Decode(bytes.NewReader(raw))
 	if err != nil {
@@ -49,7 +48,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	}
 	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
 	for _, st := range p.AllSteps() {
-		if f := st.Fault; f != nil { // What it can do and takes was held against it when it was carried out.
+		if f := st.Fault; f != nil { // The fault's own parameters were validated before the run.
 			caps.Faults = append(caps.Faults, plan.FaultCaps{Name: f.Name, Outlasts: true, Triggers: true,
 				Check: plan.Names(slices.Collect(maps.Keys(f.Params))...)})
 		}
@@ -60,7 +59,7 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	return p, nil
 }
 
-// Clock renders an instant relative to the begin of the trial.
+// Clock renders a time relative to the begin of the trial.
 func (s *Trial) Clock(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
 }
@@ -74,7 +73,7 @@ func (s *Trial) Instances(n int) []string {
 	return names
 }
 
-// Written returns how many of the first n pods clients write to: of copies of the first, that one.
+// Written returns how many of the first n pods clients write to: all, or only the first if the others replicate it.
 func (s *Trial) Written(n int) int {
 	if s.Plan.Workload.Replicated {
 		return min(n, 1)
@@ -82,7 +81,7 @@ func (s *Trial) Written(n int) int {
 	return n
 }
 
-// Origin returns the instance that the rows of one were written to: itself, or the one that it is a copy of.
+// Origin returns the instance that an instance's rows were written to: itself, or the source that it replicates.
 func (s *Trial) Origin(name string) string {
 	if !s.Plan.Workload.Replicated {
 		return name
@@ -101,11 +100,11 @@ func (s *Trial) ReplicasAt(n int) int {
 	return replicas
 }
 
-// Finally returns how many replicas the plan leaves.
+// Finally returns how many replicas the plan ends with.
 func (s *Trial) Finally() int { return s.ReplicasAt(math.MaxInt) }
 
-// LookedUntil is when the observers could stop looking: when the instances had ended, when all was read back if a trial
-// did not go so far, or the end of everything there is.
+// LookedUntil returns when the observers could stop: at the end of phase "end", else of phase "audit", else of the
+// history.
 func (s *Trial) LookedUntil() history.Time {
 	for _, name := range []history.PhaseName{history.PhaseEnd, history.PhaseAudit} {
 		if end := s.Phase(name).End; end != nil {
@@ -115,19 +114,20 @@ func (s *Trial) LookedUntil() history.Time {
 	return s.Last()
 }
 
-// Fault is one planned fault and the facts of its life.
+// Fault is one planned fault with the events of its life.
 type Fault struct {
 	Step   int
 	Name   string
 	Node   string
 	Victim string
 	Takes  []plan.Part
-	Facts  map[history.FaultStage]*history.Event // The first chain of stages in their order.
+	Facts  map[history.FaultStage]*history.Event // Stages in order, see FaultLife.
 	Failed []*history.Event
-	Within bool // It was planned for the time of another fault, with which it shares its before and its after.
+	Within bool // The plan nests it within another fault's step; see Outermost.
 }
 
-// LifeStages are the stages a fault must go through, in order. Armed is left out: not every fault can be armed.
+// LifeStages returns the stages that every fault must go through, in order. StageArmed is not one of them: not every
+// fault can be armed.
 func LifeStages() []history.FaultStage {
 	return []history.FaultStage{
 		history.StageIntent, history.StageInjected, history.StageConfirmed,
@@ -135,8 +135,7 @@ func LifeStages() []history.FaultStage {
 	}
 }
 
-// FaultLives puts the fault facts to the planned steps. A stage counts only when it came after the one before it: a
-// heal before the injection, to begin clean, heals nothing.
+// FaultLives returns the FaultLife of every planned fault, in the order of the plan's steps.
 func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 	var lives []Fault
 	for _, st := range p.AllSteps() {
@@ -149,7 +148,8 @@ func FaultLives(p plan.Plan, facts []*history.Event) []Fault {
 	return lives
 }
 
-// FaultLife puts together the facts of the fault of one step.
+// FaultLife collects the events of the fault of one step. A stage counts only after the stage before it: the heal that
+// precedes an injection, to begin clean, heals nothing.
 func FaultLife(facts []*history.Event, step int, name string) Fault {
 	l := Fault{Step: step, Name: name, Takes: Takes(facts, step, name),
 		Facts: map[history.FaultStage]*history.Event{}}
@@ -173,11 +173,11 @@ func FaultLife(facts []*history.Event, step int, name string) Fault {
 	return l
 }
 
-// String names the fault as findings do.
+// String names the fault, as findings print it.
 func (l Fault) String() string { return fmt.Sprintf("step %d %s", l.Step, l.Name) }
 
-// Active is the span in which the fault may have been at work: from its injection (or its intent, when only that is
-// known) to its confirmed healing, and to the end when it was never shown to be healed.
+// Active returns the span in which the fault may have been active: from its injection, or its intent if only that is
+// known, to its confirmed healing, or to Forever if there is none. It returns false if the fault was never intended.
 func (l Fault) Active() (history.Span, bool) {
 	if span, ok := l.since(history.StageInjected); ok {
 		return span, true
@@ -185,8 +185,8 @@ func (l Fault) Active() (history.Span, bool) {
 	return l.since(history.StageIntent)
 }
 
-// since is the span from a stage of the fault's life to its confirmed healing;
-// false when it did not come to that stage.
+// since returns the span from a stage of the fault's life to its confirmed healing, false if it never reached the
+// stage.
 func (l Fault) since(stage history.FaultStage) (history.Span, bool) {
 	begin := l.Facts[stage]
 	if begin == nil {
@@ -199,7 +199,7 @@ func (l Fault) since(stage history.FaultStage) (history.Span, bool) {
 	return span, true
 }
 
-// FaultsIn names the faults that were active somewhere in span.
+// FaultsIn names the faults that were active at some time in span.
 func (s *Trial) FaultsIn(span history.Span) []string {
 	var names []string
 	for _, l := range s.Faults {
@@ -210,12 +210,12 @@ func (s *Trial) FaultsIn(span history.Span) []string {
 	return names
 }
 
-// FaultsUntil names the faults that had begun by t: what a volume tells late may have been done by any of them.
+// FaultsUntil names the faults that had begun by t: damage found in a volume at t may come from any of them.
 func (s *Trial) FaultsUntil(t history.Time) []string {
 	return s.FaultsIn(history.Span{NotBefore: s.Start, NotAfter: t})
 }
 
-// TakesControl reports that a fault takes what the controllers run on or talk to.
+// TakesControl reports whether a fault takes a part of the control plane.
 func (l Fault) TakesControl() bool {
 	return l.takesAny(plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager, plan.PartScheduler)
 }
@@ -224,13 +224,13 @@ func (l Fault) takesAny(parts ...plan.Part) bool {
 	return slices.ContainsFunc(l.Takes, func(p plan.Part) bool { return slices.Contains(parts, p) })
 }
 
-// HurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
+// HurtsControl reports whether a fault takes a part of the control plane or acts on a control-plane node.
 func (s *Trial) HurtsControl(l Fault) bool {
 	return l.TakesControl() || l.Node != "" && s.IsControlPlane(l.Node)
 }
 
-// Ends reports that a step of the plan that takes one of the parts, or is one of the actions, was carried out at some
-// time in span, or had just been.
+// Ends reports whether a step of the plan that takes one of the parts, or is one of the actions, ran at some time in
+// span or ended less than CacheLag before it.
 func (s *Trial) Ends(span history.Span, parts []plan.Part, actions ...plan.Action) bool {
 	for _, st := range s.Plan.AllSteps() {
 		i := slices.IndexFunc(s.Faults, func(l Fault) bool { return l.Step == st.N })
@@ -246,7 +246,8 @@ func (s *Trial) Ends(span history.Span, parts []plan.Part, actions ...plan.Actio
 	return false
 }
 
-// OwnerOf says whose a thing is by its mark, and which fault that is when it is one of this trial.
+// OwnerOf returns, in words, who owns a thing by its owner mark, and the owning fault if it is one of this trial; run
+// is this trial's run.
 func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []string) {
 	switch {
 	case t.Run == "":
@@ -263,8 +264,9 @@ func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []strin
 	return fmt.Sprintf("it bears the mark of step %d of this trial, which the plan does not have", t.Step), nil
 }
 
-// Takes returns what the fault of a step takes, as its facts say. Those of a run from before histories said so, and of
-// a fault that holds nothing while it is active, such as the deletion of a pod, do not.
+// Takes returns the parts that the fault of a step takes, from its events. Events of old runs do not have them, nor do
+// those of a fault that holds nothing while it is active, such as the deletion of a pod: for these it falls back to the
+// fault's name.
 func Takes(facts []*history.Event, step int, name string) []plan.Part {
 	for _, e := range facts {
 		if e.Fault.Step == step && len(e.Fault.Takes) > 0 {
@@ -296,18 +298,18 @@ func Takes(facts []*history.Event, step int, name string) []plan.Part {
 	return nil
 }
 
-// Surroundings are the times around a fault: it and those that overlapped with it lasted from one moment to another,
-// and last and next are when another fault was over before, and injected after.
+// Surroundings are the times around a fault: the fault and those that overlap it lasted from From to To; Last is when
+// the last fault before was healed, or the start of the trial, and Next when the next one was injected, or Forever.
 type Surroundings struct{ Last, From, To, Next history.Time }
 
-// Outermost returns the faults that are within no other. What is within one shares its before and its after: the time
-// between two faults that overlap shows nothing of either.
+// Outermost returns the faults that are within no other. A nested fault shares the before and after of the outer one:
+// the time between two overlapping faults proves nothing about either.
 func (s *Trial) Outermost() []Fault {
 	return slices.DeleteFunc(slices.Clone(s.Faults), func(l Fault) bool { return l.Within })
 }
 
-// Around returns the times around an outermost fault; false for one that did not live its whole life. Faults that
-// overlapped, one with the next, have the same before and the same after.
+// Around returns the times around an outermost fault, false if it was not both injected and confirmed healed. Faults in
+// a chain of overlaps share one before and one after.
 func (s *Trial) Around(l Fault) (Surroundings, bool) {
 	injected, over := l.Facts[history.StageInjected], l.Facts[history.StageConfirmedHealed]
 	if injected == nil || over == nil {
@@ -338,8 +340,8 @@ func (s *Trial) Around(l Fault) (Surroundings, bool) {
 	return at, true
 }
 
-// Steady returns how many instances, from the first one on, the plan has there before, during and after the outermost
-// step around step n.
+// Steady returns how many instances, counted from the first, the plan keeps before, during and after the outermost step
+// around step n.
 func (s *Trial) Steady(n int) int {
 	top := n
 	if around := s.Plan.Around(n); len(around) > 0 {

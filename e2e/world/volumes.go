@@ -9,32 +9,32 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// VolumeLife is one volume and everything of it that was seen mounted: by nodes, and within containers.
+// VolumeLife is one volume with all of its mounts, on nodes and within containers.
 type VolumeLife struct {
-	Name   string // The PersistentVolume's; where none was seen, the handle or the beginning of its hash.
-	Handle string // "" for a volume of no CSI driver.
-	PV     *PV    // Nil when the API never showed it.
+	Name   string // Name of the PersistentVolume; if none was seen, the handle or the beginning of its hash.
+	Handle string // Handle at the CSI driver, "" if the volume has none.
+	PV     *PV    // Nil if the API never showed it.
 	Keys   []string
-	Used   bool // It was seen where the kubelet mounts volumes, for a pod or for a node.
+	Used   bool // It was mounted where the kubelet mounts volumes, for a pod or globally.
 	Mounts []*Mount
 
-	// For a device: the directories by which it is a volume. Others on the device are other things.
-	roots map[string][]string // By key.
+	// roots holds the directories of a device that are this volume, by key; other directories are something else.
+	roots map[string][]string
 }
 
-// Volumes are those that a volume fact names, that a CSI driver has, or that were mounted, on any node, where the
+// Volumes holds every volume that a volume fact names, that a CSI driver has, or that was mounted on any node where the
 // kubelet mounts persistent volumes.
 type Volumes struct {
-	All     []*VolumeLife          // In the order of their names.
-	ByName  map[string]*VolumeLife // The same.
+	All     []*VolumeLife          // Sorted by name.
+	ByName  map[string]*VolumeLife // The volumes of All.
 	Unnamed []*history.Event       // Volume facts without an identity.
 
 	byHandle map[string]*VolumeLife
 	byKey    map[string]*VolumeLife
 }
 
-// readVolumes reads them. Which mounts are a volume's is told by where they are: the kubelet's places and the paths
-// that the driver's calls name; and by the identity of what is mounted there, wherever else it is.
+// readVolumes reads the volumes. A mount belongs to a volume by its path (a kubelet path, or one that a call of the
+// driver names), or by the identity of what is mounted there, wherever else that is mounted.
 func readVolumes(w *World) *Volumes {
 	v := &Volumes{ByName: map[string]*VolumeLife{}, byHandle: map[string]*VolumeLife{},
 		byKey: map[string]*VolumeLife{}}
@@ -51,7 +51,7 @@ func readVolumes(w *World) *Volumes {
 			v.Unnamed = append(v.Unnamed, e)
 			continue
 		}
-		root := "/" // Unless the directory of the file system that is mounted there was seen.
+		root := "/" // If no mount at the path shows another directory.
 		for _, m := range slices.Backward(ledger.Lives) {
 			if m.Node == e.Volume.Node && m.Key == key && slices.Contains(m.Paths, e.Volume.Path) {
 				root = m.Root
@@ -59,8 +59,8 @@ func readVolumes(w *World) *Volumes {
 		}
 		v.add(key, root, v.named(e.Volume.PV, storage))
 	}
-	places := make([]*VolumeLife, len(ledger.Lives)) // Of each mount, nil where it is no place of a volume.
-	for _, shared := range []bool{false, true} {     // What all pods of a node share tells the name less plainly.
+	places := make([]*VolumeLife, len(ledger.Lives)) // The volume of each mount by its path, or nil.
+	for _, shared := range []bool{false, true} {     // Paths of pods first: a global path may have only a hash.
 		for i, m := range ledger.Lives {
 			switch {
 			case shared != (m.Pod == ""):
@@ -97,7 +97,7 @@ func readVolumes(w *World) *Volumes {
 	return v
 }
 
-// named returns the volume of a name.
+// named returns the volume of a name; it adds one if there is none.
 func (v *Volumes) named(name string, s *Storage) *VolumeLife {
 	of := v.ByName[name]
 	if of == nil {
@@ -107,7 +107,7 @@ func (v *Volumes) named(name string, s *Storage) *VolumeLife {
 	return of
 }
 
-// handled adds the volume of a handle.
+// handled adds the volume of a handle, unless it is known.
 func (v *Volumes) handled(handle string, s *Storage) {
 	of := v.byHandle[handle]
 	if of == nil {
@@ -123,7 +123,7 @@ func (v *Volumes) handled(handle string, s *Storage) {
 // spot is a path on a node.
 type spot struct{ node, path string }
 
-// calls adds the volumes that calls name, and returns the handles by the paths at which they were to be mounted.
+// calls adds the volumes that calls name, and returns their handles by the paths that the calls mount at.
 func (v *Volumes) calls(all *Calls, s *Storage) map[spot]string {
 	called := map[spot]string{}
 	for _, c := range all.Calls {
@@ -140,7 +140,7 @@ func (v *Volumes) calls(all *Calls, s *Storage) map[spot]string {
 	return called
 }
 
-// add says that what has an identity is a volume, unless it is another already, and returns which it is.
+// add assigns an identity key to a volume, unless another volume has it already, and returns the volume that has it.
 func (v *Volumes) add(key, root string, of *VolumeLife) *VolumeLife {
 	if known := v.byKey[key]; known != nil {
 		of = known
@@ -152,10 +152,10 @@ func (v *Volumes) add(key, root string, of *VolumeLife) *VolumeLife {
 	return of
 }
 
-// ByHandle returns the volume of a handle, nil where neither the API nor a call told of it.
+// ByHandle returns the volume of a handle, nil if neither the API nor a call names it.
 func (v *Volumes) ByHandle(handle string) *VolumeLife { return v.byHandle[handle] }
 
-// Handled returns the volumes of CSI drivers, in the order of their handles.
+// Handled returns the volumes that have a handle, sorted by it.
 func (v *Volumes) Handled() []*VolumeLife {
 	all := make([]*VolumeLife, 0, len(v.byHandle))
 	for _, handle := range slices.Sorted(maps.Keys(v.byHandle)) {
@@ -164,30 +164,29 @@ func (v *Volumes) Handled() []*VolumeLife {
 	return all
 }
 
-// loop reports that an identity is that of a file behind a loop device.
+// loop reports whether an identity key is that of a file behind a loop device.
 func loop(key string) bool { return strings.HasPrefix(key, "file:") }
 
-// has reports whether a mount with one of the volume's identities is of this volume. All of a file behind a loop device
-// is one volume, whatever directory of it is mounted. A device may hold many: the nodes of kind share their host's
-// disk.
+// has reports whether a mount with one of the volume's keys is of this volume. A file behind a loop device is one
+// volume, whatever directory of it is mounted. A device may hold many volumes: kind nodes share their host's disk.
 func (v *VolumeLife) has(m *Mount) bool {
 	return loop(m.Key) || slices.ContainsFunc(v.roots[m.Key], func(root string) bool { return nested(root, m.Root) })
 }
 
-// whole reports that the volume is all of a file or device: of what a container has mounted, the directory is not
-// known.
+// whole reports whether the volume is an entire file or device. Only such a volume can be recognised in a container,
+// where the mounted directory is not known.
 func (v *VolumeLife) whole(key string) bool {
 	return loop(key) || !slices.ContainsFunc(v.roots[key], func(root string) bool { return root != "/" })
 }
 
-// nested reports that one directory is in the other, or the same.
+// nested reports whether one directory is the other or is within it.
 func nested(a, b string) bool {
 	a, b = strings.TrimSuffix(a, "/")+"/", strings.TrimSuffix(b, "/")+"/"
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
-// Apart reports that two mounts of the volume must not be there together: they are of the same directory, and on two
-// nodes, or, for a volume of a single pod, for two pods.
+// Apart reports whether two mounts of the volume must not exist at once: they share a directory, and are on two nodes
+// or, for ReadWriteOncePod, for two pods.
 func (v *VolumeLife) Apart(a, b *Mount) bool {
 	if a.Key == "" || a.Key != b.Key || !loop(a.Key) && !nested(a.Root, b.Root) {
 		return false
@@ -195,7 +194,7 @@ func (v *VolumeLife) Apart(a, b *Mount) bool {
 	return a.Node != b.Node || v.PV.Allows("ReadWriteOncePod") && a.Pod != b.Pod && a.Pod != "" && b.Pod != ""
 }
 
-// Reaching returns the volume's mounts as their nodes could use them: over, once their disk was pulled.
+// Reaching returns the volume's mounts as their nodes could use them, see Pulls.Cut.
 func (v *VolumeLife) Reaching(p *Pulls) []*Mount {
 	all := make([]*Mount, 0, len(v.Mounts))
 	for _, m := range v.Mounts {
@@ -205,8 +204,8 @@ func (v *VolumeLife) Reaching(p *Pulls) []*Mount {
 	return all
 }
 
-// Owner returns the name of the pod that a volume is of: the last one with a claim that is bound to it, or else one
-// that it was mounted for; "" when none was seen.
+// Owner returns the name of the pod that a volume belongs to: the last pod with a claim bound to it, else a pod that it
+// was mounted for; "" if there is none.
 func (w *World) Owner(v *VolumeLife) string {
 	owner := ""
 	for _, p := range w.Pods().All {

@@ -7,7 +7,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// The observers of the API objects that StatefulSets are judged from.
+// Names of the observers of API objects.
 const (
 	ClaimsObserver    = "api/persistentvolumeclaims"
 	EventsObserver    = "api/events"
@@ -18,14 +18,13 @@ const (
 	VolumesObserver   = "api/persistentvolumes"
 )
 
-// Watch is what the observers of the API say of themselves.
+// Watch is the coverage of the API watches.
 type Watch struct {
-	Alive history.Time              // The last sign of life, of whatever resource.
+	Alive history.Time              // The last sign of life of any of them.
 	Gaps  map[string][]history.Span // By observer.
 	on    map[string]bool
 }
 
-// readWatch reads it.
 func readWatch(w *World) *Watch {
 	a := &Watch{Gaps: map[string][]history.Span{}, on: map[string]bool{}}
 	for _, e := range w.Of(history.KindObserver) {
@@ -47,7 +46,7 @@ func readWatch(w *World) *Watch {
 	return a
 }
 
-// On reports whether an observer was ever on.
+// On reports whether an observer ever ran.
 func (a *Watch) On(observer string) bool { return a.on[observer] }
 
 // Blind reports whether any of the observers was blind at some time in [from, to].

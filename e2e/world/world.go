@@ -1,3 +1,5 @@
+// Package world derives from a history what was true when: the lives of objects, pods, mounts and processes. Checks and
+// reports read the same world, so they cannot disagree.
 package world
 
 import (
@@ -8,24 +10,24 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// World is a history and what is read off it, each of it once, when it is first asked for. It is not safe for
+// World is a history and the models derived from it. Each is computed once, on first use. World is not safe for
 // concurrent use.
 type World struct {
 	history.History
 
-	payloads map[history.Kind]int // Where an event has what its kind names.
+	payloads map[history.Kind]int // Field index of each kind's payload in an event.
 	byKind   map[history.Kind][]*history.Event
-	known    map[any]any // What was read, by a nil pointer to its type.
+	known    map[any]any // Computed models, keyed by a nil pointer to their type.
 }
 
-// New returns the world that a history tells of.
+// New returns the world of a history.
 func New(h history.History) *World {
 	w := &World{History: h, payloads: payloads(), byKind: map[history.Kind][]*history.Event{}, known: map[any]any{}}
 	w.index()
 	return w
 }
 
-// once returns what read makes of the world; it reads for each type once.
+// once returns read(w), which it calls once for each type T.
 func once[T any](w *World, read func(*World) *T) *T {
 	key := (*T)(nil)
 	if known, ok := w.known[key]; ok {
@@ -36,7 +38,7 @@ func once[T any](w *World, read func(*World) *T) *T {
 	return t
 }
 
-// index sorts the events by what they tell of. An event without what its kind says tells of nothing.
+// index groups the events by kind. It leaves out events without the payload of their kind.
 func (w *World) index() {
 	count := map[history.Kind]int{}
 	for i := range w.Events {
@@ -52,13 +54,13 @@ func (w *World) index() {
 	}
 }
 
-// whole reports that an event has what its kind names.
+// whole reports whether an event has the payload of its kind.
 func (w *World) whole(e *history.Event) bool {
 	at, ok := w.payloads[e.Kind]
 	return !ok || !reflect.ValueOf(e).Elem().Field(at).IsNil()
 }
 
-// payloads returns the place of each payload in an event, by the kind that names it.
+// payloads returns the field index of each payload in an event, by kind.
 func payloads() map[history.Kind]int {
 	at := map[history.Kind]int{}
 	event := reflect.TypeFor[history.Event]()
@@ -71,7 +73,7 @@ func payloads() map[history.Kind]int {
 	return at
 }
 
-// Of returns the events of some kinds, in the order of the history.
+// Of returns the events of the given kinds, in the order of the history.
 func (w *World) Of(kinds ...history.Kind) []*history.Event {
 	if len(kinds) == 1 {
 		return w.byKind[kinds[0]]
@@ -85,7 +87,7 @@ func (w *World) Of(kinds ...history.Kind) []*history.Event {
 	return all
 }
 
-// Nodes returns the names of all nodes that the API ever showed, as they were first seen.
+// Nodes returns the names of all nodes that the API ever showed, in the order in which they were first seen.
 func (w *World) Nodes() []string {
 	var nodes []string
 	for _, e := range w.Of(history.KindObject) {
@@ -96,7 +98,7 @@ func (w *World) Nodes() []string {
 	return nodes
 }
 
-// Trial returns the plan and how far it was carried out; an error where there is no plan, or one that is not legal.
+// Trial returns the plan and the lives of its faults. It returns an error if there is no plan or the plan is invalid.
 func (w *World) Trial() (*Trial, error) {
 	type read struct {
 		trial *Trial
@@ -109,13 +111,13 @@ func (w *World) Trial() (*Trial, error) {
 	return r.trial, r.err
 }
 
-// Objects returns the API objects that were seen.
+// Objects returns the recorded API objects.
 func (w *World) Objects() *Objects { return once(w, readObjects) }
 
-// Watch returns what the observers of the API say of themselves.
+// Watch returns the coverage of the API watches.
 func (w *World) Watch() *Watch { return once(w, readWatch) }
 
-// Sets returns the StatefulSets, and what is theirs.
+// Sets returns the StatefulSets with their pods and revisions.
 func (w *World) Sets() *Sets { return once(w, readSets) }
 
 // Pods returns the pods.
@@ -124,20 +126,20 @@ func (w *World) Pods() *Pods { return w.Sets().Pods }
 // Ledger returns the mounts of all nodes.
 func (w *World) Ledger() *Ledger { return once(w, readLedger) }
 
-// Containers returns the processes, and the volumes that containers have mounted.
+// Containers returns the processes and the volumes mounted in containers.
 func (w *World) Containers() *Containers { return once(w, readContainers) }
 
 // Calls returns the calls of the CSI drivers.
 func (w *World) Calls() *Calls { return once(w, readCalls) }
 
-// Storage returns what the API said of volumes.
+// Storage returns the API objects of volumes.
 func (w *World) Storage() *Storage { return once(w, readStorage) }
 
-// Volumes returns the volumes and where they were mounted.
+// Volumes returns the volumes with their mounts.
 func (w *World) Volumes() *Volumes { return once(w, readVolumes) }
 
-// Pulls returns the disks that were pulled out of nodes.
+// Pulls returns the pulls of disks out of nodes.
 func (w *World) Pulls() *Pulls { return once(w, readPulls) }
 
-// Operations returns what clients did.
+// Operations returns the clients' operations.
 func (w *World) Operations() *Operations { return once(w, readOperations) }

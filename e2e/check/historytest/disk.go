@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// DiskPlan is the plan of Disk: one fault, then scaling down to one and up again, on disks that are attached.
+// DiskPlan is the plan of Disk: one fault, then scaling down to one and up again, on storage shared-disk.
 func DiskPlan() plan.Plan {
 	one, two := 1, 2
 	p := SmokePlan()
@@ -30,13 +30,13 @@ func DiskPlan() plan.Plan {
 	return numbered(p)
 }
 
-// Disk is a whole trial on attached disks in which every promise was kept. mysql-0 has volume pvc-0 on worker; its
-// kubelet is killed at +16 s. mysql-1 has volume pvc-1 on worker2 until it is scaled away at +31 s, and on worker from
-// +39 s on. The backing files are the inodes 100 and 101.
+// Disk is a whole trial on storage shared-disk in which every promise was kept. mysql-0 has volume pvc-0 on worker; its
+// kubelet is killed at +16 s. mysql-1 has volume pvc-1 on worker2 until it is scaled down at +31 s, and on worker from
+// +39 s on. The backing files are inodes 100 and 101.
 func Disk() *Trial { return DiskWith(nil) }
 
-// DiskWith is Disk with more facts, told before everything is read back.
-func DiskWith(tell func(*Trial)) *Trial {
+// DiskWith is Disk with the events that more adds, before the final reads.
+func DiskWith(more func(*Trial)) *Trial {
 	t := New(DiskPlan())
 	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 39, 47, 48}, load: 48.5, heal: 49, healed: 50,
 		settled: 53, audit: 54, audited: 56, done: 60})
@@ -55,8 +55,8 @@ func DiskWith(tell func(*Trial)) *Trial {
 	t.Fault(3, "kubelet-kill", "worker", "mysql-0", FaultTimes{16.1, 16.2, 16.3, 18, 23, 23.5, 25})
 	t.work(0, 221, nil)
 	t.work(1, 221, [][2]float64{{31.2, 42}})
-	if tell != nil {
-		tell(t)
+	if more != nil {
+		more(t)
 	}
 	for k := range 2 {
 		t.readBack(k, fmt.Sprintf("pvc-mysql-%d", k))
@@ -73,7 +73,7 @@ func DiskWith(tell func(*Trial)) *Trial {
 	return t
 }
 
-// stay is a pod on a node, with its volume mounted twice: for the node and for the pod.
+// stay is a pod on a node with two mounts of its volume: the global one and the pod's.
 type stay struct {
 	name, uid, pv, node string
 	inode               uint64
@@ -81,7 +81,7 @@ type stay struct {
 	global, mounted     uint64
 }
 
-// comes lets a pod come up on a node.
+// comes adds a pod that comes up on a node.
 func (t *Trial) comes(name, pv, node string, inode uint64, from float64) stay {
 	at := func(after float64) float64 { return from + after }
 	t.Runs(name, node)
@@ -100,13 +100,13 @@ func (t *Trial) comes(name, pv, node string, inode uint64, from float64) stay {
 	return s
 }
 
-// stays lets the pod run to the end.
+// stays keeps the pod running to the end.
 func (s stay) stays(t *Trial) {
 	t.Process(s.node, "mysqld", s.uid, 4000+int(s.inode), s.from+1.1, 0)
 	t.Holding(s.node, s.inode, s.uid, s.from+1.1, 0)
 }
 
-// goes lets the pod end, and its volume be taken from the node.
+// goes ends the pod, and unmounts and detaches its volume.
 func (s stay) goes(t *Trial, gone float64) {
 	after := func(x float64) float64 { return gone + x }
 	t.Pod(history.VerbModified, s.name, "Running", true, true, gone)

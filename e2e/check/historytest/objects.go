@@ -9,7 +9,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// fields are those of a made-up API object.
+// fields are the fields of a made-up API object.
 type fields = map[string]any
 
 // object adds one change of an API object.
@@ -22,22 +22,22 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 	if raw != nil {
 		data, err := json.Marshal(raw)
 		if err != nil {
-			panic(err) // Maps of plain values.
+			panic(err) // Cannot happen: maps of plain values always encode.
 		}
 		o.Raw = data
 	}
 	t.fact("api", at-0.001, at, history.Event{Kind: history.KindObject, Object: &o})
 }
 
-// stamp is a moment as the API writes it.
+// stamp renders a time as the API does.
 func stamp(at float64) string {
 	return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(At(at).Sub(Start)).Format(time.RFC3339)
 }
 
-// status is the status of a condition.
+// status returns the status of a condition.
 func status(yes bool) string { return map[bool]string{true: "True", false: "False"}[yes] }
 
-// Node adds a node of the cluster.
+// Node adds a cluster node.
 func (t *Trial) Node(name string, at float64) {
 	labels := fields{"kubernetes.io/hostname": name}
 	if name == "control-plane" {
@@ -46,17 +46,17 @@ func (t *Trial) Node(name string, at float64) {
 	t.object("nodes", "", name, "node-"+name, history.VerbListed, fields{"metadata": fields{"labels": labels}}, at)
 }
 
-// InUse adds what a node's status says of the volumes that it has in use.
+// InUse adds a node status with volumesInUse.
 func (t *Trial) InUse(node string, at float64, pvs ...string) {
 	t.nodeStatus(history.VerbModified, node, true, pvs, at)
 }
 
-// NotReady is InUse of a node that is not Ready.
+// NotReady is InUse for a node that is not Ready.
 func (t *Trial) NotReady(node string, at float64, pvs ...string) {
 	t.nodeStatus(history.VerbModified, node, false, pvs, at)
 }
 
-// GoneNode is InUse of a node that is deleted then.
+// GoneNode is InUse for a node that is deleted at that time.
 func (t *Trial) GoneNode(node string, at float64, pvs ...string) {
 	t.nodeStatus(history.VerbDeleted, node, true, pvs, at)
 }
@@ -70,14 +70,13 @@ func (t *Trial) nodeStatus(verb history.Verb, node string, ready bool, pvs []str
 		"conditions": []any{fields{"type": "Ready", "status": status(ready)}}}}, at)
 }
 
-// PodUID returns the uid of the living pod of that name.
+// PodUID returns the uid of the current pod of a name.
 func (t *Trial) PodUID(name string) string { return t.uids[name] }
 
-// Runs says on which node the pods of that name run from now on.
+// Runs sets the node of all later pods of a name.
 func (t *Trial) Runs(name, node string) { t.nodes[name] = node }
 
-// Pod adds one change of a pod. An added pod gets a new uid; phase is the pod's, and ending says that it has a
-// deletionTimestamp.
+// Pod adds one change of a pod. An added pod gets a new uid; ending gives it a deletionTimestamp.
 func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, at float64) {
 	if verb == history.VerbAdded {
 		t.uids[name] = fmt.Sprintf("%s-uid-%d", name, t.version+1)
@@ -88,14 +87,14 @@ func (t *Trial) Pod(verb history.Verb, name, phase string, ready, ending bool, a
 		Hostname: name, Ready: ready, Ending: ending}, at)
 }
 
-// TalePod is a pod as it is now. It can be changed between two things. A moment of 0 is told of in no stamp.
+// TalePod is the current state of a pod; a test may change it between two calls. A time of 0 leaves out its timestamp.
 type TalePod struct {
 	UID, Node, Revision, Phase, Hostname, Image string
 	Ready, Ending, Disrupted, Evicted           bool
 	readyAt, askedAt, madeAt                    float64
 }
 
-// say adds a pod as it is now.
+// say adds the current state of a pod.
 func (t *Trial) say(verb history.Verb, name string, p *TalePod, at float64) {
 	i := strings.LastIndexByte(name, '-')
 	set, ordinal := name[:i], name[i+1:]
@@ -135,12 +134,12 @@ func (t *Trial) say(verb history.Verb, name string, p *TalePod, at float64) {
 	}, at)
 }
 
-// SetSpec is what a made-up StatefulSet demands. Image stands for its whole template.
+// SetSpec is the spec of a made-up StatefulSet. Image stands for its whole pod template.
 type SetSpec struct {
 	Replicas, Start, Partition, MinReady int
-	HistoryLimit                         int // 10 when it is 0.
+	HistoryLimit                         int // 0 means 10.
 	Parallel, OnDelete                   bool
-	MaxUnavailable                       any // A number or a text; none when nil.
+	MaxUnavailable                       any // A number or a string; nil for none.
 	WhenDeleted, WhenScaled              string
 	Image                                string
 }
@@ -184,7 +183,7 @@ func (t *Trial) set(verb history.Verb, name, uid string, s SetSpec, at float64, 
 	t.object("statefulsets", "trial", name, uid, verb, raw, at)
 }
 
-// Claim adds a claim that is made, and bound to a volume a little later.
+// Claim adds a claim and, a little later, its binding to a volume.
 func (t *Trial) Claim(name, pv string, at float64) {
 	t.uids["claim/"+name] = fmt.Sprintf("%s-uid-%d", name, t.version+1)
 	t.claim(history.VerbAdded, name, "", "Pending", fields{"name": name}, at)
@@ -200,7 +199,7 @@ func (t *Trial) claim(verb history.Verb, name, pv, phase string, metadata fields
 	}, at)
 }
 
-// LocalPV adds a PersistentVolume of a node's own that is bound to a claim a little after it was wanted.
+// LocalPV adds a local PersistentVolume of a node, bound to a claim shortly after wanted.
 func (t *Trial) LocalPV(pv, node, claim string, at, wanted float64) {
 	state := func(verb history.Verb, claim any, phase string, at float64) {
 		t.object("persistentvolumes", "", pv, pv+"-uid", verb, fields{
@@ -221,7 +220,7 @@ func (t *Trial) LocalPV(pv, node, claim string, at, wanted float64) {
 		wanted+0.03)
 }
 
-// PV adds a PersistentVolume of the CSI driver that is bound to a claim of the trial.
+// PV adds a PersistentVolume of the CSI driver, bound to a claim of the trial.
 func (t *Trial) PV(pv, claim, mode string, at float64) {
 	t.object("persistentvolumes", "", pv, pv+"-uid", history.VerbAdded, fields{"spec": fields{
 		"accessModes": []string{mode},

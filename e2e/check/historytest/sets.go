@@ -8,20 +8,20 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Tale tells the life of the StatefulSet "web", one thing after the other. What its controller does is told by whoever
-// tells the tale, rightly or wrongly; its status is told by History, rightly.
+// Tale builds the life of the StatefulSet "web", one change after the other. The test says what its controller does,
+// right or wrong; History adds the right status.
 type Tale struct {
 	*Trial
 	Spec    SetSpec
-	Now     float64 // When the next thing happens, in seconds since the begin of the trial.
-	Pause   float64 // How long after it the one after that does.
+	Now     float64 // Time of the next change, in seconds since the begin of the trial.
+	Pause   float64 // Seconds between two changes.
 	pods    map[string]*TalePod
 	current string
-	volumes map[string]string // Of each claim that there is.
+	volumes map[string]string // Claim to volume, for each existing claim.
 	edition int
 }
 
-// SetPlan is the plan of a Tale: it loads, and that is all.
+// SetPlan is the plan of a Tale: a single load step.
 func SetPlan(replicas int) plan.Plan {
 	p := SmokePlan()
 	p.Scenario = "sets"
@@ -51,7 +51,7 @@ func (w *Tale) tick() float64 {
 	return at
 }
 
-// Wait lets time pass.
+// Wait advances Now.
 func (w *Tale) Wait(seconds float64) *Tale { w.Now += seconds; return w }
 
 func (w *Tale) set(verb history.Verb) {
@@ -73,13 +73,13 @@ func (w *Tale) Change(change func(*SetSpec)) *Tale {
 // Drop deletes the StatefulSet.
 func (w *Tale) Drop() *Tale { w.set(history.VerbDeleted); return w }
 
-// Again makes another StatefulSet of the same name.
+// Again creates another StatefulSet of the same name.
 func (w *Tale) Again() *Tale { w.set(history.VerbAdded); return w }
 
-// Update is the revision of the template as it is now.
+// Update returns the current update revision.
 func (w *Tale) Update() string { return Revision("web", w.Spec.Image) }
 
-// Revision is the one that a pod of an ordinal has to be made at.
+// Revision returns the revision at which the pod of an ordinal must be created.
 func (w *Tale) Revision(ordinal int) string {
 	if !w.Spec.OnDelete && ordinal < w.Spec.Start+w.Spec.Partition {
 		return w.current
@@ -87,13 +87,13 @@ func (w *Tale) Revision(ordinal int) string {
 	return w.Update()
 }
 
-// Pod returns the pod of an ordinal as it is now.
+// Pod returns the pod of an ordinal.
 func (w *Tale) Pod(ordinal int) *TalePod { return w.pods[fmt.Sprintf("web-%d", ordinal)] }
 
-// Make makes the pod of an ordinal, and its claim before, if it has none.
+// Make creates the pod of an ordinal at the right revision, after its claim if it has none.
 func (w *Tale) Make(ordinal int) *Tale { return w.MakeAt(ordinal, w.Revision(ordinal)) }
 
-// MakeAt makes it at a revision.
+// MakeAt is Make at a given revision.
 func (w *Tale) MakeAt(ordinal int, revision string) *Tale {
 	name := fmt.Sprintf("web-%d", ordinal)
 	node := []string{"worker", "worker2"}[ordinal%2]
@@ -122,7 +122,7 @@ func (w *Tale) Ready(ordinal int) *Tale {
 	return w
 }
 
-// complete makes the update revision the current one as soon as it is that of all pods, and all are Ready.
+// complete makes the update revision the current one once all pods are at it and Ready.
 func (w *Tale) complete() {
 	ready := 0
 	for _, p := range w.pods {
@@ -135,13 +135,13 @@ func (w *Tale) complete() {
 	}
 }
 
-// Unready takes its readiness from the pod of an ordinal.
+// Unready makes the pod of an ordinal not Ready.
 func (w *Tale) Unready(ordinal int) *Tale {
 	w.Pod(ordinal).Ready = false
 	return w.Say(history.VerbModified, ordinal)
 }
 
-// Up makes pods and makes each Ready before the next.
+// Up creates pods, each Ready before the next.
 func (w *Tale) Up(ordinals ...int) *Tale {
 	for _, k := range ordinals {
 		w.Make(k).Ready(k)
@@ -149,14 +149,14 @@ func (w *Tale) Up(ordinals ...int) *Tale {
 	return w
 }
 
-// Ask asks for the end of the pod of an ordinal; it is not said who did.
+// Ask requests the deletion of the pod of an ordinal, without an Event that names the controller.
 func (w *Tale) Ask(ordinal int) *Tale {
 	p := w.Pod(ordinal)
 	p.Ending, p.askedAt = true, w.Now
 	return w.Say(history.VerbModified, ordinal)
 }
 
-// End is Ask, and the controller says that it did it.
+// End is Ask with the controller's Event.
 func (w *Tale) End(ordinal int) *Tale {
 	at := w.Now
 	w.Ask(ordinal)
@@ -168,7 +168,7 @@ func (w *Tale) End(ordinal int) *Tale {
 	return w
 }
 
-// Gone is the end of the pod of an ordinal.
+// Gone removes the pod of an ordinal.
 func (w *Tale) Gone(ordinal int) *Tale {
 	p := w.Pod(ordinal)
 	p.Phase, p.Ready, p.Ending = "Succeeded", false, true
@@ -177,7 +177,7 @@ func (w *Tale) Gone(ordinal int) *Tale {
 	return w
 }
 
-// Away ends pods as the controller does, each wholly before the next.
+// Away ends pods as the controller does, each gone before the next.
 func (w *Tale) Away(ordinals ...int) *Tale {
 	for _, k := range ordinals {
 		w.End(k).Gone(k)
@@ -185,7 +185,7 @@ func (w *Tale) Away(ordinals ...int) *Tale {
 	return w
 }
 
-// Replace ends pods as the controller does, and makes each again and Ready before the next.
+// Replace ends pods as the controller does, each recreated and Ready before the next.
 func (w *Tale) Replace(ordinals ...int) *Tale {
 	for _, k := range ordinals {
 		w.Away(k).Up(k)
@@ -193,13 +193,13 @@ func (w *Tale) Replace(ordinals ...int) *Tale {
 	return w
 }
 
-// Say tells the pod of an ordinal as it is now.
+// Say adds the current state of the pod of an ordinal.
 func (w *Tale) Say(verb history.Verb, ordinal int) *Tale {
 	w.say(verb, fmt.Sprintf("web-%d", ordinal), w.Pod(ordinal), w.tick())
 	return w
 }
 
-// ByHand makes a pod of no StatefulSet, which may say by its label or its names that it is one of web's.
+// ByHand creates a pod without an owner, whose label or names may be those of a pod of web.
 func (w *Tale) ByHand(name, label, hostname, subdomain string) *Tale {
 	w.object("pods", "trial", name, name+"-uid", history.VerbAdded, fields{
 		"metadata": fields{"name": name,
@@ -222,7 +222,7 @@ func (w *Tale) Keep(verb history.Verb, image string, number int) *Tale {
 	return w
 }
 
-// ClaimEnds asks for the end of a claim, or ends it, of an ordinal; owner is the uid of what owned it, "" for none.
+// ClaimEnds requests the deletion of an ordinal's claim, or removes it; owner is the uid of its owner, "" for none.
 func (w *Tale) ClaimEnds(verb history.Verb, ordinal int, owner string) *Tale {
 	name := fmt.Sprintf("data-web-%d", ordinal)
 	metadata := fields{"name": name, "deletionTimestamp": stamp(w.Now)}
@@ -236,7 +236,7 @@ func (w *Tale) ClaimEnds(verb history.Verb, ordinal int, owner string) *Tale {
 	return w
 }
 
-// Told ends the tale a while later, in which nothing happened and the watches lived, and returns the history.
+// Told ends the tale after some quiet seconds in which the watches were alive, and returns the history.
 func (w *Tale) Told(after float64) history.History {
 	end := w.Now + after
 	w.watchAPI(end + 1)

@@ -47,7 +47,7 @@ func SmokePlan() plan.Plan {
 	return numbered(p)
 }
 
-// numbered gives the steps of a plan their numbers and bounds.
+// numbered sets the numbers and bounds of a plan's steps.
 func numbered(p plan.Plan) plan.Plan {
 	for i := range p.Steps {
 		p.Steps[i].N = i + 1
@@ -60,8 +60,8 @@ func numbered(p plan.Plan) plan.Plan {
 // mysql-1 at +31 s, scaling at +48 s, everything read back at +71 s.
 func Smoke() *Trial { return SmokeWith(nil) }
 
-// SmokeWith is Smoke with more facts, told before everything is read back.
-func SmokeWith(tell func(*Trial)) *Trial {
+// SmokeWith is Smoke with the events that more adds, before the final reads.
+func SmokeWith(more func(*Trial)) *Trial {
 	t := New(SmokePlan())
 	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 42.1, 47, 48, 56, 64, 65}, load: 65.5, heal: 66,
 		healed: 67, settled: 70, audit: 71, audited: 73, done: 80})
@@ -73,8 +73,8 @@ func SmokeWith(tell func(*Trial)) *Trial {
 	for k := range 3 {
 		t.load(k)
 	}
-	if tell != nil {
-		tell(t)
+	if more != nil {
+		more(t)
 	}
 	for k := range 3 {
 		t.readBack(k, fmt.Sprintf("local-%d", k))
@@ -82,7 +82,7 @@ func SmokeWith(tell func(*Trial)) *Trial {
 	return t
 }
 
-// timetable says when the phases of a trial begin and end. Steps has the begin of the first step and the end of each.
+// timetable holds when the phases of a trial begin and end: steps has the begin of the first step and the end of each.
 type timetable struct {
 	steps                                             []float64
 	load, heal, healed, settled, audit, audited, done float64
@@ -102,7 +102,7 @@ func (t *Trial) phases(at timetable) {
 	t.Done(at.done)
 }
 
-// watching turns the observers on and lets them live to the end; the ledger of worker2 begins anew after the reboot.
+// watching runs the observers to the end; the ledger of worker2 starts again after the reboot.
 func (t *Trial) watching() {
 	for _, node := range []string{"control-plane", "worker", "worker2"} {
 		t.Node(node, 0.2)
@@ -118,7 +118,7 @@ func (t *Trial) watching() {
 	t.watchAPI(79)
 }
 
-// watch turns an observer of a node on and lets it live to a moment.
+// watch runs an observer of a node up to a time.
 func (t *Trial) watch(name, detail, node string, to float64) {
 	t.Observer(name, node, FirstBoot, history.ObserverOn, detail, 0.5, 0.5)
 	t.Beats(name, node, FirstBoot, 1, to)
@@ -136,7 +136,7 @@ func (t *Trial) pods() {
 	t.Process("worker2", "mysqld", t.PodUID("mysql-1"), 4001, 4, 0) // Until the reboot.
 	t.Process("worker2", "mysqld", t.PodUID("mysql-1"), 4002, 35.5, 51.7)
 	t.Process("worker", "mysqld", t.PodUID("mysql-2"), 4000, 6, 49.7)
-	// The reboot takes the readiness of mysql-1 and gives it back.
+	// mysql-1 is not Ready during the reboot.
 	t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 35)
 	t.Pod(history.VerbModified, "mysql-1", "Running", true, false, 41)
 	t.Set(history.VerbModified, "mysql", 1, 48.1)
@@ -189,7 +189,7 @@ func (t *Trial) mounts() {
 	}
 }
 
-// load lets the client of one instance work from +9.2 s to +70.4 s.
+// load runs the client of one instance from +9.2 s to +70.4 s.
 func (t *Trial) load(k int) {
 	away := [][2]float64{{48.2 + 1.9*float64(2-k), 59 + 3*float64(k-1)}}
 	if k == 0 {
@@ -201,8 +201,8 @@ func (t *Trial) load(k int) {
 	t.work(k, 306, away)
 }
 
-// work lets the client of one instance work from +9.2 s on, at 5 operations a second. While the instance is away, each
-// fails; in the first half second of it the outcome is not known.
+// work runs the client of one instance from +9.2 s on, at 5 operations a second. While the instance is away, operations
+// fail, except that those of the first half second have an unknown outcome.
 func (t *Trial) work(k, operations int, away [][2]float64) {
 	name, client := fmt.Sprintf("mysql-%d", k), k+1
 	for i := range operations {
@@ -224,7 +224,7 @@ func (t *Trial) work(k, operations int, away [][2]float64) {
 	}
 }
 
-// readBack adds the checksums of one instance, its final read, and that its tables and its volume are whole.
+// readBack adds the checksums and the final read of one instance, and clean inspections of its tables and volume.
 func (t *Trial) readBack(k int, pv string) {
 	name, small := fmt.Sprintf("mysql-%d", k), 0.1*float64(k)
 	t.Checksum(name, "quiet", true, "filled", 0, 8+small)

@@ -13,14 +13,14 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// statusDelay is how long after a change the made-up controller writes its status.
+// statusDelay is how long after a change the made-up controller writes the status.
 const statusDelay = 2 * time.Millisecond
 
-// told adds to events in the order of their time what the controller of each StatefulSet would have written into its
-// status after each change: that of its generation, or that of one of its pods.
-func told(events []history.Event) []history.Event {
+// withStatuses adds the status that the controller of each StatefulSet would have written after each change of the
+// StatefulSet or of one of its pods. The events must be sorted by time.
+func withStatuses(events []history.Event) []history.Event {
 	var out []history.Event
-	objects, sets := world.NewObjects(), map[string]*teller{}
+	objects, sets := world.NewObjects(), map[string]*controller{}
 	for _, e := range events {
 		for _, key := range slices.Sorted(maps.Keys(sets)) {
 			out = append(out, sets[key].becomeDue(e.Span.NotAfter)...)
@@ -30,7 +30,7 @@ func told(events []history.Event) []history.Event {
 		if all := objects.StatefulSets.All; len(all) > 0 && all[len(all)-1].Event == &e {
 			set := all[len(all)-1]
 			if e.Object.Verb == history.VerbAdded || sets[set.Key()] == nil {
-				sets[set.Key()] = &teller{pods: map[string]toldPod{},
+				sets[set.Key()] = &controller{pods: map[string]seenPod{},
 					silent: sets[set.Key()] == nil && e.Object.Verb != history.VerbAdded}
 			}
 			e, written = sets[set.Key()].spec(set)
@@ -50,24 +50,25 @@ func told(events []history.Event) []history.Event {
 	return out
 }
 
-// teller is what the controller of one StatefulSet knows.
-type teller struct {
+// controller is the state of one StatefulSet's made-up controller.
+type controller struct {
 	set        *world.StatefulSet
-	raw        map[string]any // The StatefulSet as it was told last.
+	raw        map[string]any // The last version of the StatefulSet.
 	generation int
-	pods       map[string]toldPod
+	pods       map[string]seenPod
 	current    string
 	due        []history.Time // When pods become available.
-	silent     bool           // The StatefulSet was deleted, or made up without its beginning.
+	silent     bool           // The StatefulSet was deleted, or the history lacks its creation.
 }
 
-type toldPod struct {
+type seenPod struct {
 	*world.Pod
 	readyAt history.Time
 }
 
-// spec takes a change of the spec in, gives it its generation and the status of before, and returns the status after.
-func (c *teller) spec(set *world.StatefulSet) (history.Event, *history.Event) {
+// spec adds a change of the spec: it returns the change with its generation and the previous status, and the next
+// status.
+func (c *controller) spec(set *world.StatefulSet) (history.Event, *history.Event) {
 	e := *set.Event
 	var raw map[string]any
 	if c.silent || json.Unmarshal(e.Object.Raw, &raw) != nil {
@@ -95,19 +96,19 @@ func (c *teller) spec(set *world.StatefulSet) (history.Event, *history.Event) {
 	return e, c.write(e.Span.NotAfter)
 }
 
-// Revision is the name of the revision of a made-up StatefulSet whose template has an image.
+// Revision returns the name of the revision of a made-up StatefulSet whose pod template has an image.
 func Revision(set, image string) string { return set + "-" + image }
 
-func (c *teller) pod(p *world.Pod) *history.Event {
+func (c *controller) pod(p *world.Pod) *history.Event {
 	if c.silent {
 		return nil
 	}
 	at := p.Event.Span.NotAfter
-	next := toldPod{p, at}
+	next := seenPod{p, at}
 	if old, known := c.pods[p.Name()]; known && ready(old.Pod) {
 		next.readyAt = old.readyAt
 	} else if wait := c.minReady(); ready(p) && wait > 0 {
-		c.due = append(c.due, at.Add(wait+1100*time.Millisecond)) // The stamp is cut off.
+		c.due = append(c.due, at.Add(wait+1100*time.Millisecond)) // Timestamps are truncated to the second.
 	}
 	c.pods[p.Name()] = next
 	if p.Deleted() {
@@ -118,12 +119,12 @@ func (c *teller) pod(p *world.Pod) *history.Event {
 
 func ready(p *world.Pod) bool { return p.Status.Running && p.Status.Ready }
 
-func (c *teller) minReady() time.Duration {
+func (c *controller) minReady() time.Duration {
 	return time.Duration(c.set.Spec.Demand.MinReady) * time.Second
 }
 
-// becomeDue writes the status where pods became available by a moment.
-func (c *teller) becomeDue(by history.Time) []history.Event {
+// becomeDue writes the status for each pod that became available up to a time.
+func (c *controller) becomeDue(by history.Time) []history.Event {
 	var out []history.Event
 	for len(c.due) > 0 && c.due[0] <= by {
 		if e := c.write(c.due[0]); e != nil {
@@ -134,8 +135,8 @@ func (c *teller) becomeDue(by history.Time) []history.Event {
 	return out
 }
 
-// write returns the new status, nil when it is the old one.
-func (c *teller) write(at history.Time) *history.Event {
+// write returns the new status, nil if it did not change.
+func (c *controller) write(at history.Time) *history.Event {
 	if c.silent {
 		return nil
 	}

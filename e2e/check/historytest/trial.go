@@ -1,4 +1,4 @@
-// Package historytest tells made-up trials as histories, for the tests of judges and reports.
+// Package historytest builds the histories of made-up trials, for the tests of checks and reports.
 //
 // It imports the standard library, chaos/history and chaos/plan. Nothing but tests may import it.
 package historytest
@@ -15,10 +15,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Start is when every made-up trial begins: 1000 s after the machine did.
+// Start is when every made-up trial begins: 1000 s after the machine's boot.
 const Start = history.Time(1000 * time.Second)
 
-// At returns the moment so many seconds after the begin of the trial.
+// At returns the time that many seconds after the begin of the trial.
 func At(seconds float64) history.Time {
 	return Start.Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -27,10 +27,10 @@ func At(seconds float64) history.Time {
 type Trial struct {
 	Plan    plan.Plan
 	events  []history.Event
-	version int                 // The last resourceVersion given.
+	version int                 // The last resourceVersion assigned.
 	uids    map[string]string   // The uid of the living pod of each name.
 	made    map[string][]string // All uids of each name, in order.
-	nodes   map[string]string   // Where the pod of each name runs; none runs nowhere.
+	nodes   map[string]string   // The node of each pod, by pod name; none if it is not scheduled.
 	calls   int
 	numbers map[int]int64 // The last operation number of each client.
 	rows    map[string][]history.Row
@@ -50,17 +50,16 @@ func New(p plan.Plan) *Trial {
 	return t
 }
 
-// Add adds any fact.
+// Add adds an event.
 func (t *Trial) Add(e history.Event) { t.events = append(t.events, e) }
 
-// fact adds a fact of a source and a span of time.
+// fact adds an event with a source and a span, from and to in seconds since the begin of the trial.
 func (t *Trial) fact(source string, from, to float64, e history.Event) {
 	e.Source, e.Span = source, history.Between(At(from), At(to))
 	t.Add(e)
 }
 
-// spell adds that something is there from one moment to another, and to an unseen end when that is 0. Each of the two
-// becomes known within 0.2 s.
+// spell adds the begin and the end of something; no end if to is 0. Both become known within 0.2 s.
 func (t *Trial) spell(node string, from, to float64, fact func(history.ProcessAction) history.Event) {
 	t.fact("ledger/"+node, from-0.2, from, fact(history.ProcessStarted))
 	if to != 0 {
@@ -68,13 +67,13 @@ func (t *Trial) spell(node string, from, to float64, fact func(history.ProcessAc
 	}
 }
 
-// History returns the facts in the order of their latest moments, numbered, with what the StatefulSets' controller
-// would have written into their status, and the objects' resourceVersions in the order of their time.
+// History returns the events sorted by the end of their spans and numbered, with resourceVersions in that order, and
+// with the statuses that a StatefulSet controller would have written.
 func (t *Trial) History() history.History {
 	events := slices.Clone(t.events)
 	slices.SortStableFunc(events,
 		func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
-	events = told(events)
+	events = withStatuses(events)
 	version := 0
 	for i := range events {
 		events[i].ID = int64(i + 1)
@@ -97,7 +96,7 @@ func (t *Trial) Phase(name history.PhaseName, step int, from, to float64) {
 	t.fact("trial", to, to, history.Event{Kind: history.KindPhase, Phase: &end})
 }
 
-// Done adds the fact that ends a whole history.
+// Done adds the event that ends a whole history.
 func (t *Trial) Done(at float64) {
 	t.fact("trial", at, at, history.Event{Kind: history.KindPhase,
 		Phase: &history.Phase{Name: history.PhaseDone, End: true}})
@@ -106,8 +105,8 @@ func (t *Trial) Done(at float64) {
 // CRC is the checksum that the made-up clients write.
 func CRC(client int, seq int64) uint32 { return uint32(client)*1_000_003 + uint32(seq)*7 + 1 }
 
-// Insert adds an insert that is answered; stage StageInvoke leaves it open. An acknowledged row is kept for the final
-// read, and so is one of unknown outcome with an even seq.
+// Insert adds an insert and its answer; with StageInvoke it has no answer. The final read has the acknowledged rows,
+// and of the rows of unknown outcome those with an even seq.
 func (t *Trial) Insert(instance string, client int, seq int64, stage history.Stage, from, to float64) {
 	op := history.Op{F: history.OpInsert, Client: client, Instance: instance, Seq: seq, CRC: CRC(client, seq)}
 	answer := op
@@ -121,7 +120,7 @@ func (t *Trial) Insert(instance string, client int, seq int64, stage history.Sta
 	}
 }
 
-// Read adds a read of one row that is answered.
+// Read adds an answered read of one row.
 func (t *Trial) Read(instance string, client int, seq int64, found bool, from, to float64) {
 	op := history.Op{F: history.OpRead, Client: client, Instance: instance, Seq: seq}
 	answer := op
@@ -132,7 +131,7 @@ func (t *Trial) Read(instance string, client int, seq int64, found bool, from, t
 	t.op(op, answer, from, to)
 }
 
-// op adds an operation and its answer, unless that leaves it open.
+// op adds an operation and its answer; with StageInvoke it has no answer.
 func (t *Trial) op(sent, answer history.Op, from, to float64) {
 	t.numbers[sent.Client]++
 	sent.Number, sent.Stage = t.numbers[sent.Client], history.StageInvoke
@@ -162,12 +161,12 @@ func (t *Trial) Checksum(instance, table string, quiet bool, label string, step 
 			RowHash: "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9"}})
 }
 
-// FaultTimes are the moments of a fault's life, in seconds since the begin.
+// FaultTimes are the times of a fault's stages, in seconds since the begin of the trial.
 type FaultTimes struct {
 	Intent, Injected, InjectedEnd, Confirmed, Healed, HealedEnd, Over float64
 }
 
-// Fault adds the whole life of a fault.
+// Fault adds all stages of a fault.
 func (t *Trial) Fault(step int, name, node, victim string, at FaultTimes) {
 	add := func(stage history.FaultStage, from, to float64, evidence ...string) {
 		t.fact("guard", from, to, history.Event{Kind: history.KindFault,

@@ -22,8 +22,8 @@ func UpgradePlan() plan.Plan {
 	return numbered(p)
 }
 
-// Upgrade is the part of a whole trial that is about versions and evictions: the API server is upgraded at +14 s, the
-// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s. It is asked for its version each second.
+// Upgrade is the part of a whole trial that concerns versions and evictions: the API server is upgraded at +14 s, the
+// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s. The API server reports its version each second.
 func Upgrade() *Trial {
 	t := New(UpgradePlan())
 	t.phases(timetable{steps: []float64{10, 20, 30, 40}, load: 41, heal: 41, healed: 42, settled: 45, audit: 46,
@@ -55,19 +55,19 @@ func Upgrade() *Trial {
 	return t
 }
 
-// Kubelet adds what version a node's kubelet says it is.
+// Kubelet adds a node status with a kubelet version.
 func (t *Trial) Kubelet(node, version string, verb history.Verb, at float64) {
 	t.object("nodes", "", node, "node-"+node, verb,
 		fields{"status": fields{"nodeInfo": fields{"kubeletVersion": version}}}, at)
 }
 
-// Version adds an answer of the API server.
+// Version adds a version reported by the API server.
 func (t *Trial) Version(version string, at float64) {
 	t.fact("trial", at, at+0.01, history.Event{Kind: history.KindVersion,
 		Version: &history.Version{Component: history.ComponentAPIServer, Version: version}})
 }
 
-// UpgradePart adds the begin and the end of a part of a node's upgrade, and no end when that is 0.
+// UpgradePart adds the begin and the end of a part of a node's upgrade; no end if to is 0.
 func (t *Trial) UpgradePart(step int, node string, part history.UpgradePart, from, to float64) {
 	u := history.Upgrade{Step: step, Node: node, Part: part, To: To}
 	begin := u
@@ -81,7 +81,7 @@ func (t *Trial) UpgradePart(step int, node string, part history.UpgradePart, fro
 // Evict adds the eviction of a Ready pod and its end.
 func (t *Trial) Evict(name string, at, gone float64) { t.EvictIn("Running", name, at, gone) }
 
-// EvictIn is Evict of a pod in a phase.
+// EvictIn is Evict for a pod in a phase.
 func (t *Trial) EvictIn(phase, name string, at, gone float64) {
 	p := TalePod{UID: t.uids[name], Node: t.nodes[name], Revision: Revision("mysql", ""), Phase: phase,
 		Hostname: name, Ready: phase == "Running", Ending: true, Evicted: true}

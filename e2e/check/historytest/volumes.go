@@ -11,22 +11,22 @@ import (
 // Driver is the name of the made-up CSI driver.
 const Driver = "shared.disk"
 
-// Handle is the handle of a made-up volume: that of "pvc-0" is "disk-pvc-0".
+// Handle returns the handle of a made-up volume: "disk-pvc-0" for "pvc-0".
 func Handle(pv string) string { return "disk-" + pv }
 
-// GlobalPath is where the kubelet mounts a volume for all pods of a node.
+// GlobalPath returns where the kubelet mounts a volume for all pods of a node.
 func GlobalPath(pv string) string {
 	sum := sha256.Sum256([]byte(Handle(pv)))
 	return "/var/lib/kubelet/plugins/kubernetes.io/csi/" + Driver + "/" + hex.EncodeToString(sum[:]) + "/globalmount"
 }
 
-// PodPath is where the kubelet mounts a volume for one pod.
+// PodPath returns where the kubelet mounts a volume for one pod.
 func PodPath(podUID, pv string) string {
 	return "/var/lib/kubelet/pods/" + podUID + "/volumes/kubernetes.io~csi/" + pv + "/mount"
 }
 
-// Call adds a call of the driver: its begin, and its end unless to is 0. A method of the controller runs on the
-// control plane. Its moments are known exactly; the span of its end is the whole call.
+// Call adds a call of the driver: its begin, and its end unless to is 0. Controller methods run on the control plane.
+// The times are exact; the span of the end covers the whole call.
 func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.CSI)) {
 	t.calls++
 	c := history.CSI{Node: node, Boot: FirstBoot, Call: fmt.Sprintf("call-%d", t.calls), RPC: rpc, Volume: Handle(pv),
@@ -49,15 +49,15 @@ func (t *Trial) Call(rpc, pv, node string, from, to float64, more func(*history.
 	}
 }
 
-// On is for Call: which nodes the table has the volume on afterwards.
+// On returns an option of Call: the nodes that the volume is attached to afterwards.
 func On(nodes ...string) func(*history.CSI) {
 	return func(c *history.CSI) { c.Attached = nodes }
 }
 
-// Target is for Call: the path that it publishes at, or takes away.
+// Target returns an option of Call: the path that it publishes or unpublishes.
 func Target(path string) func(*history.CSI) { return func(c *history.CSI) { c.Target = path } }
 
-// Holding adds that a container has a volume from one moment to another, and to an unseen end when that is 0.
+// Holding adds a container that has a volume mounted between two times; no end if to is 0.
 func (t *Trial) Holding(node string, inode uint64, podUID string, from, to float64) {
 	t.mountID++
 	namespace := 4_026_000_000 + t.mountID
@@ -68,14 +68,14 @@ func (t *Trial) Holding(node string, inode uint64, podUID string, from, to float
 	})
 }
 
-// Writer is one start of a writer of witness entries: one entry each second.
+// Writer is one start of a witness writer, which writes one entry each second.
 type Writer struct {
 	Start, Node, PodUID string
 	From                float64
 	Entries             int
 }
 
-// Witness adds what was read in a volume, written by one writer after the other.
+// Witness adds a reading of a volume's witness file, written by one writer after the other.
 func (t *Trial) Witness(instance, pv, node, label string, at float64, writers ...Writer) {
 	w := history.Witness{Instance: instance, PodUID: t.PodUID(instance), PV: pv, Node: node, Label: label,
 		Volume: Handle(pv)}
@@ -88,8 +88,7 @@ func (t *Trial) Witness(instance, pv, node, label string, at float64, writers ..
 	t.fact("trial", at, at+0.05, history.Event{Kind: history.KindWitness, Witness: &w})
 }
 
-// Pull adds that the disk of a volume, with the backing file of that inode, was pulled out of a node between two
-// moments, and shown to be.
+// Pull adds a proven pull of a volume's disk, backed by the file of that inode, out of a node between two times.
 func (t *Trial) Pull(pv, node string, inode uint64, from, to float64, more func(*history.Pull)) {
 	p := history.Pull{
 		Node: node, Boot: FirstBoot, Volume: Handle(pv), Identity: Identity(inode), ShutDown: GlobalPath(pv),
@@ -104,8 +103,7 @@ func (t *Trial) Pull(pv, node string, inode uint64, from, to float64, more func(
 	t.fact("csi/"+node, from, to, history.Event{Kind: history.KindPull, Pull: &p})
 }
 
-// Inspections adds what was found when the tables of an instance, and then the file system of its volume, were looked
-// over: no damage.
+// Inspections adds clean inspections of the tables of an instance and then of the file system of its volume.
 func (t *Trial) Inspections(instance, pv string, at float64) {
 	for i, in := range []history.Inspection{
 		{Tool: "CHECK TABLE", Instance: instance, Table: "quiet", Clean: true},
@@ -117,7 +115,7 @@ func (t *Trial) Inspections(instance, pv string, at float64) {
 	}
 }
 
-// Observer adds what an observer says of itself.
+// Observer adds an observer fact.
 func (t *Trial) Observer(name, node, boot string, state history.ObserverState, detail string, from, to float64) {
 	source := "api"
 	if node != "" {
@@ -127,14 +125,14 @@ func (t *Trial) Observer(name, node, boot string, state history.ObserverState, d
 		Observer: &history.Observer{Name: name, Node: node, Boot: boot, State: state, Detail: detail}})
 }
 
-// Beats adds a beat of the observer each second in [from, to].
+// Beats adds an observer's beat each second in [from, to].
 func (t *Trial) Beats(name, node, boot string, from, to float64) {
 	for s := from; s <= to; s++ {
 		t.Observer(name, node, boot, history.ObserverBeat, "", s, s)
 	}
 }
 
-// Mount adds a mount that appears or is present, and returns its id. Its moments are known to 0.1 ms.
+// Mount adds a mount that appears or is present, and returns its id. Its times are known to 0.1 ms.
 func (t *Trial) Mount(action history.MountAction, node, boot string, inode uint64, path string, at float64) uint64 {
 	t.mountID++
 	t.fact("ledger/"+node, at, at+0.0001, history.Event{Kind: history.KindMount,
@@ -149,7 +147,7 @@ func (t *Trial) Unmount(node, boot string, id uint64, at float64) {
 		Mount: &history.Mount{Action: history.MountDetach, Node: node, Boot: boot, MountID: id}})
 }
 
-// Identity is that of a loop device over the backing file with the given inode.
+// Identity returns the identity of a loop device over the backing file with the given inode.
 func Identity(inode uint64) history.Identity {
 	return history.Identity{
 		Device: fmt.Sprintf("7:%d", inode), BackingDev: "8:1", BackingInode: inode,
@@ -157,13 +155,13 @@ func Identity(inode uint64) history.Identity {
 	}
 }
 
-// Volume adds which storage stands behind a PersistentVolume.
+// Volume adds a volume fact: the identity of a PersistentVolume's storage.
 func (t *Trial) Volume(pv, node, path string, inode uint64, at float64) {
 	t.fact("trial", at, at, history.Event{Kind: history.KindVolume,
 		Volume: &history.Volume{PV: pv, Node: node, Path: path, Identity: Identity(inode)}})
 }
 
-// watchAPI turns the watches of the API on and lets them live to a moment.
+// watchAPI runs the API watches up to a time.
 func (t *Trial) watchAPI(to float64) {
 	for _, resource := range []string{
 		"controllerrevisions", "events", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "statefulsets",
@@ -174,7 +172,7 @@ func (t *Trial) watchAPI(to float64) {
 	}
 }
 
-// Process adds a process of a pod that ran from one moment to another, and to an unseen end when that is 0.
+// Process adds a process of a pod that ran between two times; no end if to is 0.
 func (t *Trial) Process(node, name, podUID string, pid int, from, to float64) {
 	t.spell(node, from, to, func(action history.ProcessAction) history.Event {
 		return history.Event{Kind: history.KindProcess, Process: &history.Process{Action: action, Node: node,

@@ -85,7 +85,7 @@ func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := idle(before)
+	after, err := pausePod(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "kind: Pod\n", "\t"} {
-		if _, err := idle([]byte(bad)); err == nil {
+		if _, err := pausePod([]byte(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

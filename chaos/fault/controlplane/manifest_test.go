@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestWithFlagChangesNothingElse edits a manifest of kubeadm's, as a kind node of Kubernetes v1.37.0 has it.
+// TestWithFlagChangesNothingElse edits kubeadm's manifest of a kind node of Kubernetes v1.37.0.
 func TestWithFlagChangesNothingElse(t *testing.T) {
 	before, err := os.ReadFile("testdata/kube-controller-manager.yaml")
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package fault declares what a fault is: something that goes wrong on purpose, that can show its effect and can be
-// undone. The guard holds every fault to the order of its life; faulttest holds every fault to the port.
+// Package fault defines the port of faults: a deliberate failure that shows its effect and can be undone. Guard runs
+// every fault through the stages of its life; faulttest checks every fault against the port.
 //
-// Env is what faults share: it reads and awaits leases, nodes, units, processes, pods and volumes, and returns facts.
-// It compares what one clock said with what the same clock said later, never the wall clock of a node with that of the
-// harness. Concrete faults are in the folders below, one file each.
+// Env holds what faults share: it reads and awaits leases, nodes, units, processes, pods and volumes, and returns
+// facts. It compares readings of the same clock only, never a node's wall clock with the harness's. The folders below
+// hold the faults, one file each.
 package fault

@@ -18,26 +18,26 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Env is what a fault is given to work with.
+// Env is what a fault works with.
 type Env struct {
 	Cluster   clusters.Cluster
 	Kube      kubernetes.Interface
 	Node      clusters.Node // The victim.
 	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
 	Namespace string        // The workload's namespace.
-	Peer      string        // The pod on the other side, of faults between two.
+	Peer      string        // The pod on the other side, for faults between two pods.
 	PeerNode  clusters.Node // Its node; nil for other faults.
 	RunID     string        // Owner mark of everything the fault leaves on a node.
-	Watchdog  undo.Watchdog // Brings back a node that is taken away as a whole; nil when there is none.
+	Watchdog  undo.Watchdog // Brings back a node that is down; nil when there is none.
 	Clock     func() history.Time
 	Log       *slog.Logger
 
 	// Set by Definition.New.
 	Owner undo.Owner    // Marks what the fault leaves.
-	Life  time.Duration // How long it may stay in place when nobody heals it.
+	Life  time.Duration // How long the effect may last without a heal.
 }
 
-// CarryOut carries out what the fault has armed on nodes; on the victim when none is given.
+// CarryOut carries out the undo that the fault armed on the given nodes, or on the victim if none is given.
 func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	if len(nodes) == 0 {
 		nodes = []clusters.Node{e.Node}
@@ -49,8 +49,8 @@ func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	return errors.Join(errs...)
 }
 
-// CarryOutOnControlPlane carries out what the fault has armed on the nodes of the control plane, through the nodes
-// alone: there may be no API server.
+// CarryOutOnControlPlane carries out the undo that the fault armed on the control-plane nodes. It does not need the API
+// server.
 func (e Env) CarryOutOnControlPlane(ctx context.Context) error {
 	nodes, err := e.ControlPlane(ctx)
 	if err != nil {
@@ -59,12 +59,12 @@ func (e Env) CarryOutOnControlPlane(ctx context.Context) error {
 	return e.CarryOut(ctx, nodes...)
 }
 
-// Here is the undo by some actions on the victim.
+// Here returns the undo that runs actions on the victim.
 func (e Env) Here(actions ...undo.Action) []undo.Task {
 	return []undo.Task{{Node: e.Node, Actions: actions}}
 }
 
-// ControlPlane returns the nodes of the control plane; none is an error.
+// ControlPlane returns the control-plane nodes; it is an error if there is none.
 func (e Env) ControlPlane(ctx context.Context) ([]clusters.Node, error) {
 	nodes, err := e.nodes(ctx, func(n clusters.Node) bool { return n.Role() == clusters.RoleControlPlane })
 	if err == nil && len(nodes) == 0 {
@@ -78,7 +78,7 @@ func (e Env) Others(ctx context.Context) ([]clusters.Node, error) {
 	return e.nodes(ctx, func(n clusters.Node) bool { return n.Name() != e.Node.Name() })
 }
 
-// Power returns the victim as a node that can be switched off and on.
+// Power returns the victim as a node that can be stopped and started.
 func (e Env) Power() (clusters.PowerNode, error) {
 	node, ok := e.Node.(clusters.PowerNode)
 	if !ok {
@@ -95,10 +95,10 @@ func (e Env) nodes(ctx context.Context, keep func(clusters.Node) bool) ([]cluste
 	return slices.DeleteFunc(slices.Clone(all), func(n clusters.Node) bool { return !keep(n) }), nil
 }
 
-// Show returns what was seen. It either looks once or waits; a look whose answer may still change returns NotYet.
+// Show returns facts. It checks once or waits; a check whose outcome may still change returns NotYet.
 type Show = func(ctx context.Context) ([]Fact, error)
 
-// NotYet is the error of a look that saw another state than the wanted one, and says which.
+// NotYet returns the error of a check that found another state than the wanted one; the text names that state.
 func NotYet(format string, args ...any) error { return stateError(fmt.Sprintf(format, args...)) }
 
 type stateError string
@@ -115,7 +115,7 @@ func (e Env) Saw(begin history.Time, format string, args ...any) []Fact {
 	return Seen(history.Between(begin, e.Clock()), format, args...)
 }
 
-// Until repeats looks, one after the other, until none returns an error. It returns the facts of the last time.
+// Until repeats the checks in order until none returns an error, and returns the facts of the last round.
 func Until(ctx context.Context, what string, every, bound time.Duration, looks ...Show) (facts []Fact, err error) {
 	err = await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
 		var looked error
@@ -134,7 +134,7 @@ func Await(what string, every, bound time.Duration, looks ...Show) Show {
 	return func(ctx context.Context) ([]Fact, error) { return Until(ctx, what, every, bound, looks...) }
 }
 
-// All calls one Show after the other up to the first error, and returns the facts of all.
+// All runs checks in order up to the first error, and returns all facts.
 func All(ctx context.Context, shows ...Show) ([]Fact, error) {
 	var facts []Fact
 	for _, show := range shows {
@@ -147,7 +147,7 @@ func All(ctx context.Context, shows ...Show) ([]Fact, error) {
 	return facts, nil
 }
 
-// Judged is a look that reads something and has it judged: by a sentence about it, or by an error such as NotYet.
+// Judged returns a check that reads a value and has judge turn it into a sentence or an error such as NotYet.
 func Judged[T any](env Env, read func(context.Context) (T, error), judge func(T) (string, error)) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		begin := env.Clock()
@@ -163,7 +163,7 @@ func Judged[T any](env Env, read func(context.Context) (T, error), judge func(T)
 	}
 }
 
-// Optional returns an API object that was asked for, nil when there is none. What names it in the error.
+// Optional returns nil without an error for an object that does not exist. What names the object in errors.
 func Optional[T any](what string, object *T, err error) (*T, error) {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -174,7 +174,7 @@ func Optional[T any](what string, object *T, err error) (*T, error) {
 	return object, nil
 }
 
-// Ask runs a command on a node and decodes its answer, which is JSON.
+// Ask runs a command on a node and decodes its JSON output.
 func Ask[T any](ctx context.Context, node clusters.Node, argv ...string) (answer T, err error) {
 	out, err := clusters.Run(ctx, node, argv...)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
 
-// world is an API server whose leases move with the clock: each node's was last renewed at the last multiple of every,
-// unless it is silent from some moment on.
+// world is an API server whose leases follow the clock: each node's was last renewed at the last multiple of every,
+// unless it is silent from some time on.
 type leaseWorld struct {
 	begin  time.Time
 	silent map[string]func(age time.Duration) bool

@@ -12,34 +12,34 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Fact is one thing that was seen, and when.
+// Fact is an observation with its time.
 type Fact struct {
 	Span     history.Span
-	Sentence string // For example: "kubelet pid 214 is gone".
+	Sentence string // For example "kubelet pid 214 is gone".
 }
 
-// Fault is one fault, made for one victim. The guard calls its methods in the order Heal (to begin clean), Inject,
-// Confirm, Heal, ConfirmHealed. A fault that did nothing returns an error, never a quiet nil.
+// Fault is a fault made for one victim. The guard calls Heal (for a clean start), Inject, Confirm, Heal and
+// ConfirmHealed, in this order. A fault without effect must return an error.
 type Fault interface {
-	// Inject carries out the act. An error may leave it half done: the guard heals then.
+	// Inject carries out the act. After an error the act may be half done, and the guard heals.
 	Inject(ctx context.Context) error
-	// Confirm waits until the effect is shown from the victim's side and returns what was seen.
+	// Confirm waits until the effect shows from the victim's side and returns the facts.
 	Confirm(ctx context.Context) ([]Fact, error)
-	// Heal undoes what Inject did. It is idempotent, legal at any time, and safe with nothing injected.
+	// Heal undoes Inject. It is idempotent, legal at any time, and safe if nothing was injected.
 	Heal(ctx context.Context) error
-	// ConfirmHealed waits until the effect is shown to be gone and returns what was seen. It is called after an
-	// Inject that failed or was cut short, too.
+	// ConfirmHealed waits until the effect is gone and returns the facts. It is also called after an Inject that failed
+	// or was interrupted.
 	ConfirmHealed(ctx context.Context) ([]Fact, error)
 }
 
-// Undoer is a fault that leaves something to undo. The guard arms the undo before the act, so that the fault ends
-// although the harness is gone, and disarms it after Heal.
+// Undoer is a fault with an undo. The guard arms it before Inject, so that the fault ends without the harness, and
+// disarms it after Heal.
 type Undoer interface {
-	// Undo notes what is there before the act and says how to get back to it, node by node.
+	// Undo records the state before the act and returns the tasks that restore it, one for each node.
 	Undo(ctx context.Context) ([]undo.Task, error)
 }
 
-// Arm arms the tasks of an undo for at most life.
+// Arm arms the tasks of an undo, to be carried out after life.
 func Arm(ctx context.Context, env Env, owner undo.Owner, life time.Duration, tasks []undo.Task) error {
 	var errs []error
 	for _, t := range tasks {
@@ -52,7 +52,7 @@ func Arm(ctx context.Context, env Env, owner undo.Owner, life time.Duration, tas
 	return errors.Join(errs...)
 }
 
-// Disarm removes what Arm has armed.
+// Disarm disarms what Arm armed.
 func Disarm(ctx context.Context, env Env, owner undo.Owner, tasks []undo.Task) error {
 	var errs []error
 	for _, t := range tasks {
@@ -65,9 +65,9 @@ func Disarm(ctx context.Context, env Env, owner undo.Owner, tasks []undo.Task) e
 	return errors.Join(errs...)
 }
 
-// Holder is a fault whose effect could end by itself while it is held: the undo that is armed may have come early.
+// Holder is a fault whose effect could end during the hold, for example by an undo that ran too early.
 type Holder interface {
-	// Held looks once whether the effect is still there, and returns what was seen.
+	// Held checks once whether the effect is still there and returns the facts.
 	Held(ctx context.Context) ([]Fact, error)
 }
 
@@ -90,27 +90,27 @@ func Caps(definitions []Definition, workloads []string) plan.Caps {
 	return caps
 }
 
-// Definition is one entry of the list of faults. Define completes that of a fault with parameters.
+// Definition describes a fault. Define completes it for a fault with parameters.
 type Definition struct {
 	Name    string
-	Summary string // What it does, one sentence.
+	Summary string // What it does, in one sentence.
 	Shown   string // How its effect is shown from the victim's side.
 	Healed  string // How it is undone, and how that is shown.
-	// Needs is what the cluster must be able to do: "api", "clock", "netem", "nftables", "power", "reboot",
+	// Needs lists the required capabilities of the cluster: "api", "clock", "netem", "nftables", "power", "reboot",
 	// "static-pods", "systemd", "tbf".
 	Needs []string
-	// Takes lists the resources that it holds while it is in force: no other fault may touch them then. The guard
-	// records them in the history.
+	// Takes lists the resources that it holds while active: no other fault may hold them then. The guard records them
+	// in the history.
 	Takes    []plan.Part
 	Triggers bool   // Its act can wait on the node for a CSI call (plan.Fault.When).
-	Outlasts bool   // It can outlast the fault around it (plan.Fault.Outlast), and then arms nothing.
-	Manifest bool   // It changes the manifest of a static pod, and puts it back as it was.
-	Lasts    bool   // What it does stays after the heal, for the checks to find.
-	Storage  string // The one kind of volume that it is a fault of (plan.Workload.Storage); empty for every kind.
-	// Longest is the longest hold: beyond it, the cluster undoes the effect by itself. 0 is no limit.
+	Outlasts bool   // It can outlast the fault around it (plan.Fault.Outlast); it then arms no undo.
+	Manifest bool   // It changes the manifest of a static pod, and restores it.
+	Lasts    bool   // Its effect stays after the heal, for the checks to find.
+	Storage  string // The only kind of volume that it works on (plan.Workload.Storage); empty for every kind.
+	// Longest is the longest hold; after it, the cluster itself ends the effect. 0 is no limit.
 	Longest  time.Duration
-	Upstream string      // How it is known upstream: an issue, a KEP.
-	Example  plan.Params // The parameters of an example.
+	Upstream string      // Where it is known upstream: an issue, a KEP.
+	Example  plan.Params // Example parameters.
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 
 	// Set by Define.
@@ -119,18 +119,18 @@ type Definition struct {
 	peer   func(spec plan.Fault) *int
 }
 
-// Validator is implemented by parameters that have rules.
+// Validator is implemented by parameters with rules.
 type Validator interface {
-	// Validate returns what is wrong; the fields of the errors are relative to the fault.
+	// Validate returns all errors, with fields relative to the fault.
 	Validate(plan.Setting) plan.FieldErrors
 }
 
-// Pair is implemented by parameters of faults between two pods.
+// Pair is implemented by the parameters of faults between two pods.
 type Pair interface {
-	Other() *int // The ordinal of the other side.
+	Other() *int // The other pod's ordinal.
 }
 
-// Plain completes the definition of a fault without parameters of its own.
+// Plain completes the definition of a fault without parameters.
 func Plain(d Definition, build func(spec plan.Fault, env Env) (Fault, error)) Definition {
 	d.New = func(spec plan.Fault, step int, env Env) (Fault, error) {
 		env.Owner, env.Life = undo.Owner{Run: env.RunID, Step: step}, Life(spec)
@@ -145,8 +145,8 @@ func Plain(d Definition, build func(spec plan.Fault, env Env) (Fault, error)) De
 	return d
 }
 
-// Define completes the definition of a fault with the parameters P, which are decoded strictly: they stand beside the
-// common fields of plan.Fault in JSON, under the names that P gives them.
+// Define completes the definition of a fault with parameters P. They are decoded strictly from the JSON object that
+// also holds the common fields of plan.Fault.
 func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Fault, error)) Definition {
 	d.Params = plan.ParamNames[P]()
 	d.Check = func(s plan.Setting) plan.FieldErrors {
@@ -172,10 +172,10 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Faul
 	})
 }
 
-// Pairs reports that it is a fault between two pods.
+// Pairs reports whether it is a fault between two pods.
 func (d Definition) Pairs() bool { return d.peer != nil }
 
-// Other returns the ordinal of the other side of a fault between two pods, nil for other faults.
+// Other returns the other pod's ordinal of a fault between two pods, nil for other faults.
 func (d Definition) Other(spec plan.Fault) *int {
 	if d.peer == nil {
 		return nil

@@ -15,33 +15,33 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Journal takes what a fault has come to, and returns when it would survive a crash of the harness.
+// Journal stores the stages of a fault. Append returns once the entry would survive a crash of the harness.
 type Journal interface {
 	Append(run string, at history.Time, f history.Fault) error
 }
 
-// Limits bound the stages of a fault's life, beside the bound of its step.
+// Limits bound the stages of a fault, in addition to the bound of its step.
 type Limits struct {
 	Confirm       time.Duration
 	Heal          time.Duration
 	ConfirmHealed time.Duration
-	// Abandoned bounds ConfirmHealed after the trial was given up: a person is waiting then.
+	// Abandoned bounds ConfirmHealed after the trial was cancelled, when a person is waiting.
 	Abandoned time.Duration
 }
 
-// ConfirmLimit is the default of Limits.Confirm. The longest part of any fault is the lease evidence of a partition,
-// 15 s to 25 s; the rest is room for a busy machine.
+// ConfirmLimit is the default of Limits.Confirm. The longest wait of any fault is for the lease in a partition, 15 s to
+// 25 s; the rest allows for a busy machine.
 const ConfirmLimit = 60 * time.Second
 
-// DefaultLimits returns the limits that are used for those left at zero.
+// DefaultLimits returns the defaults for limits that are zero.
 func DefaultLimits() Limits {
 	return Limits{
 		Confirm: ConfirmLimit, Heal: 30 * time.Second, ConfirmHealed: 3 * time.Minute, Abandoned: 20 * time.Second,
 	}
 }
 
-// Life is the longest that a fault may stay in place when nobody heals it: what its undo on the node and in the kernel
-// is armed with. It is longer than any fault that the guard heals in time.
+// Life is the longest time that a fault may stay without a heal; its undo on the node and in the kernel is armed with
+// it. It is longer than any fault that the guard heals in time.
 func Life(spec plan.Fault) time.Duration {
 	if spec.Life > 0 {
 		return spec.Life.D()
@@ -55,38 +55,38 @@ func Life(spec plan.Fault) time.Duration {
 	return life
 }
 
-// Config is what a guard is made of.
+// Config configures a guard.
 type Config struct {
-	Step     plan.Step // Its Fault is set.
+	Step     plan.Step // With Fault set.
 	Env      Env
-	Takes    []plan.Part // What the fault takes, for the history.
+	Takes    []plan.Part // The fault's resources, recorded in the history.
 	Recorder history.Recorder
-	Journal  Journal // Optional: without one, nothing is known of the fault after a crash of the harness.
-	// Provoke runs when Inject has returned, before the effect is looked for. It is for a fault whose act waits for
-	// something (plan.Fault.When). Its error ends the fault early.
+	Journal  Journal // Optional; without one, a crash of the harness loses the state of the fault.
+	// Provoke runs after Inject and before Confirm. It serves a fault whose act waits for a call (plan.Fault.When). Its
+	// error ends the fault early.
 	Provoke func(ctx context.Context) error
-	// During runs when the effect was shown, before the hold begins. Its error ends the fault early.
+	// During runs after Confirm and before the hold. Its error ends the fault early.
 	During func(ctx context.Context) error
-	// Before runs when the node is clean and nothing was done yet, After when the fault was shown to be gone. An
-	// error of Before ends the fault before it began. Both are optional.
+	// Before runs once the node is clean and nothing is injected, After once ConfirmHealed succeeded. An error of
+	// Before ends the fault before it begins. Both are optional.
 	Before, After func(ctx context.Context) error
 	Limits        Limits
 }
 
-// Guard holds one fault to the order of its life, records every stage, and heals whatever goes wrong. It is used by
-// one goroutine.
+// Guard takes a fault through its stages in order, records each, and heals after any error. It is not safe for
+// concurrent use.
 type Guard struct {
 	cfg      Config
 	f        Fault
 	state    State
-	injected bool // Inject was called, whatever came of it.
-	armed    bool // Arm was called, whatever came of it.
+	injected bool // Inject was called, even if it failed.
+	armed    bool // Arm was called, even if it failed.
 	tasks    []undo.Task
-	undoAt   history.Time // When the armed undo is carried out at the earliest; zero if none is armed.
+	undoAt   history.Time // The earliest time at which the armed undo runs; zero if none is armed.
 	held     []Fact
 }
 
-// NewGuard returns a guard for f, which was made with cfg.Step and cfg.Env.
+// NewGuard returns a guard for f, which was made from cfg.Step and cfg.Env.
 func NewGuard(cfg Config, f Fault) *Guard {
 	defaults := DefaultLimits()
 	l := &cfg.Limits
@@ -99,10 +99,10 @@ func NewGuard(cfg Config, f Fault) *Guard {
 	return &Guard{cfg: cfg, f: f, state: StateFresh}
 }
 
-// State returns where the fault is in its life.
+// State returns the fault's state.
 func (g *Guard) State() State { return g.state }
 
-// Begin heals what an earlier run may have left, runs the Before hook, and puts the intent into the journal.
+// Begin heals leftovers of an earlier run, runs the Before hook, and journals the intent.
 func (g *Guard) Begin(ctx context.Context) error {
 	return g.move(ctx, verbBegin, history.StageIntent, g.cfg.Limits.ConfirmHealed,
 		func(ctx context.Context) ([]Fact, error) {
@@ -116,12 +116,12 @@ func (g *Guard) Begin(ctx context.Context) error {
 		})
 }
 
-// Arm arms the undo, when the fault has one.
+// Arm arms the undo, if the fault has one.
 func (g *Guard) Arm(ctx context.Context) error {
 	undoer, ok := g.f.(Undoer)
 	stage := history.StageArmed
 	if !ok {
-		stage = "" // Nothing was armed, and so nothing is said.
+		stage = "" // Nothing is armed, so nothing is recorded.
 	}
 	return g.move(ctx, verbArm, stage, g.cfg.Limits.Heal, func(ctx context.Context) ([]Fact, error) {
 		if !ok {
@@ -139,7 +139,7 @@ func (g *Guard) Arm(ctx context.Context) error {
 	})
 }
 
-// Inject carries out the act, and gives up when the undo is due: what is done after the undo would stay.
+// Inject carries out the act. It stops before the undo is due: nothing would undo a later act.
 func (g *Guard) Inject(ctx context.Context) error {
 	limit := g.cfg.Limits.Confirm
 	if g.undoAt > 0 {
@@ -155,18 +155,18 @@ func (g *Guard) Inject(ctx context.Context) error {
 		})
 }
 
-// undoMargin is how long before its undo an act must be over: a command that has reached the node is not taken back.
+// undoMargin is how long before its undo an act must end: a command that reached the node cannot be recalled.
 const undoMargin = 2 * time.Second
 
-// Confirm waits until the effect is shown. A fault that shows nothing has failed.
+// Confirm waits for the effect. A fault without facts has failed.
 func (g *Guard) Confirm(ctx context.Context) error {
 	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm,
-		func(ctx context.Context) ([]Fact, error) { return evident(g.f.Confirm(ctx)) })
+		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.Confirm(ctx)) })
 }
 
 func (g *Guard) owner() undo.Owner { return undo.Owner{Run: g.cfg.Env.RunID, Step: g.cfg.Step.N} }
 
-// Heal undoes the fault, and disarms the undo then: there is nothing left for it to do.
+// Heal undoes the fault, then disarms the undo.
 func (g *Guard) Heal(ctx context.Context) error {
 	return g.move(ctx, verbHeal, history.StageHealed, g.cfg.Limits.Heal,
 		func(ctx context.Context) ([]Fact, error) {
@@ -180,17 +180,17 @@ func (g *Guard) Heal(ctx context.Context) error {
 		})
 }
 
-// ConfirmHealed waits until the effect is shown to be gone.
+// ConfirmHealed waits until the effect is gone.
 func (g *Guard) ConfirmHealed(ctx context.Context) error {
 	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
-		func(ctx context.Context) ([]Fact, error) { return evident(g.f.ConfirmHealed(ctx)) })
+		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.ConfirmHealed(ctx)) })
 }
 
-// ErrNothingShown is the error of a fault that claims an effect, or its end, and shows nothing for it.
+// ErrNothingShown is the error of a fault that reports an effect, or its end, without a fact.
 var ErrNothingShown = errors.New("it shows nothing for it")
 
-// evident leaves out facts that say nothing, and holds that one is left where there is no error.
-func evident(facts []Fact, err error) ([]Fact, error) {
+// requireFacts drops facts without a sentence, and returns ErrNothingShown if none is left and err is nil.
+func requireFacts(facts []Fact, err error) ([]Fact, error) {
 	facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Sentence == "" })
 	if err == nil && len(facts) == 0 {
 		return nil, ErrNothingShown
@@ -198,7 +198,7 @@ func evident(facts []Fact, err error) ([]Fact, error) {
 	return facts, err
 }
 
-// move takes one arrow: it calls act within limit, and records what came of it.
+// move makes one transition: it calls act within limit and records the outcome.
 func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage, limit time.Duration,
 	act func(ctx context.Context) ([]Fact, error),
 ) error {
@@ -209,7 +209,7 @@ func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage,
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the limit of %s is over", limit))
 	defer cancel()
 	begin := g.cfg.Env.Clock()
-	facts, err := caught(bounded, act)
+	facts, err := recovered(bounded, act)
 	if err != nil && bounded.Err() != nil {
 		err = errors.Join(err, context.Cause(bounded))
 	}
@@ -217,7 +217,7 @@ func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage,
 	if err == nil {
 		err = g.record(stage, span, facts, nil)
 		if err != nil && (verb == verbHeal || verb == verbConfirmHealed) {
-			g.state = to // It was done; only the journal does not know.
+			g.state = to // The act succeeded; only the record is missing.
 			return g.wrap(verb, err)
 		}
 	}
@@ -231,8 +231,8 @@ func (g *Guard) move(ctx context.Context, verb string, stage history.FaultStage,
 	return nil
 }
 
-// caught calls act and turns a panic into an error: the fault must be healed all the same.
-func caught(ctx context.Context, act func(ctx context.Context) ([]Fact, error)) (facts []Fact, err error) {
+// recovered calls act and turns a panic into an error, so that the fault is still healed.
+func recovered(ctx context.Context, act func(ctx context.Context) ([]Fact, error)) (facts []Fact, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -252,7 +252,7 @@ func (g *Guard) node() string {
 	return g.cfg.Env.Node.Name()
 }
 
-// record puts one stage into the journal first and into the history then. An empty stage is nothing to record.
+// record writes one stage to the journal, then to the history. An empty stage is not recorded.
 func (g *Guard) record(stage history.FaultStage, span history.Span, facts []Fact, failure error) error {
 	if stage == "" {
 		return nil
@@ -277,13 +277,13 @@ func (g *Guard) record(stage history.FaultStage, span history.Span, facts []Fact
 			err = fmt.Errorf("keep stage %q in the journal: %w", stage, err)
 		}
 	}
-	if err == nil || stage != history.StageIntent { // An intent that is not in the journal is none.
+	if err == nil || stage != history.StageIntent { // Without a journal entry the fault does not begin.
 		g.cfg.Recorder.Record(history.Event{Kind: history.KindFault, Source: "guard", Span: span, Fault: &f})
 	}
 	return err
 }
 
-// String renders the sentence with the time at which it was seen.
+// String returns the sentence with its time.
 func (f Fact) String() string {
 	if f.Span.NotBefore == f.Span.NotAfter {
 		return fmt.Sprintf("%s (at %s)", f.Sentence, f.Span.NotAfter)
@@ -291,7 +291,7 @@ func (f Fact) String() string {
 	return fmt.Sprintf("%s (between %s and %s)", f.Sentence, f.Span.NotBefore, f.Span.NotAfter)
 }
 
-// State is where a guarded fault is in its life.
+// State is the state of a guarded fault.
 //
 //	fresh --Begin--> clean --Arm--> armed --Inject--> injected --Confirm--> shown (hold)
 //	                   |              |                  |                   |
@@ -299,26 +299,25 @@ func (f Fact) String() string {
 //	                                                                              ^  |
 //	any state --error--> hurt ------------------------Heal------------------------+  +--Heal--> healed
 //
-// Heal is legal everywhere but before the beginning and after the end. A fault that was hurt once stays failed, also
-// when it is over.
+// Heal is legal in every state but fresh and over. A fault that was hurt once counts as failed, even when it is over.
 type State string
 
 // The states of a guarded fault.
 const (
 	StateFresh    State = "fresh"    // Nothing was done.
-	StateClean    State = "clean"    // Healed to begin with, and the intent is in the journal.
-	StateArmed    State = "armed"    // The undo is armed, or the fault has none to arm.
+	StateClean    State = "clean"    // Leftovers are healed, and the intent is in the journal.
+	StateArmed    State = "armed"    // The undo is armed, or the fault has none.
 	StateInjected State = "injected" // The act was carried out.
 	StateShown    State = "shown"    // The effect was shown.
-	StateHurt     State = "hurt"     // Something went wrong; anything may be left.
+	StateHurt     State = "hurt"     // A stage failed; anything may be left.
 	StateHealed   State = "healed"   // The undo was carried out.
-	StateOver     State = "over"     // The effect was shown to be gone.
+	StateOver     State = "over"     // The end of the effect was shown.
 )
 
-// ErrOrder is wrapped by the error of a call that is not legal in the guard's state. Nothing was done then.
+// ErrOrder is wrapped by the error of a call that is not legal in the guard's state. The call does nothing.
 var ErrOrder = errors.New("not legal in this state")
 
-// transition returns the states in which a verb is legal, and the state it leads to. Every error leads to StateHurt.
+// transition returns the states in which a verb is legal and the state it leads to. Every error leads to StateHurt.
 func transition(verb string) (from []State, to State) {
 	switch verb {
 	case verbBegin:
@@ -347,7 +346,7 @@ const (
 	verbConfirmHealed = "confirm healed"
 )
 
-// StageError is an error with the stage of a fault's life that could not be reached.
+// StageError is the error of a stage of a fault's life.
 type StageError struct {
 	Fault string
 	Node  string

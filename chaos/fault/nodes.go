@@ -20,21 +20,21 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// leaseMargin is how much longer than its renew interval a lease must be silent. A kubelet on a busy machine renews
-// late by a second or two; one whose renewal failed tries again within 7 s (component-helpers apimachinery/lease).
+// leaseMargin is added to the renew interval before a lease counts as silent. A kubelet on a busy machine renews late
+// by 1 s or 2 s; after a failed renewal it retries within 7 s (component-helpers apimachinery/lease).
 const leaseMargin = 5 * time.Second
 
-// askEvery is how often the API server is asked.
+// askEvery is the interval of requests to the API server.
 const askEvery = 500 * time.Millisecond
 
-// backBound is how long a node that is back may take to renew its lease, and then to be Ready.
+// backBound is how long a node that is back may take to renew its lease, and then to become Ready.
 const backBound = time.Minute
 
-// SilenceBound is how long a lease may take to fall silent: two renew intervals, and room for one that was renewed just
-// before. It is within ConfirmLimit.
+// SilenceBound is how long it may take until a lease counts as silent: two renew intervals and a margin for a renewal
+// just before. It fits into ConfirmLimit.
 const SilenceBound = 40 * time.Second
 
-// Leases are the leases of all nodes at one moment.
+// Leases are the leases of all nodes at one time.
 type Leases struct {
 	At      history.Time
 	Renewed map[string]time.Time // By node: the renewTime that its kubelet wrote.
@@ -61,7 +61,7 @@ func (e Env) ReadLeases(ctx context.Context) (Leases, error) {
 	return now, nil
 }
 
-// NoteLeases keeps the leases of the moment, as a step between others; it shows nothing.
+// NoteLeases returns a step that stores the present leases in into; it returns no facts.
 func (e Env) NoteLeases(into *Leases) Show {
 	return func(ctx context.Context) (_ []Fact, err error) {
 		*into, err = e.ReadLeases(ctx)
@@ -69,8 +69,8 @@ func (e Env) NoteLeases(into *Leases) Show {
 	}
 }
 
-// LeaseSilent waits until the victim's lease was not renewed for longer than its renew interval and a margin, while
-// that of another node was. Since is when the lease is first expected to be silent.
+// LeaseSilent waits until the victim's lease was not renewed for longer than its renew interval plus a margin, while
+// another node's was. Since is the reading from which on the lease should be silent.
 func (e Env) LeaseSilent(since *Leases) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		node, begin := e.Node.Name(), *since
@@ -103,7 +103,7 @@ func (e Env) LeaseSilent(since *Leases) Show {
 	}
 }
 
-// renewedSince returns the first node by name, other than except, whose lease was renewed between two readings.
+// renewedSince returns the first node by name, except one, whose lease was renewed between two readings.
 func renewedSince(before, after Leases, except string) string {
 	for _, name := range slices.Sorted(maps.Keys(after.Renewed)) {
 		if old, known := before.Renewed[name]; name != except && known && !after.Renewed[name].Equal(old) {
@@ -113,8 +113,8 @@ func renewedSince(before, after Leases, except string) string {
 	return ""
 }
 
-// LeaseRenewed waits until the victim's lease is renewed after since was read. When since is zero, nothing was read
-// yet: whatever is renewed after the first answer of the API server is good enough.
+// LeaseRenewed waits until the victim's lease is renewed after the reading since. If since is zero, any renewal after
+// the API server's first answer counts.
 func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		node, before := e.Node.Name(), *since
@@ -136,13 +136,13 @@ func (e Env) LeaseRenewed(since *Leases, bound time.Duration) Show {
 	}
 }
 
-// ReadNode returns the victim's Node, nil when there is none.
+// ReadNode returns the victim's Node, nil if there is none.
 func (e Env) ReadNode(ctx context.Context) (*corev1.Node, error) {
 	node, err := e.Kube.CoreV1().Nodes().Get(ctx, e.Node.Name(), metav1.GetOptions{})
 	return Optional(fmt.Sprintf("Node %q", e.Node.Name()), node, err)
 }
 
-// NodeIsReady returns whether a Node is Ready and the reason, as "Unknown (NodeStatusUnknown)".
+// NodeIsReady returns whether a Node is Ready and the condition with its reason, such as "Unknown (NodeStatusUnknown)".
 func NodeIsReady(node *corev1.Node) (ready bool, text string) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -152,7 +152,7 @@ func NodeIsReady(node *corev1.Node) (ready bool, text string) {
 	return false, "not said"
 }
 
-// NodeReady waits until the victim is Ready. Its condition is stale while its lease is: wait for that first.
+// NodeReady waits until the victim is Ready. Its condition is stale while its lease is: wait for LeaseRenewed first.
 func (e Env) NodeReady(bound time.Duration) Show {
 	name := e.Node.Name()
 	return Await(fmt.Sprintf("node %q to be Ready", name), askEvery, bound,
@@ -167,21 +167,21 @@ func (e Env) NodeReady(bound time.Duration) Show {
 		}))
 }
 
-// NodeBack waits until the control plane hears of the victim: its lease is renewed, and it is Ready.
+// NodeBack waits until the victim's lease is renewed and the victim is Ready.
 func (e Env) NodeBack(since *Leases) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		return All(ctx, e.LeaseRenewed(since, backBound), e.NodeReady(backBound))
 	}
 }
 
-// Unit is what systemd knows of a service.
+// Unit is the state of a systemd service.
 type Unit struct {
-	PID      int // Of its main process; 0 when there is none.
+	PID      int // Of the main process; 0 if there is none.
 	Restarts int
 	State    string // For example "active (running)".
 }
 
-// ReadUnit asks systemd on the node for a service.
+// ReadUnit reads the state of a service from systemd on the node.
 func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error) {
 	out, err := clusters.Run(ctx, node, "systemctl", "show", name,
 		"--property=MainPID,NRestarts,ActiveState,SubState")
@@ -203,15 +203,15 @@ func ReadUnit(ctx context.Context, node clusters.Node, name string) (Unit, error
 	return u, nil
 }
 
-// Running reports whether it runs.
+// Running reports whether the service is active and has a main process.
 func (u Unit) Running() bool { return u.PID > 0 && u.State == "active (running)" }
 
-// unit reads what systemd knows of a service of the victim.
+// unit returns a function that reads a service of the victim.
 func (e Env) unit(name string) func(context.Context) (Unit, error) {
 	return func(ctx context.Context) (Unit, error) { return ReadUnit(ctx, e.Node, name) }
 }
 
-// UnitActive waits until a service of the victim runs.
+// UnitActive waits until a service of the victim is running.
 func (e Env) UnitActive(name string, bound time.Duration) Show {
 	return Await(name+" to be active", askEvery, bound, Judged(e, e.unit(name), func(u Unit) (string, error) {
 		if !u.Running() {
@@ -221,7 +221,7 @@ func (e Env) UnitActive(name string, bound time.Duration) Show {
 	}))
 }
 
-// UnitDown looks whether a service of the victim is inactive.
+// UnitDown checks that a service of the victim is inactive.
 func (e Env) UnitDown(name string) Show {
 	return Judged(e, e.unit(name), func(u Unit) (string, error) {
 		if u.PID > 0 || u.State != "inactive (dead)" {
@@ -231,7 +231,7 @@ func (e Env) UnitDown(name string) Show {
 	})
 }
 
-// PodCIDRs returns the ranges of addresses that a node's pods have; none when the network plugin does not say.
+// PodCIDRs returns a node's pod ranges; none if the network plugin does not set them.
 func (e Env) PodCIDRs(ctx context.Context, node string) ([]netip.Prefix, error) {
 	n, err := e.Kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
@@ -257,12 +257,12 @@ func PIDs(all ...probe.Process) []int {
 	return pids
 }
 
-// Again looks for processes on the victim that were there before.
+// Again looks up the given processes on the victim, by pid.
 func (e Env) Again(ctx context.Context, before ...probe.Process) (probe.Processes, error) {
 	return nodeagent.On(e.Node).Processes(ctx, probe.Query{PIDs: PIDs(before...)})
 }
 
-// Gone looks whether all the given processes have ended. Begin is the earliest time at which they can have.
+// Gone checks that all given processes have ended. Begin is the earliest time at which they can have ended.
 func (e Env) Gone(begin history.Time, old ...probe.Process) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		now, err := e.Again(ctx, old...)
@@ -281,7 +281,7 @@ func (e Env) Gone(begin history.Time, old ...probe.Process) Show {
 	}
 }
 
-// Frozen looks whether every given process is there and stopped. One that has ended is an error that ends the wait.
+// Frozen checks that every given process exists and is stopped. A process that has ended stops the wait with an error.
 func (e Env) Frozen(ctx context.Context, old ...probe.Process) (probe.Processes, error) {
 	now, err := e.Again(ctx, old...)
 	if err != nil {
@@ -298,8 +298,8 @@ func (e Env) Frozen(ctx context.Context, old ...probe.Process) (probe.Processes,
 	return now, nil
 }
 
-// LaterBoot looks whether the victim was booted after some processes were seen, and none of them is there any more.
-// Begin is the earliest time at which they can have ended.
+// LaterBoot checks that the victim booted after the given processes were read, and that all of them are gone. Begin is
+// the earliest time at which they can have ended.
 func (e Env) LaterBoot(begin history.Time, before probe.Processes) Show {
 	return func(ctx context.Context) ([]Fact, error) {
 		now, err := e.Again(ctx, before.Processes...)

@@ -16,7 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// PodsOn returns the pods on the victim that have not ended, by namespace and name.
+// PodsOn returns the pods on the victim that have not ended, sorted by namespace and name.
 func (e Env) PodsOn(ctx context.Context) ([]corev1.Pod, error) {
 	name := e.Node.Name()
 	list, err := e.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
@@ -31,7 +31,7 @@ func (e Env) PodsOn(ctx context.Context) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
-// Evictable lists the pods on the victim that kubectl drain would evict, in the order of their names.
+// Evictable returns the pods on the victim that kubectl drain would evict, sorted by namespace and name.
 func (e Env) Evictable(ctx context.Context) ([]corev1.Pod, error) {
 	pods, err := e.PodsOn(ctx)
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -43,15 +43,15 @@ func (e Env) Evictable(ctx context.Context) ([]corev1.Pod, error) {
 
 func fullName(p corev1.Pod) string { return p.Namespace + "/" + p.Name }
 
-// Ready reports whether a pod is.
+// Ready reports whether a pod is Ready.
 func Ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// Workload returns the processes of those pods that are the workload's; without any, nothing but when they were seen
-// and when the node was booted.
+// Workload returns the processes of the pods that belong to the workload, and those with the given pids. Without any to
+// look for, the result is empty.
 func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (probe.Processes, error) {
 	q := probe.Query{PIDs: pids}
 	for _, p := range pods {
@@ -65,9 +65,9 @@ func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (prob
 	return nodeagent.On(e.Node).Processes(ctx, q)
 }
 
-// PodsBack waits until each of the pods that were on the victim is Ready; if they were restarted, with new containers,
-// since the API server shows the old ones until the kubelet has looked. It names the pods that are gone. The pod by
-// which the victim was chosen must not be among them, unless it was being deleted before.
+// PodsBack waits until each pod that was on the victim is Ready; with restarted also until none shows a container from
+// before, which the API server does until the kubelet's next sync. It names the pods that are gone. The victim's pod
+// must not be gone, unless it was already being deleted.
 func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration) Show {
 	how := "Ready"
 	if restarted {
@@ -103,7 +103,7 @@ func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration)
 	}))
 }
 
-// sharesContainer reports whether a container that ran before is shown to run now.
+// sharesContainer reports whether a container that ran before is shown as running now.
 func sharesContainer(old, now corev1.Pod) bool {
 	running := func(p corev1.Pod, id string) bool {
 		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
@@ -115,8 +115,8 @@ func sharesContainer(old, now corev1.Pod) bool {
 	})
 }
 
-// VolumeHandle returns what the CSI driver calls the volume that a claim of the victim's pod is bound to. The pod need
-// not be there: the controller names a claim <template>-<pod>.
+// VolumeHandle returns the CSI volume handle of the victim's claim. It works without the pod: the StatefulSet
+// controller names a claim <template>-<pod>.
 func (e Env) VolumeHandle(ctx context.Context) (string, error) {
 	claims, err := e.Kube.CoreV1().PersistentVolumeClaims(e.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -143,14 +143,13 @@ func (e Env) VolumeHandle(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("find the volume of pod %q: %s", e.Pod, seen)
 }
 
-// Volume is a volume of a pod of the workload.
+// Volume is a volume of one of the workload's pods.
 type Volume struct {
 	Pod string
 	PV  string // Name of the PersistentVolume.
 }
 
-// Volumes returns the volumes of the workload's pods on the victim that have not ended, in the order of the pods'
-// names.
+// Volumes returns the volumes of the workload's pods on the victim that have not ended, sorted by pod.
 func (e Env) Volumes(ctx context.Context) ([]Volume, error) {
 	pods, err := e.PodsOn(ctx)
 	if err != nil {

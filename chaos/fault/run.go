@@ -9,21 +9,21 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Run takes a fault through its whole life. Whatever goes wrong, what was done is healed before Run returns, with a
-// context of its own when ctx has ended; the error says which stage was not reached (StageError) and, joined to it,
-// what went wrong while healing. The hold ends early when ctx ends, which is an error as well.
-func (g *Guard) Run(ctx context.Context) error { return g.finish(ctx, g.hurt(ctx)) }
+// Run takes a fault through its whole life. After any error it heals before it returns, even if ctx has ended. The
+// error names the failed stage (StageError) and is joined with errors of the heal. If ctx ends during the hold, Run
+// heals at once and returns an error.
+func (g *Guard) Run(ctx context.Context) error { return g.finish(ctx, g.untilHeld(ctx)) }
 
-// RunOpen takes a fault to the end of its hold and leaves it there: end takes it through the rest, and must be called.
-// Of a fault that does not come so far, what was done is healed before RunOpen returns its error, and end is nil.
+// RunOpen takes a fault to the end of its hold and leaves it active; the caller must call end, which heals it. If an
+// earlier stage fails, RunOpen heals, and end is nil.
 func (g *Guard) RunOpen(ctx context.Context) (end func(context.Context) error, err error) {
-	if failure := g.hurt(ctx); failure != nil {
+	if failure := g.untilHeld(ctx); failure != nil {
 		return nil, g.finish(ctx, failure)
 	}
 	return func(ctx context.Context) error { return g.finish(ctx, nil) }, nil
 }
 
-// finish goes from the end of the hold, or from a failure before it, to the end of the fault's life.
+// finish heals and confirms the heal, after the hold or after a failure before it.
 func (g *Guard) finish(ctx context.Context, failure error) error {
 	if g.state == StateFresh || g.state == StateHurt && !g.injected && !g.armed {
 		return failure // Nothing was touched.
@@ -37,8 +37,8 @@ func (g *Guard) finish(ctx context.Context, failure error) error {
 	return errors.Join(failure, ended)
 }
 
-// hurt goes as far as the end of the hold.
-func (g *Guard) hurt(ctx context.Context) error {
+// untilHeld runs the stages up to the end of the hold.
+func (g *Guard) untilHeld(ctx context.Context) error {
 	for _, stage := range []func(context.Context) error{g.Begin, g.Arm, g.Inject, g.provoke, g.Confirm} {
 		if err := ctx.Err(); err != nil {
 			return g.abandon(ctx, "the next stage after "+string(g.state))
@@ -68,8 +68,8 @@ func (g *Guard) provoke(ctx context.Context) error {
 	return nil
 }
 
-// stillHeld asks a fault that can tell whether its effect has lasted to the end of the hold. What it saw is evidence of
-// the heal that follows: until then, the fault was there.
+// stillHeld checks at the end of the hold that the effect of a Holder has lasted. Its facts become evidence of the heal
+// stage.
 func (g *Guard) stillHeld(ctx context.Context) error {
 	holder, ok := g.f.(Holder)
 	if !ok {
@@ -78,7 +78,9 @@ func (g *Guard) stillHeld(ctx context.Context) error {
 	limit := g.cfg.Limits.Heal
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the limit of %s is over", limit))
 	defer cancel()
-	facts, err := caught(bounded, func(ctx context.Context) ([]Fact, error) { return evident(holder.Held(ctx)) })
+	facts, err := recovered(bounded, func(ctx context.Context) ([]Fact, error) {
+		return requireFacts(holder.Held(ctx))
+	})
 	if err != nil {
 		return g.fail(verbHold, fmt.Errorf("it was not there to the end: %w", err))
 	}
@@ -86,7 +88,7 @@ func (g *Guard) stillHeld(ctx context.Context) error {
 	return nil
 }
 
-// abandon records that the fault was given up before its time.
+// abandon records that ctx ended before the fault did.
 func (g *Guard) abandon(ctx context.Context, verb string) error {
 	return g.fail(verb, fmt.Errorf("given up before its time: %w", errors.Join(ctx.Err(), context.Cause(ctx))))
 }
@@ -101,17 +103,17 @@ func (g *Guard) fail(verb string, cause error) error {
 	return errors.Join(err, g.record(history.StageFaultFailed, now, nil, err))
 }
 
-// end heals and shows it, whatever became of ctx.
+// end heals and confirms the heal, even if ctx has ended.
 func (g *Guard) end(ctx context.Context) error {
 	fresh := context.WithoutCancel(ctx)
 	healed := g.Heal(fresh)
 	if g.state != StateHealed {
-		healed = errors.Join(healed, g.Heal(fresh)) // Once more: the first may have died of what is over now.
+		healed = errors.Join(healed, g.Heal(fresh)) // Retry: the cause may have passed.
 	}
 	if g.state != StateHealed {
 		return healed
 	}
-	if !g.injected { // Nothing was done, so there is nothing whose end could be shown.
+	if !g.injected { // Without an act there is no effect whose end could be shown.
 		return healed
 	}
 	if ctx.Err() == nil {
@@ -120,7 +122,7 @@ func (g *Guard) end(ctx context.Context) error {
 		if shown == nil || ctx.Err() == nil {
 			return healed
 		}
-		healed = errors.Join(healed, g.Heal(fresh)) // Given up while it waited.
+		healed = errors.Join(healed, g.Heal(fresh)) // ctx ended during ConfirmHealed.
 	}
 	g.cfg.Limits.ConfirmHealed = min(g.cfg.Limits.ConfirmHealed, g.cfg.Limits.Abandoned)
 	return errors.Join(healed, g.ConfirmHealed(fresh))

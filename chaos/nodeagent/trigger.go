@@ -21,7 +21,7 @@ const (
 // CSICallsPath is where the node service of the disk's CSI driver records its calls.
 const CSICallsPath = DiskStates + "node/calls.jsonl"
 
-// armedBound is how long a node may take until it waits.
+// armedBound is how long a node may take to arm.
 const armedBound = 20 * time.Second
 
 // TriggerEvent is a line of the agent's output: first that it waits, then what it did.
@@ -33,13 +33,14 @@ type TriggerEvent struct {
 	Error string       `json:"error,omitempty"`
 }
 
-// String tells how soon the command followed the call.
+// String describes the delay between the call and the command.
 func (s TriggerEvent) String() string {
 	return fmt.Sprintf("read of it %s later, done %s after it", s.Seen.Sub(s.Call).Round(10*time.Microsecond),
 		s.Done.Sub(s.Call).Round(10*time.Microsecond))
 }
 
-// Trigger is a node that waits for a CSI call. It ends with its command, with Stop, and with the harness.
+// Trigger is a node that waits for a CSI call and then runs a command. It ends with the command, with Stop, or with the
+// harness.
 type Trigger struct {
 	*Stream[TriggerEvent]
 	node   string

@@ -25,12 +25,12 @@ func BesideManifests(owner Owner) string {
 	return path.Join(path.Dir(path.Clean(ManifestDir)), owner.Name()+".yaml")
 }
 
-// ask is an action that calls the agent, which undoes nothing that is undone already.
+// ask returns an action that calls the agent. The agent's commands are idempotent.
 func ask(args ...string) Action { return Command(append([]string{nodeagent.Path}, args...)...) }
 
 func askFor(owner Owner, args ...string) Action { return ask(slices.Concat(args, owner.Flags())...) }
 
-// Thaw continues stopped processes. A later process with the pid of one is left alone.
+// Thaw returns the action that continues stopped processes. It leaves a later process with the same pid alone.
 func Thaw(all ...probe.Process) Action {
 	args := []string{"thaw"}
 	for _, p := range all {
@@ -39,7 +39,7 @@ func Thaw(all ...probe.Process) Action {
 	return ask(args...)
 }
 
-// Stop is the command that stops processes with SIGSTOP.
+// Stop returns the command that stops processes with SIGSTOP.
 func Stop(all ...probe.Process) []string {
 	argv := []string{"kill", "-s", "STOP"}
 	for _, p := range all {
@@ -48,28 +48,29 @@ func Stop(all ...probe.Process) []string {
 	return argv
 }
 
-// Restore gives a file its former content.
+// Restore returns the action that restores a file's former content.
 func Restore(path, content string) Action {
 	return Action{Argv: []string{nodeagent.Path, "restore", path}, Stdin: content}
 }
 
-// RemoveQdisc removes the owner's queueing discipline from a device.
+// RemoveQdisc returns the action that removes the owner's queueing discipline from a device.
 func RemoveQdisc(owner Owner, device string) Action {
 	action := askFor(owner, "qdisc")
 	action.Argv = append(action.Argv, device)
 	return action
 }
 
-// MendVolumes undoes the owner's damage to volumes of the node.
+// MendVolumes returns the action that undoes the owner's damage to volumes of the node.
 func MendVolumes(owner Owner) Action { return askFor(owner, "damage", "mend") }
 
-// SetClock is the command that sets a node's wall clock ahead of its boot clock. It does nothing in another boot than
-// the given one, since the boot clock began again.
+// SetClock returns the command that sets a node's wall clock ahead of its boot clock. It does nothing in another boot
+// than the given one, since the boot clock restarted.
 func SetClock(ahead time.Duration, boot string) []string {
 	return []string{nodeagent.Path, "clock", "--ahead", ahead.String(), "--boot", boot}
 }
 
-// DeleteTable deletes the owner's nftables table. It adds the table first, so that deleting never fails.
+// DeleteTable returns the action that deletes the owner's nftables table. It adds the table first, so that deleting
+// never fails.
 func DeleteTable(owner Owner) Action {
 	return Action{
 		Argv:  []string{"nft", "-f", "-"},
@@ -77,7 +78,7 @@ func DeleteTable(owner Owner) Action {
 	}
 }
 
-// ListPoints is the command that lists the fault points of a service of the shared disk's driver as JSON.
+// ListPoints returns the command that lists the fault points of a service of the shared disk's driver as JSON.
 func ListPoints(service string) []string {
 	return []string{nodeagent.DiskPath, "points", "list", "--state", nodeagent.DiskStates + service}
 }
@@ -98,7 +99,7 @@ type Qdisc struct {
 	Overlimits uint64 `json:"overlimits"` // How often it delayed a packet.
 }
 
-// ListQdiscs returns the owner's queueing disciplines on the node, told by handle and kind.
+// ListQdiscs returns the owner's queueing disciplines on the node, identified by handle and kind.
 func ListQdiscs(ctx context.Context, run Runner, owner Owner) ([]Qdisc, error) {
 	out, err := run(ctx, []string{"tc", "-s", "-json", "qdisc", "show"}, "")
 	if err != nil {
@@ -129,7 +130,7 @@ func QdiscGone(ctx context.Context, run Runner, owner Owner, device string) erro
 	if is, err := there(); err != nil || !is {
 		return err
 	}
-	// The kernel refuses any handle but that of the present one.
+	// The kernel refuses any handle but the present one.
 	_, err := run(ctx, []string{"tc", "qdisc", "del", "dev", device, "root", "handle", owner.Qdisc()}, "")
 	if err == nil {
 		return nil

@@ -19,7 +19,7 @@ const (
 	maxError      = 8 << 10  // Bytes of an entry's error. Each takes at most six in JSON.
 )
 
-// Entry says that a fault has come to a stage: for intent, that it is about to begin.
+// Entry records that a fault has reached a stage; intent means that it is about to begin.
 type Entry struct {
 	Schema int                `json:"schema"`
 	Run    string             `json:"run"`
@@ -31,8 +31,8 @@ type Entry struct {
 	Error  string             `json:"error,omitempty"` // Only with StageFaultFailed.
 }
 
-// File is where a journal is kept: an *os.File opened for appending. Sync returns when what was written survives a
-// crash of the machine.
+// File stores a journal: an *os.File opened for appending. Sync returns once the written data would survive a crash of
+// the machine.
 type File interface {
 	io.Writer
 	Sync() error
@@ -48,8 +48,8 @@ type Journal struct {
 // NewJournal returns a journal that appends to file.
 func NewJournal(file File) *Journal { return &Journal{file: file} }
 
-// Append writes that the fault f of a run has come to its stage, and returns when that is on disk. After an error
-// every further Append fails with it: a record after a torn one would make the tear look like damage.
+// Append records that the fault f of a run has reached its stage, and returns once that is on disk. After an error
+// every further Append fails with it: a record after a torn one would look like damage.
 func (j *Journal) Append(run string, at history.Time, f history.Fault) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -74,14 +74,14 @@ func (j *Journal) Append(run string, at history.Time, f history.Fault) error {
 	return j.err
 }
 
-// JournalRecord is what a journal was found to hold.
+// JournalRecord is the content of a journal.
 type JournalRecord struct {
 	Entries []Entry
-	Torn    bool // The last record was cut off, as by a crash while it was written. It is left out.
+	Torn    bool // The last record was cut off, as by a crash during its write, and is left out.
 }
 
-// ReadJournal reads a journal. A last record without its newline is torn, not wrong; anything else that is no entry is
-// an error, and the entries before it are returned beside it.
+// ReadJournal reads a journal. A last record without its newline is torn. Any other invalid record is an error,
+// returned beside the entries before it.
 func ReadJournal(r io.Reader) (JournalRecord, error) {
 	var rec JournalRecord
 	lines := bufio.NewReaderSize(r, maxLine)
@@ -115,8 +115,8 @@ func decodeEntry(line []byte) (e Entry, err error) {
 	return e, nil
 }
 
-// Open returns the last entry of every fault that was begun and not shown to be healed, in the order in which they
-// were begun. A fault that failed stays open: the entry that follows says whether its heal was shown.
+// Open returns the last entry of every fault that began and was not shown to be healed, in the order in which they
+// began. A failed fault stays open until an entry shows its heal.
 func (r JournalRecord) Open() []Entry {
 	type key struct {
 		run  string
@@ -134,9 +134,9 @@ func (r JournalRecord) Open() []Entry {
 		case e.Stage == history.StageIntent && !begun:
 			order = append(order, k)
 		case !begun:
-			continue // Nothing is open: a failure after the end, or before the beginning.
+			continue // Nothing is open: it failed after its end, or before its beginning.
 		case e.Stage == history.StageFaultFailed && old.Stage == history.StageHealed:
-			continue // Healed says more than that showing it failed.
+			continue // Keep healed, which says more than the failure to show it.
 		}
 		last[k] = e
 	}
@@ -144,7 +144,7 @@ func (r JournalRecord) Open() []Entry {
 	for _, k := range order {
 		if e, ok := last[k]; ok {
 			open = append(open, e)
-			delete(last, k) // The same step may have been begun twice.
+			delete(last, k) // The same step may have begun twice.
 		}
 	}
 	return open

@@ -106,8 +106,8 @@ func listObjects(ctx context.Context, run Runner, resource string) ([]object, er
 	return list.Items, nil
 }
 
-// Unmark undoes, through kubectl, what the owner's marks on objects of a resource stand for, and returns what it did.
-// An object whose deletion is stuck is an error: its effect goes on.
+// Unmark reverts, through kubectl, the changes behind the owner's marks on objects of a resource, and returns what it
+// did. It is an error if an object's deletion is stuck, since its effect goes on.
 func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did []string, err error) {
 	objects, err := listObjects(ctx, run, resource)
 	if err != nil {
@@ -136,7 +136,8 @@ func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did 
 	return did, errors.Join(errs...)
 }
 
-// unmark returns the command that undoes the owner's mark on the object and what that does, or nothing without a mark.
+// unmark returns the command that reverts the change behind the owner's mark and its description, or nothing without a
+// mark.
 func (o object) unmark(owner Owner, resource string) (argv []string, does string) {
 	mine := func(name string) bool { return name == owner.Name() }
 	if o.Kind == "ResourceQuota" && mine(o.Metadata.Name) || mine(o.Metadata.Labels[OwnerLabel]) {

@@ -63,7 +63,8 @@ func (o Owner) Timer() string { return o.Unit() + timerExt }
 // Name is the owner's name where no other grammar applies: a fault point, the value of an annotation.
 func (o Owner) Name() string { return fmt.Sprintf("%s%s-%d", namePrefix, o.Run, o.Step) }
 
-// Qdisc is the owner's handle of queueing disciplines, "5ea:", their only name. The kernel's own begin at 8000 (tc(8)).
+// Qdisc is the owner's handle of queueing disciplines, "5ea:", which is all that names them. The kernel's own begin at
+// 8000 (tc(8)).
 func (o Owner) Qdisc() string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(o.Name())) // It cannot fail (package hash).

@@ -30,7 +30,7 @@ func On(node clusters.Node) Runner {
 type Action struct {
 	Argv  []string `json:"argv"`
 	Stdin string   `json:"stdin,omitempty"`
-	Tells bool     `json:"tells,omitempty"` // It prints a line for the report for each thing that it undid.
+	Tells bool     `json:"tells,omitempty"` // It prints a line for the report for each thing that it undoes.
 }
 
 // Command returns the action of a command without standard input.
@@ -40,8 +40,8 @@ func Command(argv ...string) Action { return Action{Argv: argv} }
 type Task struct {
 	Node      clusters.Node
 	Actions   []Action
-	UntilBoot bool          // A boot of the node undoes it as well.
-	Power     bool          // The node is brought back, by the watchdog: no timer on the node could do that.
+	UntilBoot bool          // A boot of the node undoes it too.
+	Power     bool          // The watchdog brings the node back; no timer on the node could.
 	Longer    time.Duration // Added to the life of the fault.
 }
 
@@ -98,7 +98,7 @@ const (
 	carryOutBound = 20 * time.Second // By the guard, whose own bound is longer.
 )
 
-// CarryOut carries out what the owner has armed on a node, if anything.
+// CarryOut carries out the undo that the owner armed on a node, if any.
 func CarryOut(ctx context.Context, node clusters.Node, owner Owner) error {
 	return nodeagent.On(node).Call(ctx, &Report{}, nil,
 		append([]string{"undo", "--bound", carryOutBound.String()}, owner.Flags()...)...)

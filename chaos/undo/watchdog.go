@@ -223,7 +223,7 @@ func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
 		defer close(ended)
 		line, _ := bufio.NewReader(stdout).ReadString('\n') // Anything but armedLine is a failure.
 		printed <- line
-		_ = cmd.Wait() // Its log tells.
+		_ = cmd.Wait() // Its log has the cause.
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, armBound, fmt.Errorf("not armed within %s", armBound))
 	defer cancel()
@@ -300,7 +300,7 @@ func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log
 	if err != nil {
 		return fmt.Errorf("open order: %w", err)
 	}
-	defer func() { _ = file.Close() }() // Nothing was written to it, and it gives the lock back.
+	defer func() { _ = file.Close() }() // Nothing was written to it; closing releases the lock.
 	if free, err := lock(file); err != nil || !free {
 		return errors.Join(err, fmt.Errorf("watch %s: another process does already", path))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// What follows reads the spec of each action: what its values mean as parameters of our fault, and which of them the
-// schema of Chaos Mesh, or we, refuse.
+// The functions below read the spec of each action: they turn its values into parameters of our fault and refuse those
+// that Chaos Mesh's schema, or Seatrial, does not allow.
 
 func (m manifest) podKill([]int) []plan.Fault {
 	s := m.Object.(*v1alpha1.PodChaos).Spec
@@ -42,7 +42,7 @@ func (m manifest) packetLoss([]int) []plan.Fault {
 	return []plan.Fault{m.loss("spec.loss.loss", m.Object.(*v1alpha1.NetworkChaos).Spec.Loss.Loss)}
 }
 
-// loss returns the loss of a share of what a node sends, a whole number as the kernel takes it.
+// loss returns the fault that drops a share of a node's outgoing packets; the kernel takes a whole percentage.
 func (m manifest) loss(path, text string) plan.Fault {
 	share, err := strconv.ParseFloat(text, 64)
 	switch {
@@ -54,7 +54,7 @@ func (m manifest) loss(path, text string) plan.Fault {
 	return plan.Fault{Params: plan.Params{"direction": "out", "percent": int(share)}}
 }
 
-// direction turns the words of Chaos Mesh, seen from the first side, into ours, seen from the victim.
+// direction converts Chaos Mesh's direction, seen from the first side, into ours, seen from the victim.
 func (m manifest) direction(path, theirs string) plan.Params {
 	m.errs.OneOf(m.path(path), "direction", theirs, "both", "from", "to")
 	if ours := map[string]string{"to": "out", "from": "in"}[theirs]; ours != "" {
@@ -63,7 +63,7 @@ func (m manifest) direction(path, theirs string) plan.Params {
 	return plan.Params{}
 }
 
-// podPartition cuts pods off from others. What is left empty is "to" and "drop" for Chaos Mesh.
+// podPartition cuts pods off from others. Chaos Mesh's defaults are direction "to" and action "drop".
 func (m manifest) podPartition(victims []int) []plan.Fault {
 	s := m.Object.(*v1alpha1.NetworkChaos).Spec
 	behavior := cmp.Or(s.PartitionBehavior, v1alpha1.DropPartitionBehavior)
@@ -84,7 +84,7 @@ func (m manifest) podPartition(victims []int) []plan.Fault {
 	return faults
 }
 
-// ioMethods are the operations of a file system that Chaos Mesh knows (v1alpha1.IoMethod).
+// ioMethods are the file system operations of Chaos Mesh (v1alpha1.IoMethod).
 func ioMethods() []string {
 	return []string{
 		"lookup", "forget", "getattr", "setattr", "readlink", "mknod", "mkdir", "unlink", "rmdir", "symlink", "rename",
@@ -107,7 +107,7 @@ func (m manifest) io([]int) []plan.Fault {
 		m.add("spec.percent", "use 15 or more", "%d percent of calls are too few: to see one takes more calls than "+
 			"there is time for", s.Percent)
 	}
-	// The probe of files carries these out: they leave the volume as it is.
+	// The probe uses these methods, which leave the volume unchanged.
 	seen := len(s.Methods) == 0 || slices.Contains(s.Methods, "getattr") || slices.Contains(s.Methods, "lookup")
 	for _, method := range s.Methods {
 		seen = m.errs.OneOf(m.path("spec.methods"), "method", string(method), ioMethods()...) && seen
@@ -124,7 +124,7 @@ func (m manifest) io([]int) []plan.Fault {
 	return []plan.Fault{{}}
 }
 
-// workers refuses the control plane as a victim.
+// workers refuses control-plane nodes as victims.
 func (m manifest) workers(victims []int) {
 	if slices.Contains(victims, controlPlane) {
 		m.add("spec.selector", "choose a worker", "the control plane cannot be its victim")
@@ -137,13 +137,13 @@ func (m manifest) machineLoss(victims []int) []plan.Fault {
 	return []plan.Fault{m.loss("spec.network-loss.percent", percent)}
 }
 
-// The signals that end a process at once, and stop it.
+// The signals that kill and stop a process.
 const (
 	sigkill = 9
 	sigstop = 19
 )
 
-// process is a signal to a process of a worker, or to a component of the control plane.
+// process returns a signal to a process of a worker or to a component of the control plane.
 func (m manifest) process(victims []int) []plan.Fault {
 	s := m.Object.(*v1alpha1.PhysicalMachineChaos).Spec.Process
 	worker := map[string]string{"containerd": "runtime", "kube-proxy": "kube-proxy", "kubelet": "kubelet"}
@@ -187,7 +187,7 @@ func (m manifest) machinePartition(victims []int) []plan.Fault {
 	return faults
 }
 
-// pause returns the step that lets time pass.
+// pause returns a step that waits.
 func pause(d time.Duration, of, note string) plan.Step {
 	return plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(d), Bound: plan.Duration(d + time.Minute),
 		Note: from(of, note)}

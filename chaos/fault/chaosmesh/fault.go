@@ -21,31 +21,32 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Name is the name of the fault that is left to Chaos Mesh.
+// Name is the name of the fault that Chaos Mesh carries out.
 const Name = "mesh"
 
-// Needs is what the cluster must have for it.
+// Needs is the capability that it requires.
 const Needs = "chaos-mesh"
 
-// Experiment returns the fault that is left to Chaos Mesh in the cluster: an experiment on the victim's pod.
+// Experiment returns the fault that Chaos Mesh in the cluster carries out: an experiment on the victim's pod.
 //
-// What: an object of chaos-mesh.org/v1alpha1 in the trial's namespace, with the victim by name and the label of its
-// owner, made with strict field validation. Its duration is the fault's longest life: Chaos Mesh ends it when nobody
-// does, and a timer on the control plane deletes the object then.
+// Inject creates an object of chaos-mesh.org/v1alpha1 in the trial's namespace with strict field validation. It selects
+// the victim by name and has the owner's label. Its duration is the fault's life: Chaos Mesh ends it if nobody does,
+// and a timer on the control plane then deletes the object.
 //
-// Shown: the conditions Selected and AllInjected are True, the records name the victim and nobody else, and a probe of
-// ours sees the effect, which it did not see before: a program that stresses in the pod; none left of the processes
-// that ran in it; files of the volume that take as long as planned to tell their size, or fail as planned.
+// Confirm requires the conditions Selected and AllInjected, records that name only the victim, and a probe of ours that
+// sees the effect and did not see it before: a stress program in the pod; none of the pod's former processes; file
+// attributes of the volume that take as long, or fail, as planned.
 //
-// Healed: the object is deleted and gone, with AllRecovered, and the probe does not see the effect any more. An object
-// that stays is let go by force after its pod was deleted, with which everything that was done to it ends.
+// ConfirmHealed requires that the object is recovered (AllRecovered), deleted and gone, and that the probe does not see
+// the effect. If the object stays, its pod is deleted, which ends every effect, and Chaos Mesh is told to release the
+// object.
 func Experiment() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    Name,
-		Summary: "Leaves an experiment on the victim's pod to the Chaos Mesh that is in the cluster.",
-		Shown: "Selected and AllInjected are True, the records name the victim alone, and a probe of ours sees the " +
+		Summary: "Has the Chaos Mesh in the cluster run an experiment on the victim's pod.",
+		Shown: "Selected and AllInjected are True, the records name only the victim, and a probe of ours sees the " +
 			"effect, which it did not see before.",
-		Healed:   "The object is deleted and gone, and the probe does not see the effect any more.",
+		Healed:   "The object is deleted and gone, and the probe no longer sees the effect.",
 		Needs:    []string{Needs, "systemd"},
 		Upstream: "chaos-mesh.org; chaos-mesh#2449, #4280",
 		Example:  plan.Params{"manifest": json.RawMessage(exampleManifest)},
@@ -56,7 +57,7 @@ func Experiment() fault.Definition {
 	})
 }
 
-// exampleManifest is an experiment on the first pod, as it stands in a plan.
+// exampleManifest is an experiment on the first pod, as written in a plan.
 const exampleManifest = `{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "IOChaos",
 "metadata": {"name": "slow-disk", "namespace": "trial"}, "spec": {"action": "latency", "delay": "300ms",
 "duration": "1m", "mode": "all", "selector": {"pods": {"trial": ["mysql-0"]}}, "volumePath": "/var/lib/mysql"}}`
@@ -75,7 +76,7 @@ func (p params) Validate(s plan.Setting) plan.FieldErrors {
 	if len(errs) > 0 {
 		return errs.Under("manifest")
 	}
-	if !left(obj) {
+	if !probed(obj) {
 		errs.Add("manifest.kind", "use one experiment on pods", "%T cannot be left to Chaos Mesh", obj)
 		return errs
 	}
@@ -90,13 +91,13 @@ func (p params) Validate(s plan.Setting) plan.FieldErrors {
 	return i.errs
 }
 
-// left reports whether an object is of an experiment that is left to Chaos Mesh: there is a probe for it.
-func left(obj client.Object) bool {
+// probed reports whether Chaos Mesh carries the object's experiment out: there is a probe for it.
+func probed(obj client.Object) bool {
 	_, err := newProbe(obj, fault.Env{})
 	return err == nil
 }
 
-// The bounds of what Chaos Mesh does.
+// The bounds of Chaos Mesh's actions.
 const (
 	injectBound  = 45 * time.Second
 	recoverBound = 60 * time.Second
@@ -104,7 +105,7 @@ const (
 	look         = 500 * time.Millisecond
 )
 
-// experiment is one object, on its way.
+// experiment is one object of Chaos Mesh.
 type experiment struct {
 	env   fault.Env
 	body  []byte
@@ -112,7 +113,7 @@ type experiment struct {
 	probe probe
 }
 
-// read makes the object of the plan's manifest that is sent to the API server.
+// read decodes the plan's manifest into the object to create.
 func (e *experiment) read(manifest json.RawMessage) error {
 	obj, errs := decode(manifest)
 	if err := errs.Err(); err != nil {
@@ -132,7 +133,7 @@ func (e *experiment) read(manifest json.RawMessage) error {
 	return err
 }
 
-// objects returns the objects of the kind; an error when the cluster does not serve it.
+// objects returns the client for the object's kind. It is an error if the cluster does not serve the kind.
 func (e *experiment) objects() (objects, error) {
 	plural, err := installed(e.env.Kube, e.kind)
 	return objects{
@@ -142,13 +143,13 @@ func (e *experiment) objects() (objects, error) {
 
 func (e *experiment) name() string { return strings.ToLower(e.env.Owner.Name()) }
 
-// Undo has the control plane delete the experiment.
+// Undo has the control plane delete the object.
 func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {
 	resource := strings.ToLower(e.kind) + ".chaos-mesh.org"
 	return undo.OnControlPlane(ctx, e.env.Cluster, undo.RemoveMarks(e.env.Owner, resource))
 }
 
-// Inject shows that the effect is not there, and makes the object.
+// Inject checks that the effect is not there, then creates the object.
 func (e *experiment) Inject(ctx context.Context) error {
 	o, err := e.objects()
 	if err != nil {
@@ -160,7 +161,7 @@ func (e *experiment) Inject(ctx context.Context) error {
 	return o.create(ctx, e.body)
 }
 
-// Confirm shows what Chaos Mesh says of the experiment, and then what our probe sees.
+// Confirm waits for Chaos Mesh's status and then for the probe.
 func (e *experiment) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
@@ -170,7 +171,7 @@ func (e *experiment) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, fault.Await(what, look, injectBound, e.injected(o)), e.probe.seen)
 }
 
-// injected looks whether Chaos Mesh says that the victim, and nobody else, is injected.
+// injected checks that Chaos Mesh's status names the victim as injected, and nobody else.
 func (e *experiment) injected(o objects) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		begin := e.env.Clock()
@@ -194,7 +195,7 @@ func (e *experiment) injected(o objects) fault.Show {
 	}
 }
 
-// Held shows that Chaos Mesh and our probe still say so.
+// Held checks Chaos Mesh's status and the probe again.
 func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
@@ -203,7 +204,7 @@ func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, e.injected(o), e.probe.seen)
 }
 
-// Heal deletes the object; that it goes is for ConfirmHealed to wait for. A cluster without the kind has none.
+// Heal deletes the object; ConfirmHealed waits until it is gone. A cluster without the kind has none.
 func (e *experiment) Heal(ctx context.Context) error {
 	o, err := e.objects()
 	if errors.Is(err, errNotInstalled) {
@@ -215,7 +216,7 @@ func (e *experiment) Heal(ctx context.Context) error {
 	return o.remove(ctx, e.name())
 }
 
-// ConfirmHealed shows that the object is gone, and then that the effect is.
+// ConfirmHealed waits until the object is gone and then until the effect is.
 func (e *experiment) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
@@ -257,7 +258,7 @@ func (e *experiment) gone(o objects, bound time.Duration) fault.Show {
 	}
 }
 
-// byForce deletes the pod, with which everything ends that was done to it, and then has Chaos Mesh let the object go.
+// byForce deletes the pod, which ends every effect, and then has Chaos Mesh release the object.
 func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, error) {
 	pods := e.env.Kube.CoreV1().Pods(e.env.Namespace)
 	begin := e.env.Clock()
@@ -265,7 +266,7 @@ func (e *experiment) byForce(ctx context.Context, o objects) ([]fault.Fact, erro
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("undo by force: get pod %q: %w", e.env.Pod, err)
 	}
-	uid := types.UID("") // Of a pod that is gone already.
+	uid := types.UID("") // Stays empty if the pod is gone.
 	if err == nil {
 		uid = pod.UID
 		err = pods.Delete(ctx, e.env.Pod, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

@@ -18,7 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/scenarios"
 )
 
-// Around is the plan that manifests from a file are put into: a workload, under load before, between and after them.
+// Around describes the plan to import manifests into: a workload under load before, between and after them.
 type Around struct {
 	Replicas int // Of the database; 0 is 3.
 	Workers  int // Of the cluster; 0 is 2.
@@ -26,20 +26,19 @@ type Around struct {
 	Labels   map[string]string // See plan.Mesh.
 	Machines map[string]int    // See plan.Mesh.
 	Times    int               // See plan.Mesh.
-	// Together has the manifests carried out at the same time, as `kubectl apply` of one file does; otherwise they are
-	// carried out one after the other.
+	// Together runs the manifests at the same time, as `kubectl apply` of one file does; otherwise one after the other.
 	Together bool
 	Faults   []plan.FaultCaps
 }
 
-// imported is the name of the scenario of a plan that was made of manifests.
+// imported is the scenario name of a plan made from manifests.
 const imported = "chaos-mesh"
 
-// between is how many inserts are acknowledged before, between and after the manifests: enough to see that the database
-// works.
+// between is the number of inserts to acknowledge before, between and after the manifests, which shows that the
+// database works.
 const between = 100
 
-// Import makes a plan of manifests in YAML or JSON. It returns plan.FieldErrors with all that is wrong with them.
+// Import makes a plan from manifests in YAML or JSON. It returns all errors as plan.FieldErrors.
 func Import(data []byte, a Around) (plan.Plan, error) {
 	if a.Replicas == 0 {
 		a.Replicas = 3
@@ -73,8 +72,8 @@ func Import(data []byte, a Around) (plan.Plan, error) {
 	return p, nil
 }
 
-// Expand puts the steps that they mean in the place of a plan's manifests, at any depth, and numbers all steps anew. A
-// plan without manifests is returned as it is. Nothing of p is changed.
+// Expand replaces a plan's manifests, at any depth, with their steps, and numbers all steps anew. It returns a plan
+// without manifests as it is and does not change p.
 func Expand(p plan.Plan, faults []plan.FaultCaps) (plan.Plan, error) {
 	isManifest := func(s plan.Step) bool { return s.Do == plan.ActionMesh && s.Mesh != nil }
 	if !slices.ContainsFunc(p.AllSteps(), isManifest) {
@@ -105,7 +104,7 @@ func Expand(p plan.Plan, faults []plan.FaultCaps) (plan.Plan, error) {
 	return p, nil
 }
 
-// shorten gives each step its share of what a manifest may take.
+// shorten gives each step its share of the time that a manifest may take.
 func shorten(steps []plan.Step, most time.Duration) {
 	all := bounds(steps)
 	for i := range steps {
@@ -114,13 +113,13 @@ func shorten(steps []plan.Step, most time.Duration) {
 	}
 }
 
-// The limits of what is read. They keep a file of hostile size from filling the memory.
+// The limits of the input, so that a hostile file cannot fill the memory.
 const (
 	maxBytes     = 1 << 20
 	maxDocuments = 64
 )
 
-// Is reports whether data looks like a manifest of Chaos Mesh, and not like a plan.
+// Is reports whether data looks like a Chaos Mesh manifest rather than a plan.
 func Is(data []byte) bool {
 	var plan struct {
 		APIVersion string `json:"apiVersion"`
@@ -137,14 +136,14 @@ func Is(data []byte) bool {
 	})
 }
 
-// documents splits YAML at its separators, and leaves out what is empty or all comments.
+// documents splits YAML at its separators and drops documents that are empty or only comments.
 func documents(data []byte) [][]byte {
 	var docs [][]byte
 	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for len(docs) <= maxDocuments {
 		doc, err := reader.Read()
 		if err != nil {
-			return docs // The reader fails at the end alone: it only looks at lines.
+			return docs // The only error is the end of data.
 		}
 		for line := range bytes.Lines(doc) {
 			line = bytes.TrimSpace(line)
@@ -157,7 +156,7 @@ func documents(data []byte) [][]byte {
 	return docs
 }
 
-// Parse decodes manifests in YAML or JSON, one document each. It returns plan.FieldErrors with all that is wrong.
+// Parse decodes manifests in YAML or JSON, one for each document. It returns all errors as plan.FieldErrors.
 func Parse(data []byte) ([]client.Object, error) {
 	var errs plan.FieldErrors
 	docs := documents(data)
@@ -181,7 +180,7 @@ func Parse(data []byte) ([]client.Object, error) {
 	return objects, errs.Err()
 }
 
-// decode decodes one document strictly, and validates what the API server would of its metadata.
+// decode decodes one document strictly and validates its metadata as the API server would.
 func decode(doc []byte) (obj client.Object, errs plan.FieldErrors) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`

@@ -10,7 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/chaosmesh"
 )
 
-// mistake is a manifest with one thing wrong: what is replaced by what in a good one, and the field that must be named.
+// mistake replaces a text of a valid manifest; the error must name the field.
 type mistake struct {
 	Name  string `json:"name"`
 	Old   string `json:"old"`
@@ -18,7 +18,7 @@ type mistake struct {
 	Field string `json:"field"` // Empty for the whole manifest.
 }
 
-// mistakes are by the manifest that they are made in.
+// mistakes are grouped by the valid manifest.
 func mistakes(t *testing.T) map[string][]mistake {
 	t.Helper()
 	var all map[string][]mistake
@@ -28,7 +28,7 @@ func mistakes(t *testing.T) map[string][]mistake {
 	return all
 }
 
-// TestMistakesAreRefused makes every mistake, one at a time: the field is named, and nothing is made of the manifest.
+// TestMistakesAreRefused makes one mistake at a time: the error names the field, and there are no steps.
 func TestMistakesAreRefused(t *testing.T) {
 	n := 0
 	for file, list := range mistakes(t) {
@@ -49,7 +49,7 @@ func TestMistakesAreRefused(t *testing.T) {
 	}
 }
 
-// refused holds that a manifest is refused, and that the field is named first or among others.
+// refused checks that a manifest is refused with an error that names the field.
 func refused(t *testing.T, manifest, field string) {
 	t.Helper()
 	p, err := chaosmesh.Import([]byte(manifest), around())
@@ -71,7 +71,7 @@ func refused(t *testing.T, manifest, field string) {
 	t.Errorf("got %v, want %s", err, field)
 }
 
-// TestUnknownFieldsAnywhereAreRefused puts a field that there is not into every object of every manifest.
+// TestUnknownFieldsAnywhereAreRefused adds an unknown field to every object of every manifest.
 func TestUnknownFieldsAnywhereAreRefused(t *testing.T) {
 	n := 0
 	for file := range mistakes(t) {
@@ -92,7 +92,7 @@ func TestUnknownFieldsAnywhereAreRefused(t *testing.T) {
 	t.Logf("%d generated", n)
 }
 
-// objects returns the paths of all objects of a document that have fields of their own, and not keys of the user's.
+// objects returns the paths of all objects in a document whose keys are fields and not the user's.
 func objects(t *testing.T, doc string) []string {
 	t.Helper()
 	var tree map[string]any
@@ -122,7 +122,7 @@ func objects(t *testing.T, doc string) []string {
 	return paths
 }
 
-// surplus returns the document with a field more in the object of that path.
+// surplus returns the document with an unknown field in the object at the path.
 func surplus(t *testing.T, doc, path string) []byte {
 	t.Helper()
 	var tree map[string]any

@@ -21,37 +21,37 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// importer turns manifests into steps, and collects what is wrong with them.
+// importer turns manifests into steps and collects errors.
 type importer struct {
 	work      plan.Workload
 	seed      uint64
 	rand      *rand.Rand
-	faults    []plan.FaultCaps // Those that this Seatrial has.
-	mesh      plan.Mesh        // What the manifests call the pods and nodes of the trial.
-	namespace string           // That which stands for the trial's own; empty until a manifest names one.
+	faults    []plan.FaultCaps // The faults of this Seatrial.
+	mesh      plan.Mesh        // The names that manifests use for the trial's pods and nodes.
+	namespace string           // Stands for the trial's namespace; empty until a manifest names one.
 	errs      plan.FieldErrors
 }
 
 func newImporter(work plan.Workload, seed uint64, faults []plan.FaultCaps) *importer {
-	// The second number keeps what is drawn here apart from any other use of the same seed.
+	// The second number separates these draws from other uses of the seed.
 	return &importer{work: work, seed: seed, rand: rand.New(rand.NewPCG(seed, 0xc4a0_5e5b)), faults: faults}
 }
 
-// manifest is one object of Chaos Mesh, as it was written.
+// manifest is one object of Chaos Mesh as written.
 type manifest struct {
 	*importer
 	client.Object
-	at    string // Its path in the source, for example "manifests[1]".
-	spec  string // What its spec is called there.
-	lasts string // The path of what says how long it lasts.
+	at       string // Its path in the source, for example "manifests[1]".
+	spec     string // The path of its spec.
+	duration string // The path of the field with its duration.
 }
 
-// Name is the kind and the name, for a sentence.
+// Name returns the kind and the name, for a sentence.
 func (m manifest) Name() string { return m.kind() + "/" + m.GetName() }
 
 func (m manifest) kind() string { return reflect.TypeOf(m.Object).Elem().Name() }
 
-// path returns the path of a field of the object in the source.
+// path returns the path of an object's field in the source.
 func (m manifest) path(path string) string {
 	if path == "spec" || strings.HasPrefix(path, "spec.") {
 		path = m.spec + strings.TrimPrefix(path, "spec")
@@ -59,15 +59,15 @@ func (m manifest) path(path string) string {
 	return plan.Join(m.at, path)
 }
 
-// add adds one error. The path is that within the object.
+// add adds an error at a path within the object.
 func (m manifest) add(path, fix, detail string, args ...any) {
 	m.errs.Add(m.path(path), fix, detail, args...)
 }
 
-// specOf returns the spec of an object, which every kind of Chaos Mesh has.
+// specOf returns the spec of an object; every kind of Chaos Mesh has one.
 func specOf(obj client.Object) reflect.Value { return reflect.ValueOf(obj).Elem().FieldByName("Spec") }
 
-// podsOf returns the selector of an experiment on pods, as it stands in it; nil for other objects.
+// podsOf returns a pointer to the selector in an experiment on pods, nil for other objects.
 func podsOf(obj client.Object) *v1alpha1.PodSelector {
 	if f := specOf(obj).FieldByName("PodSelector"); f.IsValid() {
 		return f.Addr().Interface().(*v1alpha1.PodSelector)
@@ -77,7 +77,7 @@ func podsOf(obj client.Object) *v1alpha1.PodSelector {
 
 // steps returns the steps of one object.
 func (i *importer) steps(at string, obj client.Object) (steps []plan.Step) {
-	m := manifest{importer: i, Object: obj, at: at, spec: "spec", lasts: "spec.duration"}
+	m := manifest{importer: i, Object: obj, at: at, spec: "spec", duration: "spec.duration"}
 	return m.valid(func() []plan.Step {
 		switch o := obj.(type) {
 		case *v1alpha1.Workflow:
@@ -89,14 +89,14 @@ func (i *importer) steps(at string, obj client.Object) (steps []plan.Step) {
 	})
 }
 
-// valid returns the steps of an object that is legal by our rules and by those of Chaos Mesh, which its webhook has.
+// valid returns the steps of an object that passes Seatrial's rules and those of Chaos Mesh's webhook.
 func (m manifest) valid(read func() []plan.Step) []plan.Step {
 	before := len(m.errs)
 	steps := read()
 	if len(m.errs) > before {
 		return nil
 	}
-	ctrllog.SetLogger(logr.Discard()) // The webhooks log every call, and complain without a logger.
+	ctrllog.SetLogger(logr.Discard()) // The webhooks log every call and complain without a logger.
 	obj := m.DeepCopyObject().(v1alpha1.WebhookObject)
 	err := obj.Default(context.Background(), obj)
 	if err == nil {
@@ -115,16 +115,15 @@ func (m manifest) valid(read func() []plan.Step) []plan.Step {
 
 // The limits of an experiment and of its steps.
 const (
-	// moment is how long the effect of a fault is left in place that is over as soon as it was shown.
-	moment = time.Second
-	// overhead is what a step may take beside the time that its effect is held: to inject, to confirm, to heal and to
-	// show that it is gone.
+	// oneShotHold is the hold of a fault whose experiment has no duration.
+	oneShotHold = time.Second
+	// overhead bounds the time of a step outside of its hold: inject, confirm, heal and confirm healed.
 	overhead = 5 * time.Minute
-	// MaxLength is how long an experiment may last: a trial of hours is a mistyped one.
+	// MaxLength bounds the duration of an experiment: a trial of hours is likely a typing error.
 	MaxLength = 12 * time.Hour
 )
 
-// experiment returns the steps of one experiment: its faults on each of its victims, all at once.
+// experiment returns the steps of one experiment: its faults on all its victims at the same time.
 func (m manifest) experiment() []plan.Step {
 	before := len(m.errs)
 	row, ok := m.row()
@@ -137,13 +136,13 @@ func (m manifest) experiment() []plan.Step {
 	}
 	atOnce := m.atOnce()
 	length := specOf(m.Object).FieldByName("Duration").Interface().(*string)
-	hold := m.length(m.lasts, length, atOnce)
+	hold := m.length(m.duration, length, atOnce)
 	victims, note := m.victims()
 	if atOnce && length != nil {
 		note = addNote(note, "duration does nothing: it is over at once")
 	}
 	if atOnce {
-		hold = moment
+		hold = oneShotHold
 	}
 	if names := specOf(m.Object).FieldByName("ContainerNames"); names.IsValid() {
 		m.containers(names.Interface().([]string))
@@ -157,10 +156,10 @@ func (m manifest) experiment() []plan.Step {
 		for _, f := range faults {
 			f.Name, f.Ordinal, f.Hold = cmp.Or(f.Name, row.fault), n, plan.Duration(hold)
 			if f.Params = maps.Clone(f.Params); f.Name == Name {
-				f.Params = plan.Params{"manifest": m.leave(n)}
+				f.Params = plan.Params{"manifest": m.forVictim(n)}
 			}
 			if n == controlPlane {
-				f.Ordinal = m.work.Start // The victim is the control plane, whichever pod it was chosen by.
+				f.Ordinal = m.work.Start // The control plane is the victim, so the pod does not matter.
 			}
 			if !slices.ContainsFunc(m.faults, func(c plan.FaultCaps) bool { return c.Name == f.Name }) {
 				m.add("spec", "leave it out", "it would be the fault %q, which this Seatrial does not have", f.Name)
@@ -180,7 +179,7 @@ func (m manifest) experiment() []plan.Step {
 	return m.together(m.Name(), branches)
 }
 
-// atOnce reports that an experiment is over at once, and needs no duration.
+// atOnce reports whether an experiment acts once, so that it needs no duration.
 func (m manifest) atOnce() bool {
 	if o, ok := m.Object.(*v1alpha1.PhysicalMachineChaos); ok {
 		return o.Spec.Process != nil && o.Spec.Process.Signal != sigstop
@@ -188,7 +187,7 @@ func (m manifest) atOnce() bool {
 	return m.Object.(v1alpha1.InnerObject).IsOneShot()
 }
 
-// containers checks that no container is named twice, and none without a name.
+// containers checks that container names are not empty and not repeated.
 func (m manifest) containers(names []string) {
 	for i, name := range names {
 		if name == "" || slices.Contains(names[:i], name) {
@@ -197,7 +196,7 @@ func (m manifest) containers(names []string) {
 	}
 }
 
-// length reads how long something lasts. What must be ended has to say when; what is over at once need not.
+// length reads a duration. It is required unless the experiment acts once.
 func (m manifest) length(path string, duration *string, atOnce bool) time.Duration {
 	if duration == nil || *duration == "" {
 		if !atOnce {
@@ -215,12 +214,12 @@ func (m manifest) length(path string, duration *string, atOnce bool) time.Durati
 	return d
 }
 
-// placeholder is the namespace of the pods in a manifest that is part of a plan. It becomes the trial's own, which has
-// no name before the trial begins.
+// placeholder is the pods' namespace in a plan's manifest. It is replaced by the trial's namespace, whose name is
+// unknown until the trial begins.
 const placeholder = "trial"
 
-// leave returns the manifest as it was written, for one victim, by name: what Chaos Mesh in the cluster is given.
-func (m manifest) leave(ordinal int) json.RawMessage {
+// forVictim returns the manifest for Chaos Mesh in the cluster, with one victim, by name.
+func (m manifest) forVictim(ordinal int) json.RawMessage {
 	obj := m.DeepCopyObject().(client.Object)
 	meta := metav1.ObjectMeta{Name: m.GetName(), Namespace: placeholder}
 	reflect.ValueOf(obj).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(meta))
@@ -234,7 +233,7 @@ func (m manifest) leave(ordinal int) json.RawMessage {
 	return body
 }
 
-// encode writes an object as JSON without what only the cluster fills in.
+// encode returns an object as JSON without the fields that the cluster sets.
 func encode(obj client.Object) (json.RawMessage, error) {
 	data, err := json.Marshal(obj)
 	var fields map[string]any
@@ -251,7 +250,7 @@ func encode(obj client.Object) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// together returns the one step that carries out several sequences at the same time; a single sequence stays as it is.
+// together returns a step that runs sequences in parallel; it returns a single sequence as it is.
 func (m manifest) together(name string, branches [][]plan.Step) []plan.Step {
 	if len(branches) < 2 {
 		return slices.Concat(branches...)
@@ -270,7 +269,7 @@ func (m manifest) together(name string, branches [][]plan.Step) []plan.Step {
 	}}
 }
 
-// bounds returns how long steps may take, one after the other.
+// bounds returns the sum of the steps' bounds.
 func bounds(steps []plan.Step) time.Duration {
 	all := time.Duration(0)
 	for _, s := range steps {
@@ -279,7 +278,7 @@ func bounds(steps []plan.Step) time.Duration {
 	return all
 }
 
-// from is the note of a step that comes from a manifest.
+// from returns the note of a step that comes from a manifest.
 func from(name, note string) string { return plan.Printable(addNote("from "+name, note), 300) }
 
 func addNote(a, b string) string {

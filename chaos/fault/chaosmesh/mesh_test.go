@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// faults are all that a manifest can mean, whatever this Seatrial has.
+// faults are all faults that a manifest can become.
 func faults() []plan.FaultCaps {
 	takes := func(name string, params ...string) plan.FaultCaps {
 		return plan.FaultCaps{Name: name, Params: params, Check: plan.Names(params...)}
@@ -44,7 +44,7 @@ func around() chaosmesh.Around {
 	return chaosmesh.Around{Seed: 7, Faults: faults(), Machines: map[string]int{"worker-1": 0}}
 }
 
-// errorsOf returns the errors of fields, and fails when there is any other.
+// errorsOf returns the field errors and fails on any other error.
 func errorsOf(t *testing.T, err error) plan.FieldErrors {
 	t.Helper()
 	var list plan.FieldErrors
@@ -62,7 +62,7 @@ func errorsOf(t *testing.T, err error) plan.FieldErrors {
 	return list
 }
 
-// TestManifestsBecomePlans holds the plan of each manifest against the one that is kept, as text and as JSON.
+// TestManifestsBecomePlans compares the plan of each manifest with the golden file, as text and as JSON.
 func TestManifestsBecomePlans(t *testing.T) {
 	files, err := filepath.Glob("testdata/manifests/*.yaml")
 	if err != nil || len(files) < 8 {
@@ -132,7 +132,7 @@ func planned(t *testing.T, manifest string, a chaosmesh.Around) []plan.Fault {
 	return all
 }
 
-// TestModesAreDrawnWithTheSeed draws for many seeds: each of three pods is drawn at some time, and the note says it.
+// TestModesAreDrawnWithTheSeed draws with many seeds: each of three pods is drawn at least once, and the note names it.
 func TestModesAreDrawnWithTheSeed(t *testing.T) {
 	manifest := string(read(t, "testdata/manifests/pod-kill.yaml"))
 	for _, tc := range []struct {
@@ -162,7 +162,7 @@ func TestModesAreDrawnWithTheSeed(t *testing.T) {
 	}
 }
 
-// TestTheWordsOfChaosMeshForDirections are those of the side that is selected first.
+// TestTheWordsOfChaosMeshForDirections checks that directions are seen from the side that is selected first.
 func TestTheWordsOfChaosMeshForDirections(t *testing.T) {
 	manifest := string(read(t, "testdata/manifests/partition.yaml"))
 	for theirs, ours := range map[string]any{
@@ -178,7 +178,7 @@ func TestTheWordsOfChaosMeshForDirections(t *testing.T) {
 	}
 }
 
-// TestLabelsThatOnlyTheManifestKnows are given beside it.
+// TestLabelsThatOnlyTheManifestKnows checks selectors with labels that the plan adds.
 func TestLabelsThatOnlyTheManifestKnows(t *testing.T) {
 	manifest := strings.Replace(string(read(t, "testdata/manifests/pod-kill.yaml")), "app.kubernetes.io/name: mysql",
 		"app: db\n      tier: data", 1)
@@ -195,7 +195,8 @@ func TestLabelsThatOnlyTheManifestKnows(t *testing.T) {
 	}
 }
 
-// TestManifestsWithinAPlan are put in the place of their steps, at any depth, and everything is numbered anew.
+// TestManifestsWithinAPlan checks that manifests at any depth are replaced by their steps, and that steps are
+// renumbered.
 func TestManifestsWithinAPlan(t *testing.T) {
 	p, err := chaosmesh.Import(read(t, "testdata/manifests/container-kill.yaml"), around())
 	if err != nil {
@@ -235,7 +236,7 @@ func TestManifestsWithinAPlan(t *testing.T) {
 	}
 }
 
-// TestAFaultThatThisSeatrialDoesNotHave is refused on paper.
+// TestAFaultThatThisSeatrialDoesNotHave checks that the import refuses an unknown fault.
 func TestAFaultThatThisSeatrialDoesNotHave(t *testing.T) {
 	_, err := chaosmesh.Import(read(t, "testdata/manifests/partition.yaml"), chaosmesh.Around{Seed: 1})
 	list := errorsOf(t, err)
@@ -244,7 +245,7 @@ func TestAFaultThatThisSeatrialDoesNotHave(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for documents that the decoder, the rules or the translation cannot bear.
+// FuzzParse looks for documents on which decoding, validation or import panics.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/manifests/*.yaml")
 	if err != nil || len(files) == 0 {

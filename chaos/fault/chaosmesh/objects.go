@@ -18,14 +18,14 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// forced is the annotation that has Chaos Mesh give up what it cannot recover
+// forced is the annotation that makes Chaos Mesh give up an object that it cannot recover
 // (controllers/common/finalizers: AnnotationCleanFinalizer).
 const (
 	forced      = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 	forcedValue = "forced"
 )
 
-// objects are the objects of one kind in a namespace, on the API server.
+// objects is a client for the objects of one kind in a namespace.
 type objects struct {
 	client    rest.Interface
 	kind      string
@@ -33,7 +33,7 @@ type objects struct {
 	namespace string
 }
 
-// status is as much of an object as says what became of it; all experiments have it.
+// status holds the status fields that all experiments share.
 type status struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Status   struct {
@@ -48,7 +48,7 @@ func (s status) condition(kind v1alpha1.ChaosConditionType) bool {
 	})
 }
 
-// failure is what Chaos Mesh has said last of what it could not do; empty when there is nothing.
+// failure returns the last failure that Chaos Mesh reports, empty if there is none.
 func (s status) failure() string {
 	last := ""
 	for _, r := range s.Status.Experiment.Records {
@@ -61,7 +61,7 @@ func (s status) failure() string {
 	return plan.Printable(last, 300)
 }
 
-// injected returns the targets that are injected, without the container, and those that are not.
+// injected returns the injected targets, without the container, and the others.
 func (s status) injected() (done, left []string) {
 	for _, r := range s.Status.Experiment.Records {
 		pod := r.Id
@@ -78,7 +78,7 @@ func (s status) injected() (done, left []string) {
 	return slices.Compact(done), left
 }
 
-// installed returns an error when the cluster does not serve the kind.
+// installed returns the kind's plural, and an error if the cluster does not serve it.
 func installed(kube kubernetes.Interface, kind string) (plural string, err error) {
 	group := v1alpha1.SchemeGroupVersion.String()
 	list, err := kube.Discovery().ServerResourcesForGroupVersion(group)
@@ -96,7 +96,7 @@ func installed(kube kubernetes.Interface, kind string) (plural string, err error
 		errNotInstalled, kind, group)
 }
 
-// errNotInstalled is wrapped by the error of a cluster that does not serve a kind of Chaos Mesh.
+// errNotInstalled is wrapped by the error for a cluster that does not serve a kind of Chaos Mesh.
 var errNotInstalled = errors.New("the cluster has no Chaos Mesh")
 
 func (o objects) path(name ...string) []string {
@@ -106,7 +106,7 @@ func (o objects) path(name ...string) []string {
 	}, name...)
 }
 
-// create makes an object. The API server refuses a field that it does not know.
+// create creates an object; the API server refuses unknown fields.
 func (o objects) create(ctx context.Context, body []byte) error {
 	_, err := o.client.Post().AbsPath(o.path()...).
 		Param("fieldValidation", metav1.FieldValidationStrict).
@@ -117,7 +117,7 @@ func (o objects) create(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// get returns an object's status, and whether it is there.
+// get returns an object's status, and whether the object exists.
 func (o objects) get(ctx context.Context, name string) (status, bool, error) {
 	data, err := o.client.Get().AbsPath(o.path(name)...).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
@@ -133,7 +133,7 @@ func (o objects) get(ctx context.Context, name string) (status, bool, error) {
 	return s, true, nil
 }
 
-// remove deletes an object; one that is not there is no error, nor is a kind that is not served any more.
+// remove deletes an object. It is no error if the object or its kind does not exist.
 func (o objects) remove(ctx context.Context, name string) error {
 	_, err := o.client.Delete().AbsPath(o.path(name)...).DoRaw(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -142,7 +142,7 @@ func (o objects) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// force has Chaos Mesh let an object go that it cannot recover.
+// force makes Chaos Mesh release an object that it cannot recover.
 func (o objects) force(ctx context.Context, name string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, forced, forcedValue)
 	_, err := o.client.Patch(types.MergePatchType).AbsPath(o.path(name)...).Body([]byte(patch)).DoRaw(ctx)

@@ -25,7 +25,7 @@ import (
 
 // probe sees the effect of an experiment without asking Chaos Mesh.
 type probe interface {
-	// before shows that the effect is not there yet.
+	// before checks that the effect is not there yet.
 	before(ctx context.Context) error
 	// seen waits until the effect is seen.
 	seen(ctx context.Context) ([]fault.Fact, error)
@@ -46,10 +46,10 @@ func newProbe(obj client.Object, env fault.Env) (probe, error) {
 	return nil, fmt.Errorf("read the manifest: there is no probe for %T", obj)
 }
 
-// stressors are the programs that Chaos Mesh stresses with, as the kernel has their names.
+// stressors are the kernel's names of Chaos Mesh's stress programs.
 func stressors() []string { return []string{"stress-ng", "memStress"} }
 
-// stressed looks for a program that stresses among the processes of the pod.
+// stressed looks for a stress program among the pod's processes.
 func stressed(_, now []nodeprobe.Process) (string, error) {
 	for _, p := range now {
 		if slices.ContainsFunc(stressors(), func(name string) bool { return strings.HasPrefix(p.Name, name) }) {
@@ -59,7 +59,7 @@ func stressed(_, now []nodeprobe.Process) (string, error) {
 	return "", fault.NotYet("none of %d processes in the pod is one of %q", len(now), stressors())
 }
 
-// failed checks that none of the processes that ran in the pod before is left.
+// failed checks that none of the pod's former processes is left.
 func failed(before, now []nodeprobe.Process) (string, error) {
 	if len(before) == 0 {
 		return "", fault.NotYet("there was no process in the pod")
@@ -72,14 +72,14 @@ func failed(before, now []nodeprobe.Process) (string, error) {
 	return fmt.Sprintf("none of the %d processes that ran in the pod is left", len(before)), nil
 }
 
-// processes is a probe that looks at the processes of the victim's pod on its node.
+// processes is a probe of the processes of the victim's pod on its node.
 type processes struct {
 	env   fault.Env
 	judge func(before, now []nodeprobe.Process) (string, error)
-	old   []nodeprobe.Process // Those of before.
+	old   []nodeprobe.Process // As of before the experiment.
 }
 
-// look returns the processes of the pod, and when they were seen.
+// look returns the pod and its processes, with the time of the reading.
 func (p *processes) look(ctx context.Context) (nodeprobe.Processes, corev1.Pod, error) {
 	pods, err := p.env.PodsOn(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *processes) before(ctx context.Context) error {
 		return fmt.Errorf("the effect is there already: %s", sentence)
 	}
 	if !fault.Ready(&pod) || len(found.Processes) == 0 {
-		return fmt.Errorf("pod %q has %d processes and is Ready %t: nothing could be shown of it", pod.Name,
+		return fmt.Errorf("pod %q has %d processes and is Ready %t: its processes cannot be compared", pod.Name,
 			len(found.Processes), fault.Ready(&pod))
 	}
 	p.old = found.Processes
@@ -126,7 +126,7 @@ func (p *processes) seen(ctx context.Context) ([]fault.Fact, error) {
 		})
 }
 
-// gone waits until the pod is Ready, and no program of the experiment runs in it.
+// gone waits until the pod is Ready and runs no program of the experiment.
 func (p *processes) gone(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "pod to be Ready without the effect", look, recoverBound,
 		func(ctx context.Context) ([]fault.Fact, error) {
@@ -145,8 +145,8 @@ func (p *processes) gone(ctx context.Context) ([]fault.Fact, error) {
 		})
 }
 
-// files is a probe that asks for the attributes of files of the victim's volume, within the mount namespace of the
-// victim's process, as IOChaos has changed it.
+// files is a probe that reads the attributes of files of the victim's volume, in the mount namespace of the victim's
+// process, which IOChaos changes.
 type files struct {
 	processes
 	volume string
@@ -154,12 +154,12 @@ type files struct {
 	delay  time.Duration
 	errno  syscall.Errno
 	share  int           // Of calls, in percent.
-	paths  []string      // Of the files that are asked for.
-	usual  time.Duration // The shortest that it took before; 0 when that is not known.
+	paths  []string      // The files to read.
+	usual  time.Duration // The shortest time before the experiment; 0 if unknown.
 }
 
 func newFiles(obj *v1alpha1.IOChaos, env fault.Env) *files {
-	delay, _ := time.ParseDuration(obj.Spec.Delay) // The rules have looked at it.
+	delay, _ := time.ParseDuration(obj.Spec.Delay) // Validated at import.
 	share := obj.Spec.Percent
 	if share == 0 {
 		share = 100
@@ -172,13 +172,13 @@ func newFiles(obj *v1alpha1.IOChaos, env fault.Env) *files {
 
 const (
 	maxFiles = 5
-	// sure is how unlikely it may be that a share of calls is missed by chance.
+	// sure is the accepted probability of missing a share of calls by chance.
 	sure = 1e-6
-	// maxCalls is how many calls there is time for before the effect must have been seen.
+	// maxCalls is how many calls fit into the time in which the effect must be seen.
 	maxCalls = 100
 )
 
-// attempts is how many calls are needed to meet a share of them.
+// attempts returns how many calls are needed to hit the affected share.
 func (f *files) attempts() int {
 	if f.share >= 100 {
 		return max(3, f.needed())
@@ -186,8 +186,8 @@ func (f *files) attempts() int {
 	return int(math.Ceil(math.Log(sure)/math.Log(1-float64(f.share)/100))) + 1
 }
 
-// needed is how many calls of a round must show the effect. One call may be slow by chance on a busy machine, so short
-// delays must be seen several times; nothing fails with the planned error by chance.
+// needed returns how many calls of a round must show the effect. A call can be slow by chance on a busy machine, so
+// short delays must be seen several times. No call fails with the planned error by chance.
 func (f *files) needed() int {
 	if f.errno != 0 || f.delay <= 0 {
 		return 1
@@ -195,7 +195,7 @@ func (f *files) needed() int {
 	return int(min(max((time.Second+f.delay-1)/f.delay, 1), 5))
 }
 
-// find chooses the files, through the root of the process that runs in the pod.
+// find chooses the files, through the root directory of the process that runs in the pod.
 func (f *files) find(ctx context.Context) error {
 	found, _, err := f.look(ctx)
 	if err != nil {
@@ -226,7 +226,7 @@ func (f *files) find(ctx context.Context) error {
 	return fmt.Errorf("no file of %s in pod %q matches %q: nothing could be seen", f.volume, f.env.Pod, f.match)
 }
 
-// matches reports whether a file is one that IOChaos means. Two asterisks are any number of directories.
+// matches reports whether IOChaos affects a file. Two asterisks match any number of directories.
 func (f *files) matches(name string) bool {
 	if f.match == "" {
 		return true
@@ -239,7 +239,7 @@ func (f *files) matches(name string) bool {
 	return ok && err == nil
 }
 
-// ask asks for one file's attributes, and returns how long that took and what it failed with.
+// ask reads one file's attributes and returns the time it took and the error's text.
 func (f *files) ask(ctx context.Context, name string) (took time.Duration, said string, err error) {
 	begin := f.env.Clock()
 	res, err := f.env.Node.Exec(ctx, clusters.Command{Argv: []string{"stat", "--format=%s", name}})
@@ -251,7 +251,7 @@ func (f *files) ask(ctx context.Context, name string) (took time.Duration, said 
 	return took, "", err
 }
 
-// effect reports whether an answer is what IOChaos makes of it.
+// effect reports whether an answer shows the planned effect.
 func (f *files) effect(took time.Duration, said string) bool {
 	if f.errno != 0 {
 		return strings.Contains(strings.ToLower(said), strings.ToLower(f.errno.Error()))
@@ -259,14 +259,14 @@ func (f *files) effect(took time.Duration, said string) bool {
 	return took >= f.usual+f.delay*9/10
 }
 
-// round is what came of asking for the files in turn.
+// round is the outcome of reading the files in turn.
 type round struct {
 	asked, shown int
 	least        time.Duration // The shortest answer.
-	last         string        // A sentence for the last answer with the effect.
+	last         string        // Describes the last answer that showed the effect.
 }
 
-// round asks for the files in turn, and no more when enough answers have shown the effect.
+// round reads the files in turn and stops once enough answers have shown the effect.
 func (f *files) round(ctx context.Context, times, enough int) (round, error) {
 	r := round{least: math.MaxInt64}
 	for r.asked < times && r.shown < enough {
@@ -325,7 +325,7 @@ func (f *files) seen(ctx context.Context) ([]fault.Fact, error) {
 func (f *files) gone(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "files of the volume not to show the effect", look, recoverBound,
 		func(ctx context.Context) ([]fault.Fact, error) {
-			if err := f.find(ctx); err != nil { // The pod may be another by now.
+			if err := f.find(ctx); err != nil { // The pod may have been replaced.
 				return nil, err
 			}
 			begin, n := f.env.Clock(), max(f.attempts(), maxFiles)

@@ -19,7 +19,7 @@ import (
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
 
-// volume is a pod's volume on a node: what a call for the attributes of one of its files does.
+// volume is a pod's volume on a node, with the outcome of reading a file's attributes.
 type volume struct {
 	takes time.Duration
 	once  time.Duration // What every fourth call takes.
@@ -102,7 +102,7 @@ func TestFilesOfTheVolumeShowIOChaos(t *testing.T) {
 	}
 }
 
-// TestAShareOfCallsIsMet asks often enough to meet a share of one percent by all but a chance of one in a million.
+// TestAShareOfCallsIsMet checks that a share of one percent is missed with a probability of at most one in a million.
 func TestAShareOfCallsIsMet(t *testing.T) {
 	for share, want := range map[int]int{100: 3, 50: 21, 1: 1376} {
 		if got := (&files{share: share}).attempts(); got != want {

@@ -16,7 +16,7 @@ import (
 
 func (i *importer) pod(ordinal int) string { return fmt.Sprintf("%s-%d", i.work.StatefulSet, ordinal) }
 
-// ordinals are those of all pods.
+// ordinals returns the ordinals of all pods.
 func (i *importer) ordinals() []int {
 	all := make([]int, max(i.work.Replicas, 0))
 	for n := range all {
@@ -25,13 +25,13 @@ func (i *importer) ordinals() []int {
 	return all
 }
 
-// ordinal returns the ordinal of a pod's name, and whether it is one of the workload's.
+// ordinal returns the ordinal in a pod's name, and whether it is a pod of the workload.
 func (i *importer) ordinal(pod string) (int, bool) {
 	n := slices.IndexFunc(i.ordinals(), func(n int) bool { return i.pod(n) == pod })
 	return i.work.Start + n, n >= 0
 }
 
-// names names all pods.
+// names lists the names of all pods.
 func (i *importer) names() string {
 	all := i.ordinals()
 	if len(all) < 2 {
@@ -40,7 +40,7 @@ func (i *importer) names() string {
 	return i.pod(all[0]) + " to " + i.pod(all[len(all)-1])
 }
 
-// labels returns the labels that a pod is known to have. Others, of which only the cluster knows, select nothing.
+// labels returns a pod's labels that are known without a cluster. A selector for any other label matches nothing.
 func (i *importer) labels(ordinal int) labels.Set {
 	return labels.Merge(labels.Set{
 		"app.kubernetes.io/name":             i.work.StatefulSet,
@@ -49,8 +49,8 @@ func (i *importer) labels(ordinal int) labels.Set {
 	}, i.mesh.Labels)
 }
 
-// victims returns the ordinals of the pods that an experiment is on, or on whose nodes it is, and a note of what was
-// drawn.
+// victims returns the ordinals of the pods that an experiment affects, itself or through their nodes, and a note of a
+// random draw.
 func (m manifest) victims() ([]int, string) {
 	if s := podsOf(m.Object); s != nil {
 		return m.pods("spec", *s)
@@ -58,7 +58,7 @@ func (m manifest) victims() ([]int, string) {
 	return m.machines(m.Object.(*v1alpha1.PhysicalMachineChaos).Spec.PhysicalMachineSelector)
 }
 
-// pods returns the ordinals of the pods that a selector and its mode take, in order, and a note of what was drawn.
+// pods returns the sorted ordinals that a selector and its mode choose, and a note of a random draw.
 func (m manifest) pods(at string, selector v1alpha1.PodSelector) ([]int, string) {
 	before, path, s := len(m.errs), at+".selector", selector.Selector
 	m.unknown(path, "select pods by name or by label",
@@ -96,7 +96,7 @@ func (m manifest) pods(at string, selector v1alpha1.PodSelector) ([]int, string)
 	return m.choose(at, selector.Mode, selector.Value, found)
 }
 
-// unknown refuses the fields of a selector that are set and of which nothing is known on paper.
+// unknown refuses the fields of a selector that cannot be evaluated without a cluster.
 func (m manifest) unknown(path, fix, detail string, selector any, known ...string) {
 	set := plan.SetFields(selector)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -127,7 +127,7 @@ func (m manifest) labelled(path string, s v1alpha1.PodSelectorSpec) []int {
 	})
 }
 
-// named returns the ordinals of what is named one by one, by namespace.
+// named returns the ordinals of what is listed by namespace and name.
 func (m manifest) named(path string, names map[string][]string, fix string, find func(string) (int, bool)) []int {
 	var found []int
 	for _, namespace := range slices.Sorted(maps.Keys(names)) {
@@ -148,8 +148,8 @@ func (m manifest) named(path string, names map[string][]string, fix string, find
 	return found
 }
 
-// namespaces holds that manifests speak of one namespace: it stands for the trial's own, whose name nobody can know
-// beforehand.
+// namespaces checks that all manifests use one namespace. It stands for the trial's, whose name is not known in
+// advance.
 func (m manifest) namespaces(path string, s v1alpha1.PodSelectorSpec) {
 	names := append(slices.Sorted(maps.Keys(s.Pods)), s.Namespaces...)
 	if len(names) == 0 {
@@ -157,7 +157,7 @@ func (m manifest) namespaces(path string, s v1alpha1.PodSelectorSpec) {
 	}
 	for _, name := range names {
 		switch {
-		case name == "": // That of the object, which has none either.
+		case name == "": // The object's own namespace, which is empty too.
 		case strings.HasPrefix(name, "kube-") || name == "chaos-mesh":
 			m.add(path+".namespaces", "name the namespace of the database",
 				"%q is the cluster's own: its pods are not the workload", name)
@@ -170,8 +170,8 @@ func (m manifest) namespaces(path string, s v1alpha1.PodSelectorSpec) {
 	}
 }
 
-// choose returns those of candidates that the mode takes. What Chaos Mesh would draw anew each time is drawn with the
-// seed of the plan, and the note says so.
+// choose returns the candidates that the mode takes. Chaos Mesh draws anew each time; here the plan's seed decides, and
+// the note names the draw.
 func (m manifest) choose(at string, mode v1alpha1.SelectorMode, value string, of []int) ([]int, string) {
 	modes := []string{"all", "fixed", "fixed-percent", "one", "random-max-percent"}
 	if !m.errs.OneOf(m.path(at+".mode"), "mode", string(mode), modes...) || len(of) == 0 {
@@ -189,7 +189,7 @@ func (m manifest) choose(at string, mode v1alpha1.SelectorMode, value string, of
 		}
 		n, err = 1, nil
 	case v1alpha1.FixedPercentMode, v1alpha1.RandomMaxPercentMode:
-		low, high = (100+len(of)-1)/len(of), 100 // Less is none of them.
+		low, high = (100+len(of)-1)/len(of), 100 // A lower percentage would be no pod.
 	}
 	if err != nil || n < low || n > high {
 		m.add(at+".value", fmt.Sprintf("use %d to %d", low, high), "%q is out of range for mode %q: %d match", value,
@@ -213,10 +213,10 @@ func (m manifest) choose(at string, mode v1alpha1.SelectorMode, value string, of
 	return drawn, fmt.Sprintf("mode %s drew %s with seed %d", mode, strings.Join(names, ", "), m.seed)
 }
 
-// controlPlane stands for the node of the control plane among ordinals.
+// controlPlane stands for the control-plane node among ordinals.
 const controlPlane = -1
 
-// machines returns the machines that a PhysicalMachineChaos means, by the ordinals of the pods that run on them.
+// machines returns the machines of a PhysicalMachineChaos, as the ordinals of the pods on them.
 func (m manifest) machines(s v1alpha1.PhysicalMachineSelector) ([]int, string) {
 	before := len(m.errs)
 	m.unknown("spec.selector", "use spec.selector.physicalMachines",
@@ -233,8 +233,8 @@ func (m manifest) machines(s v1alpha1.PhysicalMachineSelector) ([]int, string) {
 	return m.choose("spec", s.Mode, s.Value, found)
 }
 
-// machine returns the pod on whose node a machine is: the one that was given for it, or that of its name. An address
-// has the port of chaosd.
+// machine returns the ordinal of the pod on whose node a machine is: the one that the plan names, or the pod of the
+// same name. An address includes chaosd's port.
 func (i *importer) machine(name string) (int, bool) {
 	host, _, _ := strings.Cut(strings.TrimPrefix(name, "http://"), ":")
 	if n, ok := i.mesh.Machines[host]; ok {

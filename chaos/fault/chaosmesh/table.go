@@ -11,18 +11,17 @@ import (
 // row is one action of a kind of experiment.
 type row struct {
 	kind, action string // Action "*" is every other action of the kind.
-	fault        string // What it becomes; Name leaves it to Chaos Mesh in the cluster.
-	// fields are those of its spec that are honoured, beside those of common; one with an exclamation mark must be set.
+	fault        string // The fault that it becomes; Name is the one that Chaos Mesh carries out.
+	// fields are the supported fields of its spec, beside those of common; an exclamation mark makes one required.
 	// Every other field that is set is refused.
 	fields string
-	note   string // What the step tells of it.
-	// read returns the faults that it is for each of its victims, and adds what is wrong with its spec. Without it, it
-	// is the fault of the row, without parameters.
+	note   string // A note for the step.
+	// read returns the faults for the victims and adds errors in the spec. If nil, the fault has no parameters.
 	read    func(m manifest, victims []int) []plan.Fault
-	refused string // Why it is not carried out; everything else is empty then.
+	refused string // The reason if it is refused; the other fields are then empty.
 }
 
-// rows are the known actions. Every other kind is refused.
+// rows returns the known actions. Every other kind is refused.
 func rows() []row {
 	const (
 		files  = " volumePath path methods percent"
@@ -67,10 +66,10 @@ func rows() []row {
 	}
 }
 
-// common are the fields that every action honours; Chaos Mesh itself fills in the uid.
+// common returns the fields that every action supports; Chaos Mesh itself sets the uid.
 func common() []string { return []string{"action", "mode", "value", "selector", "duration", "uid"} }
 
-// kinds are the kinds that can be used, in alphabetical order.
+// kinds returns the supported kinds, sorted.
 func kinds() []string {
 	all := []string{"Schedule", "Workflow"}
 	for _, row := range rows() {
@@ -80,7 +79,7 @@ func kinds() []string {
 	return slices.Compact(all)
 }
 
-// row returns the row of an experiment. It adds an error when the experiment is refused.
+// row returns the row of an experiment. It adds an error if the experiment is refused.
 func (m manifest) row() (row, bool) {
 	var actions []string
 	action, refused := "", ""
@@ -106,13 +105,13 @@ func (m manifest) row() (row, bool) {
 	return row{}, false
 }
 
-// honoured refuses the fields of a spec, or of a struct in it, that are set and not among those that are honoured, and
-// reports whether all that must be set are.
+// honoured refuses the fields of a spec, or of a struct in it, that are set but not supported, and reports whether all
+// required ones are set.
 func (m manifest) honoured(what, path string, object any, fields []string) bool {
 	set := plan.SetFields(object)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		known := slices.Contains(fields, name) || slices.Contains(fields, name+"!") || slices.Contains(fields, "*")
-		// What a field stands for when it is left out does nothing either.
+		// A field with the value of its default does nothing either.
 		text, isText := set[name].(string)
 		if !known && !(isText && (text == "all" || strings.Trim(text, "0.") == "")) {
 			m.add(path+"."+name, "leave it out", "is not carried out with %s", what)

@@ -13,13 +13,13 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// The limits of a Workflow: what is unfolded is a plan that a person reads.
+// The limits of a Workflow: a person must be able to read the plan that it unfolds to.
 const (
 	maxLeaves = 100
 	maxDepth  = 8
 )
 
-// unfolding is a Workflow on its way to steps.
+// unfolding is the state of turning a Workflow into steps.
 type unfolding struct {
 	manifest
 	templates []v1alpha1.Template
@@ -27,7 +27,7 @@ type unfolding struct {
 	leaves    int
 }
 
-// workflow returns the steps of a Workflow, from its entry on.
+// workflow returns the steps of a Workflow, beginning with its entry.
 func (m manifest) workflow(obj *v1alpha1.Workflow) []plan.Step {
 	u := &unfolding{manifest: m, templates: obj.Spec.Templates, reached: map[string]bool{}}
 	before := len(m.errs)
@@ -41,7 +41,7 @@ func (m manifest) workflow(obj *v1alpha1.Workflow) []plan.Step {
 	return steps
 }
 
-// template returns the steps of a template. At is where its name stands, within the templates around it.
+// template returns the steps of a template. At is the path of its name; within are the templates around it.
 func (u *unfolding) template(at, name string, within []string) []plan.Step {
 	i := slices.IndexFunc(u.templates, func(t v1alpha1.Template) bool { return t.Name == name })
 	switch {
@@ -55,7 +55,7 @@ func (u *unfolding) template(at, name string, within []string) []plan.Step {
 		u.add(at, fmt.Sprintf("use at most %d templates within each other", maxDepth), "%q is too deep", name)
 		return nil
 	case u.leaves > maxLeaves:
-		return nil // That has been told.
+		return nil // The error was added already.
 	}
 	u.reached[name] = true
 	template, path := u.templates[i], fmt.Sprintf("spec.templates[%d]", i)
@@ -101,15 +101,15 @@ func (u *unfolding) children(path string, template v1alpha1.Template, within []s
 	if template.Type == v1alpha1.TypeParallel {
 		steps = u.together(u.Name()+", template "+template.Name, branches)
 	}
-	if least := least(steps); deadline > 0 && least > deadline {
+	if least := shortest(steps); deadline > 0 && least > deadline {
 		u.add(path+".deadline", "raise it", "what is within takes %s at least, and %s would cut it short", least,
 			deadline)
 	}
 	return steps
 }
 
-// least returns how long steps take at least, one after the other.
-func least(steps []plan.Step) time.Duration {
+// shortest returns the shortest time that steps can take one after the other.
+func shortest(steps []plan.Step) time.Duration {
 	all := time.Duration(0)
 	for _, s := range steps {
 		all += s.Least()
@@ -117,10 +117,10 @@ func least(steps []plan.Step) time.Duration {
 	return all
 }
 
-// embedded returns the steps of an experiment within another object, by the rules for one that stands alone. Deadline
-// is that of a template, which says in the place of the experiment how long it lasts.
+// embedded returns the steps of an experiment within another object, by the rules for a standalone one. Deadline is the
+// template's, which replaces the experiment's duration.
 func (m manifest) embedded(path, name string, specs *v1alpha1.EmbedChaos, kind string, deadline *string) []plan.Step {
-	own := manifest{importer: m.importer, at: m.path(path), lasts: "spec.duration"}
+	own := manifest{importer: m.importer, at: m.path(path), duration: "spec.duration"}
 	inWorkflow := m.kind() == v1alpha1.KindWorkflow
 	spec, ok := reflect.TypeFor[v1alpha1.EmbedChaos]().FieldByName(kind)
 	if !ok || !slices.Contains(kinds(), kind) {
@@ -143,7 +143,7 @@ func (m manifest) embedded(path, name string, specs *v1alpha1.EmbedChaos, kind s
 	own.SetNamespace(m.GetNamespace())
 	own.GetObjectKind().SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	if inWorkflow {
-		own.lasts = "deadline"
+		own.duration = "deadline"
 		if duration := specOf(own.Object).FieldByName("Duration"); duration.IsNil() {
 			duration.Set(reflect.ValueOf(deadline))
 		}
@@ -151,20 +151,20 @@ func (m manifest) embedded(path, name string, specs *v1alpha1.EmbedChaos, kind s
 	return own.valid(own.experiment)
 }
 
-// specName is what the spec of a kind is called within another object.
+// specName returns the JSON name of a kind's spec within another object.
 func specName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
-// The limits of a Schedule that is unrolled. A Schedule has no end, and a plan has: it is done so many times.
+// The limits of a Schedule. It has no end, so the plan repeats it a fixed number of times.
 const (
 	defaultTimes = 3
 	maxTimes     = 20
 	maxInterval  = time.Hour
 )
 
-// schedule returns the steps of a Schedule: the experiment, and a pause until the next time, so many times.
+// schedule returns the steps of a Schedule: the experiment and pauses, a fixed number of times.
 func (m manifest) schedule(obj *v1alpha1.Schedule) []plan.Step {
 	if obj.Spec.ConcurrencyPolicy.IsAllow() {
 		m.add("spec.concurrencyPolicy", `use "Forbid"`, "each time must be over before the next: %q allows otherwise",
@@ -173,7 +173,7 @@ func (m manifest) schedule(obj *v1alpha1.Schedule) []plan.Step {
 	kind := string(obj.Spec.Type)
 	intervals, before := m.intervals(obj.Spec.Schedule), len(m.errs)
 	var steps []plan.Step
-	for i := range len(intervals) + 1 { // Each time is drawn anew.
+	for i := range len(intervals) + 1 { // Each time has its own random draw.
 		body := m.embedded("spec", m.GetName(), &obj.Spec.EmbedChaos, kind, nil)
 		if len(m.errs) > before {
 			return nil
@@ -185,11 +185,11 @@ func (m manifest) schedule(obj *v1alpha1.Schedule) []plan.Step {
 		if i == len(intervals) {
 			break
 		}
-		rest := intervals[i] - least(body)
+		rest := intervals[i] - shortest(body)
 		if rest <= 0 {
 			spec, _ := reflect.TypeFor[v1alpha1.EmbedChaos]().FieldByName(kind)
 			m.add("spec."+specName(spec)+".duration", "shorten it, or the interval",
-				"%s does not end before the next time, after %s", least(body), intervals[i])
+				"%s does not end before the next time, after %s", shortest(body), intervals[i])
 			return nil
 		}
 		steps = append(steps, pause(rest, m.Name(), intervals[i].String()+" between two times"))
@@ -197,7 +197,7 @@ func (m manifest) schedule(obj *v1alpha1.Schedule) []plan.Step {
 	return steps
 }
 
-// intervals returns the times between one and the next, as the schedule has them from a fixed day on.
+// intervals returns the times between runs of the schedule, counted from a fixed day.
 func (m manifest) intervals(schedule string) []time.Duration {
 	times := m.mesh.Times
 	if times == 0 {

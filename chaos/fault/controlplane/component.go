@@ -20,27 +20,27 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The leaders, as the API and the kubelet know them.
+// The leaders, by the name of their lease and program.
 const (
 	manager          = "kube-controller-manager"
 	scheduler        = "kube-scheduler"
 	managerNamespace = metav1.NamespaceSystem
 )
 
-// component is a program of the control plane, as kubeadm makes it: a static pod on every node of the control plane.
+// component is a control-plane program as kubeadm runs it: a static pod on every control-plane node.
 type component struct {
-	name   string // Of its program, its container and its manifest.
-	scheme string // Of its health endpoint, which it has on the loopback addresses.
+	name   string // Of the program, its container and its manifest.
+	scheme string // Of its health endpoint on the loopback addresses.
 	port   int
 	path   string
 	part   plan.Part
-	serves bool // No request to the API server is answered without it; the others lead by a lease of their name.
+	serves bool // Without it, the API server answers no request; the others hold a lease of their name.
 
 	prefix, title      string // Of the names and of the prose of its faults.
-	kill, freeze, stop string // How each is known upstream.
+	kill, freeze, stop string // Where each fault is known upstream.
 }
 
-// components are the four programs, with the ports that are theirs by default
+// components returns the four programs with their default ports
 // (kubernetes.io/docs/reference/networking/ports-and-protocols).
 func components() []component {
 	return []component{
@@ -48,24 +48,24 @@ func components() []component {
 			name: "kube-apiserver", scheme: "https", port: 6443, path: "/readyz", part: plan.PartAPIServer,
 			serves: true,
 			prefix: "apiserver", title: "the kube-apiserver",
-			kill:   "k/k#65966", // Controllers that cannot renew their leases end themselves.
-			freeze: "k/k#59848", // What was read of a server that lags behind is taken for the truth.
+			kill:   "k/k#65966", // Controllers exit if they cannot renew their leases.
+			freeze: "k/k#59848", // Clients take a lagging server's data for current.
 			stop:   "k/k#117745",
 		},
 		{
-			// It tells its health without a client certificate only at its address for metrics.
+			// Only the metrics address serves its health without a client certificate.
 			name: "etcd", scheme: "http", port: 2381, path: "/health", part: plan.PartEtcd, serves: true,
 			prefix: "etcd", title: "etcd",
 			kill:   "etcd-io/etcd tests/robustness/failpoint: KillFailpoint",
-			freeze: "k/k#5589",  // Machines of etcd were suspended, and the whole control plane hung.
-			stop:   "k/k#28350", // Scheduler and controllers ended with it, and nobody started them again.
+			freeze: "k/k#5589",  // Suspended etcd machines hung the whole control plane.
+			stop:   "k/k#28350", // Scheduler and controllers exited with it, and nothing restarted them.
 		},
 		theManager(),
 		{
 			name: scheduler, scheme: "https", port: 10259, path: "/healthz", part: plan.PartScheduler,
 			prefix: "scheduler", title: "the kube-scheduler",
 			kill:   "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
-			freeze: "k/k#101877", // A binding was given up half-way, and the pod could not be bound again.
+			freeze: "k/k#101877", // A binding was abandoned half-way, and the pod could not be bound again.
 			stop:   "kubernetes/kubernetes test/e2e/storage/static_pods.go",
 		},
 	}
@@ -76,15 +76,15 @@ func theManager() component {
 		name: manager, scheme: "https", port: 10257, path: "/healthz", part: plan.PartManager,
 		prefix: "manager", title: "the kube-controller-manager",
 		kill:   "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
-		freeze: "k/k#107678", // One that did not go on to lead when the API server answered again.
-		stop:   "k/k#115297", // A volume was detached by the one that was started again.
+		freeze: "k/k#107678", // The leader did not resume when the API server answered again.
+		stop:   "k/k#115297", // The restarted one detached a volume.
 	}
 }
 
-// manifest is the name of its file in undo.ManifestDir.
+// manifest returns the name of its file in undo.ManifestDir.
 func (c component) manifest() string { return c.name + ".yaml" }
 
-// leaders are those whose leases must be renewed for it to be at work.
+// leaders returns the names of the leases that are renewed only while it works.
 func (c component) leaders() []string {
 	if c.serves {
 		return []string{manager, scheduler}
@@ -92,7 +92,7 @@ func (c component) leaders() []string {
 	return []string{c.name}
 }
 
-// urls are where its health may be told, IPv4 first. Not every component listens at both addresses.
+// urls returns the URLs of its health endpoint, IPv4 first. Not every component listens on both addresses.
 func (c component) urls() []string {
 	var all []string
 	for _, host := range []string{"127.0.0.1", "::1"} {
@@ -101,8 +101,8 @@ func (c component) urls() []string {
 	return all
 }
 
-// health asks for its health on a node and returns the answers by their URLs: the HTTP status, or 0 where none came
-// within 2 s. The node asks itself, so no network is in between.
+// health requests its health on a node and returns the HTTP status by URL, 0 without an answer within 2 s. The request
+// comes from the node itself, so no network is involved.
 func (c component) health(ctx context.Context, node clusters.Node) (map[string]int, error) {
 	argv := []string{"curl", "--silent", "--insecure", "--noproxy", "*", "--parallel", "--max-time", "2",
 		"--write-out", `%{url_effective} %{http_code}\n`}
@@ -111,7 +111,7 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 	}
 	out, err := clusters.Run(ctx, node, argv...)
 	var exit *clusters.ExitError
-	if err != nil && !errors.As(err, &exit) { // One that says that nothing answered is an answer.
+	if err != nil && !errors.As(err, &exit) { // A failed request is an answer too.
 		return nil, fmt.Errorf("ask for the health of %s: %w", c.name, err)
 	}
 	answers := map[string]int{}
@@ -130,13 +130,13 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 	return answers, nil
 }
 
-// processes returns the processes of the component that live on a node.
+// processes returns the component's running processes on a node.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
 	found, err := nodeagent.On(node).Processes(ctx, probe.Query{Programs: []string{c.name}})
 	return found.Processes, err
 }
 
-// containers returns the ids of the component's containers that are running on a node, as the container runtime has it.
+// containers returns the ids of the component's running containers on a node, from the container runtime.
 func (c component) containers(ctx context.Context, node clusters.Node) ([]string, error) {
 	const namespace = "k8s.io" // The kubelet's, in containerd.
 	out, err := clusters.Run(ctx, node, "ctr", "--namespace", namespace, "containers", "list", "--quiet",
@@ -152,7 +152,7 @@ func (c component) containers(ctx context.Context, node clusters.Node) ([]string
 	return slices.DeleteFunc(strings.Fields(out), func(id string) bool { return !slices.Contains(running, id) }), nil
 }
 
-// eachControlNode does something on every node of the control plane, and goes on after an error.
+// eachControlNode calls do for every control-plane node and returns all errors.
 func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) error) error {
 	nodes, err := env.ControlPlane(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 	return errors.Join(errs...)
 }
 
-// leadership is the lease of the component's process that leads.
+// leadership is the state of a leader's lease.
 type leadership struct {
 	holder   string
 	renewed  time.Time
@@ -188,6 +188,6 @@ func readLeadership(ctx context.Context, kube kubernetes.Interface, name string)
 }
 
 const (
-	requestBound = 3 * time.Second // When a request to the API server counts as not answered. It takes milliseconds.
-	lookEvery    = 2 * time.Second // A leader renews its lease as often.
+	requestBound = 3 * time.Second // When a request to the API server counts as unanswered. It takes milliseconds.
+	lookEvery    = 2 * time.Second // A leader renews its lease at this interval.
 )

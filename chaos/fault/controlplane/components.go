@@ -15,21 +15,23 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Components returns the faults of the four programs of the control plane: each can be killed, frozen and stopped. The
-// victim is every process of the program, on every node of the control plane, whichever node the plan names.
+// Components returns the faults of the four control-plane programs: each can be killed, frozen and stopped. The victims
+// are the program's processes on all control-plane nodes, whichever node the plan names.
 //
-//   - kill sends SIGKILL; the kubelet starts the program again.
-//   - freeze sends SIGSTOP: connections stay open and nothing is answered, which takes a client longer to find out than
-//     a refusal. The undo sends SIGCONT to the same process, and to no later one.
-//   - stop swaps the manifest of the static pod, at once, for one of a pause pod of the same name; the kubelet ends the
-//     program. The undo puts the manifest back, byte for byte.
+// The kill sends SIGKILL; the kubelet restarts the program.
 //
-// Kill, freeze and stop show their effect on the processes. Freeze and stop show besides that nothing answers at the
-// health endpoint, on IPv4 and on IPv6 where it did before, and that the program is missed: a request to the API server
-// is not answered within 3 s, or the leader's lease is not renewed.
+// The freeze sends SIGSTOP: connections stay open and unanswered, which a client notices later than a refusal. The undo
+// sends SIGCONT to the same process and to no later one.
 //
-// All of them show at the end that the program, or a later process of it, says it is healthy, that the API server
-// answers, and that the leases that depend on it are renewed twice after that.
+// The stop atomically swaps the static pod manifest for that of a pause pod of the same name; the kubelet ends the
+// program. The undo restores the manifest byte for byte.
+//
+// All show their effect on the processes. Freeze and stop also show that the health endpoint is silent at each address
+// where it answered before, and that the program's work is not done: a request to the API server is not answered within
+// 3 s, or the leader's lease is not renewed.
+//
+// All show at the end that the program, or a later process of it, reports healthy, that the API server answers, and
+// that the dependent leases were renewed twice since.
 func Components() []fault.Definition {
 	const renewed = "the API server answers requests, and the leases that depend on it are renewed."
 	var all []fault.Definition
@@ -50,21 +52,21 @@ func Components() []fault.Definition {
 			Shown:    "Its processes are stopped (state T), its health endpoint does not answer, and " + missed,
 			Healed:   "Its processes get SIGCONT; it, or a later process of it, is healthy, " + renewed,
 			Upstream: c.freeze,
-			// The kubelet kills a container whose liveness probe fails 8 times in a row, at 10 s to 15 s each.
+			// The kubelet kills a container after 8 failed liveness probes, 10 s to 15 s each.
 			Longest: time.Minute,
 		}, func(v victims) fault.Fault { return &freeze{v} })
 		add(fault.Definition{
 			Name:     c.prefix + "-kill",
 			Summary:  "Kills " + c.title + " with SIGKILL on every node of the control plane.",
-			Shown:    "No process with an old pid and start time is there.",
-			Healed:   "The kubelet starts it again: a later process is healthy, " + renewed,
+			Shown:    "No process with an old pid and start time exists.",
+			Healed:   "The kubelet restarts it: a later process is healthy, " + renewed,
 			Upstream: c.kill,
 		}, func(v victims) fault.Fault { return &kill{v} })
 		add(fault.Definition{
 			Name:     c.prefix + "-stop",
-			Summary:  "Stops " + c.title + " for the hold by its manifest, on every node of the control plane.",
+			Summary:  "Stops " + c.title + " for the hold through its manifest, on every node of the control plane.",
 			Shown:    "It has no process and no running container, its health endpoint does not answer, and " + missed,
-			Healed:   "The manifest is put back, and the kubelet starts it; it is healthy, " + renewed,
+			Healed:   "The manifest is restored, and the kubelet starts it; it is healthy, " + renewed,
 			Upstream: c.stop,
 			Manifest: true,
 		}, func(v victims) fault.Fault { return &stop{v} })
@@ -73,14 +75,14 @@ func Components() []fault.Definition {
 }
 
 const (
-	goneBound = 20 * time.Second // What is killed in an uninterruptible wait for a disk ends with it.
-	downBound = 45 * time.Second // The kubelet's few seconds until it looks, and 30 s that a container has to end.
+	goneBound = 20 * time.Second // A process in an uninterruptible disk wait ends after it.
+	downBound = 45 * time.Second // A few seconds until the kubelet syncs, and 30 s of grace.
 )
 
-// kill is SIGKILL to a component. Nothing is armed: the kubelet starts static pods again.
+// kill sends SIGKILL to a component. It arms no undo: the kubelet restarts static pods.
 type kill struct{ victims }
 
-// Inject records the processes, and kills them.
+// Inject records the processes and kills them.
 func (k *kill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -93,7 +95,7 @@ func (k *kill) Inject(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Confirm shows that they are gone.
+// Confirm shows that the processes are gone.
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
@@ -109,13 +111,13 @@ func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Heal leaves it to the kubelet to start the component.
+// Heal does nothing: the kubelet restarts the component.
 func (k *kill) Heal(context.Context) error { return nil }
 
-// freeze is SIGSTOP to a component.
+// freeze sends SIGSTOP to a component.
 type freeze struct{ victims }
 
-// Undo notes which processes there are.
+// Undo records the processes and continues them.
 func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := f.note(ctx); err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, nil
 }
 
-// on returns the processes on a node.
+// on returns the recorded processes on a node.
 func (f *freeze) on(n clusters.Node) []probe.Process {
 	var here []probe.Process
 	for _, p := range f.old {
@@ -138,7 +140,6 @@ func (f *freeze) on(n clusters.Node) []probe.Process {
 	return here
 }
 
-// Inject freezes them.
 func (f *freeze) Inject(ctx context.Context) error {
 	var errs []error
 	for _, n := range f.nodes() {
@@ -148,12 +149,12 @@ func (f *freeze) Inject(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Confirm shows that they are frozen, that they say nothing, and that they are missed.
+// Confirm shows that the processes are stopped, silent, and not doing their work.
 func (f *freeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return f.missing(ctx, f.of.name+" to be frozen", goneBound, f.frozen)
+	return f.confirmed(ctx, f.of.name+" to be frozen", goneBound, f.frozen)
 }
 
-// frozen looks whether all that were frozen are there and frozen, and nothing beside them.
+// frozen checks that the recorded processes exist and are stopped, and that there are no others.
 func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 	begin := f.Clock()
 	found, err := f.now(ctx)
@@ -178,10 +179,10 @@ func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.froz
 
 func (f *freeze) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
-// stop is the manifest of a component replaced by one of a pod that runs nothing.
+// stop swaps a component's static pod manifest for that of a pause pod.
 type stop struct{ victims }
 
-// Undo notes which processes there are, and has the manifests put back.
+// Undo records the processes and restores the manifests.
 func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := s.note(ctx); err != nil {
 		return nil, err
@@ -189,25 +190,25 @@ func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
 	return manifestsBack(ctx, s.nodes(), s.Owner, s.of.manifest())
 }
 
-// Inject replaces the manifests, each at once for whoever reads it.
+// Inject replaces each manifest atomically.
 //
-// None is taken away: a kubelet that finds no manifest of a pod asks the API server to delete its mirror pod. Without
-// etcd that hangs, and until it gives up after 34 s the kubelet looks at no manifest, ours that comes back neither
-// (k/k pkg/kubelet, HandlePodCleanups).
+// Removing it would not do: a kubelet that misses a pod's manifest asks the API server to delete the mirror pod.
+// Without etcd that hangs for 34 s, in which the kubelet does not notice that the manifest is back (k/k pkg/kubelet,
+// HandlePodCleanups).
 func (s *stop) Inject(ctx context.Context) error {
 	var errs []error
 	for _, n := range s.nodes() {
-		errs = append(errs, swap(ctx, n, s.Owner, s.of.manifest(), idle))
+		errs = append(errs, swap(ctx, n, s.Owner, s.of.manifest(), pausePod))
 	}
 	return errors.Join(errs...)
 }
 
-// Confirm shows that nothing of it is left, and that it is missed.
+// Confirm shows that no process of it is left and its work is not done.
 func (s *stop) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return s.missing(ctx, s.of.name+" to be gone, and its containers", downBound, s.down)
+	return s.confirmed(ctx, s.of.name+" to be gone, and its containers", downBound, s.down)
 }
 
-// down looks whether there is no process and no running container.
+// down checks that there is no process and no running container.
 func (s *stop) down(ctx context.Context) (facts []fault.Fact, err error) {
 	for _, n := range s.nodes() {
 		begin := s.Clock()

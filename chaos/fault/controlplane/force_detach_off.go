@@ -15,19 +15,18 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ForceDetachOff gives the kube-controller-manager a flag in its static pod manifests, on every node of the control
-// plane. It takes nothing away: for the hold, the attach/detach controller does not detach volumes by force after six
-// minutes.
+// ForceDetachOff adds a flag to the kube-controller-manager in its static pod manifests on every control-plane node. It
+// breaks nothing: during the hold, the attach/detach controller does not force-detach volumes after six minutes.
 func ForceDetachOff() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "force-detach-off",
-		Summary: "Runs the kube-controller-manager with " + flagSet + " for a time, whatever the victim.",
+		Summary: "Runs the kube-controller-manager with " + flagSet + " during the hold, whatever the victim.",
 		Shown: "Every kube-controller-manager that runs has the flag in its command line, and the leader's lease is " +
 			"renewed after that.",
-		Healed: "The manifest is put back; it runs without the flag, and the leader's lease is " +
+		Healed: "The manifest is restored; it runs without the flag, and the leader's lease is " +
 			"renewed after that.",
 		Needs: []string{"api", "systemd"},
-		// Without the flag, a volume is detached while a node that is not Ready has it mounted.
+		// Without the flag, a volume is detached while a NotReady node has it mounted.
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",
 		Manifest: true,
@@ -39,16 +38,16 @@ func ForceDetachOff() fault.Definition {
 const (
 	flag         = "--disable-force-detach-on-timeout"
 	flagSet      = flag + "=true"
-	restartBound = 55 * time.Second // The kubelet's few seconds, and 15 s until the lease of the one before is over.
-	healedBound  = 2 * time.Minute  // The same, on a machine that is as busy as after a fault.
+	restartBound = 55 * time.Second // A few seconds until the kubelet syncs, and 15 s until the old lease expires.
+	healedBound  = 2 * time.Minute  // The same on a machine that is busy after a fault.
 )
 
 type forceDetachOff struct {
 	victims
-	foreign bool // The flag was set before.
+	foreign bool // The flag was already set.
 }
 
-// Undo has the manifests put back.
+// Undo restores the manifests.
 func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
 	nodes, err := f.ControlPlane(ctx)
 	if err != nil {
@@ -57,7 +56,7 @@ func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
 	return manifestsBack(ctx, nodes, f.Owner, f.of.manifest())
 }
 
-// Inject changes the manifests.
+// Inject adds the flag to the manifests.
 func (f *forceDetachOff) Inject(ctx context.Context) error {
 	err := eachControlNode(ctx, f.Env, func(n clusters.Node) error {
 		return swap(ctx, n, f.Owner, f.of.manifest(), withFlag)
@@ -66,12 +65,12 @@ func (f *forceDetachOff) Inject(ctx context.Context) error {
 	return err
 }
 
-// Confirm shows that it runs with the flag, and leads.
+// Confirm shows that every kube-controller-manager has the flag, and that one of them leads.
 func (f *forceDetachOff) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return f.leads(ctx, true, restartBound)
 }
 
-// Held shows that it still runs with the flag.
+// Held checks that all still have the flag.
 func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 	_, facts, err := f.runs(true)(ctx)
 	return facts, err
@@ -79,12 +78,12 @@ func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 
 func (f *forceDetachOff) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
-// ConfirmHealed shows that it runs without the flag, and leads. A flag that others had set stays.
+// ConfirmHealed shows that none has the flag, and that one of them leads. A flag set by others stays.
 func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return f.leads(ctx, f.foreign, healedBound)
 }
 
-// leads waits until all run as wanted, and until the leader's lease is renewed while they do.
+// leads waits until all run with or without the flag as wanted, and the lease is renewed while they do.
 func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Duration) ([]fault.Fact, error) {
 	what := fmt.Sprintf("%s to run %s, and to lead", manager, with(want))
 	return f.atWork(ctx, what, bound, 1, f.runs(want))
@@ -97,7 +96,7 @@ func with(set bool) string {
 	return "without " + flag
 }
 
-// runs looks whether each node has one, and all of them run with the flag, or without it.
+// runs checks that each node runs one, and that all have the flag, or none has it.
 func (f *forceDetachOff) runs(want bool) running {
 	return f.onNodes(func(ctx context.Context, n clusters.Node, found []probe.Process) (sentences []string, err error) {
 		for _, p := range found {

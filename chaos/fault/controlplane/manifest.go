@@ -16,14 +16,14 @@ import (
 	"github.com/seatrial/seatrial/clusters/nodefile"
 )
 
-// errSet is wrapped by the error of a flag that somebody else has set.
+// errSet is wrapped by the error for a flag that is already set.
 var errSet = errors.New("it is set already")
 
-// manifestMode is what kubeadm gives manifests.
+// manifestMode is kubeadm's file mode of manifests.
 const manifestMode = "0600"
 
-// withFlag returns the manifest of the kube-controller-manager with the flag on its command line. A manifest
-// that sets it already is an error, and so is one with a field that the API's types do not know: it would be lost.
+// withFlag returns the kube-controller-manager's manifest with the flag on its command line. It is an error if the flag
+// is set already, and if the manifest has a field that the API's types would drop.
 func withFlag(manifest []byte) ([]byte, error) {
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
@@ -53,8 +53,8 @@ func withFlag(manifest []byte) ([]byte, error) {
 	return changed, nil
 }
 
-// idle returns the manifest of a pod that has the name of another and runs nothing: there is no such image.
-func idle(manifest []byte) ([]byte, error) {
+// pausePod returns the manifest of a pod with the same name that runs nothing: its image does not exist.
+func pausePod(manifest []byte) ([]byte, error) {
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(manifest, &pod); err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
@@ -76,7 +76,7 @@ func idle(manifest []byte) ([]byte, error) {
 	return changed, nil
 }
 
-// manifestsBack is the undo that puts a manifest back as it is now on each of the nodes.
+// manifestsBack returns the undo that restores a manifest's present content on each node.
 func manifestsBack(ctx context.Context, nodes []clusters.Node, owner undo.Owner, name string) ([]undo.Task, error) {
 	beside := undo.BesideManifests(owner)
 	var tasks []undo.Task
@@ -92,7 +92,7 @@ func manifestsBack(ctx context.Context, nodes []clusters.Node, owner undo.Owner,
 	return tasks, nil
 }
 
-// swap changes a manifest on a node, at once for whoever reads it.
+// swap atomically replaces a manifest on a node by what change makes of it.
 func swap(ctx context.Context, node clusters.Node, owner undo.Owner, name string,
 	change func([]byte) ([]byte, error),
 ) error {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestWithFlagChangesNothingElse edits a manifest of kubeadm's, as a kind node of Kubernetes v1.37.0 has it.
+// TestWithFlagChangesNothingElse edits kubeadm's manifest of a kind node of Kubernetes v1.37.0.
 func TestWithFlagChangesNothingElse(t *testing.T) {
 	before, err := os.ReadFile("testdata/kube-controller-manager.yaml")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := idle(before)
+	after, err := pausePod(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAPodThatRunsNothingHasTheNameOfTheOther(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "kind: Pod\n", "\t"} {
-		if _, err := idle([]byte(bad)); err == nil {
+		if _, err := pausePod([]byte(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

@@ -23,23 +23,21 @@ type victim struct {
 	probe.Process
 }
 
-// String names it.
 func (v victim) String() string { return fmt.Sprintf("pid %d on node %q", v.PID, v.node.Name()) }
 
 func (v victim) is(o victim) bool {
 	return v.node.Name() == o.node.Name() && v.PID == o.PID && v.Start == o.Start
 }
 
-// victims are the processes of a component on all nodes of the control plane: what kill, freeze and stop have in
-// common.
+// victims are a component's processes on all control-plane nodes, as kill, freeze and stop share them.
 type victims struct {
 	fault.Env
-	of    component
-	old   []victim            // The processes before the act.
-	heard map[string][]string // By node: the URLs that answered then.
+	of       component
+	old      []victim            // The processes before the act.
+	answered map[string][]string // By node: the health URLs that answered before the act.
 }
 
-// now returns the processes that there are.
+// now returns the component's present processes.
 func (v *victims) now(ctx context.Context) ([]victim, error) {
 	var all []victim
 	err := eachControlNode(ctx, v.Env, func(n clusters.Node) error {
@@ -52,8 +50,8 @@ func (v *victims) now(ctx context.Context) ([]victim, error) {
 	return all, err
 }
 
-// note records the processes and their health endpoints before the act. A component that is not at work is an error:
-// its absence could not be shown.
+// note records the processes and their health endpoints before the act. A component that is not working is an error,
+// since its failure could not be shown.
 func (v *victims) note(ctx context.Context) error {
 	found, err := v.now(ctx)
 	if err != nil {
@@ -62,10 +60,10 @@ func (v *victims) note(ctx context.Context) error {
 	if len(found) == 0 {
 		return fmt.Errorf("%s does not run on any node of the control plane: start it first", v.of.name)
 	}
-	v.heard = map[string][]string{}
+	v.answered = map[string][]string{}
 	for _, p := range found {
 		if p.Frozen() {
-			return fmt.Errorf("%s %s is frozen already: let it go on first", v.of.name, p)
+			return fmt.Errorf("%s %s is frozen already: send it SIGCONT first", v.of.name, p)
 		}
 		answers, err := v.of.health(ctx, p.node)
 		if err != nil {
@@ -78,10 +76,10 @@ func (v *victims) note(ctx context.Context) error {
 			}
 		}
 		if len(heard) == 0 {
-			return fmt.Errorf("%s %s does not tell its health at any of %s: its silence could not be shown", v.of.name,
-				p, strings.Join(v.of.urls(), ", "))
+			return fmt.Errorf("%s %s does not answer health requests at any of %s, so its silence could not be shown",
+				v.of.name, p, strings.Join(v.of.urls(), ", "))
 		}
-		v.heard[p.node.Name()] = heard
+		v.answered[p.node.Name()] = heard
 	}
 	if v.of.serves {
 		if err := v.request(ctx); err != nil {
@@ -92,7 +90,7 @@ func (v *victims) note(ctx context.Context) error {
 	return nil
 }
 
-// request asks the API server for something that is in etcd.
+// request reads an object that is stored in etcd.
 func (v *victims) request(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestBound, fmt.Errorf("no answer within %s", requestBound))
 	defer cancel()
@@ -103,7 +101,7 @@ func (v *victims) request(ctx context.Context) error {
 	return err
 }
 
-// among returns the first of some processes that is one of the victims.
+// among returns the first of the given processes that is one of the victims.
 func (v *victims) among(some []victim) (victim, bool) {
 	i := slices.IndexFunc(some, func(p victim) bool { return slices.ContainsFunc(v.old, p.is) })
 	if i < 0 {
@@ -112,7 +110,7 @@ func (v *victims) among(some []victim) (victim, bool) {
 	return some[i], true
 }
 
-// each returns a fact about each victim.
+// each returns one fact for each victim.
 func (v *victims) each(span history.Span, what string) []fault.Fact {
 	facts := make([]fault.Fact, len(v.old))
 	for i, p := range v.old {
@@ -122,8 +120,8 @@ func (v *victims) each(span history.Span, what string) []fault.Fact {
 	return facts
 }
 
-// missing waits until the look succeeds, the health endpoints are silent, and the component is missed.
-func (v *victims) missing(ctx context.Context, what string, bound time.Duration, look fault.Show) ([]fault.Fact,
+// confirmed waits until look succeeds, the health endpoints are silent, and the component's work is not done.
+func (v *victims) confirmed(ctx context.Context, what string, bound time.Duration, look fault.Show) ([]fault.Fact,
 	error) {
 	missed := v.leaderless
 	if v.of.serves {
@@ -134,7 +132,7 @@ func (v *victims) missing(ctx context.Context, what string, bound time.Duration,
 
 const quietBound = 20 * time.Second
 
-// quiet waits until no health endpoint answers that did before.
+// quiet waits until none of the health endpoints answers that did before.
 func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, v.of.name+" not to tell its health", 200*time.Millisecond, quietBound,
 		func(ctx context.Context) (facts []fault.Fact, err error) {
@@ -144,7 +142,7 @@ func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
 				if err != nil {
 					return nil, err
 				}
-				heard := v.heard[n.Name()]
+				heard := v.answered[n.Name()]
 				for _, url := range heard {
 					if answers[url] != 0 {
 						return nil, fault.NotYet("%s answers %d on node %q", url, answers[url], n.Name())
@@ -157,7 +155,7 @@ func (v *victims) quiet(ctx context.Context) ([]fault.Fact, error) {
 		})
 }
 
-// nodes returns the nodes of the victims of before, each once.
+// nodes returns the nodes of the recorded processes, each once.
 func (v *victims) nodes() []clusters.Node {
 	var all []clusters.Node
 	for _, p := range v.old {
@@ -170,7 +168,7 @@ func (v *victims) nodes() []clusters.Node {
 
 const unansweredBound = 25 * time.Second
 
-// unanswered waits until the API server answers no request of the harness.
+// unanswered waits until the API server does not answer the harness.
 func (v *victims) unanswered(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "a request to the API server not to be answered", 200*time.Millisecond, unansweredBound,
 		func(ctx context.Context) ([]fault.Fact, error) {
@@ -188,8 +186,8 @@ func (v *victims) unanswered(ctx context.Context) ([]fault.Fact, error) {
 		})
 }
 
-// refusal reports whether an error is the answer of an API server at work, which looked and says no. An answer that it
-// cannot look is none.
+// refusal reports whether an error is the answer of a working API server, with a status from 400 to 499. A 429 or 5xx
+// answer is not one.
 func refusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -200,12 +198,12 @@ func refusal(err error) bool {
 }
 
 const (
-	// leaderSilence is three times as long as a leader takes to renew its lease.
+	// leaderSilence is three renew intervals of a leader.
 	leaderSilence   = 3 * lookEvery
 	leaderlessBound = 25 * time.Second
 )
 
-// leaderless waits until the component's lease was not renewed for some time.
+// leaderless waits until the component's lease has not been renewed for leaderSilence.
 func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	var last leadership
 	since := v.Clock()
@@ -219,7 +217,7 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 		if !now.renewed.Equal(last.renewed) {
 			last, since = now, v.Clock()
 		}
-		silent := begin.Sub(since) // Both readings bound it from within.
+		silent := begin.Sub(since) // The silence lasts at least as long.
 		if silent <= leaderSilence {
 			return nil, fault.NotYet("silent for %s of more than %s", silent.Round(100*time.Millisecond),
 				leaderSilence)
@@ -229,19 +227,19 @@ func (v *victims) leaderless(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// The bounds of what is to be shown after the heal. The kubelet makes a container wait that has ended several times
-// within ten minutes, 80 s after the fourth time, and those that lead end when they cannot renew their leases.
+// The bounds of ConfirmHealed. The kubelet's crash-loop back-off is 80 s after the fourth exit within ten minutes, and
+// leaders exit if they cannot renew their leases.
 const (
 	backBound    = 150 * time.Second
-	kubeletBound = 25 * time.Second // It renews every 10 s, and tries again after at most 7 s.
-	renewals     = 2                // One that was let go on may renew its lease once before it finds that it is over.
+	kubeletBound = 25 * time.Second // It renews every 10 s and retries within 7 s.
+	renewals     = 2                // A thawed leader may renew its lease once before it notices the loss.
 )
 
-// ConfirmHealed shows that the component runs on every node and is healthy, that requests are answered, and that the
-// leases that depend on it are renewed.
+// ConfirmHealed shows that the component is healthy on every node, that the API server answers, and that the dependent
+// leases are renewed.
 func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	shows := []fault.Show{func(ctx context.Context) ([]fault.Fact, error) {
-		return v.atWork(ctx, v.of.name+" to be at work", backBound, renewals, v.onNodes(v.well))
+		return v.atWork(ctx, v.of.name+" to be at work", backBound, renewals, v.onNodes(v.healthy))
 	}}
 	if v.of.serves {
 		var read fault.Leases
@@ -250,10 +248,10 @@ func (v *victims) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, shows...)
 }
 
-// running looks at the processes of a component and returns those of now, with what they show.
+// running returns a component's present processes and the facts about them.
 type running func(ctx context.Context) (now []victim, facts []fault.Fact, err error)
 
-// onNodes looks at the processes on every node of the control plane. Each must run one; judge says what they show.
+// onNodes reads the processes on every control-plane node. Each must run one; judge returns sentences about them.
 func (v *victims) onNodes(judge func(ctx context.Context, n clusters.Node, found []probe.Process) ([]string, error),
 ) running {
 	return func(ctx context.Context) (now []victim, facts []fault.Fact, err error) {
@@ -285,8 +283,8 @@ func (v *victims) onNodes(judge func(ctx context.Context, n clusters.Node, found
 	}
 }
 
-// atWork waits until the processes are as wanted, and until the leases that depend on them were renewed so many times
-// meanwhile. Renewals count from when only the processes of now were there: the last one of an old process does not.
+// atWork waits until look succeeds and the dependent leases have since been renewed times times. Counting restarts when
+// the processes change, so the last renewal by an old process does not count.
 func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, times int, look running) (
 	[]fault.Fact, error,
 ) {
@@ -315,9 +313,9 @@ func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, 
 	})
 }
 
-// well judges whether the component on a node is not frozen, and says that it is healthy at every address where it did
-// before and at one at least.
-func (v *victims) well(ctx context.Context, n clusters.Node, found []probe.Process) ([]string, error) {
+// healthy checks that the component on a node is not stopped, and that it reports healthy at every address where it
+// answered before and at one at least.
+func (v *victims) healthy(ctx context.Context, n clusters.Node, found []probe.Process) ([]string, error) {
 	for _, p := range found {
 		if p.Frozen() {
 			return nil, fault.NotYet("%s %s is frozen", v.of.name, victim{n, p})
@@ -332,7 +330,7 @@ func (v *victims) well(ctx context.Context, n clusters.Node, found []probe.Proce
 		switch status := answers[url]; {
 		case status == http.StatusOK:
 			healthy = append(healthy, url)
-		case status != 0 || slices.Contains(v.heard[n.Name()], url):
+		case status != 0 || slices.Contains(v.answered[n.Name()], url):
 			return nil, fault.NotYet("%s on node %q answers %d", url, n.Name(), status)
 		}
 	}
@@ -343,8 +341,7 @@ func (v *victims) well(ctx context.Context, n clusters.Node, found []probe.Proce
 		found[0].PID, found[0].Start, n.Name(), strings.Join(healthy, ", "))}, nil
 }
 
-// renewed reads the leases that depend on the component, and looks whether all were renewed often enough since the
-// first reading.
+// renewed reads the dependent leases and checks that each was renewed at least times times since the first reading.
 func (v *victims) renewed(ctx context.Context, leases map[string]leadership, times int) error {
 	ctx, cancel := context.WithTimeout(ctx, requestBound)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestARefusalIsAnAnswer tells an API server that says no from one that is away, or cannot look.
+// TestARefusalIsAnAnswer distinguishes a refusal by a working API server from one that is down or fails inside.
 func TestARefusalIsAnAnswer(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for err, want := range map[error]bool{

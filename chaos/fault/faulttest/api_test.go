@@ -59,7 +59,7 @@ func (w *world) makeObjects() {
 	w.api = fake.NewNode("api", clusters.RoleControlPlane, w.cluster.Transcript)
 }
 
-// register is what a kubelet does when it starts: it makes its Node if there is none.
+// register does what a kubelet does at its start: it creates its Node if there is none.
 func (w *world) register(m *machine) {
 	name := m.node.Name()
 	if w.known[name] != nil || w.inert {
@@ -94,7 +94,7 @@ func (w *world) makePod(uid string) {
 	}
 }
 
-// control lets the controllers do what is theirs. The lock is held.
+// control does the controllers' work. The lock is held.
 func (w *world) control() {
 	for _, m := range w.nodes {
 		w.catchUp(m)
@@ -140,7 +140,7 @@ func (w *world) control() {
 	}
 }
 
-// terminate begins to end the pod. Its timestamp is when it will be gone, as the API server has it.
+// terminate starts the pod's deletion. As in the API, its timestamp is when the pod will be gone.
 func (w *world) terminate(grace time.Duration) {
 	seconds := int64(grace / time.Second)
 	at := metav1.NewTime(time.Now().Add(grace))
@@ -149,7 +149,7 @@ func (w *world) terminate(grace time.Duration) {
 
 var errNotWritten = errors.New("the API server cannot be reached")
 
-// write is an act on the API server, which does what do does.
+// write is an act on the API server; do makes the change.
 func (w *world) write(argv []string, body string, do func() error) error {
 	var failed error
 	w.api.On([]string{"..."}, fake.Reply{Do: func(context.Context, clusters.Command, string) (clusters.Result, error) {
@@ -236,7 +236,7 @@ func (w *world) kube() *kubefake.Clientset {
 	return kube
 }
 
-// countQuota is what the quota's controller does with a new one.
+// countQuota does what the quota controller does with a new quota.
 func (w *world) countQuota(a k8stesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,7 +248,7 @@ func (w *world) countQuota(a k8stesting.Action) (bool, runtime.Object, error) {
 	return false, nil, nil
 }
 
-// stale is the error of a deletion whose condition does not hold.
+// stale is the error of a deletion whose precondition fails.
 func stale(resource schema.GroupResource, name string) error {
 	return apierrors.NewConflict(resource, name, errors.New("the uid is another"))
 }

@@ -20,7 +20,7 @@ const (
 	claimed = 12
 )
 
-// withClaim gives the anchor a claim, and makes volumes for it.
+// withClaim gives the anchor pod a claim, and creates its volume.
 func (t Target) withClaim(ctx context.Context, set *appsv1.StatefulSet) error {
 	class, size := cmp.Or(t.Class, claimClass), corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -53,7 +53,7 @@ func (t Target) withClaim(ctx context.Context, set *appsv1.StatefulSet) error {
 	return nil
 }
 
-// renewed deletes the anchor when its claim is being deleted, so that both are made anew, and reports that it did.
+// renewed deletes the anchor pod if its claim is being deleted, so that both are recreated, and reports whether it did.
 func (t Target) renewed(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if !t.Claims {
 		return false, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Bench is what a fault is tried on: a cluster with a workload, and a victim in it.
+// Bench is a cluster with a workload and a victim to try a fault on.
 type Bench struct {
 	Env  fault.Env
 	Spec plan.Fault
@@ -24,13 +24,13 @@ type Bench struct {
 	Before func(ctx context.Context) (fault.Env, error)
 }
 
-// Check is one thing that every fault must do.
+// Check is one requirement on every fault.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context, def fault.Definition, b Bench) error
 }
 
-// Checks returns all checks that need nothing but a cluster, from the quickest to the slowest.
+// Checks returns all checks that need only a cluster, the quickest first.
 func Checks() []Check {
 	return []Check{
 		{"is described", described},
@@ -41,7 +41,7 @@ func Checks() []Check {
 	}
 }
 
-// Conform runs all checks, each after the other on the same bench, and returns what went wrong.
+// Conform runs all checks one after the other on the same bench and returns their errors.
 func Conform(ctx context.Context, def fault.Definition, b Bench) error {
 	var errs []error
 	for i, c := range Checks() {
@@ -60,19 +60,19 @@ func Conform(ctx context.Context, def fault.Definition, b Bench) error {
 	return errors.Join(errs...)
 }
 
-// Step returns the step in which the checks carry a fault out.
+// Step returns the step with which the checks run a fault.
 func Step(spec plan.Fault) plan.Step {
 	return plan.Step{N: 1, Do: plan.ActionFault, Fault: &spec, Bound: plan.Duration(10 * time.Minute)}
 }
 
-// Recorder keeps facts in memory.
+// Recorder keeps events in memory.
 type Recorder struct {
 	mu    sync.Mutex
 	facts []history.Fault
 	on    func(history.Fault)
 }
 
-// Record keeps a fact.
+// Record keeps an event.
 func (r *Recorder) Record(e history.Event) {
 	r.mu.Lock()
 	r.facts = append(r.facts, *e.Fault)
@@ -82,14 +82,14 @@ func (r *Recorder) Record(e history.Event) {
 	}
 }
 
-// Facts returns the facts so far.
+// Facts returns the events so far.
 func (r *Recorder) Facts() []history.Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.facts)
 }
 
-// Stages returns the stages of the facts so far, without the arming that not every fault has.
+// Stages returns the stages of the events so far, without the arming, which not every fault has.
 func (r *Recorder) Stages() []history.FaultStage {
 	var stages []history.FaultStage
 	for _, f := range r.Facts() {
@@ -100,7 +100,7 @@ func (r *Recorder) Stages() []history.FaultStage {
 	return stages
 }
 
-// Run takes the fault through its life on the bench, and returns what was recorded beside the guard's error.
+// Run takes the fault through its life on the bench and returns the recorded events and the guard's error.
 func Run(ctx context.Context, def fault.Definition, b Bench, on func(history.Fault)) (*Recorder, error) {
 	r := &Recorder{on: on}
 	f, err := def.New(b.Spec, 1, b.Env)
@@ -172,7 +172,7 @@ func wholeLife(ctx context.Context, def fault.Definition, b Bench) error {
 	return nothingLeft(ctx, b)
 }
 
-// givenUp ends the trial's context as soon as the effect is shown.
+// givenUp cancels the trial's context as soon as the effect is shown.
 func givenUp(ctx context.Context, def fault.Definition, b Bench) error {
 	trial, stop := context.WithCancel(ctx)
 	defer stop()
@@ -194,8 +194,8 @@ func givenUp(ctx context.Context, def fault.Definition, b Bench) error {
 	return nothingLeft(ctx, b)
 }
 
-// harnessDied injects and forgets: the heal of a later harness, by owner mark, must find and undo it all, and a fault
-// made anew must be able to show that it is gone.
+// harnessDied injects and abandons the fault. The heal of a later harness must find and undo everything by owner mark,
+// and a new instance of the fault must be able to show that the effect is gone.
 func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error) {
 	dead, err := def.New(b.Spec, 1, b.Env)
 	if err != nil {
@@ -250,7 +250,7 @@ func Arm(ctx context.Context, f fault.Fault, b Bench) error {
 	return fault.Arm(ctx, b.Env, undo.Owner{Run: b.Env.RunID, Step: 1}, fault.Life(b.Spec), tasks)
 }
 
-// nothingLeft returns an error that names what the run has left on any node. It undoes it, too.
+// nothingLeft returns an error that names what the run has left on any node, and undoes it.
 func nothingLeft(ctx context.Context, b Bench) error {
 	nodes, err := b.Env.Cluster.Nodes(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool
 	return "", 1, true
 }
 
-// TestAContainerThatThePodDoesNotHave is found before anything is killed.
+// TestAContainerThatThePodDoesNotHave checks that an unknown container is an error before anything is killed.
 func TestAContainerThatThePodDoesNotHave(t *testing.T) {
 	inWorld(t, node.ContainerKill(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		b.Spec = plan.Fault{Name: "container-kill", Params: plan.Params{"container": "sidecar"}, Hold: b.Spec.Hold}
@@ -80,7 +80,7 @@ func TestAContainerThatThePodDoesNotHave(t *testing.T) {
 	})
 }
 
-// TestAContainerThatOthersFrozeIsLeftAlone has somebody else's SIGSTOP there before.
+// TestAContainerThatOthersFrozeIsLeftAlone checks that a container frozen by somebody else is an error.
 func TestAContainerThatOthersFrozeIsLeftAlone(t *testing.T) {
 	hung := func(w *world) { w.nodes["c-worker"].hung = true }
 	inWorld(t, node.ContainerFreeze(), hung, func(t *testing.T, w *world, b faulttest.Bench) {
@@ -94,7 +94,7 @@ func TestAContainerThatOthersFrozeIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestAContainerKilledWhileFrozenIsNotHeld is what a liveness probe does.
+// TestAContainerKilledWhileFrozenIsNotHeld kills the frozen container, as a failing liveness probe does.
 func TestAContainerKilledWhileFrozenIsNotHeld(t *testing.T) {
 	inWorld(t, node.ContainerFreeze(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		r, err := faulttest.Run(t.Context(), node.ContainerFreeze(), b, func(f history.Fault) {

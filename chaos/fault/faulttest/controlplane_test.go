@@ -24,7 +24,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// staticPod is one of the programs of the control plane.
+// staticPod is one of the control-plane programs.
 type staticPod struct {
 	name   string
 	port   int
@@ -74,10 +74,10 @@ func (p *staticPod) start(args []string) {
 
 func (p *staticPod) well() bool { return !p.gone && !p.frozen && time.Since(p.began) >= warmUp }
 
-// answers reports whether the API server does. The lock is held.
+// answers reports whether the API server answers. The lock is held.
 func (w *world) answers() bool { return w.static("kube-apiserver").well() && w.static("etcd").well() }
 
-// lead lets those renew their leases that lead. It is called before anything becomes of a program. The lock is held.
+// lead renews the leases of the programs that lead. Call it before a program changes its state. The lock is held.
 func (w *world) lead(m *machine) {
 	for _, p := range m.programs {
 		tick := w.begin.Add(time.Since(w.begin).Truncate(2 * time.Second))
@@ -94,7 +94,7 @@ func (w *world) leadership(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at}}
 }
 
-// unanswered is what a client gets of an API server that does not answer.
+// unanswered is a client's error if the API server does not answer.
 func (w *world) unanswered(k8stesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
 	answers := w.answers()
@@ -106,7 +106,7 @@ func (w *world) unanswered(k8stesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connect: connection refused")
 }
 
-// reconcile is what the kubelet does when a manifest was changed. The lock is held.
+// reconcile does what the kubelet does after a manifest was changed. The lock is held.
 func (w *world) reconcile(m *machine) {
 	known := map[string]bool{}
 	for _, p := range m.programs {
@@ -137,7 +137,7 @@ func (w *world) reconcile(m *machine) {
 	}
 }
 
-// programsOf carries out a command about programs, if it is one. The lock is held.
+// programsOf runs a command on programs, if it is one. The lock is held.
 func (w *world) programsOf(m *machine, argv []string) (out string, exit int, known bool) {
 	if m.programs == nil {
 		return "", 0, false
@@ -174,7 +174,7 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 	return m.procfs(w, argv)
 }
 
-// procfs is what the files of a program's process say.
+// procfs returns the content of the /proc files of a program's process.
 func (m *machine) procfs(w *world, argv []string) (out string, exit int, known bool) {
 	line := strings.Join(argv, " ")
 	for _, p := range m.programs {
@@ -200,7 +200,7 @@ func (m *machine) procfs(w *world, argv []string) (out string, exit int, known b
 	return "", 1, argv[0] == "pgrep"
 }
 
-// process is the program as the kernel has it.
+// process returns the program's process as the kernel has it.
 func (p *staticPod) process(w *world) probe.Process {
 	is := probe.Process{PID: p.pid, Start: w.time(p.began), Name: p.name, State: "S"}
 	if p.frozen {
@@ -209,7 +209,7 @@ func (p *staticPod) process(w *world) probe.Process {
 	return is
 }
 
-// health is what programs say of theirs. All listen at the address of IPv4, the API server also at that of IPv6.
+// health answers health requests. All programs listen on the IPv4 address, the API server also on the IPv6 one.
 func (m *machine) health(argv []string) (out string, exit int, known bool) {
 	for _, url := range argv {
 		for _, p := range m.programs {
@@ -265,14 +265,14 @@ func (w *world) thaw(m *machine, identities []string) {
 	}
 }
 
-// faultsOf are the definitions of a kind.
+// faultsOf returns the definitions of a kind.
 func faultsOf(kind string) []fault.Definition {
 	return slices.DeleteFunc(definitions(), func(d fault.Definition) bool {
 		return !strings.HasSuffix(d.Name, "-"+kind) || !slices.Contains(d.Needs, "static-pods")
 	})
 }
 
-// TestTheControlPlaneIsHurtInTwelveWays holds that none is left out of the lists.
+// TestTheControlPlaneIsHurtInTwelveWays checks that all faults are in the lists.
 func TestTheControlPlaneIsHurtInTwelveWays(t *testing.T) {
 	for _, kind := range []string{"kill", "freeze", "stop"} {
 		if n := len(faultsOf(kind)); n != 4 {
@@ -281,7 +281,7 @@ func TestTheControlPlaneIsHurtInTwelveWays(t *testing.T) {
 	}
 }
 
-// TestAProgramThatComesBackByItselfIsFound lets the timer's heal come while a program is held.
+// TestAProgramThatComesBackByItselfIsFound lets the timer's heal run during the hold.
 func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
 	for _, def := range slices.Concat(faultsOf("freeze"), faultsOf("stop")) {
 		t.Run(def.Name, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestAProgramThatComesBackByItselfIsFound(t *testing.T) {
 	}
 }
 
-// TestALaterProgramIsNotTheFrozenOne kills what is frozen, as the kubelet does after a time.
+// TestALaterProgramIsNotTheFrozenOne kills the frozen program, as the kubelet does after some time.
 func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
 	def := component("etcd-freeze")
 	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
@@ -322,7 +322,7 @@ func TestALaterProgramIsNotTheFrozenOne(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotWellIsNotHurt holds that a program whose hurt could not be shown is left alone.
+// TestWhatIsNotWellIsNotHurt checks that a program is left alone if its effect could not be shown.
 func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		def  fault.Definition

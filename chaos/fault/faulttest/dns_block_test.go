@@ -11,7 +11,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// TestADNSServerThatAnswersIsFound lets the cut end by itself while it is held, and DNS be away before.
+// TestADNSServerThatAnswersIsFound ends the cut during the hold, and has DNS down before the act.
 func TestADNSServerThatAnswersIsFound(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -47,7 +47,7 @@ func TestADNSServerThatAnswersIsFound(t *testing.T) {
 	}
 }
 
-// TestTheRestOfThePodGoesOn connects from the victim's pod to another while its DNS is cut.
+// TestTheRestOfThePodGoesOn connects from the victim's pod to another pod while its DNS is cut.
 func TestTheRestOfThePodGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

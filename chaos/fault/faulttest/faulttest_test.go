@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// definitions returns every fault of the registry but Chaos Mesh's, whose injection is not ours.
+// definitions returns every fault of the registry except Chaos Mesh's, which others inject.
 func definitions() []fault.Definition {
 	return slices.DeleteFunc(trial.AllParts().Faults, func(d fault.Definition) bool { return d.Name == chaosmesh.Name })
 }
@@ -92,7 +92,7 @@ func TestGoldenCommands(t *testing.T) {
 	})
 }
 
-// inOrder sorts probes that follow each other: they run beside each other, and none of them is the first.
+// inOrder sorts consecutive probes, which run concurrently and in any order.
 func inOrder(lines []string) []string {
 	probe := func(line string) bool { return strings.Contains(line, " probe tcp ") }
 	for i := 0; i < len(lines); i++ {
@@ -158,9 +158,8 @@ func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
 	})
 }
 
-// TestCrashAtEveryAct breaks the harness's hold on the nodes at its first act, its second, and so on until no act is
-// left to break at, in each way that an act can break (see crashPoints). A later harness must find nothing left after
-// its heal.
+// TestCrashAtEveryAct breaks the harness's access to the nodes at its first act, its second and so on, in each way that
+// an act can break (see crashPoints). After a later harness's heal nothing may be left.
 func TestCrashAtEveryAct(t *testing.T) {
 	for _, def := range definitions() {
 		for name, mode := range map[string]fake.CrashMode{
@@ -175,8 +174,8 @@ func TestCrashAtEveryAct(t *testing.T) {
 	}
 }
 
-// crashPoints returns at which acts of a fault it is worth to break it, and one beyond the last. An act that is the
-// same as three before it, as those of a wait are, breaks as they do.
+// crashPoints returns the acts of a fault at which to break it, and one beyond the last. An act equal to three acts
+// before it, as in a wait, is skipped.
 func crashPoints(t *testing.T, def fault.Definition) []int {
 	t.Helper()
 	var points []int
@@ -235,7 +234,7 @@ func crashAt(t *testing.T, def fault.Definition, n int, mode fake.CrashMode) {
 	}
 }
 
-// TestWithoutAHarnessTheNodeHealsItself arms and injects a fault and never comes back.
+// TestWithoutAHarnessTheNodeHealsItself arms and injects a fault and abandons it.
 func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 	each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
 		f, err := def.New(b.Spec, 1, b.Env)
@@ -266,8 +265,8 @@ func TestWithoutAHarnessTheNodeHealsItself(t *testing.T) {
 	})
 }
 
-// TestAnswersThatNeverCome hangs every command of one program: the guard must come back by itself, with an error when
-// the fault uses that program.
+// TestAnswersThatNeverCome hangs every command of one program: the guard must return by itself, with an error if the
+// fault uses that program.
 func TestAnswersThatNeverCome(t *testing.T) {
 	for _, program := range []string{"nft", "systemctl", "tc", nodeagent.Path, nodeagent.DiskPath} {
 		each(t, func(t *testing.T, def fault.Definition, w *world, b faulttest.Bench) {
@@ -290,7 +289,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	}
 }
 
-// TestACutThatEndsByItselfIsFound takes the table away while the fault is held, as a timer that fires early does.
+// TestACutThatEndsByItselfIsFound deletes the table during the hold, as a timer that fires early does.
 func TestACutThatEndsByItselfIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -21,7 +21,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// markingFaults are those that leave a mark on an API object, and what a heal without their harness says it has undone.
+// markingFaults are the faults that leave a mark on an API object, with what a heal reports to have undone.
 func markingFaults() map[string]fault.Definition {
 	return map[string]fault.Definition{
 		"node c-worker uncordoned (seatrial-r1-1)":                                  object.Cordon(),
@@ -36,7 +36,7 @@ func allNodes(w *world) []clusters.Node {
 	return []clusters.Node{w.cluster.Node("control-plane"), w.cluster.Node("worker"), w.cluster.Node("worker2")}
 }
 
-// apiOf returns what reports say was undone of API objects.
+// apiOf returns what reports list as undone on API objects.
 func apiOf(reports []undo.Report) []string {
 	var did []string
 	for _, r := range reports {
@@ -45,7 +45,7 @@ func apiOf(reports []undo.Report) []string {
 	return did
 }
 
-// injected arms and injects a fault, and loses it.
+// injected arms and injects a fault, and abandons it.
 func injected(t *testing.T, def fault.Definition, b faulttest.Bench) {
 	t.Helper()
 	f, err := def.New(b.Spec, 1, b.Env)
@@ -85,7 +85,7 @@ func TestAHealFindsWhatIsLeftOfAPIObjects(t *testing.T) {
 	}
 }
 
-// looksUntouched holds that the worker's Node is as it was made, but for its uid.
+// looksUntouched checks that the worker's Node is as at the start, except for its uid.
 func (w *world) looksUntouched(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -111,7 +111,7 @@ func (w *world) looksUntouched(t *testing.T) {
 	}
 }
 
-// TestTwoHealsAtOnce runs them beside each other: neither errs, and nothing is left.
+// TestTwoHealsAtOnce heals twice concurrently: neither returns an error, and nothing is left.
 func TestTwoHealsAtOnce(t *testing.T) {
 	for _, def := range markingFaults() {
 		t.Run(def.Name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestTwoHealsAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheTimersHealObjectsAlthoughTheHarnessIsGone lets nobody come back, and the API server be away at the deadline.
+// TestTheTimersHealObjectsAlthoughTheHarnessIsGone abandons the fault and has the API server down at the deadline.
 func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
 	for _, def := range markingFaults() {
 		t.Run(def.Name, func(t *testing.T) {
@@ -153,7 +153,8 @@ func TestTheTimersHealObjectsAlthoughTheHarnessIsGone(t *testing.T) {
 	}
 }
 
-// TestAHealGoesOnWithoutTheAPIServer heals the nodes, says what it could not do, and leaves the timers armed.
+// TestAHealGoesOnWithoutTheAPIServer checks that a heal without the API server heals the nodes, reports what it could
+// not do, and leaves the timers armed.
 func TestAHealGoesOnWithoutTheAPIServer(t *testing.T) {
 	inWorld(t, object.Cordon(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		injected(t, object.Cordon(), b)
@@ -199,7 +200,7 @@ func TestADrainTakesTheBudgetsRefusal(t *testing.T) {
 	})
 }
 
-// TestAClaimWithoutProtectionIsFound takes the claim away under its pod, and once its finalizer alone.
+// TestAClaimWithoutProtectionIsFound deletes the claim under its pod, and in another case only its finalizer.
 func TestAClaimWithoutProtectionIsFound(t *testing.T) {
 	for says, harm := range map[string]func(w *world, claim *corev1.PersistentVolumeClaim) error{
 		"it is gone": func(w *world, c *corev1.PersistentVolumeClaim) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// TestWhatIsHeldAndEndsByItselfIsFound lets the timer's heal come while the fault is held.
+// TestWhatIsHeldAndEndsByItselfIsFound lets the timer's heal run during the hold.
 func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 	for _, tc := range []struct {
 		def  fault.Definition
@@ -83,7 +83,7 @@ func TestARuntimeThatTakesItsContainersWithItIsFound(t *testing.T) {
 	})
 }
 
-// TestAManifestComesBackByteForByte heals one whose text no program would write so.
+// TestAManifestComesBackByteForByte heals a manifest in a form that no encoder writes.
 func TestAManifestComesBackByteForByte(t *testing.T) {
 	byHand := "# Mine.\n" + managerManifest
 	def := controlplane.ForceDetachOff()

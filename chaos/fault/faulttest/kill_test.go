@@ -25,13 +25,13 @@ import (
 	"github.com/seatrial/seatrial/clusters/fake"
 )
 
-// nowhere is a journal that nobody reads.
+// nowhere is a journal that discards its entries.
 type nowhere struct{}
 
 func (nowhere) Append(string, history.Time, history.Fault) error { return nil }
 
-// mortal returns what takes the harness away: from then on nothing of it reaches a node or the API server, until it is
-// taken back.
+// mortal returns a function that cuts the harness off: from then on nothing reaches a node or the API server until it
+// is reconnected.
 func (w *world) mortal(b faulttest.Bench) (kill, revive func()) {
 	dead := false
 	inner := b.Env.Kube
@@ -53,7 +53,7 @@ func (w *world) mortal(b faulttest.Bench) (kill, revive func()) {
 	return kill, revive
 }
 
-// left returns what a run has left in the world, and undoes none of it.
+// left returns what a run has left in the world without undoing it.
 func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 	var out []string
 	nodes, err := b.Env.Cluster.Nodes(ctx)
@@ -95,7 +95,7 @@ func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 	return out, nil
 }
 
-// odd returns what is not as a Node of the world began.
+// odd returns how a Node of the world differs from its start.
 func odd(n *corev1.Node) []string {
 	var out []string
 	for _, t := range n.Spec.Taints {
@@ -117,8 +117,8 @@ func odd(n *corev1.Node) []string {
 	return out
 }
 
-// TestKilledAtEveryStep kills the harness right before and right after every stage of every fault is in the journal.
-// Nobody comes back: what the fault has left must be undone by itself when its life is over.
+// TestKilledAtEveryStep kills the harness right before and right after each stage of every fault is journalled. Nobody
+// heals: the effect must end by itself when the fault's life is over.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, def := range definitions() {
 		for _, at := range faulttest.KillPoints() {
@@ -138,7 +138,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killedAt carries a fault out until the harness dies, and reports whether it did.
+// killedAt runs a fault until the harness dies, and reports whether it did.
 func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest.Killer) bool {
 	trial, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -161,10 +161,10 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 	return killed
 }
 
-// undoTakes is how long an undo may take that is waited for: of a Node, its kubelet has to register it first.
+// undoTakes is how long to wait for an undo; that of a Node waits for its kubelet to register.
 const undoTakes = 5 * time.Second
 
-// aloneUntilHealed waits as long as a fault may live, and holds that nothing is left then.
+// aloneUntilHealed waits for the life of a fault and checks that nothing is left.
 func aloneUntilHealed(t *testing.T, w *world, b faulttest.Bench, revive func()) {
 	t.Helper()
 	time.Sleep(max(fault.Life(b.Spec), 15*time.Second) + undoTakes)
@@ -175,8 +175,8 @@ func aloneUntilHealed(t *testing.T, w *world, b faulttest.Bench, revive func()) 
 	}
 }
 
-// TestKilledAtEveryAct kills the harness at its first act, its second, and so on until no act is left: while the act is
-// not done yet, and when it is done and nobody was told. Nobody comes back.
+// TestKilledAtEveryAct kills the harness at its first act, its second and so on: before the act, and after it but
+// before its answer. Nobody heals.
 func TestKilledAtEveryAct(t *testing.T) {
 	for _, def := range definitions() {
 		for name, mode := range map[string]fake.CrashMode{"before": fake.CrashError, "after": fake.CrashHalf} {
@@ -200,7 +200,7 @@ func TestKilledAtEveryAct(t *testing.T) {
 	}
 }
 
-// late is a cluster whose nodes answer after a while.
+// late is a cluster whose nodes answer with a delay.
 type late struct {
 	clusters.Cluster
 	by time.Duration
@@ -220,7 +220,7 @@ type lateNode struct {
 	by time.Duration
 }
 
-// Exec carries a command out and is late to say so.
+// Exec runs a command and delays its answer.
 func (l lateNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result, error) {
 	res, err := l.PowerNode.Exec(ctx, cmd)
 	select {
@@ -231,8 +231,8 @@ func (l lateNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.Resu
 	return res, err
 }
 
-// TestAnswersThatComeLate has every command answer late: by a second, with which a fault must live, and by so much that
-// no bound is kept. Whatever comes of it, nothing may be left.
+// TestAnswersThatComeLate delays the answer of every command: by a second, which a fault must tolerate, and by more
+// than any bound. Nothing may be left either way.
 func TestAnswersThatComeLate(t *testing.T) {
 	for _, by := range []time.Duration{time.Second, 20 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {

@@ -27,10 +27,10 @@ import (
 	"github.com/seatrial/seatrial/clusters/kind"
 )
 
-// assignmentVar has the test binary be a harness that carries one fault out, and is killed on the way.
+// assignmentVar is the environment variable that makes the test binary a harness, which runs one fault and is killed.
 const assignmentVar = "SEATRIAL_TEST_ASSIGNMENT"
 
-// assignment is all that such a harness is told.
+// assignment is the input of such a harness.
 type assignment struct {
 	Engine     string            `json:"engine"`
 	Kubeconfig string            `json:"kubeconfig"` // Where the provider keeps one.
@@ -50,7 +50,7 @@ type assignment struct {
 	Forget     bool              `json:"forget"` // The journal is deleted before the harness is killed.
 }
 
-// isAssigned carries out the assignment that the environment has, if it has one.
+// isAssigned runs the assignment in the environment, if there is one.
 func isAssigned() (code int, is bool) {
 	text := os.Getenv(assignmentVar)
 	if text == "" {
@@ -68,7 +68,7 @@ func isAssigned() (code int, is bool) {
 	return 0, true
 }
 
-// carryOut is a harness: the guard, the journal on disk, and the nodes through the engine.
+// carryOut is the harness: the guard, the journal on disk, and the nodes through the engine.
 func (e assignment) carryOut(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
@@ -116,7 +116,7 @@ func (e assignment) carryOut(ctx context.Context) error {
 	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())
 }
 
-// die ends this process where it stands: nothing of it runs any more, deferred or not.
+// die ends this process at once, without deferred calls.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // It cannot fail, and does not return.
 	select {}
@@ -166,8 +166,8 @@ func (e assignment) env(ctx context.Context, cluster clusters.Cluster, log *slog
 	return env, nil
 }
 
-// send carries an assignment out in a process of its own and returns when it was killed. Of one that was not,
-// what it said is in the error.
+// send runs an assignment in a process of its own and returns once it was killed. If it ended otherwise, the error has
+// its output.
 func (e assignment) send(ctx context.Context) (killed history.Time, err error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -187,7 +187,7 @@ func (e assignment) send(ctx context.Context) (killed history.Time, err error) {
 	return killed, fmt.Errorf("it was not killed %s: %w: %s", e.At, errors.Join(err, ctx.Err()), tail)
 }
 
-// armed returns when the undo was armed, 0 if the journal does not say so.
+// armed returns when the undo was armed, 0 if the journal does not say.
 func (e assignment) armed() (history.Time, error) {
 	file, err := os.Open(e.Journal)
 	if err != nil {

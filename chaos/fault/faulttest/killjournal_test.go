@@ -20,8 +20,8 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// withoutJournal deletes the journal of a harness during a fault, and kills the harness then. The cluster must heal as
-// if it were there.
+// withoutJournal deletes a harness's journal during a fault and then kills the harness. The cluster must heal all the
+// same.
 func (m *matrix) withoutJournal(t *testing.T, on clusters.Node) {
 	run, def := runPrefix+"-no-journal", network.Partition()
 	env, err := m.target(on).Fit(t.Context(), run)
@@ -47,8 +47,8 @@ func (m *matrix) withoutJournal(t *testing.T, on clusters.Node) {
 	t.Logf("journal deleted, harness killed: healed %s after the kill; before: %s", c.healed, c.last)
 }
 
-// healedTwice kills harnesses in two faults of one run whose lives are long, with their journals deleted, and heals
-// twice at once. Both must succeed, and each thing must be undone by one of them.
+// healedTwice kills the harnesses of two long-lived faults of one run, with their journals deleted, and heals twice
+// concurrently. Both heals must succeed, and each thing must be undone by exactly one.
 func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 	const life = 3 * time.Minute
 	ctx, run := t.Context(), runPrefix+"-twice"
@@ -87,7 +87,7 @@ func (m *matrix) healedTwice(t *testing.T, on clusters.Node) {
 	t.Logf("healed twice at once: %q", said)
 }
 
-// killWithoutJournal sends a harness out whose journal is deleted before it is killed.
+// killWithoutJournal starts a harness, deletes its journal and kills it.
 func (m *matrix) killWithoutJournal(ctx context.Context, e assignment) (history.Time, error) {
 	e.Forget = true
 	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -99,7 +99,7 @@ func (m *matrix) killWithoutJournal(ctx context.Context, e assignment) (history.
 	return killed, err
 }
 
-// healAtOnce runs the command that heals, twice at once, and returns what each has said.
+// healAtOnce runs the heal command twice concurrently and returns both outputs.
 func (m *matrix) healAtOnce(ctx context.Context, t *testing.T, run string) [2]string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

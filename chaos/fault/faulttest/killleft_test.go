@@ -17,8 +17,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// left returns what a run has left on the victim's node, on those of the control plane and in the API, by its marks and
-// by what they stand for. It undoes nothing. On the other workers others are killed meanwhile; see leftAnywhere.
+// left returns what a run has left on the victim's node, on the control-plane nodes and in the API, by its marks and
+// their effects. It undoes nothing. It skips other workers, where other harnesses are killed meanwhile; see
+// leftAnywhere.
 func (m *matrix) left(ctx context.Context, on clusters.Node, run string) ([]string, error) {
 	for _, n := range m.nodes {
 		if n.Name() != on.Name() && n.Role() != clusters.RoleControlPlane {
@@ -34,12 +35,12 @@ func (m *matrix) left(ctx context.Context, on clusters.Node, run string) ([]stri
 	return m.leftInAPI(ctx, run, on)
 }
 
-// leftBeside looks for what runs have left beside the cluster whose ids begin so.
+// leftBeside returns what runs with an id prefix have left outside of the cluster.
 func (m *matrix) leftBeside(run string) ([]string, error) {
 	return filepath.Glob(filepath.Join(m.watchdog.Dir, "seatrial-"+run+"*"))
 }
 
-// leftAnywhere does the same for all runs and on every node, when nothing is killed any more.
+// leftAnywhere does the same for all runs and every node, once no harness is killed any more.
 func (m *matrix) leftAnywhere(ctx context.Context) ([]string, error) {
 	out, err := m.leftInAPI(ctx, runPrefix, m.nodes...)
 	beside, err2 := m.leftBeside(runPrefix)
@@ -51,7 +52,7 @@ func (m *matrix) leftAnywhere(ctx context.Context) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// leftOn looks at one node for what runs have left whose ids begin so, and for services that do not run.
+// leftOn returns what runs with an id prefix have left on one node, and services that do not run.
 func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]string, error) {
 	if power, ok := n.(clusters.PowerNode); ok {
 		state, err := power.State(ctx)
@@ -86,7 +87,7 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 	return out, err
 }
 
-// thingsOn has the agent look at its node.
+// thingsOn returns the agent's list of its node.
 func thingsOn(ctx context.Context, n clusters.Node) ([]history.Thing, error) {
 	report, err := leaks.Of(ctx, n)
 	if err != nil {
@@ -98,8 +99,8 @@ func thingsOn(ctx context.Context, n clusters.Node) ([]history.Thing, error) {
 	return report.Things, nil
 }
 
-// ofRun lists what came to be since a look before: what runs have whose ids begin so, and what bears no mark and no
-// kubelet makes for pods that come and go.
+// ofRun lists what is new since an earlier list: things of runs with an id prefix, and unmarked things that no kubelet
+// makes for pods.
 func ofRun(before, now []history.Thing, run string) []string {
 	unmarked := []string{history.ThingTable, history.ThingQdisc, history.ThingProcess, history.ThingFile}
 	var out []string
@@ -130,7 +131,7 @@ func ofOther(t history.Thing, run string) bool {
 	return false
 }
 
-// leftInAPI looks for objects that bear the run's mark, and for the Nodes of some nodes.
+// leftInAPI returns objects with the run's mark, and leftovers on the given Nodes.
 func (m *matrix) leftInAPI(ctx context.Context, run string, nodes ...clusters.Node) ([]string, error) {
 	things, err := apiobjects.Look(ctx, m.kube, nil)
 	out := ofRun(nil, things, run)

@@ -48,7 +48,7 @@ const (
 
 var onlyFaults = flag.String("faults", "", "kill the harness in these faults only, with commas between them; or in all")
 
-// matrix is the harness killed at some steps of some faults on one cluster, several beside each other.
+// matrix kills harnesses at some steps of some faults on one cluster, several concurrently.
 type matrix struct {
 	cluster  clusters.Cluster
 	kube     kubernetes.Interface
@@ -65,7 +65,7 @@ type matrix struct {
 	cells map[string]map[faulttest.KillPoint]cell
 }
 
-// cell is what came of one kill.
+// cell is the outcome of one kill.
 type cell struct {
 	healed time.Duration // After the kill: it was seen that nothing was left.
 	late   time.Duration // How long after it should have been so, at least; 0 when it was in time.
@@ -83,7 +83,7 @@ func chosen() []string {
 	}
 }
 
-// chosenOnce returns the faults of TestKilledOnce in make e2e: one for each place where an undo lies.
+// chosenOnce returns the faults of TestKilledOnce in make e2e: one for each place that stores an undo.
 func chosenOnce() []string {
 	return []string{
 		"apiserver-stop",    // A static pod's manifest.
@@ -98,7 +98,7 @@ func chosenOnce() []string {
 	}
 }
 
-// TestKillMatrix kills the harness with SIGKILL before and after every stage of a fault is in the journal, and lets the
+// TestKillMatrix kills the harness with SIGKILL before and after each stage of a fault is journalled, and lets the
 // cluster heal itself.
 func TestKillMatrix(t *testing.T) {
 	table := os.Getenv("SEATRIAL_KILL_MATRIX") // Where the table is to be written.
@@ -189,7 +189,7 @@ func (m *matrix) run(
 	}
 }
 
-// newMatrix makes a cluster with a victim on every worker.
+// newMatrix creates a cluster with a victim on every worker.
 func newMatrix(t *testing.T, name string, workers int) *matrix {
 	t.Helper()
 	m := &matrix{
@@ -236,12 +236,12 @@ func (m *matrix) sorted() (
 	return anywhere, own, [][][]fault.Definition{{peers, manager, scheduler}, {server}}
 }
 
-// asked reports that the harness is killed in this fault.
+// asked reports whether harnesses are killed in this fault.
 func asked(name string) bool {
 	return *onlyFaults == "" || *onlyFaults == "all" || slices.Contains(strings.Split(*onlyFaults, ","), name)
 }
 
-// leaves is why nobody is killed in a fault; empty if somebody is.
+// leaves returns why a fault is skipped, "" if it is not.
 func (m *matrix) leaves(def fault.Definition) string {
 	switch cannot := kind.Capabilities().Lacks(def.Needs); {
 	case len(cannot) > 0:
@@ -267,14 +267,14 @@ func ownWorker(def fault.Definition) (int, bool) {
 	return 0, false
 }
 
-// between reports that a fault is one between nodes: the others have to be left alone.
+// between reports whether a fault acts between nodes, so that the others must be left alone.
 func between(def fault.Definition) bool {
 	return def.Pairs() || slices.ContainsFunc(def.Params, func(p string) bool {
 		return p == "percent" || p == "delay" || p == "kbits"
 	})
 }
 
-// componentOf is the program of the control plane that a fault concerns; empty for any other.
+// componentOf returns the control-plane program that a fault concerns, "" for any other fault.
 func componentOf(def fault.Definition) string {
 	part, _, _ := strings.Cut(def.Name, "-")
 	if slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, part) {
@@ -300,7 +300,7 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 	return longLife
 }
 
-// prepare puts the agent on every node, and a victim on every worker.
+// prepare installs the agent on every node and creates a victim on every worker.
 func (m *matrix) prepare(t *testing.T) {
 	ctx := t.Context()
 	var err error
@@ -346,7 +346,7 @@ func (m *matrix) installDriver(t *testing.T) error {
 	return driver.Install(t.Context())
 }
 
-// fillDisk puts a file on the volume that is a file system of its own: what is not there cannot be shown to be lost.
+// fillDisk writes a file to the volume with a file system of its own, so that its loss can be shown.
 func (m *matrix) fillDisk(ctx context.Context) error {
 	on := m.nodes[1+workerOfDisk]
 	pv, err := m.kube.CoreV1().PersistentVolumes().Get(ctx, fmt.Sprintf("%s-%s-0", diskClass, on.Name()),
@@ -370,15 +370,15 @@ type part struct {
 	nodes []clusters.Node
 }
 
-// Nodes returns them.
+// Nodes returns the nodes.
 func (p part) Nodes(context.Context) ([]clusters.Node, error) {
 	return p.nodes, nil
 }
 
-// nobody records nothing.
+// nobody is a recorder that discards events.
 type nobody struct{}
 
-// Record forgets the fact.
+// Record discards the event.
 func (nobody) Record(history.Event) {}
 
 func (m *matrix) target(on clusters.Node) faulttest.Target {
@@ -394,7 +394,7 @@ func (m *matrix) target(on clusters.Node) faulttest.Target {
 	return t
 }
 
-// row kills the harness at each of the points of one fault, one after the other, on one worker.
+// row kills the harness at each point of one fault, one after the other, on one worker.
 func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node, points []faulttest.KillPoint) {
 	for i, at := range points {
 		run := fmt.Sprintf("%s%d-%s", runPrefix, i, def.Name)
@@ -437,7 +437,7 @@ func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node
 	return env, err
 }
 
-// assign returns what a harness is to do.
+// assign returns the assignment of a harness.
 func (m *matrix) assign(def string, env fault.Env, at faulttest.KillPoint, run string, life time.Duration) assignment {
 	e := assignment{
 		Engine: os.Getenv("SEATRIAL_ENGINE"), Kubeconfig: filepath.Join(m.dir, run+".kubeconfig"),
@@ -451,8 +451,8 @@ func (m *matrix) assign(def string, env fault.Env, at faulttest.KillPoint, run s
 	return e
 }
 
-// kill kills the harness once, and waits until nothing is left. It reports false for a point that the fault never
-// comes to.
+// kill kills the harness once and waits until nothing is left. It returns false for a point that the fault never
+// reaches.
 func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Node, at faulttest.KillPoint, run string) (
 	cell, bool,
 ) {
@@ -493,7 +493,7 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 	return c, true
 }
 
-// wait looks what is left until it is nothing.
+// wait waits until nothing is left.
 func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed, due history.Time) cell {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -524,7 +524,7 @@ func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed,
 	}
 }
 
-// well shows from the victim's side that the effect is gone. No undo of ours was called, and none is now.
+// well checks from the victim's side that the effect is gone, without calling any undo.
 func (m *matrix) well(ctx context.Context, f fault.Fault) error {
 	limited, cancel := context.WithTimeout(ctx, fault.DefaultLimits().ConfirmHealed)
 	defer cancel()
@@ -538,7 +538,7 @@ func (m *matrix) well(ctx context.Context, f fault.Fault) error {
 	return nil
 }
 
-// report returns the table, prints it, and fails for what is wrong in it.
+// report returns and prints the table, and fails if a cell is wrong.
 func (m *matrix) report(t *testing.T, points []faulttest.KillPoint) string {
 	t.Helper()
 	var text strings.Builder

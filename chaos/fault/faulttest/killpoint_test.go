@@ -7,7 +7,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// KillPoint is a moment at which a harness can die: right before a stage is in the journal, or right after.
+// KillPoint is a time to kill a harness: right before a stage is journalled, or right after.
 type KillPoint struct {
 	Stage history.FaultStage
 	After bool

@@ -13,18 +13,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// Bandwidth gives the devices of the victim's node a queueing discipline tbf, a token bucket (see line). What leaves
-// waits for its turn, for at most 400 ms, and is dropped when the queue is full.
+// Bandwidth limits the rate at which packets leave the victim's node, with a token bucket (queueing discipline tbf; see
+// line). A packet waits in the queue for at most 400 ms; a full queue drops it.
 //
-// It is measured by echo requests of 1,200 bytes to each other node and over each family, one after the other, at twice
-// the rate for a second. Their answers, which nothing holds back, come in at the rate: at most 15 % above it, and not
-// below half of it, since others use the line as well.
+// It is measured with echo requests of 1,200 bytes to every other node over each family, one path at a time, at twice
+// the rate for one second. Replies are not limited, so they arrive at the rate: at most 15 % above it, and not below
+// half of it, since other traffic shares the devices.
 func Bandwidth() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-bandwidth",
-		Summary: "Limits what leaves the victim's node to a rate, IPv4 and IPv6.",
+		Summary: "Limits the rate of packets that leave the victim's node, IPv4 and IPv6.",
 		Shown: "Echo requests sent at twice the rate are answered at the rate, at most 15 % above it, on each path " +
-			"and family; before, at more than 1.5 times the rate; and the kernel has held packets back.",
+			"and family; before, at more than 1.5 times the rate; and the kernel delayed packets.",
 		Healed: "The queueing discipline is removed; the requests are answered at more than 1.5 times the rate, the " +
 			"lease is renewed, and the node is Ready.",
 		Needs:    []string{"tbf", "systemd"},
@@ -35,16 +35,16 @@ func Bandwidth() fault.Definition {
 		b := &bandwidth{bits: p.Kbits * 1000}
 		b.line = newLine(env, "tbf", "rate", strconv.Itoa(p.Kbits)+"kbit",
 			"burst", strconv.Itoa(b.burst())+"b", "latency", "400ms")
-		b.measure, b.through = b.floods, heldBack
+		b.measure, b.checkCounters = b.floods, heldBack
 		return b, nil
 	})
 }
 
 type bandwidthParams struct {
-	Kbits int `json:"kbits"` // How many thousand bits may leave in a second.
+	Kbits int `json:"kbits"` // Kilobits a second that may leave the node.
 }
 
-// The limits of a rate: a second of echo requests fills it.
+// The limits of the rate: one second of echo requests must be able to fill it.
 const (
 	minKbits = 500
 	maxKbits = 50_000
@@ -55,19 +55,19 @@ func (p bandwidthParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// bandwidth is a line of so many bits a second.
+// bandwidth limits the line to a number of bits a second.
 type bandwidth struct {
 	*line
 	bits int
 }
 
-// burst is how many bytes go at once after a silence: what the rate has in 20 ms, and some packets at the least.
+// burst returns the bytes that leave at once after an idle time: 20 ms at the rate, and room for several packets.
 func (b *bandwidth) burst() int { return max(10_000, b.bits/8/50) }
 
-// The bytes that a request has on the line beside the ICMP message: an Ethernet header, and that of IPv4 or IPv6.
+// The bytes of a request on the wire beside the ICMP message: the Ethernet header and the one of IPv4 or IPv6.
 const beside4, beside6 = 14 + 20, 14 + 40
 
-// atTwice is a volley of twice the rate: for a second, and 40 requests at the least.
+// atTwice returns a volley at twice the rate that lasts one second and has at least 40 requests.
 func (b *bandwidth) atTwice() probe.Volley {
 	each := (probe.MaxEchoSize + beside6) * 8
 	count := max(40, 2*b.bits/each)
@@ -77,7 +77,7 @@ func (b *bandwidth) atTwice() probe.Volley {
 	}
 }
 
-// floods sends the volleys, one path after the other: they share the line.
+// floods sends a volley on each path, one after the other, since all paths share the line.
 func (b *bandwidth) floods(ctx context.Context) ([]reading, error) {
 	var all []reading
 	for _, w := range b.sides.out() {
@@ -96,8 +96,8 @@ func (b *bandwidth) floods(ctx context.Context) ([]reading, error) {
 	return all, nil
 }
 
-// judge compares how many bits a second came through, but for what may go at once, with the rate.
-func (b *bandwidth) judge(h heard) reading {
+// judge compares the measured bits a second, less the burst, with the rate.
+func (b *bandwidth) judge(h echoResult) reading {
 	each := probe.MaxEchoSize + beside6
 	if h.path.to.Addr().Is4() {
 		each = probe.MaxEchoSize + beside4
@@ -107,12 +107,12 @@ func (b *bandwidth) judge(h heard) reading {
 		rate = float64(bytes-b.burst()) * 8 / took
 	}
 	return reading{
-		Fact: h.fact("%d of %d answered, %.0f kbit/s (planned %d)", h.Answered, h.Sent, rate/1000, b.bits/1000),
-		free: rate > 1.5*planned, hurt: rate < 1.15*planned && rate > 0.5*planned, bytes: bytes,
+		Fact:   h.fact("%d of %d answered, %.0f kbit/s (planned %d)", h.Answered, h.Sent, rate/1000, b.bits/1000),
+		normal: rate > 1.5*planned, slowed: rate < 1.15*planned && rate > 0.5*planned, bytes: bytes,
 	}
 }
 
-// heldBack checks that our queueing disciplines let pass as many bytes as were answered, and held packets back.
+// heldBack checks that our queueing disciplines passed at least the answered bytes and delayed packets.
 func heldBack(before, after []undo.Qdisc, all []reading) error {
 	answered := 0
 	for _, m := range all {

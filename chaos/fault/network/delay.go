@@ -11,11 +11,10 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Delay gives the devices of the victim's node a queueing discipline netem with a delay (see line).
+// Delay delays every packet that leaves the victim's node, with the queueing discipline netem (see line).
 //
-// It needs netem in the kernel of the nodes. It was seen on the model of a cluster alone: no kernel that it was tried
-// on had one. Of other tools a delay is known that is reported as injected, with its queueing discipline in place, and
-// that no ping shows; and one that is several times as long (chaos-mesh#3399).
+// It needs netem in the nodes' kernel and has run on the fake cluster only: no kernel tried so far had it. Other tools
+// report a delay as injected that no ping shows, or one several times as long (chaos-mesh#3399).
 func Delay() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "network-delay",
@@ -37,10 +36,10 @@ func Delay() fault.Definition {
 }
 
 type delayParams struct {
-	Delay plan.Duration `json:"delay"` // How much later every packet leaves.
+	Delay plan.Duration `json:"delay"` // Added to every packet that leaves.
 }
 
-// The limits of a delay: round trips show it on a busy machine, and no connection dies of it.
+// The limits of the delay: long enough to show on a busy machine, short enough to keep connections open.
 const (
 	minDelay = 10 * time.Millisecond
 	maxDelay = 5 * time.Second
@@ -53,10 +52,10 @@ func (p delayParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// delayedPackets is how many packets are kept while they are delayed: more than a gigabit a second has in 100 ms.
+// delayedPackets is the length of the queue: more packets than 1 Gbit/s sends in 100 ms.
 const delayedPackets = 20000
 
-// delaySlack is what a round trip may take beside the delay, on a busy machine.
+// delaySlack is how much longer than the delay a round trip may take on a busy machine.
 const delaySlack = 100 * time.Millisecond
 
 type delay struct {
@@ -64,8 +63,7 @@ type delay struct {
 	by time.Duration
 }
 
-// roundTrips measures by ten echo requests on each way, either direction: the fastest of ten is not one that the
-// machine was busy in.
+// roundTrips sends ten echo requests in each direction: at least one of ten meets an idle machine.
 func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 	ten := probe.Volley{Count: 10, Interval: 20 * time.Millisecond, Timeout: d.by + echoTimeout}
 	var all []reading
@@ -81,18 +79,18 @@ func (d *delay) roundTrips(ctx context.Context) ([]reading, error) {
 	return all, nil
 }
 
-// judge compares round trips with the delay. The kernel's timer and the probe read their clocks apart.
-func (d *delay) judge(h heard) reading {
+// judge compares round trips with the delay, allowing for the different clocks of the kernel's timer and the probe.
+func (d *delay) judge(h echoResult) reading {
 	whole := h.Answered == h.Sent
 	return reading{
 		Fact: h.fact("%d of %d answered, at the fastest in %s, half of them in %s (planned delay %s)", h.Answered,
 			h.Sent, brief(h.Fastest), brief(h.Median), d.by),
-		free: whole && h.Fastest < d.by/2,
-		hurt: whole && h.Fastest >= d.by-d.by/100-time.Millisecond && h.Median <= d.by+d.by/4+delaySlack,
+		normal: whole && h.Fastest < d.by/2,
+		slowed: whole && h.Fastest >= d.by-d.by/100-time.Millisecond && h.Median <= d.by+d.by/4+delaySlack,
 	}
 }
 
-// brief rounds a time to what is worth reading.
+// brief rounds a duration for display.
 func brief(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)

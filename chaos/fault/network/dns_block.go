@@ -16,8 +16,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// DNSBlock drops what the victim's pod asks the cluster's DNS, UDP and TCP to port 53 of the Service kube-dns and of
-// its pods, on the pod's node and before the address of the Service is translated. All else of the pod goes on.
+// DNSBlock drops the DNS requests of the victim's pod: UDP and TCP to port 53 of the Service kube-dns and of its pods.
+// The rules are on the pod's node and match before the address of the Service is translated. Other traffic passes.
 func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",
@@ -31,8 +31,8 @@ func DNSBlock() fault.Definition {
 	}, newDNSBlock)
 }
 
-// The cluster's DNS, as kubeadm makes it. The name that is asked for is one of every cluster; that there is no such
-// name is an answer, too.
+// The cluster's DNS as kubeadm sets it up. Every cluster has the name that is looked up, and NXDOMAIN counts as an
+// answer too.
 const (
 	dnsName    = "kube-dns"
 	dnsPort    = 53
@@ -48,7 +48,7 @@ func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	return d, nil
 }
 
-// servers returns the victim's pod and the DNS servers: the addresses of the Service, and those of its pods.
+// servers returns the victim's pod and the DNS servers: the addresses of the Service and of its ready pods.
 func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	mine, err := victimEnd(ctx, d.Env)
 	if err != nil {
@@ -82,8 +82,8 @@ func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	return sides{mine: mine, others: []end{dns}}, nil
 }
 
-// asked looks whether every server answers, or none does.
-func (d *dnsBlock) asked(answer bool) fault.Show {
+// lookups returns a check that all servers answer the pod, or that none does.
+func (d *dnsBlock) lookups(want bool) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		mine := d.sides.mine
 		servers := d.sides.out()[0].targets()
@@ -99,35 +99,35 @@ func (d *dnsBlock) asked(answer bool) fault.Show {
 			came := map[bool]string{true: "is answered", false: "is not answered"}[l.Answered]
 			sentence := fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(l.Network), mine.name, l.Address, came)
 			all = append(all, observation{fault.Fact{Span: history.Between(l.Begin, l.End), Sentence: sentence},
-				l.Answered == answer})
+				l.Answered == want})
 		}
 		return observed(all)
 	}
 }
 
-// open finds the servers of now, and looks whether all of them answer.
+// open finds the present servers and checks that all of them answer.
 func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := d.locate(ctx); err != nil {
 		return nil, err
 	}
-	return d.asked(true)(ctx)
+	return d.lookups(true)(ctx)
 }
 
-// Inject shows that every server answers, and drops what the pod asks from then on.
+// Inject checks that every server answers, then drops the pod's requests.
 func (d *dnsBlock) Inject(ctx context.Context) error {
 	if _, err := d.open(ctx); err != nil {
-		return fmt.Errorf("what is not answered before cannot be shown to be cut: %w", err)
+		return fmt.Errorf("every DNS server must answer before the cut: %w", err)
 	}
 	return d.apply(ctx)
 }
 
-// Confirm shows that no server answers, and that our rules have dropped what was asked.
+// Confirm waits until no server answers and checks that our rules dropped requests.
 func (d *dnsBlock) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx,
-		fault.Await("no DNS server to answer the pod", time.Second, cutBound, d.asked(false)), d.dropped)
+		fault.Await("no DNS server to answer the pod", time.Second, cutBound, d.lookups(false)), d.dropped)
 }
 
-// dropped holds that packets of each family by which a server was asked were cut.
+// dropped checks that packets were cut over each family that a server has an address of.
 func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.Clock()
 	t, err := readCounters(ctx, d.Node, d.Owner)
@@ -140,15 +140,15 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 			lane = directionOut + "4"
 		}
 		if t["cut_"+lane] == 0 {
-			return nil, fmt.Errorf("nothing that goes to %s was cut: our rules have counted: %s", to, t)
+			return nil, fmt.Errorf("no packet to %s was cut: our rules have counted: %s", to, t)
 		}
 	}
 	return d.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.asked(false)(ctx) }
+func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.lookups(false)(ctx) }
 
-// ConfirmHealed shows that the table is gone and that every server of now answers.
+// ConfirmHealed shows that the table is gone and that every present server answers.
 func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, d.tableGone,
 		fault.Await("every DNS server to answer the pod", time.Second, healedBound, d.open))

@@ -1,5 +1,5 @@
 // Package network holds the faults of the network between nodes, one file each.
 //
-// It imports the ports below chaos and clusters. What is cut is decided by pure functions; nodes are touched through
-// clusters.Node alone.
+// Pure functions decide what to cut; clusters.Node carries it out. The package imports the ports below chaos, and
+// clusters.
 package network

@@ -16,31 +16,30 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The ports that answer on every cluster of kubeadm's making, kind's among them.
+// The ports that answer on every cluster that kubeadm made, kind's included.
 const (
 	apiServerPort = 6443
 	kubeletPort   = 10250
 )
 
-// end is one side of what is cut, as it is reached: a node, or a pod by the network namespace of its processes.
+// end is an endpoint of a cut: a node, or a pod through the network namespace of one of its processes.
 type end struct {
 	name      string
 	node      clusters.Node
-	pid       int // Of one of the pod's processes; 0 for a node.
+	pid       int // Of a process of the pod; 0 for a node.
 	addresses []netip.Addr
-	port      uint16         // Where TCP is answered; 0 is nowhere.
-	prefixes  []netip.Prefix // All that belongs to it: its own addresses, and for a node the range of its pods.
+	port      uint16         // The TCP port to probe; 0 if there is none.
+	prefixes  []netip.Prefix // Its own addresses and, for a node, the ranges of its pods.
 }
 
-// add adds an address.
 func (e *end) add(a netip.Addr) {
 	a = a.Unmap()
 	e.addresses = append(e.addresses, a)
 	e.prefixes = append(e.prefixes, netip.PrefixFrom(a, a.BitLen()))
 }
 
-// agent is the agent of the end's node, in the end's network namespace. Nothing is needed in a container, and it works
-// although the node is cut off.
+// agent returns the agent of the end's node, in the end's network namespace. It needs nothing in the container and
+// works while the node's network is cut.
 func (e end) agent() nodeagent.Agent {
 	agent := nodeagent.On(e.node)
 	if e.pid > 0 {
@@ -49,7 +48,7 @@ func (e end) agent() nodeagent.Agent {
 	return agent
 }
 
-// nodeEnds returns nodes as ends, with the ports of the API server and of kubelets.
+// nodeEnds returns ends for nodes, with the port of the API server or of the kubelet.
 func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end, error) {
 	var ends []end
 	for _, n := range nodes {
@@ -61,7 +60,7 @@ func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end
 		if err != nil {
 			return nil, fmt.Errorf("get addresses of node %q: %w", n.Name(), err)
 		}
-		for _, a := range all { // Those that others can reach.
+		for _, a := range all { // Skip link-local addresses and the like.
 			if a.Unmap().IsGlobalUnicast() {
 				e.add(a)
 			}
@@ -76,7 +75,7 @@ func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end
 	return ends, nil
 }
 
-// between returns the victim's node and others as sides.
+// between returns sides with the victim's node on one side and others on the other.
 func between(ctx context.Context, env fault.Env, others []clusters.Node) (sides, error) {
 	ends, err := nodeEnds(ctx, env, append([]clusters.Node{env.Node}, others...)...)
 	if err != nil {
@@ -85,8 +84,9 @@ func between(ctx context.Context, env fault.Env, others []clusters.Node) (sides,
 	return sides{mine: ends[0], others: ends[1:]}, nil
 }
 
-// to returns how the victim's node and others are found as sides.
-func to(env fault.Env, others func(context.Context) ([]clusters.Node, error)) func(context.Context) (sides, error) {
+// nodeSides returns a function that finds the sides: the victim's node and the nodes that others returns.
+func nodeSides(env fault.Env, others func(context.Context) ([]clusters.Node, error),
+) func(context.Context) (sides, error) {
 	return func(ctx context.Context) (sides, error) {
 		nodes, err := others(ctx)
 		if err != nil {
@@ -96,7 +96,7 @@ func to(env fault.Env, others func(context.Context) ([]clusters.Node, error)) fu
 	}
 }
 
-// podEnd returns a pod as an end. Its port is the first that its containers declare.
+// podEnd returns the end for a pod. Its port is the first TCP port that its containers declare.
 func podEnd(ctx context.Context, env fault.Env, namespace, name string) (end, error) {
 	e := end{name: "pod " + name}
 	pod, err := env.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -142,7 +142,7 @@ func podEnd(ctx context.Context, env fault.Env, namespace, name string) (end, er
 	return e, nil
 }
 
-// victimEnd returns the victim's pod as an end. One that has moved to another node is an error.
+// victimEnd returns the end for the victim's pod. It is an error if the pod has moved to another node.
 func victimEnd(ctx context.Context, env fault.Env) (end, error) {
 	mine, err := podEnd(ctx, env, env.Namespace, env.Pod)
 	if err == nil && mine.node.Name() != env.Node.Name() {
@@ -151,14 +151,14 @@ func victimEnd(ctx context.Context, env fault.Env) (end, error) {
 	return mine, err
 }
 
-// sides are the two sides of a cut: the victim, and one or more others.
+// sides are the two sides of a cut: the victim and one or more others.
 type sides struct {
 	mine   end
 	others []end
-	beside []way // Ways that the fault must leave alone, and that are shown to be open all the while.
+	beside []way // Ways that must stay open; they are probed as well.
 }
 
-// ways are those between the sides, the victim's own first.
+// ways returns both directions between the sides, those that leave the victim first.
 func (s sides) ways() []way {
 	var out, in []way
 	for _, other := range s.others {
@@ -168,28 +168,28 @@ func (s sides) ways() []way {
 	return append(out, in...)
 }
 
-// out are the ways that leave the victim.
+// out returns the ways that leave the victim.
 func (s sides) out() []way { return s.ways()[:len(s.others)] }
 
-// reachable reports whether the sides have an address family in common.
+// reachable reports whether the sides share an address family.
 func (s sides) reachable() bool {
 	return slices.ContainsFunc(s.ways(), func(w way) bool { return len(w.addresses()) > 0 })
 }
 
-// way is one direction in which packets go, by all address families that both ends have.
+// way is one direction of traffic between two ends, over the address families that both have.
 type way struct {
 	from, to  end
-	direction string // Of the first packet, as the victim sees it; empty for a way that the fault must leave alone.
+	direction string // Of the first packet, as seen from the victim; empty if the fault must not cut it.
 }
 
-// addresses are those of the far end that the near one can reach.
+// addresses returns the addresses of the far end in families that the near end has.
 func (w way) addresses() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(w.to.addresses), func(a netip.Addr) bool {
 		return !slices.ContainsFunc(w.from.addresses, func(mine netip.Addr) bool { return mine.Is4() == a.Is4() })
 	})
 }
 
-// targets are the addresses with the port; none when there is no port.
+// targets returns the addresses with the port, none if there is no port.
 func (w way) targets() []netip.AddrPort {
 	if w.to.port == 0 {
 		return nil
@@ -201,13 +201,13 @@ func (w way) targets() []netip.AddrPort {
 	return out
 }
 
-// path is one way by one address.
+// path is a way to one address.
 type path struct {
 	from string
 	to   netip.AddrPort
 }
 
-// String names both ends: "TCP worker -> 172.18.0.2:6443", and without a port "ICMP worker -> 172.18.0.2".
+// String returns "TCP worker -> 172.18.0.2:6443", or without a port "ICMP worker -> 172.18.0.2".
 func (p path) String() string {
 	if p.to.Port() == 0 {
 		return fmt.Sprintf("ICMP %s -> %s", p.from, p.to.Addr())

@@ -15,35 +15,35 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The bounds of what is waited for; each is well within fault.ConfirmLimit with the others.
+// The bounds of waits and probes. Each leaves room for the others within fault.ConfirmLimit.
 const (
-	cutBound    = 14 * time.Second // From the cut to no probe connecting. It takes effect with the next packet.
-	healedBound = 30 * time.Second // From the heal to all probes connecting.
-	rounds      = 3                // Probes of each path, so that one lost packet proves nothing.
+	cutBound    = 14 * time.Second // From the cut until no probe connects; it takes effect with the next packet.
+	healedBound = 30 * time.Second // From the heal until all probes connect.
+	rounds      = 3                // Probes of each path: one lost packet proves nothing.
 )
 
-// filtered is the life of a fault that cuts what goes between two sides by rules on the victim's node.
+// filtered is a fault that cuts traffic between two sides with nftables rules on the victim's node.
 type filtered struct {
 	fault.Env
 	families []string
-	rules    filter // Its addresses are set by locate.
+	rules    filter // locate sets its addresses.
 	find     func(ctx context.Context) (sides, error)
-	pod      bool // The victim's side is a pod, not the node with all that is on it.
-	rejoins  bool // The victim is a whole node, of which the control plane must hear again after the heal.
+	pod      bool // The victim's side is one pod instead of the node with all its pods.
+	rejoins  bool // The victim is a node: after the heal its lease must be renewed and it must be Ready.
 
 	sides  sides // Set by locate.
 	flows  []*flow
-	leases fault.Leases // When it was cut off, where that is noted, and then when it was healed.
+	leases fault.Leases // As of the cut, if noted, and later as of the heal.
 }
 
 func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
 
-// Undo has the node delete the owner's table.
+// Undo deletes the owner's table on the victim's node.
 func (s *filtered) Undo(context.Context) ([]undo.Task, error) {
 	return s.Here(undo.DeleteTable(s.Owner)), nil
 }
 
-// locate finds both sides, and what lies between them by the families that both have.
+// locate finds both sides and sets the addresses to cut.
 func (s *filtered) locate(ctx context.Context) error {
 	found, err := s.find(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *filtered) locate(ctx context.Context) error {
 	return nil
 }
 
-// Inject shows that everything goes, opens the flows whose end is to be seen, and makes the cut in one transaction.
+// Inject checks that every way is open, opens the flows that Confirm watches, and cuts in one nftables transaction.
 func (s *filtered) Inject(ctx context.Context) error {
 	if err := s.openBefore(ctx); err != nil {
 		return err
@@ -89,15 +89,15 @@ func (s *filtered) Inject(ctx context.Context) error {
 	return s.apply(ctx)
 }
 
-// openBefore finds both sides, and shows that everything goes between them.
+// openBefore locates both sides and checks that every way is open.
 func (s *filtered) openBefore(ctx context.Context) error {
 	if _, err := s.open(ctx); err != nil {
-		return fmt.Errorf("what does not connect before cannot be shown to be cut: %w", err)
+		return fmt.Errorf("every path must be open before the cut: %w", err)
 	}
 	return nil
 }
 
-// apply makes the owner's table.
+// apply creates the owner's table.
 func (s *filtered) apply(ctx context.Context) error {
 	_, err := undo.On(s.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.Owner.Table(), s.rules, s.Life))
 	if err != nil {
@@ -106,25 +106,25 @@ func (s *filtered) apply(ctx context.Context) error {
 	return nil
 }
 
-// open finds both sides, and looks whether everything connects and every echo request is answered.
+// open locates both sides and checks that every connection succeeds and every echo request is answered.
 func (s *filtered) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := s.locate(ctx); err != nil {
 		return nil, err
 	}
 	ways := append(s.sides.ways(), s.sides.beside...)
 	for i := range ways {
-		ways[i].direction = "" // None of them is cut.
+		ways[i].direction = "" // Expect it to be open.
 	}
 	return fault.All(ctx, s.connects(ways, 1), s.answers(ways))
 }
 
-// all are the ways that are cut, and those that must be left alone.
+// all returns the ways to cut and those that must stay open.
 func (s *filtered) all() []way { return append(s.sides.ways(), s.sides.beside...) }
 
-// connects looks whether attempts to connect have the outcome that the rules give them.
+// connects checks that connections have the outcome that the rules imply.
 func (s *filtered) connects(ways []way, rounds int) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
-		seen, err := connectAll(ctx, ways, rounds, s.rules.opens)
+		seen, err := connectAll(ctx, ways, rounds, s.rules.outcome)
 		if err != nil {
 			return nil, err
 		}
@@ -132,13 +132,13 @@ func (s *filtered) connects(ways []way, rounds int) fault.Show {
 	}
 }
 
-// answers looks whether echo requests arrive and are answered as the rules have it.
+// answers checks that echo requests and replies arrive where the rules let them pass, and nowhere else.
 func (s *filtered) answers(ways []way) fault.Show {
-	return pinged(func() []way { return ways }, fewEchoes(), func(p ping) bool { return p.asCut(s.rules) })
+	return checkPings(func() []way { return ways }, fewEchoes(), func(p ping) bool { return p.asPlanned(s.rules) })
 }
 
-// pinged looks whether all paths of the ways answer a volley as ok has it.
-func pinged(ways func() []way, v probe.Volley, ok func(ping) bool) fault.Show {
+// checkPings sends a volley on every path of the ways and checks each outcome with ok.
+func checkPings(ways func() []way, v probe.Volley, ok func(ping) bool) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		all, err := pings(ctx, ways(), v)
 		if err != nil {
@@ -152,14 +152,13 @@ func pinged(ways func() []way, v probe.Volley, ok func(ping) bool) fault.Show {
 	}
 }
 
-// Confirm shows the cut: what is to be cut is, by TCP and by ICMP, what was established as well, and what is to go on
-// does. The counters of our own rules say the same.
+// Confirm shows the cut with new connections, echo requests, established flows and the counters of our rules.
 func (s *filtered) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, s.shown, s.flowsShown, s.counted)
+	return fault.All(ctx, s.probesMatch, s.flowsMatch, s.countersMatch)
 }
 
-// shown waits until what is cut does not go, and what is not goes.
-func (s *filtered) shown(ctx context.Context) ([]fault.Fact, error) {
+// probesMatch waits until probes fail on cut ways and succeed on all others.
+func (s *filtered) probesMatch(ctx context.Context) ([]fault.Fact, error) {
 	facts, err := fault.All(ctx,
 		fault.Await("no probe to connect", time.Second, cutBound, s.connects(s.all(), rounds)),
 		fault.Await("echo requests to go as they should", time.Second, cutBound, s.answers(s.all())))
@@ -169,16 +168,17 @@ func (s *filtered) shown(ctx context.Context) ([]fault.Fact, error) {
 	return facts, nil
 }
 
-// flowsShown shows what became of the flows that were established before the cut.
-func (s *filtered) flowsShown(ctx context.Context) ([]fault.Fact, error) {
+// flowsMatch checks that flows established before the cut went dead, or went on if only new ones are cut.
+func (s *filtered) flowsMatch(ctx context.Context) ([]fault.Fact, error) {
 	if s.rules.Flows == flowsNew {
 		return flowsLive(ctx, s.flows, s.Clock)
 	}
 	return flowsDead(ctx, s.flows, cutBound, s.rules.Reject)
 }
 
-// counted holds the counters of our own rules against the plan: the probes were packets of both directions.
-func (s *filtered) counted(ctx context.Context) ([]fault.Fact, error) {
+// countersMatch checks the counters of our rules: packets were cut in the planned directions only, and passed in the
+// others.
+func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 	begin := s.Clock()
 	t, err := readCounters(ctx, s.Node, s.Owner)
 	if err != nil {
@@ -190,10 +190,10 @@ func (s *filtered) counted(ctx context.Context) ([]fault.Fact, error) {
 		lost, went := t.of(direction)
 		cuts := s.rules.cuts(direction)
 		all += lost
-		// Of a flow that is cut both ways, the far side may have nothing left to send.
+		// If a flow is cut both ways, the far side may have nothing to send.
 		idle := cuts && lost == 0 && s.rules.Flows == flowsEstablished
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
-			return nil, fmt.Errorf("the cut is not what was planned: our rules have counted: %s", t)
+			return nil, fmt.Errorf("the cut differs from the planned one: our rules have counted: %s", t)
 		}
 	}
 	if all == 0 {
@@ -202,7 +202,7 @@ func (s *filtered) counted(ctx context.Context) ([]fault.Fact, error) {
 	return s.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-// explain says why probes did not come to what was wanted, and what to do.
+// explain adds why the probes still connect and what to do.
 func (s *filtered) explain(cause error) error {
 	why := "the packets take another way than the addresses that were cut"
 	fix := "look at the routes and the nftables of node " + s.Node.Name()
@@ -213,22 +213,22 @@ func (s *filtered) explain(cause error) error {
 	return fmt.Errorf("the cut did not take effect within %s: %w\n  why:  %s\n  fix:  %s", cutBound, cause, why, fix)
 }
 
-// Held shows that the cut is there to the end. Where established flows alone were cut, they are dead by now: that our
-// table is there is all that can be shown.
+// Held checks that the cut is still in place. Flows that were established before it are dead by now; if only those are
+// cut, the counters of our table are the evidence.
 func (s *filtered) Held(ctx context.Context) ([]fault.Fact, error) {
 	facts, err := fault.All(ctx, s.connects(s.all(), 1), s.answers(s.all()))
 	if err != nil {
 		return facts, fmt.Errorf("the cut has ended by itself: %w", err)
 	}
-	counted, err := s.counted(ctx)
+	counted, err := s.countersMatch(ctx)
 	return append(facts, counted...), err
 }
 
-// Heal deletes our table, whether it is there or not, and ends the watches of flows then.
+// Heal deletes our table, if it exists, and stops watching the flows.
 func (s *filtered) Heal(ctx context.Context) error {
 	defer func() {
 		for _, f := range s.flows {
-			_ = f.Stop() // It was cut, and says so.
+			_ = f.Stop() // The error only says that the flow was cut.
 		}
 		s.flows = nil
 	}()
@@ -242,17 +242,17 @@ func (s *filtered) Heal(ctx context.Context) error {
 	return nil
 }
 
-// noteAfterHeal notes the leases: the one that the node renews from then on is one that went through.
+// noteAfterHeal records the leases after the heal: a renewal since then has passed the former cut.
 func noteAfterHeal(ctx context.Context, env fault.Env, leases *fault.Leases) {
 	if _, err := env.NoteLeases(leases)(ctx); err != nil {
-		env.Log.Warn("read leases after the heal", "error", err) // The API server may be gone; the cut is, too.
+		env.Log.Warn("read leases after the heal", "error", err) // The cut is healed even if the API server is down.
 	}
 }
 
-// ConfirmHealed shows that the table is gone and that everything connects, at the addresses of now.
+// ConfirmHealed shows that the table is gone and that every way is open at the ends' present addresses.
 func (s *filtered) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return s.healed(ctx) }
 
-// healed shows what ConfirmHealed says, and more before the node's return.
+// healed is ConfirmHealed with more checks before those of the node's lease and readiness.
 func (s *filtered) healed(ctx context.Context, more ...fault.Show) ([]fault.Fact, error) {
 	shows := append([]fault.Show{
 		s.tableGone, fault.Await("all probes to connect", time.Second, healedBound, s.open),
@@ -277,7 +277,7 @@ func (s *filtered) tableGone(ctx context.Context) ([]fault.Fact, error) {
 	return s.Saw(begin, "the nftables table %q is gone", s.Owner.Table()), nil
 }
 
-// The directions and the flows of a fault that cuts, beside the empty ones, which are all of them.
+// The directions and flows that can be cut; an empty value is all of them.
 const (
 	directionIn      = "in"
 	directionOut     = "out"
@@ -285,14 +285,13 @@ const (
 	flowsNew         = "new"
 )
 
-// packets are the parameters that say which packets a fault cuts.
+// packets are the parameters that select the packets to cut.
 type packets struct {
-	// Direction is as seen from the victim: "in" are packets that come to it, "out" those that leave it; empty is both.
+	// Direction is seen from the victim: "in" cuts packets to it, "out" packets from it; empty is both.
 	Direction string `json:"direction,omitempty"`
-	// Flows is which TCP connections are cut: those that were "established" when it began, or "new" ones; empty is all,
-	// and every other packet as well.
+	// Flows selects TCP connections: "established" when the cut began, or "new" since; empty cuts all packets.
 	Flows  string `json:"flows,omitempty"`
-	Reject bool   `json:"reject,omitempty"` // What is cut is answered with a reset, or by ICMP.
+	Reject bool   `json:"reject,omitempty"` // Answer a cut packet with a TCP reset or an ICMP error.
 }
 
 func (p packets) validate(errs *plan.FieldErrors) {
@@ -308,10 +307,10 @@ func validateDirection(errs *plan.FieldErrors, direction string) {
 	}
 }
 
-// betweenParams are those of faults between the victim and another pod.
+// betweenParams are the parameters of faults between the victim and another pod.
 type betweenParams struct {
 	packets
-	Peer *int `json:"peer,omitempty"` // The ordinal of the other side.
+	Peer *int `json:"peer,omitempty"` // The other pod's ordinal.
 }
 
 func (p betweenParams) Other() *int { return p.Peer }

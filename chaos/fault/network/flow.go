@@ -12,24 +12,24 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// flowSilence is how long a flow must be unheard to be dead. The first byte that is not acknowledged is sent again
-// after 0.2 s, 0.6 s, 1.4 s and 3 s: four losses in a row.
+// flowSilence is how long a flow must stay unacknowledged to be dead. The first lost byte is sent again after 0.2 s,
+// 0.6 s, 1.4 s and 3 s: four losses in a row.
 const flowSilence = 3 * time.Second
 
-// flow is an established connection, watched by the agent on the node while a fault is injected.
+// flow is an established connection that the agent on a node watches.
 type flow struct {
 	path path
 	watch
 }
 
-// watch is what the agent says of a flow.
+// watch returns the states of a flow as the agent reports them.
 type watch interface {
 	Next(ctx context.Context) (probe.FlowReport, error)
 	Stop() error
 }
 
-// openFlow opens a flow from an end to an address, and returns when bytes were acknowledged. The watch outlives ctx:
-// stop it. On the node it ends by itself, at the latest after life.
+// openFlow opens a flow from an end to an address and returns once bytes were acknowledged. The watch outlives ctx:
+// call Stop. On the node it ends after life at the latest.
 func openFlow(ctx context.Context, from end, to netip.AddrPort, life time.Duration) (*flow, error) {
 	said, err := from.agent().Flow(ctx, to, flowSilence, life)
 	if err != nil {
@@ -38,7 +38,7 @@ func openFlow(ctx context.Context, from end, to netip.AddrPort, life time.Durati
 	return &flow{path{from: from.name, to: to}, said}, nil
 }
 
-// flowsDead waits until all flows are dead, or were reset where resets are sent.
+// flowsDead waits until all flows are dead, or reset if resets are sent.
 func flowsDead(ctx context.Context, flows []*flow, bound time.Duration, resets bool) (facts []fault.Fact, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("bytes are still acknowledged after %s", bound))
 	defer cancel()
@@ -52,7 +52,7 @@ func flowsDead(ctx context.Context, flows []*flow, bound time.Duration, resets b
 	return facts, nil
 }
 
-// dead waits until the flow is dead, or was reset where resets are sent.
+// dead waits until the flow is dead, or reset if resets are sent.
 func (f *flow) dead(ctx context.Context, resets bool) (fault.Fact, error) {
 	r, err := f.Next(ctx)
 	switch {
@@ -70,10 +70,10 @@ func (f *flow) dead(ctx context.Context, resets bool) (fault.Fact, error) {
 		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
 }
 
-// errStillOpen is the cause of the end of a watch during which nothing was said.
+// errStillOpen ends a watch in which the flow's state did not change.
 var errStillOpen = errors.New("it is open")
 
-// flowsLive waits for longer than a flow would need to be found dead, and hears nothing of any.
+// flowsLive checks that no flow changes its state for longer than it takes to find one dead.
 func flowsLive(ctx context.Context, flows []*flow, now func() history.Time) (facts []fault.Fact, err error) {
 	begin := now()
 	ctx, cancel := context.WithTimeoutCause(ctx, flowSilence+time.Second, errStillOpen)

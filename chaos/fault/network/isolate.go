@@ -9,8 +9,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Isolate cuts the victim's node off from the node of another pod of the workload, and from no other, with the rules of
-// Partition: the control plane still reaches both.
+// Isolate cuts the victim's node off from the node of another pod of the workload only, with the rules of Partition.
+// Both nodes still reach the control plane.
 func Isolate() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "node-isolate",
@@ -28,7 +28,7 @@ func Isolate() fault.Definition {
 func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	switch {
 	case env.PeerNode == nil:
-		return nil, fmt.Errorf("isolate node %q: it is not said from whom", env.Node.Name())
+		return nil, fmt.Errorf("isolate node %q: the plan names no peer", env.Node.Name())
 	case env.PeerNode.Name() == env.Node.Name():
 		return nil, fmt.Errorf("isolate node %q: %s and %s are both on it; choose another peer, or use pod-partition",
 			env.Node.Name(), env.Pod, env.Peer)

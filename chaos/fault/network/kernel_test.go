@@ -109,7 +109,7 @@ func TestTheKernelEndsACut(t *testing.T) {
 	if err := s.Inject(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.shown(t.Context()); err != nil {
+	if _, err := s.probesMatch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -184,7 +184,7 @@ func TestNeighborsAreFoundInACutOfOneDirection(t *testing.T) {
 			for _, at := range []*space{l.node, l.far} {
 				at.must("ip", "neigh", "flush", "dev", "cable0")
 			}
-			if _, err := s.shown(t.Context()); err != nil {
+			if _, err := s.probesMatch(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -13,32 +13,32 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// line is a fault that changes how packets leave the victim's node: a queueing discipline of our own at the root of
-// every device by which the node reaches the others. What the node and its pods send to them, and to whatever else is
-// behind these devices, IPv4 and IPv6, goes through it. When it is removed, the kernel gives the device its own again.
+// line is a fault that changes how packets leave the victim's node. It adds a queueing discipline of ours at the root
+// of every device that leads to other nodes. All traffic of the node and its pods through these devices passes it, IPv4
+// and IPv6. Once it is removed, the kernel restores the device's default.
 type line struct {
 	fault.Env
-	qdisc []string // What tc is told of it, its kind first.
+	qdisc []string // The arguments of tc, its kind first.
 	find  func(ctx context.Context) (sides, error)
-	// measure sends echo requests on all ways that tell, one after the other.
+	// measure sends echo requests on every way of interest, one after the other.
 	measure func(ctx context.Context) ([]reading, error)
-	// through, when set, holds what the queueing disciplines have counted meanwhile against what was measured.
-	through func(before, after []undo.Qdisc, all []reading) error
+	// checkCounters, if set, compares the change of the queueing disciplines' counters with the measurement.
+	checkCounters func(before, after []undo.Qdisc, all []reading) error
 
 	sides   sides        // Set by locate.
 	devices []string     // Set by Undo.
-	leases  fault.Leases // When it was healed.
+	leases  fault.Leases // As of the heal.
 }
 
-// reading is what a volley on one path showed.
+// reading is the result of a volley on one path.
 type reading struct {
 	fault.Fact
-	bytes int  // What was answered, as it is on the line.
-	free  bool // It is as without the fault.
-	hurt  bool // It is as the fault makes it.
+	bytes  int  // Answered, counted on the wire.
+	normal bool // It matches a line without the fault.
+	slowed bool // It matches the planned effect.
 }
 
-// judge returns what was measured, and an error that names the paths that are not ok.
+// judge returns the facts of all readings, and an error that names the paths that are not ok.
 func judge(all []reading, ok func(reading) bool) ([]fault.Fact, error) {
 	seen := make([]observation, len(all))
 	for i, m := range all {
@@ -48,13 +48,13 @@ func judge(all []reading, ok func(reading) bool) ([]fault.Fact, error) {
 }
 
 func newLine(env fault.Env, qdisc ...string) *line {
-	return &line{Env: env, qdisc: qdisc, find: to(env, func(ctx context.Context) ([]clusters.Node, error) {
+	return &line{Env: env, qdisc: qdisc, find: nodeSides(env, func(ctx context.Context) ([]clusters.Node, error) {
 		others, err := env.Others(ctx)
 		return others[:min(len(others), farEnds)], err
 	})}
 }
 
-// Undo notes by which devices the node reaches the others, and has it remove our queueing disciplines from them.
+// Undo finds the devices that lead to the other nodes, and removes our queueing disciplines from them.
 func (l *line) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := l.locate(ctx); err != nil {
 		return nil, err
@@ -76,7 +76,6 @@ func (l *line) Undo(ctx context.Context) ([]undo.Task, error) {
 	return []undo.Task{task}, nil
 }
 
-// locate finds both ends of the line.
 func (l *line) locate(ctx context.Context) error {
 	found, err := l.find(ctx)
 	if err != nil {
@@ -88,7 +87,7 @@ func (l *line) locate(ctx context.Context) error {
 	return nil
 }
 
-// deviceTo asks the node by which device it reaches an address.
+// deviceTo returns the device by which the node reaches an address.
 func (l *line) deviceTo(ctx context.Context, a netip.Addr) (string, error) {
 	routes, err := fault.Ask[[]struct {
 		Device string `json:"dev"`
@@ -102,13 +101,13 @@ func (l *line) deviceTo(ctx context.Context, a netip.Addr) (string, error) {
 	return routes[0].Device, nil
 }
 
-// Inject shows that nothing holds packets back, and makes the queueing disciplines. A device that has one of somebody
-// else's is left alone, which is an error.
+// Inject checks that packets pass unhindered, then adds the queueing disciplines. If a device has one of somebody else,
+// tc fails.
 func (l *line) Inject(ctx context.Context) error {
 	if len(l.devices) == 0 {
 		return errors.New("no device is known by which the node reaches the others: Undo notes them first")
 	}
-	if _, err := l.free(ctx); err != nil {
+	if _, err := l.unhindered(ctx); err != nil {
 		return fmt.Errorf("what is slow before cannot be shown to be slowed: %w", err)
 	}
 	for _, d := range l.devices {
@@ -120,8 +119,8 @@ func (l *line) Inject(ctx context.Context) error {
 	return nil
 }
 
-// free looks whether nothing holds packets back.
-func (l *line) free(ctx context.Context) ([]fault.Fact, error) {
+// unhindered checks that packets pass unhindered.
+func (l *line) unhindered(ctx context.Context) ([]fault.Fact, error) {
 	if err := l.locate(ctx); err != nil {
 		return nil, err
 	}
@@ -129,14 +128,14 @@ func (l *line) free(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return judge(all, func(m reading) bool { return m.free })
+	return judge(all, func(m reading) bool { return m.normal })
 }
 
 func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
 // Held measures the line again.
 func (l *line) Held(ctx context.Context) ([]fault.Fact, error) {
-	before, err := l.there(ctx)
+	before, err := l.ownQdiscs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,19 +143,19 @@ func (l *line) Held(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts, err := judge(all, func(m reading) bool { return m.hurt })
+	facts, err := judge(all, func(m reading) bool { return m.slowed })
 	if err != nil {
 		return facts, fmt.Errorf("packets do not leave as planned: %w", err)
 	}
-	after, err := l.there(ctx)
-	if err == nil && l.through != nil {
-		err = l.through(before, after, all)
+	after, err := l.ownQdiscs(ctx)
+	if err == nil && l.checkCounters != nil {
+		err = l.checkCounters(before, after, all)
 	}
 	return facts, err
 }
 
-// there returns our queueing disciplines; none is an error.
-func (l *line) there(ctx context.Context) ([]undo.Qdisc, error) {
+// ownQdiscs returns our queueing disciplines; it is an error if there is none.
+func (l *line) ownQdiscs(ctx context.Context) ([]undo.Qdisc, error) {
 	ours, err := undo.ListQdiscs(ctx, undo.On(l.Node), l.Owner)
 	if err == nil && len(ours) == 0 {
 		err = fmt.Errorf("no device has the queueing discipline %s %s", l.qdisc[0], l.Owner.Qdisc())
@@ -164,7 +163,7 @@ func (l *line) there(ctx context.Context) ([]undo.Qdisc, error) {
 	return ours, err
 }
 
-// Heal removes our queueing disciplines, if they are there.
+// Heal removes our queueing disciplines, if they exist.
 func (l *line) Heal(ctx context.Context) error {
 	if err := l.CarryOut(ctx); err != nil {
 		return err
@@ -173,13 +172,13 @@ func (l *line) Heal(ctx context.Context) error {
 	return nil
 }
 
-// ConfirmHealed shows that the queueing discipline is gone and that all is as before.
+// ConfirmHealed shows that the queueing disciplines are gone, packets pass unhindered, and the node is back.
 func (l *line) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, l.freeAgain, l.NodeBack(&l.leases))
+	return fault.All(ctx, l.restored, l.NodeBack(&l.leases))
 }
 
-// freeAgain shows that the queueing discipline is gone and that nothing holds packets back.
-func (l *line) freeAgain(ctx context.Context) ([]fault.Fact, error) {
+// restored shows that the queueing disciplines are gone and packets pass unhindered.
+func (l *line) restored(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
 	gone := func(ctx context.Context) ([]fault.Fact, error) {
 		ours, err := undo.ListQdiscs(ctx, undo.On(l.Node), l.Owner)
@@ -188,5 +187,5 @@ func (l *line) freeAgain(ctx context.Context) ([]fault.Fact, error) {
 		}
 		return l.Saw(begin, "no device has the queueing discipline %s", l.Owner.Qdisc()), err
 	}
-	return fault.All(ctx, gone, fault.Await("packets to leave as before", time.Second, healedBound, l.free))
+	return fault.All(ctx, gone, fault.Await("packets to leave as before", time.Second, healedBound, l.unhindered))
 }

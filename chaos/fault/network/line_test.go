@@ -71,7 +71,7 @@ func TestBandwidthOnARealKernel(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			healed, err := b.freeAgain(t.Context())
+			healed, err := b.restored(t.Context())
 			tell(t, "healed", healed)
 			if err != nil {
 				t.Error(err)

@@ -12,19 +12,19 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Loss has a table of our own in the victim's nftables drop a share of the packets between the victim's node and all
-// other nodes, each with their pods, by chance (numgen random), in both directions or in one.
+// Loss drops a share of the packets between the victim's node and all other nodes, pods included, in one direction or
+// both. A table of ours in the victim's nftables selects packets at random (numgen random).
 //
-// The way out is measured by what the kernel of the far end has counted of what was sent, the way in by the answers to
-// what arrived, at most at four other nodes; each family and direction by itself, within four standard deviations of
-// the binomial distribution and one point. The kernel takes the elements out of the sets when nobody heals it, and the
-// undo the table.
+// Outbound loss is measured by what the far end's kernel counted of what was sent, inbound loss by the replies to what
+// arrived, with at most four other nodes. Each family and direction must be within four standard deviations of the
+// binomial distribution plus one percentage point. Without a heal, the set elements expire in the kernel and the undo
+// deletes the table.
 func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
 		Summary: "Drops a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
 		Shown: "Of a thousand echo requests to each address, and of all packets that our rules count, the planned " +
-			"share is lost, within four standard deviations and one point, in each family and direction.",
+			"share is lost, within four standard deviations plus one percentage point, in each family and direction.",
 		Healed: "The nftables table is deleted; all probes connect, 200 of 200 echo requests are answered, the lease " +
 			"is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
@@ -36,7 +36,7 @@ func Loss() fault.Definition {
 
 type lossParams struct {
 	Direction string `json:"direction,omitempty"` // "in" or "out" as seen from the victim; empty is both.
-	Percent   int    `json:"percent"`             // The share of packets that are lost, 1 to 99.
+	Percent   int    `json:"percent"`             // The share of packets to drop, 1 to 99.
 }
 
 func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
@@ -45,15 +45,15 @@ func (p lossParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// farEnds is how many other nodes are sent echo requests, so that a large cluster does not take longer than the bound.
+// farEnds bounds the other nodes that are probed, so that a large cluster fits into the time bound.
 const farEnds = 4
 
-// manyEchoes is what a share is measured by.
+// manyEchoes is a sample large enough to measure a share.
 func manyEchoes() probe.Volley {
 	return probe.Volley{Count: 1000, Interval: 2 * time.Millisecond, Timeout: echoTimeout}
 }
 
-// sparseEchoes is what would miss none of a share of a few percent after the heal.
+// sparseEchoes is a sample large enough to detect a leftover loss of a few percent.
 func sparseEchoes() probe.Volley {
 	return probe.Volley{Count: 200, Interval: 2 * time.Millisecond, Timeout: echoTimeout}
 }
@@ -64,11 +64,11 @@ type loss struct {
 
 func newLoss(p lossParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	s := newFiltered(env, filter{packets: packets{Direction: p.Direction}, percent: p.Percent})
-	s.rejoins, s.find = true, to(env, env.Others)
+	s.rejoins, s.find = true, nodeSides(env, env.Others)
 	return &loss{s}, nil
 }
 
-// Inject shows that everything goes, and has a share of it dropped from then on.
+// Inject checks that every way is open, then drops a share of the packets.
 func (l *loss) Inject(ctx context.Context) error {
 	if err := l.openBefore(ctx); err != nil {
 		return err
@@ -76,14 +76,14 @@ func (l *loss) Inject(ctx context.Context) error {
 	return l.apply(ctx)
 }
 
-// sample is how many packets of one direction and family there were, and how many of them were lost.
+// sample is the number of packets of one direction and family, and how many of them were lost.
 type sample struct {
 	what     string
 	lost, of uint64
 	planned  int // Percent.
 }
 
-// observation compares the share that was lost with the planned one.
+// observation compares the lost share with the planned one.
 func (s sample) observation(span history.Span) observation {
 	if s.of == 0 {
 		return observation{fault.Fact{Span: span, Sentence: s.what + ": there were no packets"}, false}
@@ -98,7 +98,7 @@ func (s sample) observation(span history.Span) observation {
 
 func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
-// Held sends many echo requests and compares the share that is lost with the planned one.
+// Held sends many echo requests and compares the lost share with the planned one.
 func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
 	before, err := readCounters(ctx, l.Node, l.Owner)
@@ -119,12 +119,12 @@ func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) {
 	}
 	facts, err := observed(all)
 	if err != nil {
-		return facts, fmt.Errorf("the share that is lost is not what was planned: %w", err)
+		return facts, fmt.Errorf("the lost share differs from the planned one: %w", err)
 	}
 	return facts, nil
 }
 
-// outward are the ways from the victim on which the share is measured.
+// outward returns the ways from the victim on which loss is measured.
 func (l *loss) outward() []way {
 	out := l.sides.out()
 	return out[:min(len(out), farEnds)]
@@ -137,7 +137,7 @@ func (l *loss) planned(direction string) int {
 	return 0
 }
 
-// sampleEchoes takes the way out from what arrived, and the way in from what of that was answered.
+// sampleEchoes takes outbound loss from the requests that arrived, and inbound loss from the replies to those.
 func (l *loss) sampleEchoes(heard []ping) []sample {
 	var all []sample
 	for _, v4 := range []bool{true, false} {
@@ -158,7 +158,7 @@ func (l *loss) sampleEchoes(heard []ping) []sample {
 	return all
 }
 
-// sampleRules takes both ways from the counters of our own rules.
+// sampleRules takes both directions from the counters of our rules.
 func (l *loss) sampleRules(t counters) []sample {
 	var all []sample
 	for _, v4 := range []bool{true, false} {
@@ -182,8 +182,8 @@ func familyName(v4 bool) string {
 	return "IPv6"
 }
 
-// ConfirmHealed shows that the table is gone, that nothing is lost any more, and that the node is back.
+// ConfirmHealed shows that the table is gone, no packet is lost, and the node is back.
 func (l *loss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return l.healed(ctx, fault.Await("no packet to be lost any more", time.Second, healedBound,
-		pinged(l.outward, sparseEchoes(), func(p ping) bool { return p.Answered >= p.Sent })))
+		checkPings(l.outward, sparseEchoes(), func(p ping) bool { return p.Answered >= p.Sent })))
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// PodPartition cuts one pod of the workload off from another, and from nothing else, with the rules of Partition for
-// the packets that the victim's node forwards between their addresses, also when both pods are on that node. The
-// addresses are those of the pods that were there when it began: a pod that is made later has another one.
+// PodPartition cuts one pod of the workload off from one other pod only. The rules of Partition apply to the packets
+// that the victim's node forwards between their addresses, also when both pods are on that node. A pod created later
+// has another address and is not cut off.
 //
-// The port that is probed is the first that the other's container declares, MySQL's of the databases. One direction
-// alone is shown by what the kernel counts in the namespace of the far pod.
+// The probe connects to the first port that the other pod's containers declare; for the databases that is the server's.
+// A cut of one direction is shown by what the kernel counts in the far pod's network namespace.
 func PodPartition() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "pod-partition",
@@ -30,7 +30,7 @@ func PodPartition() fault.Definition {
 
 func newPodPartition(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	if env.Peer == "" || env.Peer == env.Pod {
-		return nil, fmt.Errorf("partition pod %q: it is not said from whom", env.Pod)
+		return nil, fmt.Errorf("partition pod %q: the plan names no peer", env.Pod)
 	}
 	s := newFiltered(env, filter{packets: p.packets})
 	s.pod = true

@@ -14,18 +14,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// reach is the outcome of an attempt to connect.
+// reach is the outcome of a connection attempt.
 type reach string
 
 const (
 	connects reach = "connects"
-	refused  reach = "is refused"       // A reset is the answer.
-	silent   reach = "does not connect" // Whatever the answer.
+	refused  reach = "is refused"       // Answered with a reset.
+	silent   reach = "does not connect" // Refused or not answered.
 )
 
-// opens returns the outcome of a connection that is opened in a direction while s is in place. Every connection needs
-// packets of both directions, and its client sees a reset for its own packets only.
-func (s filter) opens(direction string) reach {
+// outcome returns the outcome of a connection opened in a direction while s applies. A connection needs packets of both
+// directions, and the client sees a reset for its own packets only.
+func (s filter) outcome(direction string) reach {
 	switch {
 	case direction == "", s.Flows == flowsEstablished, s.percent > 0:
 		return connects
@@ -37,7 +37,7 @@ func (s filter) opens(direction string) reach {
 	return silent
 }
 
-// attempts counts the attempts to connect on one path: of those tried, some connected and some were refused.
+// attempts counts the connection attempts on one path.
 type attempts struct {
 	path      path
 	want      reach
@@ -47,7 +47,7 @@ type attempts struct {
 	span      history.Span
 }
 
-// observation says what was seen, for example "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
+// observation returns a sentence such as "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
 func (t attempts) observation() observation {
 	var came string
 	switch {
@@ -65,10 +65,10 @@ func (t attempts) observation() observation {
 	return observation{fault.Fact{Span: t.span, Sentence: fmt.Sprintf("%s %s", t.path, came)}, ok}
 }
 
-// probeTimeout is long enough for a second SYN, which goes out after 1 s: one lost packet is not a cut.
+// probeTimeout covers a second SYN, sent after 1 s: one lost packet is not a cut.
 const probeTimeout = 1500 * time.Millisecond
 
-// connectAll probes every path of all ways, rounds times one after the other. Want says what each way should come to.
+// connectAll probes every path of all ways in rounds. Want returns the expected outcome by direction.
 func connectAll(ctx context.Context, ways []way, rounds int, want func(direction string) reach) ([]observation, error) {
 	var all []*attempts
 	ends := map[string][]probedEnd{} // By node.
@@ -86,7 +86,7 @@ func connectAll(ctx context.Context, ways []way, rounds int, want func(direction
 	}
 	for range rounds {
 		errs := make(chan error, len(ends))
-		for _, some := range ends { // All nodes at once: a cut costs the whole timeout of a probe.
+		for _, some := range ends { // Nodes in parallel: a cut costs each the whole probe timeout.
 			go func() { errs <- connectFromNode(ctx, some) }()
 		}
 		var failed error
@@ -104,16 +104,16 @@ func connectAll(ctx context.Context, ways []way, rounds int, want func(direction
 	return seen, nil
 }
 
-// probedEnd is an end with the attempts to connect from it.
+// probedEnd is an end with the paths to probe from it.
 type probedEnd struct {
 	end
 	attempts []*attempts
 }
 
-// connectFromNode makes one attempt on every path from the ends on a node, one end after the other.
+// connectFromNode makes one attempt on every path from the ends of a node, one end after the other.
 func connectFromNode(ctx context.Context, ends []probedEnd) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // The guard cannot recover it here, and a fault is in place.
+		if p := recover(); p != nil { // The guard cannot recover a panic here, and a fault is active.
 			err = fmt.Errorf("probe from %s: panic: %v", ends[0].name, p)
 		}
 	}()
@@ -136,7 +136,6 @@ func connectFromNode(ctx context.Context, ends []probedEnd) (err error) {
 	return nil
 }
 
-// add counts one attempt.
 func (t *attempts) add(c probe.Connect) {
 	if t.tried == 0 {
 		t.span.NotBefore = c.Begin
@@ -151,13 +150,13 @@ func (t *attempts) add(c probe.Connect) {
 	t.span.NotAfter = c.End
 }
 
-// observation is what one probe or counter showed, and whether that is as it should be.
+// observation is a fact with whether it is as expected.
 type observation struct {
 	fault.Fact
 	ok bool
 }
 
-// observed returns the facts of all observations, and an error that names those that are not as they should be.
+// observed returns all facts, and an error that names those that are not as expected.
 func observed(all []observation) (facts []fault.Fact, err error) {
 	var wrong []string
 	for _, o := range all {

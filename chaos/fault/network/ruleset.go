@@ -13,13 +13,13 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// addressSet is a set of addresses, of both families.
+// addressSet is a set of addresses and ranges of both families.
 type addressSet struct {
 	v4, v6 []netip.Prefix
 }
 
-// setOf returns the set of the given addresses and prefixes, in order and each once, limited to address families;
-// none means all. A prefix inside another is left out: sets of intervals refuse overlaps.
+// setOf returns the given prefixes sorted and without duplicates, limited to address families; no families means both.
+// It leaves out a prefix inside another: nftables' interval sets refuse overlaps.
 func setOf(from []netip.Prefix, families []string) addressSet {
 	prefixes := make([]netip.Prefix, 0, len(from))
 	for _, p := range from {
@@ -48,31 +48,30 @@ func setOf(from []netip.Prefix, families []string) addressSet {
 	return c
 }
 
-// empty reports that there is no address in it.
 func (c addressSet) empty() bool { return len(c.v4) == 0 && len(c.v6) == 0 }
 
-// filter is what becomes of the packets between two sides: the victim's, on whose node the rules are, and another.
+// filter selects the packets to cut between two sides: the victim's, on whose node the rules are, and the other.
 type filter struct {
 	packets
 	other addressSet // The other side.
-	// own is the victim's side. When it is empty it is the node with all its pods; otherwise it is some of its pods.
+	// own is the victim's side: addresses of pods, or empty for the node with all its pods.
 	own     addressSet
-	percent int // The share of them that is cut; 0 is all.
-	// port, when set, limits the cut to what the victim's side asks the other at a port, by UDP or TCP.
+	percent int // The share to cut in percent; 0 is all.
+	// port, if set, limits the cut to UDP and TCP packets from the victim to this port.
 	port uint16
 }
 
-// cuts reports whether packets of that direction, directionIn or directionOut, are cut.
+// cuts reports whether packets of a direction, directionIn or directionOut, are cut.
 func (s filter) cuts(direction string) bool {
 	return s.Direction != directionIn && s.Direction != directionOut || s.Direction == direction
 }
 
-// someFlows reports whether TCP connections alone are cut, and only the established or the new ones of them.
+// someFlows reports whether only TCP connections are cut, and only new or established ones.
 func (s filter) someFlows() bool {
 	return s.Flows == flowsEstablished || s.Flows == flowsNew
 }
 
-// chain is one base chain, and which packets it sees: of one direction or of both.
+// chain is a base chain and the directions whose packets it sees.
 type chain struct {
 	name, hook string
 	priority   int
@@ -80,20 +79,19 @@ type chain struct {
 	first      []string // Rules before all others.
 }
 
-// chains returns the hooks at which every packet between the two sides is seen once, in the form that it has between
-// them: before connection tracking (-200) where that is possible, and with the addresses that it travels with.
+// chains returns hooks that see every packet between the sides once and with the addresses it travels with, before
+// connection tracking (-200) where possible.
 //
-// Prerouting sees all that arrives, for the node and for its pods, before any translation of addresses; postrouting
-// sees all that leaves, from the node and from its pods, after it: also what was sent to the address of a Service. A
-// pod's own packets are all forwarded, in either direction, and have its address there. From postrouting nothing can
-// be rejected: there output, after the translation (-100), and forward take its place.
+// Prerouting sees all arriving packets, for the node and its pods, before address translation. Postrouting sees all
+// leaving packets after it, also those sent to a Service. A pod's packets are all forwarded, and have the pod's address
+// in that hook. Postrouting cannot reject, so output (after translation at -100) and forward replace it.
 //
-// A reset for a packet of the node itself comes in by the loopback with the other side's address, and one for a packet
-// of the other side goes out by output: both must pass, or the reset is cut as well.
+// The reset for a packet of the node itself arrives on the loopback device with the other side's address; the one for a
+// packet of the other side leaves through output. Both must pass.
 func (s filter) chains() []chain {
 	in, out := []string{directionIn}, []string{directionOut}
 	switch {
-	case s.port > 0: // Before the address of a Service is translated.
+	case s.port > 0: // Before the Service's address is translated.
 		return []chain{{name: "asking", hook: "prerouting", priority: -300, lanes: out}}
 	case !s.own.empty():
 		return []chain{{name: "between", hook: "forward", priority: -300, lanes: slices.Concat(in, out)}}
@@ -118,17 +116,16 @@ func (s filter) chains() []chain {
 	return both
 }
 
-// neighbors lets IPv6 find its neighbors, as ARP does for IPv4, which these tables never see. Without it, a cut of one
-// direction is one of both as soon as a neighbor's entry has to be renewed, half a minute later.
+// neighbors lets IPv6 neighbor discovery pass; these tables never see its counterpart ARP. Otherwise a cut of one
+// direction becomes one of both when a neighbor entry expires, after half a minute.
 const neighbors = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 
-// ruleset returns the nftables transaction that replaces the table by one that does s, until life is over: the kernel
-// takes the elements out of the sets then, and the rules match nothing any more. Counters say how many packets of
-// each direction and family were cut, and how many went on: see counters.
+// ruleset returns the nftables transaction that replaces the table with one that applies s. After life the kernel drops
+// the set elements, and the rules match nothing. Counters count cut and passed packets by direction and family: see
+// counters.
 //
-// The rules look at addresses alone, so established flows are cut like new ones, and so are UDP and ICMP; unless it is
-// limited to some flows, which are TCP connections then. Packets are dropped, unless they are to be rejected: a broken
-// cable answers nothing.
+// Rules match addresses only, so they cut established flows, UDP and ICMP too, unless s is limited to some flows, which
+// are TCP. Packets are dropped by default, as by a broken cable.
 func ruleset(table string, s filter, life time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "add table inet %[1]s\ndelete table inet %[1]s\ntable inet %[1]s {\n", table)
@@ -166,7 +163,7 @@ func ruleset(table string, s filter, life time.Duration) string {
 	return b.String()
 }
 
-// rules returns what is done to the packets of one direction and family ("4", "6").
+// rules returns the rules for packets of one direction and family ("4" or "6").
 func (s filter) rules(direction, family string) []string {
 	ip, from, to := "ip", "saddr", "daddr"
 	if family == "6" {
@@ -191,7 +188,7 @@ func (s filter) rules(direction, family string) []string {
 	case flowsNew:
 		return append(s.end(match+" tcp flags & (syn | ack) == syn", direction+family), pass)
 	case flowsEstablished:
-		// A connection is new if a packet of its beginning, one with SYN, came by.
+		// A connection is new if its SYN was seen.
 		key := fmt.Sprintf("%[1]s saddr . tcp sport . %[1]s daddr . tcp dport", ip)
 		young := fmt.Sprintf("@young_%s%s", direction, family)
 		rules := []string{
@@ -203,7 +200,7 @@ func (s filter) rules(direction, family string) []string {
 	return append(s.end(match, direction+family), pass)
 }
 
-// end returns the rules that end the packets that match, or a share of them.
+// end returns the rules that cut the packets that match, or a share of them.
 func (s filter) end(match, lane string) []string {
 	if s.percent > 0 {
 		match += fmt.Sprintf(" numgen random mod 100 < %d", s.percent)
@@ -238,17 +235,17 @@ func writeSet(b *strings.Builder, name, kind string, prefixes []netip.Prefix, li
 	b.WriteString("\t}\n")
 }
 
-// youngLimit is how many new connections of one direction and family are told from established ones.
+// youngLimit bounds the new connections of one direction and family that are told from established ones.
 const youngLimit = 65535
 
-// writeYoung writes the set of the connections that began after the cut.
+// writeYoung writes the set of connections opened after the cut.
 func writeYoung(b *strings.Builder, direction, family string, life time.Duration) {
 	fmt.Fprintf(b, "\tset young_%s%s {\n\t\ttype ipv%s_addr . inet_service . ipv%s_addr . inet_service\n",
 		direction, family, family, family)
 	fmt.Fprintf(b, "\t\tsize %d\n\t\tflags dynamic, timeout\n\t\ttimeout %s\n\t}\n", youngLimit, timeout(life))
 }
 
-// timeout writes a time as nftables reads it, to the millisecond.
+// timeout formats a duration for nftables, in milliseconds.
 func timeout(life time.Duration) string {
 	life = life.Round(time.Millisecond)
 	text := fmt.Sprintf("%ds", life/time.Second)
@@ -258,8 +255,7 @@ func timeout(life time.Duration) string {
 	return text
 }
 
-// counterNames returns the names of the counters of a table, for example "cut_in4": packets that came to the victim by
-// IPv4 and were cut.
+// counterNames returns the names of a table's counters, such as "cut_in4": IPv4 packets to the victim that were cut.
 func counterNames() []string {
 	var names []string
 	for _, what := range []string{"cut", "went"} {
@@ -272,11 +268,10 @@ func counterNames() []string {
 	return names
 }
 
-// counters is what the counters of our own rules have come to: packets, by the name of the counter.
+// counters holds the packet counts of our rules by counter name.
 type counters map[string]uint64
 
-// readCounters asks the node for the counters of the owner's table (libnftables-json(5)). A table without them is an
-// error.
+// readCounters reads the counters of the owner's table (libnftables-json(5)). A missing counter is an error.
 func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (counters, error) {
 	answer, err := fault.Ask[struct {
 		Nftables []struct {
@@ -303,7 +298,7 @@ func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (co
 	return t, nil
 }
 
-// since returns what was counted after an earlier reading.
+// since returns the difference to an earlier reading.
 func (t counters) since(before counters) counters {
 	d := counters{}
 	for name, n := range t {
@@ -312,12 +307,12 @@ func (t counters) since(before counters) counters {
 	return d
 }
 
-// of returns the packets of one direction over both families: those that were cut and those that went on.
+// of returns the packets of one direction over both families: cut and passed.
 func (t counters) of(direction string) (lost, went uint64) {
 	return t["cut_"+direction+"4"] + t["cut_"+direction+"6"], t["went_"+direction+"4"] + t["went_"+direction+"6"]
 }
 
-// String tells of both directions.
+// String lists both directions.
 func (t counters) String() string {
 	words := make([]string, 0, 2)
 	for _, direction := range []string{directionIn, directionOut} {

@@ -14,11 +14,11 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ClockStep sets the wall clock of the victim's node, at once. The boot clock, by which timers run, goes on, and the
-// undo sets the wall clock by it.
+// ClockStep steps the wall clock of the victim's node. The boot clock, which timers use, does not change, and the undo
+// restores the wall clock from it.
 //
-// All nodes of a kind cluster share the kernel of the host, and so its wall clock: there a plan is refused. Whatever
-// the plan says, nodes that tell the same boot id are left alone. It was seen on the model of a cluster alone.
+// The nodes of a kind cluster share the host's kernel and wall clock, so a plan for kind is refused. The fault also
+// refuses nodes with the same boot id. It has run on the fake cluster only.
 func ClockStep() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "clock-step",
@@ -36,10 +36,10 @@ func ClockStep() fault.Definition {
 }
 
 type clockStepParams struct {
-	Offset plan.Duration `json:"offset"` // By how much the clock is put forward, or back when it is negative.
+	Offset plan.Duration `json:"offset"` // Added to the clock; a negative offset sets it back.
 }
 
-// The limits of a step: it is told from what clocks differ by, and certificates outlive it.
+// The limits of a step: larger than the clocks' usual difference, smaller than the lifetime of certificates.
 const (
 	minOffset = 2 * time.Second
 	maxOffset = 12 * time.Hour
@@ -53,29 +53,29 @@ func (p clockStepParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// clockSlack is what clocks that agree may be apart: what two readings take, and what their time service lets pass.
+// clockSlack is how far apart synchronized clocks may be: the time between two readings and the error of NTP.
 const clockSlack = 500 * time.Millisecond
 
-// clockBound is how long it may take until all clocks agree after the heal.
+// clockBound is how long all clocks may take to agree after the heal.
 const clockBound = 20 * time.Second
 
 type clockStep struct {
 	fault.Env
 	by    time.Duration
-	mine  probe.Clock            // Before.
-	other map[string]probe.Clock // Before, by the name of the node.
+	mine  probe.Clock            // Before the step.
+	other map[string]probe.Clock // Before the step, by node name.
 }
 
-// others returns the other nodes; none is an error.
+// others returns the other nodes; it is an error if there is none.
 func (c *clockStep) others(ctx context.Context) ([]clusters.Node, error) {
 	others, err := c.Others(ctx)
 	if err == nil && len(others) == 0 {
-		err = errors.New("list nodes: there is none that could tell the time")
+		err = errors.New("list nodes: there is no other node to compare clocks with")
 	}
 	return others, err
 }
 
-// clocks reads the clocks of the other nodes, by their names.
+// clocks reads the clocks of the other nodes, by name.
 func (c *clockStep) clocks(ctx context.Context) (map[string]probe.Clock, error) {
 	others, err := c.others(ctx)
 	if err != nil {
@@ -108,16 +108,16 @@ func (c *clockStep) Undo(ctx context.Context) ([]undo.Task, error) {
 	return c.Here(undo.Command(undo.SetClock(c.mine.Ahead(), c.mine.Boot)...)), nil
 }
 
-// Inject checks that the clocks agree, and sets the victim's.
+// Inject checks that the clocks agree, then steps the victim's.
 func (c *clockStep) Inject(ctx context.Context) error {
 	if _, err := c.off(0)(ctx); err != nil {
-		return fmt.Errorf("a clock that is off cannot be shown to be put off: %w", err)
+		return fmt.Errorf("the clocks must agree before the step: %w", err)
 	}
 	_, err := clusters.Run(ctx, c.Node, undo.SetClock(c.mine.Ahead()+c.by, c.mine.Boot)...)
 	return err
 }
 
-// off looks whether the victim's wall clock differs by want from those of the others, each read before and after it.
+// off checks that the victim's wall clock differs by want from every other node's, each read before and after it.
 func (c *clockStep) off(want time.Duration) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		others, err := c.others(ctx)
@@ -147,12 +147,12 @@ func (c *clockStep) off(want time.Duration) fault.Show {
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
-// Confirm shows that the victim's clock, and no other, was set.
+// Confirm shows that the victim's clock was stepped, and no other.
 func (c *clockStep) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, c.stepped, c.Held)
 }
 
-// stepped shows by how much the victim's clock was set; that of another node must not have been.
+// stepped shows by how much the victim's clock was stepped. It is an error if another node's was.
 func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 	begin := c.Clock()
 	now, err := nodeagent.On(c.Node).Clock(ctx)
@@ -176,7 +176,7 @@ func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 	return facts, nil
 }
 
-// Held shows that it is still off: a time service of the node may have mended it.
+// Held checks that the clock is still off: the node's time service may have corrected it.
 func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) { return c.off(c.by)(ctx) }
 
 func (c *clockStep) Heal(ctx context.Context) error { return c.CarryOut(ctx) }

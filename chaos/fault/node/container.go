@@ -18,9 +18,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// containerParams are the parameters of the faults of one container.
+// containerParams are the parameters of faults of one container.
 type containerParams struct {
-	Container string `json:"container,omitempty"` // Its name; empty is the first of the pod.
+	Container string `json:"container,omitempty"` // Its name; empty is the pod's first container.
 }
 
 func (p containerParams) Validate(plan.Setting) (errs plan.FieldErrors) {
@@ -30,25 +30,25 @@ func (p containerParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// containerd's own command, in the namespace that the kubelet's containers are in.
+// tasks returns a ctr command on the tasks in the kubelet's containerd namespace.
 func tasks(args ...string) []string {
 	return append([]string{"ctr", "--namespace", "k8s.io", "tasks"}, args...)
 }
 
-// idRule is the grammar of container ids: nothing that could be taken for a flag.
+// idRule is the grammar of container ids; it excludes anything that looks like a flag.
 var idRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // container is the victim of a fault of one container.
 type container struct {
 	fault.Env
-	name     string        // Empty for the first one.
+	name     string        // Empty for the first container.
 	pod      string        // The UID of the victim's pod.
-	old      string        // The id of the container, before.
-	restarts int32         // Before.
-	process  probe.Process // Its first.
+	old      string        // The container's id, before the act.
+	restarts int32         // Before the act.
+	process  probe.Process // The container's first process.
 }
 
-// status returns what the API server says of the container, and of its pod.
+// status returns the container's status from the API server, and its pod.
 func (k *container) status(ctx context.Context) (corev1.ContainerStatus, *corev1.Pod, error) {
 	what := fmt.Sprintf("container %q of pod %q", k.name, k.Namespace+"/"+k.Pod)
 	pod, err := k.Kube.CoreV1().Pods(k.Namespace).Get(ctx, k.Pod, metav1.GetOptions{})
@@ -68,7 +68,7 @@ func (k *container) status(ctx context.Context) (corev1.ContainerStatus, *corev1
 	return corev1.ContainerStatus{}, pod, fmt.Errorf("find %s: it has %q", what, names)
 }
 
-// task returns the pid of a container's first process, 0 when the runtime runs none.
+// task returns the pid of a container's first process, 0 if the runtime runs none.
 func (k *container) task(ctx context.Context, id string) (int, error) {
 	out, err := clusters.Run(ctx, k.Node, tasks("list")...)
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *container) task(ctx context.Context, id string) (int, error) {
 func (k *container) running(ctx context.Context, c corev1.ContainerStatus) (string, probe.Process, error) {
 	_, id, _ := strings.Cut(c.ContainerID, "://")
 	if !idRule.MatchString(id) {
-		return "", probe.Process{}, fmt.Errorf("container %q has the id %q, which is none of containerd", c.Name,
+		return "", probe.Process{}, fmt.Errorf("container %q has the id %q, which is not a containerd id", c.Name,
 			c.ContainerID)
 	}
 	pid, err := k.task(ctx, id)
@@ -110,7 +110,7 @@ func (k *container) running(ctx context.Context, c corev1.ContainerStatus) (stri
 	return id, p, nil
 }
 
-// note notes which container runs in the victim's pod on the node. One that is not there cannot be harmed.
+// note records the container that runs in the victim's pod on the node. It is an error if none does.
 func (k *container) note(ctx context.Context) error {
 	c, pod, err := k.status(ctx)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ContainerFreeze stops every process of a container of the victim's pod: a database that hangs. Its connections stay
-// open, the kernel still accepts new ones, and nothing is answered. Later the processes go on with all that they knew,
-// so one that was the writer before does not know that it has been replaced.
+// ContainerFreeze stops every process of a container of the victim's pod, as if the database hung. Its connections stay
+// open, the kernel accepts new ones, and nothing answers. The heal continues the processes with their old state, so a
+// former writer does not know that it was replaced.
 //
-// What a probe starts in the container meanwhile is not frozen. A liveness probe that fails makes the kubelet kill the
-// container: then the fault is not shown to be held, which is an error.
+// Processes that a probe starts in the container meanwhile are not stopped. If a failing liveness probe makes the
+// kubelet kill the container, the fault fails, since its effect was not held.
 func ContainerFreeze() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-freeze",
@@ -28,7 +28,7 @@ func ContainerFreeze() fault.Definition {
 		Healed: "Its processes get SIGCONT if they bear our mark; the container, or a later one of the pod, runs, " +
 			"and the pod is Ready.",
 		Needs: []string{"systemd"},
-		// The database does nothing, as if it were gone, and later acts on what it knew before.
+		// The database is silent as if gone, and later acts on outdated state.
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
 	}, func(p containerParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -38,10 +38,10 @@ func ContainerFreeze() fault.Definition {
 
 type containerFreeze struct {
 	container
-	all []probe.Process // The container's, when it was frozen.
+	all []probe.Process // The stopped processes.
 }
 
-// Undo records the processes of the container, and fails if one is stopped already.
+// Undo records the container's processes and continues them. It is an error if one is stopped already.
 func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := f.note(ctx); err != nil {
 		return nil, err
@@ -62,19 +62,19 @@ func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	return f.Here(undo.Thaw(f.all...)), nil
 }
 
-// Inject stops them all with one command.
+// Inject stops all processes with one command.
 func (f *containerFreeze) Inject(ctx context.Context) error {
 	_, err := clusters.Run(ctx, f.Node, undo.Stop(f.all...)...)
 	return err
 }
 
-// Confirm shows that all of them stand still.
+// Confirm shows that all processes are stopped.
 func (f *containerFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("every process of container %q to be stopped", f.name)
 	return fault.Until(ctx, what, 100*time.Millisecond, stopBound, f.frozen)
 }
 
-// frozen looks whether all processes are there and stopped, and the first is the runtime's task.
+// frozen checks that all processes exist and are stopped, and that the first is the runtime's task.
 func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 	found, err := f.Frozen(ctx, f.all...)
 	if err != nil {
@@ -96,14 +96,14 @@ func (f *containerFreeze) Held(ctx context.Context) ([]fault.Fact, error) { retu
 
 func (f *containerFreeze) Heal(ctx context.Context) error { return f.CarryOut(ctx) }
 
-// ConfirmHealed shows that the container, or the one that took its place, runs in a pod that is Ready, and that nothing
-// of it is stopped.
+// ConfirmHealed shows that the container or its successor runs in a Ready pod, and that none of the processes is
+// stopped.
 func (f *containerFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q of pod %q to go on and be Ready", f.name, f.Namespace+"/"+f.Pod)
 	return fault.Until(ctx, what, 500*time.Millisecond, againBound, f.thawed, f.well)
 }
 
-// thawed looks whether any of the processes is still stopped.
+// thawed checks that none of the processes is stopped.
 func (f *containerFreeze) thawed(ctx context.Context) ([]fault.Fact, error) {
 	if len(f.all) == 0 {
 		return nil, nil
@@ -125,7 +125,7 @@ func (f *containerFreeze) thawed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Seen(history.At(found.At), "%d of %d stopped processes go on", live, len(f.all)), nil
 }
 
-// well looks whether the container runs in a pod that is Ready.
+// well checks that the container runs in a Ready pod.
 func (f *containerFreeze) well(ctx context.Context) ([]fault.Fact, error) {
 	begin := f.Clock()
 	c, pod, err := f.status(ctx)

@@ -11,18 +11,17 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// ContainerKill has containerd send SIGKILL to the first process of a container of the victim's pod, whatever it is
-// doing. Everything else in the container ends with it. The pod stays, with its volumes, and the kubelet starts the
-// container again.
+// ContainerKill has containerd send SIGKILL to the first process of a container of the victim's pod, which ends all its
+// processes. The pod and its volumes stay, and the kubelet restarts the container.
 func ContainerKill() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "container-kill",
 		Summary: "Kills a container of the victim's pod with SIGKILL; the pod stays.",
 		Shown:   "The container's first process is gone by pid and start time, and the runtime has no task of it.",
-		Healed: "The kubelet starts another container in the same pod, with another id, a later process and one " +
-			"restart more; the pod is Ready.",
+		Healed: "The kubelet starts another container in the same pod, with another id, a later process and one more " +
+			"restart; the pod is Ready.",
 		Needs: []string{"systemd"},
-		// What Chaos Mesh calls container-kill.
+		// Chaos Mesh's container-kill.
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
 	}, func(p containerParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -31,16 +30,16 @@ func ContainerKill() fault.Definition {
 }
 
 const (
-	// taskBound is how long the runtime may take to send a signal and to notice the end; it takes well under a second.
+	// taskBound is how long the runtime may take to send a signal and notice the exit; it takes well under 1 s.
 	taskBound = 20 * time.Second
-	// againBound is longer than the kubelet's longest pause before it starts a container again, which is 5 min after
-	// several ends in a row (KEP-4603), less what the guard allows.
+	// againBound covers the kubelet's crash-loop back-off after several exits within the bounds of the guard; its
+	// maximum is 5 min (KEP-4603).
 	againBound = 170 * time.Second
 )
 
 type containerKill struct{ container }
 
-// Inject notes which container runs, and kills it.
+// Inject records the container and kills it.
 func (k *containerKill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -64,16 +63,16 @@ func (k *containerKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		fault.Judged(k.Env, task, none))
 }
 
-// Heal has nothing to undo: the kubelet starts what its pods need.
+// Heal does nothing: the kubelet restarts the container.
 func (k *containerKill) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows the container that took its place, in the same pod.
+// ConfirmHealed shows that a new container runs in the same pod.
 func (k *containerKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q of pod %q to run and be Ready", k.name, k.Namespace+"/"+k.Pod)
 	return fault.Until(ctx, what, 500*time.Millisecond, againBound, k.again)
 }
 
-// again looks whether another container runs in the pod.
+// again checks that a new container runs in the pod.
 func (k *containerKill) again(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	c, pod, err := k.status(ctx)

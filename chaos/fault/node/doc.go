@@ -1,4 +1,4 @@
-// Package node holds the faults of one node, its kubelet and its power, one file each.
+// Package node holds the faults of a node: its kubelet, container runtime, containers, clock and power, one file each.
 //
-// It imports the ports below chaos and clusters.
+// It imports the ports below chaos, and clusters.
 package node

@@ -17,18 +17,17 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// KubeProxyKill kills kube-proxy on a node, at any moment of whatever it is writing into the kernel. What it has
-// written stays; what changes until it is back, the node's packets do not know of. The kubelet starts it again, after
-// its back-off.
+// KubeProxyKill kills kube-proxy on a node, possibly while it writes rules into the kernel. Written rules stay; the
+// node misses changes of Services until kube-proxy is back. The kubelet restarts it after its back-off.
 func KubeProxyKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kube-proxy-kill",
 		Summary: "Kills kube-proxy on the victim's node with SIGKILL; the rules that it wrote stay.",
 		Shown:   "The old process is gone, and the kubelet reports that its container ended.",
-		Healed: "The kubelet starts it again: a later process in another container, healthy on every address that " +
+		Healed: "The kubelet restarts it: a later process in another container, healthy on every address that " +
 			"answered before.",
 		Needs: []string{"api", "systemd"},
-		// Services must work on afterwards as before.
+		// Services must work afterwards as before.
 		Takes:    []plan.Part{plan.PartProxy},
 		Upstream: "kubernetes/kubernetes test/e2e/apps/daemon_restart.go",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &kubeProxyKill{Env: env}, nil })
@@ -37,25 +36,25 @@ func KubeProxyKill() fault.Definition {
 const (
 	kubeProxy          = "kube-proxy"
 	kubeProxyNamespace = "kube-system"
-	kubeProxyLabel     = "k8s-app=kube-proxy" // As kubeadm labels it.
-	// proxyBackBound is how long the kubelet may wait before it starts it again: its back-off doubles from 10 s with
-	// each kill, and this is room for the fourth.
+	kubeProxyLabel     = "k8s-app=kube-proxy" // Set by kubeadm.
+	// proxyBackBound is how long a restart may take: the kubelet's back-off doubles from 10 s with each kill, and this
+	// covers the fourth.
 	proxyBackBound = 150 * time.Second
 )
 
 type kubeProxyKill struct {
 	fault.Env
 	old       probe.Processes
-	container string // The id of the old one.
+	container string // The killed container's id.
 	witness   witness
 }
 
-// proxies returns the processes of kube-proxy on the victim.
+// proxies returns the kube-proxy processes on the victim.
 func (k *kubeProxyKill) proxies(ctx context.Context) (probe.Processes, error) {
 	return nodeagent.On(k.Node).Processes(ctx, probe.Query{Programs: []string{kubeProxy}})
 }
 
-// running returns the id of kube-proxy's container on the victim, empty when none runs.
+// running returns the id of the running kube-proxy container on the victim, empty if there is none.
 func (k *kubeProxyKill) running(ctx context.Context) (string, error) {
 	list, err := k.Kube.CoreV1().Pods(kubeProxyNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: kubeProxyLabel, FieldSelector: "spec.nodeName=" + k.Node.Name(),
@@ -74,7 +73,7 @@ func (k *kubeProxyKill) running(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Inject notes which process it is and whom it answers, and kills it.
+// Inject records the process and a node that it answers, then kills it.
 func (k *kubeProxyKill) Inject(ctx context.Context) error {
 	found, err := k.proxies(ctx)
 	if err != nil {
@@ -87,8 +86,7 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 		return err
 	}
 	if k.container == "" {
-		return fmt.Errorf("kill %s: no pod of it runs on node %q, whose container could be shown to end", kubeProxy,
-			k.Node.Name())
+		return fmt.Errorf("kill %s: no container of it runs on node %q", kubeProxy, k.Node.Name())
 	}
 	if k.witness, err = newWitness(ctx, k.Env, "http", proxyPort, false); err != nil {
 		return err
@@ -102,12 +100,12 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 	return err
 }
 
-// Confirm shows that the old process is gone, and that the kubelet has seen it.
+// Confirm shows that the process is gone and that the kubelet has noticed.
 func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	ended := fault.Judged(k.Env, k.running, func(now string) (string, error) {
 		if now == k.container {
-			return "", fault.NotYet("it is shown to run")
+			return "", fault.NotYet("its container is still reported running")
 		}
 		return fmt.Sprintf("container %.24s of %s does not run any more", k.container, kubeProxy), nil
 	})
@@ -117,16 +115,16 @@ func (k *kubeProxyKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		fault.Await("the kubelet to see that its container ended", 500*time.Millisecond, restartBound, ended))
 }
 
-// Heal leaves it to the kubelet to start kube-proxy.
+// Heal does nothing: the kubelet restarts kube-proxy.
 func (k *kubeProxyKill) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows that a later one runs, in another container, and that it is well.
+// ConfirmHealed shows that a later process runs in a new container and reports healthy.
 func (k *kubeProxyKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, fault.Await("another "+kubeProxy+" to run", time.Second, proxyBackBound, k.again),
 		k.witness.health)
 }
 
-// again looks whether a later one runs in another container.
+// again checks that a later process runs in a new container.
 func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	now, err := k.running(ctx)

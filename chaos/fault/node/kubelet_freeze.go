@@ -14,18 +14,18 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// KubeletFreeze stops the kubelet's process, which later goes on with what it was doing and with all that it knew
-// before. The undo sends SIGCONT to that process, and to no later one that has its pid.
+// KubeletFreeze stops the kubelet's process, which later resumes with outdated state. The undo sends SIGCONT to that
+// process, and to no later one with its pid.
 func KubeletFreeze() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "kubelet-freeze",
-		Summary: "Freezes the kubelet of the victim's node with SIGSTOP; its pods go on.",
+		Summary: "Freezes the kubelet of the victim's node with SIGSTOP; its pods keep running.",
 		Shown: "Its process is stopped (state T), its health endpoint and its port do not answer over any family, " +
 			"and the node's lease is not renewed while that of another node is.",
 		Healed: "Its process gets SIGCONT if it bears our mark; it is active and healthy, the node's lease renewed, " +
 			"the node Ready.",
 		Needs: []string{"systemd"},
-		// A kubelet that acts on what it knew before it was frozen.
+		// The kubelet resumes with its state from before the freeze.
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &kubeletFreeze{Env: env}, nil })
@@ -33,13 +33,13 @@ func KubeletFreeze() fault.Definition {
 
 type kubeletFreeze struct {
 	fault.Env
-	old     probe.Process   // The one that was frozen.
-	pods    probe.Processes // The workload's, before.
+	old     probe.Process   // The stopped process.
+	pods    probe.Processes // The workload's processes, before the act.
 	witness witness
-	leases  fault.Leases // When it was frozen.
+	leases  fault.Leases // As of the freeze.
 }
 
-// Undo records the kubelet's process, and fails if it is stopped already.
+// Undo records the kubelet's process and continues it. It is an error if it is stopped already.
 func (k *kubeletFreeze) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	if _, k.old, err = mainProcess(ctx, k.Node, kubelet); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (k *kubeletFreeze) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	return k.Here(undo.Thaw(k.old)), nil
 }
 
-// Inject records the workload's processes and a node that the kubelet answers, and stops the kubelet's process.
+// Inject records the workload's processes and a node that the kubelet answers, then stops the kubelet's process.
 func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.Env); err != nil {
 		return err
@@ -62,14 +62,14 @@ func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 	return err
 }
 
-// Confirm shows that the process is stopped, then that it is silent, and then that its pods go on.
+// Confirm shows that the process is stopped and silent, and that the pods keep running.
 func (k *kubeletFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("kubelet pid %d to be stopped", k.old.PID)
 	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, k.frozen), k.NoteLeases(&k.leases),
-		k.silent, k.witness.silence, k.LeaseSilent(&k.leases), podsGoOn(k.Env, &k.pods))
+		k.silent, k.witness.silence, k.LeaseSilent(&k.leases), podsSurvive(k.Env, &k.pods))
 }
 
-// frozen looks whether the kubelet's process is there and stopped.
+// frozen checks that the kubelet's process exists and is stopped.
 func (k *kubeletFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 	found, err := k.Frozen(ctx, k.old)
 	if err != nil {
@@ -79,10 +79,10 @@ func (k *kubeletFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 		k.old.Start), nil
 }
 
-// curlTimeout is how curl exits when no answer came in time (curl(1), exit codes).
+// curlTimeout is curl's exit code for a timeout (curl(1), exit codes).
 const curlTimeout = 28
 
-// silent shows that its health endpoint accepts a connection and gives no answer.
+// silent shows that the kubelet's health endpoint accepts a connection and does not answer.
 func (k *kubeletFreeze) silent(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	health, err := kubeletHealth(k.Env)(ctx)
@@ -100,7 +100,7 @@ func (k *kubeletFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return
 
 func (k *kubeletFreeze) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
 
-// ConfirmHealed shows that the kubelet is healthy and its node Ready.
+// ConfirmHealed shows that the kubelet is healthy and the node Ready.
 func (k *kubeletFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, kubeletHealthy(k.Env), kubeletActive(k.Env), k.NodeBack(&k.leases))
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// KubeletKill kills the kubelet as the kernel does when memory runs out, at any moment of whatever it is doing; systemd
-// starts it again after a second. With plan.Fault.When the node itself does it, as soon as it sees the call.
+// KubeletKill kills the kubelet with SIGKILL, as the kernel does when memory runs out; systemd restarts it after 1 s.
+// With plan.Fault.When the node itself kills it, as soon as it sees the call.
 func KubeletKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:     "kubelet-kill",
-		Summary:  "Kills the kubelet of the victim's node with SIGKILL; its pods go on.",
-		Shown:    "The old process is gone, systemd counts one restart more, and a later process is healthy.",
-		Healed:   "Systemd starts it again: it is active, the node's lease renewed by it, and the node Ready.",
+		Summary:  "Kills the kubelet of the victim's node with SIGKILL; its pods keep running.",
+		Shown:    "The old process is gone, systemd counts one more restart, and a later process is healthy.",
+		Healed:   "Systemd restarts it: it is active, the node's lease renewed by it, and the node Ready.",
 		Needs:    []string{"systemd"},
 		Triggers: true,
-		// What a restarted kubelet has forgotten: volumes that are still mounted.
+		// The restarted kubelet has forgotten volumes that are still mounted.
 		Takes:    []plan.Part{plan.PartKubelet},
 		Upstream: "k/k#121937",
 	}, func(spec plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -32,11 +32,11 @@ func KubeletKill() fault.Definition {
 type kubeletKill struct {
 	restart
 	when    *plan.Await
-	trigger *nodeagent.Trigger // Nil unless when is set and the node waits.
-	fired   []fault.Fact       // When and how the trigger did it.
+	trigger *nodeagent.Trigger // Nil unless plan.Fault.When is set and the node waits.
+	fired   []fault.Fact       // When and how the trigger killed it.
 }
 
-// Inject records the kubelet's process, and kills it or arms the trigger that does.
+// Inject records the kubelet's process, then kills it or arms the trigger that does.
 func (k *kubeletKill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (k *kubeletKill) triggered(ctx context.Context) ([]fault.Fact, error) {
 	return k.fired, nil
 }
 
-// Confirm shows that the old process is gone and that a later one serves.
+// Confirm shows that the process is gone and that a later one is healthy.
 func (k *kubeletKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	healthy := fault.Judged(k.Env, kubeletHealth(k.Env), isHealthy("the new kubelet"))
 	return fault.All(ctx, k.triggered,
@@ -87,7 +87,7 @@ func (k *kubeletKill) Heal(ctx context.Context) error {
 	return k.restart.Heal(ctx)
 }
 
-// ConfirmHealed shows that the kubelet is active and its node Ready.
+// ConfirmHealed shows that the kubelet is active and the node Ready.
 func (k *kubeletKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, kubeletActive(k.Env), k.NodeBack(&k.leases))
 }

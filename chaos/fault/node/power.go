@@ -16,35 +16,34 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// orderly is what a node has to shut down in: its services stop in turn, and what runs in its containers is asked to
-// end before it is killed.
+// orderly is the grace period of an orderly shutdown: services and containers are told to stop before they are killed.
 const orderly = 20 * time.Second
 
-// Crash ends a node without a word and leaves it down for the hold. On kind the kernel and its page cache stay: it is
-// not a power loss.
+// Crash kills a node without notice and keeps it down for the hold. On kind the kernel and its page cache survive: it
+// is not a power loss.
 func Crash() fault.Definition {
-	return takingAway(fault.Definition{
+	return powerFault(fault.Definition{
 		Name:    "node-crash",
 		Summary: "Kills every process on the victim's node with SIGKILL, and boots the node after the hold.",
-		// A node that is gone without a word, with its volumes attached.
+		// The node is gone without notice, with volumes attached.
 		Upstream: "KEP-2268 non-graceful node shutdown",
 	}, func(ctx context.Context, n clusters.PowerNode) error { return n.Kill(ctx) })
 }
 
-// Stop shuts a node down and leaves it down for the hold, as somebody does who takes a machine out for repair without
+// Stop shuts a node down and keeps it down for the hold, as an operator who takes a machine out for repair without
 // draining it.
 func Stop() fault.Definition {
-	return takingAway(fault.Definition{
+	return powerFault(fault.Definition{
 		Name:    "node-stop",
 		Summary: "Shuts the victim's node down within 20 seconds, and boots it after the hold.",
-		// What is left of pods and volumes when their node is shut down under them.
+		// Pods and volumes whose node was shut down.
 		Upstream: "KEP-2000 graceful node shutdown, KEP-2268 non-graceful node shutdown",
 	}, func(ctx context.Context, n clusters.PowerNode) error { return n.Stop(ctx, orderly) })
 }
 
-// takingAway completes the definition of a fault that does something to a node after which it is down.
-func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode) error) fault.Definition {
-	d.Shown = "The runtime has it down, its kubelet answers on no address of either family, and its lease is not " +
+// powerFault completes the definition of a fault whose act takes a node down.
+func powerFault(d fault.Definition, act func(context.Context, clusters.PowerNode) error) fault.Definition {
+	d.Shown = "It is down, its kubelet answers on no address of either family, and its lease is not " +
 		"renewed while that of another node is."
 	d.Healed = "It is started: a later boot without the old processes, kubelet active, lease renewed, node and pods " +
 		"Ready with new containers, routes and mounts back."
@@ -56,18 +55,17 @@ func takingAway(d fault.Definition, act func(context.Context, clusters.PowerNode
 	})
 }
 
-// Pause freezes a whole node, as the host of a virtual machine does that is short of something or moves it elsewhere.
-// Its network stays, so connections are taken and never answered, and a database on it still believes it is the only
-// one.
+// Pause freezes a whole node, as a hypervisor does under pressure or during a migration. Its network stays up, so
+// connections are accepted and never answered, and a database on it still believes it is the only one.
 func Pause() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "node-pause",
-		Summary: "Freezes every process on the victim's node, and lets them go on later.",
-		Shown: "The runtime has it paused, its kubelet answers on no address of either family, and its lease is not " +
+		Summary: "Freezes every process on the victim's node, and continues them after the hold.",
+		Shown: "It is paused, its kubelet answers on no address of either family, and its lease is not " +
 			"renewed while that of another node is.",
 		Healed: "It is thawed: the same boot, its kubelet answers on every address, lease renewed, node Ready.",
 		Needs:  []string{"power"},
-		// What a process does that was away and does not know it.
+		// Processes resume without knowing that they were paused.
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "jepsen.io: process pause (SIGSTOP), here of a whole node; KEP-2268 non-graceful node shutdown",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -76,17 +74,17 @@ func Pause() fault.Definition {
 	})
 }
 
-// Reboot stops a node in an orderly way, with little time to do it, and starts it again. On kind /var stays, and /run,
-// /tmp, mounts made by hand, routes and nftables go. The kernel and its page cache stay: it is not a power loss.
+// Reboot stops a node with a short grace period and starts it again. On kind /var stays; /run, /tmp, manual mounts,
+// routes and nftables are lost. The kernel and its page cache survive: it is not a power loss.
 func Reboot() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "node-reboot",
-		Summary: "Reboots the victim's node with a grace of two seconds.",
-		Shown:   "The node has a later boot, and the old one's kubelet and processes of the workload are gone.",
+		Summary: "Reboots the victim's node with a grace period of two seconds.",
+		Shown:   "The node has booted again; the kubelet and the workload's processes of the old boot are gone.",
 		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, routes and " +
 			"mounts back.",
 		Needs: []string{"reboot"},
-		// What is wrong after a boot: volumes reported unmounted, and leftovers taken for mounts.
+		// After a boot, volumes may be reported unmounted and leftovers taken for mounts.
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#120853, k/k#124057",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -99,41 +97,41 @@ func Reboot() fault.Definition {
 }
 
 const (
-	// grace is what a rebooted node has to stop in. Pods are not given their own grace: shutdown is what kills them.
+	// grace is a rebooted node's time to stop. It is shorter than the pods' grace period, so the shutdown kills them.
 	grace = 2 * time.Second
-	// bootBound is how long the node's services may take to come up; about 5 s on an idle machine.
+	// bootBound is how long the node's services may take to start; about 5 s on an idle machine.
 	bootBound = 50 * time.Second
 	// backBound is how long the pods may take. Each starts a database that recovers.
 	backBound = 2 * time.Minute
-	// evictedAfter is for how long pods stay on a node that is away: they tolerate it for five minutes from when it is
-	// known (DefaultTolerationSeconds), and another may have taken their place after that.
+	// evictedAfter is how long pods surely stay on a node that is down: they tolerate it for five minutes once it is
+	// known (DefaultTolerationSeconds), and may be replaced after that.
 	evictedAfter = 4 * time.Minute
 )
 
-// away is a node that is taken away as a whole: nothing on it can undo that, so the watchdog beside the cluster does.
+// away is a node that is down or paused as a whole. Only the watchdog outside of the cluster can undo that.
 type away struct {
 	fault.Env
 	node    clusters.PowerNode
-	want    string       // The state of the node while it is away.
-	witness witness      // Who asked the node before, and where.
-	leases  fault.Leases // When it was away.
+	want    string       // The node's state during the hold.
+	witness witness      // Asked the node before the act.
+	leases  fault.Leases // As of when the node was down.
 }
 
 func newAway(env fault.Env, want string) (away, error) {
 	power, err := env.Power()
 	if err == nil && env.Watchdog == nil {
-		err = fmt.Errorf("node %q cannot be taken away: no watchdog beside the cluster could bring it back",
+		err = fmt.Errorf("node %q cannot be taken down: there is no watchdog to bring it back",
 			env.Node.Name())
 	}
 	return away{Env: env, node: power, want: want}, err
 }
 
-// Undo has the watchdog bring the node back.
+// Undo returns a task for the watchdog.
 func (a *away) Undo(context.Context) ([]undo.Task, error) {
 	return []undo.Task{{Node: a.node, Power: true}}, nil
 }
 
-// look looks whether the node has the wanted state.
+// look checks that the node has the wanted state.
 func (a *away) look() fault.Show {
 	return fault.Judged(a.Env, a.node.State, func(now string) (string, error) {
 		if now != a.want {
@@ -143,8 +141,7 @@ func (a *away) look() fault.Show {
 	})
 }
 
-// Confirm shows that the node is away: by its state, by its kubelet that answers on none of its addresses, and by its
-// lease.
+// Confirm shows that the node is away: by its state, by its kubelet, which answers at no address, and by its lease.
 func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("node %q to be %s", a.node.Name(), a.want)
 	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()), a.NoteLeases(&a.leases),
@@ -153,20 +150,20 @@ func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return a.look()(ctx) }
 
-// Heal brings the node back.
+// Heal starts or thaws the node.
 func (a *away) Heal(ctx context.Context) error {
 	_, err := undo.BringBack(ctx, a.node)
 	return err
 }
 
-// down is a node whose processes have all ended, and which is booted when it is healed.
+// down is a node whose processes have all ended; the heal boots it.
 type down struct {
 	away
-	act    func(context.Context, clusters.PowerNode) error // Takes the node away.
+	act    func(context.Context, clusters.PowerNode) error // Takes the node down.
 	before snapshot
 }
 
-// Inject notes what is there, and takes the node away.
+// Inject takes a snapshot, then takes the node down.
 func (d *down) Inject(ctx context.Context) error {
 	before, err := takeSnapshot(ctx, d.Env)
 	if err != nil {
@@ -179,13 +176,13 @@ func (d *down) Inject(ctx context.Context) error {
 	return d.act(ctx, d.node)
 }
 
-// ConfirmHealed shows that the node has booted since, and that all that was on it is back.
+// ConfirmHealed shows that the node has booted and that everything on it is back.
 func (d *down) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	var shows []fault.Show
 	var since fault.Leases
 	if d.before.processes.PID1Start != 0 {
 		shows = append(shows, d.before.laterBoot(d.Env), func(ctx context.Context) ([]fault.Fact, error) {
-			if _, err := d.NoteLeases(&since)(ctx); err != nil { // They are read later, then.
+			if _, err := d.NoteLeases(&since)(ctx); err != nil { // LeaseRenewed then reads them itself.
 				d.Log.Debug("read the leases after a boot", "node", d.node.Name(), "error", err)
 			}
 			return nil, nil
@@ -193,17 +190,17 @@ func (d *down) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	}
 	env := d.Env
 	if d.Life > evictedAfter {
-		env.Pod = "" // It may have been evicted, and be elsewhere.
+		env.Pod = "" // The pod may have been evicted and run elsewhere.
 	}
 	return fault.All(ctx, append(shows, d.before.back(env, &since))...)
 }
 
 type pause struct {
 	away
-	boot history.Time // Start of the first process.
+	boot history.Time // Start of PID 1.
 }
 
-// Inject notes the boot and who is answered, and pauses the node.
+// Inject records the boot and a witness, then pauses the node.
 func (p *pause) Inject(ctx context.Context) error {
 	found, err := nodeagent.On(p.node).Processes(ctx, probe.Query{PIDs: []int{1}})
 	if err != nil {
@@ -216,12 +213,12 @@ func (p *pause) Inject(ctx context.Context) error {
 	return p.node.Pause(ctx)
 }
 
-// ConfirmHealed shows that the node goes on.
+// ConfirmHealed shows that the node runs again.
 func (p *pause) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, p.witness.answers, p.sameBoot, kubeletActive(p.Env), p.NodeBack(&p.leases))
 }
 
-// sameBoot shows that the node was not booted since it was paused.
+// sameBoot shows that the node was not booted since the pause.
 func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 	if p.boot == 0 {
 		return nil, nil
@@ -243,10 +240,10 @@ type reboot struct {
 	fault.Env
 	node   clusters.Rebooter
 	before snapshot
-	leases fault.Leases // When the new boot was seen: what is renewed then was renewed by its kubelet.
+	leases fault.Leases // As of the new boot: only its kubelet can renew the lease since.
 }
 
-// Inject notes what is there, and reboots the node.
+// Inject takes a snapshot, then reboots the node.
 func (r *reboot) Inject(ctx context.Context) error {
 	before, err := takeSnapshot(ctx, r.Env)
 	if err != nil {
@@ -256,33 +253,32 @@ func (r *reboot) Inject(ctx context.Context) error {
 	return r.node.Reboot(ctx, grace)
 }
 
-// Confirm shows the later boot and the end of the old processes.
+// Confirm shows a later boot and the end of the old processes.
 func (r *reboot) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, r.before.laterBoot(r.Env), r.NoteLeases(&r.leases))
 }
 
-// Heal starts the node if it is down and somebody has the power to. Any other boots by itself, or never.
+// Heal starts the node if it is down and the provider has power over it. Without, it boots by itself or not at all.
 func (r *reboot) Heal(ctx context.Context) error {
 	_, err := undo.BringBack(ctx, r.node)
 	return err
 }
 
-// ConfirmHealed shows that the node and all that was on it is back.
+// ConfirmHealed shows that the node and everything on it is back.
 func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return r.before.back(r.Env, &r.leases)(ctx)
 }
 
-// snapshot is what the end of all processes of a node takes away, and what must come back.
+// snapshot is what a node runs before its processes end, and what must come back.
 type snapshot struct {
-	processes probe.Processes // Those that must end, and when the node was booted.
+	processes probe.Processes // The processes that must end, and the time of the boot.
 	pods      []corev1.Pod
 	routes    []string
 	mounts    []string
 }
 
-// takeSnapshot notes what is on the victim: its kubelet, and what of the workload runs there, which can be nothing when
-// the pod has not been started yet or was just told to end. Without any process that could be shown to end it is an
-// error.
+// takeSnapshot records the kubelet and the workload on the victim. The workload may have no process, for example if its
+// pod has not started yet. It is an error if there is no process at all whose end could be shown.
 func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	var s snapshot
 	var err error
@@ -311,14 +307,13 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 	return s, err
 }
 
-// laterBoot waits until the node has a later boot and the processes of the old one are gone.
+// laterBoot waits until the node has booted again and the processes of the old boot are gone.
 func (s snapshot) laterBoot(env fault.Env) fault.Show {
 	return fault.Await("a later boot", 200*time.Millisecond, bootBound, env.LaterBoot(env.Clock(), s.processes))
 }
 
-// back shows that the node and all that was on it is back. Since is of a moment after the boot, or zero when nothing is
-// known of it: what is renewed then was renewed by the node's new kubelet. Without any process of before, no pod must
-// have new containers.
+// back shows that the node and everything on it is back. Since holds the leases after the boot, or is zero: a later
+// renewal is by the new kubelet. Without a snapshot, it does not check pods.
 func (s snapshot) back(env fault.Env, since *fault.Leases) fault.Show {
 	if len(s.processes.Processes) == 0 {
 		s.pods = nil

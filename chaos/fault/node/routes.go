@@ -15,10 +15,10 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// volumeRoot is where local volumes are mounted on every node.
+// volumeRoot is where every node mounts local volumes.
 const volumeRoot = "/mnt/seatrial/"
 
-// again waits until everything of before is there again.
+// again waits until read returns everything that is in before.
 func again(env fault.Env, what string, before []string, read func(context.Context) ([]string, error)) fault.Show {
 	return fault.Await(what+" to be back", 500*time.Millisecond, time.Minute,
 		fault.Judged(env, read, func(now []string) (string, error) {
@@ -33,8 +33,7 @@ func again(env fault.Env, what string, before []string, read func(context.Contex
 		}))
 }
 
-// podRoutes returns the routes on the victim that lead to the pods of other nodes, in order. A network plugin that
-// needs none has none.
+// podRoutes returns the sorted routes on the victim to pods of other nodes. Some network plugins need none.
 func podRoutes(ctx context.Context, env fault.Env) ([]string, error) {
 	nodes, err := env.Others(ctx)
 	if err != nil {
@@ -64,10 +63,10 @@ func podRoutes(ctx context.Context, env fault.Env) ([]string, error) {
 	return routes, nil
 }
 
-// parseRoutes reads the JSON of ip route and returns the routes to one of the ranges, with their gateways.
+// parseRoutes parses the JSON of ip route and returns the routes to the given ranges, with their gateways.
 func parseRoutes(out string, ranges []netip.Prefix) ([]string, error) {
 	if strings.TrimSpace(out) == "" {
-		return nil, nil // Older versions of ip write nothing when there is no route.
+		return nil, nil // Older versions of ip print nothing without a route.
 	}
 	var all []struct {
 		To  string `json:"dst"`
@@ -79,7 +78,7 @@ func parseRoutes(out string, ranges []netip.Prefix) ([]string, error) {
 	var routes []string
 	for _, r := range all {
 		to, err := netip.ParsePrefix(r.To)
-		if err != nil || !slices.Contains(ranges, to) { // "default", a single host, or a range of others.
+		if err != nil || !slices.Contains(ranges, to) { // Skip "default", single hosts and other ranges.
 			continue
 		}
 		routes = append(routes, strings.TrimSpace(r.To+" via "+r.Via))
@@ -87,7 +86,7 @@ func parseRoutes(out string, ranges []netip.Prefix) ([]string, error) {
 	return routes, nil
 }
 
-// volumeMounts returns the mount points of local volumes on a node, in order.
+// volumeMounts returns the sorted mount points of local volumes on a node.
 func volumeMounts(ctx context.Context, node clusters.Node) ([]string, error) {
 	out, err := clusters.Run(ctx, node, "cat", "/proc/1/mountinfo")
 	if err != nil {

@@ -16,37 +16,37 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// RuntimeKill kills containerd's main process alone: its shims are in the unit's control group, and would go with it if
-// the whole unit were killed. Systemd starts it again after a second.
+// RuntimeKill kills containerd's main process only: killing the whole unit would also kill the shims in its control
+// group. Systemd restarts it after 1 s.
 func RuntimeKill() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "runtime-kill",
-		Summary: "Kills containerd on the victim's node with SIGKILL; containers and their shims go on.",
-		Shown: "The old process is gone, systemd counts one restart more, a later process answers, and the " +
+		Summary: "Kills containerd on the victim's node with SIGKILL; containers and their shims keep running.",
+		Shown: "The old process is gone, systemd counts one more restart, a later process answers, and the " +
 			"workload's processes and their shims go on.",
-		Healed: "Systemd starts it again: containerd is active, the kubelet healthy, the node's lease renewed, and " +
+		Healed: "Systemd restarts it: containerd is active, the kubelet healthy, the node's lease renewed, and " +
 			"the node Ready.",
 		Needs: []string{"systemd"},
-		// A runtime that comes back finds its containers by their shims.
+		// The restarted runtime finds its containers through their shims.
 		Takes:    []plan.Part{plan.PartRuntime},
 		Upstream: "containerd.io/docs: KillMode=process, runtime v2 shims",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return newRuntimeKill(env), nil })
 }
 
-// shimName is the name of a shim's process as the kernel has it, which is cut to 15 characters.
+// shimName is the kernel's name of a shim's process, cut to 15 characters.
 const shimName = "containerd-shim"
 
 type runtimeKill struct {
 	restart
-	pods  probe.Processes // The workload's, before.
-	shims []probe.Process // Theirs.
+	pods  probe.Processes // The workload's processes, before the act.
+	shims []probe.Process // Their shims.
 }
 
 func newRuntimeKill(env fault.Env) *runtimeKill {
 	return &runtimeKill{restart: restart{Env: env, service: containerd}}
 }
 
-// noteAll notes what runs: containerd, the workload and its shims.
+// noteAll records containerd, the workload's processes and their shims.
 func (k *runtimeKill) noteAll(ctx context.Context) error {
 	err := k.note(ctx)
 	if err != nil {
@@ -65,10 +65,10 @@ func (k *runtimeKill) noteAll(ctx context.Context) error {
 	return nil
 }
 
-// watched are the processes that must go on.
+// watched returns the processes that must survive.
 func (k *runtimeKill) watched() []probe.Process { return slices.Concat(k.pods.Processes, k.shims) }
 
-// Inject notes what runs, and kills containerd.
+// Inject records what runs, then kills containerd.
 func (k *runtimeKill) Inject(ctx context.Context) error {
 	if err := k.noteAll(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (k *runtimeKill) Inject(ctx context.Context) error {
 	return err
 }
 
-// shims returns the shims that are the parents of some of the processes.
+// shims returns the shims that are parents of the given processes.
 func shims(ctx context.Context, node clusters.Node, of []probe.Process) ([]probe.Process, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -102,12 +102,12 @@ func shims(ctx context.Context, node clusters.Node, of []probe.Process) ([]probe
 	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool { return p.Name != shimName }), err
 }
 
-// Confirm shows that the old process is gone, that a later one serves, and that the containers go on.
+// Confirm shows that the process is gone, that a later one answers, and that the containers survive.
 func (k *runtimeKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return k.restarted(k.carries, fault.PIDs(k.watched()...)...)(ctx)
 }
 
-// carries shows that containerd answers, and that the workload's containers go on.
+// carries shows that containerd answers and that the workload's containers survive.
 func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fault.Fact, error) {
 	live, err := k.containers(found)
 	if err != nil {
@@ -119,22 +119,23 @@ func (k *runtimeKill) carries(ctx context.Context, found probe.Processes) ([]fau
 	return append(live, k.Saw(k.Clock(), "the new containerd tells its version")...), nil
 }
 
-// containers shows that the workload's containers go on; the error names one that has ended.
+// containers shows that the workload's containers survive; the error names one that has ended.
 func (k *runtimeKill) containers(now probe.Processes) ([]fault.Fact, error) {
-	live, ended := goOn(k.pods, now)
+	live, ended := survivors(k.pods, now)
 	for _, p := range k.shims {
 		if !now.Lives(p) {
 			ended = &p
 		}
 	}
 	if ended != nil {
-		return nil, fmt.Errorf("%s, pid %d, ended with containerd: the containers did not go on", ended.Name, ended.PID)
+		return nil, fmt.Errorf("%s, pid %d, ended with containerd: the containers did not survive", ended.Name,
+			ended.PID)
 	}
 	return fault.Seen(history.At(now.At), "%d of %d processes of the workload's pods go on, and all of their %d shims",
 		live, len(k.pods.Processes), len(k.shims)), nil
 }
 
-// ConfirmHealed shows that containerd is active, the kubelet healthy, and the node Ready.
+// ConfirmHealed shows that containerd is active, the kubelet healthy and the node Ready.
 func (k *runtimeKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, k.UnitActive(containerd, restartBound), kubeletHealthy(k.Env), kubeletActive(k.Env),
 		k.NodeBack(&k.leases))

@@ -13,20 +13,19 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The services of a node, by the names of their units.
+// The services of a node, by unit name.
 const (
 	kubelet    = "kubelet"
 	containerd = "containerd"
 )
 
 const (
-	stopBound = 10 * time.Second // For the end of a process that systemctl has waited for already.
-	// restartBound is how long systemd and a service may take: 1 s of waiting and a few of starting, ten times over.
+	stopBound = 10 * time.Second // For the end of a process after systemctl has returned.
+	// restartBound is how long a restart may take: ten times the 1 s of delay and the few seconds of starting.
 	restartBound = 40 * time.Second
 )
 
-// mainProcess returns what systemd knows of a service, and its process. One that does not run is an error: what is not
-// there cannot be taken away.
+// mainProcess returns a service's state and main process. It is an error if the service does not run.
 func mainProcess(ctx context.Context, node clusters.Node, service string) (fault.Unit, probe.Process, error) {
 	unit, err := fault.ReadUnit(ctx, node, service)
 	if err != nil {
@@ -46,7 +45,7 @@ func mainProcess(ctx context.Context, node clusters.Node, service string) (fault
 	return unit, p, nil
 }
 
-// workload returns the processes of the workload's pods on the victim, and when they were seen.
+// workload returns the processes of the workload's pods on the victim, with the time of the reading.
 func workload(ctx context.Context, env fault.Env) (probe.Processes, error) {
 	pods, err := env.PodsOn(ctx)
 	if err != nil {
@@ -55,63 +54,61 @@ func workload(ctx context.Context, env fault.Env) (probe.Processes, error) {
 	return env.Workload(ctx, pods)
 }
 
-// young is the age up to which a process may well end by itself: the command of a container's probe does.
-const young = 10 * time.Second
+// shortLived is the age below which a process may be short-lived, such as the command of a container's probe.
+const shortLived = 10 * time.Second
 
-// goOn returns how many of the workload's processes of before are among those of now, and the first that should be and
-// is not.
-func goOn(before, now probe.Processes) (live int, ended *probe.Process) {
+// survivors returns how many of the workload's processes survive, and the first old one that does not.
+func survivors(before, now probe.Processes) (live int, ended *probe.Process) {
 	for _, p := range before.Processes {
 		if now.Lives(p) {
 			live++
-		} else if ended == nil && before.At.Sub(p.Start) > young {
+		} else if ended == nil && before.At.Sub(p.Start) > shortLived {
 			ended = &p
 		}
 	}
 	return live, ended
 }
 
-// podsGoOn says how many of the workload's processes of before are there. That they must be is for the checks to say.
-// When the victim's pod was gone before, there is nothing to go on.
-func podsGoOn(env fault.Env, before *probe.Processes) fault.Show {
+// podsSurvive reports how many of the workload's processes survive; the checks judge it. Without processes before the
+// act, it returns no fact.
+func podsSurvive(env fault.Env, before *probe.Processes) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		if len(before.Processes) == 0 {
 			return nil, nil
 		}
 		now, err := env.Again(ctx, before.Processes...)
-		live, _ := goOn(*before, now)
+		live, _ := survivors(*before, now)
 		return fault.Seen(history.At(now.At), "%d of %d processes of the workload's pods go on", live,
 			len(before.Processes)), err
 	}
 }
 
-// restart is a service whose main process is killed, and which systemd starts again.
+// restart is a service whose main process is killed and which systemd restarts.
 type restart struct {
 	fault.Env
 	service string
-	count   int           // Of restarts, before.
-	old     probe.Process // The one that was killed.
-	leases  fault.Leases  // When the old one was gone: what is renewed then was renewed without it.
+	count   int           // Of restarts, before the act.
+	old     probe.Process // The killed process.
+	leases  fault.Leases  // As of the end of the old process: a renewal since is by a later one.
 }
 
-// note notes what is to be killed.
+// note records the process to kill.
 func (r *restart) note(ctx context.Context) error {
 	before, old, err := mainProcess(ctx, r.Node, r.service)
 	r.count, r.old = before.Restarts, old
 	return err
 }
 
-// Heal starts the service if systemd does not do it.
+// Heal starts the service if systemd does not.
 func (r *restart) Heal(ctx context.Context) error {
 	_, err := clusters.Run(ctx, r.Node, "systemctl", "start", r.service)
 	return err
 }
 
-// serves looks whether a service that runs is at work, among the processes that were looked for.
+// serves checks that a running service works, given the processes that were looked up.
 type serves func(ctx context.Context, found probe.Processes) (facts []fault.Fact, err error)
 
-// restarted waits until the old process is gone, and a later one is the service and at work. The other pids are looked
-// for with it.
+// restarted waits until the old process is gone and a later main process works. It looks up the others with it.
 func (r *restart) restarted(work serves, others ...int) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		begin := r.Clock()
@@ -158,14 +155,14 @@ func (r *restart) look(ctx context.Context, begin history.Time, work serves, oth
 	}, atWork...), nil
 }
 
-// kubeletHealth asks the kubelet for its health.
+// kubeletHealth returns a function that reads the kubelet's health endpoint.
 func kubeletHealth(env fault.Env) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		return clusters.Run(ctx, env.Node, "curl", "-fsS", "--max-time", "2", "http://127.0.0.1:10248/healthz")
 	}
 }
 
-// isHealthy judges an answer of kubeletHealth; who names the kubelet in the sentence.
+// isHealthy returns a function that judges an answer of kubeletHealth; who names the kubelet in the sentence.
 func isHealthy(who string) func(string) (string, error) {
 	return func(health string) (string, error) {
 		if strings.TrimSpace(health) != "ok" {
@@ -175,7 +172,7 @@ func isHealthy(who string) func(string) (string, error) {
 	}
 }
 
-// kubeletHealthy waits until the kubelet says that it is healthy.
+// kubeletHealthy waits until the kubelet reports healthy.
 func kubeletHealthy(env fault.Env) fault.Show {
 	return fault.Await("kubelet to be healthy", time.Second, time.Minute,
 		fault.Judged(env, kubeletHealth(env), isHealthy("the kubelet")))

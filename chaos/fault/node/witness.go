@@ -13,25 +13,25 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The ports of a node that answer over HTTP on every cluster of kubeadm's making, kind's among them.
+// The HTTP ports that answer on every cluster that kubeadm made, kind's included.
 const (
 	kubeletPort = 10250
 	proxyPort   = 10256
 )
 
-// silentBound is how long a victim may take to fall silent: a round of questions, and once more.
+// silentBound is how long a victim may take to fall silent: two rounds of requests.
 const silentBound = 15 * time.Second
 
-// witness is another node that asks the victim for an answer, by each of its addresses. A connection would show
-// nothing: the kernel takes it also when the process behind the port is frozen. One without URLs shows nothing.
+// witness is another node that sends HTTP requests to each of the victim's addresses. Connecting proves nothing, since
+// the kernel also accepts connections for a stopped process. A witness without URLs returns no facts.
 type witness struct {
 	fault.Env
 	node clusters.Node
 	urls []string
 }
 
-// newWitness returns the first other node that is given an answer by every URL. All says whether each must answer;
-// otherwise those that do not are left out, and there may be no witness at all.
+// newWitness returns the first other node that gets an answer. With all, every address must answer; otherwise silent
+// ones are left out, and the witness may have no URL.
 func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, all bool) (witness, error) {
 	addresses, err := env.Node.Addresses(ctx)
 	if err != nil {
@@ -67,17 +67,17 @@ func newWitness(ctx context.Context, env fault.Env, scheme string, port uint16, 
 		addresses, strings.Join(missed, "; "))
 }
 
-// reply is the answer to one request, or that there was none.
+// reply is the outcome of one request.
 type reply struct {
 	fault.Fact
 	code string // The HTTP status; empty without an answer.
 }
 
-// unanswered are the exit codes of curl for a question without an answer: no connection, a timeout, an end within TLS,
-// nothing said, a reset (curl(1), exit codes).
+// unanswered returns curl's exit codes for an unanswered request: no connection, a timeout, an end within TLS, an empty
+// answer, a reset (curl(1), exit codes).
 func unanswered() []int { return []int{7, curlTimeout, 35, 52, 56} }
 
-// ask asks once. Any status is an answer: a kubelet tells strangers that they are not allowed to ask.
+// ask sends one request. Any status is an answer: a kubelet refuses anonymous requests.
 func (w witness) ask(ctx context.Context, url string) (reply, error) {
 	begin := w.Clock()
 	argv := []string{"curl", "-sk", "-o", "/dev/null", "--max-time", "2", "-w", "%{http_code}", url}
@@ -100,12 +100,12 @@ func (w *witness) silence(ctx context.Context) ([]fault.Fact, error) {
 	return w.until(ctx, silentBound, "not to answer", func(r reply) bool { return r.code == "" })
 }
 
-// health waits until every URL answers that all is well.
+// health waits until every URL answers with status 200.
 func (w *witness) health(ctx context.Context) ([]fault.Fact, error) {
 	return w.until(ctx, restartBound, "to answer with status 200", func(r reply) bool { return r.code == "200" })
 }
 
-// answers waits until every URL answers, whatever it says.
+// answers waits until every URL answers with any status.
 func (w *witness) answers(ctx context.Context) ([]fault.Fact, error) {
 	return w.until(ctx, restartBound, "to answer", func(r reply) bool { return r.code != "" })
 }

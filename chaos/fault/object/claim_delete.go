@@ -15,18 +15,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// ClaimDelete deletes every claim that the victim's pod mounts while the pod uses it, on condition of its uid, as a
-// person does who cleans up in the wrong namespace. The protection must hold: a claim is there as long as the pod, and
-// is gone only after it. What is in the volume then goes as its reclaim policy says.
+// ClaimDelete deletes every claim that the victim's pod mounts while the pod uses it, by uid, as an operator does in
+// the wrong namespace. The claim protection must hold: a claim stays as long as the pod, and goes only after it. The
+// volume then follows its reclaim policy.
 func ClaimDelete() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "claim-delete",
 		Summary: "Deletes the claims of the victim's pod while it uses them: they must stay until the pod is gone.",
-		Shown:   "The claim has a deletionTimestamp and the finalizer of its protection, and its pod is there.",
-		Healed: "Nothing can be undone; each claim is still there as its pod is, kept by the finalizer, or is gone " +
+		Shown:   "The claim has a deletionTimestamp and its protection finalizer, and its pod exists.",
+		Healed: "Nothing is undone; each claim exists as long as its pod does, kept by the finalizer, or is gone " +
 			"after it.",
 		Needs: []string{"api"},
-		// Storage Object in Use Protection: without it the volume of a running database could be deleted.
+		// Without Storage Object in Use Protection, the volume of a running database could be deleted.
 		Takes:    []plan.Part{plan.PartClaim},
 		Upstream: "k/k#45143",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -47,7 +47,7 @@ type deletedClaim struct {
 	uid  types.UID
 }
 
-// Inject notes which pod is the victim, and deletes its claims.
+// Inject finds the victim's pod and deletes its claims.
 func (d *claimDelete) Inject(ctx context.Context) error {
 	pod, err := d.find(ctx)
 	if err != nil {
@@ -93,13 +93,13 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// lookClaim returns the claim of that name, nil when there is none.
+// lookClaim returns the claim with that name, nil if there is none.
 func (d *claimDelete) lookClaim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := d.Kube.CoreV1().PersistentVolumeClaims(d.Namespace).Get(ctx, name, metav1.GetOptions{})
 	return fault.Optional(fmt.Sprintf("claim %q", name), claim, err)
 }
 
-// Confirm shows that every claim is being deleted and kept.
+// Confirm shows that every claim is being deleted and protected.
 func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.claims) == 0 {
 		return nil, errors.New("no claim was deleted yet")
@@ -107,8 +107,8 @@ func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return d.each(ctx, "to be deleted and kept while its pod is there", actBound, d.kept)
 }
 
-// each waits until every claim, nil when there is none of that uid, gives a sentence. The pod is looked at last: one
-// that is there then was there when its claim was seen to be gone.
+// each waits until judge returns a sentence for every claim; a claim with another uid is passed as nil. It reads the
+// pod last, so a pod that is there outlasted a claim that is gone.
 func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration,
 	judge func(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error),
 ) ([]fault.Fact, error) {
@@ -138,10 +138,10 @@ func (d *claimDelete) each(ctx context.Context, what string, bound time.Duration
 	return fault.All(ctx, shows...)
 }
 
-// String names the claim for a sentence.
+// String returns the claim's name and uid, for a sentence.
 func (c deletedClaim) String() string { return fmt.Sprintf("claim %q (uid %s)", c.name, c.uid) }
 
-// kept gives a sentence for a claim that is being deleted, and kept by its protection for a pod that is there.
+// kept returns a sentence for a claim that is being deleted and protected while its pod exists.
 func (d *claimDelete) kept(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error) {
 	switch {
 	case claim == nil:
@@ -157,12 +157,12 @@ func (d *claimDelete) kept(c deletedClaim, claim *corev1.PersistentVolumeClaim, 
 		claim.DeletionTimestamp.UTC().Format(time.TimeOnly), protection, &d.victim), nil
 }
 
-// Held shows that the protection holds, or that the pod of before is gone and there is nothing left to protect.
+// Held checks that the protection holds, or that the pod is gone and needs none.
 func (d *claimDelete) Held(ctx context.Context) ([]fault.Fact, error) {
 	return d.each(ctx, "to be kept while its pod is there", time.Second, d.keptOrOver)
 }
 
-// keptOrOver is kept, and goes on when the pod of before is gone.
+// keptOrOver is kept while the pod exists, and accepts any state of the claim once it is gone.
 func (d *claimDelete) keptOrOver(c deletedClaim, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) (string, error) {
 	gone := d.gone(pod)
 	switch {
@@ -174,11 +174,11 @@ func (d *claimDelete) keptOrOver(c deletedClaim, claim *corev1.PersistentVolumeC
 	return fmt.Sprintf("%s is there still, and %s", c, gone), nil
 }
 
-// Heal has nothing to undo: a deletion cannot be taken back.
+// Heal does nothing: a deletion cannot be undone.
 func (d *claimDelete) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows that the claims outlived their pod, or are there with it. Without a claim that was deleted here,
-// it shows what the pod has.
+// ConfirmHealed shows that each claim exists with its pod, or that the pod is gone. If no claim was deleted, it shows
+// the pod of the victim's name.
 func (d *claimDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.claims) == 0 {
 		return d.replaced(ctx)

@@ -16,12 +16,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// changeBound is how long others may be quicker in changing a Node, again and again.
+// changeBound is how long a change of a Node may keep losing to other writers.
 const changeBound = 10 * time.Second
 
-// changeNode changes the victim's Node, again when somebody else did so in between. It asks again for the Node while
-// the API server does not answer. An update that is not answered is an error: nobody knows whether it was carried out.
-// Change is called with nil if there is no Node.
+// changeNode updates the victim's Node and retries after a conflict, or if the Node cannot be read. It does not retry
+// an update with another error, since it may have been carried out. Change gets nil if there is no Node.
 func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) error) error {
 	what := fmt.Sprintf("change of Node %q to be taken", env.Node.Name())
 	_, err := fault.Until(ctx, what, 100*time.Millisecond, changeBound, func(ctx context.Context) ([]fault.Fact,
@@ -42,31 +41,31 @@ func changeNode(ctx context.Context, env fault.Env, change func(*corev1.Node) er
 	return err
 }
 
-// awaitNode waits until the victim's Node is as wanted.
+// awaitNode waits until is returns a sentence for the victim's Node.
 func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Duration,
 	is func(*corev1.Node) (string, error),
 ) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, every, bound, fault.Judged(env, env.ReadNode, is))
 }
 
-// mark is something that is set on the victim's Node together with an annotation that says whose it is. It is taken
-// away if it bears our mark, and never otherwise; the control plane does it when the harness does not.
+// mark is a change of the victim's Node together with an annotation that names its owner. It is reverted only if the
+// annotation names us; the control plane does so if the harness does not.
 type mark struct {
 	fault.Env
 	annotation string
-	what       string // How a Node is that has it, for example "unschedulable".
-	taint      string // The key of the taint that belongs to it.
+	what       string // How the changed Node is called, for example "unschedulable".
+	taint      string // The key of the taint that comes with the change.
 	set        func(*corev1.Node)
 	isSet      func(*corev1.Node) bool
-	foreign    bool // It was there before.
+	foreign    bool // The Node was changed before.
 }
 
-// Undo has the control plane undo it.
+// Undo has the control plane revert the change.
 func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
 	return undo.OnControlPlane(ctx, m.Cluster, undo.RemoveMarks(m.Owner, "nodes"))
 }
 
-// Inject sets it with the annotation in one update.
+// Inject makes the change and adds the annotation in one update.
 func (m *mark) Inject(ctx context.Context) error {
 	return changeNode(ctx, m.Env, func(node *corev1.Node) error {
 		if node == nil {
@@ -86,19 +85,19 @@ func (m *mark) Inject(ctx context.Context) error {
 	})
 }
 
-// Confirm shows it, and the taint.
+// Confirm shows the change and the taint.
 func (m *mark) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q to be %s and tainted", m.Node.Name(), m.what)
 	return awaitNode(ctx, m.Env, what, actBound, m.marked)
 }
 
-// state tells what there is of it.
+// state describes the change, the taint and the mark on a Node.
 func (m *mark) state(node *corev1.Node) string {
 	_, tainted := taintOf(node, m.taint)
 	return fmt.Sprintf("%s is %t, tainted %t, mark %q", m.what, m.isSet(node), tainted, node.Annotations[m.annotation])
 }
 
-// marked judges whether the Node has all of it.
+// marked returns a sentence for a Node with the change, the taint and our mark.
 func (m *mark) marked(node *corev1.Node) (string, error) {
 	if node == nil {
 		return "", fault.NotYet("there is none")
@@ -110,14 +109,14 @@ func (m *mark) marked(node *corev1.Node) (string, error) {
 	return fmt.Sprintf("Node %q is %s and has the taint %s", node.Name, m.what, taint.ToString()), nil
 }
 
-// Held looks once.
+// Held checks the Node once.
 func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Judged(m.Env, m.ReadNode, m.marked)(ctx)
 }
 
 func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane(ctx) }
 
-// ConfirmHealed shows that nothing of it is there. What was there before stays.
+// ConfirmHealed shows that the change is gone, unless the Node had it before.
 func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q not to be %s any more", m.Node.Name(), m.what)
 	return awaitNode(ctx, m.Env, what, actBound, func(node *corev1.Node) (string, error) {
@@ -143,15 +142,15 @@ func taintOf(node *corev1.Node, key string) (corev1.Taint, bool) {
 	return node.Spec.Taints[i], true
 }
 
-// Cordon sets spec.unschedulable of the victim's Node, for which the node lifecycle controller adds a taint.
+// Cordon sets spec.unschedulable of the victim's Node; the node lifecycle controller adds a taint.
 func Cordon() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "cordon",
-		Summary: "Makes the victim's node unschedulable; its pods go on.",
+		Summary: "Makes the victim's node unschedulable; its pods keep running.",
 		Shown:   "spec.unschedulable is true, and the Node has the taint that the control plane adds for it.",
 		Healed:  "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:   []string{"api", "systemd"},
-		// What kubectl drain begins with; a pod that comes back must come up elsewhere.
+		// The first step of kubectl drain; a pod that restarts must be scheduled elsewhere.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return cordon(env), nil })

@@ -1,5 +1,5 @@
-// Package object holds the faults of API objects, one file each: a pod or a Node is deleted, tainted or cordoned, as a
-// person or a controller would do it.
+// Package object holds the faults of API objects, one file each: a pod, claim or Node is deleted, tainted or cordoned,
+// as a person or a controller does it.
 //
-// It imports the ports below chaos and clusters, and client-go.
+// It imports the ports below chaos, clusters, and client-go.
 package object

@@ -20,9 +20,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Drain cordons the victim's Node and posts an Eviction, on condition of its uid, for every pod on it but those of
-// DaemonSets, static pods and pods that have ended, as kubectl drain does before an upgrade; again every few seconds
-// for one that a budget refuses. Evicted pods are for their controllers to make again.
+// Drain cordons the victim's Node and evicts every pod on it by uid, except those of DaemonSets, static pods and pods
+// that have ended, as kubectl drain does before an upgrade. It retries an eviction that a budget refuses. The pods'
+// controllers recreate them.
 func Drain() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "drain",
@@ -31,17 +31,17 @@ func Drain() fault.Definition {
 			"more.",
 		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
 		Needs:  []string{"api", "systemd"},
-		// What every upgrade of a node begins with; two at once must not take more pods than a budget leaves.
+		// Every upgrade of a node begins with it; two drains at once must not exceed a disruption budget.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &drain{mark: cordon(env)}, nil })
 }
 
 const (
-	// evictEvery is how long after a refusal the next eviction is asked for; kubectl waits as long.
+	// evictEvery is the delay before a refused eviction is retried, as in kubectl.
 	evictEvery = 5 * time.Second
-	// emptyBound is how long the node may take to be empty: what a budget allows by and by, and the pods' own grace.
-	// fault.Limits.Confirm is shorter, but in an upgrade.
+	// emptyBound is how long the node may take to be empty: the pace of a disruption budget and the pods' own grace.
+	// fault.Limits.Confirm is shorter, except in an upgrade.
 	emptyBound = 4 * time.Minute
 )
 
@@ -50,27 +50,27 @@ type drain struct {
 	pods []*evicted
 }
 
-// evicted is a pod that is to be evicted, and how that was answered.
+// evicted is a pod to evict, with the answers to its evictions.
 type evicted struct {
 	namespace, name string
 	uid             types.UID
 	answers         []answer
-	taken           bool // There is nothing to be asked for any more.
+	taken           bool // No further eviction is needed.
 }
 
-// answer is what was said to one eviction, or to several that were answered alike.
+// answer is the answer to one eviction, or to several with the same answer.
 type answer struct {
 	span  history.Span
 	text  string
 	times int
 }
 
-// String names the pod for a sentence.
+// String returns the pod's name and uid, for a sentence.
 func (e *evicted) String() string {
 	return fmt.Sprintf("pod %q (uid %s)", e.namespace+"/"+e.name, e.uid)
 }
 
-// Inject cordons the Node and asks once for every eviction. What is refused now is asked for again by Confirm.
+// Inject cordons the Node and requests every eviction once. Confirm retries the refused ones.
 func (d *drain) Inject(ctx context.Context) error {
 	if err := d.mark.Inject(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *drain) Inject(ctx context.Context) error {
 	return nil
 }
 
-// evict asks for one eviction and notes the answer. A refusal is an answer, and no error.
+// evict requests one eviction and records the answer. A refusal is no error.
 func (d *drain) evict(ctx context.Context, p *evicted) error {
 	begin := d.Clock()
 	err := d.Kube.PolicyV1().Evictions(p.namespace).Evict(ctx, &policyv1.Eviction{
@@ -104,7 +104,7 @@ func (d *drain) evict(ctx context.Context, p *evicted) error {
 	switch status := apierrors.APIStatus(nil); {
 	case err == nil:
 		p.taken = true
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // It is gone, or another has its name.
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // It is gone, or another pod has its name.
 		p.taken, said = true, "it is gone already"
 	case apierrors.IsTooManyRequests(err) && errors.As(err, &status):
 		said = fmt.Sprintf("%d: %s", http.StatusTooManyRequests, refusal(status.Status()))
@@ -115,7 +115,7 @@ func (d *drain) evict(ctx context.Context, p *evicted) error {
 	return nil
 }
 
-// refusal is what a server said about why, with the budget's own words when it gave them.
+// refusal returns the server's reason, including the budget's if it gives one.
 func refusal(s metav1.Status) string {
 	words := []string{s.Message}
 	if s.Details != nil {
@@ -135,15 +135,15 @@ func (e *evicted) answered(span history.Span, text string) {
 	e.answers = append(e.answers, answer{span, text, 1})
 }
 
-// Confirm shows the cordon, and then that every eviction was taken in the end and every pod is gone.
+// Confirm shows the cordon, then that every eviction was accepted and every pod is gone.
 func (d *drain) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, d.mark.Confirm, d.evicted)
 }
 
-// evicted asks for evictions until every pod is gone, and tells how they were answered.
+// evicted retries evictions until every pod is gone, and returns their answers as facts.
 func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("every evicted pod to be gone from node %q", d.Node.Name())
-	last := d.Clock() // When evictions were last asked for.
+	last := d.Clock() // When evictions were last requested.
 	empty, err := fault.Until(ctx, what, every, emptyBound, func(ctx context.Context) ([]fault.Fact, error) {
 		if d.Clock().Sub(last) >= evictEvery {
 			last = d.Clock()
@@ -171,7 +171,7 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	return append(facts, empty...), err
 }
 
-// empty looks whether the evicted pods are gone from the node.
+// empty checks that the evicted pods are gone from the node.
 func (d *drain) empty(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.pods) == 0 {
 		return nil, errors.New("no pod was evicted yet")
@@ -193,7 +193,7 @@ func (d *drain) empty(ctx context.Context) ([]fault.Fact, error) {
 	return d.Saw(begin, "none of the %d pods that were evicted is on node %q any more", len(d.pods), d.Node.Name()), nil
 }
 
-// Held shows that the Node is cordoned still, and that no evicted pod is on it.
+// Held checks that the Node is still cordoned and that no evicted pod is on it.
 func (d *drain) Held(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, d.mark.Held, d.empty)
 }

@@ -16,46 +16,46 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// NodeDelete deletes the victim's Node object, on condition of its uid, while the machine runs on. Its kubelet and its
-// pods are not told; 40 s later the pod garbage collector takes the pods of a Node that is not there out of the API.
+// NodeDelete deletes the victim's Node object by uid while the machine runs on. Its kubelet and pods do not notice;
+// after 40 s the pod garbage collector deletes the pods of the missing Node.
 //
-// The kubelet registers when it starts, so it is restarted. Labels, annotations and taints that it does not bring back
-// are put back. Its pod range may be another than before: that is told.
+// The heal restarts the kubelet, which registers at its start, and restores labels, annotations and taints that the
+// kubelet does not. The pod range may differ from before; the facts say so.
 func NodeDelete() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "node-delete",
-		Summary: "Deletes the Node object of the victim's node; the machine and its pods go on.",
+		Summary: "Deletes the Node object of the victim's node; the machine and its pods keep running.",
 		Shown:   "The API server has no Node of that uid.",
-		Healed: "The kubelet is restarted and registers anew; labels, annotations and taints are put back; " +
+		Healed: "The kubelet is restarted and registers again; labels, annotations and taints are restored; " +
 			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
 		Needs:    []string{"api", "systemd"},
-		Outlasts: true, // Behind a partition nothing can register.
-		// Volumes of a Node that is gone are detached, whatever it still has mounted.
+		Outlasts: true, // Nothing can register from behind a partition.
+		// Volumes of a deleted Node are detached, even if still mounted.
 		Takes:    []plan.Part{plan.PartObject},
 		Upstream: "k/k#61832",
 	}, func(spec plan.Fault, env fault.Env) (fault.Fault, error) {
 		d := &nodeDelete{Env: env}
-		if spec.Outlast { // How long the one around it takes is not known here.
+		if spec.Outlast { // The surrounding fault's duration is unknown here.
 			d.longer = outlastLife
 		}
 		return d, nil
 	})
 }
 
-// backBound is how long the Node may take until it is Ready, and has its pod range and its CSI drivers.
+// backBound is how long the Node may take to be Ready with a pod range and its CSI drivers.
 const backBound = time.Minute
 
-// outlastLife is how much longer a Node may be gone that waits for the fault around it.
+// outlastLife is added to the life of a Node's deletion that outlasts the fault around it.
 const outlastLife = 15 * time.Minute
 
 type nodeDelete struct {
 	fault.Env
 	before  *corev1.Node // Nil until Undo has read it.
-	drivers []string     // CSI drivers of before.
+	drivers []string     // CSI drivers before the act.
 	longer  time.Duration
 }
 
-// Undo notes the Node. The control plane gives it back what it had, once the victim has restarted its kubelet.
+// Undo records the Node. Its tasks restart the victim's kubelet, and restore the Node from the control plane.
 func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	var err error
 	if d.before, err = d.ReadNode(ctx); err != nil {
@@ -91,7 +91,7 @@ func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, nil
 }
 
-// Inject deletes the Node that was noted.
+// Inject deletes the recorded Node.
 func (d *nodeDelete) Inject(ctx context.Context) error {
 	if d.before == nil {
 		return errors.New("no Node was noted: Undo notes it first")
@@ -109,7 +109,7 @@ func (d *nodeDelete) Inject(ctx context.Context) error {
 	return nil
 }
 
-// registered returns the CSI drivers of the node, in order.
+// registered returns the node's CSI drivers, sorted.
 func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
 	node, err := d.Kube.StorageV1().CSINodes().Get(ctx, d.Node.Name(), metav1.GetOptions{})
 	node, err = fault.Optional(fmt.Sprintf("CSINode %q", d.Node.Name()), node, err)
@@ -124,7 +124,7 @@ func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Confirm shows that it is gone.
+// Confirm shows that the Node is gone.
 func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.before == nil {
 		return nil, errors.New("no Node was deleted yet")
@@ -143,12 +143,12 @@ func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Heal has the victim restart its kubelet, so that it registers, and the control plane put back what is missing then.
+// Heal restarts the victim's kubelet, which registers, and restores the rest from the control plane.
 func (d *nodeDelete) Heal(ctx context.Context) error {
 	return errors.Join(d.CarryOut(ctx), d.CarryOutOnControlPlane(ctx))
 }
 
-// missingTaints are the taints of before that a Node does not have now, but those that the control plane brings back.
+// missingTaints returns the former taints that a Node lacks, without those that the control plane restores.
 func missingTaints(node, before *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(before.Spec.Taints), func(t corev1.Taint) bool {
 		_, has := taintOf(node, t.Key)
@@ -156,14 +156,14 @@ func missingTaints(node, before *corev1.Node) []corev1.Taint {
 	})
 }
 
-// ConfirmHealed shows a Node that is as the one before, but for its uid.
+// ConfirmHealed shows a Node equal to the former one except for its uid.
 func (d *nodeDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q to be registered again, Ready, and with a pod range", d.Node.Name())
 	there := func(ctx context.Context) ([]fault.Fact, error) { return awaitNode(ctx, d.Env, what, backBound, d.back) }
 	return fault.All(ctx, there, d.driversBack)
 }
 
-// back gives a sentence for a Node that is.
+// back returns a sentence for a Node that is Ready and restored.
 func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	if node == nil {
 		return "", fault.NotYet("there is none")
@@ -195,7 +195,7 @@ func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	return sentence, nil
 }
 
-// driversBack waits for the CSI drivers of before, when there were any.
+// driversBack waits until the former CSI drivers are registered.
 func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.drivers) == 0 {
 		return nil, nil

@@ -13,17 +13,17 @@ import (
 )
 
 // OutOfService taints the victim's Node with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, whether its
-// machine is off or not: its pods are deleted, and its volumes are detached at once. On a node that is Ready, its pods
-// are only evicted, each with its own grace, and what became of the victim's is told.
+// machine is off or not: its pods are deleted, and its volumes are detached at once. On a Ready node, pods are only
+// evicted with their own grace period; the facts tell what became of the victim's.
 func OutOfService() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name: "out-of-service",
-		Summary: "Taints the victim's node out of service, as an administrator does with a node that is known to be " +
+		Summary: "Taints the victim's node out of service, as an administrator does for a node that is known to be " +
 			"off.",
-		Shown:  "The taint is there; if the node is not Ready, the victim's pod is gone from the API.",
+		Shown:  "The taint is set; if the node is not Ready, the victim's pod is gone from the API.",
 		Healed: "The taint is removed if it bears our mark, and is gone.",
 		Needs:  []string{"api", "systemd"},
-		// Non-graceful node shutdown: pods are forced out, and volumes detached without waiting.
+		// Non-graceful node shutdown: pods are deleted and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -41,7 +41,7 @@ func OutOfService() fault.Definition {
 	})
 }
 
-// collectBound is how long the pod garbage collector may take: it looks every 20 s, and first the pod is evicted.
+// collectBound is how long the pod garbage collector may take: it runs every 20 s, after the pod's eviction.
 const collectBound = 50 * time.Second
 
 type outOfService struct {
@@ -49,7 +49,7 @@ type outOfService struct {
 	pod victim
 }
 
-// Inject notes which pod is the victim, and taints the Node.
+// Inject finds the victim's pod, then taints the Node.
 func (o *outOfService) Inject(ctx context.Context) error {
 	if _, err := o.pod.find(ctx); err != nil {
 		return err
@@ -57,12 +57,12 @@ func (o *outOfService) Inject(ctx context.Context) error {
 	return o.mark.Inject(ctx)
 }
 
-// Confirm shows the taint and what became of the pod.
+// Confirm shows the taint and the state of the pod.
 func (o *outOfService) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, o.mark.Confirm, o.evicted)
 }
 
-// evicted waits until the pod is taken out of the API. Nothing forces the pods of a node that is Ready out.
+// evicted waits until the pod is gone from the API. On a Ready node nothing forces that.
 func (o *outOfService) evicted(ctx context.Context) ([]fault.Fact, error) {
 	node, err := o.ReadNode(ctx)
 	if err != nil {

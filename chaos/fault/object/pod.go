@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// every is how often the API server is asked.
+	// every is the interval of requests to the API server.
 	every = 500 * time.Millisecond
-	// actBound is how long the API server and its controllers may take over what is theirs alone to do. It takes well
-	// under a second on an idle machine.
+	// actBound is how long the API server and its controllers may take for one action; it takes well under 1 s on an
+	// idle machine.
 	actBound = 30 * time.Second
 )
 
 // victim is the pod that a fault deletes.
 type victim struct {
 	fault.Env
-	uid   types.UID     // Empty until it was found.
-	grace time.Duration // Its own.
+	uid   types.UID     // Empty until find.
+	grace time.Duration // The pod's own grace period.
 }
 
-// find notes which pod is the victim.
+// find records the victim's pod.
 func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 	pod, err := v.look(ctx)
 	if err != nil {
@@ -46,13 +46,13 @@ func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// look returns the pod that has the victim's name now, nil when none has.
+// look returns the pod that has the victim's name now, nil if there is none.
 func (v *victim) look(ctx context.Context) (*corev1.Pod, error) {
 	pod, err := v.Kube.CoreV1().Pods(v.Namespace).Get(ctx, v.Pod, metav1.GetOptions{})
 	return fault.Optional(v.String(), pod, err)
 }
 
-// remove deletes the victim and no later pod of its name. Without a grace, it is given its own.
+// remove deletes the victim by uid. A nil grace is the pod's own.
 func (v *victim) remove(ctx context.Context, grace *int64) error {
 	err := v.Kube.CoreV1().Pods(v.Namespace).Delete(ctx, v.Pod, metav1.DeleteOptions{
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &v.uid},
@@ -63,7 +63,7 @@ func (v *victim) remove(ctx context.Context, grace *int64) error {
 	return nil
 }
 
-// String names the pod for a sentence.
+// String returns the pod's name and uid, for a sentence.
 func (v *victim) String() string {
 	name := fmt.Sprintf("pod %q", v.Namespace+"/"+v.Pod)
 	if v.uid != "" {
@@ -72,14 +72,14 @@ func (v *victim) String() string {
 	return name
 }
 
-// await waits until the pod of the victim's name is as wanted.
+// await waits until is returns a sentence for the pod of the victim's name.
 func (v *victim) await(ctx context.Context, what string, bound time.Duration,
 	is func(*corev1.Pod) (string, error),
 ) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, every, bound, fault.Judged(v.Env, v.look, is))
 }
 
-// gone is the sentence of a victim that the API server has no more; empty while it has it.
+// gone returns a sentence if the victim is gone from the API, and "" otherwise.
 func (v *victim) gone(pod *corev1.Pod) string {
 	switch {
 	case pod == nil:
@@ -90,8 +90,8 @@ func (v *victim) gone(pod *corev1.Pod) string {
 	return ""
 }
 
-// replaced waits until a pod of the victim's name is there that is not on its way out: a later one, in whatever phase,
-// or the victim itself when it was never deleted.
+// replaced waits for a pod of the victim's name that is not being deleted: a later one, in any phase, or the victim if
+// it was never deleted.
 func (v *victim) replaced(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("%s to be there again", v)
 	return v.await(ctx, what, 2*time.Minute+v.grace, func(pod *corev1.Pod) (string, error) {

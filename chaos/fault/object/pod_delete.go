@@ -12,16 +12,16 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// PodDelete deletes the victim's pod as kubectl delete does, on condition of its uid, and does not wait for its end.
-// Its controller makes another of the same name.
+// PodDelete deletes the victim's pod by uid, as kubectl delete does, and does not wait for its end. Its controller
+// recreates it.
 func PodDelete() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "pod-delete",
-		Summary: "Deletes the victim's pod with its own grace period, and does not wait until it is gone.",
-		Shown:   "The API server says that the pod of that uid is being deleted, or has it no more.",
-		Healed:  "Nothing is to be undone; a pod of the same name and another uid is there, in whatever phase.",
+		Summary: "Deletes the victim's pod with its own grace period, and does not wait for its end.",
+		Shown:   "The API server says that the pod of that uid is being deleted, or does not have it.",
+		Healed:  "Nothing is undone; a pod of the same name and another uid exists, in any phase.",
 		Needs:   []string{"api"},
-		// A pod that terminates while the kubelet is restarted: its volumes must stay until it is gone.
+		// The kubelet is restarted while the pod terminates: its volumes must stay until it is gone.
 		Upstream: "k/k#113979",
 	}, func(p podDeleteParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 		return &podDelete{victim: victim{Env: env}, grace: p.Grace}, nil
@@ -29,7 +29,7 @@ func PodDelete() fault.Definition {
 }
 
 type podDeleteParams struct {
-	Grace *plan.Duration `json:"grace,omitempty"` // The grace period in whole seconds; nil is the pod's own.
+	Grace *plan.Duration `json:"grace,omitempty"` // Grace period in whole seconds; nil is the pod's own.
 }
 
 func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
@@ -39,16 +39,16 @@ func (p podDeleteParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// PodForceDelete takes the victim's pod out of the API at once, as kubectl delete --force does: nothing checks whether
-// its processes have ended. Its controller makes another of the same name.
+// PodForceDelete deletes the victim's pod from the API at once, as kubectl delete --force does: nothing checks that its
+// processes have ended. Its controller recreates it.
 func PodForceDelete() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-force-delete",
-		Summary: "Deletes the victim's pod with a grace period of 0: the API forgets it, whatever still runs.",
+		Summary: "Deletes the victim's pod with a grace period of 0: it leaves the API even if it still runs.",
 		Shown:   "The API server has no pod of that uid.",
-		Healed:  "Nothing is to be undone; a pod of the same name and another uid is there, in whatever phase.",
+		Healed:  "Nothing is undone; a pod of the same name and another uid exists, in any phase.",
 		Needs:   []string{"api"},
-		// The twin starts elsewhere while the node that was cut off still runs the first.
+		// The replacement starts elsewhere while the cut-off node still runs the first.
 		Upstream: "k/k#61832",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
 		now := plan.Duration(0)
@@ -58,11 +58,11 @@ func PodForceDelete() fault.Definition {
 
 type podDelete struct {
 	victim
-	grace *plan.Duration // Nil for the pod's own.
-	force bool           // The pod must be gone, and may have been deleted before.
+	grace *plan.Duration // Nil is the pod's own.
+	force bool           // The pod must be gone, and may already be being deleted.
 }
 
-// Inject deletes the pod. One that is being deleted already is what a deletion by force is mostly used on.
+// Inject deletes the pod. A forced deletion is mostly used on a pod that is already being deleted.
 func (d *podDelete) Inject(ctx context.Context) error {
 	pod, err := d.find(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *podDelete) Inject(ctx context.Context) error {
 	return d.remove(ctx, &seconds)
 }
 
-// Confirm shows that the API server has taken it.
+// Confirm shows that the API server has accepted the deletion.
 func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.uid == "" {
 		return nil, errors.New("no pod was deleted yet")
@@ -108,7 +108,7 @@ func (d *podDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Heal has nothing to undo: a deletion cannot be taken back.
+// Heal does nothing: a deletion cannot be undone.
 func (d *podDelete) Heal(context.Context) error { return nil }
 
 func (d *podDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) { return d.replaced(ctx) }

@@ -14,36 +14,36 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// PodQuota makes a ResourceQuota, by the name of its owner, that leaves the workload's namespace one pod less than
-// there are: no pod can be made in it for a time. The control plane deletes it when the harness does not.
+// PodQuota creates a ResourceQuota, named after its owner, that allows one pod less than the workload's namespace has:
+// no pod can be created during the hold. The control plane deletes it if the harness does not.
 func PodQuota() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-quota",
-		Summary: "Limits the pods of the workload's namespace to one less than there are.",
+		Summary: "Limits the pods of the workload's namespace to one less than it has.",
 		Shown:   "The ResourceQuota's status has the limit, and counts at least as many pods.",
 		Healed:  "The ResourceQuota of our name is deleted and gone.",
 		Needs:   []string{"api", "systemd"},
-		// A pod that must be made and cannot be keeps others from being deleted, which would make room for it.
+		// A pod that cannot be created may block deletions that would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &podQuota{env}, nil })
 }
 
 const (
-	// quotaEvery is how often the API server is asked.
+	// quotaEvery is the interval of requests to the API server.
 	quotaEvery = 200 * time.Millisecond
-	// quotaBound is how long the quota's controller may take to count, or a deletion to be done.
+	// quotaBound is how long the quota controller may take to count, or a deletion to finish.
 	quotaBound = 30 * time.Second
 )
 
 type podQuota struct{ fault.Env }
 
-// Undo has the control plane delete what bears the owner's mark.
+// Undo has the control plane delete the quotas with the owner's mark.
 func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
 	return undo.OnControlPlane(ctx, q.Cluster, undo.RemoveMarks(q.Owner, "resourcequotas"))
 }
 
-// Inject counts the pods and makes the quota.
+// Inject counts the pods and creates the quota.
 func (q *podQuota) Inject(ctx context.Context) error {
 	pods, err := q.Kube.CoreV1().Pods(q.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -63,13 +63,13 @@ func (q *podQuota) Inject(ctx context.Context) error {
 	return nil
 }
 
-// look returns the quota, nil when there is none.
+// look returns the quota, nil if there is none.
 func (q *podQuota) look(ctx context.Context) (*corev1.ResourceQuota, error) {
 	quota, err := q.Kube.CoreV1().ResourceQuotas(q.Namespace).Get(ctx, q.Owner.Name(), metav1.GetOptions{})
 	return fault.Optional(fmt.Sprintf("ResourceQuota %q", q.Owner.Name()), quota, err)
 }
 
-// until waits until the quota is as wanted.
+// until waits until is returns a sentence for the quota.
 func (q *podQuota) until(ctx context.Context, what string, is func(*corev1.ResourceQuota) (string, error)) (
 	[]fault.Fact, error,
 ) {
@@ -77,7 +77,7 @@ func (q *podQuota) until(ctx context.Context, what string, is func(*corev1.Resou
 	return fault.Until(ctx, what, quotaEvery, quotaBound, fault.Judged(q.Env, q.look, is))
 }
 
-// Confirm shows that pods are counted against the quota.
+// Confirm shows that the quota counts the pods.
 func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return q.until(ctx, "to count pods", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
@@ -93,7 +93,7 @@ func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Held shows that the quota is still there.
+// Held checks that the quota still exists.
 func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Judged(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
@@ -105,7 +105,7 @@ func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 
 func (q *podQuota) Heal(ctx context.Context) error { return q.CarryOutOnControlPlane(ctx) }
 
-// ConfirmHealed shows that it is gone.
+// ConfirmHealed shows that the quota is gone.
 func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return q.until(ctx, "to be gone", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota != nil {

@@ -17,21 +17,20 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// CSIPoint sets a fault point of the shared disk's CSI driver, with our mark in its id: the calls of one method for the
-// volume of the victim's pod fail, come late, are held, fail although the work was done, or succeed although nothing
-// was done. Calls of the node service go wrong on the victim's node, those of the controller service on the control
-// plane.
+// CSIPoint sets a fault point in the shared disk's CSI driver, with our mark as its id. Calls of one method for the
+// volume of the victim's pod fail, are delayed, hang, fail although the work was done, or succeed although it was not.
+// Calls of the node service are hit on the victim's node, calls of the controller service on the control plane.
 func CSIPoint() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name: "csi-point",
 		Summary: "Makes the CSI driver fail, delay, hold or fake the calls of one method for the victim's volume, or " +
 			"stage a disk that is not readable yet.",
-		Shown: "The running driver has read the fault point, and by the end of the hold it took part in at least " +
+		Shown: "The running driver has read the fault point, and by the end of the hold it has hit at least " +
 			"one call.",
-		Healed:  "The fault point is cleared, and the driver lists no point of ours and holds no call by it.",
+		Healed:  "The fault point is cleared, and the driver does not list it and holds no call for it.",
 		Needs:   []string{"systemd"},
 		Storage: plan.StorageSharedDisk,
-		// A detach that fails although the disk stays attached; a kubelet killed between two calls.
+		// A detach fails although the disk stays attached; a kubelet is killed between two calls.
 		Upstream: "k/k#121937, k/k#124334, k/k#142243",
 		Example: plan.Params{
 			"csi": plan.Params{"rpc": "NodeStageVolume", "act": "fail", "code": "Internal", "times": 1},
@@ -43,24 +42,24 @@ type csiPointParams struct {
 	CSI *csiCall `json:"csi,omitempty"`
 }
 
-// csiCall says what happens to the calls of one method for the victim's volume, or for every volume.
+// csiCall selects the calls of a method and what happens to them.
 type csiCall struct {
-	RPC   string        `json:"rpc"`             // The method's name, for example "NodeUnstageVolume".
+	RPC   string        `json:"rpc"`             // The method, for example "NodeUnstageVolume".
 	Act   string        `json:"act"`             // One of acts.
-	Code  string        `json:"code,omitempty"`  // Of fail and late: the gRPC code's name, for example "Internal".
-	Delay plan.Duration `json:"delay,omitempty"` // Of delay.
-	Times int           `json:"times,omitempty"` // How many calls; 0 is all of them.
-	Every bool          `json:"every,omitempty"` // The calls for every volume, and not for the victim's alone.
+	Code  string        `json:"code,omitempty"`  // For fail and late: the gRPC code's name, for example "Internal".
+	Delay plan.Duration `json:"delay,omitempty"` // For delay.
+	Times int           `json:"times,omitempty"` // The number of calls to hit; 0 is all.
+	Every bool          `json:"every,omitempty"` // Hit calls for every volume, not just the victim's.
 }
 
-// acts returns what a fault point can do to a call: do it later; answer an error and do nothing; hold it until the
-// fault is healed; do it and answer an error; answer success and do nothing; do it on a disk that cannot be read while
-// NodeStageVolume looks for a file system on it.
+// acts returns what a fault point can do to a call. In order: delay it; answer an error and do nothing; hold it until
+// the heal; do it and answer an error; answer success and do nothing; do it on a disk that NodeStageVolume cannot read
+// when it looks for a file system.
 func acts() []string { return []string{"delay", "fail", "hold", "late", "lie", actUnready} }
 
 const actUnready = "unready"
 
-// codes returns the errors that a call can be answered with (google.golang.org/grpc/codes).
+// codes returns the errors that a call can return (google.golang.org/grpc/codes).
 func codes() []string {
 	return []string{
 		"Aborted", "AlreadyExists", "Canceled", "DataLoss", "DeadlineExceeded", "FailedPrecondition", "Internal",
@@ -97,16 +96,16 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
-// readBound is how long the driver may take to read a point. It is told by the kernel, and takes milliseconds.
+// readBound is how long the driver may take to read a point. The kernel notifies it, which takes milliseconds.
 const readBound = 15 * time.Second
 
 type csiPoint struct {
 	fault.Env
 	spec    csiCall
-	service string // Of the driver: "node" or "controller".
+	service string // The driver's service: "node" or "controller".
 
-	node    clusters.Node // Where that service runs. Set by locate.
-	volumes string        // Whose calls they are. Set by Inject.
+	node    clusters.Node // Where the service runs. Set by locate.
+	volumes string        // Whose calls are hit, for a sentence. Set by Inject.
 }
 
 func newCSIPoint(p csiPointParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -136,14 +135,14 @@ func (c *csiPoint) locate(ctx context.Context) error {
 	return nil
 }
 
-// Undo has the node clear the point.
+// Undo clears the point on the service's node.
 func (c *csiPoint) Undo(ctx context.Context) ([]undo.Task, error) {
 	clearPoint := undo.Command(undo.ClearPoint(c.service, c.Owner.Name())...)
 	err := c.locate(ctx)
 	return []undo.Task{{Node: c.node, Actions: []undo.Action{clearPoint}}}, err
 }
 
-// Inject finds out which volume it is, and sets the point.
+// Inject finds the volume and sets the point.
 func (c *csiPoint) Inject(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Held shows that the point is there and took part in a call. One that did not has had no effect.
+// Held checks that the point is set and hit a call. Without a hit it had no effect.
 func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := c.Clock()
 	list, err := c.list(ctx)
@@ -210,7 +209,7 @@ func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	return c.Saw(begin, "%s", sentence), nil
 }
 
-// Heal clears the point, whether it is there or not.
+// Heal clears the point, if it is set.
 func (c *csiPoint) Heal(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
@@ -221,7 +220,7 @@ func (c *csiPoint) Heal(ctx context.Context) error {
 	return nil
 }
 
-// ConfirmHealed waits until the driver lists no point of ours.
+// ConfirmHealed waits until the driver does not list the point.
 func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if err := c.locate(ctx); err != nil {
 		return nil, err
@@ -236,10 +235,10 @@ func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// listing is what the driver's program says of the fault points in a state directory.
+// listing is the driver's list of fault points in a state directory.
 type listing struct {
 	Driver struct {
-		PID int `json:"pid"` // Of the process that has read them.
+		PID int `json:"pid"` // The process that has read them.
 	} `json:"driver"`
 	Points []point `json:"points"`
 	Error  string  `json:"error"` // Why the driver could not read them.
@@ -248,20 +247,20 @@ type listing struct {
 // point is one fault point.
 type point struct {
 	ID      string `json:"id"`
-	Read    bool   `json:"read"` // The running driver has it.
-	Hits    int    `json:"hits"` // Calls that it took part in.
+	Read    bool   `json:"read"` // Whether the running driver has read it.
+	Hits    int    `json:"hits"` // The number of calls that it hit.
 	Holding []struct {
 		Call  string       `json:"call"`  // As in history.CSI.
 		Since history.Time `json:"since"` // Boot clock.
 	} `json:"holding"`
 }
 
-// until waits until the fault points of the service are as wanted.
+// until waits until is returns a sentence for the service's fault points.
 func (c *csiPoint) until(ctx context.Context, what string, is func(listing) (string, error)) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, 100*time.Millisecond, readBound, fault.Judged(c.Env, c.list, is))
 }
 
-// list asks for the fault points of the service.
+// list lists the fault points of the service.
 func (c *csiPoint) list(ctx context.Context) (listing, error) {
 	l, err := fault.Ask[listing](ctx, c.node, undo.ListPoints(c.service)...)
 	if err != nil {
@@ -270,7 +269,7 @@ func (c *csiPoint) list(ctx context.Context) (listing, error) {
 	return l, nil
 }
 
-// find returns the point with an id.
+// find returns the point with an id, and whether it is there.
 func (l listing) find(id string) (point, bool) {
 	i := slices.IndexFunc(l.Points, func(p point) bool { return p.ID == id })
 	if i < 0 {
@@ -279,7 +278,7 @@ func (l listing) find(id string) (point, bool) {
 	return l.Points[i], true
 }
 
-// holds names the calls that are held now.
+// holds describes the calls that are held now.
 func (p point) holds() string {
 	if len(p.Holding) == 0 {
 		return "none of them now: the callers have given up"

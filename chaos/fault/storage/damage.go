@@ -14,15 +14,15 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// FileTruncate cuts a file of the victim's volume to half its pages of 16 KiB and syncs it, as a repair of a file
-// system does that gives up what it cannot place. It is declared corruption: a trial that has it and finds nothing is
-// UNKNOWN.
+// FileTruncate truncates a file of the victim's volume to half its pages of 16 KiB and syncs it, as a file system
+// repair does that drops what it cannot place. It is declared corruption: if the checks of a trial find nothing, the
+// verdict is UNKNOWN.
 func FileTruncate() fault.Definition {
 	return damages(fault.Definition{
 		Name:     "file-truncate",
-		Summary:  "Cuts the second half of a file in the victim's volume off, for good; the checks must find it.",
-		Shown:    "The file is as short where the victim sees it.",
-		Healed:   "It is not: the damage stays for the checks to find. The volume can be read and written.",
+		Summary:  "Permanently cuts off the second half of a file in the victim's volume; the checks must find it.",
+		Shown:    "The victim sees the file at its new size.",
+		Healed:   "Not undone: the damage stays for the checks to find. The volume can be read and written.",
 		Upstream: "e2fsck(8), lost blocks",
 	}, volfault.Truncate, func(done volfault.Damage, seen volfault.FileView) string {
 		switch {
@@ -35,17 +35,17 @@ func FileTruncate() fault.Definition {
 	})
 }
 
-// PageFlip inverts 64 bytes on the disk in the first half of the page of 16 KiB nearest to the middle of a file that
-// has anything in it, and drops the page from the kernel's cache, as a disk does that returns what was never written. A
-// server that has the page in memory does not notice until it reads it again: restart it, to see what it says. It is
-// declared corruption: a trial that has it and finds nothing is UNKNOWN.
+// PageFlip inverts 64 bytes on disk in a page of 16 KiB and drops the page from the page cache, as if the disk returned
+// wrong data. The page is the one with content nearest to the middle of the file, and the bytes are in its first half.
+// A server with the page in memory does not notice until it reads it again, so restart it. It is declared corruption:
+// if the checks of a trial find nothing, the verdict is UNKNOWN.
 func PageFlip() fault.Definition {
 	return damages(fault.Definition{
 		Name:    "page-flip",
-		Summary: "Flips bytes of a page of a file in the victim's volume, for good; the checks must find it.",
-		Shown:   "The digest of the page, as the victim reads the file, is another than before.",
-		Healed:  "It is not: the damage stays for the checks to find. The volume can be read and written.",
-		// Page checksums are there for that.
+		Summary: "Permanently flips bytes in a page of a file in the victim's volume; the checks must find it.",
+		Shown:   "The digest of the page that the victim reads has changed.",
+		Healed:  "Not undone: the damage stays for the checks to find. The volume can be read and written.",
+		// Page checksums exist for this.
 		Upstream: "MySQL Reference Manual, innodb_checksum_algorithm",
 	}, volfault.Flip, func(done volfault.Damage, seen volfault.FileView) string {
 		switch {
@@ -59,8 +59,8 @@ func PageFlip() fault.Definition {
 	})
 }
 
-// damages completes the definition of a fault that damages a file. Amiss returns why what the victim reads does not
-// show the damage, "" when it does.
+// damages completes the definition of a fault that damages a file. Amiss returns why the file, as the victim reads it,
+// does not show the damage, or "" if it does.
 func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage, volfault.FileView) string,
 ) fault.Definition {
 	d.Needs, d.Takes, d.Lasts = []string{"systemd"}, []plan.Part{plan.PartVolume}, true
@@ -70,12 +70,12 @@ func damages(d fault.Definition, kind volfault.Kind, amiss func(volfault.Damage,
 	})
 }
 
-// damage damages a file of the victim's volume for good. There is nothing to undo, and nothing is armed: it is declared
-// in the plan, and the checks must find it.
+// damage permanently damages a file of the victim's volume. No undo is armed: the plan declares the damage, and the
+// checks must find it.
 type damage struct {
 	fault.Env
 	kind  volfault.Kind
-	file  string // Relative to the directory that the pod is given.
+	file  string // Relative to the directory that the pod mounts.
 	amiss func(volfault.Damage, volfault.FileView) string
 
 	pv   string
@@ -106,7 +106,7 @@ func (d *damage) Inject(ctx context.Context) error {
 
 func (d *damage) Confirm(ctx context.Context) ([]fault.Fact, error) { return d.Held(ctx) }
 
-// Held looks at the file again: its victim may have written it since.
+// Held reads the file again: the victim may have written to it.
 func (d *damage) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.Clock()
 	seen, err := onVolumes[volfault.FileView](ctx, d.Env, "file", "--file", d.file,
@@ -121,10 +121,10 @@ func (d *damage) Held(ctx context.Context) ([]fault.Fact, error) {
 	return d.Saw(begin, "%s: %s", what, d.done), nil
 }
 
-// Heal does nothing: the damage is for the checks to find.
+// Heal does nothing: the damage stays for the checks to find.
 func (d *damage) Heal(context.Context) error { return nil }
 
-// ConfirmHealed says that the damage stays, and shows that the volume around it can be read and written.
+// ConfirmHealed states that the damage stays and shows that the volume can be read and written.
 func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	stays := func(context.Context) ([]fault.Fact, error) {
 		if d.done == nil {
@@ -137,8 +137,8 @@ func (d *damage) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 }
 
 type damageParams struct {
-	// File is the file of the victim's volume that is damaged: a path with slashes, relative to the directory that the
-	// pod is given, for example "data/seatrial/quiet.ibd". The checks must find the damage.
+	// File is the file to damage on the victim's volume: a slash-separated path relative to the directory that the pod
+	// mounts, for example "data/seatrial/quiet.ibd". The checks must find the damage.
 	File string `json:"file"`
 }
 

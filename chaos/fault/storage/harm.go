@@ -17,68 +17,68 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
-// DeviceGone shuts the file system of the victim's volume down without its log being flushed (FS_IOC_SHUTDOWN), as the
-// kernel does by itself when the device below fails, while the node stays up. Whatever was not synced is gone. The undo
-// kills what runs on the volume, with the kubelet stopped for that moment, and mounts the file system again wherever it
-// was.
+// DeviceGone shuts the file system of the victim's volume down without flushing its log (FS_IOC_SHUTDOWN), as the
+// kernel does when the device fails, while the node stays up. Data that was not synced is lost. The undo stops the
+// kubelet, kills the processes that use the volume, remounts the file system everywhere, and starts the kubelet.
 func DeviceGone() fault.Definition {
 	return harms(fault.Definition{
 		Name:    "device-gone",
-		Summary: "Takes the disk away under the victim, whose node is up: every access to its volume is an I/O error.",
-		Shown:   "A read and a write fail with an I/O error where the victim sees the volume.",
-		Healed: "The file system is mounted anew and its log replayed; the victim can read and write, its pod Ready " +
+		Summary: "Removes the disk of the victim while its node is up: every access to its volume is an I/O error.",
+		Shown:   "A read and a write fail with an I/O error in the mount that the victim sees.",
+		Healed: "The file system is remounted and its log replayed; the victim can read and write, its pod Ready " +
 			"with new containers.",
-		// What a database does after an error of fsync: to try again and take the second answer for true loses data.
+		// A database that retries a failed fsync and trusts the second result loses data.
 		Upstream: "fsync(2), EIO; MySQL Reference Manual, InnoDB I/O errors; PostgreSQL's fsync errors of 2018",
 	}, harm{kind: volfault.Gone, kills: true, amiss: func(r volfault.Report) string {
-		return cmp.Or(unlike(r, volfault.AccessRead, "EIO", "ESHUTDOWN"),
-			unlike(r, volfault.AccessWrite, "EIO", "ESHUTDOWN"))
+		return cmp.Or(mismatch(r, volfault.AccessRead, "EIO", "ESHUTDOWN"),
+			mismatch(r, volfault.AccessWrite, "EIO", "ESHUTDOWN"))
 	}})
 }
 
-// fewBlocks is how many blocks a full file system may speak of: xfs keeps some for its own trees and counts them.
+// fewBlocks is how many free blocks a full file system may report: xfs counts blocks that it reserves for its own
+// trees.
 const fewBlocks = 64
 
-// VolumeFull has a file of ours take every block that the file system of the victim's volume can give, those that are
-// kept for root among them.
+// VolumeFull creates a file that takes every block that the file system of the victim's volume can give, including
+// those reserved for root.
 func VolumeFull() fault.Definition {
 	return harms(fault.Definition{
 		Name:    "volume-full",
 		Summary: "Fills the victim's volume to its last block.",
-		Shown:   "The file system has no block to give, and a write fails for want of space where the victim sees it.",
-		Healed:  "The file of ours is removed; the victim can write, and its pod is Ready.",
-		// A server waits for space and goes on, or tells its clients; it must not acknowledge what it could not keep.
+		Shown:   "The file system has no usable block left, and a write by the victim fails with ENOSPC.",
+		Healed:  "Our file is removed; the victim can write, and its pod is Ready.",
+		// A server waits for space, or returns errors; it must not acknowledge what it could not store.
 		Upstream: "MySQL Reference Manual, How MySQL Handles a Full Disk",
 	}, harm{kind: volfault.Full, amiss: func(r volfault.Report) string {
 		left := ""
 		if r.Available > fewBlocks {
 			left = fmt.Sprintf("%d blocks can be had", r.Available)
 		}
-		return cmp.Or(unlike(r, volfault.AccessRead), unlike(r, volfault.AccessWrite, "ENOSPC"), left)
+		return cmp.Or(mismatch(r, volfault.AccessRead), mismatch(r, volfault.AccessWrite, "ENOSPC"), left)
 	}})
 }
 
-// VolumeReadOnly remounts the file system of the victim's volume read-only, as ext4 is by itself after an error
-// (errors=remount-ro). The kernel refuses that while a file is open for writing, so what runs on the volume is killed
-// first, with the kubelet stopped for that moment; what the kubelet starts then finds the volume as it is.
+// VolumeReadOnly remounts the file system of the victim's volume read-only, as ext4 does by itself after an error
+// (errors=remount-ro). The kernel refuses that while a file is open for writing, so the processes on the volume are
+// killed first with the kubelet stopped; restarted containers find the volume read-only.
 func VolumeReadOnly() fault.Definition {
 	return harms(fault.Definition{
 		Name:    "volume-read-only",
-		Summary: "Makes the victim's volume read-only, as a file system is after an error.",
-		Shown:   "The file system is read-only, and a write fails where the victim sees the volume.",
+		Summary: "Makes the victim's volume read-only, as a file system becomes after an error.",
+		Shown:   "The file system is read-only, and a write fails in the mount that the victim sees.",
 		Healed:  "The file system is remounted for writing; the victim can write, its pod Ready with new containers.",
-		// The pod restarts again and again until somebody looks at the node: nothing in the API says why.
+		// The pod restarts again and again, and nothing in the API says why.
 		Upstream: "ext4(5), errors=remount-ro",
 	}, harm{kind: volfault.ReadOnly, kills: true, amiss: func(r volfault.Report) string {
 		writable := ""
 		if !r.ReadOnly {
 			writable = "it is mounted for writing"
 		}
-		return cmp.Or(writable, unlike(r, volfault.AccessRead), unlike(r, volfault.AccessWrite, "EROFS"))
+		return cmp.Or(writable, mismatch(r, volfault.AccessRead), mismatch(r, volfault.AccessWrite, "EROFS"))
 	}})
 }
 
-// harms completes the definition of a fault that does harm to the file systems of the victim's volumes.
+// harms completes the definition of a fault of the file systems of the victim's volumes.
 func harms(d fault.Definition, h harm) fault.Definition {
 	d.Needs, d.Takes = []string{"systemd"}, []plan.Part{plan.PartVolume}
 	return fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
@@ -88,31 +88,30 @@ func harms(d fault.Definition, h harm) fault.Definition {
 	})
 }
 
-// The bounds of what is to be shown of harm to a volume.
 const (
-	harmBound = 15 * time.Second // Until the victim sees it: what was done is done, and its next access fails.
+	harmBound = 15 * time.Second // Until the victim's next access shows the harm.
 	mendBound = 45 * time.Second // Until the victim can read and write again.
 )
 
-// harm is what is done to the file systems of the victim's volumes, and undone.
+// harm is reversible damage to the file systems of the victim's volumes.
 type harm struct {
 	fault.Env
 	kind volfault.Kind
-	// amiss returns why a look at a volume does not show the harm, "" when it does.
+	// amiss returns why the report on a volume does not show the harm, or "" if it does.
 	amiss func(volfault.Report) string
-	// kills says that every container that uses the volume ends by what is done, or by what undoes it.
+	// kills is set if the harm or its undo ends every container that uses the volume.
 	kills bool
 
 	volumes []fault.Volume
-	pods    []corev1.Pod // The victim's, once the harm was shown.
+	pods    []corev1.Pod // The victim's pod, for ConfirmHealed.
 }
 
-// Undo has the node mend the volumes.
+// Undo mends the volumes on the node.
 func (h *harm) Undo(context.Context) ([]undo.Task, error) {
 	return h.Here(undo.MendVolumes(h.Owner)), nil
 }
 
-// Inject does the harm to every volume of the victim's pod.
+// Inject inflicts the harm on every volume of the victim's pod.
 func (h *harm) Inject(ctx context.Context) error {
 	var err error
 	if h.volumes, err = victims(ctx, h.Env); err != nil {
@@ -146,20 +145,20 @@ func names(volumes []fault.Volume) []string {
 	return pvs
 }
 
-// Confirm waits until the victim is shown to suffer the harm.
+// Confirm waits until the victim sees the harm.
 func (h *harm) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("the volume of pod %q to be seen as %s", h.Pod, h.kind)
 	facts, err := fault.Until(ctx, what, bootedPoll, harmBound, h.seen)
 	if err != nil {
-		h.pods = nil // What has become of its containers is not known.
+		h.pods = nil // Its containers may or may not have ended.
 	}
 	return facts, err
 }
 
-// Held looks whether the harm is still there: a node's timer may have undone it, or the victim made room.
+// Held checks that the harm is still there: the node's timer may have undone it, or the victim freed space.
 func (h *harm) Held(ctx context.Context) ([]fault.Fact, error) { return h.seen(ctx) }
 
-// seen looks whether the harm is to be seen.
+// seen checks that the victim sees the harm on every volume.
 func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 	begin := h.Clock()
 	reports, err := look(ctx, h.Env, names(h.volumes)...)
@@ -184,8 +183,8 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 
 func (h *harm) Heal(ctx context.Context) error { return h.CarryOut(ctx) }
 
-// ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready: with new containers,
-// where those of before have ended.
+// ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready, with new containers if
+// the old ones were killed.
 func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	shows := []fault.Show{usableAgain(h.Env)}
 	if len(h.pods) > 0 {
@@ -222,8 +221,9 @@ func usableAgain(env fault.Env) fault.Show {
 	})
 }
 
-// unlike returns why the accesses did not come out as they must: with one of some errors, or without any.
-func unlike(r volfault.Report, op string, want ...string) string {
+// mismatch returns why an access did not end with one of the wanted errors, or without any if none is given; "" if it
+// did.
+func mismatch(r volfault.Report, op string, want ...string) string {
 	t, ok := tried(r, op)
 	switch {
 	case !ok:
@@ -234,18 +234,18 @@ func unlike(r volfault.Report, op string, want ...string) string {
 	return ""
 }
 
-// onVolumes asks the agent on the victim for something about volumes.
+// onVolumes runs a damage command of the agent on the victim.
 func onVolumes[T any](ctx context.Context, env fault.Env, verb string, args ...string) (answer T, err error) {
 	command := slices.Concat([]string{"damage", verb}, env.Owner.Flags(), args)
 	return answer, nodeagent.On(env.Node).Call(ctx, &answer, nil, command...)
 }
 
-// inflict does harm to volumes. Each of them must be in the answer.
+// inflict damages volumes and returns a report for each.
 func inflict(ctx context.Context, env fault.Env, kind volfault.Kind, args ...string) ([]volfault.Report, error) {
 	return onVolumes[[]volfault.Report](ctx, env, "inflict", append([]string{"--kind", string(kind)}, args...)...)
 }
 
-// look has volumes looked at as their victims see them.
+// look returns the state of volumes as seen by their victims; a report must come for each.
 func look(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report, error) {
 	reports, err := onVolumes[[]volfault.Report](ctx, env, "look", pvs...)
 	if err == nil && len(reports) != len(pvs) {
@@ -254,7 +254,7 @@ func look(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report,
 	return reports, err
 }
 
-// tried returns what came of an access, and whether it was tried.
+// tried returns an access by its operation, and whether it was tried.
 func tried(r volfault.Report, op string) (volfault.Access, bool) {
 	for _, t := range r.Tries {
 		if t.Op == op {
@@ -264,7 +264,7 @@ func tried(r volfault.Report, op string) (volfault.Access, bool) {
 	return volfault.Access{}, false
 }
 
-// usable returns why a volume can not be read and written by its victim, "" when it can.
+// usable returns why the victim cannot read and write a volume, or "" if it can.
 func usable(r volfault.Report) string {
 	if !r.Mounted {
 		return fmt.Sprintf("volume %s is not mounted", r.PV)

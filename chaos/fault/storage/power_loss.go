@@ -18,23 +18,22 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// PowerLoss takes the power from the victim's node. Two files of ours are written into each of the workload's volumes
-// there, and the one is synced. Within milliseconds the file systems of all these volumes are shut down without their
-// logs being flushed, and the processes that have them mounted are killed. The node's machine is then stopped with no
-// grace and started: one command of the engine, which goes on without the harness. Other file systems of the node lose
-// nothing: on kind its kernel lives on. A file system that was shut down on a node that was not started is mounted
-// again by the undo.
+// PowerLoss simulates a power loss of the victim's node. It writes two files into each of the workload's volumes there
+// and syncs one. It then shuts down all their file systems within milliseconds without flushing their logs, and kills
+// the processes that have them mounted. Finally one command of the container engine, which does not depend on the
+// harness, stops the node's machine without grace and starts it. Other file systems lose nothing: on kind the kernel
+// keeps running. If the node is not restarted, the undo remounts the file systems.
 func PowerLoss() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "power-loss",
 		Summary: "Cuts the power of the victim's node: what was not synced on the workload's volumes there is lost.",
-		Shown: "Every access to the volumes fails, the node has a later boot without the old processes, and on " +
+		Shown: "Every access to the volumes fails, the node has booted again without the old processes, and on " +
 			"each volume a synced file is whole and an unsynced one is gone.",
 		Healed: "It is up: kubelet active, lease renewed, node and pods Ready with new containers, volumes readable " +
 			"and writable.",
 		Needs: []string{"power", "systemd"},
 		Takes: []plan.Part{plan.PartNode},
-		// Databases that trust a setting, and file systems that lose what was renamed and not synced.
+		// Databases that trust a setting, and file systems that lose unsynced renames.
 		Upstream: "MySQL Reference Manual, innodb_flush_log_at_trx_commit and sync_binlog",
 	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
 		power, err := env.Power()
@@ -42,10 +41,9 @@ func PowerLoss() fault.Definition {
 	})
 }
 
-// The bounds of what is to be shown.
 const (
-	bootBound  = 45 * time.Second // Until the node has its volumes again; the kubelet mounts those of a CSI driver.
-	podsBound  = 2 * time.Minute  // Until its pods are back. Each starts a database that recovers.
+	bootBound  = 45 * time.Second // Until the node has mounted its volumes; the kubelet mounts those of a CSI driver.
+	podsBound  = 2 * time.Minute  // Until its pods are Ready. Each starts a database that recovers.
 	bootedPoll = 200 * time.Millisecond
 )
 
@@ -55,24 +53,24 @@ type powerLoss struct {
 
 	volumes   []fault.Volume
 	pods      []corev1.Pod
-	processes probe.Processes // Of before.
+	processes probe.Processes // Before the act.
 	lost      []volfault.Report
-	leases    fault.Leases // When the new boot was seen.
+	leases    fault.Leases // As of the new boot.
 }
 
-// Undo has the node mount again what was shut down, should the power not be lost.
+// Undo remounts the file systems, in case the node is not restarted.
 func (p *powerLoss) Undo(context.Context) ([]undo.Task, error) {
 	return []undo.Task{{Node: p.node, Actions: []undo.Action{undo.MendVolumes(p.Owner)}, UntilBoot: true}}, nil
 }
 
-// Inject notes what is there, shuts the file systems down, and restarts the node with no grace.
+// Inject records the state, shuts the file systems down, and restarts the node without grace.
 func (p *powerLoss) Inject(ctx context.Context) error {
 	var err error
 	if p.volumes, err = p.Volumes(ctx); err != nil {
 		return err
 	}
 	if len(p.volumes) == 0 {
-		return fmt.Errorf("no volume of the workload is on node %q: nothing could be shown to be lost", p.node.Name())
+		return fmt.Errorf("no volume of the workload is on node %q: no loss could be shown", p.node.Name())
 	}
 	if p.pods, err = p.PodsOn(ctx); err != nil {
 		return err
@@ -86,13 +84,13 @@ func (p *powerLoss) Inject(ctx context.Context) error {
 	return p.node.Reboot(ctx, 0)
 }
 
-// Confirm shows that the volumes failed, the later boot, and what is lost on each volume.
+// Confirm shows that the volumes failed, the later boot, and the loss on each volume.
 func (p *powerLoss) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	booted := fault.Await("a later boot", bootedPoll, bootBound, p.LaterBoot(p.Clock(), p.processes))
 	return fault.All(ctx, p.failed, booted, p.NoteLeases(&p.leases), p.shown)
 }
 
-// failed is what was seen of the volumes when their file systems had been shut down.
+// failed returns the facts about the volumes right after the shutdown of their file systems.
 func (p *powerLoss) failed(context.Context) ([]fault.Fact, error) {
 	if len(p.lost) != len(p.volumes) {
 		return nil, fmt.Errorf("%d volumes were to lose their power, %d did", len(p.volumes), len(p.lost))
@@ -112,7 +110,7 @@ func (p *powerLoss) failed(context.Context) ([]fault.Fact, error) {
 	return facts, nil
 }
 
-// shown waits until the volumes are mounted again, and shows what is lost on each.
+// shown waits until the volumes are mounted again and checks the loss on each.
 func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the volumes to be mounted again", bootedPoll, bootBound,
 		func(ctx context.Context) (facts []fault.Fact, err error) {
@@ -141,7 +139,7 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 		})
 }
 
-// Heal starts the node if it is down, and mounts again what was shut down and not lost.
+// Heal starts the node if it is down, and remounts file systems that are still shut down.
 func (p *powerLoss) Heal(ctx context.Context) error {
 	if _, err := undo.BringBack(ctx, p.node); err != nil {
 		return err
@@ -155,8 +153,7 @@ func (p *powerLoss) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 		p.PodsBack(&p.pods, true, podsBound), p.back)
 }
 
-// back waits until every volume that the workload has on the node can be read and written. What was written there to
-// tell what is lost is removed.
+// back removes our files and waits until every volume of the workload on the node can be read and written.
 func (p *powerLoss) back(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the volumes to be readable and writable", bootedPoll, bootBound,
 		func(ctx context.Context) (_ []fault.Fact, err error) {

@@ -46,7 +46,7 @@ type Node struct {
 	Loops func() ([]history.Thing, error) // Lists the loop devices.
 }
 
-// Of asks the agent on a node.
+// Of returns the report of the agent on a node.
 func Of(ctx context.Context, node clusters.Node) (report Report, err error) {
 	return report, nodeagent.On(node).Call(ctx, &report, nil, "leaks")
 }
@@ -84,7 +84,7 @@ func (n Node) Look(ctx context.Context) Report {
 	return report
 }
 
-// owned adds the owner that the name of a table, unit or file tells. Names of volumes hold a run too, but no owner.
+// owned adds the owner that the name of a table, unit or file contains. Volume names contain a run, but no owner.
 func owned(t history.Thing) history.Thing {
 	if t.Class != history.ThingTable && t.Class != history.ThingUnit && t.Class != history.ThingFile {
 		return t

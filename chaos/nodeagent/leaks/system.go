@@ -21,7 +21,7 @@ import (
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
-// comeAndGo are the directories whose mounts change with pods, containers and services.
+// comeAndGo returns the directories whose mounts change with pods, containers and services.
 func comeAndGo() []string {
 	return []string{
 		"/dev", "/proc", "/run/containerd", "/run/credentials", "/run/docker", "/run/netns", "/run/user", "/sys",
@@ -90,13 +90,13 @@ func loops() ([]history.Thing, error) {
 	return all, nil
 }
 
-// processes lists those that are stopped by a signal or in a frozen cgroup.
+// processes lists the processes that are stopped by a signal or in a frozen cgroup.
 func (n Node) processes(context.Context) ([]history.Thing, error) {
 	dirs, err := filepath.Glob(filepath.Join(n.Root, "proc/[0-9]*"))
 	if err != nil {
 		return nil, err
 	}
-	frozen := map[string]bool{} // By what /proc/PID/cgroup says.
+	frozen := map[string]bool{} // By the content of /proc/PID/cgroup.
 	var all []history.Thing
 	for _, dir := range dirs {
 		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -203,7 +203,7 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 		}
 		for _, path := range paths {
 			name := n.path(path)
-			if !slices.Contains([]string{undo.RecordDir, volfault.NotesDir}, name+"/") { // They stay.
+			if !slices.Contains([]string{undo.RecordDir, volfault.NotesDir}, name+"/") { // Both directories stay.
 				all = append(all, history.Thing{Name: name})
 			}
 		}

@@ -43,8 +43,8 @@ const trickle = 200 * time.Millisecond
 const opening = "\x16\x03\x01\x01\x00"
 
 // Flow opens a TCP connection to address and sends a byte every 200 ms. It reports FlowOpen once bytes are
-// acknowledged, and then one final state, after watch at the latest. An error is a flow that could not be opened, or
-// one of say.
+// acknowledged, and then one final state, after watch at the latest. It returns an error if the flow cannot be opened
+// or say fails.
 func Flow(ctx context.Context, address string, silence, watch time.Duration, say func(FlowReport) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watch)
 	defer cancel()
@@ -115,7 +115,7 @@ func (f *flow) watch(ctx context.Context, say func(FlowReport) error) error {
 	}
 }
 
-// cause returns what ended the connection after a failed write: the reader may know better.
+// cause returns what ended the connection after a failed write; the reader's error is more specific.
 func (f *flow) cause(ctx context.Context, written error) error {
 	if errors.Is(written, unix.ECONNRESET) {
 		return written

@@ -47,8 +47,8 @@ const (
 	MaxEchoSize = 1200
 )
 
-// Volley is how echo requests are sent to each address: so many, one every Interval, of Size bytes each. Answers are
-// awaited until Timeout after the last one.
+// Volley describes the echo requests to each address: Count requests, one every Interval, of Size bytes each. Replies
+// are awaited until Timeout after the last request.
 type Volley struct {
 	Count             int
 	Interval, Timeout time.Duration
@@ -174,12 +174,13 @@ func newPinger(ctx context.Context, address netip.Addr, v Volley) (*pinger, erro
 	if p.v4 {
 		network = "ip4:icmp"
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address.String()) // The kernel drops what others send.
+	// The kernel drops packets of other senders to a connected socket.
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address.String())
 	if err != nil {
 		return nil, err
 	}
 	p.conn = conn
-	// Every answer to a flood of requests fits, on a machine that is too busy to take them for a while.
+	// The buffer holds every reply of a flood while a busy machine does not read them.
 	raw, err := conn.(*net.IPConn).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
@@ -190,8 +191,8 @@ func newPinger(ctx context.Context, address netip.Addr, v Volley) (*pinger, erro
 		return nil, errors.Join(err, conn.Close())
 	}
 	var id [2]byte
-	_, _ = rand.Read(id[:])      // Neither this nor the next returns an error, ever.
-	_, _ = rand.Read(p.nonce[:]) // As the one above.
+	_, _ = rand.Read(id[:]) // Read never returns an error, here and below.
+	_, _ = rand.Read(p.nonce[:])
 	p.id = binary.BigEndian.Uint16(id[:])
 	return p, nil
 }

@@ -53,7 +53,7 @@ func (p Processes) Find(pid int) (Process, bool) {
 	return p.Processes[i], true
 }
 
-// Lives reports whether a process, not a later one with its pid, is among them.
+// Lives reports whether a process is among them; a later one with its pid is another.
 func (p Processes) Lives(old Process) bool {
 	now, ok := p.Find(old.PID)
 	return ok && now.Start == old.Start
@@ -132,7 +132,7 @@ func readPIDs(proc string) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	defer func() { _ = dir.Close() }() // Read only: nothing can be lost.
+	defer func() { _ = dir.Close() }() // Read-only: closing cannot lose data.
 	entries, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -203,7 +203,7 @@ func readFile(path string) ([]byte, error) {
 	return data, unix.Close(fd)
 }
 
-// ended reports whether err is /proc's for a process that is gone.
+// ended reports whether err is that of reading /proc for a process that is gone.
 func ended(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 func named(name string, names []string) bool {

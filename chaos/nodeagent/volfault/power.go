@@ -108,8 +108,8 @@ type outage struct {
 	dir  *os.File
 }
 
-// lead separates the syncs of our canaries from the loss of power: right after them the disk is busy, nobody commits,
-// and what a database syncs once a second would be synced.
+// lead separates the syncs of our canaries from the loss of power. Right after them the disk is busy and commits stall,
+// and a database that syncs once a second would have synced.
 const lead = 2 * time.Second
 
 // losePower writes two canaries into each volume and syncs one. Then it shuts all file systems down within milliseconds

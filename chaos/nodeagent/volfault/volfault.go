@@ -13,7 +13,7 @@ import (
 // Kind is a kind of damage to a volume's file system.
 type Kind string
 
-// The kinds. Power and gone shut the file system down without flushing its log: what was not synced is lost.
+// The kinds. Power and gone shut the file system down without flushing its log, so unsynced data is lost.
 const (
 	Power    Kind = "power"     // Shut down together with its users, for a node that loses its power next.
 	Gone     Kind = "gone"      // Shut down, and nothing else: every access is an I/O error.
@@ -90,7 +90,7 @@ const (
 	Partial = "partial" // It exists with other content.
 )
 
-// Report is the state of a volume, after it was changed or when it was inspected.
+// Report is the state of a volume after a change or at an inspection.
 type Report struct {
 	PV         string       `json:"pv"`
 	At         history.Time `json:"at" clock:"to"`

@@ -8,8 +8,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// troubles are scenarios of faults that hurt the databases for a moment at most. With them every fault that a kind
-// cluster can carry out meets MySQL under load.
+// troubles are scenarios of faults that hurt the databases for a moment at most. With them every fault that kind
+// clusters can carry out on every kernel meets MySQL under load.
 func troubles() []plan.Scenario {
 	const replicas = 2
 	return []plan.Scenario{

@@ -24,7 +24,7 @@ func TestEveryScenarioIsLegal(t *testing.T) {
 }
 
 // TestEveryFaultMeetsMySQL: a scenario or case with MySQL has each fault, so that no fault is only ever seen with pods
-// that do nothing. Those that are left out need what kind clusters lack, see docs/limits.md.
+// that do nothing. Those that are left out need what kind clusters or some kernels lack, see docs/limits.md.
 func TestEveryFaultMeetsMySQL(t *testing.T) {
 	t.Parallel()
 	parts := AllParts()

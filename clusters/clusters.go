@@ -70,8 +70,6 @@ type Cluster interface {
 	Kubeconfig(ctx context.Context) ([]byte, error)
 	// Nodes returns all nodes, control plane first, in the order of their names.
 	Nodes(ctx context.Context) ([]Node, error)
-	// CollectLogs writes the nodes' logs below dir in the layout of `kind export logs`.
-	CollectLogs(ctx context.Context, dir string) error
 }
 
 // Stocker is a cluster that provides the programs of another Kubernetes version to its nodes.

@@ -108,10 +108,10 @@ func CarryOut(ctx context.Context, node clusters.Node, owner Owner) error {
 // without the agent has nothing armed.
 func Node(ctx context.Context, node clusters.Node, only Only) (Report, error) {
 	report := Report{Undone: []string{}}
-	there, err := installed(ctx, node)
-	if err == nil && there {
-		args := append([]string{"undo", "--bound", healBound.String()}, flagsOf(only)...)
-		err = nodeagent.On(node).Call(ctx, &report, nil, args...)
+	args := append([]string{"undo", "--bound", healBound.String()}, flagsOf(only)...)
+	err := nodeagent.On(node).Call(ctx, &report, nil, args...)
+	if err != nil && missing(ctx, node) {
+		report, err = Report{Undone: []string{}}, nil
 	}
 	report.Node = node.Name()
 	return report, err
@@ -119,21 +119,18 @@ func Node(ctx context.Context, node clusters.Node, only Only) (Report, error) {
 
 // Armed lists the selected undos armed on a node, sorted by owner.
 func Armed(ctx context.Context, node clusters.Node, only Only) (armed []Record, err error) {
-	there, err := installed(ctx, node)
-	if err == nil && there {
-		err = nodeagent.On(node).Call(ctx, &armed, nil, append([]string{"armed"}, flagsOf(only)...)...)
+	err = nodeagent.On(node).Call(ctx, &armed, nil, append([]string{"armed"}, flagsOf(only)...)...)
+	if err != nil && missing(ctx, node) {
+		return nil, nil
 	}
 	return armed, err
 }
 
-// installed reports whether the agent is on a node.
-func installed(ctx context.Context, node clusters.Node) (bool, error) {
+// missing reports whether the agent is certainly not on a node. It is asked only after a call failed.
+func missing(ctx context.Context, node clusters.Node) bool {
 	_, err := clusters.Run(ctx, node, "test", "-x", nodeagent.Path)
 	var exit *clusters.ExitError
-	if errors.As(err, &exit) && exit.ExitCode == 1 {
-		return false, nil
-	}
-	return err == nil, err
+	return errors.As(err, &exit) && exit.ExitCode == 1
 }
 
 // Cluster heals all nodes concurrently, after starting those that are stopped and thawing those that are paused. It

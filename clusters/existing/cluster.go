@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -276,29 +274,4 @@ func (c *Cluster) removeOthers(ctx context.Context) error {
 		return err
 	}))
 	return errors.Join(err, c.removePods(ctx, sessionLabel+"!="+string(c.session)))
-}
-
-// CollectLogs writes the journal of each node, and that of its kubelet and runtime, below dir.
-func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
-	return joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.collectLogs(ctx, dir) }))
-}
-
-func (n *node) collectLogs(ctx context.Context, dir string) error {
-	dir = filepath.Join(dir, n.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	var errs []error
-	for name, args := range map[string][]string{
-		"journal.log": nil, "kubelet.log": {"--unit=kubelet"}, "containerd.log": {"--unit=containerd"},
-	} {
-		file, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		argv := append([]string{"journalctl", "--no-pager", "--boot"}, args...)
-		_, err = n.Exec(ctx, clusters.Command{Argv: argv, Stdout: file}) // A journal can have gigabytes.
-		errs = append(errs, err, file.Close())
-	}
-	return errors.Join(errs...)
 }

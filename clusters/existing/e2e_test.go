@@ -20,6 +20,7 @@ import (
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/nodelogs"
 )
 
 // TestRealCluster makes a cluster with kind and then knows it by its kubeconfig only: docker, podman and nerdctl on
@@ -82,8 +83,8 @@ func TestRealCluster(t *testing.T) {
 	})
 	t.Run("logs", func(t *testing.T) {
 		dir := t.TempDir()
-		must(t, c.CollectLogs(ctx, dir))
-		if text, err := os.ReadFile(filepath.Join(dir, worker.name, "kubelet.log")); err != nil || len(text) < 1000 {
+		must(t, nodelogs.Collect(ctx, worker, time.Hour, dir))
+		if text, err := os.ReadFile(filepath.Join(dir, "kubelet.log")); err != nil || len(text) < 1000 {
 			t.Errorf("kubelet.log has %d bytes, %v", len(text), err)
 		}
 	})

@@ -94,6 +94,3 @@ func (c *Cluster) On(pattern []string, replies ...Reply) {
 		n.On(pattern, replies...)
 	}
 }
-
-// CollectLogs writes nothing.
-func (c *Cluster) CollectLogs(ctx context.Context, _ string) error { return ctx.Err() }

@@ -2,16 +2,11 @@ package kind
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-
-	kinderrors "sigs.k8s.io/kind/pkg/errors"
-	kindexec "sigs.k8s.io/kind/pkg/exec"
 
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -60,42 +55,6 @@ func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
 		out = append(out, n)
 	}
 	return out, nil
-}
-
-// CollectLogs writes the logs of all nodes below dir as kind does, also beside an error such as a node that is down. An
-// image without crictl is no error; its images.log says so.
-func (c *Cluster) CollectLogs(ctx context.Context, dir string) error {
-	err := within(ctx, func() error { return c.provider.kind.CollectLogs(c.name, dir) })
-	if err = withoutCrictl(err); err != nil {
-		return fmt.Errorf("collect logs of cluster %q: %w", c.name, err)
-	}
-	return nil
-}
-
-// withoutCrictl removes the failures of crictl, which node images made from source do not have, from an error.
-func withoutCrictl(err error) error {
-	if err == nil {
-		return nil
-	}
-	list := leaves(err)
-	list = slices.DeleteFunc(list, func(one error) bool {
-		run := kindexec.RunErrorForError(one)
-		return one == nil || run != nil && slices.Contains(run.Command, "crictl")
-	})
-	return errors.Join(list...)
-}
-
-// leaves returns the errors that kind's nested aggregates hold.
-func leaves(err error) []error {
-	list := kinderrors.Errors(err)
-	if len(list) == 0 {
-		return []error{err}
-	}
-	var out []error
-	for _, one := range list {
-		out = append(out, leaves(one)...)
-	}
-	return out
 }
 
 var _ clusters.Stocker = (*Cluster)(nil)

@@ -21,7 +21,6 @@ import (
 type fakeKind struct {
 	dir    string
 	create func(k *fakeKind) error
-	logs   []string
 }
 
 func (k *fakeKind) Create(string, ...cluster.CreateOption) error { return k.create(k) }
@@ -38,11 +37,6 @@ func (k *fakeKind) Delete(name, _ string) error {
 }
 
 func (k *fakeKind) KubeConfig(string, bool) (string, error) { return "kind: Config", nil }
-
-func (k *fakeKind) CollectLogs(_, dir string) error {
-	k.logs = append(k.logs, dir)
-	return nil
-}
 
 func (k *fakeKind) add(list ...container) { store(k.dir, append(load(k.dir), list...)) }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/nodelogs"
 )
 
 // TestRealCluster takes one real cluster through its life. It needs an engine, and in SEATRIAL_NODE_IMAGE the reference
@@ -65,7 +66,7 @@ func TestRealCluster(t *testing.T) {
 	t.Run("commands", func(t *testing.T) { commands(t, worker) })
 	t.Run("connections", func(t *testing.T) { connections(t, nodes[0], worker) })
 	t.Run("power", func(t *testing.T) { power(t, p, c.(*Cluster), worker) })
-	t.Run("logs", func(t *testing.T) { logs(t, c, nodes) })
+	t.Run("logs", func(t *testing.T) { logs(t, nodes) })
 	t.Run("list and delete", func(t *testing.T) {
 		must(t, worker.Kill(ctx)) // A stopped node is listed and deleted like the others.
 		loopOn(t, nodes[2], "/var/lib/seatrial/test")
@@ -76,14 +77,16 @@ func TestRealCluster(t *testing.T) {
 	})
 }
 
-func logs(t *testing.T, c clusters.Cluster, nodes []clusters.Node) {
-	dir := t.TempDir()
-	must(t, c.CollectLogs(t.Context(), dir))
+func logs(t *testing.T, nodes []clusters.Node) {
 	for _, n := range nodes {
-		info, err := os.Stat(filepath.Join(dir, n.Name(), "kubelet.log"))
-		must(t, err)
-		if info.Size() == 0 {
-			t.Errorf("kubelet.log of node %q is empty", n.Name())
+		dir := t.TempDir()
+		must(t, nodelogs.Collect(t.Context(), n, time.Hour, dir))
+		for _, name := range []string{"journal.log", "kubelet.log", "containerd.log", "mountinfo", "var/log/pods"} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			must(t, err)
+			if info.Size() == 0 {
+				t.Errorf("%s of node %q is empty", name, n.Name())
+			}
 		}
 	}
 }

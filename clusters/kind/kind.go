@@ -51,7 +51,6 @@ type kindAPI interface {
 	Create(name string, options ...cluster.CreateOption) error
 	Delete(name, explicitKubeconfigPath string) error
 	KubeConfig(name string, internal bool) (string, error)
-	CollectLogs(name, dir string) error
 }
 
 // Provider makes clusters with kind. It is safe for concurrent use.

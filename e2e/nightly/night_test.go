@@ -197,3 +197,44 @@ func TestWhatCannotBeRunHereIsUnknown(t *testing.T) {
 		t.Errorf("%s: %s", s.Verdict, got)
 	}
 }
+
+// TestTheTrendIsOverCommits: a unit is slower if it took longer than each of the last ten, of which there are five or
+// more; its own commit, other versions and other names do not count.
+func TestTheTrendIsOverCommits(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 1, 0, 0, 0, time.UTC)
+	result := func(name, id string, b nightly.Build, day, seconds int, v check.Verdict) nightly.Result {
+		u := unit(name, time.Minute)
+		u.ID = id
+		return nightly.Result{Unit: u, Build: b, Attempts: []nightly.Attempt{
+			{Verdict: v, Started: begin.AddDate(0, 0, day), Seconds: float64(seconds)}}}
+	}
+	for _, tt := range []struct {
+		days, now, want int
+		slower          bool
+	}{{12, 31, 10, true}, {12, 30, 10, false}, {5, 31, 5, true}, {4, 99, 4, false}, {0, 99, 0, false}} {
+		results := []nightly.Result{result("a", "id-a", build, 40, tt.now, check.Pass)}
+		for day := range tt.days {
+			b := nightly.Build{Commit: fmt.Sprintf("commit-%d", day), Kubernetes: build.Kubernetes}
+			seconds := 30
+			if day == 0 && tt.days > nightly.TrendLength {
+				seconds = 500 // Too long ago to count.
+			}
+			r := result("a", fmt.Sprintf("old-%d", day), b, day, seconds, check.Fail)
+			results = append(results, r, r) // Two shards have it.
+			other := nightly.Build{Commit: b.Commit, Kubernetes: "v1.36.0"}
+			results = append(results, result("a", fmt.Sprintf("other-%d", day), other, day, 900, check.Pass),
+				result("b", fmt.Sprintf("b-%d", day), b, day, 900, check.Pass))
+		}
+		s := nightly.Merge(nightly.List{Build: build, Units: []nightly.Unit{unit("a", time.Minute)}}, results)
+		o := s.Results[0]
+		if len(o.Before) != tt.want || o.Slower != tt.slower || s.Verdict != check.Pass || len(s.Results) != 1 {
+			t.Errorf("%+v: slower %t, before %+v, %s", tt, o.Slower, o.Before, s.Verdict)
+		}
+		if tt.want > 1 && !o.Before[0].Started.Before(o.Before[1].Started) {
+			t.Errorf("%+v: not the oldest first", tt)
+		}
+		if got := len(s.Slower()) == 1; got != tt.slower {
+			t.Errorf("%+v: slower are %v", tt, s.Slower())
+		}
+	}
+}

@@ -122,11 +122,16 @@ func (r Result) Last() time.Time {
 
 // Took is the longest attempt, to the second.
 func (r Result) Took() time.Duration {
+	return time.Duration(r.longest() * float64(time.Second)).Round(time.Second)
+}
+
+// longest returns how many seconds the longest attempt took.
+func (r Result) longest() float64 {
 	longest := 0.0
 	for _, a := range r.Attempts {
 		longest = max(longest, a.Seconds)
 	}
-	return time.Duration(longest * float64(time.Second)).Round(time.Second)
+	return longest
 }
 
 // Urgent reports whether there are attempts that somebody should look at.

@@ -27,18 +27,55 @@ type Summary struct {
 type Outcome struct {
 	Verdict check.Verdict `json:"verdict"`
 	Kind    Kind          `json:"kind"`
+	Before  []Past        `json:"before,omitempty"` // On other commits, at most TrendLength, the oldest first.
+	Slower  bool          `json:"slower,omitempty"` // It took longer than each of Before; see enough.
 	Result
 }
 
+// Past is what the trials of a name came to on another commit, with any seed.
+type Past struct {
+	Commit  string        `json:"commit"`
+	Verdict check.Verdict `json:"verdict"`
+	Started time.Time     `json:"started"` // Of the last attempt.
+	Seconds float64       `json:"seconds"` // Of the longest.
+}
+
+// TrendLength is how many past results a trial is compared with.
+const TrendLength = 10
+
+// enough is how many past results it takes to call a trial slower.
+const enough = 5
+
+// compare adds the past results of the same name and version of Kubernetes.
+func (o *Outcome) compare(past []Result) {
+	for _, r := range past {
+		o.Before = append(o.Before, Past{
+			Commit: r.Commit, Verdict: r.Verdict(), Started: r.Last(), Seconds: r.longest(),
+		})
+	}
+	slices.SortFunc(o.Before, func(a, b Past) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Commit, b.Commit), cmp.Compare(a.Seconds, b.Seconds))
+	})
+	o.Before = o.Before[max(0, len(o.Before)-TrendLength):]
+	o.Slower = len(o.Before) >= enough && !slices.ContainsFunc(o.Before, func(p Past) bool {
+		return p.Seconds >= o.longest()
+	})
+}
+
 // Merge summarizes the results of a list, in any order and from any number of shards. Results of other commits and
-// versions do not count; a unit of the list without a result is UNKNOWN.
+// versions do not count, but as what was before; a unit of the list without a result is UNKNOWN.
 func Merge(l List, results []Result) Summary {
-	byID := map[string]Result{}
+	byID, past := map[string]Result{}, map[string]Result{}
 	for _, u := range l.Units {
 		byID[u.ID] = Result{Unit: u, Build: l.Build}
 	}
 	for _, r := range results {
 		if r.Build != l.Build {
+			if r.Kubernetes == l.Kubernetes && len(r.Attempts) > 0 {
+				have := past[r.ID] // Shards may have the same.
+				have.Unit, have.Build = r.Unit, r.Build
+				past[r.ID] = have.join(r)
+			}
 			continue
 		}
 		have, ok := byID[r.ID]
@@ -52,9 +89,13 @@ func Merge(l List, results []Result) Summary {
 	}
 	s := Summary{Build: l.Build, List: l.Digest(), Units: len(l.Units), Soak: len(byID) - len(l.Units),
 		Counts: map[Kind]int{}}
+	before := map[string][]Result{}
+	for _, r := range past {
+		before[r.Name] = append(before[r.Name], r)
+	}
 	var verdicts []check.Verdict
 	for _, r := range byID {
-		s.add(r)
+		s.add(r, before[r.Name])
 		verdicts = append(verdicts, r.Verdict())
 	}
 	s.Verdict = check.Worst(verdicts...)
@@ -71,8 +112,10 @@ func Merge(l List, results []Result) Summary {
 	return s
 }
 
-func (s *Summary) add(r Result) {
-	s.Results = append(s.Results, Outcome{Verdict: r.Verdict(), Kind: r.Kind(), Result: r})
+func (s *Summary) add(r Result, before []Result) {
+	o := Outcome{Verdict: r.Verdict(), Kind: r.Kind(), Result: r}
+	o.compare(before)
+	s.Results = append(s.Results, o)
 	s.Counts[r.Kind()]++
 	s.Trials += len(r.Attempts)
 	for _, a := range r.Attempts {
@@ -84,6 +127,18 @@ func (s *Summary) add(r Result) {
 			s.Ended = end
 		}
 	}
+}
+
+// Slower returns the names of what took longer than ever of late.
+func (s Summary) Slower() []string {
+	var names []string
+	for _, o := range s.Results {
+		if o.Slower {
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Of returns the outcomes of a kind.

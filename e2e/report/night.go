@@ -69,3 +69,45 @@ func WriteNightProm(w io.Writer, s nightly.Summary) error {
 	}
 	return nil
 }
+
+// WriteNightMarkdown writes a night as Markdown: its verdict, and a row for each unit that is not as expected.
+func WriteNightMarkdown(w io.Writer, s nightly.Summary) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s: nightly, Kubernetes %s\n\n%d of %d as expected, commit `%s`.\n", s.Verdict,
+		clean(s.Kubernetes), s.Counts[nightly.Expected], s.Units+s.Soak, clean(s.Commit))
+	if slower := s.Slower(); len(slower) > 0 {
+		fmt.Fprintf(&b, "\nSlower than each of the last %d: %s.\n", nightly.TrendLength, strings.Join(slower, ", "))
+	}
+	head := "\n| verdict | kind | trial | seed | attempts | why |\n|---|---|---|---|---|---|\n"
+	cell := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'")
+	for _, o := range s.Results {
+		if o.Kind == nightly.Expected {
+			continue
+		}
+		fmt.Fprintf(&b, "%s| %s | %s | %s | %d | %s | %s |\n", head, o.Verdict, o.Kind, o.Name, o.Seed,
+			cell.Replace(o.Tally()), cell.Replace(clean(o.Worst().Why)))
+		head = ""
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteNightAnnotations writes a workflow command of GitHub Actions for each unit that is not as expected: an error for
+// FAIL, a warning for UNKNOWN.
+func WriteNightAnnotations(w io.Writer, s nightly.Summary) error {
+	var b strings.Builder
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A") // What ends a command or its data.
+	for _, o := range s.Results {
+		if o.Kind == nightly.Expected {
+			continue
+		}
+		level := "warning"
+		if o.Verdict == check.Fail {
+			level = "error"
+		}
+		fmt.Fprintf(&b, "::%s title=%s %s, seed %d::%s (%s)\n", level, o.Kind, o.Name, o.Seed,
+			data.Replace(clean(o.Worst().Why)), data.Replace(o.Tally()))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -19,6 +19,8 @@ const (
 	listFile  = "list.json"
 	NightFile = "nightly.json"
 	PromFile  = "nightly.prom"
+	// MarkdownFile is for a chat message, or the summary of a pipeline's job.
+	MarkdownFile = "summary.md"
 )
 
 // Night is where the results of nights are kept.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/nodelogs"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -183,19 +186,17 @@ func (c *runner) keepEvidence(ctx context.Context) error {
 	if c.dynamic == nil {
 		return nil // The cluster was not reached.
 	}
-	return errors.Join(
-		c.keepObjects(ctx),
-		c.onEachNode(ctx, c.keepMounts),
-		c.Cluster.CollectLogs(ctx, c.dir.File(rundir.NodesDir)),
-	)
-}
-
-func (c *runner) keepMounts(ctx context.Context, n clusters.Node) error {
-	table, err := clusters.Run(ctx, n, "cat", "/proc/1/mountinfo")
-	if err != nil {
-		return fmt.Errorf("read mount table of node %q: %w", n.Name(), err)
+	errs := make([]error, len(c.nodes)+1)
+	var all sync.WaitGroup
+	all.Go(func() { errs[len(c.nodes)] = c.keepObjects(ctx) })
+	for i, n := range c.nodes {
+		all.Go(func() {
+			age := bootclock.Now().Sub(c.began) + time.Minute
+			errs[i] = nodelogs.Collect(ctx, n, age, c.dir.File(filepath.Join(rundir.NodesDir, n.Name())))
+		})
 	}
-	return c.dir.WriteFile(filepath.Join(rundir.NodesDir, n.Name()+".mountinfo"), []byte(table))
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // keepObjects writes one YAML file for each resource. Pods of all namespaces are kept: one of the system may be to

@@ -98,7 +98,7 @@ func commands() []command {
 			runUndo},
 		{"volumes inspect", "[--database IMAGE] NAME...", "inspect local volumes of this node; prints JSON",
 			runVolumesInspect},
-		{"volumes make", "--file-system FS --size-mib N NAME...", "make and mount local volumes; prints JSON",
+		{"volumes make", "--file-system FS NAME=MIB...", "make and mount local volumes; prints JSON",
 			runVolumesMake},
 		{"volumes mount", "", "mount all local volumes of this node; prints JSON", runVolumesMount},
 		{"volumes remove", "NAME...", "remove local volumes of this node", runVolumesRemove},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
@@ -15,14 +17,18 @@ import (
 func runVolumesMake(ctx context.Context, std stdio, args []string) error {
 	fs := flags()
 	fileSystem := fs.String("file-system", nodevolume.FileSystemExt4, "file system of the volumes: ext4 or xfs")
-	size := fs.Int("size-mib", 0, "size of each volume in MiB")
 	names, err := parse(fs, args, 1, orMore)
 	if err != nil {
 		return err
 	}
 	volumes := make([]nodevolume.Volume, 0, len(names))
 	for _, name := range names {
-		v := nodevolume.Volume{PV: name, FileSystem: *fileSystem, SizeMiB: *size}
+		name, size, _ := strings.Cut(name, "=")
+		mib, err := strconv.Atoi(size)
+		if err != nil {
+			return badArguments("volume %q has size %q: use NAME=MIB, a size in MiB", name, size)
+		}
+		v := nodevolume.Volume{PV: name, FileSystem: *fileSystem, SizeMiB: mib}
 		if err := v.Validate(); err != nil {
 			return badArguments("%w", err)
 		}

@@ -4,8 +4,8 @@ import "testing"
 
 func TestVolumesRefusesBadArguments(t *testing.T) {
 	for _, args := range [][]string{
-		{"mount", "pv"}, {"make"}, {"make", "--size-mib", "64"}, {"make", "--size-mib", "64", "../etc"},
-		{"make", "--size-mib", "many", "pv"}, {"make", "--size-mib", "64", "--file-system", "btrfs", "pv"}, {"remove"},
+		{"mount", "pv"}, {"make"}, {"make", "pv"}, {"make", "../etc=64"},
+		{"make", "pv=many"}, {"make", "--file-system", "btrfs", "pv=64"}, {"remove"},
 		{"inspect"},
 	} {
 		code, out, messages := runAgent(t, nil, append([]string{"volumes"}, args...)...)

@@ -64,6 +64,7 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 			return f.certify(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	seedFlag(cmd, &f.run.seed)
 	f.run.register(cmd)
 	var profiles []string
 	for _, p := range scenarios.Profiles() {

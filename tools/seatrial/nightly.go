@@ -239,7 +239,7 @@ func (f *nightlyFlags) night(
 	took := time.Since(begin)
 	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
 		took.Round(time.Second), float64(runner.trials)/took.Hours())
-	return concludeNight(stdout, store, s)
+	return concludeNight(stdout, store, s, len(part.Units) == len(list.Units))
 }
 
 // soak returns the units of the part with other seeds.
@@ -355,20 +355,27 @@ func writeNight(store rundir.Night, part nightly.List, roots []string) (nightly.
 		}
 		return filepath.ToSlash(to)
 	}
-	var junit, html, prom bytes.Buffer
+	var junit, html, prom, markdown bytes.Buffer
 	data, err := json.MarshalIndent(s, "", "  ")
 	err = errors.Join(err, report.WriteNightJUnit(&junit, s), page.WriteNight(&html, s, link),
-		report.WriteNightProm(&prom, s))
+		report.WriteNightProm(&prom, s), report.WriteNightMarkdown(&markdown, s))
 	if err != nil {
 		return s, fmt.Errorf("render the night: %w", err)
 	}
 	return s, errors.Join(
 		store.WriteFile(rundir.NightFile, append(data, '\n')), store.WriteFile(rundir.JUnitFile, junit.Bytes()),
-		store.WriteFile(rundir.IndexFile, html.Bytes()), store.WriteFile(rundir.PromFile, prom.Bytes()))
+		store.WriteFile(rundir.IndexFile, html.Bytes()), store.WriteFile(rundir.PromFile, prom.Bytes()),
+		store.WriteFile(rundir.MarkdownFile, markdown.Bytes()))
 }
 
-// concludeNight prints what was not as expected, and the verdict last.
-func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary) error {
+// concludeNight prints what was not as expected, and the verdict last. On GitHub Actions it prints the annotations of a
+// whole night: those of its shards would be shown beside them.
+func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary, whole bool) error {
+	if whole && os.Getenv("GITHUB_ACTIONS") == "true" {
+		if err := report.WriteNightAnnotations(stdout, s); err != nil {
+			return fmt.Errorf("print annotations: %w", err)
+		}
+	}
 	for _, o := range s.Results {
 		if o.Kind != nightly.Expected {
 			say(stdout, "%-8s %-8s %s, seed %d: %s (%s)", o.Verdict, o.Kind, o.Name, o.Seed, o.Worst().Why,
@@ -407,7 +414,7 @@ result files only: a unit of the list without a result in any shard is UNKNOWN. 
 			if err != nil {
 				return err
 			}
-			return concludeNight(cmd.OutOrStdout(), store, s)
+			return concludeNight(cmd.OutOrStdout(), store, s, true)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write below this directory, in nightly/ (default: the first DIR)")

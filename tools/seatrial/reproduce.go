@@ -47,6 +47,7 @@ The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 i
 			return f.reproduce(cmd.Context(), batches(found), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	seedFlag(cmd, &f.run.seed)
 	f.run.register(cmd)
 	cmd.Flags().IntVar(&f.times, "times", 1, "attempts for each case; each volume of a run is one")
 	return cmd

@@ -46,6 +46,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newList(),
 		newNightly(),
 		newPlan(),
+		newReplay(),
 		newReport(),
 		newReproduce(),
 		newRun(),

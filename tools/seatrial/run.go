@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -27,6 +28,8 @@ type runFlags struct {
 	runs     string
 	keep     bool
 	verbose  bool
+
+	ran func(*rundir.Dir) error // Called after the trial with its run directory, unless nil.
 }
 
 func newRun() *cobra.Command {
@@ -51,6 +54,7 @@ nothing unless --yes-context names that context.`,
 			return f.run(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	seedFlag(cmd, &f.seed)
 	f.register(cmd)
 	cmd.Flags().StringVar(&f.workload, "workload", "",
 		"try the StatefulSet of yours that this file describes, see docs/workloads.md")
@@ -60,7 +64,6 @@ nothing unless --yes-context names that context.`,
 
 // register adds the flags of all commands that run plans.
 func (f *runFlags) register(cmd *cobra.Command) {
-	seedFlag(cmd, &f.seed)
 	f.cluster.register(cmd)
 	cmd.Flags().StringVar(&f.runs, "runs", defaultRunsDir(),
 		"parent of the run directories ($ARTIFACTS/runs if that is set)")
@@ -121,6 +124,11 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
 	})
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
+	if f.ran != nil && out.Dir != nil {
+		if err := f.ran(out.Dir); err != nil {
+			say(stderr, "error: %s", visible(err.Error()))
+		}
+	}
 	if err != nil {
 		return f.concludeHurt(out, err, stdout, stderr)
 	}

@@ -57,10 +57,14 @@ func scripted(t *testing.T) (*fake.Node, map[string]string) {
 		delete(files, argv[2])
 		return clusters.Result{}, nil
 	}, "mv", "-f", "*", "*")
-	for _, program := range []string{"chmod", "rm", "systemctl"} {
-		node.On([]string{program, "..."})
-	}
-	node.On([]string{AgentPath, "tail", LedgerPath}, fake.Reply{Stdout: onLine(t)})
+	node.On([]string{"chmod", "..."})
+	on(func(argv []string, stdin string) (clusters.Result, error) {
+		if sum := sha256.Sum256([]byte(files[argv[4]])); hex.EncodeToString(sum[:]) != argv[5] {
+			return clusters.Result{}, &clusters.ExitError{Argv: argv, ExitCode: otherProgram}
+		}
+		files[argv[6]] = stdin
+		return clusters.Result{Stdout: []byte(onLine(t))}, nil
+	}, "sh", "-c", begin, "...")
 	return node, files
 }
 
@@ -119,13 +123,11 @@ func TestInstallFails(t *testing.T) {
 		{"disk full", "No space left", func(n *fake.Node) {
 			n.On([]string{"dd", "..."}, fake.Reply{ExitCode: 1, Stderr: "dd: No space left on device"})
 		}},
-		{"unit fails", "said last: mark: not permitted", func(n *fake.Node) {
-			n.On([]string{"systemctl", "enable", "--no-reload", "--now", UnitName},
-				fake.Reply{ExitCode: 1, Stderr: "Job failed."})
-			n.On([]string{"journalctl", "..."}, fake.Reply{Stdout: "mark: not permitted\n"})
+		{"unit fails", `begin ledger on node "c-worker": exit code 1: Job failed.`, func(n *fake.Node) {
+			n.On([]string{"sh", "..."}, fake.Reply{ExitCode: 1, Stderr: "Job failed.\nmark: not permitted\n"})
 		}},
 		{"ledger says nothing", "does not say that the ledger is on", func(n *fake.Node) {
-			n.On([]string{AgentPath, "tail", LedgerPath})
+			n.On([]string{"sh", "..."}, fake.Reply{})
 		}},
 		{"strange hash", "answer is", func(n *fake.Node) {
 			n.On([]string{"sha256sum", "*"}, fake.Reply{Stdout: "ab c"})

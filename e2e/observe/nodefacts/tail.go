@@ -138,21 +138,26 @@ var errSilent = errors.New("the file was silent")
 
 // follow reads from the offset on until the connection ends, falls silent, or ctx ends.
 func (r *reader) follow(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	// The agent follows the file while its standard input is open. To cut the command off costs a search of the node's
+	// processes.
+	alive, end := io.Pipe()
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	endInput := func() { _ = end.Close() } // The close of such a pipe never fails.
+	defer context.AfterFunc(running, endInput)()
+	defer context.AfterFunc(ctx, func() {
+		endInput()
+		time.AfterFunc(lastPause, func() { cancel(ctx.Err()) })
+	})()
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	// The agent follows the file while its standard input is open.
-	alive, end := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = end.Close() }) // The close of such a pipe never fails.
-	defer stop()
-	err := r.tail(ctx, clusters.Command{
+	err := r.tail(running, clusters.Command{
 		Argv:   []string{AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
 		Stdin:  alive,
 		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
 	})
-	_ = end.Close() // The close of such a pipe never fails.
-	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+	endInput()
+	if cause := context.Cause(running); errors.Is(cause, errSilent) {
 		return cause
 	}
 	return err

@@ -84,3 +84,37 @@ func TestTheMorningFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestTheMorningMessages: only what is not as expected is told, and nothing that a trial says ends a line of a table or
+// of a workflow command.
+func TestTheMorningMessages(t *testing.T) {
+	s := madeUpNight()
+	for i := range s.Results {
+		for k := range s.Results[i].Attempts {
+			s.Results[i].Attempts[k].Why = "a | b\n::set-env 5%"
+		}
+	}
+	var table, commands bytes.Buffer
+	if err := report.WriteNightMarkdown(&table, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.WriteNightAnnotations(&commands, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(table.String(), "\n| "); got != 5 || strings.Contains(table.String(), "sound") {
+		t.Errorf("%d rows, want the head and 4:\n%s", got, &table)
+	}
+	lines := strings.Split(strings.TrimSuffix(commands.String(), "\n"), "\n")
+	if len(lines) != 4 || strings.Count(commands.String(), "::error ") != 2 {
+		t.Errorf("%d commands, want 4, 2 of them errors:\n%s", len(lines), &commands)
+	}
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "::error title=") && !strings.HasPrefix(l, "::warning title=") ||
+			strings.Contains(l, "5%") && !strings.Contains(l, "5%25") {
+			t.Errorf("command %q", l)
+		}
+	}
+	if !strings.Contains(table.String(), `a \| b`) {
+		t.Errorf("a cell is not escaped:\n%s", &table)
+	}
+}

@@ -160,6 +160,12 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 			{Name: "trials", Value: fmt.Sprintf("%d in %s, without the making of clusters", s.Trials, spent)},
 		}
 	}
+	if slower := s.Slower(); len(slower) > 0 {
+		about = append(about, report.Item{
+			Name:  fmt.Sprintf("slower than each of the last %d", nightly.TrendLength),
+			Value: strings.Join(slower, ", "),
+		})
+	}
 	return render(w, "night.html", "", template.FuncMap{"link": link}, struct {
 		nightly.Summary
 		Why      string

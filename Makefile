@@ -29,7 +29,7 @@ ARCHITECTURES = amd64 arm64
 BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
-WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
+WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e examples fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
 GATED = $(call WITH,SEATRIAL_E2E)
 LONG = $(call WITH,SEATRIAL_LONG)

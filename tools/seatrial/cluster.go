@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -106,15 +105,10 @@ func (f *clusterFlags) options(
 	ctx context.Context, stderr io.Writer, plans ...plan.Plan,
 ) (m trial.ClusterOptions, err error) {
 	var first plan.Plan
-	for i, p := range plans {
-		if i == 0 {
-			first, m.NoDatabase = p, true
-		}
-		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), m.NoDatabase && p.Workload.External != nil
-		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
-			m.Storages = append(m.Storages, name)
-		}
+	if len(plans) > 0 {
+		first = plans[0]
 	}
+	m = trial.OptionsFor(plans...)
 	m.CacheDir, m.Progress = f.cache, stderr
 	if m.Program, err = os.Executable(); err != nil { // Its watchdog outlives the trial.
 		return m, fmt.Errorf("find this program: %w", err)

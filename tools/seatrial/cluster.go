@@ -87,6 +87,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.yes, "yes-context", "",
 		"confirm that the existing cluster of this context may be broken; without it nothing is touched")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
+	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
 }
 
@@ -199,6 +200,9 @@ func prepare(ctx context.Context, m trial.ClusterOptions) (*trial.Place, error) 
 	var taken *lock.TakenError
 	if errors.As(err, &taken) {
 		return nil, badArguments("%w", err)
+	}
+	if n, ok := m.Progress.(*narrator); ok && err == nil {
+		n.follow(place)
 	}
 	return place, err
 }

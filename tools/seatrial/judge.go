@@ -35,6 +35,8 @@ the verdict is the same, byte for byte with -o json. The exit code is that of ru
 plan.json is missing or contradicts it, that is a warning.`,
 		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
 		Args:    exactly("RUNDIR"),
+
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := load(args[0])
 			if err != nil {
@@ -61,6 +63,8 @@ func newReport() *cobra.Command {
 		Example: "  seatrial report runs/latest\n  seatrial report --open runs/latest\n" +
 			"  seatrial report runs/latest -o html > report.html",
 		Args: exactly("RUNDIR"),
+
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return show(cmd, args[0], output, all, open)
 		},
@@ -135,7 +139,9 @@ func listed(words []string) string {
 // outputFlag adds the flag that says how to print; the first word is the default.
 func outputFlag(cmd *cobra.Command, output *string, words ...string) *pflag.Flag {
 	*output = words[0]
-	return cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
+	flag := cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
+	completeFlag(cmd, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	return flag
 }
 
 func load(path string) (report.Judged, error) {

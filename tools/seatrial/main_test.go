@@ -220,13 +220,28 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestCompletion holds that the names of scenarios, cases and entries are completed.
+// TestCompletion holds that the names of scenarios, cases, entries, outputs and runs are completed.
 func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("ARTIFACTS", "")
+	run := "runs/smoke/20260101T000000Z-7"
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(run+"/verdict.json", []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"run", ""}, "smoke-disk"},
+		{[]string{"run", ""}, "k8s-124334"},
+		{[]string{"list", "faults", "-o", ""}, "markdown"},
+		{[]string{"judge", ""}, "runs/latest"},
+		{[]string{"report", "runs/smo"}, run},
+		{[]string{"explain", ""}, run},
+		{[]string{"heal", "--journal", ""}, "runs/latest"},
 		{[]string{"plan", ""}, "set-canary-light"},
 		{[]string{"reproduce", "k8s-121937", ""}, "k8s-124334"},
 		{[]string{"describe", ""}, "workload"},

@@ -26,7 +26,7 @@ func newPlan() *cobra.Command {
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
 		Args: atMost("SCENARIO"),
 
-		ValidArgsFunction: complete("scenarios"),
+		ValidArgsFunction: complete("scenarios", "cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {

@@ -42,7 +42,7 @@ nothing unless --yes-context names that context.`,
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
 		Args: atMost("SCENARIO"),
 
-		ValidArgsFunction: complete("scenarios"),
+		ValidArgsFunction: complete("scenarios", "cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {

@@ -49,7 +49,7 @@ plan.json is missing or contradicts it, that is a warning.`,
 			return verdictExit(j.Report.Verdict)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle")
+	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle", "perfetto")
 	allFlag(cmd, &all)
 	return cmd
 }
@@ -88,9 +88,9 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 
 // showFlags are the flags of the commands that show a run.
 func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
-	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle")
-	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, or " +
-		"chronicle (what happened to one volume, and when, in about 60 lines)"
+	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle", "perfetto")
+	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, " +
+		"chronicle (what happened to one volume, and when, in about 60 lines), or perfetto (a trace for ui.perfetto.dev)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }
@@ -165,6 +165,8 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 		return report.WriteJUnit(w, j)
 	case "chronicle":
 		return report.WriteChronicle(w, j, o)
+	case "perfetto":
+		return report.WriteTrace(w, j)
 	}
 	return page.Write(w, j)
 }

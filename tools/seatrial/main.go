@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/go-logr/logr"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // Kubeconfigs with OIDC, as kubectl takes them.
 	"k8s.io/klog/v2"
 
 	"github.com/seatrial/seatrial/e2e/trial"

@@ -7,17 +7,19 @@
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
 #   TIMES=5         attempts for each case of `make cases`
 #   BUDGET=2h       how long `make nightly` begins trials
+#   VERSION=v1.2.3  the version of `make release`; KEY=file signs its checksums
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases certify upgrade nightly kill-matrix demo bench verify fix docs clean doctor build release \
+.PHONY: help trial test unit pages e2e sets long cases certify upgrade nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
 SCENARIO ?= smoke
 TIMES ?= 5
+VERSION ?= v0.0.0
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 
@@ -29,7 +31,7 @@ ARCHITECTURES = amd64 arm64
 BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
-WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e fixtures tools | \
+WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e examples fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
 GATED = $(call WITH,SEATRIAL_E2E)
 LONG = $(call WITH,SEATRIAL_LONG)
@@ -147,7 +149,7 @@ build: modules ## Build bin/seatrial, and beside it what it puts on nodes; 1 min
 	@for program in $(PROGRAMS); do $(BUILD) -buildvcs=false -o bin/$${program%%=*} ./$${program#*=}; done
 	$(BUILD) -buildvcs=auto -o bin/seatrial ./tools/seatrial
 
-release: modules ## Build bin/release: seatrial in one file for each architecture, with what it puts on nodes; 5 min
+release: modules ## Build bin/release: one file for each architecture, SBOMs, krew manifest, checksums; 5 min
 	@rm -rf bin/release clusters/program/programs-*.tar.gz; mkdir -p bin/release
 	@for arch in $(ARCHITECTURES); do \
 		export GOFLAGS= GOOS=linux GOARCH=$$arch; work=bin/release/programs-$$arch; mkdir $$work; \
@@ -159,7 +161,11 @@ release: modules ## Build bin/release: seatrial in one file for each architectur
 		$(BUILD) -buildvcs=auto -tags release -o bin/release/seatrial-linux-$$arch ./tools/seatrial; \
 		rm -r $$work; \
 	done
-	@cd bin/release && sha256sum seatrial-* | tee SHA256SUMS && ls -l
+	@go run ./tools/release -version $(VERSION) $(if $(KEY),-key $(KEY)) bin/release; ls -l bin/release
+
+reproducible: ## Build the release of the last commit twice, in two directories, and compare every byte; 10 min
+	@rm -rf bin/first bin/second; for n in first second; do git clone -q . bin/$$n; $(MAKE) -C bin/$$n release; done
+	@diff -r bin/first/bin/release bin/second/bin/release && echo "reproducible: the same bytes"; rm -rf bin/first bin/second
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -64,7 +65,8 @@ func RuncWrap() Program {
 func Seatrial() Program { return Program{"seatrial", module + "tools/seatrial", "SEATRIAL_PROGRAM"} }
 
 // Find returns the path of the program: that in $Variable, else that beside the running program, else that which the
-// running program carries, else that which the go command builds from the module at hand. A carried or built program is
+// running program carries, else that which the go command builds from the module at hand, or installs from the module
+// proxy if `go install` made the running program. A carried or built program is
 // linked statically and kept in the user's cache directory under its own hash. Nodes must have this machine's
 // architecture.
 func (p Program) Find(ctx context.Context, log *slog.Logger) (string, error) {
@@ -176,6 +178,16 @@ func unpack(archive, dir string) error {
 	}
 }
 
+// released returns the version by which `go install` made the running program, or "": a build in a checkout has its
+// commit, and is built from the tree.
+func released() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Sum == "" || info.Main.Path+"/" != module {
+		return "" // Only a module from a proxy has a checksum.
+	}
+	return info.Main.Version
+}
+
 // build builds the program; a second build takes a second, by the go command's cache. The program does not hold the
 // commit, so that its hash, and with it the database image, changes only with the program.
 func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err error) {
@@ -193,11 +205,15 @@ func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err 
 	log.Info("building a program for the nodes", "package", p.Source)
 	cmd := exec.CommandContext(ctx,
 		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", built, p.Source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+	if v := released(); v != "" {
+		built = filepath.Join(fresh, filepath.Base(p.Source))
+		cmd = exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", p.Source+"@"+v)
+	}
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off", "GOBIN="+fresh)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("go build %s: %w: %s", p.Source, err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(said.String()))
 	}
 	text, err := os.ReadFile(built)
 	if err != nil {

@@ -10,19 +10,27 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
+	"github.com/seatrial/seatrial/e2e/trialtest"
+	"github.com/seatrial/seatrial/e2e/trialtest/ginkgotest"
 )
 
 var _ = Describe("a trial of MySQL on local volumes", Serial,
 	Label("storage", "statefulset", "mysql", "disruptive"), func() {
 		It("passes the smoke scenario: kubelet killed, node cut off, node rebooted, scaled to one and back",
 			Label("smoke", "slow"), SpecTimeout(12*time.Minute), func(ctx SpecContext) {
-				out := runScenario(ctx, "smoke")
-				expectVerdict(out, check.Pass)
-				for _, r := range out.Report.Results {
+				cluster, err := trialtest.On(at.place, ginkgotest.WithDefaults(
+					trialtest.Options{Scenarios: []string{"smoke"}, Runs: runsDir()}))
+				Expect(err).NotTo(HaveOccurred())
+				listening := listenUp()
+				out := ginkgotest.Run(ctx, cluster, "smoke")
+				listening.expectNone()
+				Expect(out).To(ginkgotest.Pass())
+				for _, r := range out.Results {
 					Expect(r.Evidence).To(BeNumerically(">", 0), "evidence of check %q", r.Check)
 				}
-				expectSameAgain(out)
+				expectSameAgain(out.Dir)
 			})
 	})
 
@@ -83,13 +91,15 @@ func expectVerdict(out trial.Outcome, want check.Verdict) {
 }
 
 // expectSameAgain judges the saved run again: the verdict must be the same, byte for byte.
-func expectSameAgain(out trial.Outcome) {
+func expectSameAgain(path string) {
 	GinkgoHelper()
-	before, err := out.Dir.ReadFile("verdict.json")
+	dir, err := rundir.Open(path)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = trial.JudgeAndWrite(out.Dir, trial.AllParts().Checks)
+	before, err := dir.ReadFile(rundir.VerdictFile)
 	Expect(err).NotTo(HaveOccurred())
-	after, err := out.Dir.ReadFile("verdict.json")
+	_, err = trial.JudgeAndWrite(dir, trial.AllParts().Checks)
+	Expect(err).NotTo(HaveOccurred())
+	after, err := dir.ReadFile(rundir.VerdictFile)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(string(after)).To(Equal(string(before)))
 }

@@ -82,19 +82,26 @@ func runScenario(ctx context.Context, scenario string) trial.Outcome {
 func carryOut(ctx context.Context, s plan.Scenario, command string) trial.Outcome {
 	GinkgoHelper()
 	seed := uint64(GinkgoRandomSeed())
+	defer AttachProgressReporter(at.place.Status)()
 	listening := listenUp()
 	out, err := at.place.Run(ctx, trial.RunOptions{
 		Plan: plan.Make(s, seed), RunsDir: runsDir(), Progress: GinkgoWriter,
 		Header: report.Run{CommandLine: []string{"seatrial", command, s.Name, "--seed", fmt.Sprint(seed)}},
 	})
-	agents, found := listening.end()
+	listening.expectNone()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(found).To(BeEmpty(), "no program of Seatrial listens on a socket")
-	Expect(agents).To(BeNumerically(">=", 3), "the agents on three nodes were checked")
 	AddReportEntry("seed", seed)
 	AddReportEntry("run directory", out.Dir.Path())
 	AddReportEntry("verdict", string(out.Report.Verdict))
 	return out
+}
+
+// expectNone fails the spec if a program of Seatrial listened on a socket.
+func (e *ears) expectNone() {
+	GinkgoHelper()
+	agents, found := e.end()
+	Expect(found).To(BeEmpty(), "no program of Seatrial listens on a socket")
+	Expect(agents).To(BeNumerically(">=", 3), "the agents on three nodes were checked")
 }
 
 var _ = ReportAfterSuite("junit", func(r Report) {

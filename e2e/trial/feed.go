@@ -31,6 +31,7 @@ type feed struct {
 	objects *world.Objects      // Decodes pods.
 	paths   map[mountKey]string // The paths of mounts below the kubelet's directory.
 	acked   map[string]int      // Operations, by instance.
+	lastAck history.Time        // When the last of them was acknowledged.
 	hurt    map[string]bool     // The instances that a fault hurt since a load step last waited for them.
 	ending  map[string]bool     // The pods that were asked to end, by uid.
 	stirred history.Time        // When the harness last saw a pod created, deleted, or asked to end.
@@ -75,6 +76,7 @@ func (f *feed) see(e history.Event, now history.Time) {
 	case e.Op != nil:
 		if e.Op.Stage == history.StageOK {
 			f.acked[e.Op.Instance]++
+			f.lastAck = max(f.lastAck, e.Span.NotAfter)
 		}
 		if !f.counting || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
 			return
@@ -154,6 +156,16 @@ func (f *feed) acknowledged(instance string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.acked[instance]
+}
+
+// total returns how many operations were acknowledged, and when the last one was.
+func (f *feed) total() (acked int, last history.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.acked {
+		acked += n
+	}
+	return acked, f.lastAck
 }
 
 // after returns the kept facts but the first n, and a channel that is closed when there are more.

@@ -9,13 +9,16 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
@@ -41,6 +44,19 @@ type ClusterOptions struct {
 	Log               *slog.Logger
 }
 
+// OptionsFor returns the options of a cluster that all plans fit on.
+func OptionsFor(plans ...plan.Plan) ClusterOptions {
+	var m ClusterOptions
+	for i, p := range plans {
+		external := p.Workload.External != nil
+		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), (i == 0 || m.NoDatabase) && external
+		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
+			m.Storages = append(m.Storages, name)
+		}
+	}
+	return m
+}
+
 // Place is a cluster that is ready for trials.
 type Place struct {
 	Cluster clusters.Cluster
@@ -55,6 +71,7 @@ type Place struct {
 	imageSource      string
 	versions         map[string]string
 	nodeImages       map[string]string // By version, of those to upgrade to.
+	running          atomic.Pointer[runner]
 }
 
 // leaveBound is how long deleting a cluster may take.

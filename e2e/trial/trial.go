@@ -90,6 +90,7 @@ type runner struct {
 	revision    atomic.Pointer[string] // The revision of the pod template that was requested last.
 	active      activeFaults
 	removed     bool // Workload and volumes.
+	open        openPhases
 }
 
 // Run carries out a plan and judges the record: start the observers, deploy the workload, show the steady state, run
@@ -101,6 +102,8 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	p.running.Store(c)
+	defer p.running.Store(nil)
 	runErr := c.carryOut(ctx)
 	if runErr != nil {
 		c.log.Error("the trial was cut short", "err", runErr)
@@ -285,10 +288,12 @@ func (c *runner) recorded(ctx context.Context, p history.Phase, do func(context.
 		label = fmt.Sprintf("step %d", p.Step)
 	}
 	fmt.Fprintf(c.Progress, "%8s  %-8s %s\n", c.sinceBegin(begin), label, p.Detail)
+	closed := c.open.add(openPhase{what: label + ": " + p.Detail, since: begin})
 	err := ctx.Err()
 	if err == nil {
 		err = do(ctx)
 	}
+	closed()
 	if err == nil {
 		err = c.rec.Err() // Without a record the rest of the trial is pointless.
 	}

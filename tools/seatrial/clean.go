@@ -55,6 +55,7 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 	}
 	access.register(cmd)
 	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
+	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
 	cmd.Flags().BoolVar(&force, "force", false, "also delete clusters with a running trial")
 	return cmd

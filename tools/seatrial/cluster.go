@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -88,6 +87,7 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.yes, "yes-context", "",
 		"confirm that the existing cluster of this context may be broken; without it nothing is touched")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
+	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
 }
 
@@ -106,15 +106,10 @@ func (f *clusterFlags) options(
 	ctx context.Context, stderr io.Writer, plans ...plan.Plan,
 ) (m trial.ClusterOptions, err error) {
 	var first plan.Plan
-	for i, p := range plans {
-		if i == 0 {
-			first, m.NoDatabase = p, true
-		}
-		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), m.NoDatabase && p.Workload.External != nil
-		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
-			m.Storages = append(m.Storages, name)
-		}
+	if len(plans) > 0 {
+		first = plans[0]
 	}
+	m = trial.OptionsFor(plans...)
 	m.CacheDir, m.Progress = f.cache, stderr
 	if m.Program, err = os.Executable(); err != nil { // Its watchdog outlives the trial.
 		return m, fmt.Errorf("find this program: %w", err)
@@ -205,6 +200,9 @@ func prepare(ctx context.Context, m trial.ClusterOptions) (*trial.Place, error) 
 	var taken *lock.TakenError
 	if errors.As(err, &taken) {
 		return nil, badArguments("%w", err)
+	}
+	if n, ok := m.Progress.(*narrator); ok && err == nil {
+		n.follow(place)
 	}
 	return place, err
 }

@@ -73,6 +73,7 @@ The exit code does not depend on what is found.`,
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
 	outputFlag(cmd, &f.output, "text", "json")
+	cmd.ValidArgsFunction = completeRuns
 	return cmd
 }
 

@@ -63,6 +63,8 @@ reports what it could not do; timers on the control plane keep trying.`,
 	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
 	cmd.Flags().StringVar(&dir, "journal", "", "list and undo the faults of this run directory only")
 	cmd.Flags().StringVar(&one, "cluster", "", "undo the faults on this cluster only")
+	completeFlag(cmd, "journal", completeRuns)
+	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&all, "all", false, "undo the faults of every run on every cluster (default)")
 	return cmd
 }

@@ -35,6 +35,8 @@ the verdict is the same, byte for byte with -o json. The exit code is that of ru
 plan.json is missing or contradicts it, that is a warning.`,
 		Example: "  seatrial judge runs/latest\n  seatrial judge runs/latest -o json | diff - runs/latest/verdict.json",
 		Args:    exactly("RUNDIR"),
+
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := load(args[0])
 			if err != nil {
@@ -47,7 +49,7 @@ plan.json is missing or contradicts it, that is a warning.`,
 			return verdictExit(j.Report.Verdict)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle")
+	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle", "perfetto")
 	allFlag(cmd, &all)
 	return cmd
 }
@@ -61,6 +63,8 @@ func newReport() *cobra.Command {
 		Example: "  seatrial report runs/latest\n  seatrial report --open runs/latest\n" +
 			"  seatrial report runs/latest -o html > report.html",
 		Args: exactly("RUNDIR"),
+
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return show(cmd, args[0], output, all, open)
 		},
@@ -84,9 +88,9 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 
 // showFlags are the flags of the commands that show a run.
 func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
-	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle")
-	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, or " +
-		"chronicle (what happened to one volume, and when, in about 60 lines)"
+	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle", "perfetto")
+	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, " +
+		"chronicle (what happened to one volume, and when, in about 60 lines), or perfetto (a trace for ui.perfetto.dev)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }
@@ -135,7 +139,9 @@ func listed(words []string) string {
 // outputFlag adds the flag that says how to print; the first word is the default.
 func outputFlag(cmd *cobra.Command, output *string, words ...string) *pflag.Flag {
 	*output = words[0]
-	return cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
+	flag := cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
+	completeFlag(cmd, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	return flag
 }
 
 func load(path string) (report.Judged, error) {
@@ -159,6 +165,8 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 		return report.WriteJUnit(w, j)
 	case "chronicle":
 		return report.WriteChronicle(w, j, o)
+	case "perfetto":
+		return report.WriteTrace(w, j)
 	}
 	return page.Write(w, j)
 }

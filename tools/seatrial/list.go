@@ -253,13 +253,6 @@ func namesOf(kind string) []string {
 	return names
 }
 
-// complete completes every argument with the names of a kind.
-func complete(kind string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return namesOf(kind), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
 func describe(w io.Writer, kind string, e entry) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tab, "%s\t%s\n", kind, e.Name)

@@ -8,13 +8,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
 
 	"github.com/go-logr/logr"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // Kubeconfigs with OIDC, as kubectl takes them.
 	"k8s.io/klog/v2"
+
+	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // The exit codes, those of Jepsen's command line.
@@ -48,8 +52,14 @@ func badArguments(format string, args ...any) error {
 
 func main() {
 	klog.SetLogger(logr.Discard()) // Logs of libraries are not messages for the user.
-	ctx, stop := interruptible(context.Background(), os.Stderr)
-	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stderr := newNarrator(os.Stderr)
+	if !slices.Contains(os.Args[:min(2, len(os.Args))], trial.OutsideCommand) { // It logs, and nobody waits for it.
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGUSR1)
+		stderr.narrate(asked)
+	}
+	ctx, stop := interruptible(context.Background(), stderr)
+	code := run(ctx, os.Args, os.Stdout, stderr)
 	stop()
 	os.Exit(code)
 }

@@ -220,13 +220,61 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestCompletion holds that the names of scenarios, cases and entries are completed.
+// TestGitHub holds that a job of GitHub Actions gets a note for each failed check, escaped, and a summary.
+func TestGitHub(t *testing.T) {
+	j, err := load("../../fixtures/recorded/selftest-deleted-row-42-fail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary := filepath.Join(t.TempDir(), "summary")
+	env := map[string]string{"GITHUB_STEP_SUMMARY": summary}
+	tell := func() string {
+		var out strings.Builder
+		if err := tellGitHub(j, &out, func(name string) string { return env[name] }); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := tell(); got != "" {
+		t.Errorf("elsewhere: %q", got)
+	}
+	env["GITHUB_ACTIONS"] = "true"
+	for i := range j.Report.Results {
+		if r := &j.Report.Results[i]; len(r.Findings) > 0 {
+			r.Check, r.Findings[0].Sentence = "a,b:c", "100 %\n::error::lost"
+		}
+	}
+	if got, want := tell(), "::error title=Seatrial%3A a%2Cb%3Ac::100 %25%0A::error::lost\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	text, err := os.ReadFile(summary)
+	if err != nil || !strings.HasPrefix(string(text), "```text\nFAIL") || !strings.HasSuffix(string(text), "--seed 42\n```\n") {
+		t.Errorf("summary %q, %v", text, err)
+	}
+}
+
+// TestCompletion holds that the names of scenarios, cases, entries, outputs and runs are completed.
 func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("ARTIFACTS", "")
+	run := "runs/smoke/20260101T000000Z-7"
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(run+"/verdict.json", []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"run", ""}, "smoke-disk"},
+		{[]string{"run", ""}, "k8s-124334"},
+		{[]string{"list", "faults", "-o", ""}, "markdown"},
+		{[]string{"judge", ""}, "runs/latest"},
+		{[]string{"report", "runs/smo"}, run},
+		{[]string{"explain", ""}, run},
+		{[]string{"heal", "--journal", ""}, "runs/latest"},
 		{[]string{"plan", ""}, "set-canary-light"},
 		{[]string{"reproduce", "k8s-121937", ""}, "k8s-124334"},
 		{[]string{"describe", ""}, "workload"},

@@ -72,6 +72,7 @@ fit into the rest of the budget does not start; one that has started is not cut 
 	f.run.cluster.registerImages(cmd)
 	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
 		"name of the kind clusters, one at a time")
+	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
 	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +26,7 @@ func newPlan() *cobra.Command {
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
 		Args: atMost("SCENARIO"),
 
-		ValidArgsFunction: complete("scenarios"),
+		ValidArgsFunction: complete("scenarios", "cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {
@@ -200,67 +197,15 @@ func readPlan(name string, seed uint64) (plan.Plan, error) {
 	return p, nil
 }
 
-// maxManifests bounds the manifests of a workload: a plan holds them.
-const maxManifests = 1 << 20
-
 // putWorkload puts the workload of a file, and the manifests that it names, into a plan; it touches nothing.
 func putWorkload(p plan.Plan, name string) (plan.Plan, error) {
-	const cannot = "the workload cannot be tried:"
 	data, err := readFile(os.Stdin, name)
 	if err != nil {
 		return p, badArguments("--workload %w", err)
 	}
-	f, err := plan.DecodeWorkload(data)
+	p, err = trial.PutWorkload(trial.AllParts(), p, data, filepath.Dir(name))
 	if err != nil {
-		return p, badArguments("--workload %q: %w", name, illegal(cannot, err))
-	}
-	text, err := readManifests(filepath.Dir(name), f.Manifests)
-	if err != nil {
-		return p, badArguments("--workload %q: manifests: %w", name, err)
-	}
-	p, err = f.Put(p, text)
-	if err == nil {
-		err = trial.Validate(trial.AllParts(), p)
-	}
-	if err != nil {
-		return p, badArguments("--workload %q: %w", name, illegal(cannot, err))
+		return p, badArguments("--workload %q: %w", name, illegal("the workload cannot be tried:", err))
 	}
 	return p, nil
-}
-
-// readManifests reads a file, or every file of a folder that ends in .yaml, .yml or .json, in the order of their names.
-func readManifests(dir, name string) (string, error) {
-	if name == "" {
-		return "", nil
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
-	}
-	files := []string{name}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			return "", err
-		}
-		files = nil
-		for _, e := range entries {
-			if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-				files = append(files, filepath.Join(name, e.Name()))
-			}
-		}
-	}
-	var all bytes.Buffer
-	for _, file := range files {
-		data, err := readFile(strings.NewReader(""), file)
-		if err != nil {
-			return "", err
-		}
-		all.Write(data)
-		all.WriteString("\n---\n")
-	}
-	if len(files) == 0 || all.Len() > maxManifests {
-		return "", badArguments("%q: %d files, %d bytes; give at least one, and at most %d bytes", name, len(files),
-			all.Len(), maxManifests)
-	}
-	return all.String(), nil
 }

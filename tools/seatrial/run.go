@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -45,7 +47,7 @@ nothing unless --yes-context names that context.`,
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
 		Args: atMost("SCENARIO"),
 
-		ValidArgsFunction: complete("scenarios"),
+		ValidArgsFunction: complete("scenarios", "cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := f.plan(args)
 			if err != nil {
@@ -211,6 +213,9 @@ func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := tellGitHub(j, stdout, os.Getenv); err != nil {
+		return err
+	}
 	if err := writeJudged(stdout, j, "text", false); err != nil {
 		return err
 	}
@@ -219,6 +224,37 @@ func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 		return &exitError{code: exitHarness, err: err}
 	}
 	return verdictExit(j.Report.Verdict)
+}
+
+// tellGitHub adds the summary of a run to the page of a job of GitHub Actions, and a note for each check that failed.
+// Elsewhere it does nothing.
+func tellGitHub(j report.Judged, stdout io.Writer, getenv func(string) string) error {
+	if getenv("GITHUB_ACTIONS") != "true" {
+		return nil
+	}
+	// Text and properties are escaped differently (actions/toolkit, packages/core/src/command.ts).
+	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	for _, r := range j.Report.Results {
+		if len(r.Findings) > 0 {
+			fmt.Fprintf(stdout, "::error title=%s::%s\n", property.Replace("Seatrial: "+r.Check),
+				text.Replace(visible(r.Findings[0].Sentence)))
+		}
+	}
+	name := getenv("GITHUB_STEP_SUMMARY")
+	if name == "" {
+		return nil
+	}
+	var summary bytes.Buffer
+	if err := report.WriteSummary(&summary, j); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the summary of the job: %w", err)
+	}
+	_, err = fmt.Fprintf(file, "```text\n%s```\n", strings.ReplaceAll(summary.String(), "```", "` ` `"))
+	return errors.Join(err, file.Close())
 }
 
 func (f *runFlags) level() slog.Level {

@@ -39,6 +39,7 @@ const (
 	summaryType = "https://in-toto.io/attestation/svr/v0.1"
 	verifierID  = "https://github.com/seatrial/seatrial"
 	payloadType = "application/vnd.in-toto+json"
+	sumsType    = "text/plain; sha256sums" // What sha256sum --check reads.
 )
 
 // Sign returns the signed statement with the certificate: a DSSE envelope around an in-toto statement, as JSON.
@@ -90,15 +91,32 @@ func sign(c certificate.Certificate, kind string, predicate []byte, key *Key) ([
 	if err := json.Compact(&body, text); err != nil {
 		return nil, fmt.Errorf("encode a statement: %w", err)
 	}
+	return wrap(payloadType, body.Bytes(), key)
+}
+
+// wrap signs a text: a DSSE envelope, as JSON.
+func wrap(kind string, body []byte, key *Key) ([]byte, error) {
 	signer, err := dsse.NewEnvelopeSigner(key)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	envelope, err := signer.SignPayload(context.Background(), payloadType, body.Bytes())
+	envelope, err := signer.SignPayload(context.Background(), kind, body)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
 	return encode(envelope)
+}
+
+// SignSums returns the signed checksums of a release: a DSSE envelope around them, as JSON.
+func SignSums(sums []byte, key *Key) ([]byte, error) { return wrap(sumsType, sums, key) }
+
+// OpenSums returns the checksums that the key's owner signed, byte for byte.
+func OpenSums(data []byte, key *Key) ([]byte, error) {
+	sums, err := payload(data, key, sumsType)
+	if err != nil {
+		return nil, fmt.Errorf("open the checksums: %w", err)
+	}
+	return sums, nil
 }
 
 // encode returns the only form of an envelope that Open accepts, so that no byte can be changed unnoticed.
@@ -117,7 +135,7 @@ func Open(data []byte, key *Key) (c certificate.Certificate, err error) {
 			c, err = certificate.Certificate{}, fmt.Errorf("open the certificate: %w", err)
 		}
 	}()
-	body, err := payload(data, key)
+	body, err := payload(data, key, payloadType)
 	if err != nil {
 		return c, err
 	}
@@ -145,11 +163,14 @@ func Open(data []byte, key *Key) (c certificate.Certificate, err error) {
 	return c, nil
 }
 
-// payload returns what an envelope holds, if the key signed it.
-func payload(data []byte, key *Key) ([]byte, error) {
+// payload returns what an envelope of a kind holds, if the key signed it.
+func payload(data []byte, key *Key, kind string) ([]byte, error) {
 	var e dsse.Envelope
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("it is no DSSE envelope: %w", err)
+	}
+	if e.PayloadType != kind {
+		return nil, fmt.Errorf("it holds %q, and must hold %q", e.PayloadType, kind)
 	}
 	if again, err := encode(&e); err != nil || !bytes.Equal(again, data) {
 		return nil, errors.Join(errors.New("it was changed, or written by another program"), err)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// silence is how long a command may say nothing while it waits.
+const silence = 30 * time.Second
+
+// narrator passes messages on. After a silence it says again what it is at; when asked, it says where the command
+// stands.
+type narrator struct {
+	mu     sync.Mutex
+	w      io.Writer
+	now    func() time.Time
+	last   string // The last whole line.
+	rest   []byte // Of a line that has not ended.
+	said   time.Time
+	spoke  time.Time // When something was written last, repetitions included.
+	status func() string
+}
+
+func newNarrator(w io.Writer) *narrator {
+	return &narrator{w: w, now: time.Now, spoke: time.Now(), status: func() string { return "" }}
+}
+
+func (n *narrator) Write(data []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.spoke = n.now()
+	n.rest = append(n.rest, data...)
+	if end := bytes.LastIndexByte(n.rest, '\n'); end >= 0 {
+		whole := strings.TrimSpace(string(n.rest[:end]))
+		if whole = whole[strings.LastIndexByte(whole, '\n')+1:]; whole != "" {
+			n.last, n.said = strings.TrimSpace(whole), n.spoke
+		}
+		n.rest = n.rest[end+1:]
+	}
+	return n.w.Write(data)
+}
+
+// follow gives the narrator what knows where a trial on the place stands.
+func (n *narrator) follow(p *trial.Place) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.status = p.Status
+}
+
+// tick repeats the last line if nothing was said for long. It does not break into a line that has not ended.
+func (n *narrator) tick() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := n.now(); n.last != "" && len(n.rest) == 0 && now.Sub(n.spoke) >= silence {
+		n.spoke = now
+		fmt.Fprintf(n.w, "  ... for %s: %s\n", now.Sub(n.said).Round(time.Second), n.last)
+	}
+}
+
+// stands says where the command stands.
+func (n *narrator) stands() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := n.status()
+	if text == "" {
+		text = "no trial is running\n"
+	}
+	if n.last != "" {
+		text += fmt.Sprintf("the last message is %s old: %s\n", n.now().Sub(n.said).Round(time.Second), n.last)
+	}
+	n.spoke = n.now()
+	fmt.Fprint(n.w, visible(text))
+}
+
+// narrate repeats after silences, and says where the command stands when asked, until stop is called.
+func (n *narrator) narrate(asked <-chan os.Signal) (stop func()) {
+	done := make(chan struct{})
+	ticks := time.NewTicker(time.Second)
+	go func() {
+		for {
+			select {
+			case <-ticks.C:
+				n.tick()
+			case <-asked:
+				n.stands()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticks.Stop()
+		close(done)
+	}
+}

@@ -47,6 +47,9 @@ type freezeUpgraded struct {
 	version string // Of the data before, as etcd's metric has it.
 }
 
+// Waits is how long Inject may take.
+func (*freezeUpgraded) Waits() time.Duration { return replacedBound + raisedBound }
+
 // Undo records etcd and the API server, and continues them. Inject arms it again for the new etcd.
 func (f *freezeUpgraded) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	if err := errors.Join(f.note(ctx), f.api.note(ctx)); err != nil {

@@ -90,6 +90,19 @@ func Caps(definitions []Definition, workloads []string) plan.Caps {
 	return caps
 }
 
+// Waiter is a fault whose act waits for something that the cluster does meanwhile.
+type Waiter interface {
+	// Waits is how long the act may wait. Inject may take, and the undo is armed for, so much longer.
+	Waits() time.Duration
+}
+
+func waits(f Fault) time.Duration {
+	if w, ok := f.(Waiter); ok {
+		return w.Waits()
+	}
+	return 0
+}
+
 // Definition describes a fault. Define completes it for a fault with parameters.
 type Definition struct {
 	Name    string

@@ -133,7 +133,7 @@ func (g *Guard) Arm(ctx context.Context) error {
 			return nil, err
 		}
 		g.tasks = tasks
-		life := Life(*g.cfg.Step.Fault)
+		life := Life(*g.cfg.Step.Fault) + waits(g.f)
 		g.undoAt = g.cfg.Env.Clock().Add(life)
 		return nil, Arm(ctx, g.cfg.Env, g.owner(), life, tasks)
 	})
@@ -141,7 +141,7 @@ func (g *Guard) Arm(ctx context.Context) error {
 
 // Inject carries out the act. It stops before the undo is due: nothing would undo a later act.
 func (g *Guard) Inject(ctx context.Context) error {
-	limit := g.cfg.Limits.Confirm
+	limit := g.cfg.Limits.Confirm + waits(g.f)
 	if g.undoAt > 0 {
 		limit = min(limit, g.undoAt.Sub(g.cfg.Env.Clock())-undoMargin)
 	}

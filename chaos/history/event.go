@@ -34,7 +34,9 @@ const (
 	KindAwait      Kind = "await"   // What a step of the plan waited for has come.
 	KindResidue    Kind = "residue" // What there was of the things that a fault can leave behind.
 	KindUpgrade    Kind = "upgrade" // A part of the upgrade of a node began or ended.
-	KindVersion    Kind = "version" // What a component answered when it was asked for its version.
+	// What etcd's data was after kubeadm had failed to upgrade the control plane.
+	KindEtcdData Kind = "etcdData"
+	KindVersion  Kind = "version" // What a component answered when it was asked for its version.
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -65,6 +67,7 @@ type Event struct {
 	Await      *Await      `json:"await,omitempty"`
 	Residue    *Residue    `json:"residue,omitempty"`
 	Upgrade    *Upgrade    `json:"upgrade,omitempty"`
+	EtcdData   *EtcdData   `json:"etcdData,omitempty"`
 	Version    *Version    `json:"version,omitempty"`
 }
 

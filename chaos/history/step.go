@@ -27,6 +27,25 @@ type Upgrade struct {
 	Error string      `json:"error,omitempty"`
 }
 
+// EtcdData is etcd's data on a node after kubeadm failed to upgrade the control plane, and what kubeadm said of it.
+type EtcdData struct {
+	Step int    `json:"step"`
+	Node string `json:"node"`
+	// Said has kubeadm's lines about etcd ("[upgrade/etcd] ...") and the error that it ended with, in their order.
+	Said []string `json:"said"`
+	// Databases has the SHA-256 of every file member/snap/db below EtcdDir and EtcdBackups, by its path.
+	Databases map[string]string `json:"databases"`
+	Healthy   bool              `json:"healthy"` // etcd said so on its health endpoint, within a bound.
+	Log       string            `json:"log"`     // The last line of etcd's log that is fatal or a panic.
+}
+
+// Where a node of the control plane has etcd's data, and the files that hold it. kubeadm makes the backups.
+const (
+	EtcdDir      = "/var/lib/etcd"
+	EtcdBackups  = "/etc/kubernetes/tmp"
+	EtcdDatabase = "member/snap/db"
+)
+
 // Version is what a component answered when it was asked for its version: it was that at some time in the span.
 type Version struct {
 	Component string `json:"component"` // ComponentAPIServer.

@@ -2,9 +2,11 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -21,7 +23,14 @@ type Upgrade struct {
 	Undrained bool `json:"undrained,omitempty"`
 	// At is the part of the upgrade that the steps During it begin with, one of UpgradeParts.
 	At string `json:"at,omitempty"`
+	// Timeouts are timeouts of kubeadm that are not its defaults, by their names in UpgradeTimeouts. kubeadm upgrade
+	// apply gets them.
+	Timeouts map[string]Duration `json:"timeouts,omitempty"`
 }
+
+// UpgradeTimeouts returns the timeouts of kubeadm that a plan can set: Timeouts of its UpgradeConfiguration
+// (kubeadm.k8s.io/v1beta4).
+func UpgradeTimeouts() []string { return []string{"etcdAPICall", "upgradeManifests"} }
 
 // UpgradeControlPlane is the node of the control plane, the first one where there are more.
 const UpgradeControlPlane = "control-plane"
@@ -74,6 +83,9 @@ func (p Plan) describeUpgrade(s Step) string {
 		how = "not drained"
 	}
 	text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
+	for _, name := range slices.Sorted(maps.Keys(s.Upgrade.Timeouts)) {
+		text += fmt.Sprintf(", %s %s", name, s.Upgrade.Timeouts[name].D())
+	}
 	if len(s.During) > 0 {
 		text += fmt.Sprintf("; from part %q on:", s.Upgrade.At)
 	}
@@ -97,6 +109,14 @@ func (v *validator) upgrade(step string, s Step, in depth) {
 		}
 	case u.At != "":
 		v.Add(at+".at", "leave it out, or set during", "nothing begins with it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.Timeouts)) {
+		switch v.OneOf(at+".timeouts", "timeout of kubeadm", name, UpgradeTimeouts()...); {
+		case u.Node != UpgradeControlPlane:
+			v.Add(at+".timeouts", "leave it out", "only the upgrade of the control plane has timeouts")
+		case u.Timeouts[name] < Duration(time.Second):
+			v.Add(at+".timeouts."+name, "use at least 1s", "is %s", u.Timeouts[name].D())
+		}
 	}
 	if v.tooDeep(step+".during", in, s.During) {
 		return

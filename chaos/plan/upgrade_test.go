@@ -84,6 +84,15 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"twice, by a pod", upgradePlan(upgradeOf(plan.Upgrade{Ordinal: &ordinal}),
 			upgradeOf(plan.Upgrade{Ordinal: &ordinal})), "steps[1].upgrade.to: v1.37.0 is not later than v1.37.0, " +
 			"which the node of mysql-1 has then"},
+		{"no such timeout", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
+			Timeouts: map[string]plan.Duration{"discovery": plan.Duration(time.Minute)}})),
+			`upgrade.timeouts: no timeout of kubeadm "discovery"`},
+		{"no time", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
+			Timeouts: map[string]plan.Duration{"etcdAPICall": 0}})), "upgrade.timeouts.etcdAPICall: is 0s; use at " +
+			"least 1s"},
+		{"timeouts of a worker", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1",
+			Timeouts: map[string]plan.Duration{"etcdAPICall": plan.Duration(time.Minute)}})),
+			"upgrade.timeouts: only the upgrade of the control plane has timeouts; leave it out"},
 		{"no such part", at("worker-1", "begin", load()), `upgrade.at: no part of this upgrade "begin"`},
 		{"a part of the control plane", at("worker-1", "apply", load()), `upgrade.at: no part of this upgrade "apply"`},
 		{"a part of workers", at(plan.UpgradeControlPlane, "node", load()),

@@ -17,7 +17,7 @@ func Cases() []plan.Case {
 	for i := range volumes {
 		volumes[i].Volumes = forced
 	}
-	all := slices.Concat(volumes, controllerCases())
+	all := slices.Concat(volumes, controllerCases(), upgradeCases())
 	for i, c := range all {
 		expect, fixed := "FAIL", "none"
 		if c.Control {

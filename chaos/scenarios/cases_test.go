@@ -21,6 +21,7 @@ func known() plan.Caps {
 	return plan.Caps{
 		Workloads: caps.Workloads,
 		Faults: append(caps.Faults, plan.FaultCaps{Name: "node-partition", Check: plan.Names("families")},
+			plan.FaultCaps{Name: "etcd-freeze", Check: plan.Names("upgraded")},
 			plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk}),
 	}
 }

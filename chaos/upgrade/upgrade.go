@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -25,8 +26,10 @@ const (
 	// readyBound is how long a node may take to be Ready at the new version.
 	readyBound = 2 * time.Minute
 	lookEvery  = 250 * time.Millisecond
-	// said is how many lines of a failed command its error holds.
-	said = 12
+	// lastLines is how many lines of a failed command its error holds.
+	lastLines = 12
+	// ignored are the errors of kubeadm's preflight checks that do not stop it.
+	ignored = "CreateJob,SystemVerification"
 )
 
 // Config is the upgrade of one node.
@@ -40,6 +43,8 @@ type Config struct {
 	Drained func(ctx context.Context, during func(context.Context) error) error
 	Settle  func(ctx context.Context) error // Waits until the workload has converged.
 	Record  func(history.Span, history.Upgrade)
+	// RecordEtcd gets what is left of etcd's data when kubeadm fails to upgrade the control plane.
+	RecordEtcd func(history.Span, history.EtcdData)
 	// During runs beside the upgrade, from the begin of the part that the plan names (plan.Upgrade.At).
 	During func(ctx context.Context) error
 }
@@ -171,13 +176,28 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 	})
 }
 
-// kubeadm runs kubeadm upgrade as a part. It ignores two preflight errors: CreateJob expects the pause image to end
-// when run with -v, which ours does not; SystemVerification refuses cgroup v1, which kind nodes on such a host have. A
-// flag leaves no file on the node, as an UpgradeConfiguration would.
+// kubeadm runs kubeadm upgrade as a part. It ignores the preflight error SystemVerification, which refuses cgroup v1,
+// as kind nodes on such a host have. The configuration comes from standard input, so that no file is left on the node.
 func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...string) error {
 	return c.part(ctx, part, func(ctx context.Context) error {
-		argv := append([]string{"kubeadm", "upgrade"}, args...)
-		return c.run(ctx, append(argv, "--ignore-preflight-errors=CreateJob,SystemVerification")...)
+		cmd := clusters.Command{Argv: append([]string{"kubeadm", "upgrade"}, args...)}
+		cmd.Argv = append(cmd.Argv, "--ignore-preflight-errors="+ignored)
+		if part == history.UpgradeApply && len(c.Step.Upgrade.Timeouts) > 0 {
+			config, err := yaml.Marshal(map[string]any{
+				"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "UpgradeConfiguration",
+				"apply":    map[string]any{"kubernetesVersion": c.Step.Upgrade.To},
+				"timeouts": c.Step.Upgrade.Timeouts,
+			})
+			if err != nil {
+				return fmt.Errorf("encode kubeadm's configuration: %w", err)
+			}
+			cmd.Argv, cmd.Stdin = append(cmd.Argv, "--config=/dev/stdin"), bytes.NewReader(config)
+		}
+		text, err := c.said(ctx, cmd)
+		if err != nil && part == history.UpgradeApply {
+			c.lookAtEtcd(ctx, text)
+		}
+		return err
 	})
 }
 
@@ -204,13 +224,20 @@ func (c Config) replace(ctx context.Context, dir string, programs ...string) err
 
 // run runs a command on the node and logs its output. An error holds the last lines.
 func (c Config) run(ctx context.Context, argv ...string) error {
+	_, err := c.said(ctx, clusters.Command{Argv: argv})
+	return err
+}
+
+// said is run for a command that may have input. It returns the command's output too.
+func (c Config) said(ctx context.Context, cmd clusters.Command) (string, error) {
 	var out bytes.Buffer
-	res, err := c.Node.Exec(ctx, clusters.Command{Argv: argv, Stdout: &out})
+	cmd.Stdout = &out
+	res, err := c.Node.Exec(ctx, cmd)
 	text := strings.TrimSpace(out.String() + string(res.Stderr))
-	c.Log.Info("ran on node", "node", c.Node.Name(), "argv", argv, "said", text, "err", err)
+	c.Log.Info("ran on node", "node", c.Node.Name(), "argv", cmd.Argv, "said", text, "err", err)
 	if err == nil {
-		return nil
+		return text, nil
 	}
 	lines := strings.Split(text, "\n")
-	return fmt.Errorf("%w; it said last: %s", err, strings.Join(lines[max(0, len(lines)-said):], "; "))
+	return text, fmt.Errorf("%w; it said last: %s", err, strings.Join(lines[max(0, len(lines)-lastLines):], "; "))
 }

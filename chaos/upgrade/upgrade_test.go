@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -190,5 +191,42 @@ func TestDuringIsGivenUp(t *testing.T) {
 	err := u.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the upgrade failed: ") {
 		t.Error(err)
+	}
+}
+
+// TestEtcdIsLookedAt holds that kubeadm gets its timeouts, and that what it leaves of etcd is recorded when it fails.
+func TestEtcdIsLookedAt(t *testing.T) {
+	u := of("control-plane", plan.Upgrade{
+		Node: plan.UpgradeControlPlane, Timeouts: map[string]plan.Duration{"etcdAPICall": plan.Duration(time.Second)},
+	})
+	var config string
+	u.cluster.On([]string{"kubeadm", "upgrade", "apply", "..."}, fake.Reply{Do: func(
+		_ context.Context, cmd clusters.Command, stdin string,
+	) (clusters.Result, error) {
+		config = stdin
+		_, err := io.WriteString(cmd.Stdout, "[upgrade] begin\n[upgrade/etcd] Etcd data rollback successful\n")
+		return clusters.Result{Stderr: []byte("error: no etcd\n"), ExitCode: 1},
+			errors.Join(err, errors.New("exit code 1"))
+	}})
+	u.cluster.On([]string{"curl", "..."}, fake.Reply{Stdout: `{"health":"true","reason":""}`})
+	u.cluster.On([]string{"find", "..."}, fake.Reply{Stdout: "ab12  /var/lib/etcd/member/snap/db\n"})
+	u.cluster.On([]string{"sh", "..."}, fake.Reply{Stdout: "2026 stderr F {\"level\":\"panic\"}\n"})
+	var got history.EtcdData
+	u.RecordEtcd = func(_ history.Span, d history.EtcdData) { got = d }
+	if err := u.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it said last: ") {
+		t.Error(err)
+	}
+	want := history.EtcdData{
+		Step: 1, Node: "c-control-plane", Healthy: true, Log: `2026 stderr F {"level":"panic"}`,
+		Said:      []string{"[upgrade/etcd] Etcd data rollback successful", "error: no etcd"},
+		Databases: map[string]string{"/var/lib/etcd/member/snap/db": "ab12"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("recorded (-want +got):\n%s", d)
+	}
+	for _, line := range []string{"kind: UpgradeConfiguration", "etcdAPICall: 1s", "kubernetesVersion: v1.37.0"} {
+		if !strings.Contains(config, line) {
+			t.Errorf("kubeadm's configuration has no %q:\n%s", line, config)
+		}
 	}
 }

@@ -137,6 +137,7 @@ func All() []Check {
 		Damage(),
 		DetachInUse(),
 		DetachOrder(),
+		EtcdRollback(),
 		Integrity(),
 		MountResidue(),
 		Mounts(),

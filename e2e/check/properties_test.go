@@ -206,6 +206,7 @@ func TestAll(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	want := []string{"attach-order", "checksums", "coverage", "damage", "detach-in-use", "detach-order",
+		"etcd-rollback",
 		"integrity", "mount-residue", "mounts",
 		"order", "pdb-honoured", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
 		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",

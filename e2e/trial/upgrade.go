@@ -53,6 +53,9 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 			return c.set.Converge(ctx, s.Bound.D())
 		},
 		During: func(ctx context.Context) error { return c.inOrder(ctx, s.During, within) },
+		RecordEtcd: func(span history.Span, d history.EtcdData) {
+			c.record(history.KindEtcdData, span, func(e *history.Event) { e.EtcdData = &d })
+		},
 		Record: func(span history.Span, u history.Upgrade) {
 			c.record(history.KindUpgrade, span, func(e *history.Event) { e.Upgrade = &u })
 			if !u.End {

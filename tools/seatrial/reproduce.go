@@ -62,6 +62,10 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	var names []string
 	for _, v := range all {
 		p := plan.Make(v.cases[0], seed)
+		if len(p.Upgrades()) > 0 && (len(all) > 1 || f.run.cluster.reuse && f.times > 1) {
+			return badArguments("%s upgrades its cluster: reproduce it alone, and without --reuse more than once",
+				p.Scenario)
+		}
 		if err := f.run.validate(p); err != nil {
 			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
 		}
@@ -82,7 +86,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	for i := 0; i < len(all) && runErr == nil; i++ {
 		runErr = cannot(trial.ValidateOn(ctx, trial.AllParts(), plans[i], place.Cluster))
 		if runErr == nil {
-			runErr = f.repeat(ctx, place, all[i], seed, i == len(all)-1, stderr)
+			runErr = f.repeat(ctx, place, m, all[i], seed, i == len(all)-1, stderr)
 		}
 	}
 	f.run.leave(ctx, place, "reproduce "+strings.Join(names, " "), stderr)
@@ -93,13 +97,24 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	return batchesExit(all)
 }
 
-// repeat runs a plan as often as asked; it stops at the first run that fails to execute.
+// repeat runs a plan as often as asked; it stops at the first run that fails to execute. A plan that upgrades gets a
+// new cluster each time, which takes the place of the former one.
 func (f *reproduceFlags) repeat(
-	ctx context.Context, place *trial.Place, v *batch, seed uint64, last bool, stderr io.Writer,
+	ctx context.Context, place *trial.Place, m trial.ClusterOptions, v *batch, seed uint64, last bool, stderr io.Writer,
 ) error {
 	runs := v.runsFor(f.times)
 	for i := range runs {
 		p := plan.Make(v.cases[0], seed+uint64(i))
+		if i > 0 && len(p.Upgrades()) > 0 {
+			if err := place.Leave(ctx); err != nil {
+				return err
+			}
+			next, err := prepare(ctx, m)
+			if err != nil {
+				return err
+			}
+			*place = *next
+		}
 		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,

@@ -41,12 +41,12 @@ func Components() []fault.Definition {
 			missed = "a request to the API server is not answered."
 		}
 		add := func(d fault.Definition, build func(victims) fault.Fault) {
-			d.Needs, d.Takes = []string{"api", "static-pods", "systemd"}, []plan.Part{c.part}
+			d.Needs, d.Takes = componentNeeds(), []plan.Part{c.part}
 			all = append(all, fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
 				return build(victims{Env: env, of: c}), nil
 			}))
 		}
-		add(fault.Definition{
+		freezes := fault.Definition{
 			Name:     c.prefix + "-freeze",
 			Summary:  "Freezes " + c.title + " with SIGSTOP on every node of the control plane.",
 			Shown:    "Its processes are stopped (state T), its health endpoint does not answer, and " + missed,
@@ -54,7 +54,13 @@ func Components() []fault.Definition {
 			Upstream: c.freeze,
 			// The kubelet kills a container after 8 failed liveness probes, 10 s to 15 s each.
 			Longest: time.Minute,
-		}, func(v victims) fault.Fault { return &freeze{v} })
+		}
+		if c.part == plan.PartEtcd {
+			freezes.Needs, freezes.Takes = componentNeeds(), []plan.Part{c.part}
+			all = append(all, etcdFreeze(freezes, c))
+		} else {
+			add(freezes, func(v victims) fault.Fault { return &freeze{v} })
+		}
 		add(fault.Definition{
 			Name:     c.prefix + "-kill",
 			Summary:  "Kills " + c.title + " with SIGKILL on every node of the control plane.",
@@ -73,6 +79,8 @@ func Components() []fault.Definition {
 	}
 	return all
 }
+
+func componentNeeds() []string { return []string{"api", "static-pods", "systemd"} }
 
 const (
 	goneBound = 20 * time.Second // A process in an uninterruptible disk wait ends after it.

@@ -88,3 +88,13 @@ func (t *Trial) EvictIn(phase, name string, at, gone float64) {
 	t.say(history.VerbModified, name, &p, at)
 	t.say(history.VerbDeleted, name, &p, gone)
 }
+
+// Applied adds kubeadm upgrade apply of step 1, which fails unless failed is empty, and what was seen of etcd then.
+func (t *Trial) Applied(failed string, data *history.EtcdData) {
+	u := history.Upgrade{Step: 1, Node: "control-plane", Part: history.UpgradeApply, To: To, End: true, Error: failed}
+	t.fact("trial", 12, 12, history.Event{Kind: history.KindUpgrade, Upgrade: &u})
+	if data != nil {
+		data.Step, data.Node = u.Step, u.Node
+		t.fact("trial", 11, 12, history.Event{Kind: history.KindEtcdData, EtcdData: data})
+	}
+}

@@ -1,5 +1,5 @@
 // Program pause is what runs in the container that holds a pod's namespaces: it reaps orphaned processes and ends when
-// it is told to.
+// it is told to. With -v it prints its name and ends, as kubeadm's preflight check CreateJob expects it to.
 //
 // It imports the standard library only.
 package main
@@ -7,10 +7,15 @@ package main
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
 func main() {
+	if slices.Contains(os.Args[1:], "-v") {
+		os.Stdout.WriteString("pause\n")
+		return
+	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
 	for s := range signals {

@@ -36,6 +36,9 @@ type Workload struct {
 	// PreStop is how long the kubelet waits before it tells the database of a deleted pod to stop (lifecycle.preStop,
 	// KEP-3960).
 	PreStop Duration `json:"preStop,omitempty"`
+	// EvictAfter is how long a pod stays on a node that is not Ready or unreachable before it is evicted
+	// (tolerationSeconds); without it the API server gives it 5 minutes.
+	EvictAfter Duration `json:"evictAfter,omitempty"`
 	// Light has containers that do nothing in place of databases: there are volumes, and no data and no clients.
 	Light bool `json:"light,omitempty"`
 	// Replicated makes every database but the first a copy of it, brought up to date by GTID; the clients write to the
@@ -139,6 +142,9 @@ func (v *validator) workload() {
 	v.Range("workload.quietRows", w.QuietRows, 0, MaxRows)
 	if w.PreStop < 0 || w.PreStop.D() > 10*time.Minute || w.PreStop.D()%time.Second != 0 {
 		v.Add("workload.preStop", "use whole seconds, 0s to 10m0s", "%s is out of range", w.PreStop)
+	}
+	if w.EvictAfter < 0 || w.EvictAfter.D() > time.Hour || w.EvictAfter.D()%time.Second != 0 {
+		v.Add("workload.evictAfter", "use whole seconds, 1s to 1h0m0s", "%s is out of range", w.EvictAfter)
 	}
 	v.light(w)
 	v.database(w)

@@ -272,6 +272,19 @@ func sets() []setScenario {
 		setRetention("set-retention-delete", "deleted with it and when it is scaled down", plan.PolicyDelete,
 			plan.PolicyDelete),
 		{
+			// The article's ng-0 fails while ng-2 is wanted.
+			name: "set-scale-blocked",
+			summary: "Scaled up while the first pod cannot be scheduled: the next pod is not made until that one is " +
+				"Ready again, and is made then.",
+			build: func(v variant) plan.Plan {
+				blocked := []plan.Step{podDelete(0), Await(pending, 0, time.Minute)}
+				blocked = append(blocked, v.hit(1)...)
+				blocked = append(blocked, observed(Scale(3)), v.quiet())
+				return v.twoNodes(v.trial(v.workload(3), Scale(2), Load(30), Checksum("fewer"),
+					Within("cordon", 0, 10*time.Minute, blocked...), settled()))
+			},
+		},
+		{
 			// Down in reverse order, each pod once those above it are gone; up in order, each once those before it are
 			// Ready.
 			name:    "set-scale",

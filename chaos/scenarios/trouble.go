@@ -61,6 +61,32 @@ func troubles() []plan.Scenario {
 			},
 		},
 		{
+			// The kubelet's volume manager runs beside its main loop, so that a slow mount holds up its own pod alone.
+			Name: "slow-mount",
+			Summary: "All MySQL instances of a node are deleted, and the stage of one's disk hangs for a minute: the " +
+				"others are Ready and take writes meanwhile, and that one is after it.",
+			Expect: "PASS",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 3
+				w := Disk(replicas, "single")
+				w.Pinned, w.Parallel = true, true
+				slow := r.IntN(replicas)
+				hangs := Await(plan.AwaitCSIBegin, slow, time.Minute)
+				hangs.Await.RPC = "NodeStageVolume"
+				during := append(each(replicas, deletePod), hangs)
+				for i := range replicas {
+					if i != slow {
+						during = append(during, Await(plan.AwaitReady, i, time.Minute))
+					}
+				}
+				hold := CSIPoint(plan.Params{"rpc": "NodeStageVolume", "act": "hold"}, slow, 8*time.Minute,
+					append(during, Load(60))...)
+				hold.Fault.Hold = plan.Duration(time.Minute)
+				return Trial(eitherFileSystem(r, w), Load(100), Checksum("before"), hold, Load(60), readBack(),
+					Checksum("after"))
+			},
+		},
+		{
 			// The claim goes when its pod goes, and with it the way back to its rows: so its deletion comes last.
 			Name: "object-trouble",
 			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, and a claim is " +

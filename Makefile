@@ -134,8 +134,9 @@ verify-lint: linter ; @$(SAY) "golangci-lint run"; bin/golangci-lint run
 fix: linter ## Repair format, imports, go.mod, simple findings of the linters
 	$(GO_FILES) | xargs -r gofmt -w -s; go mod tidy; bin/golangci-lint run --fix
 
-docs: ## Write the tables in docs/ from the definitions of faults, checks, cases and audit rules
+docs: ## Write the tables and JSON Schemas in docs/ from the definitions of faults, checks, cases and plans
 	@for kind in audit cases checks faults; do go run ./tools/seatrial list $$kind -o markdown > docs/$$kind.md; done
+	@go run ./tools/schema docs/schema
 
 doctor: build ## Say what this host has and what it lacks
 	bin/seatrial doctor

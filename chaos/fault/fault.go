@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -127,7 +128,8 @@ type Definition struct {
 	New      func(spec plan.Fault, step int, env Env) (Fault, error)
 
 	// Set by Define.
-	Params []string // The names of its parameters.
+	Params []string     // The names of its parameters.
+	Type   reflect.Type // The struct of its parameters; nil without.
 	Check  func(plan.Setting) plan.FieldErrors
 	peer   func(spec plan.Fault) *int
 }
@@ -161,7 +163,7 @@ func Plain(d Definition, build func(spec plan.Fault, env Env) (Fault, error)) De
 // Define completes the definition of a fault with parameters P. They are decoded strictly from the JSON object that
 // also holds the common fields of plan.Fault.
 func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Fault, error)) Definition {
-	d.Params = plan.ParamNames[P]()
+	d.Params, d.Type = plan.ParamNames[P](), reflect.TypeFor[P]()
 	d.Check = func(s plan.Setting) plan.FieldErrors {
 		p, errs := plan.DecodeParams[P](s.Fault)
 		if v, ok := any(p).(Validator); ok && len(errs) == 0 {

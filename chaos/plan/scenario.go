@@ -4,32 +4,32 @@ import "math/rand/v2"
 
 // Scenario is a named template: with a seed it becomes a plan.
 type Scenario struct {
-	Name    string
-	Summary string // What is done and why, one sentence.
+	Name    string `json:"name"`
+	Summary string `json:"summary,omitempty"` // What is done and why, one sentence.
 	// Expect is the verdict of a sound cluster and a sound Seatrial: "PASS", "FAIL" or "UNKNOWN". Only self-tests,
 	// which sabotage the trial and must be found out, and cases expect anything but PASS.
-	Expect string
+	Expect string `json:"-"`
 	// Finding is required if Expect is FAIL: another failure is not what the scenario is about. If Expect is UNKNOWN,
 	// its check must be UNKNOWN. Scenarios that expect PASS have none, except controls.
-	Finding Sign
+	Finding Sign `json:"finding"`
 	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
 	// and the steps' numbers.
-	Build func(r *rand.Rand) Plan
+	Build func(r *rand.Rand) Plan `json:"-"`
 
 	// The rest describes a case.
 
-	Report   string // Where it was reported.
-	Affected string // The Kubernetes versions that have it; Expect is the verdict on them.
-	Fixed    string // The first without it; "none" when it is open.
-	Volumes  int    // How many volumes a run puts at risk, each an attempt of its own; 0 is one.
+	Report   string `json:"report,omitempty"`  // Where it was reported.
+	Affected string `json:"-"`                 // The Kubernetes versions that have it; Expect is the verdict on them.
+	Fixed    string `json:"-"`                 // The first without it; "none" when it is open.
+	Volumes  int    `json:"volumes,omitempty"` // How many volumes a run puts at risk, each an attempt; 0 is one.
 	// Race is set if the finding depends on a race: several runs look for it, until one of their volumes shows it.
-	Race bool
+	Race bool `json:"race,omitempty"`
 	// Control is set for a case in which something prevents the finding. The checks of Finding and Holds must pass,
 	// whatever the others say: what prevents a loss need not keep every promise. Expect is the verdict of all checks.
-	Control bool
+	Control bool `json:"control,omitempty"`
 	// Holds names more checks that must pass in a control: a missing finding means little if something else was lost,
 	// or nothing happened.
-	Holds []string
+	Holds []string `json:"holds,omitempty"`
 }
 
 // Case is a scenario that reproduces a bug report: Report is set, and Finding shows the bug.
@@ -51,6 +51,6 @@ func Make(s Scenario, seed uint64) Plan {
 
 // Sign is how a finding is recognised.
 type Sign struct {
-	Check string // The check that makes the finding.
-	Says  string // A part of its sentence.
+	Check string `json:"check"`          // The check that makes the finding.
+	Says  string `json:"says,omitempty"` // A part of its sentence.
 }

@@ -281,6 +281,12 @@ func (a Action) ChangesSet() bool {
 	return k.changes
 }
 
+// Field returns the field that a step with the action must have beside those of every step; empty for none.
+func (a Action) Field() string {
+	k, _ := kindOf(a)
+	return k.field
+}
+
 // Needs reports whether a step needs a workload with a topology, and one with data.
 func (s Step) Needs() (topology, data bool) {
 	k, _ := kindOf(s.Do)

@@ -152,11 +152,11 @@ func (s *story) firstFinding() (check.Finding, bool) {
 }
 
 // reproduce is the command that carries out the same plan again. Scenario and seed do not give a plan that was read
-// from a file, or a workload; then it is the command line of the run.
+// from a file, or for a workload or a case; then it is the command line of the run.
 func (s *story) reproduce() string {
 	for _, arg := range s.Run.CommandLine {
 		flag, _, _ := strings.Cut(arg, "=")
-		if flag == "--plan" || flag == "--workload" {
+		if flag == "--case" || flag == "--plan" || flag == "--workload" {
 			command := "seatrial"
 			for _, arg := range s.Run.CommandLine[1:] {
 				command += " " + quote(arg)

@@ -3,6 +3,7 @@ package trial
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 
 	"k8s.io/client-go/kubernetes"
@@ -185,4 +186,33 @@ func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 		return plan.Plan{}, err
 	}
 	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil).Faults)
+}
+
+// ReadCase decodes a case of a user's, completes it and checks it with the registered parts. Its error is
+// plan.FieldErrors.
+func ReadCase(parts Parts, data []byte) (plan.CaseFile, error) {
+	f, err := plan.DecodeCase(data)
+	if err != nil {
+		return f, err
+	}
+	checks := make([]string, len(parts.Checks))
+	for i, c := range parts.Checks {
+		checks[i] = c.Name
+	}
+	if f.Plan, err = chaosmesh.Expand(f.Plan, fault.Caps(parts.Faults, nil).Faults); err != nil {
+		return f, inPlan(err)
+	}
+	if f, err = f.Complete(caps(parts), checks); err != nil {
+		return f, err
+	}
+	return f, inPlan(manifests(f.Plan.Workload))
+}
+
+// inPlan puts the fields of an error below that of the plan.
+func inPlan(err error) error {
+	var errs plan.FieldErrors
+	if errors.As(err, &errs) {
+		return errs.Under("plan")
+	}
+	return err
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func newPlan() *cobra.Command {
-	var output string
+	var output, caseFile string
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "plan SCENARIO",
@@ -28,7 +28,13 @@ func newPlan() *cobra.Command {
 
 		ValidArgsFunction: complete("scenarios", "cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := f.plan(args)
+			var p plan.Plan
+			var err error
+			if caseFile == "" {
+				p, err = f.plan(args)
+			} else {
+				p, err = f.caseOf(caseFile, args)
+			}
 			if err != nil {
 				return err
 			}
@@ -42,8 +48,22 @@ func newPlan() *cobra.Command {
 	seedFlag(cmd, &f.seed)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
 	cmd.Flags().StringVar(&f.workload, "workload", "", "put the StatefulSet that this file describes into the plan")
+	cmd.Flags().StringVar(&caseFile, "case", "", "validate the case in this file, and show its plan")
 	cmd.AddCommand(newPlanImport())
 	return cmd
+}
+
+// caseOf returns the plan of a case of the user's.
+func (f *runFlags) caseOf(name string, args []string) (plan.Plan, error) {
+	if len(args) > 0 || f.planFile != "" || f.workload != "" {
+		return plan.Plan{}, badArguments("--case contains a whole plan; give it alone")
+	}
+	c, err := readCase(name)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	seed, err := seedOrNew(cmp.Or(f.seed, c.Plan.Seed))
+	return plan.Make(c.Case, seed), err
 }
 
 func seedFlag(cmd *cobra.Command, seed *uint64) {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,30 +19,30 @@ import (
 
 // reproduceFlags are the flags of reproduce.
 type reproduceFlags struct {
-	run   runFlags
-	times int
+	run      runFlags
+	caseFile string
+	times    int
 }
 
 func newReproduce() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce CASE...",
+		Use:   "reproduce CASE... | --case FILE",
 		Short: "Reproduce reported bugs on a real cluster",
 		Long: `Reproduce runs cases and looks for the finding of each; another failure is not a reproduction. A control
 is a case with something that prevents the bug: its checks must pass. Cases with the same plan share their runs.
+With --case it runs a case of yours, from a file (docs/plans.md).
 The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 if one could not be judged.`,
-		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5",
-		Args:    cobra.ArbitraryArgs,
+		Example: "  seatrial list cases\n  seatrial reproduce k8s-121937 --times 5\n" +
+			"  seatrial reproduce --case case.yaml",
+		Args: cobra.ArbitraryArgs,
 
 		ValidArgsFunction: complete("cases"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return badArguments("CASE is missing; see `seatrial list cases`")
+			if f.times < 1 || f.times > plan.MaxTimes {
+				return badArguments("--times is %d: use 1 to %d", f.times, plan.MaxTimes)
 			}
-			if f.times < 1 || f.times > 100 {
-				return badArguments("--times is %d: use 1 to 100", f.times)
-			}
-			found, err := casesNamed(args)
+			found, err := f.cases(args, cmd.Flags().Changed("times"))
 			if err != nil {
 				return err
 			}
@@ -49,8 +51,44 @@ The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 i
 	}
 	seedFlag(cmd, &f.run.seed)
 	f.run.register(cmd)
-	cmd.Flags().IntVar(&f.times, "times", 1, "attempts for each case; each volume of a run is one")
+	cmd.Flags().IntVar(&f.times, "times", 1, "attempts for each case (default of --case: the file's); "+
+		"each volume of a run is one")
+	cmd.Flags().StringVar(&f.caseFile, "case", "", "run the case in this file, YAML or JSON")
 	return cmd
+}
+
+// cases returns the cases of those names, or that of the file, which also has times and seed unless flags have.
+func (f *reproduceFlags) cases(names []string, times bool) ([]plan.Case, error) {
+	switch {
+	case f.caseFile == "" && len(names) == 0:
+		return nil, badArguments("CASE is missing; see `seatrial list cases`")
+	case f.caseFile == "":
+		return casesNamed(names)
+	case len(names) > 0:
+		return nil, badArguments("--case and %q: give one of them", names[0])
+	}
+	c, err := readCase(f.caseFile)
+	if err != nil {
+		return nil, err
+	}
+	if !times {
+		f.times = c.Times
+	}
+	f.run.seed = cmp.Or(f.run.seed, c.Plan.Seed)
+	return []plan.Case{c.Case}, nil
+}
+
+// readCase reads and checks a case; it touches nothing.
+func readCase(name string) (plan.CaseFile, error) {
+	data, err := readFile(os.Stdin, name)
+	if err != nil {
+		return plan.CaseFile{}, badArguments("--case %w", err)
+	}
+	c, err := trial.ReadCase(trial.AllParts(), data)
+	if err != nil {
+		return c, badArguments("--case %q: %w", name, illegal("the case cannot be run:", err))
+	}
+	return c, nil
 }
 
 func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, stderr io.Writer) error {
@@ -59,7 +97,6 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 		return err
 	}
 	var plans []plan.Plan
-	var names []string
 	for _, v := range all {
 		p := plan.Make(v.cases[0], seed)
 		if len(p.Upgrades()) > 0 && (len(all) > 1 || f.run.cluster.reuse && f.times > 1) {
@@ -72,11 +109,16 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 		if err := p.Render(stderr); err != nil {
 			return fmt.Errorf("print plan: %w", err)
 		}
-		plans, names = append(plans, p), append(names, v.cases[0].Name)
+		plans = append(plans, p)
 	}
 	m, err := f.run.cluster.options(ctx, stderr, plans...)
 	if err != nil {
 		return err
+	}
+	for _, p := range plans {
+		if err := f.run.lookAt(ctx, p); err != nil {
+			return err
+		}
 	}
 	place, err := prepare(ctx, m)
 	if err != nil {
@@ -89,12 +131,24 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 			runErr = f.repeat(ctx, place, m, all[i], seed, i == len(all)-1, stderr)
 		}
 	}
-	f.run.leave(ctx, place, "reproduce "+strings.Join(names, " "), stderr)
+	f.run.leave(ctx, place, f.command(all), stderr)
 	writeBatches(stdout, all)
 	if runErr != nil {
 		return runErr
 	}
 	return batchesExit(all)
+}
+
+// command runs the same cases again.
+func (f *reproduceFlags) command(all []*batch) string {
+	if f.caseFile != "" {
+		return "reproduce --case " + f.caseFile
+	}
+	command := "reproduce"
+	for _, v := range all {
+		command += " " + v.cases[0].Name
+	}
+	return command
 }
 
 // repeat runs a plan as often as asked; it stops at the first run that fails to execute. A plan that upgrades gets a
@@ -236,7 +290,7 @@ func (a attempt) line(c plan.Case) string {
 func writeBatches(w io.Writer, all []*batch) {
 	for _, v := range all {
 		for _, c := range v.cases {
-			say(w, "%s: %s\n%s", c.Name, c.Report, c.Summary)
+			say(w, "%s: %s\n%s", c.Name, cmp.Or(c.Report, "a case of yours"), cmp.Or(c.Summary, "No summary."))
 			for i, a := range v.runs {
 				say(w, "  run %d: %s", i+1, a.line(c))
 			}

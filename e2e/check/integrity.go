@@ -10,17 +10,24 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// wholeFiles is the promise of Integrity; withoutFiles is that of trials recorded before data files were verified.
+// wholeFiles is the promise of Integrity. wholeSums is that of trials whose data files innochecksum and mysqlbinlog
+// verified, or none; withoutFiles is that of trials recorded before data files were verified.
 const (
-	wholeFiles = "After the instances have ended, every page of every tablespace and undo log and every event of " +
+	wholeFiles = "After the instances have ended, every page of every tablespace and undo log on disk is in its " +
+		"place and has the right checksum, none that is in use is empty, every event of every binary log has the " +
+		"right checksum, no file system is damaged, and CHECK TABLE and the error log report no damage."
+	wholeSums = "After the instances have ended, every page of every tablespace and undo log and every event of " +
 		"every binary log on disk has the right checksum, no file system is damaged, and CHECK TABLE and the error " +
 		"log report no damage."
 	withoutFiles = "No table and no file system is damaged."
 )
 
+// pageTool verifies pages; innochecksum did before.
+const pageTool = "page-verifier"
+
 // Integrity judges the output of tools that look for damage: CHECK TABLE and the error log of MySQL while it runs; and,
-// once every instance has ended and every volume is unmounted, the file system checker on each volume, and innochecksum
-// and mysqlbinlog on its data files. A server answers from memory, so only the files show what is on disk.
+// once every instance has ended and every volume is unmounted, the file system checker on each volume, and the agent on
+// its data files. A server answers from memory, so only the files show what is on disk.
 //
 // It finds what reading rows back cannot: two writers on one volume may leave every row of the last one intact on a
 // file system with blocks that belong to two files.
@@ -28,8 +35,8 @@ func Integrity() Check {
 	return Check{
 		Name:    "integrity",
 		Promise: wholeFiles,
-		Source: "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
-			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
+		Source: "MySQL manual, CHECK TABLE Statement; mysql-server, storage/innobase/buf/checksum.cc and " +
+			"include/fsp0fsp.h, libbinlogevents; e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
 		Unit:  "tables, file systems and data files looked over",
 		Lacks: ofOwn(noFiles),
 		judge: judgeIntegrity,
@@ -39,12 +46,19 @@ func Integrity() Check {
 func judgeIntegrity(r *ruling) {
 	j := &integrity{ruling: r, tables: map[string]bool{}, volumes: map[string]bool{},
 		files: map[string]map[string]bool{}}
-	if !r.trial.Plan.DataFiles {
+	inspections := r.world.Of(history.KindInspection)
+	verified := func(e *history.Event) bool { return e.Inspection.Tool == pageTool }
+	switch {
+	case !r.trial.Plan.DataFiles:
 		r.Promise, r.Unit = withoutFiles, "tables and file systems looked over"
 		r.Source = "MySQL manual, CHECK TABLE Statement; e2fsck(8) and xfs_repair(8) with -n, which look and " +
 			"change nothing"
+	case !slices.ContainsFunc(inspections, verified):
+		r.Promise = wholeSums
+		r.Source = "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
+			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing"
 	}
-	for _, e := range r.world.Of(history.KindInspection) {
+	for _, e := range inspections {
 		j.inspection(e)
 	}
 	j.complete()
@@ -154,7 +168,7 @@ func inspected(in *history.Inspection) string {
 		return fmt.Sprintf("file %s of %s", in.File, in.Instance)
 	case in.PV == "":
 		return "the data of " + in.Instance
-	case in.Tool == "innochecksum":
+	case in.Tool == pageTool || in.Tool == "innochecksum":
 		return "the data files of " + in.Instance
 	}
 	return "the file system of volume " + in.PV

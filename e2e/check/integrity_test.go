@@ -47,10 +47,10 @@ func verified(exitCode int) []history.Event {
 			"ibdata1", "mysql.ibd", "undo_001", "undo_002", "seatrial/quiet.ibd", "seatrial/ledger.ibd",
 			"binlog.000001",
 		} {
-			in := history.Inspection{Tool: "innochecksum", Instance: name, File: "data/data/" + file, Pages: 640,
+			in := history.Inspection{Tool: "page-verifier", Instance: name, File: "data/data/" + file, Pages: 640,
 				PV: fmt.Sprintf("local-%d", k), Node: "worker", Clean: true}
 			if strings.HasPrefix(file, "binlog") {
-				in.Tool, in.Pages = "mysqlbinlog", 0
+				in.Tool, in.Pages = "binlog-verifier", 0
 			}
 			add(history.Event{Kind: history.KindInspection, Source: "localpv", Inspection: &in})
 		}
@@ -80,7 +80,7 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 		{"all whole", 0, nil, check.Pass, ""},
 		{"all whole, not ended in order", 137, nil, check.Pass, ""},
 		{"a page", 0, edit(quiet, damaged), check.Fail,
-			"innochecksum found damage in file data/data/seatrial/quiet.ibd " +
+			"page-verifier found damage in file data/data/seatrial/quiet.ibd " +
 				"of mysql-1: page 5 has a wrong checksum."},
 		{"a page, not ended in order", 137, edit(quiet, damaged), check.Unknown,
 			"its server was not seen to end in order"},
@@ -89,7 +89,7 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 		})), check.Unknown, "its server was not seen to end in order"},
 		{"a binary log", 0, edit(file("mysql-0", "binlog.000001"), func(e *history.Event) {
 			e.Inspection.Clean, e.Inspection.Messages = false, []string{"Event crc check failed"}
-		}), check.Fail, "mysqlbinlog found damage in file data/data/binlog.000001 of mysql-0: Event crc check failed."},
+		}), check.Fail, "binlog-verifier found damage in file data/data/binlog.000001 of mysql-0: Event crc check failed."},
 		{"one file not looked at", 0, drop(quiet), check.Unknown, "not verified on disk, of mysql-1: quiet.ibd"},
 		{"one undo log of two", 0, drop(file("mysql-1", "undo_002")), check.Pass, ""},
 		{"an instance not looked at", 0, drop(func(e *history.Event) bool {
@@ -105,7 +105,7 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 		{"a volume that could not be mounted", 0, then(drop(func(e *history.Event) bool {
 			return e.Kind == history.KindInspection && e.Inspection.File != "" && e.Inspection.Instance == "mysql-2"
 		}), edit(inspection("e2fsck", "local-2", ""), func(e *history.Event) {
-			e.Inspection.Tool, e.Inspection.Instance = "innochecksum", "mysql-2"
+			e.Inspection.Tool, e.Inspection.Instance = "page-verifier", "mysql-2"
 			e.Inspection.Clean, e.Inspection.Error = false, "no ctr"
 		})), check.Unknown, "the data files of mysql-2 could not be looked over for damage: no ctr"},
 	} {
@@ -123,7 +123,7 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 				tc.want == check.Pass && len(said) > 0 {
 				t.Errorf("%s: %q; want %s and %q", r.Verdict, said, tc.want, tc.says)
 			}
-			if !strings.Contains(r.Promise, "every page of every tablespace") {
+			if !strings.Contains(r.Promise, "none that is in use is empty") {
 				t.Errorf("promise %q", r.Promise)
 			}
 		})

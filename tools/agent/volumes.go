@@ -57,14 +57,14 @@ func runVolumesMount(ctx context.Context, std stdio, args []string) error {
 // runVolumesInspect prints a list of history.Inspection. That a volume could not be looked at is one, too.
 func runVolumesInspect(ctx context.Context, std stdio, args []string) error {
 	fs := flags()
-	database := fs.String("database", "", databaseUsage)
+	dataFiles := fs.Bool("data-files", false, dataFilesUsage)
 	names, err := parse(fs, args, 1, orMore)
 	if err != nil {
 		return err
 	}
 	all := []history.Inspection{}
 	for _, name := range names {
-		of, err := nodevolume.OnNode().Inspect(ctx, name, *database)
+		of, err := nodevolume.OnNode().Inspect(ctx, name, *dataFiles)
 		if err != nil {
 			of = append(of, history.Inspection{PV: name, Error: err.Error()})
 		}
@@ -149,18 +149,18 @@ func runDamageFile(_ context.Context, std stdio, args []string) error {
 	return std.say(seen)
 }
 
-const databaseUsage = "reference of the database image whose programs verify the data files; empty: none are verified"
+const dataFilesUsage = "verify the files of a database, too"
 
 // runInspect prints a list of history.Inspection.
 func runInspect(ctx context.Context, std stdio, args []string) error {
 	fs := flags()
 	fileSystem := fs.String("file-system", "", "file system in the image: ext4 or xfs")
-	database := fs.String("database", "", databaseUsage)
+	dataFiles := fs.Bool("data-files", false, dataFilesUsage)
 	operands, err := parse(fs, args, 1, exactly)
 	if err != nil {
 		return err
 	}
-	inspections, err := datafiles.Volume(ctx, *fileSystem, operands[0], *database)
+	inspections, err := datafiles.Volume(ctx, *fileSystem, operands[0], *dataFiles)
 	if err != nil {
 		return badArguments("%w", err)
 	}

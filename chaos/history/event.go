@@ -36,7 +36,10 @@ const (
 	KindUpgrade    Kind = "upgrade" // A part of the upgrade of a node began or ended.
 	// What etcd's data was after kubeadm had failed to upgrade the control plane.
 	KindEtcdData Kind = "etcdData"
-	KindVersion  Kind = "version" // What a component answered when it was asked for its version.
+	KindVersion    Kind = "version" // What a component answered when it was asked for its version.
+	KindMember     Kind = "member"  // What an instance of a group of databases says of itself.
+	// What decides which instance of a group takes writes acted, or refused to.
+	KindPromotion Kind = "promotion"
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -69,6 +72,8 @@ type Event struct {
 	Upgrade    *Upgrade    `json:"upgrade,omitempty"`
 	EtcdData   *EtcdData   `json:"etcdData,omitempty"`
 	Version    *Version    `json:"version,omitempty"`
+	Member     *Member     `json:"member,omitempty"`
+	Promotion  *Promotion  `json:"promotion,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for
@@ -130,13 +135,15 @@ type Op struct {
 	Number   int64  `json:"number"`
 	F        OpFunc `json:"f"`
 	Stage    Stage  `json:"stage"`
-	Instance string `json:"instance"` // The StatefulSet pod the client belongs to, for example "mysql-0".
-	Seq      int64  `json:"seq"`
-	CRC      uint32 `json:"crc,omitempty"`    // CRC-32 (Castagnoli) of the payload: written, or read back.
-	Found    *bool  `json:"found,omitempty"`  // For a read that is ok: whether the row was there.
-	Intact   *bool  `json:"intact,omitempty"` // For a read that found it: stored crc equals the payload's.
-	Server   string `json:"server,omitempty"` // @@server_uuid of the server that answered.
-	Error    string `json:"error,omitempty"`
+	Instance string `json:"instance"` // The pod the client belongs to, "mysql-0", or the group whose rows it writes.
+	// By is the pod that was asked, where Instance is a group; a completion alone has it.
+	By     string `json:"by,omitempty"`
+	Seq    int64  `json:"seq"`
+	CRC    uint32 `json:"crc,omitempty"`    // CRC-32 (Castagnoli) of the payload: written, or read back.
+	Found  *bool  `json:"found,omitempty"`  // For a read that is ok: whether the row was there.
+	Intact *bool  `json:"intact,omitempty"` // For a read that found it: stored crc equals the payload's.
+	Server string `json:"server,omitempty"` // @@server_uuid of the server that answered.
+	Error  string `json:"error,omitempty"`
 }
 
 // Row is one row as read back from the server.

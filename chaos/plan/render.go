@@ -55,6 +55,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("database", !wl.Durable(), "not durable: innodb_flush_log_at_trx_commit=%d, sync_binlog=%d", wl.FlushLog(),
 		wl.SyncLog())
 	line("set", wl.Replicated, "every instance but the first is a copy of it")
+	line("topology", wl.Grouped(), "%s: one group with one writer, which the clients follow", wl.Topology)
 	line("set", wl.UpdateStrategy != "", "updateStrategy %s", wl.UpdateStrategy)
 	line("set", wl.Partition != 0, "partition %d", wl.Partition)
 	line("set", wl.MaxUnavailable != 0, "maxUnavailable %d", wl.MaxUnavailable)
@@ -71,12 +72,16 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 		end = ""
 	}
 	line("clients", wl.Light, "none: the containers do nothing, and there is no data")
-	line("clients", !wl.Light, "%d for each instance, one operation every %s%s; %d quiet rows",
-		wl.Clients, wl.Interval, silent, wl.QuietRows)
+	whose := "each instance"
+	if wl.Grouped() {
+		whose = "the group"
+	}
+	line("clients", !wl.Light, "%d for %s, one operation every %s%s; %d quiet rows",
+		wl.Clients, whose, wl.Interval, silent, wl.QuietRows)
 	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", count(bounds.MaxNodes, "node"))
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)
-	line("", !wl.Light, "at least %d inserts for each instance,", bounds.MinOps)
+	line("", !wl.Light, "at least %d inserts for %s,", bounds.MinOps, whose)
 	line("", !wl.Light, "at least %d operations before, during and after each fault", bounds.MinAround)
 	b.WriteString("  steps\n")
 	p.renderSequence(b, p.Steps, n, "")

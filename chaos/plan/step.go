@@ -347,6 +347,10 @@ func (v *validator) step(at string, s Step, in depth) {
 		v.OneOf(at+".do", "action", string(s.Do), known...)
 		return
 	}
+	if v.work.Grouped() && slices.Contains([]Action{ActionScale, ActionDeleteSet, ActionCreateSet}, s.Do) {
+		v.Add(at+".do", "leave the step out, or workload.topology",
+			"%s changes who is in the group, which topology %q does not follow yet", s.Do, v.work.Topology)
+	}
 	has := own(s)
 	for _, name := range has {
 		if name != k.field {

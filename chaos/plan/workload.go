@@ -44,6 +44,9 @@ type Workload struct {
 	// Replicated makes every database but the first a copy of it, brought up to date by GTID; the clients write to the
 	// first alone.
 	Replicated bool `json:"replicated,omitempty"`
+	// Topology is how the databases belong together: TopologySingle (also when empty), or one group with one writer,
+	// whose rows are the group's. The clients follow the writer.
+	Topology string `json:"topology,omitempty"`
 	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
 	UpdateStrategy string `json:"updateStrategy,omitempty"`
 	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
@@ -95,6 +98,25 @@ const (
 	MaxOrdinal         = 1000
 	MaxMinReadySeconds = 3600
 )
+
+// How the databases of a StatefulSet belong together.
+const (
+	TopologySingle   = "single"       // Each is a primary of its own.
+	TopologyAsync    = "async"        // Replicas follow the primary; a commit waits for none of them.
+	TopologySemiSync = "semisync"     // A commit is acknowledged when a replica has received it (lossless, AFTER_SYNC).
+	TopologyGroup    = "group-single" // Group replication with a single primary.
+)
+
+// Topologies returns how the databases can belong together.
+func Topologies() []string {
+	return []string{TopologyAsync, TopologyGroup, TopologySemiSync, TopologySingle}
+}
+
+// TopologyName returns how the databases belong together.
+func (w Workload) TopologyName() string { return cmp.Or(w.Topology, TopologySingle) }
+
+// Grouped reports whether the databases are one group, whose rows belong to no pod.
+func (w Workload) Grouped() bool { return w.TopologyName() != TopologySingle }
 
 // StorageName returns what the volumes are.
 func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) }
@@ -166,6 +188,14 @@ func (v *validator) database(w Workload) {
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
 	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
+	v.OneOf("workload.topology", "topology", w.TopologyName(), Topologies()...)
+	if w.Grouped() && w.Replicas < 3 {
+		v.Add("workload.replicas", "use 3 or more", "%d: with topology %q the loss of one would leave no majority",
+			w.Replicas, w.Topology)
+	}
+	if w.Grouped() && w.Replicated {
+		v.Add("workload.replicated", "leave it out", "topology %q has replicas of its own", w.Topology)
+	}
 	if w.Replicated && w.Replicas < 2 {
 		v.Add("workload.replicated", "leave it out, or use workload.replicas: 2", "%d replicas: there is no copy",
 			w.Replicas)
@@ -187,7 +217,8 @@ func (v *validator) light(w Workload) {
 	}{
 		{"workload.clients", w.Clients != 0}, {"workload.interval", w.Interval != 0},
 		{"workload.quietRows", w.QuietRows != 0}, {"workload.silent", w.Silent},
-		{"workload.replicated", w.Replicated}, {"workload.flushLogAtTrxCommit", w.FlushLogAtTrxCommit != nil},
+		{"workload.replicated", w.Replicated}, {"workload.topology", w.Topology != ""},
+		{"workload.flushLogAtTrxCommit", w.FlushLogAtTrxCommit != nil},
 		{"workload.syncBinlog", w.SyncBinlog != nil}, {"bounds.minOps", v.plan.Bounds.MinOps != 0},
 		{"bounds.minAround", v.plan.Bounds.MinAround != 0},
 	} {

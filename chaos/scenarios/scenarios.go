@@ -17,7 +17,7 @@ import (
 
 // All returns every scenario, in alphabetical order. One that does not say what it expects expects PASS.
 func All() []plan.Scenario {
-	all := slices.Concat(trials(), troubles(), selftests(), upgrades())
+	all := slices.Concat(trials(), troubles(), topologies(), selftests(), upgrades())
 	for _, s := range sets() {
 		all = append(all, s.variants()...)
 	}

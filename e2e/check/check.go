@@ -131,16 +131,20 @@ func runOne(w *world.World, c Check) (res Result) {
 // All returns every check, in alphabetical order.
 func All() []Check {
 	return []Check{
+		Acknowledged(),
 		AttachOrder(),
 		Checksums(),
 		Coverage(),
 		Damage(),
 		DetachInUse(),
 		DetachOrder(),
+		ErrantGTID(),
 		EtcdRollback(),
+		InSync(),
 		Integrity(),
 		MountResidue(),
 		Mounts(),
+		OneWriter(),
 		Order(),
 		PDBHonoured(),
 		PodIdentity(),

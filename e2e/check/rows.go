@@ -30,6 +30,9 @@ func Rows() Check {
 }
 
 func judgeRows(r *ruling) {
+	if r.trial.Plan.Workload.Grouped() { // Check acknowledged judges what must be there.
+		r.Promise = "Every row that is there was written by a client, and is there once and intact."
+	}
 	t := &table{ruling: r, clients: map[writer]inserts{}, acked: map[string]int{},
 		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
 	t.readInserts()
@@ -192,7 +195,7 @@ func (t *table) each(instance string, do func(*insert)) {
 // judgeAmounts demands that every instance acknowledged enough inserts to show that rows survive.
 func (t *table) judgeAmounts() {
 	s := t.trial
-	for _, name := range s.Instances(s.Written(s.Plan.Workload.Replicas)) {
+	for _, name := range s.Written(s.Plan.Workload.Replicas) {
 		if n := t.acked[name]; n < s.Plan.Bounds.MinOps {
 			t.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
 				name, n, s.Plan.Bounds.MinOps)

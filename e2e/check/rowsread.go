@@ -39,7 +39,8 @@ func (t *table) judgeRead(sent, got *history.Event) {
 			key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
 	case row == nil:
 	case !*got.Op.Found:
-		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) {
+		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) &&
+			!t.trial.Plan.Workload.Grouped() {
 			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID},
 				"%s lost a row for a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read "+
 					"answered at %s.",
@@ -141,7 +142,7 @@ func (t *table) judgeKept(name string, row *insert, f *world.Read) {
 	case row.answered.NotAfter >= f.First:
 		t.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
 			row.key.instance, row.key.client, row.key.seq)
-	case !row.lost:
+	case !row.lost && !t.trial.Plan.Workload.Grouped():
 		t.judgeLost(name, row, f, "the final read")
 	}
 }
@@ -205,7 +206,7 @@ func (t *table) judgeWhole(name string, step int, f *world.Read, since history.T
 		switch {
 		case row.times > 0:
 			row.lost = false
-		case !row.lost:
+		case !row.lost && !t.trial.Plan.Workload.Grouped():
 			row.lost = true
 			lost[row.key.client] = append(lost[row.key.client], row.key.seq)
 			t.judgeLost(name, row, f, fmt.Sprintf("the read of step %d", step))

@@ -45,6 +45,16 @@ func judgeSettle(r *ruling) {
 	for i, name := range r.trial.Instances(r.trial.Finally()) {
 		j.judge(r.trial.Plan.Workload.Start+i, name)
 	}
+	if group := r.trial.Plan.Workload.StatefulSet; r.trial.Plan.Workload.Grouped() {
+		w := j.of(group)
+		if w.first == nil {
+			r.unknown("group %s was not seen to take a write within %s after the healing", group,
+				r.trial.Plan.Bounds.Settle)
+		} else {
+			r.note("group %s: a write was acknowledged %s after the healing", group,
+				w.first.Span.NotAfter.Sub(j.bounds.NotBefore).Round(1e6))
+		}
+	}
 	if settle.End == nil {
 		r.unknown("the trial broke off before everything had settled")
 	} else if settle.End.Phase.Error != "" {

@@ -180,7 +180,7 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 	}
 	fmt.Fprintf(c.Progress, "%8s  step %-3d %s on node %s, which runs %s\n",
 		c.sinceBegin(bootclock.Now()), s.N, def.Name, node.Name(), pod)
-	if in.open == nil {
+	if in.open == nil && !c.Plan.Workload.Grouped() { // Another instance does its work.
 		c.rec.hurts(pod)
 	}
 	if within, err = c.enclose(ctx); err != nil {

@@ -73,20 +73,24 @@ func (s *Trial) Instances(n int) []string {
 	return names
 }
 
-// Written returns how many of the first n pods clients write to: all, or only the first if the others replicate it.
-func (s *Trial) Written(n int) int {
-	if s.Plan.Workload.Replicated {
-		return min(n, 1)
+// Written returns what the clients write to, of the first n pods: all, only the first if the others replicate it, or
+// their group.
+func (s *Trial) Written(n int) []string {
+	switch {
+	case s.Plan.Workload.Grouped():
+		return []string{s.Plan.Workload.StatefulSet}
+	case s.Plan.Workload.Replicated:
+		return s.Instances(min(n, 1))
 	}
-	return n
+	return s.Instances(n)
 }
 
-// Origin returns the instance that an instance's rows were written to: itself, or the source that it replicates.
+// Origin returns what an instance's rows were written to: itself, the source that it replicates, or its group.
 func (s *Trial) Origin(name string) string {
-	if !s.Plan.Workload.Replicated {
-		return name
+	if s.Plan.Workload.Grouped() || s.Plan.Workload.Replicated {
+		return s.Written(1)[0]
 	}
-	return s.Instances(1)[0]
+	return name
 }
 
 // ReplicasAt returns how many replicas the plan wants when step n begins.

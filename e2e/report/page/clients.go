@@ -32,10 +32,13 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 	}
 	for _, op := range d.world.Operations().All {
 		e := op.Answer
-		if e == nil || lanes[e.Op.Instance] == nil {
+		if e == nil {
 			continue
 		}
-		lane := lanes[e.Op.Instance]
+		lane := lanes[cmp.Or(e.Op.By, e.Op.Instance)]
+		if lane == nil {
+			continue
+		}
 		if lane.Clients == nil {
 			lane.Clients = newClients(step, reads[lane.Name].Lacks() == "")
 			latencies[lane.Name] = make([][]float64, parts)

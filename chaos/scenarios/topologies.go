@@ -1,0 +1,69 @@
+package scenarios
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// topologies are the trials of a group of three databases with one writer, each topology with each trouble. The first
+// instance is the first primary. Each is on a node of its own, so that a fault of a node concerns one.
+func topologies() []plan.Scenario {
+	// The primary is gone until another one, or it itself, acknowledges again.
+	killed := Within("container-kill", 0, 4*time.Minute, Load(40))
+	cut := Within("node-partition", 0, 5*time.Minute, Load(40))
+	held := Fault("node-partition", 0, 20*time.Second, 5*time.Minute)
+	var all []plan.Scenario
+	for _, topology := range []struct{ name, summary string }{
+		{plan.TopologyAsync, "Three databases, asynchronous replication, a promoter."},
+		{plan.TopologySemiSync, "Three databases, lossless semi-synchronous replication, a promoter."},
+		{plan.TopologyGroup, "Three databases, group replication with one primary."},
+	} {
+		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
+		troubles := []struct {
+			name, summary string
+			fault         plan.Step
+		}{
+			{"calm", "No fault.", plan.Step{}},
+			{"primary-killed", "The primary is killed under load; the group goes on.", killed},
+			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", cut},
+		}
+		if topology.name == plan.TopologyAsync {
+			troubles[2].fault = held
+		}
+		for _, trouble := range troubles {
+			all = append(all, plan.Scenario{
+				Name:    "topology-" + topology.name + "-" + trouble.name,
+				Summary: topology.summary + " " + trouble.summary,
+				Build: func(r *rand.Rand) plan.Plan {
+					if trouble.name == "calm" {
+						return inGroup(r, topology.name)
+					}
+					return inGroup(r, topology.name, trouble.fault)
+				},
+			})
+		}
+	}
+	return append(all, plan.Scenario{
+		Name: "selftest-lost-in-failover",
+		Summary: "Self-test: an acknowledged row is deleted on both replicas, past the binary log, before the " +
+			"primary is killed; the verdict must be FAIL.",
+		Expect:  "FAIL",
+		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
+		Build: func(r *rand.Rand) plan.Plan {
+			return inGroup(r, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), killed)
+		},
+	})
+}
+
+// inGroup has a group of three work, meet the steps, and work on.
+func inGroup(r *rand.Rand, topology string, steps ...plan.Step) plan.Plan {
+	w := MySQL(3)
+	w.Topology, w.VolumeMiB = topology, 768 // A clone is put beside what is there before it takes its place.
+	all := []plan.Step{Load(150 + r.IntN(50)), Checksum("before")}
+	all = append(append(all, steps...), Load(100), Checksum("after"))
+	p := Trial(w, all...)
+	p.Workers = 3
+	return p
+}

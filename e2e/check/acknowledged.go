@@ -1,0 +1,202 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// Acknowledged judges the rows of a group: what was acknowledged under a promise must be on the writer in the end.
+//
+// Only documented promises count. Lossless semi-synchronous replication promises nothing while its source has fallen
+// back to asynchronous replication, and asynchronous replication never does: rows that are gone then are counted and
+// allowed.
+func Acknowledged() Check {
+	return Check{
+		Name: "acknowledged",
+		Promise: "A row that the group acknowledged under its promise is on the writer in the end, whoever the writer " +
+			"was then.",
+		Source: "MySQL Reference Manual, Semisynchronous Replication (AFTER_SYNC) and Group Replication (a transaction " +
+			"is certified by a majority); asynchronous replication promises nothing",
+		Unit:    "acknowledged rows of the group",
+		Applies: grouped,
+		judge:   judgeAcknowledged,
+	}
+}
+
+// grouped is the Applies of checks of groups.
+func grouped(w *world.World) bool {
+	t, err := w.Trial()
+	return err == nil && t.Plan.Workload.Grouped()
+}
+
+func judgeAcknowledged(r *ruling) {
+	group := r.finalGroup()
+	if group.writer == "" {
+		return
+	}
+	reads := r.world.Reads(history.FinalRead)
+	if why := reads[group.writer].Lacks(); why != "" {
+		r.unknown("%s, the writer, was not read back whole at the end: %s", group.writer, why)
+		return
+	}
+	type row struct {
+		client int
+		seq    int64
+	}
+	has := map[string]map[row]bool{}
+	for name, read := range reads {
+		has[name] = map[row]bool{}
+		for at := range read.Rows() {
+			has[name][row{at.Client, at.Seq}] = true
+		}
+	}
+	allowed := 0
+	for _, op := range r.world.Operations().All {
+		e := op.Answer
+		if e == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
+			continue
+		}
+		if e.Op.By == "" {
+			r.unknown("it is not known who acknowledged client %d, seq %d", e.Op.Client, e.Op.Seq)
+			continue
+		}
+		at := row{e.Op.Client, e.Op.Seq}
+		if has[group.writer][at] {
+			r.evidence++
+			continue
+		}
+		if e.Span.NotAfter >= reads[group.writer].First {
+			r.unknown("client %d, seq %d was acknowledged while the final read was on: it cannot be missed", at.client,
+				at.seq)
+			continue
+		}
+		promised, why := r.promised(e)
+		switch {
+		case why != "":
+			r.unknown("client %d, seq %d, acknowledged by %s, is gone, and %s", at.client, at.seq, e.Op.By, why)
+			continue
+		case !promised:
+			allowed++
+			continue
+		}
+		var with []string
+		for _, name := range keys(reads) {
+			if has[name][at] {
+				with = append(with, name)
+			}
+		}
+		r.violation(Finding{Subject: fmt.Sprintf("%s row (client %d, seq %d)", e.Op.Instance, at.client, at.seq),
+			Span:   history.Between(e.Span.NotAfter, reads[group.writer].Last.NotAfter),
+			Events: proof(e.ID, reads[group.writer].Chunks[1].ID, group.facts[group.writer].ID)},
+			"A row that %s had acknowledged at %s is lost: client %d, seq %d is not on %s, the writer; %s; of the "+
+				"transactions of %s (%s) %s.", e.Op.By, r.clock(e.Span.NotAfter), at.client, at.seq, group.writer,
+			holders(with), e.Op.By, e.Op.Server, group.of(e.Op.Server))
+	}
+	if allowed > 0 {
+		r.note("%d acknowledged rows are lost, which topology %s allows: nothing was promised of them", allowed,
+			r.trial.Plan.Workload.Topology)
+	} else if r.trial.Plan.Workload.TopologyName() == plan.TopologyAsync {
+		r.note("no acknowledged row is lost, though topology async promises nothing")
+	}
+}
+
+// holders says which instances have a row.
+func holders(names []string) string {
+	if len(names) == 0 {
+		return "no instance has it"
+	}
+	return "it is on " + strings.Join(names, ", ")
+}
+
+// promised reports whether the topology promised that an acknowledged insert survives. Why is what keeps that from
+// being known.
+func (r *ruling) promised(ack *history.Event) (promised bool, why string) {
+	switch r.trial.Plan.Workload.TopologyName() {
+	case plan.TopologyAsync:
+		return false, ""
+	case plan.TopologyGroup:
+		return true, ""
+	}
+	known := false
+	for _, e := range r.world.Of(history.KindMember) {
+		m := e.Member
+		if m.Label != "" || m.Instance != ack.Op.By || m.Error != "" || !m.Writable {
+			continue
+		}
+		known = true
+		if (!m.SemiSync || m.Unacked > 0) && e.Span.NotBefore <= ack.Span.NotAfter.Add(sampleEvery) {
+			r.note("%s acknowledged without a replica at %s: semi-synchronous replication had fallen back",
+				m.Instance, r.clock(e.Span.NotBefore))
+			return false, ""
+		}
+	}
+	if !known {
+		return false, "whether it waited for replicas was never seen"
+	}
+	return true, ""
+}
+
+// sampleEvery is how long after an acknowledgement its server may first have said that it had fallen back.
+const sampleEvery = 2_000_000_000
+
+// finalGroup is what the instances of a group have in the end.
+type finalGroup struct {
+	writer string
+	facts  map[string]*history.Event // Of each instance that answered.
+	has    map[string]history.GTIDs
+}
+
+// finalGroup reads the final facts; without exactly one writer among them it gives a reason, and writer is empty.
+func (r *ruling) finalGroup() finalGroup {
+	g := finalGroup{facts: map[string]*history.Event{}, has: map[string]history.GTIDs{}}
+	var writers []string
+	for _, e := range r.world.Of(history.KindMember) {
+		m := e.Member
+		if m.Label != history.FinalRead {
+			continue
+		}
+		set, err := history.ParseGTIDs(m.Executed)
+		if m.Error != "" || err != nil {
+			r.unknown("%s did not say what it has in the end: %s", m.Instance, m.Error)
+			continue
+		}
+		g.facts[m.Instance], g.has[m.Instance] = e, set
+		if m.Writable {
+			writers = append(writers, m.Instance)
+		}
+	}
+	for _, name := range r.trial.Instances(r.trial.Finally()) {
+		if g.facts[name] == nil {
+			r.unknown("%s never said which transactions it has in the end", name)
+		}
+	}
+	slices.Sort(writers)
+	if len(writers) == 1 {
+		g.writer = writers[0]
+	} else {
+		r.unknown("the group has %d writers in the end, %q: what it has is not known", len(writers), writers)
+	}
+	return g
+}
+
+// of says which of a server's transactions each instance has.
+func (g finalGroup) of(server string) string {
+	var said []string
+	for _, name := range keys(g.has) {
+		own := history.GTIDs{}
+		if ranges := g.has[name][strings.ToLower(server)]; len(ranges) > 0 {
+			own[strings.ToLower(server)] = ranges
+		}
+		_, numbers, _ := strings.Cut(own.String(), ":")
+		if numbers == "" {
+			numbers = "none"
+		}
+		said = append(said, name+" has "+numbers)
+	}
+	return strings.Join(said, ", ")
+}

@@ -1,0 +1,168 @@
+package check_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+)
+
+// failover is a history of a group: mysql-0 acknowledges rows 1 to 5, is killed, and mysql-1 acknowledges 6 to 9.
+func failover(topology string) []history.Event {
+	p := historytest.SmokePlan()
+	p.Workload.Topology = topology
+	t := historytest.New(p)
+	fact := func(from, to float64, e history.Event) {
+		e.Source, e.Span = "workload/ledger", history.Between(historytest.At(from), historytest.At(to))
+		t.Add(e)
+	}
+	member := func(at float64, m history.Member) {
+		fact(at, at+0.1, history.Event{Kind: history.KindMember, Member: &m})
+	}
+	pods := []string{"mysql-0", "mysql-1", "mysql-2"}
+	servers := map[string]string{"mysql-0": "a", "mysql-1": "b", "mysql-2": "c"}
+	var rows []history.Row
+	for seq := int64(1); seq <= 9; seq++ {
+		by, at := "mysql-0", 10+float64(seq)
+		if seq > 5 {
+			by, at = "mysql-1", 20+float64(seq)
+		}
+		op := history.Op{F: history.OpInsert, Client: 1, Number: seq, Instance: "mysql", Seq: seq, CRC: 7,
+			Stage: history.StageInvoke}
+		done := op
+		done.Stage, done.By, done.Server = history.StageOK, by, servers[by]
+		fact(at, at, history.Event{Kind: history.KindOp, Op: &op})
+		fact(at, at+0.1, history.Event{Kind: history.KindOp, Op: &done})
+		rows = append(rows, history.Row{Client: 1, Seq: seq, CRC: 7, Sum: 7})
+	}
+	member(12, history.Member{Instance: "mysql-0", Server: "a", Writable: true, SemiSync: true, Executed: "a:1-2"})
+	member(22, history.Member{Instance: "mysql-0", Server: "a", Executed: "a:1-5"})
+	fact(25, 25, history.Event{Kind: history.KindPromotion,
+		Promotion: &history.Promotion{Act: history.ActOpen, Instance: "mysql-1", Term: 2}})
+	member(27, history.Member{Instance: "mysql-1", Server: "b", Writable: true, SemiSync: true, Executed: "a:1-5,b:1"})
+	for _, pod := range pods {
+		member(40, history.Member{Instance: pod, Label: history.FinalRead, Server: servers[pod],
+			Writable: pod == "mysql-1", Executed: "a:1-5,b:1-4", Waited: 60})
+		fact(41, 42, history.Event{Kind: history.KindRows, Rows: &history.Rows{Instance: pod,
+			Read: history.FinalRead, Chunk: 1, Chunks: 1, Rows: rows}})
+		fact(43, 44, history.Event{Kind: history.KindChecksum, Checksum: &history.Checksum{Instance: pod,
+			Table: "ledger", Label: "settled", Table64: 1, RowHash: "h", Rows: 9}})
+	}
+	return t.History().Events
+}
+
+func member(label, instance string) match {
+	return func(e *history.Event) bool {
+		return e.Kind == history.KindMember && e.Member.Label == label && e.Member.Instance == instance
+	}
+}
+
+func sum(instance string) match { return checksum(instance, "settled") }
+
+// TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
+func TestGroups(t *testing.T) {
+	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	lose := func(seq int64, pods ...string) func([]history.Event) []history.Event {
+		return editAll(func(e *history.Event) bool {
+			return e.Kind == history.KindRows && strings.Contains(strings.Join(pods, " "), e.Rows.Instance)
+		}, func(e *history.Event) {
+			var kept []history.Row
+			for _, row := range e.Rows.Rows {
+				if row.Seq != seq {
+					kept = append(kept, row)
+				}
+			}
+			e.Rows.Rows = kept
+		})
+	}
+	ack := func(seq int64) match { return op(history.OpInsert, history.StageOK, "mysql", seq) }
+	final := history.FinalRead
+	const semi = plan.TopologySemiSync
+	for _, m := range []struct {
+		name, topology, check string
+		change                func([]history.Event) []history.Event
+		want                  check.Verdict
+		says                  string
+	}{
+		{"sound", semi, "acknowledged", nil, pass, ""},
+		{"a row is on the old primary alone", semi, "acknowledged", lose(5, "mysql-1", "mysql-2"), fail,
+			"A row that mysql-0 had acknowledged at +15.100 s is lost: client 1, seq 5 is not on mysql-1, the writer; it " +
+				"is on mysql-0; of the transactions of mysql-0 (a) mysql-0 has 1-5, mysql-1 has 1-5, mysql-2 has 1-5."},
+		{"a row is nowhere", plan.TopologyGroup, "acknowledged", lose(5, "mysql-0", "mysql-1", "mysql-2"), fail,
+			"no instance has it"},
+		{"a replica alone lacks a row", semi, "acknowledged", lose(5, "mysql-2"), pass, ""},
+		{"async loses a row", plan.TopologyAsync, "acknowledged", lose(5, "mysql-1", "mysql-2"), pass, ""},
+		{"semi-sync had fallen back", semi, "acknowledged", then(lose(5, "mysql-1"),
+			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.SemiSync = false })), pass, ""},
+		{"a commit went without a replica", semi, "acknowledged", then(lose(5, "mysql-1"),
+			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), pass, ""},
+		{"its source was never looked at", semi, "acknowledged", then(lose(5, "mysql-1"),
+			drop(member("", "mysql-0"))), unknown, "whether it waited for replicas was never seen"},
+		{"an insert of unknown outcome is gone", semi, "acknowledged", then(lose(5, "mysql-1"),
+			edit(ack(5), func(e *history.Event) { e.Op.Stage = history.StageUnknown })), pass, ""},
+		{"nobody knows who acknowledged", semi, "acknowledged", edit(ack(5), func(e *history.Event) { e.Op.By = "" }),
+			unknown, "who acknowledged"},
+		{"the writer was not read", semi, "acknowledged", drop(rowsOf("mysql-1", 1)), unknown, "not read back whole"},
+		{"no writer in the end", semi, "acknowledged",
+			edit(member(final, "mysql-1"), func(e *history.Event) { e.Member.Writable = false }), unknown, "0 writers"},
+
+		{"sound", semi, "one-writer", nil, pass, ""},
+		{"the old primary acknowledges again", semi, "one-writer", editAll(ack(9),
+			func(e *history.Event) { e.Op.By = "mysql-0" }), pass, ""}, // It was seen read-only in between.
+		{"the old primary never stopped", semi, "one-writer", then(drop(func(e *history.Event) bool {
+			return e.Kind == history.KindMember && e.Member.Label == "" && !e.Member.Writable
+		}), edit(ack(9), func(e *history.Event) { e.Op.By = "mysql-0" })), fail,
+			"Two instances acknowledged at once: mysql-0 at +15.100 s, mysql-1 at +28.100 s, and mysql-0 again"},
+		{"the old primary was promoted again", semi, "one-writer", then(drop(func(e *history.Event) bool {
+			return e.Kind == history.KindMember && e.Member.Label == "" && !e.Member.Writable
+		}), edit(ack(9), func(e *history.Event) { e.Op.By = "mysql-0" }),
+			edit(kind(history.KindPromotion), func(e *history.Event) { e.Promotion.Instance = "mysql-0" })), pass, ""},
+		{"nobody acknowledged", semi, "one-writer", drop(kind(history.KindOp)), unknown, "nothing to judge"},
+
+		{"sound", semi, "errant-gtid", nil, pass, ""},
+		{"a transaction of its own", semi, "errant-gtid", edit(member(final, "mysql-0"),
+			func(e *history.Event) { e.Member.Executed += ",a:6" }), fail,
+			"mysql-0 has transactions that mysql-1, the writer, does not have: a:6."},
+		{"an instance lacks some", semi, "errant-gtid", edit(member(final, "mysql-0"),
+			func(e *history.Event) { e.Member.Executed = "a:1-5" }), pass, ""},
+		{"an instance said nothing", semi, "errant-gtid", drop(member(final, "mysql-2")), unknown,
+			"mysql-2 never said"},
+		{"an instance said nonsense", semi, "errant-gtid", edit(member(final, "mysql-2"),
+			func(e *history.Event) { e.Member.Executed = "?" }), unknown, "mysql-2 did not say"},
+
+		{"sound", semi, "in-sync", nil, pass, ""},
+		{"a replica lacks a transaction", semi, "in-sync", edit(member(final, "mysql-2"),
+			func(e *history.Event) { e.Member.Executed = "a:1-5,b:1-3" }), fail,
+			"mysql-2 lacks transactions of mysql-1, the writer, 60 s after the clients had stopped: b:4."},
+		{"a replica was not waited for", semi, "in-sync", edit(member(final, "mysql-2"), func(e *history.Event) {
+			e.Member.Executed, e.Member.Waited = "a:1-5,b:1-3", 1
+		}), unknown, "waited for no longer than 1 s"},
+		{"a replica skipped a transaction", semi, "in-sync", edit(sum("mysql-2"), func(e *history.Event) {
+			e.Checksum.RowHash, e.Checksum.Rows = "other", 8
+		}), fail, "mysql-2 has other rows in table ledger than mysql-1"},
+		{"a table without a checksum", semi, "in-sync", drop(sum("mysql-2")), unknown, "no checksum was taken"},
+		{"the writer's tables without any", semi, "in-sync", drop(sum("mysql-1")), unknown, "mysql-1, the writer"},
+	} {
+		t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			events := failover(m.topology)
+			if m.change != nil {
+				events = m.change(events)
+			}
+			expect(t, result(t, history.History{Events: events}, m.check), m.want, m.says)
+		})
+	}
+}
+
+// TestLostRowsOfAsyncAreCounted holds that what is allowed is told.
+func TestLostRowsOfAsyncAreCounted(t *testing.T) {
+	events := editAll(rowsOf("mysql-1", 1), func(e *history.Event) { e.Rows.Rows = e.Rows.Rows[:7] })(
+		failover(plan.TopologyAsync))
+	res := result(t, history.History{Events: events}, "acknowledged")
+	if want := "2 acknowledged rows are lost, which topology async allows"; !strings.Contains(
+		strings.Join(res.Notes, "\n"), want) {
+		t.Errorf("notes %q do not say %q", res.Notes, want)
+	}
+}

@@ -1,0 +1,85 @@
+package check
+
+import (
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// waitedEnough is how many seconds a replica that lacks transactions must have been waited for to be blamed: on a busy
+// machine it may be late for a while.
+const waitedEnough = 55
+
+// InSync judges whether the instances of a group are the same once the clients have stopped and each was waited for:
+// by their transactions, and by the rows of their tables, since a replica can skip a transaction and count it.
+func InSync() Check {
+	return Check{
+		Name: "in-sync",
+		Promise: "In the end every instance of the group has every transaction of the writer, and tables with the " +
+			"same rows.",
+		Source:  "MySQL Reference Manual, Replication; WAIT_FOR_EXECUTED_GTID_SET, and a hash of the rows",
+		Unit:    "tables compared with the writer's",
+		Applies: grouped,
+		judge:   judgeInSync,
+	}
+}
+
+func judgeInSync(r *ruling) {
+	g := r.finalGroup()
+	if g.writer == "" {
+		return
+	}
+	sums := map[string]map[string]*history.Event{} // By instance and table.
+	for _, t := range r.world.Tables() {
+		if e := settled(t); e != nil {
+			if sums[t.Instance] == nil {
+				sums[t.Instance] = map[string]*history.Event{}
+			}
+			sums[t.Instance][t.Name] = e
+		}
+	}
+	own := sums[g.writer]
+	if len(own) == 0 {
+		r.unknown("no checksum of the tables of %s, the writer, was taken in the end", g.writer)
+	}
+	for _, name := range keys(g.has) {
+		if name == g.writer {
+			continue
+		}
+		fact := g.facts[name]
+		missing := g.has[g.writer].Without(g.has[name])
+		if len(missing) > 0 && fact.Member.Waited < waitedEnough {
+			r.unknown("%s lacked %s when it was waited for no longer than %.0f s", name, missing, fact.Member.Waited)
+			continue
+		}
+		if len(missing) > 0 {
+			r.violation(Finding{Subject: name, Span: fact.Span, Events: []int64{fact.ID, g.facts[g.writer].ID}},
+				"%s lacks transactions of %s, the writer, %.0f s after the clients had stopped: %s.", name, g.writer,
+				fact.Member.Waited, missing)
+			continue
+		}
+		for _, table := range keys(own) {
+			theirs := sums[name][table]
+			if theirs == nil {
+				r.unknown("%s table %s: no checksum was taken in the end", name, table)
+				continue
+			}
+			r.evidence++
+			if why := differs(own[table].Checksum, theirs.Checksum); why != "" {
+				r.violation(Finding{Subject: name + " table " + table,
+					Span: hull(own[table].Span, theirs.Span), Events: []int64{own[table].ID, theirs.ID}},
+					"%s has other rows in table %s than %s, the writer, though it has all its transactions: %s.", name,
+					table, g.writer, why)
+			}
+		}
+	}
+}
+
+// settled returns the last checksum of a table that was taken after the clients had stopped, nil if there is none.
+func settled(t *world.Table) (last *history.Event) {
+	for _, e := range t.Taken {
+		if e.Checksum.Error == "" && e.Checksum.Label == labelSettled {
+			last = e
+		}
+	}
+	return last
+}

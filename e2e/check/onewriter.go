@@ -1,0 +1,82 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
+
+// OneWriter judges who acknowledged when: after another instance has acknowledged, the first must not, unless it was
+// made the primary again in between.
+//
+// Two acknowledgements of one instance with one of another certainly between them show two writers, if the instance
+// was neither promoted nor seen read-only or silent in between. Spans that overlap claim nothing.
+func OneWriter() Check {
+	return Check{
+		Name:    "one-writer",
+		Promise: "No two instances of the group are writable and acknowledge at once.",
+		Source: "MySQL Reference Manual, Single-Primary Mode; of a promoter: whoever is replaced is fenced before " +
+			"another acknowledges",
+		Unit:    "acknowledgements of the group",
+		Applies: grouped,
+		judge:   judgeOneWriter,
+	}
+}
+
+func judgeOneWriter(r *ruling) {
+	type ack struct {
+		by   string
+		span history.Span // From when it was sent to when it was answered.
+		id   int64
+	}
+	var acks []ack
+	for _, op := range r.world.Operations().All {
+		e := op.Answer
+		if e == nil || op.Sent == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK || e.Op.By == "" {
+			continue
+		}
+		acks = append(acks, ack{e.Op.By, history.Between(op.Sent.Span.NotBefore, e.Span.NotAfter), e.ID})
+	}
+	r.evidence = len(acks)
+	slices.SortFunc(acks, func(a, b ack) int { return cmp.Compare(a.span.NotAfter, b.span.NotAfter) })
+	last := map[string]ack{} // The last acknowledgement of each, in the order of answers.
+	for _, now := range acks {
+		before, again := last[now.by]
+		for _, by := range keys(last) {
+			other := last[by]
+			if !again || by == now.by || !before.span.CertainlyBefore(other.span) ||
+				!other.span.CertainlyBefore(now.span) || r.stepped(now.by, before.span.NotAfter, now.span.NotBefore) {
+				continue
+			}
+			if r.first(now.by, by) {
+				r.violation(Finding{Subject: fmt.Sprintf("%s and %s", now.by, by),
+					Span: hull(before.span, now.span), Events: []int64{before.id, other.id, now.id}},
+					"Two instances acknowledged at once: %s at %s, %s at %s, and %s again at %s, which was not made "+
+						"the primary in between.", now.by, r.clock(before.span.NotAfter), by,
+					r.clock(other.span.NotAfter), now.by, r.clock(now.span.NotAfter))
+			}
+		}
+		last[now.by] = now
+	}
+	writers := keys(last)
+	if len(writers) > 1 {
+		r.note("%d instances acknowledged in turn: %q", len(writers), writers)
+	}
+}
+
+// stepped reports whether an instance was made the primary, or was seen read-only or silent, within a time: then it may
+// have been replaced and have come back.
+func (r *ruling) stepped(instance string, from, to history.Time) bool {
+	within := history.Between(from, to)
+	return slices.ContainsFunc(r.world.Of(history.KindMember, history.KindPromotion), func(e *history.Event) bool {
+		if !e.Span.PossiblyOverlaps(within) {
+			return false
+		}
+		if p := e.Promotion; p != nil {
+			return p.Instance == instance && p.Act == history.ActOpen
+		}
+		return e.Member.Instance == instance && e.Member.Error == "" && !e.Member.Writable
+	})
+}

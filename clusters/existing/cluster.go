@@ -140,10 +140,15 @@ func (c *Cluster) join(ctx context.Context) error {
 	if err := c.makeNamespace(ctx); err != nil {
 		return err
 	}
-	for name, err := range c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) }) {
-		if err != nil {
+	found := c.each(ctx, func(ctx context.Context, n *node) error { return n.deliver(ctx) })
+	reached := false
+	for name, err := range found {
+		if reached = reached || err == nil; err != nil {
 			c.log.Warn("node not reached", "node", name, "error", err)
 		}
+	}
+	if !reached {
+		return fmt.Errorf("no node can be reached: %s", firstOf(found))
 	}
 	can, err := c.ask(ctx)
 	if err != nil {

@@ -58,7 +58,8 @@ func New(opts Options) (*Provider, error) {
 func (p *Provider) Name() string { return "existing" }
 
 // Open opens the cluster of a context of the kubeconfig, by default the current one, and installs the agent on its
-// nodes. A node that cannot be reached is no error: a command on it tries again. The caller closes the cluster.
+// nodes. A node that cannot be reached is no error, unless all are: a command on it tries again. The caller closes the
+// cluster.
 func (p *Provider) Open(ctx context.Context, name string) (clusters.Cluster, error) {
 	c, err := p.open(ctx, name)
 	if err != nil {

@@ -93,22 +93,24 @@ func (c *Cluster) removePods(ctx context.Context, selector string) error {
 		})
 }
 
-// imageOf returns the image for the pod on a node: the user's, else the node's own pause image.
-func imageOf(n corev1.Node, users string) (string, error) {
+// publicPause is for nodes that list no pause image: they list their 50 largest images only (nodeStatusMaxImages).
+const publicPause = "registry.k8s.io/pause:3.10"
+
+// imageOf returns the image for the pod on a node: the user's, else the pause image that the node lists.
+func imageOf(n corev1.Node, users string) string {
 	if users != "" {
-		return users, nil
+		return users
 	}
 	for _, image := range n.Status.Images {
 		for _, name := range image.Names {
 			last, _, _ := strings.Cut(path.Base(name), "@")
 			last, _, _ = strings.Cut(last, ":")
 			if last == "pause" || strings.HasSuffix(last, "-pause") {
-				return name, nil
+				return name
 			}
 		}
 	}
-	return "", fmt.Errorf("node %q lists no pause image; name an image that runs until it is stopped: --agent-image",
-		n.Name)
+	return publicPause
 }
 
 // loaders are the directories beside /usr that may hold a node's dynamic loader.
@@ -167,10 +169,7 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 				if err != nil {
 					return false, "", err
 				}
-				from, err := imageOf(*object, c.opts.AgentImage)
-				if err != nil {
-					return false, "", await.Stop(err)
-				}
+				from := imageOf(*object, c.opts.AgentImage)
 				_, err = pods.Create(ctx, c.agentPod(*object, name, from), metav1.CreateOptions{})
 				// A new namespace is without its service account for a moment, which is forbidden as well.
 				if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "service account") ||
@@ -190,7 +189,8 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 					return true, "", nil
 				}
 				if s.State.Waiting != nil {
-					state += ", " + s.State.Waiting.Reason
+					state += ", " + s.State.Waiting.Reason + " of " + image +
+						" (--agent-image names another image that runs until it is stopped)"
 				}
 			}
 			return false, state, nil

@@ -36,8 +36,8 @@ const (
 	KindUpgrade    Kind = "upgrade" // A part of the upgrade of a node began or ended.
 	// What etcd's data was after kubeadm had failed to upgrade the control plane.
 	KindEtcdData Kind = "etcdData"
-	KindVersion    Kind = "version" // What a component answered when it was asked for its version.
-	KindMember     Kind = "member"  // What an instance of a group of databases says of itself.
+	KindVersion  Kind = "version" // What a component answered when it was asked for its version.
+	KindMember   Kind = "member"  // What an instance of a group of databases says of itself.
 	// What decides which instance of a group takes writes acted, or refused to.
 	KindPromotion Kind = "promotion"
 )

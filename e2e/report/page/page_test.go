@@ -198,7 +198,8 @@ func million(t testing.TB) report.Judged {
 	return j
 }
 
-// TestMillionOperations holds that the page of 1,000,000 operations has at most 5 MB. `make pages` opens it in Chromium.
+// TestMillionOperations holds that the page of 1,000,000 operations has at most 5 MB. `make pages` opens it in
+// Chromium.
 func TestMillionOperations(t *testing.T) {
 	dir := os.Getenv("SEATRIAL_PAGES")
 	if dir == "" {

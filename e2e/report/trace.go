@@ -107,7 +107,8 @@ func (t *tracer) named(process int, name string) {
 // span writes what lasts from one time to another and may overlap with others.
 func (t *tracer) span(process int, name string, from, to history.Time, args map[string]any) {
 	t.async++
-	e := traceEvent{Name: name, Category: "span", Phase: "b", Time: t.at(from), Process: process, ID: t.async, Args: args}
+	e := traceEvent{Name: name, Category: "span", Phase: "b", Time: t.at(from), Process: process, ID: t.async}
+	e.Args = args
 	t.put(e)
 	e.Phase, e.Time, e.Args = "e", max(e.Time, t.at(to)), nil
 	t.put(e)
@@ -154,8 +155,8 @@ func (t *tracer) faults() {
 			}
 			to = max(to, e.Span.NotAfter)
 			args[string(stage)+" (s)"] = t.at(e.Span.NotAfter) / 1e6
-			t.put(traceEvent{Name: f.String() + " " + string(stage), Phase: "i", Time: t.at(e.Span.NotAfter), Scope: "p",
-				Process: traceFaults, Args: map[string]any{"facts": []int64{e.ID}, "evidence": e.Fault.Evidence}})
+			t.put(traceEvent{Name: f.String() + " " + string(stage), Phase: "i", Time: t.at(e.Span.NotAfter),
+				Scope: "p", Process: traceFaults, Args: map[string]any{"facts": []int64{e.ID}, "evidence": e.Fault.Evidence}})
 		}
 		if reached > 0 {
 			t.span(traceFaults, fmt.Sprintf("%s on %s", f, f.Node), from, to, args)

@@ -55,9 +55,9 @@ func Finish() types.EnvFunc {
 	}
 }
 
-// Passes returns a feature that runs a scenario on the cluster of Setup and fails unless the verdict is PASS. Its labels
-// are scenario, and fault for each fault of the plan: --labels fault=node-partition selects it. A scenario that is not
-// known fails too.
+// Passes returns a feature that runs a scenario on the cluster of Setup and fails unless the verdict is PASS. Its
+// labels are scenario, and fault for each fault of the plan: --labels fault=node-partition selects it. A scenario that
+// is not known fails too.
 func Passes(scenario string) types.Feature {
 	f := features.New("trial "+scenario).WithLabel("scenario", scenario).WithLabel("type", "disruptive")
 	if s, ok := trial.AllParts().Named(scenario); ok {

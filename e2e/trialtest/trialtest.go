@@ -1,8 +1,8 @@
 // Package trialtest runs trials inside a test suite of yours: on a kind cluster that it makes, or on one of yours. Its
 // promise: Result.Err is nil for PASS only, and a cluster of yours is not touched unless Options names its context.
 //
-// It works with any test library. Setup, Finish, Passes and Judged are for sigs.k8s.io/e2e-framework; package ginkgotest
-// is for Ginkgo. See examples/e2e-framework and examples/ginkgo.
+// It works with any test library. Setup, Finish, Passes and Judged are for sigs.k8s.io/e2e-framework; package
+// ginkgotest is for Ginkgo. See examples/e2e-framework and examples/ginkgo.
 package trialtest
 
 import (
@@ -152,8 +152,8 @@ func (o Options) reach(ctx context.Context, m *trial.ClusterOptions, plans []pla
 		return fmt.Errorf("Options.Kubeconfig, Options.Context: %w", err)
 	}
 	if o.YesContext != name {
-		return fmt.Errorf("nothing was touched: Options.YesContext is %q, and the context is %q; set it to that name if "+
-			"its cluster may be broken", o.YesContext, name)
+		return fmt.Errorf("nothing was touched: Options.YesContext is %q, and the context is %q; set it to that name "+
+			"if its cluster may be broken", o.YesContext, name)
 	}
 	m.ClusterName = name
 	config, err := conf.NewWithContextName(cmp.Or(o.Kubeconfig, conf.ResolveKubeConfigFile()), name)

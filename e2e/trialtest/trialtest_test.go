@@ -23,7 +23,8 @@ const recorded = "../../fixtures/recorded/"
 func TestBadOptionsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	text := `{apiVersion: v1, kind: Config, current-context: prod, contexts: [{name: prod, context: {cluster: c, user: u}}],
+	text := `{apiVersion: v1, kind: Config, current-context: prod,
+contexts: [{name: prod, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`
 	workload := filepath.Join(dir, "workload.yaml")
 	for name, content := range map[string]string{kubeconfig: text, workload: "statefulSet: db\nreplicas: -3\n"} {
@@ -38,8 +39,10 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		want []string
 	}{
 		{"nothing", trialtest.Options{}, []string{"Options.Scenarios is empty"}},
-		{"unknown", trialtest.Options{Scenarios: []string{"smok"}}, []string{"Options.Scenarios", `did you mean "smoke"`}},
-		{"no file", trialtest.Options{Scenarios: smoke, Workload: "none.yaml"}, []string{"Options.Workload", "none.yaml"}},
+		{"unknown", trialtest.Options{Scenarios: []string{"smok"}},
+			[]string{"Options.Scenarios", `did you mean "smoke"`}},
+		{"no file", trialtest.Options{Scenarios: smoke, Workload: "none.yaml"},
+			[]string{"Options.Workload", "none.yaml"}},
 		{"bad file", trialtest.Options{Scenarios: smoke, Workload: workload}, []string{"Options.Workload", "replicas"}},
 		{"no context", trialtest.Options{Scenarios: smoke, Kubeconfig: "none"}, []string{"Options.Kubeconfig", "none"}},
 		{"not confirmed", trialtest.Options{Scenarios: smoke, Kubeconfig: kubeconfig},

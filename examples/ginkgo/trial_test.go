@@ -34,8 +34,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 }, NodeTimeout(time.Hour))
 
 var _ = Describe("the database", func() {
-	It("keeps every acknowledged row while nodes fail", Serial, Label("disruptive", "slow"), SpecTimeout(12*time.Minute),
-		func(ctx SpecContext) {
+	It("keeps every acknowledged row while nodes fail", Serial, Label("disruptive", "slow"),
+		SpecTimeout(12*time.Minute), func(ctx SpecContext) {
 			if cluster == nil {
 				Skip("NOT RUN: needs a cluster: make long")
 			}

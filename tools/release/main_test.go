@@ -105,7 +105,8 @@ func TestReleaseIsCompleteAndTheSameAgain(t *testing.T) {
 	if b.Metadata.Component.Hashes[0].Content != sum {
 		t.Errorf("the bill is of %v, and the program is %s", b.Metadata.Component.Hashes, sum)
 	}
-	if archive, err := sumOf(filepath.Join(dir, names[3])); err != nil || !strings.Contains(string(first[names[4]]), archive) {
+	archive, err := sumOf(filepath.Join(dir, names[3]))
+	if err != nil || !strings.Contains(string(first[names[4]]), archive) {
 		t.Errorf("the krew manifest lacks the sum of the archive, %s (%v):\n%s", archive, err, first[names[4]])
 	}
 
@@ -164,7 +165,8 @@ func TestVerifyRefusesWhatWasChanged(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{}, {"a", "b"}, {"-version", "1", t.TempDir()}, {"-version", "v1.0.0", t.TempDir()}} {
+	empty := t.TempDir()
+	for _, args := range [][]string{{}, {"a", "b"}, {"-version", "1", empty}, {"-version", "v1.0.0", empty}} {
 		if err := run(args, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
 		}

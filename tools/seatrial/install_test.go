@@ -34,14 +34,19 @@ func TestGoInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"list": version + "\n", version + ".mod": string(mod), version + ".info": fmt.Sprintf(`{"Version":%q}`, version),
+		"list": version + "\n", version + ".mod": string(mod),
+		version + ".info": fmt.Sprintf(`{"Version":%q}`, version),
 	} {
 		if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var packed bytes.Buffer
-	if err := zip.CreateFromVCS(&packed, module.Version{Path: path, Version: version}, root, "HEAD", ""); err != nil {
+	tree, packed := t.TempDir(), bytes.Buffer{}
+	commit := exec.CommandContext(t.Context(), "sh", "-c", `git -C "$0" archive HEAD | tar -x -C "$1"`, root, tree)
+	if out, err := commit.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := zip.CreateFromDir(&packed, module.Version{Path: path, Version: version}, tree); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(at, version+".zip"), packed.Bytes(), 0o600); err != nil {
@@ -84,9 +89,10 @@ func TestGoInstall(t *testing.T) {
 		{without, []string{"version"}, exitPass, []string{version}},
 		{without, []string{"demo"}, exitPass, []string{"k8s-61832"}},
 		{without, []string{"plan", "smoke", "--seed", "1"}, exitPass, []string{"kubelet-kill"}},
-		{without, []string{"setup"}, exitHarness, []string{"find seatrial-offline", "this build carries none (a release does)",
-			`"go": executable file not found`}},
-		{env, []string{"clean", "--cluster", "seatrial-not-there"}, exitArguments, []string{`no cluster "seatrial-not-there"`}},
+		{without, []string{"setup"}, exitHarness, []string{"find seatrial-offline",
+			"this build carries none (a release does)", `"go": executable file not found`}},
+		{env, []string{"clean", "--cluster", "seatrial-not-there"}, exitArguments,
+			[]string{`no cluster "seatrial-not-there"`}},
 	} {
 		out, code := in(c.env, append([]string{seatrial}, c.args...)...)
 		for _, want := range c.want {

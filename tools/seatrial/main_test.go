@@ -248,7 +248,8 @@ func TestGitHub(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	text, err := os.ReadFile(summary)
-	if err != nil || !strings.HasPrefix(string(text), "```text\nFAIL") || !strings.HasSuffix(string(text), "--seed 42\n```\n") {
+	if err != nil || !strings.HasPrefix(string(text), "```text\nFAIL") ||
+		!strings.HasSuffix(string(text), "--seed 42\n```\n") {
 		t.Errorf("summary %q, %v", text, err)
 	}
 }

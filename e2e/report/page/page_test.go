@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -177,11 +178,12 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// BenchmarkMillionOperations draws a run of 1,000,000 answers.
-func BenchmarkMillionOperations(b *testing.B) {
-	j := judged(b, "../../../fixtures/recorded/smoke-861908-pass")
+// million is a run of 1,000,000 answers.
+func million(t testing.TB) report.Judged {
+	t.Helper()
+	j := judged(t, "../../../fixtures/recorded/smoke-861908-pass")
 	last := j.World.Events[len(j.World.Events)-1]
-	for i := range 1_000_000 {
+	for i := range 2_000_000 {
 		at := last.Span.NotAfter.Add(time.Duration(i) * time.Millisecond)
 		op := &history.Op{
 			Client: 9, Number: int64(i/2 + 1), F: history.OpInsert, Instance: "mysql-0", Seq: int64(i / 2),
@@ -192,7 +194,30 @@ func BenchmarkMillionOperations(b *testing.B) {
 		j.World.Events = append(j.World.Events, history.Event{ID: last.ID + int64(i) + 1, Kind: history.KindOp,
 			Span: history.At(at), Op: op})
 	}
-	h := j.World.History
+	j.World = world.New(j.World.History)
+	return j
+}
+
+// TestMillionOperations holds that the page of 1,000,000 operations has at most 5 MB. `make pages` opens it in
+// Chromium.
+func TestMillionOperations(t *testing.T) {
+	dir := os.Getenv("SEATRIAL_PAGES")
+	if dir == "" {
+		t.Skip("NOT RUN: `make pages` runs it")
+	}
+	page := write(t, million(t))
+	if len(page) > 5_000_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "million.html"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkMillionOperations draws a run of 1,000,000 answers.
+func BenchmarkMillionOperations(b *testing.B) {
+	h := million(b).World.History
+	j := judged(b, "../../../fixtures/recorded/smoke-861908-pass")
 	for b.Loop() {
 		j.World = world.New(h)
 		b.ReportMetric(float64(len(write(b, j)))/(1<<20), "MiB")

@@ -28,8 +28,10 @@ type host struct {
 	try      func(kind string) error
 }
 
-func (h host) capabilities() clusters.Capabilities {
-	c := clusters.Capabilities{
+// OnAnyMachine returns what every kind cluster can do, whatever the machine, and the capabilities that depend on the
+// machine's kernel, with its option.
+func OnAnyMachine() (c clusters.Capabilities, kernel map[string]string) {
+	return clusters.Capabilities{
 		Can: []string{
 			clusters.CanAPI, clusters.CanNFTables, clusters.CanPower, clusters.CanReboot, clusters.CanSharedDir,
 			clusters.CanStaticPods, clusters.CanSystemd, clusters.CanUpgrade, clusters.OneKernel,
@@ -37,10 +39,12 @@ func (h host) capabilities() clusters.Capabilities {
 		Cannot: map[string]string{
 			clusters.CanClock: "all nodes of a kind cluster share the kernel of its host, and so its wall clock",
 		},
-	}
-	for need, option := range map[string]string{
-		clusters.CanNetem: "CONFIG_NET_SCH_NETEM", clusters.CanTBF: "CONFIG_NET_SCH_TBF",
-	} {
+	}, map[string]string{clusters.CanNetem: "CONFIG_NET_SCH_NETEM", clusters.CanTBF: "CONFIG_NET_SCH_TBF"}
+}
+
+func (h host) capabilities() clusters.Capabilities {
+	c, kernel := OnAnyMachine()
+	for need, option := range kernel {
 		if why := h.lacksQdisc(need, option); why != "" {
 			c.Cannot[need] = why
 		} else {

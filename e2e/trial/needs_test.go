@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,12 +70,12 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 		) {
 			n.Status.NodeInfo.KubeletVersion = "v1.35.1"
 		},
-		`steps: an upgrade begins on a steady cluster, and node n of cluster "c" is not Ready and schedulable;`: func(
+		`steps: an upgrade begins on a steady cluster, and node n of cluster "c" is cordoned;`: func(
 			_ *apitest.Server, n *corev1.Node,
 		) {
 			n.Spec.Unschedulable = true
 		},
-		"is not Ready and schedulable": func(_ *apitest.Server, n *corev1.Node) {
+		"is not Ready: Unknown": func(_ *apitest.Server, n *corev1.Node) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		},
 	} {
@@ -119,5 +120,16 @@ func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}
+	}
+	// Undo is armed by systemd, whatever the faults need.
+	p.Steps = []plan.Step{{N: 1, Do: plan.ActionFault, Bound: plan.Duration(time.Minute), Fault: &plan.Fault{
+		Name: "pod-delete", Hold: plan.Duration(time.Second),
+	}}}
+	err = ValidateOn(t.Context(), AllParts(), p, c)
+	if err == nil || !strings.Contains(err.Error(), "undo is armed by systemd on the nodes: it runs OpenRC") {
+		t.Errorf("a cluster without systemd: %v", err)
+	}
+	if got := c.Transcript.Acts(); len(got) > 0 {
+		t.Errorf("it ran %v", got)
 	}
 }

@@ -2,9 +2,13 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -107,6 +111,45 @@ func (m ClusterOptions) provider() (clusters.Provider, error) {
 // existingDefinition is what is known of every existing cluster.
 func existingDefinition() clusters.Definition {
 	return clusters.Definition{Name: "existing", Capabilities: existing.Capabilities}
+}
+
+// RunsOn says on which kinds of clusters a fault can be carried out, and what that depends on: each kind, and "yes",
+// "if ..." or "no: ...".
+func RunsOn(d fault.Definition) [][2]string {
+	onKind, kernel := kind.OnAnyMachine()
+	onExisting := existing.Capabilities()
+	depends := map[string]string{}
+	for need, option := range kernel {
+		onKind.Can, depends[need] = append(onKind.Can, need), "if the kernel has "+option
+	}
+	also := map[string]string{needChaosMesh: "if Chaos Mesh is installed"}
+	onNodes := map[string]string{
+		clusters.CanNFTables: "if every node has nftables", clusters.CanReboot: "if every node runs systemd",
+		clusters.CanSystemd: "if every node runs systemd", clusters.CanStaticPods: "if the API server is a static pod",
+	}
+	needs := d.Needs
+	if d.Storage == plan.StorageSharedDisk {
+		needs = append(slices.Clone(needs), clusters.CanSharedDir)
+	}
+	maps.Copy(depends, also)
+	maps.Copy(onNodes, also)
+	return [][2]string{{"kind", runsOn(needs, onKind, depends)}, {"existing", runsOn(needs, onExisting, onNodes)}}
+}
+
+// runsOn says whether clusters meet needs; depends are those that some of them meet.
+func runsOn(needs []string, c clusters.Capabilities, depends map[string]string) string {
+	var ifs []string
+	lacks := c.Lacks(needs)
+	for _, need := range needs {
+		why, lacking := lacks[need]
+		switch on := depends[need]; {
+		case on != "" && !slices.Contains(ifs, on):
+			ifs = append(ifs, on)
+		case on == "" && lacking:
+			return "no: " + why
+		}
+	}
+	return cmp.Or(strings.Join(ifs, ", "), "yes")
 }
 
 // OpenExisting opens the cluster of a context of a kubeconfig. The caller closes it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -102,6 +101,12 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := p.Validate(c); err != nil {
 		return err
 	}
+	if why, lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd})[clusters.CanSystemd]; lacks {
+		var errs plan.FieldErrors
+		errs.Add("steps", "use a cluster whose nodes run systemd",
+			"cluster %q: undo is armed by systemd on the nodes: %s", cluster.Name(), why)
+		return errs
+	}
 	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
 		return nil
 	}
@@ -141,13 +146,9 @@ func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster stri
 	another("the API server", server)
 	for _, n := range nodes.Items {
 		another("the kubelet of node "+n.Name, n.Status.NodeInfo.KubeletVersion)
-		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
-		if !ready || n.Spec.Unschedulable {
-			errs.Add("steps", "wait until it is, run seatrial heal, or leave --reuse out",
-				"an upgrade begins on a steady cluster, and node %s of cluster %q is not Ready and schedulable", n.Name,
-				cluster)
+		if why := unsteady(n); why != "" {
+			errs.Add("steps", "wait until it is steady, run seatrial heal, or leave --reuse out",
+				"an upgrade begins on a steady cluster, and node %s of cluster %q %s", n.Name, cluster, why)
 		}
 	}
 	return errs.Err()

@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -54,6 +57,23 @@ func (f *accessFlags) registerContext(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.context, "context", "",
 		"use the existing cluster of this context (default with --kubeconfig: its current one)")
 }
+
+// client returns a client of the cluster, for what is read before anything is touched.
+func (f *accessFlags) client() (kubernetes.Interface, error) {
+	config, err := clientConfig(f.kubeconfig, f.context)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = readBound
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the cluster: %w", err)
+	}
+	return kube, nil
+}
+
+// readBound bounds one request of client.
+const readBound = 20 * time.Second
 
 // given reports whether an existing cluster is used.
 func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "" }

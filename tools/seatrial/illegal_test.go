@@ -130,18 +130,7 @@ type mutator struct {
 }
 
 func mutate(p plan.Plan) []illegalPlan {
-	m := &mutator{name: p.Scenario, hostile: hostile(), turn: len(p.Scenario)}
-	var text bytes.Buffer
-	err := p.Encode(&text)
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(text.Bytes()))
-		dec.UseNumber()
-		err = dec.Decode(&m.tree)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("make illegal plans of %q: %v", p.Scenario, err)) // A plan can be written and read.
-	}
-	m.walk("", "", m.tree, func(v any) { m.tree = v })
+	m := mutateValues(p.Scenario, p)
 	whole := m.text()
 	for _, more := range []string{"{}", "x", "]", "\x00"} {
 		m.cases = append(m.cases, illegalPlan{m.name + ": more after it", "plan", append(bytes.Clone(whole), more...)})
@@ -150,6 +139,22 @@ func mutate(p plan.Plan) []illegalPlan {
 		m.cases = append(m.cases, illegalPlan{fmt.Sprintf("%s: cut off at byte %d", m.name, cut), "", whole[:cut]})
 	}
 	return m.cases
+}
+
+// mutateValues changes every value of what is written as JSON.
+func mutateValues(name string, of any) *mutator {
+	m := &mutator{name: name, hostile: hostile(), turn: len(name)}
+	text, err := json.Marshal(of)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(&m.tree)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("make illegal files of %q: %v", name, err)) // It can be written and read.
+	}
+	m.walk("", "", m.tree, func(v any) { m.tree = v })
+	return m
 }
 
 // mark stands for a value that json.Marshal would not write.

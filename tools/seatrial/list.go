@@ -178,7 +178,7 @@ func writeData(w io.Writer, v any, output string) (bool, error) {
 func writeMarkdown(w io.Writer, kind string, list []entry) error {
 	columns := map[string][]string{
 		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"source"},
-		"faults": {"shown", "needs"}, "scenarios": {"expect"},
+		"faults": {"shown", "needs", "on kind", "on existing"}, "scenarios": {"expect"},
 	}[kind]
 	singular := strings.TrimSuffix(kind, "s")
 	var page strings.Builder
@@ -279,6 +279,9 @@ func faultDetails(d fault.Definition) [][2]string {
 	details := [][2]string{
 		{"shown", d.Shown}, {"healed", d.Healed}, {"needs", or(d.Needs)}, {"takes", or(takes)},
 		{"upstream", d.Upstream},
+	}
+	for _, on := range trial.RunsOn(d) {
+		details = append(details, [2]string{"on " + on[0], on[1]})
 	}
 	if fields := faultFields(d); fields != "" {
 		details = append(details, [2]string{"fields", fields})

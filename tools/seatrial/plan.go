@@ -22,7 +22,9 @@ func newPlan() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "plan SCENARIO",
-		Short: "Print the plan of a scenario and seed; needs no cluster and touches nothing",
+		Short: "Print the plan of a scenario and seed, and what it touches; touches nothing",
+		Long: `Plan prints a plan, the pods and nodes that it touches, for how long and how that is undone. It needs no
+cluster. With --kubeconfig or --context it reads nodes and pods of that cluster, and names them.`,
 		Example: "  seatrial plan smoke --seed 42\n" +
 			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
 		Args: atMost("SCENARIO"),
@@ -42,11 +44,15 @@ func newPlan() *cobra.Command {
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
 				return badArguments("the plan is not legal:\n%w", err)
 			}
-			return writePlan(cmd.OutOrStdout(), p, output)
+			if err := writePlan(cmd.OutOrStdout(), p, output); err != nil || output != "text" {
+				return err
+			}
+			return writeTouched(cmd.Context(), plainly{cmd.OutOrStdout()}, p, f.cluster.access)
 		},
 	}
 	outputFlag(cmd, &output, "text", "json")
 	seedFlag(cmd, &f.seed)
+	f.cluster.access.registerContext(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
 	cmd.Flags().StringVar(&f.workload, "workload", "", "put the StatefulSet that this file describes into the plan")
 	cmd.Flags().StringVar(&caseFile, "case", "", "validate the case in this file, and show its plan")

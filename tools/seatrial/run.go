@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -41,8 +41,8 @@ func newRun() *cobra.Command {
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.
-With --kubeconfig or --context it uses an existing cluster and does not delete it; it prints the plan and touches
-nothing unless --yes-context names that context.`,
+With --kubeconfig or --context it uses an existing cluster and does not delete it; it prints the plan and which nodes
+and pods it touches, for how long and how that is undone, and touches nothing unless --yes-context names that context.`,
 		Example: "  seatrial run smoke\n  seatrial run smoke --seed 42 --keep\n  seatrial run --plan plan.json\n" +
 			"  seatrial run smoke --workload workload.yaml --kubeconfig ~/.kube/config",
 		Args: atMost("SCENARIO"),
@@ -107,6 +107,11 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
+	if f.cluster.access.given() {
+		if err := writeTouched(ctx, plainly{stderr}, p, f.cluster.access); err != nil {
+			return err
+		}
+	}
 	m, err := f.cluster.options(ctx, stderr, p)
 	if err != nil {
 		return err
@@ -149,26 +154,46 @@ func (f *runFlags) validate(p plan.Plan) error {
 	return trial.ValidateNew(parts, p)
 }
 
-// lookAt compares an external workload on an existing cluster with the plan before anything is put there.
+// lookAt compares an existing cluster, and an external workload on it, with the plan before anything is put there.
 func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
-	if p.Workload.External == nil {
-		return nil
-	}
-	if _, err := exec.LookPath(p.Workload.External.Command[0]); err != nil {
-		return badArguments("the plan cannot be carried out:\n  workload.external.command[0]: %w; name a program", err)
+	if x := p.Workload.External; x != nil {
+		if _, err := exec.LookPath(x.Command[0]); err != nil {
+			return badArguments("the plan cannot be carried out:\n  workload.external.command[0]: %w; name a program",
+				err)
+		}
 	}
 	if !f.cluster.access.given() {
 		return nil
 	}
-	config, err := clientConfig(f.cluster.access.kubeconfig, f.cluster.access.context)
+	kube, err := f.cluster.access.client()
 	if err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("look at StatefulSet %q: %w", p.Workload.StatefulSet, err)
+	err = trial.Steady(ctx, kube, p, f.cluster.yes)
+	var taken *lock.TakenError
+	if errors.As(err, &taken) {
+		return badArguments("nothing was touched: %w", err)
 	}
-	return cannot(trial.LookAt(ctx, kube, p))
+	if err == nil {
+		err = trial.LookAt(ctx, kube, p)
+	}
+	return cannot(err)
+}
+
+// writeTouched writes what a plan touches, on the existing cluster that is named, if one is. It only reads: a cluster
+// that cannot be read is no error.
+func writeTouched(ctx context.Context, w io.Writer, p plan.Plan, a accessFlags) error {
+	var at *trial.Surroundings
+	if a.given() {
+		kube, err := a.client()
+		if err == nil {
+			at, err = trial.ReadSurroundings(ctx, kube)
+		}
+		if err != nil {
+			say(w, "  the cluster was not read: %v", err)
+		}
+	}
+	return trial.WriteTouched(w, trial.AllParts(), p, at)
 }
 
 // cannot turns errors of fields of a plan into bad arguments.

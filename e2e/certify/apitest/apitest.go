@@ -28,6 +28,7 @@ type Server struct {
 	Version string
 	Metrics string
 	Lists   map[string][]any  // By the path of the list: "/api/v1/pods". Every known list is empty at first.
+	Objects map[string]any    // Single objects by path, for example "/api/v1/namespaces/shop".
 	Kubelet map[string]string // Metrics of kubelets, by the name of the node.
 	Wrong   map[string]int    // Paths that are answered with this HTTP status.
 	Before  func(path string) // Called before each answer, if set.
@@ -95,6 +96,8 @@ func (s *Server) answer(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, s.Metrics)
 	case isKubelet:
 		fmt.Fprint(w, kubelet)
+	case s.Objects[path] != nil:
+		writeJSON(t, w, http.StatusOK, s.Objects[path])
 	case known:
 		s.page(t, w, r, kind)
 	default:

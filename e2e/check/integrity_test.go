@@ -89,7 +89,8 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 		})), check.Unknown, "its server was not seen to end in order"},
 		{"a binary log", 0, edit(file("mysql-0", "binlog.000001"), func(e *history.Event) {
 			e.Inspection.Clean, e.Inspection.Messages = false, []string{"Event crc check failed"}
-		}), check.Fail, "binlog-verifier found damage in file data/data/binlog.000001 of mysql-0: Event crc check failed."},
+		}), check.Fail,
+			"binlog-verifier found damage in file data/data/binlog.000001 of mysql-0: Event crc check failed."},
 		{"one file not looked at", 0, drop(quiet), check.Unknown, "not verified on disk, of mysql-1: quiet.ibd"},
 		{"one undo log of two", 0, drop(file("mysql-1", "undo_002")), check.Pass, ""},
 		{"an instance not looked at", 0, drop(func(e *history.Event) bool {

@@ -11,9 +11,8 @@ import (
 // instance is the first primary. Each is on a node of its own, so that a fault of a node concerns one.
 func topologies() []plan.Scenario {
 	// The primary is gone until another one, or it itself, acknowledges again.
-	killed := Within("container-kill", 0, 4*time.Minute, Load(40))
-	cut := Within("node-partition", 0, 5*time.Minute, Load(40))
-	held := Fault("node-partition", 0, 20*time.Second, 5*time.Minute)
+	killed := func() plan.Step { return Within("container-kill", 0, 4*time.Minute, Load(40)) }
+	cut := func() plan.Step { return Within("node-partition", 0, 5*time.Minute, Load(40)) }
 	var all []plan.Scenario
 	for _, topology := range []struct{ name, summary string }{
 		{plan.TopologyAsync, "Three databases, asynchronous replication, a promoter."},
@@ -23,24 +22,26 @@ func topologies() []plan.Scenario {
 		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
 		troubles := []struct {
 			name, summary string
-			fault         plan.Step
+			fault         func() plan.Step
 		}{
-			{"calm", "No fault.", plan.Step{}},
+			{"calm", "No fault.", nil},
 			{"primary-killed", "The primary is killed under load; the group goes on.", killed},
 			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", cut},
 		}
 		if topology.name == plan.TopologyAsync {
-			troubles[2].fault = held
+			troubles[2].fault = func() plan.Step {
+				return Fault("node-partition", 0, 20*time.Second, 5*time.Minute)
+			}
 		}
 		for _, trouble := range troubles {
 			all = append(all, plan.Scenario{
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					if trouble.name == "calm" {
+					if trouble.fault == nil {
 						return inGroup(r, topology.name)
 					}
-					return inGroup(r, topology.name, trouble.fault)
+					return inGroup(r, topology.name, trouble.fault())
 				},
 			})
 		}
@@ -52,7 +53,7 @@ func topologies() []plan.Scenario {
 		Expect:  "FAIL",
 		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
 		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), killed)
+			return inGroup(r, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), killed())
 		},
 	})
 }

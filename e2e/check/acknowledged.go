@@ -184,19 +184,17 @@ func (r *ruling) finalGroup() finalGroup {
 	return g
 }
 
-// of says which of a server's transactions each instance has.
+// of says which of a server's transactions each instance has; all that it has, if the source of its transactions is
+// another one, as in group replication.
 func (g finalGroup) of(server string) string {
+	server = strings.ToLower(server)
 	var said []string
 	for _, name := range keys(g.has) {
-		own := history.GTIDs{}
-		if ranges := g.has[name][strings.ToLower(server)]; len(ranges) > 0 {
-			own[strings.ToLower(server)] = ranges
+		own := g.has[name].String()
+		if ranges := g.has[name][server]; len(ranges) > 0 {
+			_, own, _ = strings.Cut(history.GTIDs{server: ranges}.String(), ":")
 		}
-		_, numbers, _ := strings.Cut(own.String(), ":")
-		if numbers == "" {
-			numbers = "none"
-		}
-		said = append(said, name+" has "+numbers)
+		said = append(said, name+" has "+own)
 	}
 	return strings.Join(said, ", ")
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"

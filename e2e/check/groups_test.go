@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 func failover(topology string) []history.Event {
 	p := historytest.SmokePlan()
 	p.Workload.Topology = topology
+	p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
+	plan.Number(p.Steps)
 	t := historytest.New(p)
 	fact := func(from, to float64, e history.Event) {
 		e.Source, e.Span = "workload/ledger", history.Between(historytest.At(from), historytest.At(to))

@@ -128,7 +128,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	for i := 0; i < len(all) && runErr == nil; i++ {
 		runErr = cannot(trial.ValidateOn(ctx, trial.AllParts(), plans[i], place.Cluster))
 		if runErr == nil {
-			runErr = f.repeat(ctx, place, m, all[i], seed, i == len(all)-1, stderr)
+			place, runErr = f.repeat(ctx, place, m, all[i], seed, i == len(all)-1, stderr)
 		}
 	}
 	f.run.leave(ctx, place, f.command(all), stderr)
@@ -152,29 +152,29 @@ func (f *reproduceFlags) command(all []*batch) string {
 }
 
 // repeat runs a plan as often as asked; it stops at the first run that fails to execute. A plan that upgrades gets a
-// new cluster each time, which takes the place of the former one.
+// new cluster each time: the returned place is the last one.
 func (f *reproduceFlags) repeat(
 	ctx context.Context, place *trial.Place, m trial.ClusterOptions, v *batch, seed uint64, last bool, stderr io.Writer,
-) error {
+) (*trial.Place, error) {
 	runs := v.runsFor(f.times)
 	for i := range runs {
 		p := plan.Make(v.cases[0], seed+uint64(i))
 		if i > 0 && len(p.Upgrades()) > 0 {
 			if err := place.Leave(ctx); err != nil {
-				return err
+				return place, err
 			}
 			next, err := prepare(ctx, m)
 			if err != nil {
-				return err
+				return place, err
 			}
-			*place = *next
+			place = next
 		}
 		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
 			Last: last && !f.run.keep && i == runs-1,
 		})
 		if err != nil {
-			return err
+			return place, err
 		}
 		a := attempt{seed: p.Seed, report: out.Report, dir: out.Dir.Path()}
 		v.runs = append(v.runs, a)
@@ -182,13 +182,13 @@ func (f *reproduceFlags) repeat(
 			say(stderr, "%s, run %d of %d: %s", c.Name, i+1, runs, a.line(c))
 		}
 		if out.Interrupted {
-			return fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), runs, p.Scenario)
+			return place, fmt.Errorf("interrupted after %d of %d runs of %s", len(v.runs), runs, p.Scenario)
 		}
 		if v.enough(f.times) {
 			break
 		}
 	}
-	return nil
+	return place, nil
 }
 
 // batch is a plan and the cases that share its runs.

@@ -18,7 +18,7 @@ func SetPromotion() Check {
 	return ofSets(Check{
 		Name:    "set-promotion",
 		Promise: "An update is complete, and its revision the current one, only when all pods are available.",
-		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issues 121534 and 136831",
+		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
 		Unit:    "updates called complete",
 		Applies: planned(func(p plan.Plan) bool {
 			return (p.Workload.MinReadySeconds > 0 || emptied(p)) && updates(p) > 0 && !onDelete(p)

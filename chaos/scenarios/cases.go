@@ -382,10 +382,10 @@ func controllerCases() []plan.Case {
 			Holds:   []string{"coverage", "set-update"},
 		},
 		{
-			// A StatefulSet of 0 replicas has 0 updated ones, so that completeUpdate in pkg/controller/statefulset calls
-			// its update complete, whatever the partition is.
+			// A StatefulSet of 0 replicas has 0 updated ones, so completeUpdate in pkg/controller/statefulset calls its
+			// update complete, whatever the partition is.
 			Name:    "k8s-121534",
-			Finding: plan.Sign{Check: "set-partition", Says: "below the partition"},
+			Finding: plan.Sign{Check: "set-promotion", Says: "although it had no pod"},
 			Summary: "A StatefulSet with a partition is updated, scaled to 0 and up again: the pods below the " +
 				"partition come back at the new revision.",
 			Build: func(r *rand.Rand) plan.Plan {
@@ -416,22 +416,6 @@ func controllerCases() []plan.Case {
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
 			// The bound of the step shows that the pod goes at all.
-		},
-		{
-			Name:    "k8s-112307",
-			Finding: plan.Sign{Check: "set-update", Says: "ended by the rolling update"},
-			Summary: "A Parallel StatefulSet with minReadySeconds and maxUnavailable is updated: a pod that is Ready " +
-				"and not yet available counts as unavailable.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := Light(5)
-				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1+r.IntN(2), 6+r.IntN(3)
-				return Trial(w, update("v2"))
-			},
-			Report:   "kubernetes/kubernetes issue 112307",
-			Affected: "v1.24 with its gate, as reported; none was run",
-			Fixed:    "v1.35; kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "settle"},
 		},
 		{
 			// Whether an update is complete is asked of the Ready pods alone (completeRollingUpdate in

@@ -35,34 +35,12 @@ func againCases() []plan.Case {
 	}
 	return []plan.Case{
 		{
-			// Once the six minutes are over, the reconciler skips verifySafeToDetach for a node that is Ready, too: what
-			// is left is that the node lists the volume in volumesInUse.
-			Name:    "k8s-106710",
-			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-			Summary: "A node that is Ready needs more than six minutes to unmount the volumes of pods that were " +
-				"deleted: none may be detached before, and the pods come up elsewhere after it.",
-			Build: func(r *rand.Rand) plan.Plan {
-				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-				wait := Await(plan.AwaitTime, 0, 8*time.Minute)
-				wait.Await.After, wait.Await.Since = plan.Duration(7*time.Minute), plan.SinceStep
-				return diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
-					Within("cordon", 0, 20*time.Minute, append([]plan.Step{
-						CSIPoint(hold, 0, 14*time.Minute, append(deleted(), wait)...)}, moved(4*time.Minute)...)...),
-					Load(50), Checksum("after"))
-			},
-			Report:   "kubernetes/kubernetes issue 106710",
-			Affected: "to v1.23, as reported; none was run",
-			Fixed:    "v1.26 (PR 110721); kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "mounts", "rows"},
-		},
-		{
-			// The kubelet that comes back finds the directory of a global mount, and may take it for the disk that was
-			// attached meanwhile.
+			// The kubelet never learns that the disk was detached meanwhile: when it is attached again, the kubelet takes
+			// the dead global mount for staged, calls NodePublish again and again, and never NodeStage.
 			Name:    "k8s-119273",
-			Finding: plan.Sign{Check: "settle", Says: "mysql"},
+			Finding: plan.Sign{Check: "settle", Says: "took no write"},
 			Summary: "A node is cut off until its disks were pulled out of it by force, and gets them again when it " +
-				"is back: each pod that comes up there must find its disk, and not the dead mount of the old one.",
+				"is back: its kubelet stages none of them again, and no pod comes up.",
 			Build:  func(r *rand.Rand) plan.Plan { return control(r, pinned("evict"), stranded()) },
 			Report: "kubernetes/kubernetes issue 119273",
 		},
@@ -73,7 +51,7 @@ func againCases() []plan.Case {
 				"leftover directories of the old pods must not keep the new ones from their volumes.",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := onOneNode("")
-				w.Storage, w.Packed = plan.StorageLocal, false // Those of the other node show that the clients are at work.
+				w.Storage, w.Packed = plan.StorageLocal, false // Those of the other node are at work meanwhile.
 				return diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
 					Within("node-crash", 0, 8*time.Minute, append(forceDeleted(), Load(20))...), Load(50),
 					Checksum("after"))
@@ -106,26 +84,6 @@ func againCases() []plan.Case {
 			Fixed:    "v1.33 and backports; kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "mounts", "rows", "settle"},
-		},
-		{
-			Name:    "k8s-81737",
-			Finding: plan.Sign{Check: "settle", Says: "mysql"},
-			Summary: "Pods on local volumes are deleted and made again on their node four times: none may begin on " +
-				"an empty directory.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := pinned("")
-				w.Storage = plan.StorageLocal
-				steps := []plan.Step{Load(50 + r.IntN(50)), Checksum("before")}
-				for range 4 {
-					steps = append(steps, Within("pod-delete", 0, 5*time.Minute, others()...), Load(60), Checksum("after"))
-				}
-				return diskTrial(w, steps...)
-			},
-			Report:   "kubernetes/kubernetes issue 81737: one attempt of ten",
-			Affected: "v1.13, as reported; none was run",
-			Fixed:    "not named; kept as a control",
-			Control:  true,
-			Holds:    []string{"checksums", "coverage", "rows"},
 		},
 		{
 			Name:    "k8s-82190",

@@ -22,52 +22,16 @@ func evicted(r *rand.Rand, alone time.Duration, way ...plan.Step) plan.Plan {
 	return p
 }
 
-// evictionCases are about pods that are evicted from a node that lost its heartbeat, and the four ways out of that.
+// evictionCases are about pods that are evicted from a node that lost its heartbeat, and a way out of that.
 func evictionCases() []plan.Case {
 	const report = "kubernetes/kubernetes issue 61832; Kubernetes documentation, Force Delete StatefulSet Pods"
-	twins := plan.Sign{Check: "mounts", Says: "at once"}
 	return []plan.Case{
 		{
-			// Longer than the six minutes after which a volume would be detached by force: they do not begin while the
-			// pod is in the API.
-			Name:    "evicted-back",
-			Finding: twins,
-			Summary: "A node is cut off and its pods are evicted: for seven minutes they stay Terminating, have no " +
-				"twin, and keep their volumes; once the node is back they end, and come up again.",
-			Build:    func(r *rand.Rand) plan.Plan { return evicted(r, 7*time.Minute) },
-			Report:   report,
-			Affected: "none: an eviction is no force deletion",
-			Control:  true,
-			Holds:    []string{"attach-order", "coverage", "detach-order", "pod-identity", "rows", "settle"},
-		},
-		{
-			Name:    "evicted-force-delete",
-			Finding: twins,
-			Summary: "As evicted-back, but the Terminating pods are force-deleted: six minutes later their twins " +
-				"write to the volumes that the node still writes to.",
-			Build: func(r *rand.Rand) plan.Plan {
-				return evicted(r, time.Minute, slices.Concat(forceDeleted(), moved(9*time.Minute),
-					[]plan.Step{Load(50)})...)
-			},
-			Report: report,
-		},
-		{
-			Name:    "evicted-node-delete",
-			Finding: twins,
-			Summary: "As evicted-back, but the Node object is deleted: its pods leave the API, and six minutes " +
-				"later their twins write to the volumes that the node still writes to.",
-			Build: func(r *rand.Rand) plan.Plan {
-				gone := Within("node-delete", 0, 12*time.Minute, append(moved(10*time.Minute), Load(50))...)
-				gone.Fault.Outlast = true // Behind the partition, the kubelet cannot register.
-				return evicted(r, time.Minute, gone)
-			},
-			Report: report,
-		},
-		{
 			Name:    "evicted-out-of-service",
-			Finding: twins,
-			Summary: "As evicted-back, but the node gets the out-of-service taint: its pods leave the API and their " +
-				"twins write at once to the volumes that the node still writes to.",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "A node is cut off and its pods are evicted: for a minute they stay Terminating and have no twin. Then " +
+				"the node gets the out-of-service taint: they leave the API, and their twins write to the volumes " +
+				"that the node still writes to.",
 			Build: func(r *rand.Rand) plan.Plan {
 				return evicted(r, time.Minute,
 					Within("out-of-service", 0, 8*time.Minute, append(moved(4*time.Minute), Load(50))...))

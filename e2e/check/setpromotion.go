@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -10,7 +12,8 @@ import (
 // must not become current.
 //
 // Kubernetes up to 1.37 declares an update complete when all pods are Ready, whatever minReadySeconds says, so every
-// update with minReadySeconds breaks this promise there.
+// update with minReadySeconds breaks this promise there. It also declares one complete that has no pod left, whatever
+// the partition keeps at the old revision: those pods come back at the new one.
 func SetPromotion() Check {
 	return ofSets(Check{
 		Name:    "set-promotion",
@@ -18,7 +21,7 @@ func SetPromotion() Check {
 		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
 		Unit:    "updates called complete",
 		Applies: planned(func(p plan.Plan) bool {
-			return p.Workload.MinReadySeconds > 0 && updates(p) > 0 && !onDelete(p)
+			return (p.Workload.MinReadySeconds > 0 || emptied(p)) && updates(p) > 0 && !onDelete(p)
 		}),
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPromotion)
 }
@@ -45,6 +48,12 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 		return
 	}
 	d := st.Spec.Demand
+	if d.Replicas == 0 && d.Held(d.Start) {
+		j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID, old.Event.ID}, "The update of %s to %s was called "+
+			"complete at %s although it had no pod then, and its partition of %d keeps pods at %s.", j.set,
+			st.Status.UpdateRevision, j.when(st.Event), d.Partition, old.Status.CurrentRevision)
+		return
+	}
 	for k := range d.Ordinals() {
 		p := now[k]
 		if p != nil && p.Healthy() && p.Waiting(d.MinReady, int64(latest)+1) {
@@ -54,4 +63,11 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 			return
 		}
 	}
+}
+
+// emptied reports whether the plan scales a StatefulSet with a partition to 0.
+func emptied(p plan.Plan) bool {
+	return p.Workload.Partition > 0 && slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool {
+		return s.Replicas != nil && *s.Replicas == 0
+	})
 }

@@ -192,6 +192,14 @@ const (
 	noVersion   = "%q is no version of Kubernetes"
 )
 
+// NoVersion says why a text is no version of Kubernetes, and what to do; it is empty for one that is.
+func NoVersion(text string) string {
+	if _, ok := semantic(text); ok {
+		return ""
+	}
+	return fmt.Sprintf(noVersion, text) + "; " + likeVersion
+}
+
 func semantic(text string) (*version.Version, bool) {
 	parsed, err := version.ParseSemantic(text)
 	return parsed, err == nil && "v"+parsed.String() == text

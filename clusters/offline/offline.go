@@ -29,14 +29,11 @@ const NodeImageRepository = "localhost/seatrial/node"
 // EnsureCommand is the command that makes a container engine where one can be made.
 const EnsureCommand = "seatrial setup"
 
-// KubernetesVersions are the versions of which a node image can be made.
-func KubernetesVersions() []string { return []string{DefaultKubernetesVersion, "v1.36.3"} }
-
 // ValidateImages refuses an unknown Kubernetes version or image source; empty ones mean the defaults.
 func ValidateImages(kubernetesVersion, source string) error {
 	if kubernetesVersion != "" && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
-		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or, in the source tree, add it to "+
-			"tools/offline/nodeimage and run go run ./tools/offline pin %s",
+		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or, in the source tree, run "+
+			"seatrial versions add %s",
 			kubernetesVersion, strings.Join(KubernetesVersions(), ", "), kubernetesVersion)
 	}
 	switch source {
@@ -92,7 +89,7 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// BadFileError says why a file of images is refused.
+// BadFileError says why a file of images, or a version to pin, is refused.
 type BadFileError struct {
 	Text string `json:"text"`
 }
@@ -178,6 +175,14 @@ func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
 // EnsureSidecars compiles the sidecars that the cache does not have: about eight minutes for all on two idle cores.
 func (t Tool) EnsureSidecars(ctx context.Context) (Sidecars, error) {
 	return part(ctx, t, func(a Answer) *Sidecars { return a.Sidecars }, "sidecars")
+}
+
+// Pin adds a version of Kubernetes to the source tree in the working directory, with the checksums of all modules. A
+// version that does not exist is a *BadFileError.
+func (t Tool) Pin(ctx context.Context, version string) error {
+	t.CacheDir = "" // It takes none.
+	_, err := t.run(ctx, "pin", version)
+	return err
 }
 
 func engine(a Answer) *Engine { return a.Engine }

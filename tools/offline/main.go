@@ -154,7 +154,8 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 		made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 		return offline.Answer{Sidecars: &made}, err
 	case "pin":
-		return offline.Answer{}, errors.Join(nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins"),
+		return offline.Answer{}, errors.Join(
+			nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins", offline.ReleasesFile),
 			sidecars.Pin(ctx, "tools/offline/sidecars/pins"))
 	}
 	return offline.Answer{Engine: &found}, err

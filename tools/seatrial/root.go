@@ -51,6 +51,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newReproduce(),
 		newRun(),
 		newSetup(),
+		newVersions(),
 		newVerify(),
 		newVersion(),
 	)

@@ -52,8 +52,7 @@ func Components() []fault.Definition {
 			Shown:    "Its processes are stopped (state T), its health endpoint does not answer, and " + missed,
 			Healed:   "Its processes get SIGCONT; it, or a later process of it, is healthy, " + renewed,
 			Upstream: c.freeze,
-			// The kubelet kills a container after 8 failed liveness probes, 10 s to 15 s each.
-			Longest: time.Minute,
+			Longest:  freezeLongest,
 		}
 		if c.part == plan.PartEtcd {
 			freezes.Needs, freezes.Takes = componentNeeds(), []plan.Part{c.part}

@@ -20,10 +20,20 @@ type etcdFreezeParams struct {
 	Upgraded bool `json:"upgraded,omitempty"`
 }
 
+// Validate also holds the freeze of a working etcd to a minute.
+func (p etcdFreezeParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
+	if hold := s.Fault.Hold.D(); !p.Upgraded && hold > freezeLongest {
+		errs.Add("hold", fmt.Sprintf("use at most %s, or set upgraded", freezeLongest),
+			"the kubelet ends a frozen etcd before %s are over", hold)
+	}
+	return errs
+}
+
 // etcdFreeze completes the definition of etcd-freeze.
 func etcdFreeze(d fault.Definition, of component) fault.Definition {
 	d.Summary += " With upgraded, it freezes the etcd that comes up next and raises the version of its data; until " +
 		"then the kube-apiserver is frozen too, so that it never works with that etcd."
+	d.Longest = startingLongest
 	return fault.Define(d, func(p etcdFreezeParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 		etcd := freeze{victims{Env: env, of: of}}
 		if !p.Upgraded {
@@ -34,9 +44,15 @@ func etcdFreeze(d fault.Definition, of component) fault.Definition {
 }
 
 const (
+	// freezeLongest is a safe hold: the kubelet kills a container after 8 failed liveness probes, 10 s to 15 s each.
+	freezeLongest = time.Minute
+	// startingLongest is the same for an etcd that has just started: 24 failed startup probes.
+	startingLongest = 4 * time.Minute
 	// replacedBound is how long kubeadm may take until it replaces etcd: preflight checks and a copy of the data.
 	replacedBound = 6 * time.Minute
-	raisedBound   = time.Minute // From the end of the former etcd until the new one has raised the version.
+	// raisedBound is from the end of the former etcd until the new one has raised the version. The kubelet loses 34 s
+	// with requests about the mirror pod that nobody answers.
+	raisedBound   = 100 * time.Second
 	replacedEvery = 100 * time.Millisecond
 )
 

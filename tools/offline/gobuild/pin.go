@@ -1,6 +1,7 @@
 package gobuild
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,21 +89,23 @@ func writePin(ctx context.Context, c Component, files map[string][]byte, dir str
 func modEnv() []string { return []string{"GOFLAGS=-mod=mod", "GOWORK=off"} }
 
 // Downloaded is a Go module in the module cache.
-type Downloaded struct{ GoMod, Dir, Version string }
+type Downloaded struct{ GoMod, Dir, Version, Error string }
 
 // Download lets the go command download a Go module, PATH or PATH@VERSION, in the module in dir, and check its sums.
 func Download(ctx context.Context, r proc.Runner, dir, module string) (Downloaded, error) {
 	var d Downloaded
-	out, err := proc.Output(ctx, r, proc.Command{
-		Args: []string{"go", "mod", "download", "-json", module}, Dir: dir, Env: modEnv(),
+	var out bytes.Buffer
+	err := r.Run(ctx, proc.Command{
+		Args: []string{"go", "mod", "download", "-json", module}, Dir: dir, Env: modEnv(), Stdout: &out,
 	})
-	if err != nil {
-		return d, err
+	// If it fails, what it prints says why.
+	if decodeErr := json.Unmarshal(out.Bytes(), &d); err == nil && decodeErr != nil {
+		err = fmt.Errorf("read what go mod download printed: %w", decodeErr)
 	}
-	if err := json.Unmarshal([]byte(out), &d); err != nil {
-		return d, fmt.Errorf("read what go mod download printed: %w", err)
+	if err != nil && d.Error != "" {
+		err = fmt.Errorf("%w: %s", err, d.Error)
 	}
-	return d, nil
+	return d, err
 }
 
 // pinnedMod derives the go.mod of the pinned module from the module's own: the same Go version and godebug

@@ -1,7 +1,6 @@
 package nodeimage
 
 import (
-	"context"
 	"embed"
 	"strings"
 	"time"
@@ -72,15 +71,6 @@ func components(r release) []gobuild.Component {
 
 func kindComponent() gobuild.Component {
 	return gobuild.Component{Path: kindModule, Version: kindVersion, Module: gobuild.Module{Name: "kind"}}
-}
-
-// Pin writes the pinned modules of a Kubernetes version below pinsDir, as gobuild.WritePins does.
-func Pin(ctx context.Context, version, pinsDir string) error {
-	r, err := releaseOf(version)
-	if err != nil {
-		return err
-	}
-	return gobuild.WritePins(ctx, pinsDir, ownFiles, components(r))
 }
 
 func under(prefix string, names ...string) []string {

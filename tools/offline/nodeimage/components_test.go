@@ -95,7 +95,7 @@ func TestReleaseOf(t *testing.T) {
 	if err == nil {
 		t.Fatal("an unpinned version gives no error")
 	}
-	for _, want := range []string{`"v1.20.0"`, "v1.37.0, v1.36.3", "go run ./tools/offline pin v1.20.0"} {
+	for _, want := range []string{`"v1.20.0"`, "v1.37.0, ", "v1.36.3", "seatrial versions add v1.20.0"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
 		}

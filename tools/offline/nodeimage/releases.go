@@ -1,6 +1,8 @@
 package nodeimage
 
 import (
+	"strings"
+
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/debian"
 )
@@ -26,12 +28,19 @@ type release struct {
 	EtcdTag, CoreDNSTag, PauseTag string
 }
 
-// releases are the pinned Kubernetes versions. A new one is a line here and a run of `go run ./tools/offline pin`.
+// releases are the pinned Kubernetes versions.
 func releases() []release {
-	return []release{
-		{"v1.37.0", "v3.7.0", "v1.14.6", "3.7.0-0", "v1.14.6", "3.10.2"},
-		{"v1.36.3", "v3.6.8", "v1.14.2", "3.6.8-0", "v1.14.2", "3.10.2"},
+	var all []release
+	for _, r := range offline.Releases() {
+		all = append(all, releaseFrom(r))
 	}
+	return all
+}
+
+// releaseFrom derives module versions from the tags: etcd's has the revision of its image behind a hyphen.
+func releaseFrom(r offline.Release) release {
+	etcd, _, _ := strings.Cut(r.Etcd, "-")
+	return release{r.Kubernetes, "v" + etcd, r.CoreDNS, r.Etcd, r.CoreDNS, r.Pause}
 }
 
 // releaseOf finds the release of a Kubernetes version.

@@ -13,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases certify upgrade nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
+.PHONY: help trial test unit pages e2e sets long cases certify upgrade plain nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
@@ -98,6 +98,11 @@ certify: build ## Audit and try a kind cluster, sign what was shown, verify it; 
 upgrade: build ## Upgrade a kind cluster from v1.36.3 to TO (v1.37.0) under MySQL load; 9 min with images
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial certify upgrade --to $(or $(TO),v1.37.0) $(RUN_FLAGS)
+
+plain: build ## Run smoke by kubeconfig on kubeadm in plain Debian containers; PLAIN_SKEW='1000 500000 86400'; 10 min
+	@env $$(bin/seatrial setup -o env) bash -euc 'trap "clusters/existing/plain/cluster down" EXIT; \
+		config=$$(clusters/existing/plain/cluster up); \
+		bin/seatrial run smoke --kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
 
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2

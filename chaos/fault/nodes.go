@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -246,6 +248,36 @@ func (e Env) PodCIDRs(ctx context.Context, node string) ([]netip.Prefix, error) 
 		out = append(out, cidr)
 	}
 	return out, nil
+}
+
+// KubeletPort returns the port of a node's kubelet, by its Node; kubeadm's if that does not tell.
+func (e Env) KubeletPort(ctx context.Context, node string) (uint16, error) {
+	n, err := e.Kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("get node %q: %w", node, err)
+	}
+	if port := n.Status.DaemonEndpoints.KubeletEndpoint.Port; port > 0 && port <= math.MaxUint16 {
+		return uint16(port), nil
+	}
+	return 10250, nil
+}
+
+// APIServerPort returns the port of the API servers, by the endpoints of their Service; kubeadm's if there are none.
+func (e Env) APIServerPort(ctx context.Context) (uint16, error) {
+	list, err := e.Kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list the API server's endpoints: %w", err)
+	}
+	for _, slice := range list.Items {
+		for _, p := range slice.Ports {
+			if p.Port != nil && *p.Port > 0 && *p.Port <= math.MaxUint16 {
+				return uint16(*p.Port), nil
+			}
+		}
+	}
+	return 6443, nil
 }
 
 // PIDs returns the pids of processes.

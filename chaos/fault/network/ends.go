@@ -16,12 +16,6 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The ports that answer on every cluster that kubeadm made, kind's included.
-const (
-	apiServerPort = 6443
-	kubeletPort   = 10250
-)
-
 // end is an endpoint of a cut: a node, or a pod through the network namespace of one of its processes.
 type end struct {
 	name      string
@@ -52,9 +46,15 @@ func (e end) agent() nodeagent.Agent {
 func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end, error) {
 	var ends []end
 	for _, n := range nodes {
-		e := end{name: n.Name(), node: n, port: kubeletPort}
+		e := end{name: n.Name(), node: n}
+		var err error
 		if n.Role() == clusters.RoleControlPlane {
-			e.port = apiServerPort
+			e.port, err = env.APIServerPort(ctx)
+		} else {
+			e.port, err = env.KubeletPort(ctx, n.Name())
+		}
+		if err != nil {
+			return nil, err
 		}
 		all, err := n.Addresses(ctx)
 		if err != nil {

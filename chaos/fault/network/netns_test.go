@@ -246,8 +246,8 @@ func newLab(t testing.TB) lab {
 		l.pod.must("ip", family.flag, "route", "add", "default", "via", family.pod)
 	}
 	l.node.must("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-	l.far.serve(apiServerPort)
-	l.node.serve(kubeletPort)
+	l.far.serve(6443)
+	l.node.serve(10250)
 	l.pod.serve(3306)
 	return l
 }
@@ -269,7 +269,7 @@ func (l lab) filtered(t testing.TB, rules filter, pod bool) *filtered {
 	}, rules)
 	s.pod = pod
 	s.find = func(context.Context) (sides, error) {
-		node, far := l.node.end(kubeletPort), l.far.end(apiServerPort)
+		node, far := l.node.end(10250), l.far.end(6443)
 		if !pod {
 			return sides{mine: node, others: []end{far}}, nil
 		}

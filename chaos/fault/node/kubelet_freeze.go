@@ -55,7 +55,7 @@ func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.Env); err != nil {
 		return err
 	}
-	if k.witness, err = newWitness(ctx, k.Env, "https", kubeletPort, true); err != nil {
+	if k.witness, err = kubeletWitness(ctx, k.Env); err != nil {
 		return err
 	}
 	_, err = clusters.Run(ctx, k.Node, undo.Stop(k.old)...)

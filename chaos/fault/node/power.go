@@ -169,7 +169,7 @@ func (d *down) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.witness, err = newWitness(ctx, d.Env, "https", kubeletPort, true); err != nil {
+	if d.witness, err = kubeletWitness(ctx, d.Env); err != nil {
 		return err
 	}
 	d.before = before
@@ -206,7 +206,7 @@ func (p *pause) Inject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.witness, err = newWitness(ctx, p.Env, "https", kubeletPort, true); err != nil {
+	if p.witness, err = kubeletWitness(ctx, p.Env); err != nil {
 		return err
 	}
 	p.boot = found.PID1Start

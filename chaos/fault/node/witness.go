@@ -13,11 +13,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The HTTP ports that answer on every cluster that kubeadm made, kind's included.
-const (
-	kubeletPort = 10250
-	proxyPort   = 10256
-)
+// proxyPort is where kube-proxy serves its health on every cluster that kubeadm made, kind's included.
+const proxyPort = 10256
 
 // silentBound is how long a victim may take to fall silent: two rounds of requests.
 const silentBound = 15 * time.Second
@@ -28,6 +25,15 @@ type witness struct {
 	fault.Env
 	node clusters.Node
 	urls []string
+}
+
+// kubeletWitness returns a witness of the victim's kubelet that every address answers.
+func kubeletWitness(ctx context.Context, env fault.Env) (witness, error) {
+	port, err := env.KubeletPort(ctx, env.Node.Name())
+	if err != nil {
+		return witness{}, err
+	}
+	return newWitness(ctx, env, "https", port, true)
 }
 
 // newWitness returns the first other node that gets an answer. With all, every address must answer; otherwise silent

@@ -12,9 +12,9 @@ func upgradeCases() []plan.Case {
 	return []plan.Case{
 		{
 			// kubeadm copies etcd's data with "cp -r /var/lib/etcd BACKUP" before it upgrades etcd, and back with
-			// "cp -r BACKUP /var/lib/etcd" if etcd does not come up (performEtcdStaticPodUpgrade and rollbackEtcdData in
-			// cmd/kubeadm/app/phases/upgrade/staticpods.go, CopyDir in util/files/copy_unix.go). Both targets exist, so,
-			// as read, both copies land below them: member/ stays as the new etcd has left it.
+			// "cp -r BACKUP /var/lib/etcd" if etcd does not come up (performEtcdStaticPodUpgrade and
+			// rollbackEtcdData in cmd/kubeadm/app/phases/upgrade/staticpods.go). Both targets exist, so, as read,
+			// both copies land below them: member/ stays as the new etcd has left it.
 			Name:    "k8s-65580",
 			Finding: plan.Sign{Check: "etcd-rollback", Says: "the backup was copied to"},
 			Summary: "etcd is frozen during kubeadm upgrade apply, after it has raised the version of its data: " +

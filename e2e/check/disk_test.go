@@ -33,7 +33,8 @@ func TestDiskPasses(t *testing.T) {
 // notOnDisk names the checks that do not apply to DiskPlan, which has no deliberate damage, residue audit, local
 // volumes, updates, upgrades or budget.
 func notOnDisk() []string {
-	return []string{"damage", "etcd-rollback", "pdb-honoured", "residue-audit", "set-binding", "set-on-delete", "set-promotion",
+	return []string{"damage", "etcd-rollback", "pdb-honoured", "residue-audit", "set-binding", "set-on-delete",
+		"set-promotion",
 		"set-update", "upgrade-order", "version-reached"}
 }
 

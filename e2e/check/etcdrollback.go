@@ -9,8 +9,8 @@ import (
 )
 
 // EtcdRollback judges what kubeadm says of etcd's data when it fails to upgrade a control plane, against what is on
-// disk. kubeadm saves the data directory before, and copies it back if etcd does not come up. If the saved database lies
-// in a directory below etcd's own and not in the place where etcd reads it, nothing was rolled back.
+// disk. kubeadm saves the data directory before, and copies it back if etcd does not come up. If the saved database
+// lies in a directory below etcd's own and not in the place where etcd reads it, nothing was rolled back.
 func EtcdRollback() Check {
 	return Check{
 		Name: "etcd-rollback",
@@ -54,7 +54,7 @@ func judgeEtcdRollback(r *ruling) {
 	}
 }
 
-// applied returns the end of kubeadm upgrade apply of a step, and what was seen of etcd's data; nil for what is missing.
+// applied returns the end of kubeadm upgrade apply of a step, and what was seen of etcd's data, nil if missing.
 func (r *ruling) applied(step int) (end, data *history.Event) {
 	for _, e := range r.world.Of(history.KindUpgrade) {
 		if e.Upgrade.Step == step && e.Upgrade.Part == history.UpgradeApply && e.Upgrade.End {

@@ -61,7 +61,8 @@ not exist, or if this is not the source tree.`,
 			if err != nil {
 				return fmt.Errorf("pin Kubernetes %s: %w", args[0], err)
 			}
-			say(cmd.ErrOrStderr(), "Kubernetes %s is pinned; look at the difference, then build seatrial again", args[0])
+			say(cmd.ErrOrStderr(), "Kubernetes %s is pinned; look at the difference, then build seatrial again",
+				args[0])
 			return nil
 		},
 	}

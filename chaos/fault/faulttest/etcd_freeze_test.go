@@ -13,8 +13,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// replaceEtcd does what kubeadm upgrade does to etcd, three minutes from now; the new one raises the version of the data
-// after 2 s if it is a later one.
+// replaceEtcd does what kubeadm upgrade does to etcd, three minutes from now; the new one raises the version of the
+// data after 2 s if it is a later one.
 func (w *world) replaceEtcd(later int) {
 	time.Sleep(3 * time.Minute)
 	w.mu.Lock()

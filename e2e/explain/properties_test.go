@@ -110,8 +110,9 @@ func TestRecordedRuns(t *testing.T) {
 		t.Fatalf("no recorded runs: %v", err)
 	}
 	says := map[string]string{
-		"k8s-61832-5-fail":  "is still attached to node try-worker2",
-		"smoke-861908-pass": "",
+		"k8s-61832-5-fail":                        "is still attached to node try-worker2",
+		"smoke-861908-pass":                       "",
+		"topology-semisync-primary-killed-1-pass": "",
 	}
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {

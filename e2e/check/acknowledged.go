@@ -30,8 +30,7 @@ func Acknowledged() Check {
 
 // grouped is the Applies of checks of groups.
 func grouped(w *world.World) bool {
-	t, err := w.Trial()
-	return err == nil && t.Plan.Workload.Grouped()
+	return planned(func(p plan.Plan) bool { return p.Workload.Grouped() })(w)
 }
 
 func judgeAcknowledged(r *ruling) {

@@ -31,11 +31,11 @@ func TestDiskPasses(t *testing.T) {
 }
 
 // notOnDisk names the checks that do not apply to DiskPlan, which has no deliberate damage, residue audit, local
-// volumes, updates, upgrades or budget.
+// volumes, updates, upgrades, budget or group.
 func notOnDisk() []string {
-	return []string{"damage", "etcd-rollback", "pdb-honoured", "residue-audit", "set-binding", "set-on-delete",
-		"set-promotion",
-		"set-update", "upgrade-order", "version-reached"}
+	return []string{"acknowledged", "damage", "errant-gtid", "etcd-rollback", "in-sync", "one-writer", "pdb-honoured",
+		"residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update", "upgrade-order",
+		"version-reached"}
 }
 
 // TestChecksApplyByPlan holds that the plan alone leaves a check out: for a trial on attached disks without any other

@@ -149,7 +149,14 @@ func TestRecordedRuns(t *testing.T) {
 					t.Errorf("stuck is %t, want %t: %s", d.Stuck, stuck, text(t, d))
 				}
 			}
+			trial, err := w.Trial()
+			if err != nil {
+				t.Fatal(err)
+			}
 			s, ok := explain.Longest(w, end, explain.DefaultBound)
+			if !ok && trial.Plan.Workload.Light {
+				return // Its pods start within a second.
+			}
 			if !ok || s.Diagnosis.Action == explain.ActionNone {
 				t.Fatalf("MySQL starts in no time: %v %+v", ok, s)
 			}

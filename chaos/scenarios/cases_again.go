@@ -35,8 +35,8 @@ func againCases() []plan.Case {
 	}
 	return []plan.Case{
 		{
-			// The kubelet never learns that the disk was detached meanwhile: when it is attached again, the kubelet takes
-			// the dead global mount for staged, calls NodePublish again and again, and never NodeStage.
+			// The kubelet never learns that the disk was detached meanwhile: when it is attached again, the kubelet
+			// takes the dead global mount for staged, calls NodePublish again and again, and never NodeStage.
 			Name:    "k8s-119273",
 			Finding: plan.Sign{Check: "settle", Says: "took no write"},
 			Summary: "A node is cut off until its disks were pulled out of it by force, and gets them again when it " +

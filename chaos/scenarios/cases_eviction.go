@@ -29,9 +29,9 @@ func evictionCases() []plan.Case {
 		{
 			Name:    "evicted-out-of-service",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},
-			Summary: "A node is cut off and its pods are evicted: for a minute they stay Terminating and have no twin. Then " +
-				"the node gets the out-of-service taint: they leave the API, and their twins write to the volumes " +
-				"that the node still writes to.",
+			Summary: "A node is cut off and its pods are evicted: for a minute they stay Terminating and have no " +
+				"twin. Then the node gets the out-of-service taint: they leave the API, and their twins write to " +
+				"the volumes that the node still writes to.",
 			Build: func(r *rand.Rand) plan.Plan {
 				return evicted(r, time.Minute,
 					Within("out-of-service", 0, 8*time.Minute, append(moved(4*time.Minute), Load(50))...))

@@ -15,8 +15,8 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// script writes a tar file of the journal, the logs of pods and the mount table. A log that grows meanwhile is no error.
-// Times are relative to the node's clock, which may differ from the harness's.
+// script writes a tar file of the journal, the logs of pods and the mount table. A log that grows meanwhile is no
+// error. Times are relative to the node's clock, which may differ from the harness's.
 const script = `d=$(mktemp -d) || exit
 cd "$d" && cat /proc/1/mountinfo > mountinfo || exit
 since="--since=-$1s"

@@ -24,7 +24,7 @@ type Release struct {
 func Releases() []Release {
 	var all []Release
 	if err := json.Unmarshal(releasesJSON, &all); err != nil {
-		panic(fmt.Sprintf("decode %s: %v", ReleasesFile, err)) // It is part of the program.
+		panic(fmt.Sprintf("decode %s: %v", ReleasesFile, err)) //nolint:forbidigo // A part of the program.
 	}
 	return all
 }

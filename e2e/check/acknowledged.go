@@ -18,10 +18,10 @@ import (
 func Acknowledged() Check {
 	return Check{
 		Name: "acknowledged",
-		Promise: "A row that the group acknowledged under its promise is on the writer in the end, whoever the writer " +
-			"was then.",
-		Source: "MySQL Reference Manual, Semisynchronous Replication (AFTER_SYNC) and Group Replication (a transaction " +
-			"is certified by a majority); asynchronous replication promises nothing",
+		Promise: "A row that the group acknowledged under its promise is on the writer in the end, whoever the " +
+			"writer was then.",
+		Source: "MySQL Reference Manual, Semisynchronous Replication (AFTER_SYNC) and Group Replication (a " +
+			"transaction is certified by a majority); asynchronous replication promises nothing",
 		Unit:    "acknowledged rows of the group",
 		Applies: grouped,
 		judge:   judgeAcknowledged,

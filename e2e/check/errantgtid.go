@@ -7,8 +7,8 @@ func ErrantGTID() Check {
 	return Check{
 		Name:    "errant-gtid",
 		Promise: "In the end no instance of the group has a transaction that the writer does not have.",
-		Source: "MySQL Reference Manual, GTID_SUBSET: a replica with transactions of its own cannot take the writer's " +
-			"place without passing them on",
+		Source: "MySQL Reference Manual, GTID_SUBSET: a replica with transactions of its own cannot take the " +
+			"writer's place without passing them on",
 		Unit:    "instances compared with the writer",
 		Applies: grouped,
 		judge: func(r *ruling) {

@@ -92,8 +92,9 @@ func TestGroups(t *testing.T) {
 	}{
 		{"sound", semi, "acknowledged", nil, pass, ""},
 		{"a row is on the old primary alone", semi, "acknowledged", lose(5, "mysql-1", "mysql-2"), fail,
-			"A row that mysql-0 had acknowledged at +15.100 s is lost: client 1, seq 5 is not on mysql-1, the writer; it " +
-				"is on mysql-0; of the transactions of mysql-0 (a) mysql-0 has 1-5, mysql-1 has 1-5, mysql-2 has 1-5."},
+			"A row that mysql-0 had acknowledged at +15.100 s is lost: client 1, seq 5 is not on mysql-1, the " +
+				"writer; it is on mysql-0; of the transactions of mysql-0 (a) mysql-0 has 1-5, mysql-1 has 1-5, " +
+				"mysql-2 has 1-5."},
 		{"a row is nowhere", plan.TopologyGroup, "acknowledged", lose(5, "mysql-0", "mysql-1", "mysql-2"), fail,
 			"no instance has it"},
 		{"a replica alone lacks a row", semi, "acknowledged", lose(5, "mysql-2"), pass, ""},

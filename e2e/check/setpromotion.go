@@ -49,8 +49,8 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 	}
 	d := st.Spec.Demand
 	if d.Replicas == 0 && d.Held(d.Start) {
-		j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID, old.Event.ID}, "The update of %s to %s was called "+
-			"complete at %s although it had no pod then, and its partition of %d keeps pods at %s.", j.set,
+		j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID, old.Event.ID}, "The update of %s to %s was "+
+			"called complete at %s although it had no pod then, and its partition of %d keeps pods at %s.", j.set,
 			st.Status.UpdateRevision, j.when(st.Event), d.Partition, old.Status.CurrentRevision)
 		return
 	}

@@ -156,7 +156,8 @@ func (t *tracer) faults() {
 			to = max(to, e.Span.NotAfter)
 			args[string(stage)+" (s)"] = t.at(e.Span.NotAfter) / 1e6
 			t.put(traceEvent{Name: f.String() + " " + string(stage), Phase: "i", Time: t.at(e.Span.NotAfter),
-				Scope: "p", Process: traceFaults, Args: map[string]any{"facts": []int64{e.ID}, "evidence": e.Fault.Evidence}})
+				Scope: "p", Process: traceFaults,
+				Args: map[string]any{"facts": []int64{e.ID}, "evidence": e.Fault.Evidence}})
 		}
 		if reached > 0 {
 			t.span(traceFaults, fmt.Sprintf("%s on %s", f, f.Node), from, to, args)

@@ -42,7 +42,7 @@ func TestTraces(t *testing.T) {
 			var trace struct {
 				TraceEvents []struct {
 					Name, Ph, Cat string
-					Ts, Dur       float64
+					TS, Dur       float64
 					Pid, Tid, ID  int
 				}
 			}
@@ -53,20 +53,20 @@ func TestTraces(t *testing.T) {
 			tracks, open, findings, acked := map[[2]int][]span{}, map[int]float64{}, 0, 0
 			last := float64(j.World.Last().Sub(j.World.Begin()).Nanoseconds()) / 1e3
 			for _, e := range trace.TraceEvents {
-				if e.Ts < 0 || e.Ts+e.Dur > last+1 || e.Dur < 0 {
-					t.Errorf("%s at %f for %f, in a run of %f", e.Name, e.Ts, e.Dur, last)
+				if e.TS < 0 || e.TS+e.Dur > last+1 || e.Dur < 0 {
+					t.Errorf("%s at %f for %f, in a run of %f", e.Name, e.TS, e.Dur, last)
 				}
 				switch {
 				case e.Ph == "b":
-					open[e.ID] = e.Ts
+					open[e.ID] = e.TS
 				case e.Ph == "e":
-					if from, ok := open[e.ID]; !ok || from > e.Ts {
-						t.Errorf("%s ends at %f, and begins at %f, %t", e.Name, e.Ts, from, ok)
+					if from, ok := open[e.ID]; !ok || from > e.TS {
+						t.Errorf("%s ends at %f, and begins at %f, %t", e.Name, e.TS, from, ok)
 					}
 					delete(open, e.ID)
 				case e.Ph == "X":
 					at := [2]int{e.Pid, e.Tid}
-					tracks[at] = append(tracks[at], span{e.Ts, e.Ts + e.Dur})
+					tracks[at] = append(tracks[at], span{e.TS, e.TS + e.Dur})
 					if e.Cat == "ok" {
 						acked++
 					}

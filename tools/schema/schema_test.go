@@ -128,13 +128,12 @@ func TestSchemaRefusesWhatTheProgramRefuses(t *testing.T) {
 		if all[tc.kind].Validate(tree(t, []byte(changed))) == nil {
 			t.Errorf("%s: %q in place of %q fits the schema", tc.file, tc.new, tc.old)
 		}
-		var errs any = "none"
 		if tc.kind == "case" {
-			_, errs = trial.ReadCase(trial.AllParts(), []byte(changed))
+			_, err = trial.ReadCase(trial.AllParts(), []byte(changed))
 		} else {
-			_, errs = plan.DecodeWorkload([]byte(changed))
+			_, err = plan.DecodeWorkload([]byte(changed))
 		}
-		if errs == nil {
+		if err == nil {
 			t.Errorf("%s: the program takes %q in place of %q", tc.file, tc.new, tc.old)
 		}
 	}

@@ -63,9 +63,9 @@ func (passMatcher) Match(actual any) (bool, error) {
 }
 
 func (passMatcher) FailureMessage(actual any) string {
-	return fmt.Sprint(actual.(trialtest.Result).Err()) //nolint:errcheck // Match was called before.
+	return fmt.Sprint(actual.(trialtest.Result).Err())
 }
 
 func (passMatcher) NegatedFailureMessage(actual any) string {
-	return "the verdict is PASS:\n" + actual.(trialtest.Result).Text //nolint:errcheck // Match was called before.
+	return "the verdict is PASS:\n" + actual.(trialtest.Result).Text
 }

@@ -46,7 +46,7 @@ func Pin(ctx context.Context, kubernetes, pinsDir, list string) error {
 	if data, err = json.MarshalIndent(all, "", "  "); err != nil {
 		return fmt.Errorf("encode %s: %w", list, err)
 	}
-	return os.WriteFile(list, append(data, '\n'), 0o644) //nolint:gosec // Part of the source tree.
+	return os.WriteFile(list, append(data, '\n'), 0o644)
 }
 
 // askedFor reads from the source of kubeadm which images a version asks for.

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if slices.Contains(os.Args[1:], "-v") {
-		os.Stdout.WriteString("pause\n")
+		_, _ = os.Stdout.WriteString("pause\n")
 		return
 	}
 	signals := make(chan os.Signal, 16)

@@ -90,7 +90,8 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
 	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle", "perfetto")
 	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, " +
-		"chronicle (what happened to one volume, and when, in about 60 lines), or perfetto (a trace for ui.perfetto.dev)"
+		"chronicle (what happened to one volume, and when, in about 60 lines), or perfetto (a trace for " +
+		"ui.perfetto.dev)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }

@@ -124,8 +124,8 @@ func TestPipelinesToCopy(t *testing.T) {
 			}
 		}
 		calls(t, printed, 0, "nightly --budget 2h --shard 3/7")
-		if want := "go run ./tools/seatrial nightly merge --out shards shards/shard-1 shards/shard-2"; !strings.Contains(
-			printed, want) {
+		want := "go run ./tools/seatrial nightly merge --out shards shards/shard-1 shards/shard-2"
+		if !strings.Contains(printed, want) {
 			t.Errorf("no %q in\n%s", want, printed)
 		}
 		if text, err := os.ReadFile(summary); err != nil || string(text) != "## PASS\n" {

@@ -111,6 +111,10 @@ func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
 	if err := ValidateOn(t.Context(), AllParts(), p, c); err != nil {
 		t.Errorf("a cluster that can do everything: %v", err)
 	}
+	few := ValidateOn(t.Context(), AllParts(), p, fakecluster.NewCluster("few", p.Workers-1))
+	if want := `workers: 2 are needed, and cluster "few" has 1`; few == nil || !strings.Contains(few.Error(), want) {
+		t.Errorf("a cluster with too few workers: %v, want %s", few, want)
+	}
 	c.Able = clusters.Capabilities{
 		Can:    []string{clusters.CanAPI},
 		Cannot: map[string]string{"systemd": "it runs OpenRC"},

@@ -101,6 +101,12 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := p.Validate(c); err != nil {
 		return err
 	}
+	if workers := len(nodes) - c.ControlPlanes; workers < p.Workers {
+		var errs plan.FieldErrors
+		errs.Add("workers", "use a cluster with more, or another plan", "%d are needed, and cluster %q has %d",
+			p.Workers, cluster.Name(), workers)
+		return errs
+	}
 	if why, lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd})[clusters.CanSystemd]; lacks {
 		var errs plan.FieldErrors
 		errs.Add("steps", "use a cluster whose nodes run systemd",

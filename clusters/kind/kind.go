@@ -289,6 +289,7 @@ func (p *Provider) deleteNodes(ctx context.Context, name string) error {
 			break
 		}
 		p.log.Warn("kind could not delete the nodes", "cluster", name, "error", err)
+		p.thaw(ctx, name)
 	}
 	return err
 }

@@ -30,6 +30,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 			found[row{instance, at.Client, at.Seq}] = true
 		}
 	}
+	writer, grouped := d.finalWriter()
 	for _, op := range d.world.Operations().All {
 		e := op.Answer
 		if e == nil {
@@ -39,8 +40,12 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 		if lane == nil {
 			continue
 		}
+		keeper := lane.Name // Of the rows, in the end.
+		if grouped {
+			keeper = writer
+		}
 		if lane.Clients == nil {
-			lane.Clients = newClients(step, reads[lane.Name].Lacks() == "")
+			lane.Clients = newClients(step, reads[keeper].Lacks() == "")
 			latencies[lane.Name] = make([][]float64, parts)
 		}
 		c, i := lane.Clients, min(int(d.ms(e.Span.NotAfter)/step), parts-1)
@@ -57,7 +62,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 			c.max[i], c.Slowest = max(c.max[i], lasted), max(c.Slowest, lasted)
 			if e.Op.F == history.OpInsert {
 				c.Rows++
-				if c.Judged && !found[row{lane.Name, e.Op.Client, e.Op.Seq}] {
+				if c.Judged && !found[row{keeper, e.Op.Client, e.Op.Seq}] {
 					if c.Lost[i] == 0 {
 						c.Facts[i] = e.ID
 					}
@@ -83,6 +88,24 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 		}
 		d.see(slices.DeleteFunc(slices.Clone(c.Facts), func(id int64) bool { return id == 0 })...)
 	}
+}
+
+// finalWriter returns the instance of a group that took writes in the end, and whether there is a group. It is "" if
+// there was none, or more than one.
+func (d *drawer) finalWriter() (writer string, grouped bool) {
+	writers := 0
+	for _, e := range d.world.Of(history.KindMember) {
+		if m := e.Member; m.Label == history.FinalRead {
+			grouped = true
+			if m.Writable {
+				writer, writers = m.Instance, writers+1
+			}
+		}
+	}
+	if writers != 1 {
+		return "", grouped
+	}
+	return writer, grouped
 }
 
 func newClients(step float64, judged bool) *clients {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -102,6 +103,19 @@ func between(t testing.TB, text, from, to string) string {
 		t.Fatalf("nothing between %q and %q", from, to)
 	}
 	return text
+}
+
+// TestARowThatAFailoverLost is drawn as lost with the database that acknowledged it, though that one still has it.
+func TestARowThatAFailoverLost(t *testing.T) {
+	lost := map[string]int{}
+	for _, i := range draw(judged(t, "../../../fixtures/recorded/selftest-lost-in-failover-31-fail")).Instances {
+		if i.Clients != nil {
+			lost[i.Name] = i.Clients.LostRows
+		}
+	}
+	if want := map[string]int{"mysql-0": 1, "mysql-1": 0}; !maps.Equal(lost, want) {
+		t.Errorf("rows lost: %v, want %v", lost, want)
+	}
 }
 
 // TestDoubleMount holds the drawing against what the checks found in a run with two databases on five volumes.

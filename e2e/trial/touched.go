@@ -146,11 +146,16 @@ func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster
 				"steady: node %s %s", cluster, n.Name, why)
 		}
 	}
+	needWorkers(&errs, p, workers, cluster)
+	return errs.Err()
+}
+
+// needWorkers adds an error if a cluster has fewer workers than the plan needs.
+func needWorkers(errs *plan.FieldErrors, p plan.Plan, workers int, cluster string) {
 	if workers < p.Workers {
 		errs.Add("workers", "use a cluster with more, or another plan", "%d are needed, and cluster %q has %d",
 			p.Workers, cluster, workers)
 	}
-	return errs.Err()
 }
 
 // unsteady returns why no trial can begin while a node is as it is; empty if one can.

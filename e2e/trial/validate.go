@@ -91,7 +91,7 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	delete(c.Cannot, needChaosMesh) // It is installed on a cluster: the API server is asked for it.
 	nodes, err := cluster.Nodes(ctx)
 	if err != nil {
-		return fmt.Errorf("count control-plane nodes of cluster %q: %w", cluster.Name(), err)
+		return fmt.Errorf("list nodes of cluster %q: %w", cluster.Name(), err)
 	}
 	for _, n := range nodes {
 		if n.Role() == clusters.RoleControlPlane {
@@ -101,11 +101,10 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := p.Validate(c); err != nil {
 		return err
 	}
-	if workers := len(nodes) - c.ControlPlanes; workers < p.Workers {
-		var errs plan.FieldErrors
-		errs.Add("workers", "use a cluster with more, or another plan", "%d are needed, and cluster %q has %d",
-			p.Workers, cluster.Name(), workers)
-		return errs
+	var few plan.FieldErrors
+	needWorkers(&few, p, len(nodes)-c.ControlPlanes, cluster.Name())
+	if err := few.Err(); err != nil {
+		return err
 	}
 	if why, lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd})[clusters.CanSystemd]; lacks {
 		var errs plan.FieldErrors

@@ -129,6 +129,15 @@ type Rebooter interface {
 	Reboot(ctx context.Context, grace time.Duration) error
 }
 
+// BoundedNode is a node whose agent holds a session to limits: it refuses what may do harm unless a fault was begun.
+type BoundedNode interface {
+	Node
+	// BeginFault asks for leave to do harm for an owner until the undo of its fault is due, after life. It may be called
+	// again. EndFault gives the leave back.
+	BeginFault(ctx context.Context, owner, fault string, life time.Duration) error
+	EndFault(ctx context.Context, owner string) error
+}
+
 // The states of a PowerNode.
 const (
 	StateRunning = "running"

@@ -13,6 +13,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // Journal stores the stages of a fault. Append returns once the entry would survive a crash of the harness.
@@ -84,6 +85,7 @@ type Guard struct {
 	tasks    []undo.Task
 	undoAt   history.Time // The earliest time at which the armed undo runs; zero if none is armed.
 	held     []Fact
+	bounded  []clusters.BoundedNode // Whose leave was given.
 }
 
 // NewGuard returns a guard for f, which was made from cfg.Step and cfg.Env.
@@ -116,7 +118,7 @@ func (g *Guard) Begin(ctx context.Context) error {
 		})
 }
 
-// Arm arms the undo, if the fault has one.
+// Arm asks the nodes for leave, where they bound what a harness may do, and arms the undo, if the fault has one.
 func (g *Guard) Arm(ctx context.Context) error {
 	undoer, ok := g.f.(Undoer)
 	stage := history.StageArmed
@@ -124,8 +126,8 @@ func (g *Guard) Arm(ctx context.Context) error {
 		stage = "" // Nothing is armed, so nothing is recorded.
 	}
 	return g.move(ctx, verbArm, stage, g.cfg.Limits.Heal, func(ctx context.Context) ([]Fact, error) {
-		if !ok {
-			return nil, nil
+		if err := g.leave(ctx); err != nil || !ok {
+			return nil, err
 		}
 		g.armed = true
 		tasks, err := undoer.Undo(ctx)
@@ -137,6 +139,42 @@ func (g *Guard) Arm(ctx context.Context) error {
 		g.undoAt = g.cfg.Env.Clock().Add(life)
 		return nil, Arm(ctx, g.cfg.Env, g.owner(), life, tasks)
 	})
+}
+
+// leave asks the agents of the nodes that the fault does harm to for leave to do so until its undo is due.
+func (g *Guard) leave(ctx context.Context) error {
+	nodes := []clusters.Node{g.cfg.Env.Node}
+	if plan.OnControlPlane(g.cfg.Takes) {
+		var err error
+		if nodes, err = g.cfg.Env.ControlPlane(ctx); err != nil {
+			return err
+		}
+	}
+	life := Life(*g.cfg.Step.Fault) + waits(g.f)
+	for _, n := range nodes {
+		bounded, ok := n.(clusters.BoundedNode)
+		if !ok {
+			continue
+		}
+		if err := bounded.BeginFault(ctx, g.owner().Name(), g.cfg.Step.Fault.Name, life); err != nil {
+			return errors.Join(err, g.giveBack(ctx))
+		}
+		g.bounded = append(g.bounded, bounded)
+	}
+	return nil
+}
+
+// giveBack ends the leave of leave.
+func (g *Guard) giveBack(ctx context.Context) error {
+	var errs []error
+	for _, n := range g.bounded {
+		errs = append(errs, n.EndFault(ctx, g.owner().Name()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	g.bounded = nil
+	return nil
 }
 
 // Inject carries out the act. It stops before the undo is due: nothing would undo a later act.
@@ -176,7 +214,7 @@ func (g *Guard) Heal(ctx context.Context) error {
 			if err := Disarm(ctx, g.cfg.Env, g.owner(), g.tasks); err != nil {
 				return g.held, fmt.Errorf("disarm the undo: %w", err)
 			}
-			return g.held, nil
+			return g.held, g.giveBack(ctx)
 		})
 }
 

@@ -436,3 +436,48 @@ func walk(state, verb string) (next string, legal bool) {
 	}
 	return state, false
 }
+
+// bounded is a node whose agent gives leave, or refuses.
+type bounded struct {
+	*fake.Node
+	p      *puppet
+	refuse error
+}
+
+func (b bounded) BeginFault(ctx context.Context, owner, name string, life time.Duration) error {
+	if owner == "" || name != "puppet" || life != fault.Life(plan.Fault{Hold: plan.Duration(10 * time.Second)}) {
+		return errors.New("not what the guard has to ask for")
+	}
+	return errors.Join(b.refuse, b.p.call(ctx, "begin"))
+}
+
+func (b bounded) EndFault(ctx context.Context, _ string) error { return b.p.call(ctx, "end") }
+
+// Nothing is armed or done without leave of the node, and leave is given back after the heal.
+func TestNodeGivesLeave(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refuse error
+		want   []string
+	}{
+		"given": {nil, []string{
+			"heal", "begin", "arm", "inject", "confirm", "held", "heal", "disarm", "end", "confirmHealed",
+		}},
+		"refused": {errors.New("refused by the node's agent"), []string{"heal", "begin"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, n := &puppet{}, &notes{}
+				g := guard(p, n, func(c *fault.Config) {
+					c.Env.Node = bounded{fake.NewNode("worker", clusters.RoleWorker, nil), p, tc.refuse}
+				})
+				err := g.Run(t.Context())
+				if (err != nil) != (tc.refuse != nil) || tc.refuse != nil && !errors.Is(err, tc.refuse) {
+					t.Errorf("run = %v", err)
+				}
+				if !slices.Equal(p.calls, tc.want) {
+					t.Errorf("calls %q, want %q", p.calls, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -59,6 +59,14 @@ func objectParts() []Part {
 // apiParts are the parts that the API needs.
 func apiParts() []Part { return []Part{PartControlPlane, PartAPIServer, PartEtcd} }
 
+// OnControlPlane reports whether a fault that takes these parts does harm to the control-plane nodes, whatever its
+// victim.
+func OnControlPlane(parts []Part) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool {
+		return p == PartManager || p == PartScheduler || slices.Contains(apiParts(), p)
+	})
+}
+
 // hurtsNode reports whether a fault that takes these parts keeps a node from running the workload.
 func hurtsNode(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {

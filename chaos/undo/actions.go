@@ -70,12 +70,9 @@ func SetClock(ahead time.Duration, boot string) []string {
 }
 
 // DeleteTable returns the action that deletes the owner's nftables table. It adds the table first, so that deleting
-// never fails.
+// never fails. The command is one argument, by which the agent on an existing cluster sees what it does.
 func DeleteTable(owner Owner) Action {
-	return Action{
-		Argv:  []string{"nft", "-f", "-"},
-		Stdin: fmt.Sprintf("add table inet %[1]s\ndelete table inet %[1]s\n", owner.Table()),
-	}
+	return Command("nft", fmt.Sprintf("add table inet %[1]s; delete table inet %[1]s", owner.Table()))
 }
 
 // ListPoints returns the command that lists the fault points of a service of the shared disk's driver as JSON.

@@ -322,8 +322,8 @@ func TestANodeTellsWhatItHasUndoneBesideAnError(t *testing.T) {
 }
 
 func TestTransactionIsTheSameWhetherTheTableIsThere(t *testing.T) {
-	want := "add table inet seatrial_r1_3\ndelete table inet seatrial_r1_3\n"
-	if got := undo.DeleteTable(undo.Owner{Run: "r1", Step: 3}).Stdin; got != want {
+	want := "nft add table inet seatrial_r1_3; delete table inet seatrial_r1_3"
+	if got := strings.Join(undo.DeleteTable(undo.Owner{Run: "r1", Step: 3}).Argv, " "); got != want {
 		t.Errorf("got %q", got)
 	}
 }

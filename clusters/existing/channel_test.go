@@ -26,6 +26,7 @@ type pod struct {
 	mu      sync.Mutex
 	started []error // How each "link start" ends; those after the last succeed.
 	gone    bool
+	bounds  *link.Bounds
 }
 
 func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, out, _ io.Writer) error {
@@ -35,10 +36,10 @@ func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, o
 	switch {
 	case p.gone:
 		return errors.New("pods not found")
-	case strings.HasSuffix(line, " link stdio"):
+	case strings.Contains(line, " link stdio "):
 		p.mu.Unlock()
 		defer p.mu.Lock()
-		link.ServeOne(ctx, in.(io.ReadWriteCloser))
+		link.ServeOne(ctx, in.(io.ReadWriteCloser), p.bounds)
 	case strings.Contains(line, " link start "):
 		if len(p.started) > 0 {
 			err := p.started[0]
@@ -56,8 +57,10 @@ func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, o
 // nodeWith returns a node whose pod runs.
 func nodeWith(t *testing.T, p *pod) *node {
 	t.Helper()
-	c, err := newCluster("c", nil, Options{Log: slog.New(slog.DiscardHandler)}, []byte("agent"))
+	l := link.Limits{Faults: []string{"any"}, Longest: time.Hour, Total: time.Hour}
+	c, err := newCluster("c", nil, Options{Log: slog.New(slog.DiscardHandler), Faults: l}, []byte("agent"))
 	must(t, err)
+	p.bounds = link.NewBounds(t.TempDir(), l)
 	n := &node{cluster: c, name: "n", log: c.log, addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
 	c.nodes, c.exec = []*node{n}, p.exec
 	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: n.podName(), Namespace: c.namespace()}}
@@ -120,12 +123,44 @@ func TestCommandThroughPod(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := clusters.Run(ctx, n, "sh", "-c", "setsid sleep 4712 & sleep 4712")
+	argv := []string{"sh", "-c", "setsid sleep 4712 & sleep 4712"}
+	if _, err := clusters.Run(ctx, n, argv...); !errors.Is(err, link.ErrLimit) {
+		t.Errorf("without a fault: %v, want the agent's refusal", err)
+	}
+	if err := n.BeginFault(ctx, "r1-1", "another", time.Minute); !errors.Is(err, link.ErrLimit) {
+		t.Errorf("a fault that is not allowed: %v, want the agent's refusal", err)
+	}
+	must(t, n.BeginFault(ctx, "r1-1", "any", time.Minute))
+	_, err := clusters.Run(ctx, n, argv...)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sleep = %v, want the context's error", err)
 	}
 	if out, _ := exec.Command("pgrep", "-f", "^sleep 4712$").Output(); len(out) > 0 {
 		t.Errorf("left: process %s", out)
+	}
+}
+
+// The allow-list of nodes is the user's, else the workers, and the control plane for faults of that.
+func TestLimitsOfANode(t *testing.T) {
+	n := nodeWith(t, &pod{})
+	for _, c := range []struct {
+		role    clusters.Role
+		nodes   []string
+		control bool
+		want    bool
+	}{
+		{clusters.RoleWorker, nil, false, true},
+		{clusters.RoleControlPlane, nil, false, false},
+		{clusters.RoleControlPlane, nil, true, true},
+		{clusters.RoleWorker, []string{"m", "n"}, false, true},
+		{clusters.RoleWorker, []string{"m"}, false, false},
+		{clusters.RoleControlPlane, []string{"m"}, true, false},
+	} {
+		n.role, n.cluster.opts.FaultNodes, n.cluster.opts.FaultControlPlane = c.role, c.nodes, c.control
+		l := n.cluster.limits(n)
+		if (len(l.Faults) > 0) != c.want || l.Node != "n" || l.Session != n.cluster.session {
+			t.Errorf("%+v: %+v", c, l)
+		}
 	}
 }
 

@@ -192,6 +192,20 @@ func joined(found map[string]error) error {
 	return errors.Join(errs...)
 }
 
+// limits are those of the session on a node.
+func (c *Cluster) limits(n *node) link.Limits {
+	l := c.opts.Faults
+	l.Session, l.Node = c.session, n.name
+	allowed := n.role == clusters.RoleWorker || c.opts.FaultControlPlane
+	if len(c.opts.FaultNodes) > 0 {
+		allowed = slices.Contains(c.opts.FaultNodes, n.name)
+	}
+	if !allowed {
+		l.Faults = nil
+	}
+	return l
+}
+
 // Capabilities returns what any cluster can do as far as is known before it is opened.
 func Capabilities() clusters.Capabilities {
 	return clusters.Capabilities{Can: []string{

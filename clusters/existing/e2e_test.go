@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/clusters/nodelogs"
 )
@@ -34,7 +35,8 @@ func TestRealCluster(t *testing.T) {
 	kubeconfig := makeKind(t, log)
 	hideEngines(t)
 
-	p, err := New(Options{Kubeconfig: kubeconfig, Log: log})
+	limits := link.Limits{Faults: []string{"test"}, Longest: time.Hour, Total: time.Hour}
+	p, err := New(Options{Kubeconfig: kubeconfig, Log: log, Faults: limits, FaultControlPlane: true})
 	must(t, err)
 	if _, err := p.Open(ctx, "no-such-context"); !errors.Is(err, clusters.ErrNotFound) {
 		t.Errorf("open a context that is not there = %v", err)
@@ -59,6 +61,24 @@ func TestRealCluster(t *testing.T) {
 		}
 	}
 	worker := nodes[1]
+	t.Run("limits", func(t *testing.T) {
+		if _, err := clusters.Run(ctx, worker, "sh", "-c", "true"); !errors.Is(err, link.ErrLimit) {
+			t.Errorf("a command before a fault: %v, want the agent's refusal", err)
+		}
+		if err := worker.BeginFault(ctx, "test", "another", time.Hour); !errors.Is(err, link.ErrLimit) {
+			t.Errorf("a fault that is not allowed: %v, want the agent's refusal", err)
+		}
+		for _, n := range nodes {
+			must(t, n.BeginFault(ctx, "test", "test", time.Hour))
+		}
+		c.opts.Faults.Total *= 2 // The harness has a bug.
+		must(t, worker.deliver(ctx))
+		if err := worker.BeginFault(ctx, "more", "test", time.Second); !errors.Is(err, link.ErrLimit) {
+			t.Errorf("a fault above the budget: %v, want the agent's refusal", err)
+		}
+		c.opts.Faults.Total = limits.Total
+		worker.noUnit = nil
+	})
 	t.Run("B", func(t *testing.T) { conformance(t, nodes[0], worker, routeDirect) })
 	t.Run("A", func(t *testing.T) {
 		port := worker.port
@@ -289,7 +309,7 @@ func makeKind(t *testing.T, log *slog.Logger) string {
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	version, _, _ := strings.Cut(tag, "-")
 	spec := clusters.Spec{
-		Name: "seatrial-dev-existing", Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rdevexisting",
+		Name: "seatrial-safe15-existing", Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rdevexisting",
 	}
 	must(t, p.Delete(t.Context(), spec.Name))
 	t.Cleanup(func() { // PATH is what it was by then.

@@ -28,6 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 	"github.com/seatrial/seatrial/clusters/program"
 )
 
@@ -37,6 +38,13 @@ type Options struct {
 	Namespace  string // Where the agents' pods are. Empty is one of their own, made for the session.
 	AgentImage string // For the agents' pods: an image that runs until it is stopped. Empty is the nodes' pause image.
 	Log        *slog.Logger
+
+	// Faults bounds what the session may do to each node. Without names of faults it may do no harm. Session and Node
+	// are set for each node.
+	Faults link.Limits
+	// FaultNodes is the allow-list of nodes; empty is all workers, and the control plane with FaultControlPlane.
+	FaultNodes        []string
+	FaultControlPlane bool
 }
 
 // Provider opens existing clusters.

@@ -119,7 +119,7 @@ func (n *node) deliver(ctx context.Context) error {
 	if _, err := c.runIn(ctx, n.podName(), install, bytes.NewReader(c.binary)); err != nil {
 		return fmt.Errorf("copy the agent: %w", err)
 	}
-	identity, err := c.authority.Node(n.name)
+	identity, err := c.authority.Node(c.limits(n))
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (n *node) ownRoutes() (direct, pod route) {
 		return n.secure(ctx, conn)
 	}}
 	pod = route{routePod, func(ctx context.Context) (net.Conn, error) {
-		argv := n.inHost(n.cluster.session.Program(), "link", "stdio")
+		argv := n.inHost(n.cluster.session.Program(), "link", "stdio", string(n.cluster.session))
 		return greet(ctx, n.cluster.connectIn(n.podName(), argv))
 	}}
 	return direct, pod
@@ -365,6 +365,32 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 		return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: code, Stderr: string(stderr.Data)}
 	}
 	return res, nil
+}
+
+var _ clusters.BoundedNode = (*node)(nil)
+
+// BeginFault asks the node's agent for leave to do harm, within the limits of the session.
+func (n *node) BeginFault(ctx context.Context, owner, fault string, life time.Duration) error {
+	conn, err := n.connect(ctx)
+	if err == nil {
+		err = link.Begin(ctx, conn, owner, fault, life)
+	}
+	if err != nil {
+		return fmt.Errorf("begin fault %q on node %q: %w", fault, n.name, err)
+	}
+	return nil
+}
+
+// EndFault gives the leave back.
+func (n *node) EndFault(ctx context.Context, owner string) error {
+	conn, err := n.connect(ctx)
+	if err == nil {
+		err = link.End(ctx, conn, owner)
+	}
+	if err != nil {
+		return fmt.Errorf("end the fault of %q on node %q: %w", owner, n.name, err)
+	}
+	return nil
 }
 
 // Dial connects over TCP from the node to an address that is an IP and a port: nothing resolves names there.

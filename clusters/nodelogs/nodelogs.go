@@ -15,9 +15,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// script writes a tar file of the journal, the logs of pods and the mount table. A log that grows meanwhile is no
+// Script writes a tar file of the journal, the logs of pods and the mount table. A log that grows meanwhile is no
 // error. Times are relative to the node's clock, which may differ from the harness's.
-const script = `d=$(mktemp -d) || exit
+const Script = `d=$(mktemp -d) || exit
 cd "$d" && cat /proc/1/mountinfo > mountinfo || exit
 since="--since=-$1s"
 journalctl --no-pager "$since" > journal.log
@@ -48,7 +48,7 @@ func Collect(ctx context.Context, node clusters.Node, age time.Duration, dir str
 		done <- errors.Join(err, rest)
 	}()
 	_, err = node.Exec(ctx, clusters.Command{
-		Argv: []string{"sh", "-c", script, "logs", strconv.Itoa(int(age.Seconds()) + 1)}, Stdout: write,
+		Argv: []string{"sh", "-c", Script, "logs", strconv.Itoa(int(age.Seconds()) + 1)}, Stdout: write,
 	})
 	var exit *clusters.ExitError
 	if errors.As(err, &exit) { // Without the script's text.

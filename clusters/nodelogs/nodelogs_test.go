@@ -33,7 +33,7 @@ func archive(t *testing.T, files map[string]string) string {
 
 func TestCollect(t *testing.T) {
 	node := fake.NewCluster("c", 1).Node("worker")
-	node.On([]string{"sh", "-c", script, "logs", "91"}, fake.Reply{
+	node.On([]string{"sh", "-c", Script, "logs", "91"}, fake.Reply{
 		Stdout: archive(t, map[string]string{"./journal.log": "journal", "var/log/pods/n_p_u/c/0.log": "pod"}),
 	})
 	dir := filepath.Join(t.TempDir(), "worker")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -37,7 +38,8 @@ type ClusterOptions struct {
 	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
 	NoDatabase        bool     // No workload needs the database image: neither make nor load it.
-	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context.
+	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context. See Bound.
+	Tampers           bool     // A plan corrupts data on purpose.
 	Reuse             bool     // Use an existing cluster of that name, and keep it.
 	Program           string   // Path of the seatrial program; found or built if empty.
 	Progress          io.Writer
@@ -55,6 +57,36 @@ func OptionsFor(plans ...plan.Plan) ClusterOptions {
 		}
 	}
 	return m
+}
+
+// Bound gives the session on an existing cluster leave for the faults of plans, each carried out a number of times, and
+// for no more: the agent on each node holds it to that. Faults that outlast their undo are the plan's to end, and count
+// until it is due.
+func (m *ClusterOptions) Bound(parts Parts, times int, plans ...plan.Plan) {
+	l := &m.Access.Faults
+	for _, p := range plans {
+		m.Tampers = m.Tampers || slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool { return s.Tamper != nil })
+		for _, f := range faultsOf(p) {
+			def, _ := parts.fault(f.Name)
+			m.Access.FaultControlPlane = m.Access.FaultControlPlane || plan.OnControlPlane(def.Takes)
+			life := fault.Life(f)
+			l.Longest, l.Total = max(l.Longest, life), l.Total+time.Duration(times)*life
+			if !slices.Contains(l.Faults, f.Name) {
+				l.Faults = append(l.Faults, f.Name)
+			}
+		}
+	}
+	slices.Sort(l.Faults)
+}
+
+// faultsOf returns the faults of a plan.
+func faultsOf(p plan.Plan) (all []plan.Fault) {
+	for _, s := range p.AllSteps() {
+		if s.Fault != nil {
+			all = append(all, *s.Fault)
+		}
+	}
+	return all
 }
 
 // Place is a cluster that is ready for trials.

@@ -23,8 +23,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/existing"
+	"github.com/seatrial/seatrial/clusters/existing/link"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/nodelogs"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/fixtures"
 	"github.com/seatrial/seatrial/fixtures/external"
 	"github.com/seatrial/seatrial/fixtures/light"
@@ -103,6 +106,13 @@ func (m ClusterOptions) provider() (clusters.Provider, error) {
 	if m.Access != nil {
 		access := *m.Access
 		access.Log = m.Log
+		scripts := []string{nodefacts.Script, nodelogs.Script}
+		if m.Tampers {
+			scripts = append(scripts, mysql.FlipScript)
+		}
+		for _, s := range scripts {
+			access.Faults.Scripts = append(access.Faults.Scripts, link.ScriptSum(s))
+		}
 		return existing.New(access)
 	}
 	return NewProvider(m.Engine, m.Log)

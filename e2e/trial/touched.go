@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -123,7 +124,9 @@ func (s *Surroundings) write(b *strings.Builder, p plan.Plan) {
 // Steady returns an error unless a trial can begin on an existing cluster: no other harness uses it, it has the workers
 // that the plan needs, and every node is Ready and schedulable. It only reads. Its error is plan.FieldErrors or a
 // *lock.TakenError if the cluster answers.
-func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster string) error {
+//
+// With an allow-list, its nodes exist and are enough, and no pod of an existing StatefulSet is on another node.
+func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster string, allowed []string) error {
 	holder, used, err := lock.UsedOn(ctx, kube)
 	if err != nil {
 		return err
@@ -138,7 +141,8 @@ func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster
 	var errs plan.FieldErrors
 	workers := 0
 	for _, n := range nodes.Items {
-		if _, control := n.Labels["node-role.kubernetes.io/control-plane"]; !control {
+		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
+		if !control && (len(allowed) == 0 || slices.Contains(allowed, n.Name)) {
 			workers++
 		}
 		if why := unsteady(n); why != "" {
@@ -147,7 +151,42 @@ func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster
 		}
 	}
 	needWorkers(&errs, p, workers, cluster)
+	if err := mayStrike(ctx, kube, p, nodes.Items, allowed, &errs); err != nil {
+		return err
+	}
 	return errs.Err()
+}
+
+// mayStrike adds an error for each node that is not on a list of allowed ones and that a fault would strike, as far as
+// that is known, and for each on the list that does not exist.
+func mayStrike(
+	ctx context.Context, kube kubernetes.Interface, p plan.Plan, nodes []corev1.Node, allowed []string,
+	errs *plan.FieldErrors,
+) error {
+	for _, name := range allowed {
+		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			errs.Add("--fault-nodes", "use names of nodes", "%q is no node", name)
+		}
+	}
+	x := p.Workload.External
+	if len(allowed) == 0 || x == nil || x.Namespace == "" {
+		return nil
+	}
+	for _, f := range faultsOf(p) {
+		name := fmt.Sprintf("%s-%d", p.Workload.StatefulSet, f.Ordinal)
+		pod, err := kube.CoreV1().Pods(x.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // A later look refuses it.
+		}
+		if err != nil {
+			return fmt.Errorf("get pod %q: %w", name, err)
+		}
+		if !slices.Contains(allowed, pod.Spec.NodeName) {
+			errs.Add("--fault-nodes", "add the node, or use another plan", "fault %q strikes node %q, which runs %s and "+
+				"is not on the list", f.Name, pod.Spec.NodeName, name)
+		}
+	}
+	return nil
 }
 
 // needWorkers adds an error if a cluster has fewer workers than the plan needs.

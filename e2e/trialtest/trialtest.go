@@ -144,6 +144,9 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	return &Cluster{place: place, options: o, plans: plans}, nil
 }
 
+// runsAtMost is how often the faults of each plan may be carried out on an existing cluster.
+const runsAtMost = 100
+
 // reach completes the options of an existing cluster. It only reads.
 func (o Options) reach(ctx context.Context, m *trial.ClusterOptions, plans []plan.Plan) error {
 	m.Access = &trial.Access{Kubeconfig: o.Kubeconfig, Log: m.Log}
@@ -156,6 +159,7 @@ func (o Options) reach(ctx context.Context, m *trial.ClusterOptions, plans []pla
 			"if its cluster may be broken", o.YesContext, name)
 	}
 	m.ClusterName = name
+	m.Bound(trial.AllParts(), runsAtMost, plans...)
 	config, err := conf.NewWithContextName(cmp.Or(o.Kubeconfig, conf.ResolveKubeConfigFile()), name)
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig of context %q: %w", name, err)

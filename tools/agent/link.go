@@ -25,10 +25,6 @@ import (
 )
 
 func runLink(ctx context.Context, std stdio, args []string) error {
-	if len(args) == 1 && args[0] == "stdio" {
-		link.ServeOne(ctx, pipes{std.in, std.out})
-		return nil
-	}
 	if len(args) == 3 && args[0] == "serve" && link.IsSession(args[1]) {
 		end, err := strconv.ParseInt(args[2], 10, 64)
 		if err != nil {
@@ -40,6 +36,13 @@ func runLink(ctx context.Context, std stdio, args []string) error {
 		return badArguments("link takes a command and a session, got %q", args)
 	}
 	switch s := link.Session(args[1]); args[0] {
+	case "stdio":
+		bounds, err := s.Bounds()
+		if err != nil {
+			std.log.Warn("no fault may begin", "error", err)
+		}
+		link.ServeOne(ctx, pipes{std.in, std.out}, bounds)
+		return nil
 	case "start":
 		return startLink(ctx, std, s)
 	case "stop":
@@ -66,9 +69,20 @@ func (p pipes) Close() error {
 	return errors.Join(errs...)
 }
 
-// startLink reads an identity, starts the unit that serves with it, and prints the port. The identity lies in memory
+// startLink reads an identity, keeps its limits, starts the unit that serves with it, and prints the port. The identity lies in memory
 // only: where it would reach a disk nothing is started.
 func startLink(ctx context.Context, std stdio, s link.Session) error {
+	text, err := io.ReadAll(std.in)
+	if err != nil {
+		return fmt.Errorf("read identity: %w", err)
+	}
+	var identity link.Identity
+	if err := json.Unmarshal(text, &identity); err != nil {
+		return fmt.Errorf("read identity: %w", err)
+	}
+	if err := s.Keep(identity); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.RunDir(), 0o700); err != nil {
 		return err
 	}
@@ -79,11 +93,7 @@ func startLink(ctx context.Context, std stdio, s link.Session) error {
 	if fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.RAMFS_MAGIC {
 		return fmt.Errorf("%q is on a disk: a key will not be written there", s.RunDir())
 	}
-	identity, err := io.ReadAll(std.in)
-	if err != nil {
-		return fmt.Errorf("read identity: %w", err)
-	}
-	if err := os.WriteFile(s.IdentityFile(), identity, 0o600); err != nil {
+	if err := os.WriteFile(s.IdentityFile(), text, 0o600); err != nil {
 		return err
 	}
 	if _, err := systemd(ctx, "is-active", "--quiet", s.Unit()); err != nil {
@@ -117,6 +127,10 @@ func serveLink(ctx context.Context, s link.Session, end history.Time) error {
 	if err := json.Unmarshal(text, &identity); err != nil {
 		return fmt.Errorf("read identity: %w", err)
 	}
+	bounds, err := s.Bounds()
+	if err != nil {
+		return err
+	}
 	config, err := identity.Server()
 	if err != nil {
 		return err
@@ -136,15 +150,17 @@ func serveLink(ctx context.Context, s link.Session, end history.Time) error {
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return serveUntil(ctx, tls.NewListener(listener, config), end,
+	return serveUntil(ctx, tls.NewListener(listener, config), bounds, end,
 		func(ctx context.Context) error { return stopLink(ctx, s) })
 }
 
 // serveUntil serves until a time on the boot clock and then calls over, unless ctx ends before.
-func serveUntil(ctx context.Context, l net.Listener, end history.Time, over func(context.Context) error) error {
+func serveUntil(
+	ctx context.Context, l net.Listener, b *link.Bounds, end history.Time, over func(context.Context) error,
+) error {
 	bounded, cancel := context.WithTimeout(ctx, end.Sub(bootclock.Now()))
 	defer cancel()
-	if err := link.Serve(bounded, l); err != nil || ctx.Err() != nil {
+	if err := link.Serve(bounded, l, b); err != nil || ctx.Err() != nil {
 		return err
 	}
 	return over(ctx)

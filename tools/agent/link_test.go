@@ -65,7 +65,7 @@ func TestLinkServesUntilTheEndOfItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		over := false
-		err = serveUntil(ctx, listener, bootclock.Now().Add(c.left), func(context.Context) error {
+		err = serveUntil(ctx, listener, nil, bootclock.Now().Add(c.left), func(context.Context) error {
 			over = true
 			return nil
 		})

@@ -71,7 +71,7 @@ func commands() []command {
 		{"leaks", "", "print as JSON what there is of the things that a fault can leave on a node", runLeaks},
 		{"ledger", "--file FILE [--node NAME] [--processes NAMES] [--before NAMES] [--method METHOD]",
 			"write down mounts, processes and held volumes of this node until stopped", runLedger},
-		{"link", "stdio | start SESSION | serve SESSION END | stop SESSION | stop-others SESSION",
+		{"link", "stdio SESSION | start SESSION | serve SESSION END | stop SESSION | stop-others SESSION",
 			"obey the harness: over standard input and output, or as a unit that listens with mutual TLS", runLink},
 		{"marks", "--run RUN --step N RESOURCE", "undo what the owner's marks on API objects stand for", runMarks},
 		{"probe dns", "[--timeout DURATION] --name NAME ADDRESS...",

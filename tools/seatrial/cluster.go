@@ -34,6 +34,9 @@ type clusterFlags struct {
 	cache      string
 	access     accessFlags
 	yes        string // The context whose cluster may be broken.
+	faultNodes []string
+	budget     time.Duration // Of all faults; 0 is what the plans need.
+	times      int           // How often the plans are carried out; 0 is once.
 }
 
 // accessFlags reach an existing cluster, as kubectl does.
@@ -105,6 +108,11 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	f.access.register(cmd)
 	cmd.Flags().StringVar(&f.yes, "yes-context", "",
 		"confirm that the existing cluster of this context may be broken; without it nothing is touched")
+	cmd.Flags().StringSliceVar(&f.faultNodes, "fault-nodes", nil,
+		"the only nodes of an existing cluster that faults may strike (default: its workers, and its control plane for "+
+			"faults of that)")
+	cmd.Flags().DurationVar(&f.budget, "fault-budget", 0,
+		"how long faults on an existing cluster may last, added up (default: what the plan needs)")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")
 	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&f.reuse, "reuse", false, "use the cluster of that name if it exists, and keep it")
@@ -137,8 +145,11 @@ func (f *clusterFlags) options(
 		return m, badArguments("%w", err)
 	}
 	if f.access.given() {
-		err := f.existing(&m, stderr)
+		err := f.existing(&m, stderr, plans)
 		return m, err
+	}
+	if len(f.faultNodes) > 0 || f.budget != 0 {
+		return m, badArguments("--fault-nodes, --fault-budget are for a cluster named by --kubeconfig or --context")
 	}
 	if f.yes != "" {
 		return m, badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
@@ -175,7 +186,7 @@ func (f *clusterFlags) version(p plan.Plan) (string, error) {
 }
 
 // existing completes the options of a cluster that exists. No container engine is needed.
-func (f *clusterFlags) existing(m *trial.ClusterOptions, stderr io.Writer) error {
+func (f *clusterFlags) existing(m *trial.ClusterOptions, stderr io.Writer, plans []plan.Plan) error {
 	access, name, err := f.access.access(stderr)
 	if err != nil {
 		return err
@@ -184,6 +195,12 @@ func (f *clusterFlags) existing(m *trial.ClusterOptions, stderr io.Writer) error
 		return err
 	}
 	m.Access, m.ClusterName, m.Log = &access, name, access.Log
+	m.Bound(trial.AllParts(), max(f.times, 1), plans...)
+	m.Access.FaultNodes = f.faultNodes
+	if need := m.Access.Faults.Total; f.budget != 0 && f.budget < need {
+		return badArguments("nothing was touched: --fault-budget is %s, and the faults of the plan may last %s, added "+
+			"up; the table above has each one's time in \"at most\"", f.budget, need)
+	}
 	return unused(url.PathEscape(name))
 }
 

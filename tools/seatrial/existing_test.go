@@ -77,31 +77,46 @@ func TestAnExistingClusterIsRefusedUntouched(t *testing.T) {
 		yes      string
 		workload bool
 		want     string
+		flags    []string
 	}{
-		{"no confirmation", none, "", false, `nothing was touched: to carry this plan out`},
+		{"no confirmation", none, "", false, `nothing was touched: to carry this plan out`, nil},
 		{"another context", none, "prod", false,
-			`--yes-context is "prod", and the context is "test": nothing was touched`},
+			`--yes-context is "prod", and the context is "test": nothing was touched`, nil},
+		{"a budget that is too small", none, "test", false, "nothing was touched: --fault-budget is 1m0s",
+			[]string{"--fault-budget", "1m"}},
+		{"a negative budget", none, "test", false, "nothing was touched: --fault-budget is -1h0m0s",
+			[]string{"--fault-budget", "-1h"}},
+		{"a node that is not there", none, "test", false, `--fault-nodes: "worker-9" is no node`,
+			[]string{"--fault-nodes", "worker-1,worker-2,worker-9"}},
+		{"too few nodes for faults", none, "test", false, `workers: 2 are needed, and cluster "test" has 1`,
+			[]string{"--fault-nodes", "worker-1,control"}},
+		{"a pod on another node", func(s *apitest.Server, _ []corev1.Node) {
+			s.Objects["/api/v1/namespaces/shop/pods/db-0"] = corev1.Pod{
+				TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, Spec: corev1.PodSpec{NodeName: "worker-3"},
+			}
+		}, "test", true, `strikes node "worker-3", which runs db-0 and is not on the list`,
+			[]string{"--fault-nodes", "worker-1,worker-2"}},
 		{"a second harness", func(s *apitest.Server, _ []corev1.Node) {
 			s.Objects["/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/seatrial"] = heldBy(t)
-		}, "test", false, "nothing was touched: cluster"},
+		}, "test", false, "nothing was touched: cluster", nil},
 		{"a node that is not Ready", func(_ *apitest.Server, nodes []corev1.Node) {
 			nodes[2].Status.Conditions[0].Status = corev1.ConditionUnknown
-		}, "test", false, "is not steady: node worker-2 is not Ready"},
+		}, "test", false, "is not steady: node worker-2 is not Ready", nil},
 		{"a cordoned node", func(_ *apitest.Server, nodes []corev1.Node) { nodes[1].Spec.Unschedulable = true },
-			"test", false, "is not steady: node worker-1 is cordoned"},
+			"test", false, "is not steady: node worker-1 is cordoned", nil},
 		{"a full disk", func(_ *apitest.Server, nodes []corev1.Node) {
 			nodes[3].Status.Conditions[1].Status = corev1.ConditionTrue
-		}, "test", false, "is not steady: node worker-3 has DiskPressure"},
+		}, "test", false, "is not steady: node worker-3 has DiskPressure", nil},
 		{"too few workers", func(_ *apitest.Server, nodes []corev1.Node) {
 			for i := range nodes {
 				nodes[i].Labels["node-role.kubernetes.io/control-plane"] = ""
 			}
-		}, "test", false, `workers: 2 are needed, and cluster "test" has 0`},
+		}, "test", false, `workers: 2 are needed, and cluster "test" has 0`, nil},
 		{"a namespace that does not allow it", namespace(nil), "test", true,
-			"has no label seatrial.dev/allow-trials=true"},
+			"has no label seatrial.dev/allow-trials=true", nil},
 		{"a namespace that allows something else", namespace(map[string]string{"seatrial.dev/allow-trials": "yes"}),
-			"test", true, "has no label seatrial.dev/allow-trials=true"},
-		{"no namespace", none, "test", true, `there is no namespace "shop"`},
+			"test", true, "has no label seatrial.dev/allow-trials=true", nil},
+		{"no namespace", none, "test", true, `there is no namespace "shop"`, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, kubeconfig := existingCluster(t, tc.change)
@@ -110,6 +125,7 @@ func TestAnExistingClusterIsRefusedUntouched(t *testing.T) {
 			if tc.yes != "" {
 				args = append(args, "--yes-context", tc.yes)
 			}
+			args = append(args, tc.flags...)
 			if tc.workload {
 				file := filepath.Join(u.root, "plan.json") // That alone may be there.
 				text := workloadText(workloadFields())

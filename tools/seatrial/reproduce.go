@@ -111,6 +111,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 		}
 		plans = append(plans, p)
 	}
+	f.run.cluster.times = f.times
 	m, err := f.run.cluster.options(ctx, stderr, plans...)
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	err = trial.Steady(ctx, kube, p, f.cluster.yes)
+	err = trial.Steady(ctx, kube, p, f.cluster.yes, f.cluster.faultNodes)
 	var taken *lock.TakenError
 	if errors.As(err, &taken) {
 		return badArguments("nothing was touched: %w", err)

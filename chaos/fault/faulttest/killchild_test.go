@@ -47,7 +47,9 @@ type assignment struct {
 	Watchdog   undo.HostWatchdog `json:"watchdog"`
 	Life       time.Duration     `json:"life"`
 	Hold       time.Duration     `json:"hold"`
-	Forget     bool              `json:"forget"` // The journal is deleted before the harness is killed.
+	Forget     bool              `json:"forget"`   // The journal is deleted before the harness is killed.
+	Existing   bool              `json:"existing"` // The cluster is reached by its kubeconfig.
+	NoPods     bool              `json:"noPods"`   // The agents' pods are deleted before the harness is killed.
 }
 
 // isAssigned runs the assignment in the environment, if there is one.
@@ -71,11 +73,7 @@ func isAssigned() (code int, is bool) {
 // carryOut is the harness: the guard, the journal on disk, and the nodes through the engine.
 func (e assignment) carryOut(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
-	if err != nil {
-		return err
-	}
-	cluster, err := provider.Open(ctx, e.Cluster)
+	cluster, err := e.open(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -104,6 +102,9 @@ func (e assignment) carryOut(ctx context.Context) error {
 			return err
 		}
 		kept = faulttest.Killer{Journal: kept, At: at, Die: func() {
+			if e.NoPods {
+				e.anyPods(ctx, env, os.Stderr)
+			}
 			if e.Forget {
 				_ = os.Remove(e.Journal) // Who sent it looks.
 			}
@@ -114,6 +115,17 @@ func (e assignment) carryOut(ctx context.Context) error {
 		Step: faulttest.Step(spec), Takes: all[i].Takes, Env: env, Recorder: &faulttest.Recorder{}, Journal: kept,
 	}
 	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())
+}
+
+func (e assignment) open(ctx context.Context, log *slog.Logger) (clusters.Cluster, error) {
+	if e.Existing {
+		return openExisting(ctx, log, e.Kubeconfig, e.Cluster)
+	}
+	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return provider.Open(ctx, e.Cluster)
 }
 
 // die ends this process at once, without deferred calls.

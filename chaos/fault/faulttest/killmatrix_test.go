@@ -56,6 +56,8 @@ type matrix struct {
 	log      *slog.Logger
 	dir      string
 	watchdog undo.HostWatchdog // Beside the cluster.
+	// kubeconfig is how harnesses reach an existing cluster; empty is through kind.
+	kubeconfig string
 
 	before  map[string][]history.Thing // What there was on each node.
 	fresh   bool                       // Managers and schedulers end a few times in all.
@@ -318,17 +320,25 @@ func (m *matrix) prepare(t *testing.T) {
 	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx), m.installDriver(t)); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.lookBefore(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lookBefore notes what there is on every node, and creates a victim on every worker.
+func (m *matrix) lookBefore(ctx context.Context) (err error) {
 	for _, n := range m.nodes {
 		if m.before[n.Name()], err = thingsOn(ctx, n); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		if n.Role() == clusters.RoleControlPlane {
 			continue
 		}
 		if err := m.target(n).MakeAnchor(ctx); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // installDriver installs the driver of the shared disks.
@@ -384,6 +394,9 @@ func (nobody) Record(history.Event) {}
 func (m *matrix) target(on clusters.Node) faulttest.Target {
 	t := faulttest.Target{
 		Cluster: m.cluster, Kube: m.kube, Clock: bootclock.Now, Log: m.log, On: on.Name(), Watchdog: m.watchdog,
+	}
+	if m.kubeconfig != "" {
+		return t
 	}
 	switch on.Name() {
 	case m.nodes[1+workerOfClaim].Name():
@@ -447,6 +460,9 @@ func (m *matrix) assign(def string, env fault.Env, at faulttest.KillPoint, run s
 	}
 	if env.PeerNode != nil {
 		e.PeerNode = env.PeerNode.Name()
+	}
+	if e.Existing = m.kubeconfig != ""; e.Existing {
+		e.Kubeconfig, e.NoPods = m.kubeconfig, at.Stage == history.StageInjected
 	}
 	return e
 }

@@ -406,6 +406,11 @@ func (w *world) nft(m *machine, line, stdin string) (string, int) {
 		delete(m.tables, name)
 		return "", 0
 	}
+	if text, ok := strings.CutPrefix(line, "nft add table inet "); ok {
+		name, _, _ = strings.Cut(text, ";")
+		delete(m.tables, name)
+		return "", 0
+	}
 	if _, err := fmt.Sscanf(stdin, "add table inet %s\n", &name); line != "nft -f -" || err != nil {
 		return "", 1
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -39,6 +40,8 @@ const (
 	opExec  = "exec"
 	opDial  = "dial"
 	opClock = "clock"
+	opBegin = "begin" // A fault; see Limits.
+	opEnd   = "end"
 )
 
 type request struct {
@@ -47,12 +50,17 @@ type request struct {
 	Stdin   bool     `json:"stdin,omitempty"`
 	Network string   `json:"network,omitempty"`
 	Address string   `json:"address,omitempty"`
+
+	Owner string        `json:"owner,omitempty"`
+	Fault string        `json:"fault,omitempty"`
+	Life  time.Duration `json:"life,omitempty"`
 }
 
 type answer struct {
 	Error string `json:"error,omitempty"` // Why the operation failed.
 	Code  int    `json:"code,omitempty"`  // Exit code of the command; 128 plus the signal that killed it.
 	Boot  int64  `json:"boot,omitempty"`  // The boot clock, in nanoseconds.
+	Limit string `json:"limit,omitempty"` // The error is ErrLimit, and this is the rest of its text.
 }
 
 // frames writes whole frames. It is safe for concurrent use.
@@ -108,10 +116,24 @@ func decodeAnswer(data []byte) (a answer, err error) {
 	if err := json.Unmarshal(data, &a); err != nil {
 		return a, fmt.Errorf("read the agent's answer: %w", err)
 	}
-	if a.Error != "" {
+	switch {
+	case a.Limit != "":
+		return a, refuse("%s", a.Limit)
+	case a.Error != "":
 		return a, errors.New(a.Error)
 	}
 	return a, nil
+}
+
+// failed is the answer of an operation that ended with an error, or without one.
+func failed(err error) answer {
+	switch {
+	case err == nil:
+		return answer{}
+	case errors.Is(err, ErrLimit):
+		return answer{Limit: strings.TrimPrefix(err.Error(), ErrLimit.Error()+": ")}
+	}
+	return answer{Error: err.Error()}
 }
 
 // Streams are those of a command. Stdin may be nil.
@@ -219,6 +241,28 @@ func Dial(ctx context.Context, conn net.Conn, network, address string) error {
 		return errors.Join(err, conn.Close())
 	}
 	return nil
+}
+
+// Begin asks the agent for leave to do harm for an owner until its undo is due, after life. The error wraps ErrLimit if
+// the limits forbid it. It closes the connection.
+func Begin(ctx context.Context, conn net.Conn, owner, fault string, life time.Duration) error {
+	return ask(ctx, conn, request{Op: opBegin, Owner: owner, Fault: fault, Life: life})
+}
+
+// End gives the owner's leave back, if there is one. It closes the connection.
+func End(ctx context.Context, conn net.Conn, owner string) error {
+	return ask(ctx, conn, request{Op: opEnd, Owner: owner})
+}
+
+func ask(ctx context.Context, conn net.Conn, r request) error {
+	err := within(ctx, conn, func() error {
+		if err := (&frames{to: conn}).writeJSON(kindRequest, r); err != nil {
+			return fmt.Errorf("ask the agent: %w", err)
+		}
+		_, err := readAnswer(conn)
+		return err
+	})
+	return errors.Join(err, conn.Close())
 }
 
 // Clock relates the node's boot clock to now, a clock of the caller: the node's t is t plus offset, give or take

@@ -15,12 +15,20 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
-// agent is served on this machine, which is the node, with mutual TLS.
+// agent is served on this machine, which is the node, with mutual TLS. A fault is under way: any command may run.
 func agent(t *testing.T) (address string, authority *Authority) {
+	t.Helper()
+	l := Limits{Node: "n1", Faults: []string{"any"}, Longest: time.Hour, Total: time.Hour}
+	address, authority = agentWith(t, NewBounds(t.TempDir(), l))
+	must(t, Begin(t.Context(), harness(t, address, authority), "test", "any", time.Hour))
+	return address, authority
+}
+
+func agentWith(t *testing.T, b *Bounds) (address string, authority *Authority) {
 	t.Helper()
 	authority, err := NewAuthority(time.Now())
 	must(t, err)
-	identity, err := authority.Node("n1")
+	identity, err := authority.Node(Limits{Node: "n1"})
 	must(t, err)
 	config, err := identity.Server()
 	must(t, err)
@@ -28,7 +36,7 @@ func agent(t *testing.T) (address string, authority *Authority) {
 	must(t, err)
 	served := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { served <- Serve(ctx, listener) }()
+	go func() { served <- Serve(ctx, listener, b) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-served)
@@ -209,7 +217,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	stranger, err := other.Harness()
 	must(t, err)
 	stranger.CA = must1(t)(authority.Harness()).CA // It trusts the agent; the agent must not trust it.
-	node := must1(t)(authority.Node("n2"))
+	node := must1(t)(authority.Node(Limits{Node: "n2"}))
 	harness := must1(t)(authority.Harness())
 	for _, c := range []struct {
 		name, called string

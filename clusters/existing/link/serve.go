@@ -33,8 +33,8 @@ const (
 	pipeBound = 5 * time.Second
 )
 
-// Serve serves the listener's connections until ctx ends.
-func Serve(ctx context.Context, listener net.Listener) error {
+// Serve serves the listener's connections, within bounds, until ctx ends.
+func Serve(ctx context.Context, listener net.Listener, b *Bounds) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Ends Accept.
 	defer stop()
 	for {
@@ -46,12 +46,12 @@ func Serve(ctx context.Context, listener net.Listener) error {
 			return fmt.Errorf("accept: %w", err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(helloBound)) // A failure shows in the read.
-		go ServeOne(ctx, conn)
+		go ServeOne(ctx, conn, b)
 	}
 }
 
-// ServeOne serves one connection and closes it.
-func ServeOne(ctx context.Context, conn io.ReadWriteCloser) {
+// ServeOne serves one connection, within bounds, and closes it.
+func ServeOne(ctx context.Context, conn io.ReadWriteCloser, b *Bounds) {
 	defer func() { _ = conn.Close() }() // The other end has its answer.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +73,17 @@ func ServeOne(ctx context.Context, conn io.ReadWriteCloser) {
 			if out.writeJSON(kindDone, answer{Boot: int64(bootclock.Now())}) != nil {
 				return
 			}
+		case opBegin:
+			_ = out.writeJSON(kindDone, failed(b.begin(r.Owner, r.Fault, r.Life))) // As below.
+			return
+		case opEnd:
+			_ = out.writeJSON(kindDone, failed(b.end(r.Owner))) // As below.
+			return
 		case opExec:
+			if err := b.allow(r.Argv); err != nil {
+				_ = out.writeJSON(kindDone, failed(err)) // As below.
+				return
+			}
 			_ = out.writeJSON(kindDone, runCommand(ctx, conn, out, r)) // A caller that has gone needs no answer.
 			return
 		case opDial:

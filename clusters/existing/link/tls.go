@@ -24,6 +24,8 @@ type Identity struct {
 	CA   []byte `json:"ca"`
 	Cert []byte `json:"cert"`
 	Key  []byte `json:"key"`
+
+	Limits Signed `json:"limits"` // Of an agent.
 }
 
 // validity is the nominal validity of certificates; see config.
@@ -48,12 +50,18 @@ func NewAuthority(now time.Time) (*Authority, error) {
 	return &Authority{cert: cert, key: key}, err
 }
 
-// Node makes the identity of the agent on a node. Other agents refuse it.
-func (a *Authority) Node(name string) (Identity, error) {
-	return a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+// Node makes the identity of the agent on the node of the limits. Other agents refuse it.
+func (a *Authority) Node(l Limits) (Identity, error) {
+	limits, err := a.Sign(l)
+	if err != nil {
+		return Identity{}, err
+	}
+	i, err := a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: l.Node}, DNSNames: []string{l.Node},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
+	i.Limits = limits
+	return i, err
 }
 
 // Harness makes the identity that agents accept.

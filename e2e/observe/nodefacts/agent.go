@@ -23,9 +23,9 @@ type Installed struct {
 	On     history.Event // The ledger's fact that it is on; its detail names the method.
 }
 
-// begin begins a new ledger and prints it, in one command, since each takes 0.3 s. The unit is on standard input. Each
+// Script begins a new ledger and prints it, in one command, since each takes 0.3 s. The unit is on standard input. Each
 // reload of systemd costs half a second. The ledger says that it is on before its unit is up.
-const begin = `agent=$1 sum=$2 file=$3 unit=$4 ledger=$5
+const Script = `agent=$1 sum=$2 file=$3 unit=$4 ledger=$5
 echo "$sum  $agent" | sha256sum --check --status 2> /dev/null || exit 77
 cat > "$file.new" || exit
 if cmp -s "$file.new" "$file"; then rm "$file.new"
@@ -35,7 +35,7 @@ end=$?
 journalctl --no-pager --lines=5 --output=cat --unit="$unit" >&2
 exit $end`
 
-// otherProgram is the exit code of begin if the node has another agent, or none.
+// otherProgram is the exit code of Script if the node has another agent, or none.
 const otherProgram = 77
 
 // Install copies the agent at binaryPath to the node unless it is there, begins a new ledger and enables it for every
@@ -52,7 +52,7 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 		return done, fmt.Errorf("read agent: %w", err)
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(binary))
-	argv := []string{"sh", "-c", begin, "begin", AgentPath, sum, unitPath, UnitName, LedgerPath}
+	argv := []string{"sh", "-c", Script, "begin", AgentPath, sum, unitPath, UnitName, LedgerPath}
 	res, err := node.Exec(ctx, clusters.Command{Argv: argv, Stdin: strings.NewReader(unit)})
 	var exit *clusters.ExitError
 	if errors.As(err, &exit) && exit.ExitCode == otherProgram {

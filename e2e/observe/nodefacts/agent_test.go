@@ -64,7 +64,7 @@ func scripted(t *testing.T) (*fake.Node, map[string]string) {
 		}
 		files[argv[6]] = stdin
 		return clusters.Result{Stdout: []byte(onLine(t))}, nil
-	}, "sh", "-c", begin, "...")
+	}, "sh", "-c", Script, "...")
 	return node, files
 }
 

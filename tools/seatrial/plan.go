@@ -24,9 +24,11 @@ func newPlan() *cobra.Command {
 		Use:   "plan SCENARIO",
 		Short: "Print the plan of a scenario and seed, and what it touches; touches nothing",
 		Long: `Plan prints a plan, the pods and nodes that it touches, for how long and how that is undone. It needs no
-cluster. With --kubeconfig or --context it reads nodes and pods of that cluster, and names them.`,
+cluster. With --kubeconfig or --context it reads nodes and pods of that cluster, and names them. With -o rbac it prints
+the ClusterRole that the plan needs on an existing cluster.`,
 		Example: "  seatrial plan smoke --seed 42\n" +
-			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json",
+			"  seatrial plan smoke --seed 42 -o json > plan.json && seatrial run --plan plan.json\n" +
+			"  seatrial plan smoke -o rbac | kubectl apply -f -",
 		Args: atMost("SCENARIO"),
 
 		ValidArgsFunction: complete("scenarios", "cases"),
@@ -44,13 +46,16 @@ cluster. With --kubeconfig or --context it reads nodes and pods of that cluster,
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
 				return badArguments("the plan is not legal:\n%w", err)
 			}
+			if output == "rbac" {
+				return trial.WriteRole(cmd.OutOrStdout(), trial.AllParts(), p)
+			}
 			if err := writePlan(cmd.OutOrStdout(), p, output); err != nil || output != "text" {
 				return err
 			}
 			return writeTouched(cmd.Context(), plainly{cmd.OutOrStdout()}, p, f.cluster.access)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "json", "rbac")
 	seedFlag(cmd, &f.seed)
 	f.cluster.access.registerContext(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")

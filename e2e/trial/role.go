@@ -1,0 +1,98 @@
+package trial
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/seatrial/seatrial/chaos/plan"
+)
+
+// permission is what a trial on an existing cluster may do with objects of the API.
+type permission struct {
+	group, resource string
+	verbs           string // With blanks between them.
+	why             string
+	need            func(Parts, plan.Plan) bool // Nil is always.
+}
+
+// permissions lists what a trial needs of the API, apart from the objects in manifests of the user's. What undoes a
+// fault of API objects goes through the control-plane node's own kubeconfig.
+func permissions() []permission {
+	const coordination, storage = "coordination.k8s.io", "storage.k8s.io"
+	fault := func(names ...string) func(Parts, plan.Plan) bool {
+		return func(_ Parts, p plan.Plan) bool {
+			return slices.ContainsFunc(faultsOf(p), func(f plan.Fault) bool { return slices.Contains(names, f.Name) })
+		}
+	}
+	own := func(_ Parts, p plan.Plan) bool { return p.Workload.External == nil }
+	set := func(_ Parts, p plan.Plan) bool { // It has a set that it changes.
+		return own(Parts{}, p) || slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool {
+			set, _ := s.Needs()
+			return set
+		})
+	}
+	external := func(_ Parts, p plan.Plan) bool { return p.Workload.External != nil }
+	mesh := func(parts Parts, p plan.Plan) bool { return slices.Contains(needs(parts, p), needChaosMesh) }
+	return []permission{
+		{"", "namespaces", "get list create delete",
+			"the agents' namespace, which allows privileged pods, and the trial's own", nil},
+		{"", "pods", "get list watch create delete",
+			"an agent's pod for each node; the workload's pods, which steps delete; all pods of a struck node", nil},
+		{"", "pods/exec", "get create", "channel A: set up the agent on a node", nil},
+		{"", "pods/log", "get", "the servers' logs, kept as evidence", own},
+		{"", "nodes", "get list watch", "what nodes can do, and whether they are Ready", nil},
+		{coordination, "leases", "get list watch create update",
+			"the lock against other harnesses, in kube-system; whether kubelets renew theirs, in kube-node-lease", nil},
+		{"discovery.k8s.io", "endpointslices", "list", "where the API servers are", nil},
+		{"", "events", "list watch", "recorded: what the control plane says", nil},
+		{"", "persistentvolumeclaims", "get list watch delete", "recorded; claims of instances that were scaled down", nil},
+		{"", "persistentvolumes", "get list watch create delete update", "recorded; the workload's local volumes", nil},
+		{"apps", "statefulsets", "get list watch", "recorded: the set under test", nil},
+		{"apps", "statefulsets", "create delete patch update", "make, scale and update the set under test", set},
+		{"apps", "controllerrevisions", "list watch", "recorded: revisions of the set", nil},
+		{storage, "storageclasses", "get list watch", "recorded", nil},
+		{storage, "storageclasses", "create delete", "the class of the workload's local volumes", own},
+		{storage, "volumeattachments", "list watch", "recorded: which volume is attached to which node", nil},
+		{"", "resourcequotas", "list", "what a trial may leave behind", nil},
+		{"", "services", "create delete", "the workload's Service", own},
+		{"policy", "poddisruptionbudgets", "create delete", "the workload's budget", own},
+		{"", "secrets", "get", "the login that the workload file names", external},
+		{"", "services", "get", "fault dns-block: the cluster's DNS", fault("dns-block")},
+		{"", "pods/eviction", "create", "fault drain", fault("drain")},
+		{"", "nodes", "update", "faults cordon, drain, out-of-service: marks on the Node",
+			fault("cordon", "drain", "out-of-service")},
+		{"", "nodes", "delete", "fault node-delete", fault("node-delete")},
+		{storage, "csinodes", "get", "fault node-delete: what must come back", fault("node-delete")},
+		{"", "resourcequotas", "get create", "fault pod-quota", fault("pod-quota")},
+		{"chaos-mesh.org", "*", "get list create delete", "experiments that are left to Chaos Mesh", mesh},
+		{"apps", "deployments", "list", "whether Chaos Mesh runs", mesh},
+	}
+}
+
+// WriteRole writes the ClusterRole that a user needs to carry a plan out on an existing cluster. It is no Role, since
+// the names of the trial's namespaces are drawn.
+func WriteRole(w io.Writer, parts Parts, p plan.Plan) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# The least that scenario %q needs on an existing cluster, with the reason for each verb.
+# It is much: whoever may make privileged pods and call pods/exec is root on every node.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: seatrial-trial
+rules:
+`, p.Scenario)
+	for _, one := range permissions() {
+		if one.need != nil && !one.need(parts, p) {
+			continue
+		}
+		fmt.Fprintf(&b, "# %s\n- apiGroups: [%q]\n  resources: [%q]\n  verbs: [%s]\n", one.why, one.group, one.resource,
+			strings.ReplaceAll(one.verbs, " ", ", "))
+	}
+	if x := p.Workload.External; x != nil && x.Namespace == "" {
+		b.WriteString("# The objects in the workload's manifests are not listed: add get, create and delete for them.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -28,6 +28,8 @@ PROGRAMS = seatrial-agent=tools/agent seatrial-disk=fixtures/shareddisk/driver s
 	seatrial-offline=tools/offline seatrial-enginecheck=tools/offline/engine/enginecheck \
 	seatrial-runcwrap=tools/offline/engine/runcwrap
 ARCHITECTURES = amd64 arm64
+# Where the command line runs. On a Mac it carries the programs for nodes that run Linux on the same architecture.
+RELEASED = linux-amd64 linux-arm64 darwin-arm64
 BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
@@ -130,7 +132,8 @@ verify-gofmt:
 	@$(SAY) "gofmt"
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
-verify-vet: ; @$(SAY) "go vet ./..."; go vet ./...
+verify-vet: ; @$(SAY) "go vet ./..., and the command line for macOS"; go vet ./... && \
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./tools/seatrial
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 verify-docs: docs ; @$(SAY) "docs/ is what make docs writes"; git diff --exit-code --stat docs
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff
@@ -156,7 +159,7 @@ build: modules ## Build bin/seatrial, and beside it what it puts on nodes; 1 min
 	@for program in $(PROGRAMS); do $(BUILD) -buildvcs=false -o bin/$${program%%=*} ./$${program#*=}; done
 	$(BUILD) -buildvcs=auto -o bin/seatrial ./tools/seatrial
 
-release: modules ## Build bin/release: one file for each architecture, SBOMs, krew manifest, checksums; 5 min
+release: modules ## Build bin/release: one file for each platform, SBOMs, krew manifest, checksums; 5 min
 	@rm -rf bin/release clusters/program/programs-*.tar.gz; mkdir -p bin/release
 	@for arch in $(ARCHITECTURES); do \
 		export GOFLAGS= GOOS=linux GOARCH=$$arch; work=bin/release/programs-$$arch; mkdir $$work; \
@@ -165,8 +168,11 @@ release: modules ## Build bin/release: one file for each architecture, SBOMs, kr
 		done; \
 		(cd $$work; tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=755 --format=ustar -c *) | \
 			gzip -9n > clusters/program/programs-linux-$$arch.tar.gz; \
-		$(BUILD) -buildvcs=auto -tags release -o bin/release/seatrial-linux-$$arch ./tools/seatrial; \
 		rm -r $$work; \
+	done
+	@for to in $(RELEASED); do \
+		GOFLAGS= GOOS=$${to%-*} GOARCH=$${to#*-} $(BUILD) -buildvcs=auto -tags release \
+			-o bin/release/seatrial-$$to ./tools/seatrial; \
 	done
 	@go run ./tools/release -version $(VERSION) $(if $(KEY),-key $(KEY)) bin/release; ls -l bin/release
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/clusters/program"
 )
 
@@ -204,8 +205,20 @@ func part[T any](ctx context.Context, t Tool, of func(Answer) *T, args ...string
 // endBound is how long the program may take to end after an interrupt: its own compilers get 15 s.
 const endBound = 20 * time.Second
 
+// NotLinuxError means that the program cannot run on this system.
+type NotLinuxError struct{}
+
+// Error names what works instead.
+func (NotLinuxError) Error() string {
+	return "nothing was touched: seatrial makes container engines, images and kind clusters on Linux alone; run it on a " +
+		"Linux machine, or name a cluster that exists with --kubeconfig FILE"
+}
+
 // run runs the program to its end. An error in its answer is returned as it is.
 func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
+	if !linux.Here {
+		return Answer{}, NotLinuxError{}
+	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
@@ -222,7 +235,8 @@ func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = endBound
 	// An interrupt at the terminal reaches the program through Cancel alone, once.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	linux.DieWithParent(cmd.SysProcAttr, syscall.SIGTERM)
 	out, err := cmd.Output()
 	if ended := context.Cause(ctx); ended != nil {
 		return Answer{}, fmt.Errorf("run %s %s: %w", tool.Name, args[0], ended)

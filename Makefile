@@ -7,6 +7,7 @@
 #   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
 #   TIMES=5         attempts for each case of `make cases`
 #   BUDGET=2h       how long `make nightly` begins trials
+#   SEATRIAL_HOST_CHANGES=no   install and start nothing on this host (default yes)
 #   VERSION=v1.2.3  the version of `make release`; KEY=file signs its checksums
 
 SHELL := bash
@@ -22,6 +23,7 @@ TIMES ?= 5
 VERSION ?= v0.0.0
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
+export SEATRIAL_HOST_CHANGES ?= yes
 
 # The programs that a release carries, as name=package: clusters/program finds them.
 PROGRAMS = seatrial-agent=tools/agent seatrial-disk=fixtures/shareddisk/driver seatrial-mysql-start=fixtures/mysql/start \

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -85,12 +87,13 @@ func caseDetails(c plan.Case) [][2]string {
 }
 
 func newList() *cobra.Command {
-	var output string
+	var output, selector string
 	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
-		Use:       "list [" + what + "]",
-		Short:     "List what there is: of one kind, or of all",
-		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
+		Use:   "list [" + what + "]",
+		Short: "List what there is: of one kind, or of all",
+		Example: "  seatrial list\n  seatrial list faults -o json\n" +
+			"  seatrial list scenarios -l kind=mysql,fault=node -o name",
 		ValidArgs: kinds(),
 		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,13 +101,18 @@ func newList() *cobra.Command {
 			if len(args) == 0 && output == "markdown" {
 				return badArguments("output markdown is of one kind; give %s", what)
 			}
+			wanted, err := parseSelector(selector)
+			if err != nil {
+				return err
+			}
 			if len(args) == 0 {
-				return writeAll(w, output)
+				return writeAll(w, wanted, output)
 			}
 			list, ok := entries(args[0])
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
+			list = slices.DeleteFunc(list, func(e entry) bool { return !wanted.has(args[0], e.Name) })
 			if output == "markdown" {
 				return writeMarkdown(w, args[0], list)
 			}
@@ -112,21 +120,89 @@ func newList() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only what has these labels, all of them: kind=mysql or "+
+		"light, storage=NAME, fault=NAME or its first word; != excludes. Scenarios, cases and faults have labels")
 	return cmd
 }
 
-// writeAll writes the lists of all kinds.
-func writeAll(w io.Writer, output string) error {
-	if output == "json" || output == "yaml" {
-		all := map[string][]entry{}
-		for _, k := range kinds() {
-			all[k], _ = entries(k)
+// term is a condition of a selector.
+type term struct {
+	key, value string
+	not        bool
+}
+
+// selector chooses entries by their labels; all terms must hold.
+type selector []term
+
+func parseSelector(text string) (selector, error) {
+	var s selector
+	for part := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
 		}
-		_, err := writeData(w, all, output)
+		key, value, ok := strings.Cut(part, "=")
+		key, not := strings.CutSuffix(key, "!")
+		if !ok || value == "" || !slices.Contains([]string{"kind", "storage", "fault"}, key) {
+			return nil, badArguments("-l: %q is no condition; give kind=, storage= or fault=, or one of them with !=, "+
+				"for example kind=mysql,fault=node", part)
+		}
+		s = append(s, term{key, value, not})
+	}
+	return s, nil
+}
+
+// has reports whether an entry has the labels. What has none is chosen by the empty selector alone.
+func (s selector) has(kind, name string) bool {
+	if len(s) == 0 {
+		return true
+	}
+	labels := map[string][]string{}
+	switch kind {
+	case "faults":
+		labels["fault"] = []string{name}
+	case "scenarios", "cases":
+		p, err := makePlan(name, 1)
+		if err != nil {
+			return false // Cannot happen: it is in the list.
+		}
+		labels["storage"], labels["kind"] = []string{p.Workload.StorageName()}, []string{"mysql"}
+		if p.Workload.Light {
+			labels["kind"][0] = "light"
+		}
+		for _, step := range p.AllSteps() {
+			if step.Fault != nil {
+				labels["fault"] = append(labels["fault"], step.Fault.Name)
+			}
+		}
+	default:
+		return false
+	}
+	for _, t := range s {
+		of := func(value string) bool {
+			return value == t.value || t.key == "fault" && strings.HasPrefix(value, t.value+"-")
+		}
+		if slices.ContainsFunc(labels[t.key], of) == t.not {
+			return false
+		}
+	}
+	return true
+}
+
+// writeAll writes the lists of all kinds.
+func writeAll(w io.Writer, wanted selector, output string) error {
+	all := map[string][]entry{}
+	for _, k := range kinds() {
+		list, _ := entries(k)
+		list = slices.DeleteFunc(list, func(e entry) bool { return !wanted.has(k, e.Name) })
+		if len(list) > 0 {
+			all[k] = list
+		}
+	}
+	if done, err := writeData(w, all, output); done {
 		return err
 	}
-	for i, k := range kinds() {
-		list, _ := entries(k)
+	for i, k := range slices.Sorted(maps.Keys(all)) {
+		list := all[k]
 		if output == "text" {
 			if i > 0 {
 				fmt.Fprintln(w)
@@ -172,6 +248,19 @@ func writeData(w io.Writer, v any, output string) (bool, error) {
 		_, err = w.Write(data)
 	}
 	return true, err
+}
+
+// writeYAML writes as YAML what is written as JSON.
+func writeYAML(w io.Writer, asJSON func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := asJSON(&text); err != nil {
+		return err
+	}
+	data, err := yaml.JSONToYAML(text.Bytes())
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
 }
 
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
@@ -236,10 +325,13 @@ func newDescribe() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), list[i], output); done {
 				return err
 			}
+			if output == "name" {
+				return writeEntries(cmd.OutOrStdout(), list[i:i+1], output)
+			}
 			return describe(cmd.OutOrStdout(), args[0], list[i])
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	outputFlag(cmd, &output, "text", "name", "json", "yaml")
 	return cmd
 }
 

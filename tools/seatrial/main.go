@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exit.code
 	}
 	fmt.Fprintf(stderr, "error: %s\n", visible(err.Error()))
-	if errors.As(err, new(offline.NotLinuxError)) {
+	if errors.As(err, new(offline.NotLinuxError)) || errors.As(err, new(*offline.ChangesError)) {
 		return exitArguments
 	}
 	return exitHarness

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,10 +82,11 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"list", "fault"}, `did you mean "faults"?`},
 		{[]string{"list", "-o", "csv"}, `output "csv" is not known`},
 		{[]string{"list", "-o", "markdown"}, "output markdown is of one kind"},
-		{[]string{"describe", "check", "rows", "-o", "name"}, `output "name" is not known`},
-		{[]string{"version", "-o", "name"}, `output "name" is not known`},
+		{[]string{"list", "-l", "kind"}, `-l: "kind" is no condition`},
+		{[]string{"list", "-l", "fault=node,color=red"}, `-l: "color=red" is no condition`},
+		{[]string{"setup", "--yes", "--no-host-changes"}, "--yes and --no-host-changes exclude each other"},
 		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
-		{[]string{"plan", "smoke", "-o", "yaml"}, `output "yaml" is not known`},
+		{[]string{"plan", "smoke", "-o", "toml"}, `output "toml" is not known`},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
@@ -143,6 +145,28 @@ func TestListsAreComplete(t *testing.T) {
 			described := ask(t, "describe", strings.TrimSuffix(kind, "s"), e.Name)
 			if described.code != exitPass || !strings.Contains(described.stdout, e.Summary) {
 				t.Errorf("describe %s: %+v", e.Name, described)
+			}
+		}
+	}
+}
+
+// TestSelector holds that all conditions of a selector are met, and that what has no labels is left out.
+func TestSelector(t *testing.T) {
+	names := func(selector string) []string {
+		return strings.Fields(ask(t, "list", "-o", "name", "-l", selector).stdout)
+	}
+	for selector, want := range map[string]map[string]bool{
+		"fault=node":            {"node-partition": true, "kubelet-kill": false, "smoke": true, "rows": false},
+		"kind=mysql,fault=node": {"node-partition": false, "smoke": true, "set-scale": false},
+		"kind=light":            {"smoke": false, "set-scale": true},
+		"kind!=light":           {"smoke": true, "set-scale": false},
+		"fault=kubelet-kill":    {"kubelet-kill": true, "smoke": true},
+		"fault=kubelet-kil":     {"kubelet-kill": false, "smoke": false},
+	} {
+		got := names(selector)
+		for name, in := range want {
+			if slices.Contains(got, name) != in {
+				t.Errorf("-l %s: %s is in the list: %t, want %t: %v", selector, name, !in, in, got)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ cluster. With --kubeconfig or --context it reads nodes and pods of that cluster,
 			return writeTouched(cmd.Context(), plainly{cmd.OutOrStdout()}, p, f.cluster.access)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	seedFlag(cmd, &f.seed)
 	f.cluster.access.registerContext(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
@@ -138,7 +138,7 @@ namespace of the trial.`,
 			return writePlan(cmd.OutOrStdout(), p, output)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	seedFlag(cmd, &around.Seed)
 	flags := cmd.Flags()
 	flags.IntVar(&around.Replicas, "replicas", 3, "replicas of the database")

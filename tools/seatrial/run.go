@@ -226,7 +226,10 @@ func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string
 			say(stderr, "the cluster stays locked for up to a minute: %v", err)
 		}
 		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` reuses it, "+
-			"`seatrial clean` deletes it", name, command, name)
+			"`seatrial clean --cluster %s` deletes it", name, command, name, name)
+		if file := place.Kubeconfig(); file != "" {
+			say(stderr, "to look at it: kubectl --kubeconfig %s --context kind-%s get pods -A", file, name)
+		}
 	} else if err := place.Leave(ctx); err != nil {
 		say(stderr, "could not leave the cluster: %v; `seatrial clean` tries again", err)
 	}

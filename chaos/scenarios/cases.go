@@ -73,6 +73,15 @@ func moved(bound time.Duration) []plan.Step {
 	return each(forced, func(i int) plan.Step { return Await(plan.AwaitMoved, i, bound) })
 }
 
+// unstaging waits until the unstage of every volume has begun.
+func unstaging() []plan.Step {
+	return each(forced, func(i int) plan.Step {
+		s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
+		s.Await.RPC = "NodeUnstageVolume"
+		return s
+	})
+}
+
 // notReady waits until the node of the first pod is not Ready.
 func notReady() plan.Step { return Await(plan.AwaitNotReady, 0, 3*time.Minute) }
 
@@ -188,6 +197,28 @@ func detachCases() []plan.Case {
 			Fixed:    "v1.30 has the flag; it is off by default",
 		},
 		{
+			// The kubelet is alive and reports the volume in volumesInUse, so that the six minutes must not count.
+			Name:    "k8s-106710",
+			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+			Summary: "Pods move away from a healthy node whose unmounts take seven minutes: no volume is detached " +
+				"before its node has unmounted it.",
+			Build: func(r *rand.Rand) plan.Plan {
+				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
+				slow := CSIPoint(hold, 0, 15*time.Minute, append(deleted(), unstaging()...)...)
+				slow.Fault.Hold = plan.Duration(7 * time.Minute)
+				p := diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"),
+					Within("cordon", 0, 20*time.Minute, append([]plan.Step{slow}, moved(4*time.Minute)...)...),
+					Load(50), readBack(), Checksum("after"))
+				p.Bounds.Settle = plan.Duration(4 * time.Minute)
+				return p
+			},
+			Report:   "kubernetes/kubernetes issue 106710",
+			Affected: "before pull request 110721, as reported; none was run",
+			Fixed:    "pull request 110721; kept as a control",
+			Control:  true,
+			Holds:    []string{"attach-order", "checksums", "coverage", "mounts", "rows"},
+		},
+		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
 			// not put the mark back for its guard against a second attachment.
 			Name:    "k8s-124334",
@@ -278,12 +309,7 @@ func kubeletCases() []plan.Case {
 				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 			Build: func(r *rand.Rand) plan.Plan {
 				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-				unstaged := each(forced, func(i int) plan.Step {
-					s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
-					s.Await.RPC = "NodeUnstageVolume"
-					return s
-				})
-				during := slices.Concat(deleted(), unstaged,
+				during := slices.Concat(deleted(), unstaging(),
 					[]plan.Step{Fault("kubelet-kill", 0, time.Second, 2*time.Minute)}, moved(3*time.Minute))
 				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)),
 					Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
@@ -451,6 +477,67 @@ func controllerCases() []plan.Case {
 			},
 			Report: "kubernetes/kubernetes issue 140858",
 			Fixed:  "master (pull request 141057)",
+		},
+		{
+			// An affected controller asks only whether the pods are Ready (gate MaxUnavailableStatefulSet, on by
+			// default since v1.37).
+			Name:    "k8s-112307",
+			Finding: plan.Sign{Check: "set-update", Says: "minReadySeconds"},
+			Summary: "A rolling update of a Parallel StatefulSet with maxUnavailable and minReadySeconds: a pod is " +
+				"replaced once the one before it is available, not once it is Ready.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(4 + r.IntN(2))
+				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1+r.IntN(2), 6+r.IntN(3)
+				return Trial(w, update("v2"))
+			},
+			Report:   "kubernetes/kubernetes issue 112307",
+			Affected: "v1.24 and later with the gate MaxUnavailableStatefulSet, as reported; none was run",
+			Fixed:    "by v1.37, which has the gate on by default; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			// An affected controller counts the broken pods as unavailable and so may replace none of them.
+			Name:    "k8s-137409",
+			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
+			Summary: "A Parallel StatefulSet with maxUnavailable is updated to a revision that is never Ready, and " +
+				"then to a sound one: the broken pods are replaced.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(3)
+				w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
+				broken := update("v2")
+				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
+				stuck := each(w.MaxUnavailable, func(i int) plan.Step {
+					return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
+				})
+				steps := slices.Concat([]plan.Step{observed(broken)}, stuck,
+					[]plan.Step{still(10 * time.Second), update("v3")})
+				return Trial(w, steps...)
+			},
+			Report:   "kubernetes/kubernetes issue 137409",
+			Affected: "v1.35.0, as reported; it was not run",
+			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 replaces broken pods first; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is
+			// (updateStatefulSetAfterInvariantEstablished in pkg/controller/statefulset). A pod that is Ready for less
+			// than minReadySeconds is one of them, although it serves.
+			Name:    "parallel-all-at-once",
+			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
+			Summary: "A Parallel StatefulSet with minReadySeconds and maxUnavailable 1 is updated while all its pods " +
+				"are Ready and not yet available: all are ended at once.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(3 + r.IntN(3))
+				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1, 30
+				up := each(w.Replicas, func(i int) plan.Step { return Await(plan.AwaitReady, i, time.Minute) })
+				steps := slices.Concat([]plan.Step{Scale(0), observed(Scale(w.Replicas))}, up,
+					[]plan.Step{update("v2")})
+				return Trial(w, steps...)
+			},
+			Report:   "seen by Seatrial; KEP-961; pull request 137904 turned the gate off for another reason",
+			Affected: "v1.37.0; before, the gate MaxUnavailableStatefulSet is off by default",
 		},
 	}
 }

@@ -235,6 +235,19 @@ func detachCases() []plan.Case {
 			Report: "kubernetes/kubernetes pull request 124334, closed without being merged",
 		},
 		{
+			// The six minutes, and the guard against a second node, are the attach/detach controller's. Where nothing is
+			// attached there is neither.
+			Name:    "unattached-twin",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As k8s-61832, on disks that need no attach (CSIDriver attachRequired false): the twins start " +
+				"elsewhere at once, and two databases write to one volume.",
+			Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, plan.FencingUnattached) },
+			Report: "Kubernetes documentation, Persistent Volumes, Access Modes: they do not enforce write protection; " +
+				"kubernetes/kubernetes issue 61832",
+			Affected: allVersions + ": it is documented",
+			Fixed:    "none: such a storage has to fence by itself",
+		},
+		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
 			Name:    "out-of-service",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},

@@ -158,6 +158,7 @@ func All() []Check {
 		SetPartition(),
 		SetPolicy(),
 		SetPromotion(),
+		SetReplaced(),
 		SetStatus(),
 		SetUpdate(),
 		Settle(),

@@ -87,7 +87,8 @@ func gap(name string, from, to float64) func([]history.Event) []history.Event {
 }
 
 func allTales() []tale {
-	return slices.Concat(orderTales(), updateTales(), strayTales(), partitionTales(), onDeleteTales(), identityTales(),
+	return slices.Concat(orderTales(), updateTales(), strayTales(), partitionTales(), onDeleteTales(), replacedTales(),
+		identityTales(),
 		claimTales(), bindingTales(), policyTales(), statusTales())
 }
 

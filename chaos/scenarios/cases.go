@@ -564,6 +564,8 @@ func controllerCases() []plan.Case {
 				w := Light(3 + r.IntN(3))
 				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1, 30
 				up := each(w.Replicas, func(i int) plan.Step { return Await(plan.AwaitReady, i, time.Minute) })
+				// The controller must have seen it for certain, see world.CacheLag.
+				up[len(up)-1].Await.Delay = plan.Duration(4 * time.Second)
 				steps := slices.Concat([]plan.Step{Scale(0), observed(Scale(w.Replicas))}, up,
 					[]plan.Step{update("v2")})
 				return Trial(w, steps...)

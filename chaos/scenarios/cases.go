@@ -548,7 +548,7 @@ func controllerCases() []plan.Case {
 			},
 			Report:   "kubernetes/kubernetes issue 137409",
 			Affected: "v1.35.0, as reported; it was not run",
-			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 replaces broken pods first; kept as a control",
+			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
 		},
@@ -570,7 +570,8 @@ func controllerCases() []plan.Case {
 					[]plan.Step{update("v2")})
 				return Trial(w, steps...)
 			},
-			Report:   "seen by Seatrial; KEP-961; pull request 137904 turned the gate off for another reason",
+			Report: "seen by Seatrial; kubernetes/kubernetes pull request 137666 does it on purpose for broken pods, since " +
+				"that makes nothing less available",
 			Affected: "v1.37.0; before, the gate MaxUnavailableStatefulSet is off by default",
 		},
 	}

@@ -21,10 +21,9 @@ const SharedDir = "/var/lib/seatrial/shared"
 type Spec struct {
 	Name              string
 	Workers           int
-	NodeImage         string   // Reference of the node image, present in the engine.
-	KubernetesVersion string   // "v1.37.0".
-	FeatureGates      []string // Those that are turned on, in all components.
-	RunID             string   // The run that makes it; a label, so that clean finds it after a crash.
+	NodeImage         string // Reference of the node image, present in the engine.
+	KubernetesVersion string // "v1.37.0".
+	RunID             string // The run that makes it; a label, so that clean finds it after a crash.
 }
 
 // Owned is a cluster as found in the engine, running or not.

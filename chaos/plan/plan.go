@@ -41,8 +41,6 @@ type Plan struct {
 	Workers  int    `json:"workers"` // Worker nodes needed.
 	// Kubernetes is the version that the cluster must have at the begin, "v1.36.3"; any when it is empty.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// FeatureGates are those that the cluster must have on, beside those that are on by default.
-	FeatureGates []string `json:"featureGates,omitempty"`
 
 	Workload Workload `json:"workload"`
 	Bounds   Bounds   `json:"bounds"`

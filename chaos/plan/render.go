@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 )
 
@@ -36,7 +35,6 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	}
 	line("cluster", true, "1 control plane, %s", count(p.Workers, "worker"))
 	line("version", p.Kubernetes != "", "%s at the begin", p.Kubernetes)
-	line("gates", len(p.FeatureGates) > 0, "%s", strings.Join(p.FeatureGates, ", "))
 	if x := wl.External; x != nil {
 		where := fmt.Sprintf("that is there in namespace %q", x.Namespace)
 		if x.Manifests != "" {

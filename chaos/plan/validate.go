@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"time"
 
@@ -66,12 +65,6 @@ func (p Plan) Validate(caps Caps) error {
 	if p.Kubernetes != "" {
 		v.version("kubernetes", p.Kubernetes)
 	}
-	for i, gate := range p.FeatureGates {
-		if !gateName.MatchString(gate) {
-			v.Add(fmt.Sprintf("featureGates[%d]", i), fmt.Sprintf("use a name such as %q", GateRecreate),
-				"%q is no feature gate", gate)
-		}
-	}
 	v.workload()
 	v.lasting("bounds.ready", p.Bounds.Ready)
 	v.lasting("bounds.settle", p.Bounds.Settle)
@@ -94,9 +87,6 @@ func (p Plan) Validate(caps Caps) error {
 	v.overlaps()
 	return v.Err()
 }
-
-// gateName is what the names of Kubernetes' feature gates look like.
-var gateName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
 // validator walks a plan in order and collects errors.
 type validator struct {

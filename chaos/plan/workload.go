@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -49,7 +48,7 @@ type Workload struct {
 	// Topology is how the databases belong together: TopologySingle (also when empty), or one group with one writer,
 	// whose rows are the group's. The clients follow the writer.
 	Topology string `json:"topology,omitempty"`
-	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty), StrategyOnDelete or StrategyRecreate.
+	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
 	UpdateStrategy string `json:"updateStrategy,omitempty"`
 	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
 	Partition int `json:"partition,omitempty"`
@@ -87,13 +86,9 @@ func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
 const (
 	StrategyRolling  = "RollingUpdate"
 	StrategyOnDelete = "OnDelete"
-	StrategyRecreate = "Recreate" // From v1.37 on, behind GateRecreate.
 	PolicyRetain     = "Retain"
 	PolicyDelete     = "Delete"
 )
-
-// GateRecreate is the feature gate of StrategyRecreate.
-const GateRecreate = "StatefulSetRecreateStrategy"
 
 // LightName is the name of the workload that Workload.Light goes with.
 const LightName = "light"
@@ -239,16 +234,13 @@ func (v *validator) light(w Workload) {
 
 // options checks the options of the StatefulSet.
 func (v *validator) options(w Workload) {
-	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRecreate, StrategyRolling)
-	if w.Strategy() == StrategyRecreate && !slices.Contains(v.plan.FeatureGates, GateRecreate) {
-		v.Add("featureGates", fmt.Sprintf("add %q", GateRecreate), "strategy %q is behind a gate", StrategyRecreate)
-	}
+	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRolling)
 	rolling := fmt.Sprintf("leave it out, or use workload.updateStrategy: %q", StrategyRolling)
-	if w.Strategy() != StrategyRolling && w.Partition != 0 {
-		v.Add("workload.partition", rolling, "strategy %q has none", w.Strategy())
+	if w.Strategy() == StrategyOnDelete && w.Partition != 0 {
+		v.Add("workload.partition", rolling, "strategy %q has none", StrategyOnDelete)
 	}
-	if w.Strategy() != StrategyRolling && w.MaxUnavailable != 0 {
-		v.Add("workload.maxUnavailable", rolling, "strategy %q has none", w.Strategy())
+	if w.Strategy() == StrategyOnDelete && w.MaxUnavailable != 0 {
+		v.Add("workload.maxUnavailable", rolling, "strategy %q has none", StrategyOnDelete)
 	}
 	v.Range("workload.partition", w.Partition, 0, MaxOrdinal)
 	v.Range("workload.maxUnavailable", w.MaxUnavailable, 0, MaxReplicas)

@@ -265,23 +265,6 @@ func sets() []setScenario {
 			},
 		},
 		{
-			name: "set-replace",
-			summary: "With the strategy Recreate (gate " + plan.GateRecreate + ", alpha in v1.37) an update ends every " +
-				"pod, makes none until all are gone, and replaces pods that are never Ready.",
-			light:  true,
-			faults: []string{"kubelet-kill", "manager-kill"},
-			build: func(v variant) plan.Plan {
-				w := v.workload(3)
-				w.UpdateStrategy, w.Parallel = plan.StrategyRecreate, v.r.IntN(2) == 0
-				broken := update("v2")
-				broken.Update.Broken = plan.Brokens()[v.r.IntN(2)]
-				p := v.trial(w, observed(broken), Await(plan.AwaitUnready, 0, 2*time.Minute),
-					update("v3", v.meanwhile(terminating, 0)...), Scale(1), rollback(plan.RevisionFirst), Scale(3))
-				p.FeatureGates = []string{plan.GateRecreate}
-				return p
-			},
-		},
-		{
 			name: "set-recreate",
 			summary: "The StatefulSet deleted and made again: without its pods, which are adopted, and with them, " +
 				"which come back on their volumes.",

@@ -99,12 +99,6 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 			},
 		})
 	}
-	for _, gate := range spec.FeatureGates {
-		if cfg.FeatureGates == nil {
-			cfg.FeatureGates = map[string]bool{}
-		}
-		cfg.FeatureGates[gate] = true
-	}
 	v1, err := p.engine.cgroupV1(ctx)
 	if err != nil {
 		return nil, err

@@ -158,7 +158,6 @@ func All() []Check {
 		SetPartition(),
 		SetPolicy(),
 		SetPromotion(),
-		SetReplaced(),
 		SetStatus(),
 		SetUpdate(),
 		Settle(),

@@ -34,8 +34,8 @@ func TestDiskPasses(t *testing.T) {
 // volumes, updates, upgrades, budget or group.
 func notOnDisk() []string {
 	return []string{"acknowledged", "damage", "errant-gtid", "etcd-rollback", "in-sync", "one-writer", "pdb-honoured",
-		"residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-replaced", "set-update",
-		"upgrade-order", "version-reached"}
+		"residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update", "upgrade-order",
+		"version-reached"}
 }
 
 // TestChecksApplyByPlan holds that the plan alone leaves a check out: for a trial on attached disks without any other

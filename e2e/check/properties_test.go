@@ -209,7 +209,7 @@ func TestAll(t *testing.T) {
 		"errant-gtid", "etcd-rollback", "in-sync", "integrity", "mount-residue", "mounts", "one-writer",
 		"order", "pdb-honoured", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
 		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
-		"set-promotion", "set-replaced", "set-status", "set-update",
+		"set-promotion", "set-status", "set-update",
 		"settle",
 		"stage-order", "unpublish-in-use", "upgrade-order", "version-reached", "witness"}
 	if diff := cmp.Diff(want, names); diff != "" {

@@ -22,7 +22,7 @@ func SetPartition() Check {
 		Source: "Kubernetes documentation, StatefulSets, Partitioned rolling updates; " +
 			"k8s.io/api apps/v1, RollingUpdateStatefulSetStrategy; kubernetes/kubernetes issue 119685",
 		Unit:    "revisions of pods",
-		Applies: planned(func(p plan.Plan) bool { return !onDelete(p) && !replaces(p) }),
+		Applies: planned(func(p plan.Plan) bool { return !onDelete(p) }),
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPartition)
 }
 

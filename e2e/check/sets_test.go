@@ -87,8 +87,7 @@ func gap(name string, from, to float64) func([]history.Event) []history.Event {
 }
 
 func allTales() []tale {
-	return slices.Concat(orderTales(), updateTales(), strayTales(), partitionTales(), onDeleteTales(), replacedTales(),
-		identityTales(),
+	return slices.Concat(orderTales(), updateTales(), strayTales(), partitionTales(), onDeleteTales(), identityTales(),
 		claimTales(), bindingTales(), policyTales(), statusTales())
 }
 

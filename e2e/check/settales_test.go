@@ -178,27 +178,6 @@ func onDeleteTales() []tale {
 	}
 }
 
-func replacedTales() []tale {
-	const name = "set-replaced"
-	s := spec{Recreate: true}
-	return []tale{
-		{"all gone before the first is made", name, three(s, func(w *web) {
-			w.Change(image("v2")).Ask(2).Ask(1).Ask(0).Gone(2).Gone(1).Gone(0).Up(0, 1, 2)
-		}), check.Pass, ""},
-		{"one is made while others are there", name, three(s, func(w *web) {
-			w.Change(image("v2")).Ask(2).Ask(1).Ask(0).Gone(2).Up(2).Gone(1).Gone(0).Up(0, 1)
-		}), check.Fail, "Pod web-2 of revision web-v2 was made at "},
-		{"made at the old revision", name, three(s, func(w *web) {
-			w.Change(image("v2")).Ask(2).Ask(1).Ask(0).Gone(2).Gone(1).Gone(0).MakeAt(0, "web-v1")
-		}), check.Fail, "not at the update revision web-v2"},
-		{"nothing is replaced", name, three(s, func(w *web) { w.Change(replicas(2)).Away(2) }), check.Unknown,
-			"nothing was replaced"},
-		{"a blind watch", name, but(three(s, func(w *web) {
-			w.Change(image("v2")).Ask(2).Ask(1).Ask(0).Gone(2).Gone(1).Gone(0).Up(0, 1, 2)
-		}), gap("api/pods", 5, 6)), check.Unknown, "was blind"},
-	}
-}
-
 func identityTales() []tale {
 	const name = "set-identity"
 	plain := three(spec{}, func(w *web) { w.Ask(1).Gone(1).Up(1) })

@@ -23,7 +23,7 @@ func SetUpdate() Check {
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +
 			"pkg/controller/statefulset, updateStatefulSet",
 		Unit:    "pods ended by a rolling update",
-		Applies: planned(func(p plan.Plan) bool { return rollouts(p) > 0 && !onDelete(p) && !replaces(p) }),
+		Applies: planned(func(p plan.Plan) bool { return rollouts(p) > 0 && !onDelete(p) }),
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetUpdate)
 }
 

@@ -34,7 +34,6 @@ type ClusterOptions struct {
 	KubernetesVersion string   // Of the node image; DefaultKubernetesVersion when empty.
 	ImageSource       string   // "auto", "published" or "build".
 	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
-	FeatureGates      []string // Those that are turned on in a cluster that is made.
 	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
 	NoDatabase        bool     // No workload needs the database image: neither make nor load it.
@@ -51,11 +50,6 @@ func OptionsFor(plans ...plan.Plan) ClusterOptions {
 	for i, p := range plans {
 		external := p.Workload.External != nil
 		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), (i == 0 || m.NoDatabase) && external
-		for _, gate := range p.FeatureGates {
-			if !slices.Contains(m.FeatureGates, gate) {
-				m.FeatureGates = append(m.FeatureGates, gate)
-			}
-		}
 		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
 			m.Storages = append(m.Storages, name)
 		}
@@ -170,7 +164,7 @@ func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Ima
 		m.ClusterName, m.Workers)
 	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
-		KubernetesVersion: images.KubernetesVersion, FeatureGates: m.FeatureGates, RunID: NewRunID(begin),
+		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
 	})
 	if err != nil {
 		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)

@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,7 +112,7 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 			"cluster %q: undo is armed by systemd on the nodes: %s", cluster.Name(), why)
 		return errs
 	}
-	if !mesh && p.Workload.External == nil && p.Kubernetes == "" && len(p.FeatureGates) == 0 {
+	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
 		return nil
 	}
 	kube, err := client(ctx, cluster)
@@ -125,33 +124,10 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 			return err
 		}
 	}
-	if err := gatesOn(ctx, kube, p.FeatureGates, cluster.Name()); err != nil {
-		return err
-	}
 	if err := LookAt(ctx, kube, p); err != nil || !mesh {
 		return err
 	}
 	return chaosMeshOn(ctx, kube, cluster.Name())
-}
-
-// gatesOn returns an error of fields for each feature gate that the API server says is off, or does not name.
-func gatesOn(ctx context.Context, kube kubernetes.Interface, gates []string, cluster string) error {
-	if len(gates) == 0 {
-		return nil
-	}
-	metrics, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return fmt.Errorf("ask the API server of cluster %q for its feature gates: %w", cluster, err)
-	}
-	var errs plan.FieldErrors
-	for i, gate := range gates {
-		on := regexp.MustCompile(`(?m)^kubernetes_feature_enabled\{name="` + regexp.QuoteMeta(gate) + `",[^}]*\} 1$`)
-		if !on.Match(metrics) {
-			errs.Add(fmt.Sprintf("featureGates[%d]", i), "use a cluster that has it on, or let one be made",
-				"%s is not on in cluster %q", gate, cluster)
-		}
-	}
-	return errs.Err()
 }
 
 // steadyAt returns an error of fields when the API server or a kubelet has another version than the plan begins with,

@@ -450,7 +450,6 @@ func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
 func (n *nightRunner) fits(u nightly.Unit) bool {
 	upgrades := u.Plan.Upgrades()
 	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u) &&
-		slices.Equal(n.options.FeatureGates, u.Plan.FeatureGates) &&
 		(len(upgrades) == 0 || slices.Equal(n.options.Upgrades, upgrades))
 }
 
@@ -536,7 +535,7 @@ func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 		return err
 	}
 	n.options.Workers, n.options.KubernetesVersion = u.Workers, n.version(u)
-	n.options.Upgrades, n.options.FeatureGates = u.Plan.Upgrades(), u.Plan.FeatureGates
+	n.options.Upgrades = u.Plan.Upgrades()
 	place, err := prepare(ctx, n.options)
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (t *Trial) say(verb history.Verb, name string, p *TalePod, at float64) {
 type SetSpec struct {
 	Replicas, Start, Partition, MinReady int
 	HistoryLimit                         int // 0 means 10.
-	Parallel, OnDelete, Recreate         bool
+	Parallel, OnDelete                   bool
 	MaxUnavailable                       any // A number or a string; nil for none.
 	WhenDeleted, WhenScaled              string
 	Image                                string
@@ -157,9 +157,6 @@ func (t *Trial) set(verb history.Verb, name, uid string, s SetSpec, at float64, 
 	strategy := fields{"type": "RollingUpdate", "rollingUpdate": rolling}
 	if s.OnDelete {
 		strategy = fields{"type": "OnDelete"}
-	}
-	if s.Recreate {
-		strategy = fields{"type": "Recreate"}
 	}
 	policy := "OrderedReady"
 	if s.Parallel {

@@ -83,14 +83,6 @@ func setMistakes() []mistake {
 			`workload.updateStrategy: no strategy "onDelete"; did you mean "OnDelete"?`},
 		{"partition of none", func(p *plan.Plan) { p.Workload.UpdateStrategy, p.Workload.Partition = "OnDelete", 1 },
 			`workload.partition: strategy "OnDelete" has none; leave it out`},
-		{"partition of Recreate", func(p *plan.Plan) {
-			p.Workload.UpdateStrategy, p.Workload.MaxUnavailable = plan.StrategyRecreate, 1
-			p.FeatureGates = []string{plan.GateRecreate}
-		}, `workload.maxUnavailable: strategy "Recreate" has none`},
-		{"a strategy behind a gate", func(p *plan.Plan) { p.Workload.UpdateStrategy = plan.StrategyRecreate },
-			`featureGates: strategy "Recreate" is behind a gate; add "StatefulSetRecreateStrategy"`},
-		{"no feature gate", func(p *plan.Plan) { p.FeatureGates = []string{"All=true"} },
-			`featureGates[0]: "All=true" is no feature gate`},
 		{"unavailable", func(p *plan.Plan) { p.Workload.MaxUnavailable = -1 }, "workload.maxUnavailable: -1 is out"},
 		{"min ready", func(p *plan.Plan) { p.Workload.MinReadySeconds = 1e6 }, "workload.minReadySeconds: 1000000 is"},
 		{"start", func(p *plan.Plan) { p.Workload.Start = -3 }, "workload.start: -3 is out of range"},

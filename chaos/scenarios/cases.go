@@ -73,15 +73,6 @@ func moved(bound time.Duration) []plan.Step {
 	return each(forced, func(i int) plan.Step { return Await(plan.AwaitMoved, i, bound) })
 }
 
-// unstaging waits until the unstage of every volume has begun.
-func unstaging() []plan.Step {
-	return each(forced, func(i int) plan.Step {
-		s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
-		s.Await.RPC = "NodeUnstageVolume"
-		return s
-	})
-}
-
 // notReady waits until the node of the first pod is not Ready.
 func notReady() plan.Step { return Await(plan.AwaitNotReady, 0, 3*time.Minute) }
 
@@ -197,28 +188,6 @@ func detachCases() []plan.Case {
 			Fixed:    "v1.30 has the flag; it is off by default",
 		},
 		{
-			// The kubelet is alive and reports the volume in volumesInUse, so that the six minutes must not count.
-			Name:    "k8s-106710",
-			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-			Summary: "Pods move away from a healthy node whose unmounts take seven minutes: no volume is detached " +
-				"before its node has unmounted it.",
-			Build: func(r *rand.Rand) plan.Plan {
-				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-				slow := CSIPoint(hold, 0, 15*time.Minute, append(deleted(), unstaging()...)...)
-				slow.Fault.Hold = plan.Duration(7 * time.Minute)
-				p := diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"),
-					Within("cordon", 0, 20*time.Minute, append([]plan.Step{slow}, moved(4*time.Minute)...)...),
-					Load(50), readBack(), Checksum("after"))
-				p.Bounds.Settle = plan.Duration(4 * time.Minute)
-				return p
-			},
-			Report:   "kubernetes/kubernetes issue 106710",
-			Affected: "before pull request 110721, as reported; none was run",
-			Fixed:    "pull request 110721; kept as a control",
-			Control:  true,
-			Holds:    []string{"attach-order", "checksums", "coverage", "mounts", "rows"},
-		},
-		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
 			// not put the mark back for its guard against a second attachment.
 			Name:    "k8s-124334",
@@ -262,25 +231,6 @@ func detachCases() []plan.Case {
 			Report:   "KEP-2268, risks; openebs/mayastor-control-plane pull request 905",
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
-		},
-		{
-			// The promise kept: it is a machine that does not come back before its disks have moved.
-			Name:    "out-of-service-off",
-			Finding: plan.Sign{Check: "mounts", Says: "at once"},
-			Summary: "As out-of-service, on a node that is switched off: the twins start elsewhere with every row, " +
-				"and the node finds nothing to write to when it is started again.",
-			Build: func(r *rand.Rand) plan.Plan {
-				during := append(moved(4*time.Minute), Load(50))
-				p := diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
-					Within("node-stop", 0, 16*time.Minute, notReady(),
-						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after"))
-				p.Bounds.Settle = plan.Duration(4 * time.Minute)
-				return p
-			},
-			Report:   "KEP-2268",
-			Affected: "none: this is what the taint is for",
-			Control:  true,
-			Holds:    []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
 		},
 	}
 }
@@ -341,7 +291,12 @@ func kubeletCases() []plan.Case {
 				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 			Build: func(r *rand.Rand) plan.Plan {
 				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-				during := slices.Concat(deleted(), unstaging(),
+				unstaged := each(forced, func(i int) plan.Step {
+					s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
+					s.Await.RPC = "NodeUnstageVolume"
+					return s
+				})
+				during := slices.Concat(deleted(), unstaged,
 					[]plan.Step{Fault("kubelet-kill", 0, time.Second, 2*time.Minute)}, moved(3*time.Minute))
 				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)),
 					Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))
@@ -509,48 +464,6 @@ func controllerCases() []plan.Case {
 			},
 			Report: "kubernetes/kubernetes issue 140858",
 			Fixed:  "master (pull request 141057)",
-		},
-		{
-			// An affected controller asks only whether the pods are Ready (gate MaxUnavailableStatefulSet, on by
-			// default since v1.37).
-			Name:    "k8s-112307",
-			Finding: plan.Sign{Check: "set-update", Says: "minReadySeconds"},
-			Summary: "A rolling update of a Parallel StatefulSet with maxUnavailable and minReadySeconds: a pod is " +
-				"replaced once the one before it is available, not once it is Ready.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := Light(4 + r.IntN(2))
-				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1+r.IntN(2), 6+r.IntN(3)
-				return Trial(w, update("v2"))
-			},
-			Report:   "kubernetes/kubernetes issue 112307",
-			Affected: "v1.24 and later with the gate MaxUnavailableStatefulSet, as reported; none was run",
-			Fixed:    "by v1.37, which has the gate on by default; kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "settle"},
-		},
-		{
-			// An affected controller counts the broken pods as unavailable and so may replace none of them.
-			Name:    "k8s-137409",
-			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
-			Summary: "A Parallel StatefulSet with maxUnavailable is updated to a revision that is never Ready, and " +
-				"then to a sound one: the broken pods are replaced.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := Light(3)
-				w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
-				broken := update("v2")
-				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
-				stuck := each(w.MaxUnavailable, func(i int) plan.Step {
-					return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
-				})
-				steps := slices.Concat([]plan.Step{observed(broken)}, stuck,
-					[]plan.Step{still(10 * time.Second), update("v3")})
-				return Trial(w, steps...)
-			},
-			Report:   "kubernetes/kubernetes issue 137409",
-			Affected: "v1.35.0, as reported; it was not run",
-			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "settle"},
 		},
 		{
 			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is

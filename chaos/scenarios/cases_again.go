@@ -63,23 +63,6 @@ func againCases() []plan.Case {
 			Holds:    []string{"checksums", "coverage", "rows"},
 		},
 		{
-			// As k8s-120853, where there is something to stage: an affected kubelet publishes what it did not stage, and
-			// the container writes to the node's own disk.
-			Name:    "k8s-120853-disk",
-			Finding: plan.Sign{Check: "stage-order", Says: "although"},
-			Summary: "As k8s-120853, on disks that are attached: when the node boots, each disk is staged before it " +
-				"is published to the new pod.",
-			Build: func(r *rand.Rand) plan.Plan {
-				return diskTrial(pinned("single"), Load(100+r.IntN(100)), Checksum("before"),
-					Within("node-crash", 0, 8*time.Minute, forceDeleted()...), Load(50), readBack(), Checksum("after"))
-			},
-			Report:   "kubernetes/kubernetes issues 120853 and 117513",
-			Affected: "v1.26 to v1.28, as reported; none was run",
-			Fixed:    "v1.29; kept as a control",
-			Control:  true,
-			Holds:    []string{"checksums", "coverage", "right-volume", "rows", "settle"},
-		},
-		{
 			// A claim that is being deleted counts as none when volumes are looked up for a new pod; for one that runs,
 			// it must not.
 			Name:    "k8s-130335",
@@ -101,30 +84,6 @@ func againCases() []plan.Case {
 			Fixed:    "v1.33 and backports; kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "mounts", "rows", "settle"},
-		},
-		{
-			// Two in ten attempts at most were reported, so that each pod is made again ten times, half of them by force:
-			// then the old pod's mount is taken down while that of the new one is made.
-			Name:    "k8s-81737",
-			Finding: plan.Sign{Check: "right-volume", Says: "it was empty, or not mounted"},
-			Summary: "Pods on local volumes are deleted and made again on their node, again and again: none ever " +
-				"comes up on an empty directory.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := pinned("")
-				w.Storage = plan.StorageLocal
-				steps := []plan.Step{Load(50 + r.IntN(50)), Checksum("before")}
-				for range 5 {
-					steps = append(steps, Within("pod-delete", 0, 5*time.Minute, others()...), Load(30),
-						Checksum("deleted"))
-					steps = append(append(steps, forceDeleted()...), Load(30), Checksum("force-deleted"))
-				}
-				return diskTrial(w, append(steps, readBack())...)
-			},
-			Report:   "kubernetes/kubernetes issue 81737",
-			Affected: "as reported in 2019, in one of ten attempts; none was run",
-			Fixed:    "not known; kept as a control",
-			Control:  true,
-			Holds:    []string{"checksums", "coverage", "mounts", "rows", "settle"},
 		},
 		{
 			Name:    "k8s-82190",

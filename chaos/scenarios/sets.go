@@ -26,7 +26,6 @@ func setFaults() []string {
 type variant struct {
 	r     *rand.Rand
 	light bool
-	disk  bool   // On disks that could move, not on local volumes.
 	fault string // Empty without a fault.
 }
 
@@ -50,26 +49,15 @@ func (s setScenario) variants() []plan.Scenario {
 			}
 			all = append(all, plan.Scenario{
 				Name: name, Summary: summary,
-				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r: r, light: light, fault: fault}) },
+				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r, light, fault}) },
 			})
 		}
-	}
-	if !s.heavy {
-		all = append(all, plan.Scenario{
-			Name: s.name + "-disk", Summary: s.summary + " Containers that do nothing, on disks that could move.",
-			Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r: r, light: true, disk: true}) },
-		})
 	}
 	return all
 }
 
 func (v variant) workload(replicas int) plan.Workload {
-	switch {
-	case v.disk:
-		w := Light(replicas)
-		w.Storage, w.Fencing = plan.StorageSharedDisk, "single"
-		return w
-	case v.light:
+	if v.light {
 		return Light(replicas)
 	}
 	return MySQL(replicas)

@@ -51,12 +51,6 @@ func TestConfigGolden(t *testing.T) {
 	must(t, err)
 	golden(t, "v1.37-cgroup1-restricted-built.json", render(cfg))
 
-	gated := aSpec()
-	gated.FeatureGates = []string{"StatefulSetRecreateStrategy"}
-	if cfg, err = p.config(t.Context(), gated); err != nil || !cfg.FeatureGates["StatefulSetRecreateStrategy"] {
-		t.Errorf("feature gates of the cluster: %v (%v)", cfg.FeatureGates, err)
-	}
-
 	p.lacksResource = false
 	old := aSpec()
 	old.KubernetesVersion = "v1.34.2" // Its kubelet takes cgroup v1 as it is.

@@ -204,15 +204,15 @@ func detachCases() []plan.Case {
 			Report: "kubernetes/kubernetes pull request 124334, closed without being merged",
 		},
 		{
-			// The six minutes, and the guard against a second node, are the attach/detach controller's. Where nothing is
-			// attached there is neither.
+			// The six minutes, and the guard against a second node, are the attach/detach controller's. Where nothing
+			// is attached there is neither.
 			Name:    "unattached-twin",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 			Summary: "As k8s-61832, on disks that need no attach (CSIDriver attachRequired false): the twins start " +
 				"elsewhere at once, and two databases write to one volume.",
 			Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, plan.FencingUnattached) },
-			Report: "Kubernetes documentation, Persistent Volumes, Access Modes: they do not enforce write protection; " +
-				"kubernetes/kubernetes issue 61832",
+			Report: "Kubernetes documentation, Persistent Volumes, Access Modes: they do not enforce write " +
+				"protection; kubernetes/kubernetes issue 61832",
 			Affected: allVersions + ": it is documented",
 			Fixed:    "none: such a storage has to fence by itself",
 		},
@@ -483,8 +483,8 @@ func controllerCases() []plan.Case {
 					[]plan.Step{update("v2")})
 				return Trial(w, steps...)
 			},
-			Report: "seen by Seatrial; kubernetes/kubernetes pull request 137666 does it on purpose for broken pods, since " +
-				"that makes nothing less available",
+			Report: "seen by Seatrial; kubernetes/kubernetes pull request 137666 does it on purpose for broken pods, " +
+				"since that makes nothing less available",
 			Affected: "v1.37.0; before, the gate MaxUnavailableStatefulSet is off by default",
 		},
 	}

@@ -18,6 +18,7 @@ import (
 func Acknowledged() Check {
 	return Check{
 		Name: "acknowledged",
+		When: End,
 		Promise: "A row that the group acknowledged under its promise is on the writer in the end, whoever the " +
 			"writer was then.",
 		Source: "MySQL Reference Manual, Semisynchronous Replication (AFTER_SYNC) and Group Replication (a " +

@@ -24,6 +24,7 @@ const minListed = 10 * time.Second
 func DetachInUse() Check {
 	return Check{
 		Name:    "detach-in-use",
+		When:    Continuous,
 		Promise: "No VolumeAttachment is deleted while its node, which is Ready, lists the volume in volumesInUse.",
 		Source: "Kubernetes, pkg/controller/volume/attachdetach/reconciler: a volume is not detached while it is " +
 			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",

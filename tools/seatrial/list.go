@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -24,6 +25,7 @@ type entry struct {
 	Name    string      `json:"name"`
 	Summary string      `json:"summary"`
 	Details [][2]string `json:"details,omitempty"` // Heading and text, in order; describe prints them.
+	Labels  []string    `json:"labels,omitempty"`  // Of a scenario or case; --label-filter selects by them.
 }
 
 // kinds returns what can be listed.
@@ -39,37 +41,41 @@ func entries(kind string) ([]entry, bool) {
 	case "audit":
 		for _, r := range audit.Rules() {
 			detail := [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}
-			list = append(list, entry{r.Name, r.Looks, detail})
+			list = append(list, entry{Name: r.Name, Summary: r.Looks, Details: detail})
 		}
 	case "cases":
 		for _, c := range parts.Cases {
-			list = append(list, entry{c.Name, c.Summary, caseDetails(c)})
+			list = append(list, entry{c.Name, c.Summary, caseDetails(c), labelsOf(c)})
 		}
 	case "storages":
 		for _, s := range parts.Storages {
-			list = append(list, entry{s.Name, s.Summary, nil})
+			list = append(list, entry{Name: s.Name, Summary: s.Summary})
 		}
 	case "checks":
 		for _, c := range parts.Checks {
-			list = append(list, entry{c.Name, c.Promise, [][2]string{{"source", c.Source}}})
+			detail := [][2]string{{"holds", string(c.When)}, {"source", c.Source}}
+			list = append(list, entry{Name: c.Name, Summary: c.Promise, Details: detail})
 		}
 	case "faults":
 		for _, f := range parts.Faults {
-			list = append(list, entry{f.Name, f.Summary, faultDetails(f)})
+			list = append(list, entry{Name: f.Name, Summary: f.Summary, Details: faultDetails(f)})
 		}
 	case "scenarios":
 		for _, s := range parts.Scenarios {
-			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}})
+			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}, labelsOf(s)})
 		}
 	case "workloads":
 		for _, w := range parts.Workloads {
-			list = append(list, entry{w.Name, w.Summary, nil})
+			list = append(list, entry{Name: w.Name, Summary: w.Summary})
 		}
 	default:
 		return nil, false
 	}
 	return list, true
 }
+
+// labelsOf returns the labels of a scenario or case; no label depends on the seed.
+func labelsOf(c plan.Case) []string { return nightly.Labels(c, plan.Make(c, 1)) }
 
 func caseDetails(c plan.Case) [][2]string {
 	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
@@ -85,18 +91,26 @@ func caseDetails(c plan.Case) [][2]string {
 }
 
 func newList() *cobra.Command {
-	var output string
+	var output, filter string
 	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
-		Use:       "list [" + what + "]",
-		Short:     "List what there is: of one kind, or of all",
-		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
+		Use:   "list [" + what + "]",
+		Short: "List what there is: of one kind, or of all",
+		Example: "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name\n" +
+			"  seatrial list scenarios --label-filter 'mysql && !node-reboot'",
 		ValidArgs: kinds(),
 		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := cmd.OutOrStdout()
 			if len(args) == 0 && output == "markdown" {
 				return badArguments("output markdown is of one kind; give %s", what)
+			}
+			if filter != "" && (len(args) == 0 || args[0] != "scenarios" && args[0] != "cases") {
+				return badArguments("--label-filter is for scenarios and cases: only they have labels")
+			}
+			selects, err := parseLabelFilter(filter)
+			if err != nil {
+				return err
 			}
 			if len(args) == 0 {
 				return writeAll(w, output)
@@ -105,6 +119,7 @@ func newList() *cobra.Command {
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
+			list = slices.DeleteFunc(list, func(e entry) bool { return filter != "" && !selects(e.Labels) })
 			if output == "markdown" {
 				return writeMarkdown(w, args[0], list)
 			}
@@ -112,6 +127,7 @@ func newList() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
+	labelFilterFlag(cmd, &filter)
 	return cmd
 }
 
@@ -177,7 +193,7 @@ func writeData(w io.Writer, v any, output string) (bool, error) {
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
 func writeMarkdown(w io.Writer, kind string, list []entry) error {
 	columns := map[string][]string{
-		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"source"},
+		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"holds", "source"},
 		"faults": {"shown", "needs", "on kind", "on existing"}, "scenarios": {"expect"},
 	}[kind]
 	singular := strings.TrimSuffix(kind, "s")

@@ -4,7 +4,7 @@
 #   SEED=42         the seed of the plan; otherwise a new seed is drawn and printed
 #   SCENARIO=name   the scenario of `make trial` (bin/seatrial list scenarios)
 #   ARTIFACTS=dir   where run directories and JUnit files go (default runs/)
-#   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
+#   LABELS=filter   which specs `make e2e`, or trials `make nightly`, runs, as ginkgo --label-filter
 #   TIMES=5         attempts for each case of `make cases`
 #   BUDGET=2h       how long `make nightly` begins trials
 #   SEATRIAL_HOST_CHANGES=no   install and start nothing on this host (default yes)
@@ -108,10 +108,10 @@ plain: build ## Run smoke by kubeconfig on kubeadm in plain Debian containers; P
 		config=$$(clusters/existing/plain/cluster up); \
 		bin/seatrial run smoke --kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
 
-nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
+nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 LABELS=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial nightly --budget $(or $(BUDGET),2h) $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SELECT),--select '$(SELECT)') $(if $(RUNS),--runs $(RUNS))
+		$(if $(LABELS),--label-filter '$(LABELS)') $(if $(RUNS),--runs $(RUNS))
 
 kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b, or of FAULTS=all; 30 min
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))

@@ -17,6 +17,12 @@ import (
 // survives reboots, and is deleted with the cluster. Mounts made below it are visible in one node only.
 const SharedDir = "/var/lib/seatrial/shared"
 
+// The label of every API object that Seatrial makes, by which kubectl, stern and k9s find them.
+const (
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedBy      = "seatrial"
+)
+
 // Spec is the cluster that a trial needs.
 type Spec struct {
 	Name              string
@@ -78,6 +84,13 @@ type Stocker interface {
 	// Stock copies kubeadm, kubelet and kubectl of a node image, and its container images as images.tar, into a
 	// directory that every node sees, unless that was done before, and returns the directory.
 	Stock(ctx context.Context, nodeImage string) (dir string, err error)
+}
+
+// LogExporter is a cluster that knows more of its nodes than they do themselves.
+type LogExporter interface {
+	Cluster
+	// ExportLogs writes that below a directory, for each node in one of its name.
+	ExportLogs(ctx context.Context, dir string) error
 }
 
 // Closer is a cluster that had to be changed to reach its nodes. Close undoes that; it may be called again.

@@ -18,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -26,6 +27,7 @@ type entry struct {
 	Name    string      `json:"name"`
 	Summary string      `json:"summary"`
 	Details [][2]string `json:"details,omitempty"` // Heading and text, in order; describe prints them.
+	Labels  []string    `json:"labels,omitempty"`  // Of a scenario or case; --label-filter selects by them.
 }
 
 // kinds returns what can be listed.
@@ -41,37 +43,41 @@ func entries(kind string) ([]entry, bool) {
 	case "audit":
 		for _, r := range audit.Rules() {
 			detail := [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}
-			list = append(list, entry{r.Name, r.Looks, detail})
+			list = append(list, entry{Name: r.Name, Summary: r.Looks, Details: detail})
 		}
 	case "cases":
 		for _, c := range parts.Cases {
-			list = append(list, entry{c.Name, c.Summary, caseDetails(c)})
+			list = append(list, entry{c.Name, c.Summary, caseDetails(c), labelsOf(c)})
 		}
 	case "storages":
 		for _, s := range parts.Storages {
-			list = append(list, entry{s.Name, s.Summary, nil})
+			list = append(list, entry{Name: s.Name, Summary: s.Summary})
 		}
 	case "checks":
 		for _, c := range parts.Checks {
-			list = append(list, entry{c.Name, c.Promise, [][2]string{{"source", c.Source}}})
+			detail := [][2]string{{"holds", string(c.When)}, {"source", c.Source}}
+			list = append(list, entry{Name: c.Name, Summary: c.Promise, Details: detail})
 		}
 	case "faults":
 		for _, f := range parts.Faults {
-			list = append(list, entry{f.Name, f.Summary, faultDetails(f)})
+			list = append(list, entry{Name: f.Name, Summary: f.Summary, Details: faultDetails(f)})
 		}
 	case "scenarios":
 		for _, s := range parts.Scenarios {
-			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}})
+			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}, labelsOf(s)})
 		}
 	case "workloads":
 		for _, w := range parts.Workloads {
-			list = append(list, entry{w.Name, w.Summary, nil})
+			list = append(list, entry{Name: w.Name, Summary: w.Summary})
 		}
 	default:
 		return nil, false
 	}
 	return list, true
 }
+
+// labelsOf returns the labels of a scenario or case; no label depends on the seed.
+func labelsOf(c plan.Case) []string { return nightly.Labels(c, plan.Make(c, 1)) }
 
 func caseDetails(c plan.Case) [][2]string {
 	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
@@ -87,13 +93,13 @@ func caseDetails(c plan.Case) [][2]string {
 }
 
 func newList() *cobra.Command {
-	var output, selector string
+	var output, filter string
 	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
 		Use:   "list [" + what + "]",
 		Short: "List what there is: of one kind, or of all",
-		Example: "  seatrial list\n  seatrial list faults -o json\n" +
-			"  seatrial list scenarios -l kind=mysql,fault=node -o name",
+		Example: "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name\n" +
+			"  seatrial list scenarios --label-filter 'mysql && !node-reboot'",
 		ValidArgs: kinds(),
 		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,10 +107,14 @@ func newList() *cobra.Command {
 			if len(args) == 0 && output == "markdown" {
 				return badArguments("output markdown is of one kind; give %s", what)
 			}
-			wanted, err := parseSelector(selector)
+			if filter != "" && len(args) > 0 && args[0] != "scenarios" && args[0] != "cases" {
+				return badArguments("--label-filter is for scenarios and cases: only they have labels")
+			}
+			selects, err := parseLabelFilter(filter)
 			if err != nil {
 				return err
 			}
+			wanted := func(e entry) bool { return filter == "" || len(e.Labels) > 0 && selects(e.Labels) }
 			if len(args) == 0 {
 				return writeAll(w, wanted, output)
 			}
@@ -112,7 +122,7 @@ func newList() *cobra.Command {
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
-			list = slices.DeleteFunc(list, func(e entry) bool { return !wanted.has(args[0], e.Name) })
+			list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
 			if output == "markdown" {
 				return writeMarkdown(w, args[0], list)
 			}
@@ -120,80 +130,16 @@ func newList() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only what has these labels, all of them: kind=mysql or "+
-		"light, storage=NAME, fault=NAME or its first word; != excludes. Scenarios, cases and faults have labels")
+	labelFilterFlag(cmd, &filter)
 	return cmd
 }
 
-// term is a condition of a selector.
-type term struct {
-	key, value string
-	not        bool
-}
-
-// selector chooses entries by their labels; all terms must hold.
-type selector []term
-
-func parseSelector(text string) (selector, error) {
-	var s selector
-	for part := range strings.SplitSeq(text, ",") {
-		if text == "" {
-			break
-		}
-		key, value, ok := strings.Cut(part, "=")
-		key, not := strings.CutSuffix(key, "!")
-		if !ok || value == "" || !slices.Contains([]string{"kind", "storage", "fault"}, key) {
-			return nil, badArguments("-l: %q is no condition; give kind=, storage= or fault=, or one of them with !=, "+
-				"for example kind=mysql,fault=node", part)
-		}
-		s = append(s, term{key, value, not})
-	}
-	return s, nil
-}
-
-// has reports whether an entry has the labels. What has none is chosen by the empty selector alone.
-func (s selector) has(kind, name string) bool {
-	if len(s) == 0 {
-		return true
-	}
-	labels := map[string][]string{}
-	switch kind {
-	case "faults":
-		labels["fault"] = []string{name}
-	case "scenarios", "cases":
-		p, err := makePlan(name, 1)
-		if err != nil {
-			return false // Cannot happen: it is in the list.
-		}
-		labels["storage"], labels["kind"] = []string{p.Workload.StorageName()}, []string{"mysql"}
-		if p.Workload.Light {
-			labels["kind"][0] = "light"
-		}
-		for _, step := range p.AllSteps() {
-			if step.Fault != nil {
-				labels["fault"] = append(labels["fault"], step.Fault.Name)
-			}
-		}
-	default:
-		return false
-	}
-	for _, t := range s {
-		of := func(value string) bool {
-			return value == t.value || t.key == "fault" && strings.HasPrefix(value, t.value+"-")
-		}
-		if slices.ContainsFunc(labels[t.key], of) == t.not {
-			return false
-		}
-	}
-	return true
-}
-
 // writeAll writes the lists of all kinds.
-func writeAll(w io.Writer, wanted selector, output string) error {
+func writeAll(w io.Writer, wanted func(entry) bool, output string) error {
 	all := map[string][]entry{}
 	for _, k := range kinds() {
 		list, _ := entries(k)
-		list = slices.DeleteFunc(list, func(e entry) bool { return !wanted.has(k, e.Name) })
+		list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
 		if len(list) > 0 {
 			all[k] = list
 		}
@@ -266,7 +212,7 @@ func writeYAML(w io.Writer, asJSON func(io.Writer) error) error {
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
 func writeMarkdown(w io.Writer, kind string, list []entry) error {
 	columns := map[string][]string{
-		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"source"},
+		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"holds", "source"},
 		"faults": {"shown", "needs", "on kind", "on existing"}, "scenarios": {"expect"},
 	}[kind]
 	singular := strings.TrimSuffix(kind, "s")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,13 +66,15 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"nightly", "--shard", "4/3"}, `--shard is "4/3": the part is not from 1 to 3`},
-		{[]string{"nightly", "--shard", "1/2", "--select", "smoke"},
+		{[]string{"nightly", "--shard", "1/2", "--label-filter", "smoke"},
 			"the list has 1 units: give at most that many parts"},
 		{[]string{"nightly", "--shard", "job/3"}, "JOB_COMPLETION_INDEX"},
 		{[]string{"nightly", "--budget", "0"}, "--budget"},
 		{[]string{"nightly", "--budget", "-1h"}, "--budget is -1h0m0s: give a time to run"},
-		{[]string{"nightly", "--select", "smok"}, `--select "smok" selects nothing`},
-		{[]string{"nightly", "--select", "["}, "neither a label nor a glob"},
+		{[]string{"nightly", "--label-filter", "smok"}, `--label-filter "smok" selects nothing`},
+		{[]string{"nightly", "--label-filter", "light &&"}, `--label-filter "light &&": Unexpected EOF. See`},
+		{[]string{"list", "scenarios", "--label-filter", "(light"}, `--label-filter "(light": Mismatched '('`},
+		{[]string{"list", "faults", "--label-filter", "light"}, "only they have labels"},
 		{[]string{"nightly", "--kubernetes-version", "latest"}, `"latest"`},
 		{[]string{"nightly", "merge"}, "DIR is missing"},
 		{[]string{"nightly", "merge", "/no/such/dir"}, "/no/such/dir"},
@@ -82,8 +83,6 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"list", "fault"}, `did you mean "faults"?`},
 		{[]string{"list", "-o", "csv"}, `output "csv" is not known`},
 		{[]string{"list", "-o", "markdown"}, "output markdown is of one kind"},
-		{[]string{"list", "-l", "kind"}, `-l: "kind" is no condition`},
-		{[]string{"list", "-l", "fault=node,color=red"}, `-l: "color=red" is no condition`},
 		{[]string{"setup", "--yes", "--no-host-changes"}, "--yes and --no-host-changes exclude each other"},
 		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
 		{[]string{"plan", "smoke", "-o", "toml"}, `output "toml" is not known`},
@@ -145,28 +144,6 @@ func TestListsAreComplete(t *testing.T) {
 			described := ask(t, "describe", strings.TrimSuffix(kind, "s"), e.Name)
 			if described.code != exitPass || !strings.Contains(described.stdout, e.Summary) {
 				t.Errorf("describe %s: %+v", e.Name, described)
-			}
-		}
-	}
-}
-
-// TestSelector holds that all conditions of a selector are met, and that what has no labels is left out.
-func TestSelector(t *testing.T) {
-	names := func(selector string) []string {
-		return strings.Fields(ask(t, "list", "-o", "name", "-l", selector).stdout)
-	}
-	for selector, want := range map[string]map[string]bool{
-		"fault=node":            {"node-partition": true, "kubelet-kill": false, "smoke": true, "rows": false},
-		"kind=mysql,fault=node": {"node-partition": false, "smoke": true, "set-scale": false},
-		"kind=light":            {"smoke": false, "set-scale": true},
-		"kind!=light":           {"smoke": true, "set-scale": false},
-		"fault=kubelet-kill":    {"kubelet-kill": true, "smoke": true},
-		"fault=kubelet-kil":     {"kubelet-kill": false, "smoke": false},
-	} {
-		got := names(selector)
-		for name, in := range want {
-			if slices.Contains(got, name) != in {
-				t.Errorf("-l %s: %s is in the list: %t, want %t: %v", selector, name, !in, in, got)
 			}
 		}
 	}
